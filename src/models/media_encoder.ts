@@ -10,7 +10,7 @@ import { buildCast } from "../graph/rewrite/cast_model.ts";
 import type { GraphSession, Tensor, ValueInfo } from "../device/ort/ort.ts";
 import { type PlainTensors, toFeeds } from "./plain_tensor.ts";
 
-/** Inputs that some exports name differently from transformers.js's processors. */
+/** Inputs that some exports call differently than the processors of transformers.js. */
 const ALIASES: Readonly<Record<string, string>> = {
   grid_thw: "image_grid_thw",
   pixel_position_ids: "image_position_ids",
@@ -18,7 +18,7 @@ const ALIASES: Readonly<Record<string, string>> = {
 
 type Medium = "image" | "audio";
 
-/** The token that stands for a medium in prompts, if `config.json` names it. */
+/** The placeholder token of a medium in prompts, if `config.json` names it. */
 export function findMediaToken(config: Json, medium: Medium): number | undefined {
   return [`${medium}_token_index`, `${medium}_token_id`].flatMap((name) =>
     tokensAt(config, name)
@@ -32,7 +32,7 @@ interface MediaEncoderParts {
   readonly medium: Medium;
   readonly session: GraphSession;
   readonly output: ValueInfo;
-  /** Casts to the embeddings' dtype, if the encoder has another. */
+  /** Casts rows to the embeddings' dtype, if the encoder's output has another. */
   readonly cast?: GraphSession;
 }
 
@@ -44,9 +44,9 @@ export class MediaEncoder {
   }
 
   /**
-   * @param options.session owned from here on.
-   * @param options.embeddings those that its rows replace; absent if the decoder takes none.
-   * @throws {StartupError} when the decoder takes no embeddings, or of another width than the rows.
+   * @param options.session owned by the encoder from now on.
+   * @param options.embeddings the embeddings that its rows replace; absent if the decoder takes none.
+   * @throws {StartupError} when the decoder takes no embeddings, or embeddings of another width than the rows.
    */
   static async open({ backend, session, embeddings, medium }: {
     readonly backend: Backend;
@@ -74,9 +74,9 @@ export class MediaEncoder {
   }
 
   /**
-   * Encodes an image or a piece of sound.
+   * Encodes an image or a sound.
    *
-   * @param numRows expected by the prompt.
+   * @param numRows number of rows that the prompt expects.
    * @returns `[…, width]` in the embeddings' dtype, on the device; the caller disposes of it.
    * @throws {Error} when an encoder input is missing, or the number of rows differs.
    */

@@ -9,31 +9,31 @@ import { HearthError, type Refusal } from "../base/errors.ts";
 import type { Conversation, Task, TaskEvent, Voice, VoiceWindows } from "./task.ts";
 import type { TextTokenizer } from "./text/tokenizer.ts";
 
-/** A model ready to work. */
+/** A model that is ready to work. */
 export interface Model {
   readonly kind: ModelKind;
   readonly dtype: Dtype;
-  /** Tokens of prompt and completion together, where the kind has such a limit. */
+  /** Most tokens of prompt and completion together, if the kind has such a limit. */
   readonly contextLength: number | undefined;
-  /** Fewer if the KV cache holds fewer. */
+  /** The same limit, lowered to what fits in the KV cache. */
   readonly maxModelLength?: number | undefined;
   /** Most requests running at once. */
   readonly maxSequences: number;
-  /** Codes of the languages that it hears, as far as known; absent unless it recognises speech. */
+  /** Codes of the languages it recognises, as far as known; absent unless it recognises speech. */
   readonly languages?: readonly string[] | undefined;
-  /** What its voice activity model hears; absent if it has none. */
+  /** The windows of its voice activity model; absent if it has none. */
   readonly voiceActivity?: VoiceWindows | undefined;
   /** Its voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly Voice[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: Refusal | undefined;
-  /** Its answers in a chat are lines that it reads off an image: no token is sampled. */
+  /** Whether its chat answers are lines read from an image, without sampling. */
   readonly readsLines?: boolean | undefined;
-  /** Absent if it is not served. */
+  /** Its tokenizer; absent if the API does not offer it. */
   readonly tokenizer?:
     | Pick<TextTokenizer, "decodeAll" | "encodeInTurns" | "tokenTexts" | "vocabSize">
     | undefined;
-  /** A conversation as text; absent if the model does not chat. */
+  /** Renders a conversation as text; absent if the model does not chat. */
   render?(chat: Conversation): string;
   readonly metrics: Registry;
   /**

@@ -1,5 +1,5 @@
 /**
- * Tensors in ordinary memory, as preprocessing makes them, and the inputs of graphs made of them.
+ * Tensors in ordinary memory, as preprocessing makes them, and their conversion to the inputs of graphs.
  *
  * @module
  */
@@ -7,16 +7,16 @@ import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../devi
 
 /** A tensor in ordinary memory. */
 interface PlainTensor {
-  /** Element type as ONNX Runtime names it. */
+  /** Element type, by ONNX Runtime's name. */
   readonly type: string;
   readonly data: Float32Array | Float16Array | BigInt64Array | Int32Array | Uint8Array;
   readonly dims: readonly number[];
 }
 
-/** Tensors by transformers.js's names. */
+/** Tensors under the names of transformers.js. */
 export type PlainTensors = Readonly<Record<string, PlainTensor>>;
 
-/** The tensors among what a processor of transformers.js gives. */
+/** Picks the tensors out of a transformers.js processor's result. */
 export function toPlainTensors(outputs: Readonly<Record<string, unknown>>): PlainTensors {
   return Object.fromEntries(
     Object.entries(outputs).flatMap(([name, value]) => {
@@ -28,10 +28,10 @@ export function toPlainTensors(outputs: Readonly<Record<string, unknown>>): Plai
 }
 
 /**
- * A graph's inputs, each in the type that it wants.
+ * Makes a graph's inputs, each in the type that the graph declares.
  *
- * @param options.of the graph, at the beginning of a sentence.
- * @throws {Error} naming the input that there is no tensor for.
+ * @param options.of how errors name the graph, at the beginning of a sentence.
+ * @throws {Error} naming an input for which there is no tensor.
  */
 export function toFeeds(
   { inputs }: Pick<GraphSession, "inputs">,
@@ -52,7 +52,11 @@ function toTensor({ type, data, dims }: PlainTensor, input: ValueInfo): Tensor {
   return tensorFor(input, Array.from<number | bigint, number>(data, Number), dims);
 }
 
-/** Numbers as an input takes them. @throws {Error} when it takes none. */
+/**
+ * Converts numbers to an input's type.
+ *
+ * @throws {Error} when the input does not take numbers.
+ */
 export function tensorFor(
   { name, type }: Pick<ValueInfo, "name" | "type">,
   values: ArrayLike<number>,

@@ -1,5 +1,6 @@
 /**
- * Tasks for a model, and their events: plain data sent between threads, but for the memory of media, which is transferred.
+ * Tasks for a model, and their events: plain data sent between threads. Only the memory of media is transferred rather
+ * than copied.
  *
  * @module
  */
@@ -42,9 +43,9 @@ export interface MatteOptions {
     | undefined;
   /** The alpha channel alone, as a grey image. */
   readonly maskOnly?: boolean | undefined;
-  /** Crop to the subject. */
+  /** Whether to crop to the subject. */
   readonly crop?: boolean | undefined;
-  /** Follow the image's own edges, and take the background's colour out of the subject's rim. */
+  /** Whether to follow the image's own edges, and to remove the background's colour from the subject's rim. */
   readonly refine?: boolean | undefined;
 }
 
@@ -89,13 +90,13 @@ interface EventsByType {
   readonly transcribe: TranscribeEvent;
 }
 
-/** Worker to server, on the port of a task of type `T`. */
+/** The events that the worker sends to the server on the port of a task of type `T`. */
 export type EventOf<T extends Task> = EventsByType[T["type"]];
 
 /** An event of any task. */
 export type TaskEvent = EventOf<Task>;
 
-/** The memory of a task's or an event's media, each piece once. */
+/** The memory of all media in a task or an event, each buffer once. */
 export function listMedia(message: Task | TaskEvent): Set<ArrayBuffer> {
   return new Set(listFiles(message).map(({ buffer }) => buffer));
 }

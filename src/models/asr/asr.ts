@@ -32,15 +32,15 @@ import { ActiveRequests } from "../threads/active_requests.ts";
 import { ShortFirst } from "./short_first.ts";
 
 /**
- * Longer recordings than this are long: they leave slots to others and let them go first. A minute of uncompressed
- * speech, several of compressed.
+ * Recordings with more bytes count as long: they wait for short ones. This is a minute of uncompressed speech, or
+ * several of compressed.
  */
 const MAX_SHORT_BYTES = 2 * 2 ** 20;
 
-/** Longest time that decoding blocks the thread. */
+/** Longest time that decoding blocks the thread before it yields. */
 const MAX_TURN_MS = 10;
 
-/** Most recordings at a time where the user does not say. */
+/** Default for the most recordings at a time. */
 const MAX_RECORDINGS = 8;
 
 interface RunningRequest {
@@ -49,7 +49,7 @@ interface RunningRequest {
   readonly slot: number;
   readonly emit: (event: TranscribeEvent) => void;
   readonly signal: AbortSignal;
-  /** Awaited before each piece of work: lets others go first. */
+  /** Awaited before each slice of work, so that other recordings can go first. */
   readonly turn: () => Promise<void>;
 }
 
@@ -63,7 +63,7 @@ export class AsrModel implements Model {
   readonly metrics: Registry;
   readonly #recogniser: Recogniser;
   readonly #detector: VoiceActivity | undefined;
-  /** Detections go before transcriptions, and are short. */
+  /** Detections run beside transcriptions, and are short. */
   readonly #detections = new ActiveRequests();
   readonly #metrics: SpeechMetrics;
   readonly #requests: ActiveRequests;
@@ -71,12 +71,12 @@ export class AsrModel implements Model {
 
   readonly #ffmpeg: string | undefined;
 
-  /** Owns both models from here on. */
+  /** The new object owns both models. */
   private constructor(
     recogniser: Recogniser,
     { voiceActivity, maxRecordings, metrics, ffmpeg }: RecogniserOptions & {
       readonly ffmpeg: string | undefined;
-      /** Tells where somebody speaks; all is listened to if absent. */
+      /** Finds where somebody speaks; if absent, the whole recording is transcribed. */
       readonly voiceActivity: VoiceActivity | undefined;
     },
   ) {
@@ -95,10 +95,10 @@ export class AsrModel implements Model {
     this.languages = recogniser.languages;
   }
 
-  /** @throws {StartupError} when the folder, or the one of the voice activity model, lacks a part. */
+  /** @throws {StartupError} when the model's folder or the voice activity model's folder is incomplete. */
   static async load(context: OpenContext, load: LoadRecogniser): Promise<AsrModel> {
     const { vadFolder, engine } = context;
-    // Before the larger one, so that its errors appear at once.
+    // Loaded before the larger model, so that its errors appear at once.
     const voiceActivity = vadFolder === undefined ? undefined : await VoiceActivity.load(vadFolder);
     const options = {
       maxRecordings: engine.maxSequences ?? MAX_RECORDINGS,
@@ -172,7 +172,7 @@ export class AsrModel implements Model {
     const durationSeconds = numSamples / sampleRateHz;
     const windows = this.#recogniser.transcribe({
       read: async (start, end) => {
-        // Each window begins with its samples.
+        // Called at the beginning of each window.
         await turn();
         return await audio.read(start, end);
       },
@@ -214,7 +214,11 @@ export class AsrModel implements Model {
   }
 }
 
-/** Decodes a recording once, for its length and its speech. @returns its samples. */
+/**
+ * Decodes the whole recording once, to find its length and its speech.
+ *
+ * @returns the number of samples.
+ */
 async function scan(
   audio: AudioReader,
   { listener, signal, turn }: Pick<RunningRequest, "signal" | "turn"> & {
@@ -254,7 +258,10 @@ function requireAbilities(
   }
 }
 
-/** Bytes of a file, or of its samples if more: FLAC compresses hours of silence to a few kilobytes. */
+/**
+ * The size of a file or of its decoded samples, whichever is larger: FLAC compresses hours of silence to a few
+ * kilobytes.
+ */
 function estimateWork(file: Uint8Array): number {
   return Math.max(file.length, countFlacSamples(file) * Int16Array.BYTES_PER_ELEMENT);
 }

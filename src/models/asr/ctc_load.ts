@@ -17,7 +17,7 @@ import { openPart, openSpeechFeatures } from "./speech_features.ts";
 
 const GRAPH = "model";
 
-/** @throws {StartupError} when the folder lacks a part, or its graph is not a CTC model. */
+/** @throws {StartupError} when a file is missing from the folder, or its graph is not a CTC model. */
 export async function loadCtc(
   context: OpenContext,
   { metrics }: RecogniserOptions,
@@ -83,7 +83,7 @@ export interface CtcFiles {
   readonly tokenizer: Json;
 }
 
-/** Frames of the filter banks, 10 ms each, that wav2vec2-bert takes together. */
+/** wav2vec2-bert joins two frames of its filter banks, 10 ms each, into one. */
 const BERT_HOP_SAMPLES = 160;
 
 /** @throws {StartupError} when a value is missing. */
@@ -93,7 +93,7 @@ export function readCtcConfig(files: CtcFiles): CtcConfig {
 
 function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocabulary {
   const vocab = (tokenizer["model"] as Json | undefined)?.["vocab"];
-  // Unigram models list their pieces with scores; others have ids by piece.
+  // A Unigram model lists its pieces with scores; the others map each piece to its id.
   const entries: [string, number][] = Array.isArray(vocab)
     ? vocab.map((piece, id) => [String((piece as unknown[])[0]), id])
     : Object.entries((vocab ?? {}) as Record<string, number>);
@@ -116,7 +116,7 @@ function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocab
   return { blank, texts };
 }
 
-/** Whether a token is special, as all these tokenizers write them: `<unk>`, `[PAD]`. */
+/** Whether a token is special, by the two spellings in use: `<unk>` and `[PAD]`. */
 function isSpecial(piece: string): boolean {
   return /^(<.+>|\[[A-Z]+\])$/.test(piece);
 }

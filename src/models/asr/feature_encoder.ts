@@ -39,12 +39,12 @@ export interface FeatureEncoderOptions {
   readonly maxWholeInputs: number;
 }
 
-/** Names that Optimum gives. */
+/** The names that Optimum gives to the graph's input and output. */
 export const FEATURES = "input_features";
 const HIDDEN = "last_hidden_state";
 /** Larger batches are no faster per input, and make later inputs wait longer. */
 const MAX_INPUTS = 16;
-/** Memory for what crosses between segments, unless one input needs more. */
+/** Memory for tensors passed between segments, unless one input needs more. */
 const ACTIVATION_BYTES = 2 ** 28;
 
 /** @throws {Error} with ONNX Runtime's message when it refuses the graph. */
@@ -59,7 +59,7 @@ export async function openFeatureEncoder(
     try {
       return await openCutEncoder(cut, options);
     } catch (error) {
-      // Heads that the kernel cannot run.
+      // The kernel cannot run these heads.
       if (!(error instanceof RangeError)) throw error;
     }
   }
@@ -75,7 +75,7 @@ export async function openFeatureEncoder(
   };
 }
 
-/** @throws {RangeError} when the kernel cannot run one of the cut's attentions. */
+/** @throws {RangeError} when the kernel cannot run one of the graph's attention nodes. */
 async function openCutEncoder(
   cut: FeatureCut,
   options: FeatureEncoderOptions,
@@ -123,7 +123,7 @@ async function openCutEncoder(
   };
 }
 
-/** All shapes count inputs. */
+/** Every axis of variable size is the number of inputs. */
 function computeSizes(numInputs: number): AxisSizes {
   return { tokens: 0, rows: numInputs };
 }

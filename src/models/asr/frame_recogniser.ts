@@ -26,19 +26,19 @@ import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { computeCompressionRatio } from "./whisper_quality.ts";
 
-/** The recogniser owns the model behind them. */
+/** The recogniser owns the model that `run` and `dispose` use. */
 interface FrameRecogniserParts
   extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
   /** Samples from one frame to the next. */
   readonly samplesPerFrame: number;
   readonly metrics: SpeechMetrics;
-  /** Sound to f32 `[numFrames, width]`. */
+  /** Turns sound into f32 `[numFrames, width]`. */
   readonly run: (samples: Float32Array) => Promise<{ rows: Float32Array; numFrames: number }>;
   readonly openDecoder: () => GreedyDecoder;
 }
 
 const WINDOW_SECONDS = 30;
-/** Overlap of a window at each seam. */
+/** Overlap of two windows on each side of a seam. */
 const MARGIN_SECONDS = 3;
 /** Shorter sound is padded with silence to one frame. */
 const SHORTEST_SECONDS = 0.1;
@@ -89,7 +89,11 @@ async function* transcribe(
   }
 }
 
-/** Runs a window. @returns the frames kept of it. */
+/**
+ * Runs the model on a window.
+ *
+ * @returns the frames of the window that are kept.
+ */
 async function computeFrames(
   window: Window,
   { read, signal }: Recording,
@@ -113,7 +117,7 @@ async function computeFrames(
   };
 }
 
-/** Windows begin whole frames apart, so that all of a range's frames stand in one row. */
+/** Windows begin a whole number of frames apart, so that the frames of a range form one regular sequence. */
 function* splitWindows(
   { start, end }: SampleRange,
   { samplesPerFrame, sampleRateHz }: FrameRecogniserParts,
@@ -133,7 +137,7 @@ function* splitWindows(
 }
 
 interface Window extends SampleRange {
-  /** The frames kept of a window. */
+  /** The range of samples whose frames are kept. */
   readonly keep: SampleRange;
 }
 
@@ -141,7 +145,7 @@ class Transcript {
   readonly #reading: TokenReading & { readonly timesWords: boolean };
   readonly #segments: FrameSegments;
   #numSegments = 0;
-  /** Whether the next segment always begins a new word. */
+  /** Whether the next token always begins a new word. */
   #isApart = true;
   /** The frame after the last word. */
   #endFrame = 0;
@@ -178,7 +182,7 @@ class Transcript {
     const { frameSeconds, timesWords } = this.#reading;
     const words = wordsOfTokens(tokens, this.#reading, { from: this.#endFrame, to: endFrame });
     const [{ startSeconds }, { endSeconds }] = [words[0]!, words.at(-1)!];
-    // A hair is taken off, lest rounding errors add a frame.
+    // The tiny offset keeps rounding errors from adding a frame.
     this.#endFrame = Math.ceil(endSeconds / frameSeconds - 1e-6);
     return {
       id: this.#numSegments++,

@@ -11,14 +11,14 @@ export interface FrameToken {
   readonly startFrame: number;
   /** The frame after its last. */
   readonly endFrame: number;
-  /** Natural logarithm, of the frame where it is likeliest. */
+  /** Natural logarithm of its probability in the frame where it is likeliest. */
   readonly logprob: number;
 }
 
 interface SegmentRules {
   /** A pause of at least this many frames ends a segment. */
   readonly pauseFrames: number;
-  /** The first word after this many frames begins another segment. */
+  /** A segment longer than this ends at the next word. */
   readonly maxFrames: number;
 }
 
@@ -30,7 +30,7 @@ export class FrameSegments {
     this.#rules = rules;
   }
 
-  /** @returns segments that are complete, each at least one token that is text. */
+  /** @returns segments that are complete; each has at least one token with text. */
   push(tokens: readonly FrameToken[]): FrameToken[][] {
     const complete: FrameToken[][] = [];
     for (const token of tokens) {
@@ -60,24 +60,24 @@ export class FrameSegments {
   }
 }
 
-/** How tokens are read. */
+/** How tokens are joined into words. */
 export interface TokenReading {
   readonly frameSeconds: number;
   /** Whether the language puts spaces between its words; else each token is a word. */
   readonly hasSpaces: boolean;
 }
 
-/** Frames that a segment may take. */
+/** The range of frames into which a segment's words must fit. */
 interface FrameLimits {
-  /** The end of what was heard before; the recording's beginning if absent. */
+  /** The end of the previous segment; the recording's beginning if absent. */
   readonly from?: number;
-  /** The end of the speech, beyond which words go only if they have no room before it; none if absent. */
+  /** The end of the speech. Words go beyond it only if they have no room before it. No limit if absent. */
   readonly to?: number;
 }
 
 /**
- * The words of a segment: in order, not overlapping, of at least a frame each. A transducer may put several words into
- * one frame, and may let the last one end after the sound.
+ * The words of a segment, in order, without overlap, each at least one frame long. A transducer may put several words
+ * into one frame, and may let the last one end after the sound.
  */
 export function wordsOfTokens(
   tokens: readonly FrameToken[],
@@ -101,7 +101,7 @@ export function wordsOfTokens(
   }));
 }
 
-/** Spans in frames, in order, between the limits. */
+/** Fits spans of frames between the limits, in order. */
 function fitSpans(
   spans: readonly { readonly start: number; readonly end: number }[],
   { from, to }: Required<FrameLimits>,
@@ -111,7 +111,7 @@ function fitSpans(
   const first = Math.max(from, spans[0]!.start);
   const end = Math.min(to, Math.max(spans.at(-1)!.end, first + numWords));
   const start = Math.max(from, Math.min(first, end - numWords));
-  // Words that have no room before the end of the speech go beyond it.
+  // If there is no room before the end of the speech, words go beyond it.
   const last = Math.max(end, start + numWords);
   const within = (frame: number) => Math.min(Math.max(frame, start), last);
   return giveFrames(
@@ -120,15 +120,15 @@ function fitSpans(
   );
 }
 
-/** When a word is spoken, in seconds. */
+/** The time of a word, in seconds. */
 interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * The spans with at least a frame each, in order: tokens may share a frame, and a word of no length cannot be shown or
- * played. Words that have no room in their segment share it equally.
+ * Gives each span at least one frame and keeps their order: tokens may share a frame, and a word without duration
+ * cannot be shown or played. If a segment is too short for its words, they share it equally.
  */
 export function giveFrames(
   spans: readonly Span[],
@@ -146,7 +146,7 @@ export function giveFrames(
     const from = Math.max(start, given.at(-1)?.end ?? startSeconds);
     given.push({ start: from, end: Math.max(end, from + least) });
   }
-  // What went beyond the end moves the words before it back.
+  // A word that went beyond the end moves the words before it back.
   for (let i = given.length - 1, limit = endSeconds; i >= 0 && given[i]!.end > limit; i--) {
     const start = Math.max(startSeconds, Math.min(given[i]!.start, limit - least));
     given[i] = { start, end: limit };

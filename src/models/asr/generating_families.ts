@@ -17,18 +17,22 @@ import {
 } from "./speech_decoders.ts";
 
 export interface GeneratingFamily {
-  /** @throws {StartupError} when the folder lacks a part, or a graph does not fit. */
+  /** @throws {StartupError} when a file is missing from the folder, or a graph does not fit the family. */
   open(context: OpenContext, options: SpeechDecoderOptions): Promise<SpeechDecoder>;
   readonly languages: SpokenLanguages;
-  /** Language where a request names none; detected from the audio if absent. */
+  /** The language of requests that name none; detected from the audio if absent. */
   readonly defaultLanguage?: string | undefined;
-  /** Longest piece transcribed at once. */
+  /** Longest chunk transcribed at once. */
   readonly maxChunkSeconds: number;
-  /** Most tokens of a piece of this many seconds. */
+  /** Most tokens generated for a chunk of this many seconds. */
   readonly getMaxTokens: (seconds: number) => number;
 }
 
-/** Reads a folder. @throws {StartupError} when something that the family needs is missing. */
+/**
+ * Describes the model in a folder.
+ *
+ * @throws {StartupError} when something that the family needs is missing.
+ */
 export type DescribeFamily = (
   folder: ModelFolder,
   tokenizer: TextTokenizer,
@@ -40,7 +44,7 @@ const MOONSHINE_POSITIONS = 194;
 const MOONSHINE_START = 1;
 const COHERE_PIECE_SECONDS = 35;
 const COHERE_POSITIONS = 1024;
-/** More than any speaker says, so that repetitive text ends. */
+/** More than anybody speaks, so that repetitive text ends. */
 const TOKENS_PER_SECOND = 10;
 /** The length of Voxtral's encoder input. */
 const PIECE_SECONDS = 30;
@@ -59,14 +63,14 @@ export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
       openSeq2Seq(context, { ...options, positions, writePrompt: () => [start] }),
     languages,
     defaultLanguage: languages[0],
-    // The start takes one position.
+    // The start token takes one position.
     maxChunkSeconds: Math.floor((positions - 1) / MOONSHINE_TOKENS_PER_SECOND),
     getMaxTokens: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
   };
 }
 
 /**
- * Its decoder is told the language; English if a request names none.
+ * Cohere's decoder is told the language; English if a request names none.
  *
  * @see https://huggingface.co/CohereLabs/cohere-transcribe-03-2026
  */
@@ -99,7 +103,9 @@ export async function describeCohere(
   };
 }
 
-/** Prompt for text with punctuation and capitals, numbers as spoken, without times and speakers. */
+/**
+ * A prompt for text with punctuation and capitals, with numbers as they are spoken, without timestamps and speakers.
+ */
 function coherePrompt(language: string): string[] {
   return [
     "▁",
@@ -136,7 +142,7 @@ export function describeGranite(
   };
 }
 
-/** @see https://arxiv.org/abs/2507.13264, on transcription */
+/** @see https://arxiv.org/abs/2507.13264 on transcription */
 export function describeVoxtral(): GeneratingFamily {
   const writePrompt = (language: string | undefined) =>
     `<s>[INST][AUDIO][/INST]${language === undefined ? "" : `lang:${language}`}[TRANSCRIBE]`;

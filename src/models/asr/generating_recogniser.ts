@@ -1,6 +1,6 @@
 /**
- * Models that generate text without times (Moonshine, Cohere's, Granite's, Voxtral) as recognisers: one segment per
- * piece of sound. Each piece is a request of the engine, whose steps all pieces share.
+ * Recognisers for models that generate text without timestamps (Moonshine, Cohere's, Granite's, Voxtral): one segment
+ * per chunk of sound. Each chunk is a request to the engine, which runs the chunks of all recordings in shared steps.
  *
  * @module
  */
@@ -23,7 +23,7 @@ import type {
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import { computeCompressionRatio } from "./whisper_quality.ts";
 
-/** @throws {StartupError} when the folder lacks a part, or a graph does not fit the family. */
+/** @throws {StartupError} when a file is missing from the folder, or a graph does not fit the family. */
 export async function loadGenerating(
   context: OpenContext,
   { describe, ...options }: RecogniserOptions & { readonly describe: DescribeFamily },
@@ -39,10 +39,10 @@ export async function loadGenerating(
     const { maxChunkSeconds } = family;
     const speechDecoder = await family.open(context, { ...options, maxChunkSeconds });
     const { sampleRateHz } = speechDecoder;
-    // No prefix cache: prompts are equal, but ask about different sounds.
+    // No prefix cache: prompts are equal, but their sounds differ.
     const engine = new EngineLoop(speechDecoder.decoder, { prefixCache: false });
     const parts = { ...family, sampleRateHz, speechDecoder, engine, endTokens, decode };
-    // Two tokens for a second of silence: the graphs fit together.
+    // Generating two tokens for a second of silence shows that the graphs fit together.
     const { signal } = new AbortController();
     const silence = new Float32Array(sampleRateHz);
     await recognise(silence, { language: undefined, temperature: 0, maxTokens: 2, signal }, parts);
@@ -50,7 +50,7 @@ export async function loadGenerating(
   });
   const { metrics } = options;
   metrics.adopt(parts.engine.metrics.registry);
-  // No request asked for what was heard until now.
+  // Warming up is not counted: no request asked for it.
   metrics.registry.resetMetrics();
   return {
     languages: family.languages,
@@ -67,7 +67,11 @@ export async function loadGenerating(
   };
 }
 
-/** @throws {StartupError} naming the folder, when its graphs do not fit together. */
+/**
+ * Runs `open`.
+ *
+ * @throws {StartupError} naming the folder, when its graphs do not fit together.
+ */
 async function fitting<T>({ path }: ModelFolder, open: () => Promise<T>): Promise<T> {
   try {
     return await open();
@@ -84,12 +88,16 @@ interface Parts extends GeneratingFamily {
   readonly speechDecoder: SpeechDecoder;
   readonly engine: EngineLoop;
   readonly endTokens: readonly number[];
-  /** Text of token ids, special tokens left out. */
+  /** The text of tokens, without special tokens. */
   readonly decode: (tokens: number[]) => string;
   readonly sampleRateHz: number;
 }
 
-/** Transcribes a piece of sound. @throws the signal's reason; the device's error. */
+/**
+ * Transcribes a chunk of sound.
+ *
+ * @throws the signal's reason; the device's error.
+ */
 async function recognise(
   samples: Float32Array,
   { language, temperature, maxTokens, signal }:
@@ -158,7 +166,7 @@ async function* transcribe(
   }
 }
 
-/** The speech regions if known, else the whole recording cut at quiet points. */
+/** The speech regions if known; else the whole recording, cut at quiet points. */
 async function* splitChunks(
   { read, numSamples, speech }: Recording,
   options: QuietCutOptions,
@@ -176,18 +184,18 @@ async function* splitChunks(
 
 interface QuietCutOptions {
   readonly sampleRateHz: number;
-  /** Most samples of a piece. */
+  /** Most samples of a chunk. */
   readonly maxSamples: number;
 }
 
-/** How far back from the longest piece's end to look. */
+/** How far before the longest possible end to look for a quiet point. */
 const SEARCH_SECONDS = 5;
 const QUIET_SECONDS = 0.1;
 
 /**
- * The length of the next piece, which ends in the quietest tenth of a second near a piece's end. Pure.
+ * Finds the length of the next chunk: it ends in the quietest tenth of a second before its longest possible end. Pure.
  *
- * @param samples what comes next, as much as a piece may be at most, all of it if less is left.
+ * @param samples the samples that follow, as many as a chunk may have, or all if fewer are left.
  */
 export function findQuietCut(
   samples: Float32Array,
@@ -197,7 +205,7 @@ export function findQuietCut(
   const window = Math.round(QUIET_SECONDS * sampleRateHz);
   const searched = Math.min(SEARCH_SECONDS * sampleRateHz, maxSamples / 2);
   let [quietest, least] = [maxSamples, Infinity];
-  // The last among equals, so that pieces are long.
+  // The latest of equally quiet points, so that chunks are long.
   for (let start = maxSamples - window; start >= maxSamples - searched; start -= window) {
     let energy = 0;
     for (let i = start; i < start + window; i++) energy += samples[i]! ** 2;

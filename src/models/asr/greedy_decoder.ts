@@ -1,5 +1,5 @@
 /**
- * Greedy decoding of what a network gives for each frame: of CTC, and of token-and-duration transducers. Pure.
+ * Greedy decoding of a network's output, frame by frame: for CTC heads, and for token-and-duration transducers. Pure.
  *
  * @module
  */
@@ -11,22 +11,25 @@ export interface Vocabulary {
   readonly texts: readonly string[];
 }
 
-/** Frames of a recording. */
+/** Frames of a recording, or of a part of it. */
 export interface Frames {
-  /** f32 `[frames, width]`: the classes' logits, or what an encoder gives. */
+  /** f32 `[frames, width]`: the logits of the classes, or an encoder's output. */
   readonly rows: Float32Array;
   /** The range of frames to decode. */
   readonly from: number;
   readonly to: number;
-  /** Index in the recording of the rows' frame 0. */
+  /** Index in the recording of the first row. */
   readonly firstFrame: number;
 }
 
-/** Decodes the frames of one stretch of speech in order, which come in several pieces. */
+/** Decodes the frames of one stretch of speech, which come in order and in several chunks. */
 export interface GreedyDecoder {
-  /** @returns the tokens that ended. @throws the signal's reason, if it is asynchronous. */
+  /**
+   * @returns the tokens that ended.
+   * @throws the signal's reason, if decoding is asynchronous.
+   */
   push(frames: Frames, signal: AbortSignal): FrameToken[] | Promise<FrameToken[]>;
-  /** Ends the open token. */
+  /** Ends the token that is still open. */
   end(): FrameToken[];
 }
 
@@ -40,8 +43,8 @@ function likeliest(logits: Float32Array): { id: number; logprob: number } {
 }
 
 /**
- * The likeliest token of each frame, repetitions of one token as one, blanks left out. Each token keeps its frames, so
- * that words have times; one that continues in the next piece stays one.
+ * The likeliest token of each frame, with repetitions merged and blanks left out. Each token keeps its frames, so that
+ * words have times; a token that continues in the next chunk stays one.
  *
  * @see A. Graves et al.: Connectionist Temporal Classification, 2006, section 3.2 (best path decoding)
  */
@@ -74,7 +77,6 @@ export class CtcGreedyDecoder implements GreedyDecoder {
     return ended;
   }
 
-  /** Ends the open token. */
   end(): FrameToken[] {
     const last = this.#last;
     this.#last = undefined;
@@ -84,15 +86,15 @@ export class CtcGreedyDecoder implements GreedyDecoder {
 
 /** The prediction and joint networks. `State` covers the tokens before the last. */
 export interface Joint<State> {
-  /** f32 elements of a frame. */
+  /** Number of f32 elements in a frame. */
   readonly width: number;
   /** The state before any token; the last token is then the blank. */
   begin(): State;
   /**
    * Runs both networks with the last token and a frame.
    *
-   * @returns f32 logits of each token and the blank, then of each duration, which are 0, 1, 2 … frames; and the
-   * predictor's state after the last token.
+   * @returns f32 logits of each token and the blank, then of each duration (0, 1, 2 … frames); and the predictor's
+   * state after the last token.
    */
   run(
     frame: Float32Array,
@@ -115,7 +117,7 @@ export class TdtGreedyDecoder<State> implements GreedyDecoder {
   readonly #vocabulary: Vocabulary;
   #state: State;
   #lastToken: number;
-  /** The recording's next frame to read. */
+  /** Index in the recording of the next frame to read. */
   #next = 0;
 
   constructor(joint: Joint<State>, vocabulary: Vocabulary) {
@@ -125,7 +127,7 @@ export class TdtGreedyDecoder<State> implements GreedyDecoder {
     this.#lastToken = vocabulary.blank;
   }
 
-  /** @returns tokens, each from its frame to the next one read. */
+  /** @returns tokens; each lasts from its frame to the next frame that is read. */
   async push(
     { rows, from, to, firstFrame }: Frames,
     signal: AbortSignal,
@@ -158,13 +160,13 @@ export class TdtGreedyDecoder<State> implements GreedyDecoder {
     return tokens;
   }
 
-  /** No token is ever open: each has its duration when it is emitted. */
+  /** No token is ever open: its duration is known when it is emitted. */
   end(): FrameToken[] {
     return [];
   }
 }
 
-/** A token of duration 0 gets its own frame. */
+/** Lets tokens of duration 0 last until the next frame that is read. */
 function lengthen(tokens: FrameToken[], next: number): void {
   const last = tokens.at(-1);
   if (last === undefined || last.endFrame > last.startFrame) return;

@@ -18,18 +18,21 @@ export interface SampleRange {
 }
 
 export interface Recording {
-  /** Samples at the recogniser's rate; lets other recordings go first. See {@linkcode AudioReader.read}. */
+  /**
+   * Reads samples at the recogniser's rate, after other recordings had their chance to go first. See
+   * {@linkcode AudioReader.read}.
+   */
   readonly read: AudioReader["read"];
-  /** All of the recording's samples, at least one. */
+  /** Length of the recording, at least 1. */
   readonly numSamples: number;
   /**
-   * Speech regions, in order, not overlapping, none longer than the recogniser's `maxSpeechSeconds`; unknown if absent.
-   * The rest is skipped.
+   * Speech regions, in order, without overlap, none longer than the recogniser's `maxSpeechSeconds`; unknown if absent.
+   * The rest of the recording is skipped.
    */
   readonly speech: readonly SampleRange[] | undefined;
   /** A free slot below `maxRecordings`. */
   readonly index: number;
-  /** One of the API's codes, which the model knows; detected from the audio if absent. */
+  /** One of the API's codes that the model knows; detected from the audio if absent. */
   readonly language: string | undefined;
   /** Whether to translate to English. */
   readonly translates: boolean;
@@ -55,12 +58,12 @@ export interface TranscribedWindow {
 export interface Recogniser {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
-  /** Longest speech region that it takes. */
+  /** The longest speech region it can take. */
   readonly maxSpeechSeconds: number;
   readonly languages: SpokenLanguages;
-  /** Why it cannot write English of other languages, to go on "since …"; absent where it can. */
+  /** Why it cannot translate to English: the words after "since" in the error; absent if it can. */
   readonly whyNoTranslation?: string | undefined;
-  /** Why it cannot tell the times of words, to go on "since …"; absent where it can. */
+  /** Why it cannot tell the times of words: the words after "since" in the error; absent if it can. */
   readonly whyNoWordTimes?: string | undefined;
   /** Transcribes a whole recording. @throws the signal's reason. */
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
@@ -74,7 +77,11 @@ export interface RecogniserOptions {
   readonly metrics: SpeechMetrics;
 }
 
-/** Opens a model of one family. @throws {StartupError} when the folder lacks a part, or a graph is another's. */
+/**
+ * Opens a model of one family.
+ *
+ * @throws {StartupError} when a file is missing from the folder, or a graph does not fit the family.
+ */
 export type LoadRecogniser = (
   context: OpenContext,
   options: RecogniserOptions,
@@ -105,7 +112,7 @@ export class SpeechMetrics extends RequestMetrics {
     super("Recordings");
   }
 
-  /** Counts and times what encodes windows together. */
+  /** Counts and times an encoder's run over several windows. */
   async encoding<T>(encode: () => Promise<T>, numWindows = 1): Promise<T> {
     const observe = this.#encoderSeconds.startTimer();
     const encoded = await encode();

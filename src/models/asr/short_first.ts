@@ -1,12 +1,16 @@
 /**
- * Short recordings go first: long ones work while none is transcribed, and otherwise about an eighth of the time.
+ * Short recordings go first: long ones work while no short one is transcribed, and otherwise about an eighth of the
+ * time.
  *
  * @module
  */
 import { BusyThread } from "../../base/yield_to_events.ts";
 import { untilAborted } from "../../base/until_aborted.ts";
 
-/** How much longer than its last turn a long recording waits for short ones at most, for each that waits. */
+/**
+ * A long recording waits for short ones at most this many times as long as its last slice of work took, times the
+ * number of long recordings waiting.
+ */
 const MAX_WAIT_RATIO = 8;
 
 export class ShortFirst {
@@ -19,7 +23,11 @@ export class ShortFirst {
     this.#now = now;
   }
 
-  /** A short recording is transcribed, until the result is called, once. */
+  /**
+   * Marks the beginning of a short transcription.
+   *
+   * @returns a function to call once, at its end.
+   */
   begin(): () => void {
     this.#numShort++;
     return () => {
@@ -29,11 +37,11 @@ export class ShortFirst {
   }
 
   /**
-   * The turns of a long recording, from now on.
+   * Makes the yield function of a long recording.
    *
-   * @returns to be called before each piece of work, a few milliseconds to one window. Lets other work of the thread
-   * run, and waits until no short recording is transcribed, at most eight times as long as the last piece took, and
-   * as often as there are long recordings waiting.
+   * @returns a function to call before each slice of work, which may be a few milliseconds or one window. It lets other
+   * work of the thread run, then waits until no short recording is being transcribed. It waits at most eight times as
+   * long as the last slice took, times the number of long recordings waiting.
    */
   turnsOfLong(signal: AbortSignal): () => Promise<void> {
     const thread = new BusyThread();

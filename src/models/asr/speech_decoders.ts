@@ -20,7 +20,7 @@ import { yieldToEvents } from "../../base/yield_to_events.ts";
 import type { Tensor } from "../../device/ort/ort.ts";
 import { openPart, openSpeechFeatures } from "./speech_features.ts";
 
-/** What a decoder is asked about a piece of sound. */
+/** What a decoder is asked about a chunk of sound. */
 interface SpeechRequest extends Pick<GenerationRequest, "promptTokens" | "encoderInput" | "media"> {
   /** Frees what the request holds on the device. */
   release?(): Promise<void>;
@@ -37,11 +37,11 @@ export interface SpeechDecoder {
 }
 
 export interface SpeechDecoderOptions extends RecogniserOptions {
-  /** Longest piece heard at once. */
+  /** Longest chunk heard at once. */
   readonly maxChunkSeconds: number;
 }
 
-/** A piece of sound, as the encoder takes it. */
+/** A chunk of sound as the encoder's input. */
 interface SoundInput {
   readonly tensors: PlainTensors;
 }
@@ -52,14 +52,14 @@ const HIDDEN = "last_hidden_state";
 /**
  * Opens an encoder, and a decoder that attends to its output.
  *
- * @throws {StartupError} when the folder lacks a part, or a graph does not fit.
+ * @throws {StartupError} when a file is missing from the folder, or a graph does not fit.
  */
 export async function openSeq2Seq(
   context: OpenContext,
   { positions, writePrompt, maxChunkSeconds, maxRecordings, metrics }: SpeechDecoderOptions & {
-    /** The decoder's positions, where it has learned some. */
+    /** The number of positions, if the decoder's position embeddings are learned. */
     readonly positions: number;
-    /** Tokens that the decoder begins with. */
+    /** Writes the tokens that the decoder begins with. */
     readonly writePrompt: (language: string | undefined) => readonly number[];
   },
 ): Promise<SpeechDecoder> {
@@ -89,7 +89,7 @@ export async function openSeq2Seq(
     ...context,
     vocabSize: readVocabSize(folder),
     contextLength: positions,
-    // A second may have one more than another.
+    // Rounding may give one second a position more than another.
     numPositions: one + Math.ceil(maxChunkSeconds) * (two - one + 1),
     maxSequences: maxRecordings,
     encoder: { maxInputs: 1, encode: ([input]) => encode(input!) },
@@ -114,12 +114,12 @@ const PROMPTED_CONTEXT = 1024;
 /**
  * Opens a language model, and an encoder whose output stands in its prompt.
  *
- * @throws {StartupError} when the folder lacks a part, or a graph does not fit.
+ * @throws {StartupError} when a file is missing from the folder, or a graph does not fit.
  */
 export async function openPrompted(
   context: OpenContext,
   { writePrompt, metrics, maxRecordings }: SpeechDecoderOptions & {
-    /** A text with a placeholder for the sound. */
+    /** Writes a text with a placeholder for the sound. */
     readonly writePrompt: (language: string | undefined) => string;
   },
 ): Promise<SpeechDecoder> {
@@ -165,14 +165,17 @@ export async function openPrompted(
   };
 }
 
-/** Rows that are encoded when a step wants them first, and kept to the end of the request: a prompt may take several. */
+/**
+ * The sound's rows in the prompt. They are encoded when a step first wants them, and kept until the request ends, as a
+ * prompt may take several steps.
+ */
 function soundRows(encode: () => Promise<Tensor>): EmbeddingSource & { release(): Promise<void> } {
   let encoded: Promise<Tensor> | undefined;
   return {
     rows: () => encoded ??= encode(),
     release: async () => {
       const rows = await encoded?.catch(() => undefined);
-      // A step that waited for them copies them first.
+      // A step that waited for the rows copies them before they are freed.
       await yieldToEvents();
       rows?.dispose();
     },

@@ -1,5 +1,5 @@
 /**
- * Sound to the inputs of graphs, by transformers.js's feature extractors and processors.
+ * Turns sound into the inputs of graphs, using the feature extractors and processors of transformers.js.
  *
  * @module
  */
@@ -12,19 +12,22 @@ import { type PlainTensors, toPlainTensors } from "../plain_tensor.ts";
 const DEFAULT_RATE_HZ = 16_000;
 const FILES = ["preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"];
 
-/** A feature extractor takes sound; a processor a text too, with a placeholder for it. */
+/** A feature extractor takes sound alone; a processor also takes a text with a placeholder for the sound. */
 type Prepare = (...given: readonly unknown[]) => Promise<Readonly<Record<string, unknown>>>;
 
 interface SpeechFeatures {
   readonly sampleRateHz: number;
-  /** @param prompt with a placeholder for the sound; for processors alone. @returns `input_ids` too then. */
+  /**
+   * @param prompt a text with a placeholder for the sound; only for processors.
+   * @returns the graph's inputs; with a prompt, `input_ids` too.
+   */
   prepare(samples: Float32Array, prompt?: string): Promise<PlainTensors>;
 }
 
 /**
- * Opens what a folder names.
+ * Opens the extractor or processor that a folder names.
  *
- * @throws {StartupError} when the folder lacks a file, or names what transformers.js does not know.
+ * @throws {StartupError} when a file is missing, or transformers.js does not know what the folder names.
  */
 export async function openSpeechFeatures(
   folder: ModelFolder,
@@ -51,7 +54,11 @@ export async function openSpeechFeatures(
   });
 }
 
-/** Opens a part. @throws {StartupError} naming the folder and its type, with what went wrong. */
+/**
+ * Opens a part of a model.
+ *
+ * @throws {StartupError} naming the folder, its model type and what went wrong.
+ */
 export function openPart<T>({ path, config }: ModelFolder, open: () => Promise<T>): Promise<T> {
   return startupStep(
     open,

@@ -9,9 +9,9 @@ import type { SampleRange } from "./recogniser.ts";
 
 /** Silero's own durations are 250 ms, 100 ms and 30 ms; transcription needs more context around the words. */
 const DEFAULTS = {
-  /** Speech begins at a window that is at least as likely. */
+  /** Speech begins at a window of at least this probability. */
   threshold: 0.5,
-  /** Speech goes on through windows that are at least as likely. */
+  /** Speech goes on through windows of at least this probability. */
   endThreshold: 0.35,
   /** Shorter regions are not speech. */
   minSpeechSeconds: 0.1,
@@ -31,13 +31,13 @@ export interface SpeechRegionOptions extends Partial<typeof DEFAULTS> {
   readonly maxSpeechSeconds: number;
 }
 
-/** A pause at least this long is a place to cut a region that is too long. */
+/** A region that is too long is cut at a pause of at least this length. */
 const MIN_CUT_SECONDS = 0.098;
 
 /**
- * Finds the regions, in order and apart.
+ * Finds the speech regions, in order and without overlap.
  *
- * @param likelihoods 0 to 1, of one window after the other.
+ * @param likelihoods the speech probability of each window, 0 to 1.
  */
 export function findSpeechRegions(
   likelihoods: ArrayLike<number>,
@@ -59,7 +59,7 @@ export function findSpeechRegions(
 
 type Settings = Required<SpeechRegionOptions>;
 
-/** Runs of windows, from the first likely one to the first that is followed by long enough silence. */
+/** Finds runs of windows: each begins at a likely window, and ends where long enough silence begins. */
 function findRuns(
   likelihoods: ArrayLike<number>,
   { threshold, endThreshold, minSilenceSeconds, sampleRateHz, windowSamples }: Settings,
@@ -75,7 +75,7 @@ function findRuns(
       quietFrom = undefined;
     } else if (start !== undefined && (quietFrom !== undefined || likelihood < endThreshold)) {
       quietFrom ??= window;
-      // Between the thresholds silence continues, but does not end speech.
+      // A window between the two thresholds neither ends silence nor begins it.
       if (likelihood >= endThreshold || window + 1 - quietFrom < minSilence) continue;
       runs.push({ start, end: quietFrom });
       start = quietFrom = undefined;
@@ -103,7 +103,7 @@ function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
     let quietFrom: number | undefined;
     for (let window = first; window <= last; window++) {
       const likelihood = likelihoods[window]!;
-      // At least half a region, so that cutting terminates.
+      // At least half of the region is taken, so that cutting terminates.
       if (window >= (first + last) / 2 && likelihood < likelihoods[quietest]!) quietest = window;
       if (likelihood >= endThreshold) quietFrom = undefined;
       else {
@@ -121,7 +121,7 @@ function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
   return [...parts, { start, end: region.end }];
 }
 
-/** Two close regions share the gap between them. */
+/** Adds padding at both ends; close regions share the gap between them. */
 function pad(regions: readonly SampleRange[], padding: number, numSamples: number): SampleRange[] {
   return regions.map(({ start, end }, index) => {
     const before = regions[index - 1]?.end;

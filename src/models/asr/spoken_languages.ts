@@ -8,16 +8,16 @@ import { HearthError } from "../../base/errors.ts";
 import { toModelName } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 
-/** Codes of the API; none if the folder does not name them. */
+/** Codes of the API; empty if the folder does not name the languages. */
 export type SpokenLanguages = readonly string[];
 
 /** Languages without spaces between words. */
 export const UNSPACED_LANGUAGES: readonly string[] = ["ja", "lo", "my", "th", "yue", "zh"];
 
-/** A model family's language unless its name says otherwise. */
+/** The default language of a model family. */
 const BY_TYPE: Readonly<Record<string, string>> = { moonshine: "en" };
 
-/** Languages of models whose files name none, by the beginnings of their names. */
+/** Languages of models whose files name none, by how the model's name begins. */
 const BY_NAME: readonly (readonly [string, SpokenLanguages])[] = [
   ["parakeet-tdt-0.6b-v2", ["en"]],
   [
@@ -27,8 +27,8 @@ const BY_NAME: readonly (readonly [string, SpokenLanguages])[] = [
 ];
 
 /**
- * The languages of a known model, else the one that a folder's `config.json` or its name gives:
- * `wav2vec2-large-xlsr-53-german`, `moonshine-tiny-ko`.
+ * The languages of a model: those of a known model, else those that `config.json` or the folder's name gives
+ * (`wav2vec2-large-xlsr-53-german`, `moonshine-tiny-ko`).
  */
 export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
   const name = toModelName(path);

@@ -1,6 +1,7 @@
 /**
- * NeMo's FastConformer with a token-and-duration transducer (Parakeet TDT), as onnx-asr's exports have it: graphs of the
- * preprocessor, the encoder, and the prediction and joint networks together, and a vocabulary in `vocab.txt`.
+ * NeMo's FastConformer with a token-and-duration transducer (Parakeet TDT), in the layout of onnx-asr's exports: one
+ * graph for the preprocessor, one for the encoder, one for the prediction and joint networks together, and a vocabulary
+ * in `vocab.txt`.
  *
  * @see https://github.com/istupakov/onnx-asr
  * @module
@@ -35,20 +36,22 @@ const PORTS = {
 } as const;
 const BLANK = "<blk>";
 const SAMPLE_RATE_HZ = 16_000;
-/** Samples from one spectrum to the next, as NeMo's preprocessor makes them. */
+/** Samples from one spectrum to the next in NeMo's preprocessor. */
 const HOP_SAMPLES = 160;
 
 /** The prediction network's state. */
 type JointState = readonly [Tensor, Tensor];
 
-/** @throws {StartupError} when the folder lacks a part, or a graph is not as these exports have it. */
+/**
+ * @throws {StartupError} when a file is missing from the folder, or a graph lacks an input or output of these exports.
+ */
 export async function loadTdt(
   context: OpenContext,
   { metrics }: RecogniserOptions,
 ): Promise<Recogniser> {
   const { folder, graphs, backend, onProgress } = context;
   const vocabulary = await readVocabulary(folder.path);
-  // On the CPU: their operators need it, and each step depends on the one before.
+  // These two graphs run on the CPU: it alone has their operators, and each decoding step depends on the one before.
   const preprocessor = await openOnCpu(PREPROCESSOR, context);
   const joint = await openJoint(context);
   const encoder = requirePorts(await openGraph(ENCODER, context), {
@@ -92,7 +95,10 @@ export async function loadTdt(
   });
 }
 
-/** Tokens by line, `▁the 5`: the mark is a space, and tokens in angle brackets are not text. */
+/**
+ * Reads the vocabulary. A line is a token and its id, `▁the 5`: `▁` stands for a space, and tokens in angle brackets
+ * are not text.
+ */
 async function readVocabulary(folder: string): Promise<Vocabulary> {
   const file = await Deno.readTextFile(join(folder, "vocab.txt")).catch(() => {
     throw new StartupError(`${folder} has no vocab.txt, which lists the model's tokens.`);

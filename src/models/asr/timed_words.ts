@@ -1,6 +1,6 @@
 /**
- * The words of a Whisper window and their times, from the alignment of their tokens by dynamic time warping: each token
- * takes consecutive frames, in order. Pure.
+ * The words of a Whisper window and their times, found by dynamic time warping over the alignment of tokens with audio:
+ * each token takes consecutive frames, in order. Pure.
  *
  * @see `add_word_timestamps` in openai/whisper's `timing.py`
  * @see H. Sakoe, S. Chiba: Dynamic Programming Algorithm Optimization for Spoken Word Recognition, 1978
@@ -13,9 +13,9 @@ import type { TimedTokens } from "./whisper_sequential.ts";
 import type { DecodedWindow } from "./window_decoder.ts";
 
 /**
- * The words of each piece of a window, in seconds of the recording; `undefined` if word times are not wanted.
+ * The words of each segment of a window, in seconds of the recording; `undefined` if word times are not wanted.
  *
- * @param options.decode the text of tokens that are text.
+ * @param options.decode gives the text of tokens.
  * @param options.offsetSeconds start of the window in the recording.
  */
 export function joinIntoWords(
@@ -54,7 +54,7 @@ export function joinIntoWords(
 interface WordDivision {
   /** The text of tokens; incomplete characters are U+FFFD. */
   readonly decode: (tokens: number[]) => string;
-  /** Whether the language puts spaces between its words; else each character stands for itself. */
+  /** Whether the language puts spaces between its words; if not, each character counts as a word. */
   readonly hasSpaces: boolean;
 }
 
@@ -65,7 +65,7 @@ const IS_PUNCTUATION = /^[\s\p{P}]*$/u;
 /** Opening punctuation, or punctuation before a word. */
 const OPENS = /^(\s*[\p{Ps}\p{Pi}¿¡]|\s+["'\p{Pd}])/u;
 
-/** All tokens, in words one after the other. */
+/** Divides all tokens into consecutive words. */
 export function groupWords(tokens: readonly number[], reading: WordDivision): WordGroup[] {
   const pieces = readWordGroups(tokens, reading.decode);
   const words: WordGroup[][] = [];
@@ -86,7 +86,7 @@ export function groupWords(tokens: readonly number[], reading: WordDivision): Wo
   }));
 }
 
-/** Groups of the fewest tokens that form whole characters. */
+/** Divides tokens into the smallest groups that decode to whole characters. */
 function readWordGroups(tokens: readonly number[], decode: WordDivision["decode"]): WordGroup[] {
   const pieces: WordGroup[] = [];
   for (let first = 0, end = 1; end <= tokens.length; end++) {
@@ -101,7 +101,7 @@ function readWordGroups(tokens: readonly number[], decode: WordDivision["decode"
 
 /** A word, with the punctuation that belongs to it. */
 interface WordGroup {
-  /** The text as it is written, with what spaces there are around it. */
+  /** The word's text, with the spaces around it. */
   readonly text: string;
   readonly numTokens: number;
 }
@@ -174,13 +174,16 @@ function usualSeconds(spans: readonly { readonly start: number; readonly end: nu
   return Math.min(durations[Math.floor(durations.length / 2)] ?? 0, LONGEST_USUAL_SECONDS);
 }
 
-/** When each of a segment's tokens begins, and after them the end of the last; they share what the segment has. */
+/**
+ * The frame in which each token of a segment begins, and after them the end of the last token; the tokens share the
+ * segment's frames.
+ */
 function findBeginnings(
   { startSeconds, endSeconds, firstToken, words }: WordSegment,
   { values, numFrames, frameSeconds }: WindowAlignment,
 ): number[] {
   const from = Math.min(Math.round(startSeconds / frameSeconds), numFrames - 1);
-  // The position after the segment is its end.
+  // The frame after the segment is its end.
   const to = Math.min(Math.max(from, Math.round(endSeconds / frameSeconds)) + 1, numFrames);
   const numRows = words.reduce((sum, { numTokens }) => sum + numTokens, 1);
   const numColumns = to - from;
@@ -198,11 +201,10 @@ const NEXT_ROW = 1;
 const NEXT_COLUMN = 2;
 
 /**
- * The path from the first row and column to the last of both, by one row, one column or both at a time, whose values
- * have the largest sum.
+ * Finds the path with the largest sum of values from the first row and column to the last. Each step advances by one
+ * row, one column, or both.
  *
  * @returns the column in which each row begins, never falling; the first is 0.
- *
  * @example
  * ```ts
  * import { warpRows } from "./timed_words.ts";

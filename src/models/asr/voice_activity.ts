@@ -16,26 +16,26 @@ import type { VoiceState } from "../task.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
 
-/** The setting that all refusals are about. */
+/** The setting that all errors of this file name. */
 const SETTING = "vadFolder";
 
 /** The graph's sizes at one sample rate. */
 interface WindowSizes {
   readonly windowSamples: number;
-  /** Samples of the window before that stand in front of each window. */
+  /** Samples of the previous window that are put in front of each window. */
   readonly contextSamples: number;
 }
 
-/** Sizes of Silero's version 5, the default. */
+/** The window sizes of Silero 5, the default, by sample rate. */
 const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
   16_000: { windowSamples: 512, contextSamples: 64 },
   8_000: { windowSamples: 256, contextSamples: 32 },
 };
 const SILERO_STATE = [2, 1, 128];
-/** Windows between yields to other messages: some 5 ms. */
+/** Windows between yields to other messages: about 5 ms. */
 const WINDOWS_PER_TURN = 16;
 
-/** Serves several recordings at a time. */
+/** A voice activity model. It serves several recordings at a time. */
 export class VoiceActivity {
   readonly #session: GraphSession;
   readonly #config: Json;
@@ -87,7 +87,7 @@ export class VoiceActivity {
   }
 
   /**
-   * Starts a recording, or goes on with one.
+   * Starts listening to a recording, or continues from a state.
    *
    * @throws {StartupError} when the model does not support the sample rate.
    */
@@ -131,7 +131,7 @@ interface ListenerOptions extends WindowSizes {
   readonly stateShape: readonly number[];
 }
 
-/** One recording. */
+/** Listens to one recording. */
 export class VoiceListener {
   readonly #session: GraphSession;
   readonly #options: ListenerOptions;
@@ -156,12 +156,12 @@ export class VoiceListener {
     this.#state = new Tensor("float32", memory, stateShape);
   }
 
-  /** Of all windows that are complete. */
+  /** The likelihoods of all windows that are complete. */
   get wholeLikelihoods(): readonly number[] {
     return this.#likelihoods;
   }
 
-  /** What it takes to go on with another listener. */
+  /** The state from which another listener can go on. */
   get state(): VoiceState {
     const memory = Float32Array.from(this.#state.data as Float32Array);
     return { memory, window: this.#window.slice(), filled: this.#filled };
@@ -178,7 +178,10 @@ export class VoiceListener {
     }
   }
 
-  /** Speech probability, 0 to 1, of each window to the end of the recording, the last padded with silence. */
+  /**
+   * The speech probability of each window up to the end of the recording, 0 to 1; the last window is padded with
+   * silence.
+   */
   async likelihoods(): Promise<readonly number[]> {
     if (this.#filled > this.#options.contextSamples) {
       this.#window.fill(0, this.#filled);
@@ -187,7 +190,7 @@ export class VoiceListener {
     return this.#likelihoods;
   }
 
-  /** Speech regions of at most this many seconds. */
+  /** Finds speech regions of at most this many seconds. */
   async speech(maxSpeechSeconds: number): Promise<SampleRange[]> {
     const { sampleRateHz, windowSamples } = this.#options;
     return findSpeechRegions(await this.likelihoods(), {

@@ -16,17 +16,17 @@ export interface WhisperConfig {
   readonly vocabSize: number;
   readonly startToken: number;
   readonly endToken: number;
-  /** The token whose probability after the start is that of no speech, if the model has one. */
+  /** The token whose probability after the start token is that of silence, if the model has one. */
   readonly noSpeechToken: number | undefined;
-  /** What follows the language; absent in models of one language, which have no such prompt. */
+  /** The task's token, which follows the language; absent in models of one language, which have no such prompt. */
   readonly transcribeToken: number | undefined;
-  /** Replaces it for translation to English; absent in models that cannot translate. */
+  /** Replaces `transcribeToken` for translation to English; absent in models that cannot translate. */
   readonly translateToken: number | undefined;
-  /** Token by Whisper's own code; empty in models of one language. */
+  /** Language tokens by Whisper's own code; empty in models of one language. */
   readonly languages: ReadonlyMap<string, number>;
   /** The first timestamp token: 0 s. */
   readonly timestampsStart: number;
-  /** The last one that may open a window. */
+  /** The last timestamp token that a window may begin with. */
   readonly lastFirstTimestamp: number;
   readonly suppressedTokens: readonly number[];
   /** Most tokens of one window's text. */
@@ -87,7 +87,7 @@ export function toLanguages({ languages }: Pick<WhisperConfig, "languages">): Sp
   return Object.keys(ALL_LANGUAGES).filter((code) => languages.has(WHISPER_CODES[code] ?? code));
 }
 
-/** The token of one of {@linkcode toLanguages}; `undefined` for the language of a model of one. */
+/** The token of a language that {@linkcode toLanguages} lists; `undefined` if the model knows one language only. */
 export function findLanguageToken(
   { languages }: Pick<WhisperConfig, "languages">,
   code: string,
@@ -107,12 +107,12 @@ export function makePrompt(
     : [startToken, languageToken!, translates ? translateToken! : transcribeToken];
 }
 
-/** Whether a language with this token puts spaces between words. */
+/** Whether the language of this token puts spaces between words. */
 export function hasSpaces({ languages }: WhisperConfig, token: number | undefined): boolean {
   return !UNSPACED_LANGUAGES.some((code) => token !== undefined && languages.get(code) === token);
 }
 
-/** The name of the language with this token: `english`; Whisper's code where the API has no name for it. */
+/** The name of the language of this token: `english`; Whisper's code if the API has no name for it. */
 export function getLanguageName({ languages }: WhisperConfig, token: number | undefined): string {
   if (token === undefined) return ALL_LANGUAGES["en"]!;
   const code = [...languages].find(([, id]) => id === token)?.[0] ?? "";
@@ -120,7 +120,7 @@ export function getLanguageName({ languages }: WhisperConfig, token: number | un
   return own === undefined ? code : ALL_LANGUAGES[own]!;
 }
 
-/** A mask of the tokens that are text and may be sampled. */
+/** A mask of the text tokens that may be sampled. */
 export function listPlainTokens(config: WhisperConfig): Uint32Array<ArrayBuffer> {
   const suppressed = new Set(config.suppressedTokens);
   // Whisper's special tokens follow the end token.
@@ -128,7 +128,7 @@ export function listPlainTokens(config: WhisperConfig): Uint32Array<ArrayBuffer>
   return toMask(ids, config.vocabSize);
 }
 
-/** Whether the model supports a task; folders that list none support all of Whisper's. */
+/** Whether the model supports a task; a folder that lists no tasks supports all of Whisper's. */
 function hasTask({ task_to_id: tasks }: Json, name: string): boolean {
   return typeof tasks !== "object" || tasks === null || name in tasks;
 }
@@ -180,10 +180,10 @@ export function readAlignmentHeads(
 }
 
 /**
- * What may follow the window's tokens so far, without the prompt.
+ * The tokens that may come next, given the window's tokens so far (without the prompt).
  *
- * A window is `<|0.00|> text <|2.10|><|2.10|> text <|4.00|>`: every text between two timestamps, none before the one
- * ahead of it, and where two stand together the second opens the next text.
+ * A window is `<|0.00|> text <|2.10|><|2.10|> text <|4.00|>`: text stands between two timestamps, and timestamps never
+ * fall. Of two timestamps in a row, the second opens the next text.
  *
  * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
  */

@@ -31,10 +31,10 @@ import { readTokenizer } from "../text/tokenizer_files.ts";
 import { transcribe } from "./whisper_transcriber.ts";
 
 const ENCODER = "encoder_model";
-/** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
+/** Most memory for the encoder's attention weights: one layer, all heads, all windows of a batch. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
-/** @throws {StartupError} when the folder is not a Whisper model, or a part is missing. */
+/** @throws {StartupError} when the folder is not a Whisper model, or a file is missing. */
 export async function loadWhisper(
   context: OpenContext,
   { maxRecordings, metrics }: RecogniserOptions,
@@ -58,7 +58,7 @@ export async function loadWhisper(
   return {
     dtype: graphs.main.dtype,
     sampleRateHz: spec.sampleRateHz,
-    // Less two frames: speech may begin and end within a frame.
+    // Two frames less than a window, as speech may begin and end within a frame.
     maxSpeechSeconds: (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz,
     languages: toLanguages(config),
     whyNoTranslation: whyNoTranslation(config),
@@ -94,7 +94,7 @@ async function openParts(
     maxInputs: maxRecordings,
     maxWholeInputs: maxWindows(folder, spec.frames),
   });
-  // The kernels are opened last: they read logits as the open decoder gives them.
+  // The kernels are opened last, as they need the data type of the decoder's logits.
   const later: { speech?: SpeechKernels } = {};
   const decoder = await loadEncoderDecoder<WindowInput>({
     ...context,
@@ -130,13 +130,13 @@ async function warmUpWhisper(
   { decoder, speech }: WhisperParts,
   { backend, metrics }: Pick<OpenContext, "backend"> & Pick<RecogniserOptions, "metrics">,
 ): Promise<void> {
-  // On the CPU nothing is compiled, and to encode a window takes long.
+  // On the CPU nothing is compiled, and encoding a window takes long.
   if (backend.kind === "cpu") return;
   const row = { samples: new Float32Array(0), recording: 0, contentFrames: 0 };
   speech.measure([row]);
   await warmUp(decoder, { row });
   speech.forget(row.recording);
-  // No request asked for that window.
+  // Warming up is not counted: no request asked for it.
   metrics.registry.resetMetrics();
 }
 
@@ -147,7 +147,7 @@ function whyNoTranslation({ translateToken, languages }: WhisperConfig): string 
     : "its generation_config.json has no task translate";
 }
 
-/** Whisper's encoder as Optimum exports it. */
+/** Opens Whisper's encoder as Optimum exports it. */
 async function openEncoder(
   context: OpenContext,
   limits: Pick<FeatureEncoderOptions, "maxInputs" | "maxWholeInputs">,
@@ -159,7 +159,7 @@ async function openEncoder(
   return encoder;
 }
 
-/** Windows whose attention weights fit into memory together. */
+/** The number of windows whose attention weights fit into the memory together. */
 function maxWindows({ config }: ModelFolder, frames: number): number {
   const heads = Number(config["encoder_attention_heads"] ?? 16);
   const positions = frames / 2;

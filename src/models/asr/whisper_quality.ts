@@ -1,5 +1,6 @@
 /**
- * The quality of a window's decoding, and temperature fallback: what is not good enough is decoded again, hotter. Pure.
+ * Measures the quality of a window's decoding, and falls back to higher temperatures: a decoding that is not good
+ * enough is repeated at the next one. Pure.
  *
  * @see A. Radford et al.: Robust Speech Recognition via Large-Scale Weak Supervision, 2022, section 4.5
  * @module
@@ -19,19 +20,19 @@ const HOTTEST = 1;
 
 /** The quality measures of a decoding. */
 interface DecodingQuality {
-  /** Natural logarithm, the mean over the tokens and the end. */
+  /** Natural logarithm, the mean over the text tokens and the end token. */
   readonly meanLogprob: number;
   readonly compressionRatio: number;
   readonly noSpeechProbability: number;
 }
 
 export interface Attempt {
-  /** Text and timestamps, without prompt and end. */
+  /** Text and timestamp tokens, without the prompt and the end token. */
   readonly tokens: readonly number[];
   readonly meanLogprob: number;
 }
 
-/** A window's decoding that stands. */
+/** The accepted decoding of a window. */
 export interface DecodingResult extends Attempt, DecodingQuality {
   readonly temperature: number;
 }
@@ -39,15 +40,17 @@ export interface DecodingResult extends Attempt, DecodingQuality {
 export interface FallbackOptions {
   /** The first temperature; 0 takes the most likely tokens. */
   readonly temperature: number;
-  /** Seed of the first attempt: each has its own. */
+  /** Seed of the first attempt; each attempt has its own. */
   readonly seed: number;
-  /** It may become known while the first attempt runs. */
+  /** A promise if it is computed while the first attempt runs. */
   readonly noSpeechProbability: number | Promise<number>;
-  /** The text of tokens, timestamps left out. */
+  /** The text of tokens, without timestamps. */
   readonly getText: (tokens: readonly number[]) => string;
 }
 
-/** Decodes a window at rising temperatures until the result is good enough; the last attempt stands. */
+/**
+ * Decodes a window at rising temperatures until the result is good enough; the last attempt is accepted in any case.
+ */
 export async function decodeWithFallback(
   attempt: (sampling: Pick<SamplingParams, "temperature" | "seed">) => Promise<Attempt>,
   { temperature: first, seed: firstSeed, getText, ...known }: FallbackOptions,
@@ -64,7 +67,7 @@ export async function decodeWithFallback(
   throw new Error("There is always a temperature.");
 }
 
-/** The temperatures to decode a window at, in order. */
+/** The temperatures at which to decode a window, in order. */
 export function temperaturesFrom(first: number): number[] {
   const steps = Math.max(0, Math.floor((HOTTEST - first) / TEMPERATURE_STEP + 1e-6));
   return Array.from(

@@ -1,6 +1,6 @@
 /**
- * Long recordings, window after window: each begins where the last complete segment of the one before ended, so that
- * no word is cut at a seam. Pure.
+ * Walks through long recordings window by window: each window begins where the last complete segment of the previous
+ * one ended, so that no word is cut at a seam. Pure.
  *
  * @see A. Radford et al.: Robust Speech Recognition via Large-Scale Weak Supervision, 2022, section 3.8;
  * `transcribe.py` in openai/whisper
@@ -15,7 +15,7 @@ interface SequentialOptions {
   readonly windowFrames: number;
   readonly framesPerSecond: number;
   readonly timestampsStart: number;
-  /** Speech regions, in order, not overlapping, if known: windows begin and end there. */
+  /** Speech regions, in order, without overlap, if known: windows begin and end at them. */
   readonly speech?: readonly FrameRange[] | undefined;
 }
 
@@ -26,22 +26,22 @@ export interface FrameRange {
   readonly end: number;
 }
 
-/** A piece of speech within a recording. */
+/** A segment of speech within a recording. */
 export interface TimedTokens {
   readonly startSeconds: number;
   readonly endSeconds: number;
-  /** Text with the timestamps around it, which count from the window's beginning. */
+  /** Text tokens with the timestamps around them, which count from the window's beginning. */
   readonly tokens: readonly number[];
   /** First frame of the window. */
   readonly seekFrame: number;
 }
 
-/** A shorter rest of a recording is too short for a word. */
+/** If less than this is left of a recording, it is too short for a word. */
 const SHORTEST_SECONDS = 0.1;
-/** A window ends at a longer silence, which makes models hallucinate. */
+/** A window ends at a silence longer than this, since silence makes models hallucinate. */
 const LONGEST_SILENCE_SECONDS = 3;
 
-/** Call `next()` and `accept()` alternately. */
+/** The windows of one recording. Call `next()` and `accept()` alternately. */
 export class Sequential {
   readonly #options: SequentialOptions;
   #seekFrame = 0;
@@ -50,7 +50,7 @@ export class Sequential {
     this.#options = options;
   }
 
-  /** The next window: from its first frame to the end of its audio; `undefined` when the recording is at its end. */
+  /** The next window, from its first frame to the end of its audio; `undefined` at the recording's end. */
   next(): FrameRange | undefined {
     const { numFrames, framesPerSecond, speech = [{ start: 0, end: numFrames }] } = this.#options;
     const range = speech.find(({ start, end }) => {
@@ -63,7 +63,11 @@ export class Sequential {
     return { start: this.#seekFrame, end: this.#findEnd(this.#seekFrame) };
   }
 
-  /** Takes the window's result, and advances. @returns its segments, those without text among them. */
+  /**
+   * Takes a window's result, and advances.
+   *
+   * @returns the window's segments, including those without text.
+   */
   accept(window: DecodingResult): TimedTokens[] {
     const { numFrames, framesPerSecond, speech } = this.#options;
     const seekFrame = this.#seekFrame;
@@ -94,8 +98,8 @@ export class Sequential {
   }
 
   /**
-   * A window ends with the last speech region that it holds whole: a region that would be cut, or follows a long
-   * silence, goes to the next window. A region longer than a window is cut.
+   * The end of the window: that of the last speech region that fits into it whole. A region that would be cut, or that
+   * follows a long silence, goes to the next window. A region longer than a window is cut.
    */
   #findEnd(seekFrame: number): number {
     const { numFrames, windowFrames, framesPerSecond, speech } = this.#options;
@@ -112,10 +116,11 @@ export class Sequential {
   }
 
   /**
-   * Cuts tokens where two timestamps stand together.
+   * Cuts the tokens where two timestamps stand together.
    *
-   * @param goesOn whether the recording does, after the window.
-   * @returns `seenSeconds` where text begins that has no end: the next window repeats it.
+   * @param goesOn whether the recording goes on after the window.
+   * @returns the segments; and in `seenSeconds` the beginning of a last text without an end, which the next window
+   * repeats.
    */
   #cut(
     tokens: readonly number[],
@@ -145,7 +150,7 @@ export class Sequential {
     const { timestampsStart, speech } = this.#options;
     const first = tokens[0]!;
     const last = tokens.at(-1)!;
-    // After the speech there is only silence.
+    // Nothing but silence follows the speech.
     const latest = speech === undefined ? Infinity : ownSeconds;
     const start = first >= timestampsStart ? Math.min(this.#toSeconds(first), latest) : 0;
     const hasEnd = tokens.length > 1 && last >= timestampsStart;

@@ -1,5 +1,5 @@
 /**
- * One recording to its segments, window after window.
+ * Transcribes one recording into segments, window by window.
  *
  * @module
  */
@@ -22,7 +22,7 @@ interface TranscriberDeps {
   readonly config: WhisperConfig;
   readonly speech: SpeechKernels;
   readonly decoder: WindowDecoder;
-  /** The text of tokens that are text. */
+  /** The text of text tokens. */
   readonly decode: (tokens: number[]) => string;
 }
 
@@ -52,7 +52,7 @@ export async function* transcribe(
       languageToken,
       translates,
       temperature,
-      // The same recording gives the same text, regardless of other requests.
+      // The seed makes the same recording give the same text, regardless of other requests.
       seed: range.start,
       getText,
       timedSeconds: timesWords ? (range.end - range.start) / framesPerSecond : undefined,
@@ -86,14 +86,14 @@ export async function* transcribe(
   }
 }
 
-/** Cuts a recording into the rows of the encoder's input. */
+/** Cuts a recording into the inputs of the encoder. */
 class RecordingRows {
   readonly numFrames: number;
   /** Speech regions, if known. */
   readonly speech: readonly FrameRange[] | undefined;
   readonly #deps: TranscriberDeps;
   readonly #recording: Recording;
-  /** Including the silence after the recording. */
+  /** The recording's samples and the silence after them. */
   readonly #paddedSamples: number;
   readonly #isOneWindow: boolean;
 
@@ -112,12 +112,12 @@ class RecordingRows {
     }));
   }
 
-  /** Measures the loudness of the whole recording: its maximum bounds the features of all its windows. */
+  /** Measures the maximum of the whole recording's spectrum, which bounds the features of all its windows. */
   async measure(): Promise<void> {
     const { spec, speech } = this.#deps;
     const { index, signal } = this.#recording;
     speech.forget(index);
-    // A single window measures it itself.
+    // A single window measures its own maximum.
     if (this.#isOneWindow) return;
     for (const { start, end } of this.speech ?? [{ start: 0, end: this.numFrames }]) {
       for (let frame = start; frame < end; frame += spec.frames) {
@@ -127,12 +127,12 @@ class RecordingRows {
     }
   }
 
-  /** A window; past its end is silence if it ends with a speech region. */
+  /** The input for a window. If the window ends with a speech region, silence follows it. */
   async row({ start, end }: FrameRange): Promise<LogMelRow> {
     const { spec } = this.#deps;
     const { read, index } = this.#recording;
     const { hopSamples } = spec;
-    // A window needs samples before its first frame; before the recording they are mirrored.
+    // A window needs samples before its first frame; at the recording's beginning they are mirrored.
     const marginFrames = Math.ceil(spec.fftSamples / 2 / hopSamples);
     const readFrame = Math.max(0, start - marginFrames);
     const readStart = readFrame * hopSamples;

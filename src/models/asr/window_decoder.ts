@@ -1,5 +1,5 @@
 /**
- * Decodes windows of recordings: each attempt is a request of the engine, whose steps all windows share.
+ * Decodes windows of recordings: each attempt is a request to the engine, which runs all windows in shared steps.
  *
  * @module
  */
@@ -20,17 +20,17 @@ import {
   type FallbackOptions,
 } from "./whisper_quality.ts";
 
-/** The encoder's input. */
+/** The encoder's input for one window. */
 export interface WindowInput {
   readonly row: LogMelRow;
 }
 
 interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbability"> {
-  /** Detected from the window itself if absent. */
+  /** The token of the spoken language; detected from the window if absent. */
   readonly languageToken: number | undefined;
   /** Whether to translate to English. */
   readonly translates: boolean;
-  /** If token times are wanted: the length of its audio. */
+  /** The length of the window's audio, if token times are wanted. */
   readonly timedSeconds: number | undefined;
   /** Aborting it cancels the window before the next token. */
   readonly signal: AbortSignal;
@@ -40,8 +40,8 @@ interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbabi
 export interface DecodedWindow extends DecodingResult {
   readonly languageToken: number | undefined;
   /**
-   * If wanted, f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each of
-   * the encoder's positions for the window's audio.
+   * If wanted, f32 `[tokens + 1, positions]`: how strongly each token, and the end token after the last, is aligned
+   * with each encoder position of the window's audio.
    */
   readonly alignment?: Float32Array | undefined;
 }
@@ -50,7 +50,7 @@ export interface DecodedWindow extends DecodingResult {
 const FORCED = 1e6;
 
 interface Parts {
-  /** Cut or whole; owned from here on. */
+  /** Cut or whole; the new object owns it. */
   readonly decoder: EncoderDecoder<WindowInput> | WholeDecoder;
   readonly config: WhisperConfig;
   readonly alignmentHeads: readonly NodeHeads[];
@@ -75,9 +75,9 @@ export class WindowDecoder {
     const { config, decoder } = this.#parts;
     const input: WindowInput = { row: task.row };
     try {
-      // If the language is known, the prompt shares the step.
+      // If the language is known, this prompt runs in the same step.
       const noSpeechProbability = this.#measureSilence(task, input);
-      // Reported where it is awaited, unless something else fails first.
+      // The error is reported where the promise is awaited, unless something else fails first.
       noSpeechProbability.catch(() => {});
       const languageToken = await this.#detectLanguage(task, input);
       const prompt = makePrompt(config, { ...task, languageToken });
@@ -93,7 +93,7 @@ export class WindowDecoder {
     }
   }
 
-  /** Cancels running work without notice, and frees the decoder. */
+  /** Cancels running requests without reporting it, and frees the decoder. */
   async dispose(): Promise<void> {
     await this.#engine.close();
     await this.#parts.decoder.dispose();
@@ -128,16 +128,16 @@ export class WindowDecoder {
     return { tokens, meanLogprob: sumLogprobs / (tokens.length + 1) };
   }
 
-  /** The probability that nobody speaks, by the logits after the start token. */
+  /** The probability that nobody speaks, from the logits after the start token. */
   async #measureSilence(task: WindowTask, input: WindowInput): Promise<number> {
     const { noSpeechToken } = this.#parts.config;
     if (noSpeechToken === undefined) return 0;
-    // Sampled among all tokens: its probability among them is wanted.
+    // All tokens stay candidates, so that the probability is the one among all of them.
     const logitBias = new Map([[noSpeechToken, FORCED]]);
     return Math.exp((await this.#chooseFirst(task, { input, logitBias })).logprob);
   }
 
-  /** The language that the task names, else the likeliest by the logits after the start token. */
+  /** The language that the task names; else the likeliest one by the logits after the start token. */
   async #detectLanguage(
     task: WindowTask,
     input: WindowInput,
@@ -148,7 +148,7 @@ export class WindowDecoder {
     return (await this.#chooseFirst(task, { input, rules })).tokenId;
   }
 
-  /** The token after the start token. */
+  /** Samples the token that follows the start token. */
   async #chooseFirst(
     { signal }: WindowTask,
     { input, ...how }: Pick<GenerateOptions, "rules" | "logitBias"> & {
@@ -170,12 +170,14 @@ export class WindowDecoder {
   }
 
   /**
-   * Aligns the window's tokens with its audio: they run through the decoder once more, all at once, and the alignment
-   * heads' attention weights are collected.
+   * Aligns the window's tokens with its audio: they run through the decoder once more, all at once, and the attention
+   * weights of the alignment heads are collected.
+   *
+   * Whisper's own `find_alignment` leaves the timestamps out. With them, as they were decoded, words that begin or end
+   * at a pause are nearer to their true times.
    *
    * @returns f32 `[tokens + 1, positions]`, as in {@linkcode DecodedWindow}.
-   * @see `find_alignment` in openai/whisper's `timing.py`, which leaves the timestamps out; with them, as they were
-   * decoded, words that begin or end at a pause are nearer to where they are.
+   * @see `find_alignment` in openai/whisper's `timing.py`
    */
   async #align(
     window: DecodedWindow,

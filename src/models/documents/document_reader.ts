@@ -1,5 +1,5 @@
 /**
- * The calling side of the threads that read PDF files.
+ * Reads PDF files on threads of their own; this is the calling side.
  *
  * @module
  */
@@ -12,13 +12,13 @@ import type { DocumentFile, DocumentThread, Timed } from "./document_thread.ts";
 import type { ModelKind } from "../../base/config.ts";
 import type { Json } from "../../hub/model_folder.ts";
 
-/** Default of the most pages of a document. */
+/** Default for the most pages of a document. */
 const DEFAULT_MAX_PAGES = 100;
-/** All pages of a file together. */
+/** Most time for all pages of a file together. */
 const MAX_FILE_MS = 120_000;
 const MAX_THREADS = 2;
 
-/** Reads PDF files; its threads are started with the first one. */
+/** Reads PDF files. Its threads start with the first file. */
 export class DocumentReader {
   readonly #maxPages: number;
   readonly #workers: WorkerPool<DocumentThread>;
@@ -87,21 +87,29 @@ export class PdfPages {
     return this.#length;
   }
 
-  /** A page as a PNG file. @param index from 0 on. */
+  /**
+   * Draws a page as a PNG file.
+   *
+   * @param index from 0 on.
+   */
   async draw(index: number, resolution: PageResolution): Promise<Uint8Array<ArrayBuffer>> {
     return await this.#timed((file, options) =>
       this.#workers.call("drawPage", { ...file, index, resolution }, options)
     );
   }
 
-  /** A page's own text; empty if it has none. @param index from 0 on. */
+  /**
+   * Reads the text layer of a page; empty if it has none.
+   *
+   * @param index from 0 on.
+   */
   async readText(index: number): Promise<string> {
     return await this.#timed((file, options) =>
       this.#workers.call("readText", { ...file, index }, options)
     );
   }
 
-  /** Makes a call within the time that is left to the file. */
+  /** Makes a call within the time that is left for the file. */
   async #timed<T>(
     call: (file: DocumentFile, options: { signal: AbortSignal }) => Promise<Timed<T>>,
   ): Promise<T> {
@@ -120,17 +128,17 @@ export class PdfPages {
   }
 }
 
-/** What small print needs to be read letter by letter, as OCR tools draw pages. */
+/** The resolution at which small print can be read letter by letter, as OCR tools draw pages. */
 const READING_DPI = 200;
-/** What a question about a page needs: with more, a page takes more tokens than it is worth. */
+/** The resolution for questions about a page: more would cost more tokens than it is worth. */
 const LOOKING_DPI = 144;
-/** Preprocessors that give a number of pixels call it the longest edge too. */
+/** A larger "longest edge" is a number of pixels: some preprocessors use the name for both. */
 const MAX_EDGE = 16_384;
-/** Pages are stretched to an image of fixed size: their longer side may have more pixels by so much. */
+/** Images of fixed size stretch the page, so its longer side may have this many times as many pixels. */
 const PAGE_ASPECT = Math.SQRT2;
 
 /**
- * The resolution at which nothing is lost when the model's preprocessor then resizes the page.
+ * The lowest resolution at which the model's preprocessor loses no detail when it resizes the page.
  *
  * @param preprocessor its `preprocessor_config.json`; empty if it has none.
  */

@@ -1,5 +1,5 @@
 /**
- * Chats with PDF files in their messages: each becomes what the model takes before the model sees it.
+ * Chats with PDF files in their messages: each file is replaced by text or images before the model sees the message.
  *
  * @module
  */
@@ -13,15 +13,15 @@ import type { ChatEvent, ChatMessage, ChatTask, DocumentPart, MessagePart, Task 
 import { DocumentReader, type PdfPages, readPageResolution } from "./document_reader.ts";
 import { PageAnswers } from "./page_answers.ts";
 
-/** Separates the text of two pages. */
+/** Separates the texts of two pages. */
 const TEXT_BREAK = "\n\n";
 
-/** Most bytes of the images of a document's pages: as many as the media of a request may have. */
+/** Most bytes of the images drawn from a document: the same limit as for the media of a request. */
 const MAX_DRAWN_BYTES = 100 * 2 ** 20;
 
 type Emit = Parameters<Model["start"]>[1];
 
-/** What a task is worked on with. */
+/** A task with its signal and its listener. */
 interface Work {
   readonly task: ChatTask;
   readonly emit: Emit;
@@ -50,7 +50,7 @@ export class DocumentTasks {
     this.#reader = new DocumentReader({ maxPages });
   }
 
-  /** @param options.folder the model's. */
+  /** @param options.folder the model's folder. */
   static async open(
     model: Model,
     { folder, engine }: { readonly folder: string; readonly engine: EngineSettings },
@@ -91,7 +91,7 @@ export class DocumentTasks {
     this.#reader.close();
   }
 
-  /** Puts text or images in the place of a message's documents. */
+  /** Replaces a message's documents by text or images. */
   async #expand(message: ChatMessage, signal: AbortSignal): Promise<ChatMessage> {
     if (typeof message.content === "string") return message;
     const parts: MessagePart[] = [];
@@ -145,7 +145,7 @@ export class DocumentTasks {
     const parts = typeof content === "string" ? [] : content;
     const [document, other] = parts.filter(({ type }) => type !== "text");
     if (document?.type !== "document") {
-      // It is in an earlier message, which is passed over.
+      // The PDF file is in an earlier message, which is left out.
       const messages = task.messages.slice(index);
       const cancel = this.#model.start({ ...task, messages }, work.emit);
       signal.addEventListener("abort", cancel, { once: true });
@@ -177,7 +177,7 @@ export class DocumentTasks {
     const answers = new PageAnswers(pages.length, (event) => void emit(event));
     const draw = (index: number) => {
       const drawn = naming(document, () => pages.draw(index, this.#resolution));
-      // A failure counts when the page's turn comes.
+      // The error is reported when this page is awaited.
       drawn.catch(() => {});
       return drawn;
     };
@@ -241,7 +241,7 @@ function requireOneAnswer({ options: { n } }: ChatTask, numPages: number): void 
   );
 }
 
-/** Names the part that an error is about. */
+/** Runs `read`; its errors name the part of the request. */
 async function naming<T>({ param }: DocumentPart, read: () => Promise<T>): Promise<T> {
   try {
     return await read();

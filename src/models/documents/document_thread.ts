@@ -9,29 +9,29 @@ import { PdfDocument } from "../../media/pdf/pdf_document.ts";
 import { encodePng } from "../../media/png.ts";
 import { serveFunctions } from "../threads/worker_rpc.ts";
 
-/** A file, which may be asked for page by page. */
+/** A file whose pages can be asked for one at a time. */
 export interface DocumentFile {
-  /** Tells it from others. */
+  /** Identifies the file among calls. */
   readonly id: string;
   /** The file, in shared memory so that it is not copied with each page. */
   readonly bytes: Uint8Array<SharedArrayBuffer>;
-  /** The time that this call may take. */
+  /** The time this call may take. */
   readonly maxMs: number;
 }
 
-/** A page of it. */
+/** A page of a file. */
 interface DocumentPage extends DocumentFile {
-  /** The page, from 0 on. */
+  /** Index of the page, from 0 on. */
   readonly index: number;
 }
 
-/** The file that was last asked for stays open this long. */
+/** The last file stays open this long after its last call. */
 const OPEN_MS = 10_000;
 
 let open: { readonly id: string; readonly document: PdfDocument } | undefined;
 let closing: ReturnType<typeof setTimeout> | undefined;
 
-/** A result, and how long it took. */
+/** A result, and the milliseconds it took. */
 export interface Timed<T> {
   readonly value: T;
   readonly ms: number;
@@ -71,7 +71,7 @@ async function withDocument<T>(
   try {
     return { value: work(open.document), ms: performance.now() - startMs };
   } catch (error) {
-    // What failed may be in no defined state.
+    // After an error the document may be in an undefined state.
     open = undefined;
     throw error;
   } finally {

@@ -1,5 +1,5 @@
 /**
- * The answers about a document's pages, one after the other, as one answer.
+ * Joins the answers about a document's pages, one after the other, into one answer.
  *
  * @module
  */
@@ -18,17 +18,17 @@ export class PageAnswers {
   readonly #emit: (event: ChatEvent) => unknown;
   readonly #seen = new Set<ChatEvent["type"]>();
   #page = 0;
-  /** Characters, and tokens, of the answer before the current page. */
+  /** Characters of the answer before the current page. */
   #offset = 0;
   #numTokensBefore = 0;
-  /** Characters, and tokens, of the current page. */
+  /** Characters of the current page. */
   #length = 0;
   #numTokens = 0;
   #usage = NO_TOKENS;
   #finish: Finish | undefined;
   #isCutShort = false;
 
-  /** @param emit takes the events of the whole answer. */
+  /** @param emit receives the events of the joined answer. */
   constructor(numPages: number, emit: (event: ChatEvent) => unknown) {
     this.#numPages = numPages;
     this.#emit = emit;
@@ -67,7 +67,7 @@ export class PageAnswers {
       case "finish":
         this.#finish = event;
         this.#numTokens = event.numTokens ?? this.#numTokens;
-        // A page that is too long for the model does not keep the others from being read.
+        // One page that is too long for the model does not stop the others.
         this.#isCutShort ||= event.reason === "length";
         return undefined;
       case "done":

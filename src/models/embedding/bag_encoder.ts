@@ -1,6 +1,7 @@
 /**
- * Static embeddings (model2vec, potion): a text's vector is the mean of its tokens' rows of a table, which the graph
- * computes as PyTorch's EmbeddingBag does, of the tokens of all texts one after the other and where each text begins.
+ * Static embeddings (model2vec, potion): a text's vector is the mean of its tokens' rows in a table. The graph computes
+ * it as PyTorch's EmbeddingBag does: its inputs are the tokens of all texts one after the other, and the offset at
+ * which each text begins.
  *
  * @see https://github.com/MinishLab/model2vec
  * @module
@@ -21,15 +22,15 @@ const OFFSETS = "offsets";
 /** Most tokens of a batch, and of a text: the graph gathers a row for each. */
 export const MAX_BAG_TOKENS = 65_536;
 
-/** Names of the output with a row per text. */
+/** Names of the output that has one row per text. */
 export const BAG_OUTPUTS = ["embeddings", "sentence_embedding"];
 
-/** Whether a graph takes texts so. */
+/** Whether a graph takes texts in this layout. */
 export function isBagGraph({ graph }: ModelProto): boolean {
   return graph.inputs.some(({ name }) => name === OFFSETS);
 }
 
-/** It owns the session. */
+/** Runs batches of texts. It owns the session. */
 export class BagEncoder implements Encoder {
   readonly maxTexts = MAX_TEXTS;
   readonly maxTokens = MAX_BAG_TOKENS;

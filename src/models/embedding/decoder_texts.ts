@@ -1,6 +1,6 @@
 /**
- * Texts on a decoder: each is a sequence of the paged engine, which packs them without padding, computes shared
- * prefixes once, and returns the row of each one's last token.
+ * Texts on a decoder: each is a sequence of the paged engine, which packs them without padding and computes shared
+ * prefixes once. The result is the row of each text's last token.
  *
  * @module
  */
@@ -30,7 +30,7 @@ class DecoderTexts implements TextRunner {
     return this.#engine.metrics;
   }
 
-  /** No more of a job's texts are in the engine than fit one step, so that others get their turn. */
+  /** A job has no more texts in the engine than fit one step, so that other jobs get their share. */
   async run(job: TextJob, signal: AbortSignal): Promise<number> {
     const failure = new AbortController();
     const ends = AbortSignal.any([signal, failure.signal]);
@@ -49,7 +49,7 @@ class DecoderTexts implements TextRunner {
     const runRest = async () => {
       while (!ends.aborted && numStarted < job.numTexts) await runNext();
     };
-    // The first text runs alone: the others then find the shared prefix in the cache.
+    // The first text runs alone, so that the others find the shared prefix in the cache.
     if (job.beginsAlike) await runNext();
     await Promise.all(Array.from({ length: this.#engine.limits.maxSequences }, runRest));
     return numTokens;
@@ -80,7 +80,7 @@ class DecoderTexts implements TextRunner {
 }
 
 /**
- * Loads a folder's decoder for texts instead of completions.
+ * Loads a folder's decoder to compute rows of texts instead of completions.
  *
  * @param columns which elements of each row are wanted; all if absent.
  * @throws {StartupError} when its graph cannot be cut: decoders do not run padded batches.

@@ -18,16 +18,16 @@ import type { OpenContext } from "../folder/open_context.ts";
 import { loadTexts } from "./text_load.ts";
 import { type LoadedTexts, TextModel } from "./text_model.ts";
 
-/** Output that holds a vector per text already. */
+/** The output that already holds one vector per text. */
 const SENTENCE_OUTPUT = "sentence_embedding";
-/** Outputs that hold a vector per token. */
+/** The outputs that hold one vector per token. */
 const TOKEN_OUTPUTS = ["last_hidden_state", "token_embeddings", "hidden_states"];
 
 export class EmbeddingModel extends TextModel implements Model {
   readonly kind = "embedding";
   readonly #loaded: LoadedTexts;
   readonly #config: EmbeddingConfig;
-  /** Tokens that stand for media. */
+  /** Placeholder tokens of media. */
   readonly #mediaTokens: ReadonlySet<number>;
 
   private constructor(loaded: LoadedTexts, config: EmbeddingConfig, folder: ModelFolder) {
@@ -38,7 +38,11 @@ export class EmbeddingModel extends TextModel implements Model {
     this.#mediaTokens = new Set(names.flatMap((name) => numberAt(folder.config, name) ?? []));
   }
 
-  /** The name supplies missing configuration. @throws {StartupError} when the folder lacks what the model needs. */
+  /**
+   * Loads the model. Configuration that the folder lacks is looked up by the model's name.
+   *
+   * @throws {StartupError} when the folder lacks what the model needs.
+   */
   static async load(context: OpenContext): Promise<EmbeddingModel> {
     const { folder, modelName } = context;
     const config = await readEmbeddingConfig(folder, modelName);
@@ -106,7 +110,7 @@ export class EmbeddingModel extends TextModel implements Model {
     return { ...text, countsFrom: this.#countPromptTokens(prompt, text) };
   }
 
-  /** @throws {HearthError} `invalid_value` for a token that stands for media, which do not come with it. */
+  /** @throws {HearthError} `invalid_value` if a token is a placeholder of media: this model takes text alone. */
   #requireText(ids: readonly number[], param: string): void {
     if (this.#mediaTokens.size === 0) return;
     const media = ids.find((id) => this.#mediaTokens.has(id));
@@ -118,7 +122,11 @@ export class EmbeddingModel extends TextModel implements Model {
     );
   }
 
-  /** @throws {HearthError} `invalid_value` naming the model's prompts, where it has none of the name. */
+  /**
+   * The prompt to put before the texts.
+   *
+   * @throws {HearthError} `invalid_value` listing the model's prompts, when it has none of the requested name.
+   */
   #promptFor({ inputType, promptName }: EmbedTask): string {
     const { prompts, namedPrompts } = this.#config;
     if (promptName === undefined) return prompts[inputType ?? "none"];
@@ -135,7 +143,10 @@ export class EmbeddingModel extends TextModel implements Model {
     );
   }
 
-  /** Tokens of a text that are its prompt's, those before it included; one token at least is left. */
+  /**
+   * The number of leading tokens that belong to the prompt, special tokens included; at least one token is left for the
+   * text.
+   */
   #countPromptTokens(prompt: string, { ids }: EncodedText): number {
     const { tokenizer } = this.#loaded;
     const framed = tokenizer.frame(tokenizer.encode(prompt)).ids.length;
@@ -144,12 +155,12 @@ export class EmbeddingModel extends TextModel implements Model {
   }
 }
 
-/** The path of an input in the request. */
+/** The JSON path of an input in the request. */
 function nameParam({ inputs }: EmbedTask, index: number): string {
   return inputs.length === 1 ? "input" : `input[${index}]`;
 }
 
-/** The output that holds a vector per text already, or the one whose tokens' vectors are pooled. */
+/** Chooses the output to read: one with a vector per text, or one with a vector per token, which is then pooled. */
 function findTextOutput(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): TextOutput {
   if (isBagGraph(graph)) return { name: findOutput(graph, BAG_OUTPUTS) };
   const isPooled = graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT);
@@ -161,13 +172,16 @@ function findTextOutput(graph: Graph, config: EmbeddingConfig, folder: ModelFold
   return { name: findOutput(graph, TOKEN_OUTPUTS), pooling: config.pooling };
 }
 
-/** Whether to pool a graph with its own pooling as the folder says: it also outputs its tokens' rows. */
+/**
+ * Whether to pool by the folder's configuration although the graph pools itself: possible if the graph also outputs one
+ * row per token.
+ */
 function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig): boolean {
   return isPoolingGiven && laterLayer === undefined &&
     graph.graph.outputs.some(({ name }) => TOKEN_OUTPUTS.includes(name));
 }
 
-/** Checks that the whole row of the last token is used, as decoders need it. */
+/** Checks that pooling takes the last token: a decoder returns its row alone. */
 function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<string, never> {
   requireNoLayers(config, folder);
   const { pooling } = config;
@@ -179,7 +193,10 @@ function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<
   );
 }
 
-/** @throws {StartupError} when the graph's own pooling, which knows no prompts, would have to leave them out. */
+/**
+ * @throws {StartupError} when prompts should be left out of pooling, but the graph pools itself and does not know where
+ * they end.
+ */
 function requirePromptsCount({ skipsPrompt, prompts }: EmbeddingConfig, folder: ModelFolder): void {
   if (!skipsPrompt || Object.values(prompts).every((prompt) => prompt === "")) return;
   throw new StartupError(

@@ -1,5 +1,5 @@
 /**
- * An embedding model's configuration in the files of sentence-transformers: pooling, normalisation, prompts.
+ * An embedding model's configuration from the files of sentence-transformers: pooling, normalisation, prompts.
  *
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html
  * @module
@@ -13,27 +13,27 @@ type InputType = "query" | "document";
 
 /** How an embedding model turns texts into vectors. */
 export interface EmbeddingConfig {
-  /** Their results follow one another in the vector. */
+  /** The pooling modes, whose results are concatenated. */
   readonly pooling: readonly PoolingMode[];
-  /** Whether the folder itself configures pooling, in which case the graph's own pooling does the same. */
+  /** Whether the folder configures pooling. If so, pooling built into the graph does the same. */
   readonly isPoolingGiven: boolean;
   /** Whether the tokens of prompts are left out of the pooling. */
   readonly skipsPrompt: boolean;
-  /** Whether vectors are given length 1. */
+  /** Whether vectors are normalised to length 1. */
   readonly normalizes: boolean;
-  /** What to put before a text by its type, and before one without a type. */
+  /** The prefix of a text, by its type; `none` is for texts without a type. */
   readonly prompts: Readonly<Record<InputType | "none", string>>;
   /** The folder's own prompts by name. */
   readonly namedPrompts: ReadonlyMap<string, string>;
   /** Whether vectors may be truncated (Matryoshka). */
   readonly isMatryoshka: boolean;
-  /** Elements of a vector where the request names no number of them; all if absent. */
+  /** Default number of elements of a vector; all if absent. */
   readonly dimensions: number | undefined;
-  /** A layer that comes after pooling, which the graph must hold itself. */
+  /** The module that follows pooling, if any: it must be part of the graph. */
   readonly laterLayer: string | undefined;
 }
 
-/** Reads it; missing values come from what is known of `modelName`. */
+/** Reads the configuration; missing values are looked up by `modelName`. */
 export async function readEmbeddingConfig(
   folder: ModelFolder,
   modelName: string,
@@ -53,9 +53,9 @@ export async function readEmbeddingConfig(
   return {
     isPoolingGiven,
     skipsPrompt,
-    // Without the prompt the first token is another.
+    // Without the prompt, the first token that counts is no longer CLS.
     pooling: skipsPrompt ? modes.map((mode) => mode === "cls" ? "first" : mode) : modes,
-    // model2vec says so itself.
+    // model2vec's own setting.
     normalizes: modules?.some(({ type }) => type === "Normalize") ??
       folder.config["normalize"] !== false,
     ...readPrompts(settings, { query: known.query ?? "", document: known.document ?? "" }),
@@ -66,7 +66,7 @@ export async function readEmbeddingConfig(
   };
 }
 
-/** Modules of sentence-transformers that need nothing but the graph. */
+/** Modules of sentence-transformers that need no weights outside the graph. */
 const WITHOUT_WEIGHTS = new Set([
   "Transformer",
   "StaticEmbedding",
@@ -75,7 +75,7 @@ const WITHOUT_WEIGHTS = new Set([
   "Dropout",
 ]);
 
-/** Switches of a pooling's configuration, in the order in which their results follow one another. */
+/** Boolean fields of a pooling's configuration, in the order in which their results are concatenated. */
 const POOLING_SWITCHES: readonly (readonly [string, PoolingMode])[] = [
   ["pooling_mode_cls_token", "cls"],
   ["pooling_mode_max_tokens", "max"],
@@ -85,7 +85,7 @@ const POOLING_SWITCHES: readonly (readonly [string, PoolingMode])[] = [
   ["pooling_mode_lasttoken", "lasttoken"],
 ];
 
-/** Words of `pooling_mode`, which has taken the place of the switches. */
+/** Values of `pooling_mode`, which replaces the boolean fields in newer versions. */
 const POOLING_WORDS: ReadonlyMap<unknown, PoolingMode> = new Map([
   ["cls", "cls"],
   ["max", "max"],
@@ -95,14 +95,14 @@ const POOLING_WORDS: ReadonlyMap<unknown, PoolingMode> = new Map([
   ["lasttoken", "lasttoken"],
 ]);
 
-/** @throws {StartupError} naming the file and the word that is no pooling. */
+/** @throws {StartupError} naming the file and the unknown pooling mode. */
 function readPooling(config: Json, file: string): PoolingMode[] {
   const words = config["pooling_mode"];
   if (words === undefined) {
     const modes = POOLING_SWITCHES.filter(([name]) => config[name] === true).map(([, mode]) =>
       mode
     );
-    // As sentence-transformers reads a file that turns none on.
+    // sentence-transformers reads a file in which all are false in the same way.
     return modes.length > 0 ? modes : ["mean"];
   }
   const listed = [words].flat();
@@ -121,7 +121,7 @@ const PROMPT_NAMES: Readonly<Record<InputType, readonly string[]>> = {
   document: ["document", "passage", "search_document", "retrieval.passage", "corpus"],
 };
 
-/** What a prompt of this name is usually for. */
+/** The usual purpose of a prompt with this name. */
 export function purposeOfPrompt(name: string): InputType | undefined {
   return (["query", "document"] as const).find((purpose) => PROMPT_NAMES[purpose].includes(name));
 }
@@ -159,7 +159,7 @@ const SEARCH_ENGLISH = "Represent this sentence for searching relevant passages:
 
 /**
  * Configuration of models whose folders lack it, by a pattern of the name: exports for transformers.js often have only
- * the graph and the tokenizer. Taken from the models' own cards.
+ * the graph and the tokenizer. The values come from the model cards.
  */
 const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
   [/bge-(small|base|large)-en/i, { pooling: "cls", query: SEARCH_ENGLISH }],
@@ -197,7 +197,7 @@ const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
   }],
 ];
 
-/** The configuration by a model's name; for unknown ones mean pooling, the most common. */
+/** The default configuration for a model's name; mean pooling, the most common, for unknown models. */
 export function knownDefaults(modelName: string): KnownDefaults {
   return KNOWN.find(([pattern]) => pattern.test(modelName))?.[1] ?? { pooling: "mean" };
 }

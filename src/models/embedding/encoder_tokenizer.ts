@@ -1,5 +1,5 @@
 /**
- * Texts and pairs of texts as an encoder reads them: token ids between the special tokens of its tokenizer.
+ * Encodes texts and pairs of texts as an encoder reads them: token ids between the special tokens of its tokenizer.
  *
  * @module
  */
@@ -19,25 +19,25 @@ import type { Truncation } from "../task.ts";
 /** A text, or two, ready for the model. */
 export interface EncodedText {
   readonly ids: readonly number[];
-  /** Ids from here on are of token type 1; all are of type 0 if absent. */
+  /** Index of the first id of token type 1; if absent, all are of type 0. */
   readonly typeOneFrom?: number | undefined;
-  /** Tokens from here on count for pooling; all if absent. */
+  /** Index of the first token that counts for pooling; if absent, all count. */
   readonly countsFrom?: number | undefined;
 }
 
 const ALL: LengthOptions = { maxTokens: undefined, mayCut: false, what: "The text" };
 
 export class EncoderTokenizer {
-  /** Number of token ids. */
+  /** Size of the vocabulary. */
   readonly vocabSize: number;
   readonly padTokenId: number;
-  /** The bytes of single tokens. */
+  /** The bytes of each token. */
   readonly tokenTexts: TokenTexts;
   readonly #tokenizer: Tokenizer;
   readonly #long: LongTextEncoder;
   readonly #single: SpecialFrame;
   readonly #pair: PairFrame;
-  /** Left out of texts. */
+  /** The unknown token, if it is left out of texts. */
   readonly #ignoredId: number | undefined;
 
   private constructor(
@@ -58,8 +58,8 @@ export class EncoderTokenizer {
   /**
    * Reads `tokenizer.json` and `tokenizer_config.json`.
    *
-   * @param options.isPlain whether texts get no special tokens, and lose those that the model does not know.
-   * @throws {StartupError} when the former is missing.
+   * @param options.isPlain whether to add no special tokens, and to drop unknown ones.
+   * @throws {StartupError} when `tokenizer.json` is missing.
    */
   static async load(
     folder: ModelFolder,
@@ -81,24 +81,24 @@ export class EncoderTokenizer {
     return this.#pair.between.length > 0;
   }
 
-  /** The special tokens that {@linkcode frame} adds. */
+  /** The number of special tokens that {@linkcode frame} adds. */
   get numSpecial(): number {
     return this.#single.before.length + this.#single.after.length;
   }
 
-  /** Those of them that come after the text. */
+  /** The number of special tokens that {@linkcode frame} adds after the text. */
   get numSpecialAfter(): number {
     return this.#single.after.length;
   }
 
-  /** The special tokens that {@linkcode framePair} adds. */
+  /** The number of special tokens that {@linkcode framePair} adds. */
   get numSpecialOfPair(): number {
     const { before, between, after } = this.#pair;
     return before.length + between.length + after.length;
   }
 
   /**
-   * The tokens of a text, without special ones; all of them, unless `length` says how many are wanted.
+   * The tokens of a text, without special ones. `length` limits how many are needed.
    *
    * @throws {HearthError} `context_length_exceeded` if there are far more than `length` allows.
    */
@@ -107,13 +107,13 @@ export class EncoderTokenizer {
     return this.#ignoredId === undefined ? ids : ids.filter((id) => id !== this.#ignoredId);
   }
 
-  /** All tokens of a text, however long, in turns with the thread's other work. */
+  /** All tokens of a text of any length; the thread's other work runs in between. */
   async encodeInTurns(text: string, { hasSpecial, signal }: EncodeOptions): Promise<number[]> {
     const ids = await this.#long.encodeInTurns(text, ALL, signal);
     return hasSpecial ? [...this.frame(ids).ids] : ids;
   }
 
-  /** The text of tokens, special ones as they are spelled. */
+  /** Decodes tokens; special ones are spelled out. */
   decodeAll(ids: number[]): string {
     return this.#tokenizer.decode(ids);
   }
@@ -145,7 +145,7 @@ export class EncoderTokenizer {
   }
 }
 
-/** The token that stands for what the vocabulary lacks, by the model in `tokenizer.json`. */
+/** The id of the unknown token, as the model in `tokenizer.json` names it. */
 function findUnknownId(tokenizer: Tokenizer, json: Json): number | undefined {
   const model = isJson(json["model"]) ? json["model"] : {};
   const name = model["unk_token"];
@@ -157,21 +157,18 @@ function startsWith(ids: readonly number[], beginning: readonly number[]): boole
   return beginning.every((id, index) => ids[index] === id);
 }
 
-/**
- * Handles texts longer than the model's limit: refused with both lengths, or truncated if the
- * request says so.
- */
+/** What to do with texts longer than the model's limit: refuse them, or truncate them if the request allows it. */
 interface FitOptions {
-  /** Special tokens added to it. */
+  /** Number of special tokens added to the text. */
   readonly numSpecial: number;
   /** Most tokens the model takes, special ones included; no limit if absent. */
   readonly maxTokens: number | undefined;
   readonly truncation: Truncation | undefined;
-  /** Path of the text in the request. */
+  /** JSON path of the text in the request. */
   readonly param: string;
 }
 
-/** Most tokens by the request or the model, special ones included. */
+/** Most tokens that the request and the model allow, special ones included. */
 function computeRoom({ maxTokens = Infinity, truncation, numSpecial, param }: FitOptions): number {
   if (truncation === undefined || truncation === "model") return maxTokens;
   if (truncation > numSpecial) return Math.min(truncation, maxTokens);
@@ -183,7 +180,7 @@ function computeRoom({ maxTokens = Infinity, truncation, numSpecial, param }: Fi
 }
 
 /**
- * Cuts the tokens of a text at their end, where they are too many and the request allows it.
+ * Cuts the tokens at their end if there are too many and the request allows it.
  *
  * @throws {HearthError} `context_length_exceeded` with both lengths; `invalid_value` for a text without tokens.
  */
@@ -205,7 +202,8 @@ export function fitText(ids: readonly number[], options: FitOptions): readonly n
 }
 
 /**
- * Cuts a query and a document: first the document to `maxSecond` tokens, then the longer of both until they fit.
+ * Fits a query and a document into the limit: cuts the document to `maxSecond` tokens, then whichever is longer until
+ * both fit.
  *
  * @throws {HearthError} as {@linkcode fitText}.
  */

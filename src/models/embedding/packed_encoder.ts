@@ -1,5 +1,5 @@
 /**
- * Encoders cut at their attentions: texts of any lengths lie one after the other on one axis of tokens, so that none
+ * Encoders cut at their attention nodes: texts of any length lie one after the other along one axis of tokens, so none
  * is padded.
  *
  * @module
@@ -20,15 +20,15 @@ import { fillTokens, MAX_TEXTS } from "./padded_encoder.ts";
 import { fillPooling, pickedToken, type PoolingMode } from "./pooling.ts";
 import type { Encoder } from "./text_batcher.ts";
 
-/** The result wanted of each text: one token's row, or weighted sums of all. */
+/** What is computed from each text's rows: one token's row, or weighted sums of all. */
 export type TextSummary =
   | { readonly kind: "token"; readonly which: "first" | "last" }
   | { readonly kind: "sums"; readonly modes: readonly PoolingMode[] };
 
 /**
- * What pooling takes of a text. Without pooling the graph itself reads the first token.
+ * The summary that a pooling needs. If no pooling is given, the graph itself reads the first token.
  *
- * @returns `undefined` for the maximum, which takes padded texts.
+ * @returns `undefined` for maximum pooling, which needs padded texts.
  */
 export function toSummary(pooling: readonly PoolingMode[] = ["cls"]): TextSummary | undefined {
   if (pooling.includes("max")) return undefined;
@@ -39,17 +39,17 @@ export function toSummary(pooling: readonly PoolingMode[] = ["cls"]): TextSummar
 interface PackedEncoderOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
-  /** `cut.answer` has rows for a token, a tail for sums. */
+  /** For `token`, `cut.answer` gathers rows; for sums it ends in a tail of nodes. */
   readonly summary: TextSummary;
   /** Tokens of the longest text that will be run. */
   readonly longestText: number;
 }
 
-/** Memory for what crosses between segments, unless one text needs more. */
+/** Memory for tensors passed between segments, unless one text needs more. */
 const ACTIVATION_BYTES = 256 * 2 ** 20;
 const MAX_TOKENS = 16_384;
 
-/** It owns sessions, attention and memory. */
+/** It owns sessions, attention kernel and memory. */
 export class PackedEncoder implements Encoder {
   readonly maxTexts = MAX_TEXTS;
   readonly maxTokens: number;
@@ -91,15 +91,15 @@ export class PackedEncoder implements Encoder {
   }
 
   /**
-   * Opens the segments, and runs a text, which compiles its kernels.
+   * Opens the segments, and runs a text to compile the kernels.
    *
-   * @throws {RangeError} when the kernel cannot run one of the cut's attentions.
+   * @throws {RangeError} when the kernel cannot run one of the graph's attention nodes.
    * @throws {Error} with ONNX Runtime's message when it refuses a segment.
    */
   static async open(cut: EncoderCut, options: PackedEncoderOptions): Promise<PackedEncoder> {
     const { backend } = options;
     const { maxBufferBytes } = backend;
-    // Fails before the weights are read rather than after.
+    // Opened and closed at once, to fail before the weights are read.
     backend.openPackedAttention({ nodes: cut.attentions, maxRows: 1, maxSequences: 1 }).dispose();
     const { chunks } = planStorage(cut, (port) => computeBytes(port, { tokens: 1, rows: 1 }));
     const perToken = chunks.reduce((sum, bytes) => sum + bytes, 0);
@@ -182,7 +182,7 @@ export class PackedEncoder implements Encoder {
   }
 }
 
-/** Positions in a text, not counting one of the ids. */
+/** Fills in the position of each token in its text; tokens with the id to skip are not counted. */
 function fillPositions(
   ids: readonly number[],
   row: BigInt64Array,
@@ -192,7 +192,7 @@ function fillPositions(
   ids.forEach((id, token) => row[token] = id === uncountedId ? position : ++position);
 }
 
-/** Calls `visit` with each text and the range of its tokens. */
+/** Calls `visit` with each text and its range of tokens. */
 function forEachText(
   texts: readonly EncodedText[],
   visit: (text: EncodedText, start: number, end: number, index: number) => void,
@@ -205,7 +205,7 @@ function rowsPerText(summary: TextSummary): number {
   return summary.kind === "token" ? 1 : summary.modes.length;
 }
 
-/** Elements of the output that belong to one of its rows. */
+/** Number of output elements in one row. */
 function rowWidth({ shape }: TensorPort): number {
   return shape.reduce<number>(
     (product, dim) => typeof dim === "number" ? product * dim : product,

@@ -1,5 +1,5 @@
 /**
- * Encoders whose graph runs whole: texts of several lengths are padded to the longest of their batch.
+ * Encoders whose graph runs whole: the texts of a batch are padded to the longest of them.
  *
  * @module
  */
@@ -23,16 +23,16 @@ interface PaddedEncoderParts {
   readonly backend: Backend;
   readonly session: GraphSession;
   readonly padTokenId: number;
-  /** Whose weights are an input of the graph, if any. */
+  /** The pooling whose weights are an input of the graph, if it has one. */
   readonly pooling: readonly PoolingMode[] | undefined;
 }
 
 export const MAX_TEXTS = 256;
 
-/** Inputs with a row for each token that stands for media, of which texts have none: f32 `[rows, size]`. */
+/** Inputs with one row per media placeholder, f32 `[rows, size]`. Texts have no media, so they get no rows. */
 const MEDIA_INPUTS = new Set(["image_features", "video_features", "audio_features"]);
 
-/** Inputs with a value per token. */
+/** Inputs with one value per token. */
 const TOKEN_INPUTS = new Set(["input_ids", "attention_mask", "token_type_ids", "position_ids"]);
 
 export class PaddedEncoder implements Encoder {
@@ -50,10 +50,10 @@ export class PaddedEncoder implements Encoder {
   }
 
   /**
-   * Opens a graph with {@linkcode POOLED_OUTPUT}, and runs it once, which determines the width of its rows and compiles
-   * its kernels.
+   * Opens a graph with {@linkcode POOLED_OUTPUT}, and runs it once, which shows the width of its rows and compiles its
+   * kernels.
    *
-   * @param options.pooling how it pools; its weights are fed to the graph if it takes them.
+   * @param options.pooling how the graph pools; its weights are fed to the graph if it takes them.
    * @throws {StartupError} when the graph has unknown inputs.
    */
   static async open(
@@ -62,7 +62,7 @@ export class PaddedEncoder implements Encoder {
       readonly files: FolderFiles;
     },
   ): Promise<PaddedEncoder> {
-    // Its largest batch may be hundreds of times as large as the usual one.
+    // Keeping memory would keep that of the largest batch, which may be hundreds of times the usual.
     const session = await backend.openModel(graph, files, { keepsMemory: false });
     const isPooling = (name: string) => name === POOLING_INPUT || name === POOLING_BIAS;
     const isKnown = (name: string) =>
@@ -122,7 +122,7 @@ function makeFeeds(
   return feeds;
 }
 
-/** No rows of the declared size. */
+/** An input without rows, of the declared size. */
 function emptyRows(
   type: string,
   shape: readonly (number | string | undefined)[],
@@ -134,7 +134,7 @@ function emptyRows(
     : new Tensor("float32", new Float32Array(0), dims);
 }
 
-/** Fills a text's part of a token input; padding is masked. */
+/** Fills in one text's row of a token input; padding is masked. */
 export function fillTokens(
   name: string,
   { ids, typeOneFrom }: EncodedText,

@@ -1,10 +1,11 @@
 /**
- * Pooling: from one vector per token to one per text, inside the graph, so that only the result is read back.
+ * Pooling turns one vector per token into one per text. It runs inside the graph, so that only the result is read back.
  *
- * All but `max` are weighted sums over the tokens, so that one matrix product computes them, several side by side too.
+ * All modes but `max` are weighted sums over the tokens, so one matrix product computes any number of them together.
  * Tokens of a prompt need not count (`include_prompt: false`).
  *
- * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
+ * @see
+ * https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
  * @module
  */
 import type { EncoderTail } from "../../graph/cut/encoder_cut.ts";
@@ -19,7 +20,7 @@ import {
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import { keepOutput } from "../folder/graph_file.ts";
 
-/** `first` is the first token that counts, `cls` the very first. */
+/** `cls` is the very first token, `first` the first one that counts. */
 export type PoolingMode =
   | "cls"
   | "first"
@@ -29,33 +30,38 @@ export type PoolingMode =
   | "weightedmean"
   | "lasttoken";
 
-/** Input that weighted sums add: f32 `[batch, modes but for max, length]`. */
+/** The input added for weighted sums: f32 `[batch, modes but for max, length]`. */
 export const POOLING_INPUT = "pooling_weights";
 
-/** Input that `max` adds: f32 `[batch, length, 1]`, 0 at the tokens that count and very negative at others. */
+/**
+ * The input added for `max`: f32 `[batch, length, 1]`, 0 at tokens that count and a large negative number at others.
+ */
 export const POOLING_BIAS = "pooling_bias";
 
-/** Output of a pooled graph: f32 `[batch, modes, hidden]`, or `[batch, hidden]` of what has no modes. */
+/**
+ * The output of a pooled graph: f32 `[batch, modes, hidden]`, or `[batch, hidden]` if the graph's own output already
+ * has one vector per text.
+ */
 export const POOLED_OUTPUT = "hearth_pooled";
 
-/** Below any value of a model, and finite to avoid NaN. */
+/** Less than any value of a model, and finite to avoid NaN. */
 const HIDDEN_BY_MAX = -1e30;
 
-/** The output of a graph that becomes the texts' rows. */
+/** The output of a graph from which the texts' rows are taken. */
 export interface TextOutput {
   readonly name: string;
-  /** Its values, one per token, are pooled so; absent if there is one per text already. */
+  /** How its values, one vector per token, are pooled; absent if it already has one vector per text. */
   readonly pooling?: readonly PoolingMode[] | undefined;
 }
 
-/** The single token that pooling picks; `undefined` if more tokens count. */
+/** The single token that the modes pick; `undefined` if more tokens count. */
 export function pickedToken(modes: readonly PoolingMode[]): "first" | "last" | undefined {
   if (modes.length > 1) return undefined;
   return modes[0] === "cls" ? "first" : modes[0] === "lasttoken" ? "last" : undefined;
 }
 
 /**
- * The nodes of weighted sums, for packed texts: each text has its own rows of weights, zero at the tokens of others.
+ * The nodes of weighted sums for packed texts: each text has its own rows of weights, zero at the tokens of others.
  *
  * @param hidden f32 `[1, tokens, size]`.
  */
@@ -72,7 +78,7 @@ export function poolingTail(hidden: TensorPort): EncoderTail {
   };
 }
 
-/** The graph with {@linkcode POOLED_OUTPUT}, a row per text in float32, as its only output. */
+/** Changes the graph so that {@linkcode POOLED_OUTPUT}, one float32 row per text, is its only output. */
 export function poolTexts(model: ModelProto, { name, pooling }: TextOutput): ModelProto {
   if (pooling === undefined) return keepOutput(model, name, POOLED_OUTPUT);
   const { graph } = model;
@@ -132,7 +138,7 @@ function weightedSums(hidden: string, output = POOLED_OUTPUT): Added {
 
 function maximum(hidden: string, opset: number, output = POOLED_OUTPUT): Added {
   const [wide, biased] = [`${hidden}/wide`, `${hidden}/biased`];
-  // From version 18 of the operators on the axes are an input.
+  // Since opset 18 the axes are an input.
   const axes = opset >= 18 ? [int64Tensor("pooling_axes", [1], [1])] : [];
   const reduced = [biased, ...axes.map(({ name }) => name)];
   const attributes = axes.length > 0 ? {} : { axes: [1] };
@@ -148,7 +154,7 @@ function maximum(hidden: string, opset: number, output = POOLED_OUTPUT): Added {
   };
 }
 
-/** Both, and their rows in the order of the modes. */
+/** Adds both kinds of nodes, and puts their rows into the order of the modes. */
 function sumsAndMaximum(hidden: string, modes: readonly PoolingMode[], opset: number): Added {
   const [sums, most, rows] = [`${hidden}/sums`, `${hidden}/most`, `${hidden}/pooled_rows`];
   const parts = [weightedSums(hidden, sums), maximum(hidden, opset, most)] as const;
@@ -176,8 +182,7 @@ function sumsAndMaximum(hidden: string, modes: readonly PoolingMode[], opset: nu
  *
  * @param into f32 `[modes but for max, length of the batch]`.
  * @param numTokens the text's own; the rest of a row is padding.
- * @param from the first token that counts; those before it are the prompt's.
- *
+ * @param from the first token that counts; those before it belong to the prompt.
  * @example
  * ```ts
  * import { fillPooling } from "./pooling.ts";
@@ -234,7 +239,7 @@ function fillRow(
       row.fill(1 / Math.sqrt(numTokens - from), from, numTokens);
       return;
     case "weightedmean": {
-      // The weight is the position in the whole text, prompt included.
+      // A token's weight is its position in the whole text, prompt included.
       const sum = (numTokens * (numTokens + 1) - from * (from + 1)) / 2;
       for (let token = from; token < numTokens; token++) row[token] = (token + 1) / sum;
     }

@@ -1,5 +1,5 @@
 /**
- * Rerankers: query and document are encoded together, and a few logits give the document's relevance.
+ * Rerankers: the model reads query and document together, and a few logits give the document's relevance.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export class RerankModel extends TextModel implements Model {
     this.#form = loaded.form;
   }
 
-  /** @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker's. */
+  /** @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker. */
   static async load(context: OpenContext): Promise<RerankModel> {
     const columns = await readLogitScore(context.folder);
     const loaded = await loadTexts(
@@ -78,7 +78,11 @@ export class RerankModel extends TextModel implements Model {
     }, emit);
   }
 
-  /** @throws {HearthError} `invalid_value` for an instruction to a model that takes none, or one that is too long. */
+  /**
+   * The format for a request's instruction.
+   *
+   * @throws {HearthError} `invalid_value` if the model takes no instruction, or if it is too long.
+   */
   #formFor({ instruction }: RerankTask): PairForm {
     if (instruction === undefined) return this.#form;
     const form = this.#form.instruct?.(instruction);
@@ -105,11 +109,11 @@ export class RerankModel extends TextModel implements Model {
 }
 
 /**
- * The tokens whose logits sentence-transformers reads of a language model (`LogitScore`): the one for irrelevant, if it
- * names one, and the one for relevant.
+ * The tokens of a language model whose logits sentence-transformers reads (`LogitScore`): one that means irrelevant, if
+ * the folder names it, and one that means relevant.
  *
- * @returns `undefined` where the folder names none.
- * @throws {StartupError} naming the file and the field that is no token.
+ * @returns `undefined` if the folder names none.
+ * @throws {StartupError} naming the file and the field that is not a token.
  */
 async function readLogitScore(folder: ModelFolder): Promise<readonly number[] | undefined> {
   const module = readModules(folder)?.find(({ type }) => type === "LogitScore");
@@ -129,7 +133,11 @@ async function readLogitScore(folder: ModelFolder): Promise<readonly number[] | 
     : [tokenAt("false_token_id"), tokenAt("true_token_id")];
 }
 
-/** The output with the logits of each pair. @throws {StartupError} when the graph has others. */
+/**
+ * Finds the output with the logits of each pair.
+ *
+ * @throws {StartupError} naming the outputs, when there is none.
+ */
 function findLogits(graph: Graph): string {
   const logits = findOutput(graph, ["logits"]);
   const shape = graph.graph.outputs.find(({ name }) => name === logits)?.shape ?? [];
@@ -142,7 +150,7 @@ function findLogits(graph: Graph): string {
 }
 
 /**
- * The logit of relevance: the only one, or the second of two less the first, which is for irrelevance.
+ * The logit of relevance: the only logit; or, of two, the second minus the first, which means irrelevant.
  *
  * @throws {Error} when a logit is not a number.
  */
@@ -152,14 +160,14 @@ function relevanceLogit(logits: Float32Array): number {
   return logit;
 }
 
-/** How to combine a pair to one text. */
+/** How a query and a document are combined into one text. */
 interface PairForm {
-  /** Tokens around and between query and document. */
+  /** Number of tokens around and between query and document. */
   readonly numSpecial: number;
   encodeQuery(query: string, length?: LengthOptions): readonly number[];
   encodeDocument(document: string, length?: LengthOptions): readonly number[];
   frame(query: readonly number[], document: readonly number[]): EncodedText;
-  /** The same with another instruction, for models that are told what relevance means. */
+  /** The same format with another instruction, for models that are told what relevance means. */
   instruct?(instruction: string): PairForm;
 }
 
@@ -198,8 +206,8 @@ interface JudgeForm extends PairForm {
 }
 
 /**
- * The format of Qwen3-Reranker: the model is asked whether the document answers the query. Texts are split where no
- * token of its tokenizer crosses, so that the parts' tokens are those of the whole.
+ * The format of Qwen3-Reranker: the model is asked whether the document answers the query. The text is split where its
+ * tokenizer always splits, so that the tokens of the parts are those of the whole.
  *
  * @see https://huggingface.co/Qwen/Qwen3-Reranker-0.6B
  * @throws {StartupError} when the tokenizer is of another family.

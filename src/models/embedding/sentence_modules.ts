@@ -1,9 +1,9 @@
 /**
- * What sentence-transformers says of a folder that it saved: the modules in `modules.json`, and the kind of model in
- * `config_sentence_transformers.json` (from its version 5 on).
+ * What sentence-transformers writes into a folder: the modules in `modules.json`, and the kind of model in
+ * `config_sentence_transformers.json` (since version 5).
  *
- * A Python class's path changes from version to version, `sentence_transformers.models.Pooling` to
- * `sentence_transformers.sentence_transformer.modules.pooling.Pooling`: its last part alone counts.
+ * The path of a Python class differs between versions: `sentence_transformers.models.Pooling` became
+ * `sentence_transformers.sentence_transformer.modules.pooling.Pooling`. So only its last part is compared.
  *
  * @module
  */
@@ -17,11 +17,11 @@ const SETTINGS = "config_sentence_transformers.json";
 interface SentenceModule {
   /** The last part of the Python class's name. */
   readonly type: string;
-  /** Its folder, below the model's. */
+  /** Its folder, relative to the model's. */
   readonly path: string;
 }
 
-/** Modules after a Transformer that make no vector of a text, by what their models are. */
+/** Modules that do not give one vector per text, and the kind of model that has them. */
 const OTHER_MODELS: Readonly<Record<string, string>> = {
   SpladePooling: "SparseEncoder",
   MLMTransformer: "SparseEncoder",
@@ -32,7 +32,11 @@ const OTHER_MODELS: Readonly<Record<string, string>> = {
   LogitScore: "CrossEncoder",
 };
 
-/** The modules; `undefined` where the folder names none. @throws {StartupError} naming the file and the field. */
+/**
+ * The modules; `undefined` if the folder names none.
+ *
+ * @throws {StartupError} naming the file and the field.
+ */
 export function readModules(
   { path, identity }: ModelFolder,
 ): readonly SentenceModule[] | undefined {
@@ -52,7 +56,7 @@ export function readModules(
   });
 }
 
-/** `config_sentence_transformers.json`, empty if the folder has none. */
+/** The content of `config_sentence_transformers.json`; empty if the folder has none. */
 export function readSentenceSettings({ path, identity }: ModelFolder): Json {
   const settings = identity?.[SETTINGS] ?? {};
   if (isJson(settings)) return settings;
@@ -60,8 +64,8 @@ export function readSentenceSettings({ path, identity }: ModelFolder): Json {
 }
 
 /**
- * What kind of model sentence-transformers saved: `SentenceTransformer`, `CrossEncoder`, `SparseEncoder`,
- * `MultiVectorEncoder`; `undefined` where the folder does not tell.
+ * The kind of model that sentence-transformers saved: `SentenceTransformer`, `CrossEncoder`, `SparseEncoder`,
+ * `MultiVectorEncoder`; `undefined` if the folder does not tell.
  */
 export function sentenceModelType(folder: ModelFolder): string | undefined {
   const given = readSentenceSettings(folder)["model_type"];
@@ -69,7 +73,7 @@ export function sentenceModelType(folder: ModelFolder): string | undefined {
   const modules = readModules(folder) ?? [];
   const other = modules.map(({ type }) => OTHER_MODELS[type]).find((type) => type !== undefined);
   if (other !== undefined) return other;
-  // A lone Transformer may be a cross-encoder's, whose architecture tells it.
+  // A Transformer without pooling may be a cross-encoder: its architecture decides.
   const pools = modules.some(({ type }) => type === "Pooling" || type === "StaticEmbedding");
   return pools || folder.files.has("1_Pooling/config.json") ? "SentenceTransformer" : undefined;
 }

@@ -15,30 +15,32 @@ import type { TextJob, TextRunner } from "./text_model.ts";
 
 /** Longest time of encoding between yields to messages. */
 const ENCODE_SLICE_MS = 5;
-/** Longest time of encoding before a batch of what is there runs: texts that are cut take long for few tokens. */
+/**
+ * Longest time of encoding before the texts encoded so far run as a batch: texts that are cut take long for few tokens.
+ */
 const MAX_ENCODE_MS = 50;
-/** Texts of one job that are encoded in a turn. */
+/** Texts of one job encoded before the next job's. */
 const TEXTS_PER_TURN = 16;
 /** Number of batches to encode ahead. */
 const BATCHES_AHEAD = 2;
-/** The same for padded texts: more waiting texts give batches of more similar lengths. */
+/** As `BATCHES_AHEAD`, for padded texts: with more texts to choose from, those of a batch have more similar lengths. */
 const PADDED_BATCHES_AHEAD = 16;
 
 /** Runs batches of texts, one at a time. */
 export interface Encoder {
   /** Most texts in one batch. */
   readonly maxTexts: number;
-  /** Most tokens in one batch, by the memory. */
+  /** Most tokens in one batch, limited by memory. */
   readonly maxTokens?: number | undefined;
   /** Whether texts are padded to the longest of their batch. */
   readonly pads: boolean;
-  /** Elements of a row. */
+  /** Number of elements in a row. */
   readonly width: number;
   /**
    * Runs one batch.
    *
    * @param texts 1 to `maxTexts`, each of at least one token.
-   * @returns f32 `[texts, width]`, the caller's.
+   * @returns f32 `[texts, width]`, owned by the caller.
    */
   run(texts: readonly EncodedText[]): Promise<Float32Array>;
   dispose(): Promise<void>;
@@ -52,15 +54,15 @@ interface Running {
   numTokens: number;
 }
 
-/** It owns the encoder. */
+/** Runs the texts of many jobs in batches. It owns the encoder. */
 export class TextBatcher implements TextRunner {
   readonly metrics: TextMetrics;
   readonly #encoder: Encoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
-  /** The one whose turn it is to be encoded comes first. */
+  /** Running jobs; the next one to encode comes first. */
   readonly #running = new Set<Running>();
-  /** The loop, while there is work. */
+  /** The batching loop, while there is work. */
   #turning: Promise<void> | undefined;
 
   constructor({ encoder, maxBatchTokens }: {
@@ -131,7 +133,7 @@ export class TextBatcher implements TextRunner {
     return false;
   }
 
-  /** Encodes a few texts of a job, at least one, which then comes last: so jobs take turns. */
+  /** Encodes a few texts of a job, at least one, and moves the job to the end of the line. */
   #encode(running: Running, endMs: number): void {
     const { job, numEncoded } = running;
     const end = Math.min(job.numTexts, numEncoded + TEXTS_PER_TURN);
@@ -162,7 +164,7 @@ export class TextBatcher implements TextRunner {
     };
   }
 
-  /** Runs a batch of waiting texts, and returns their rows. */
+  /** Runs a batch of waiting texts, and hands their rows out. */
   async #runBatch(): Promise<void> {
     const batch = this.#queue.take(this.#limits());
     if (batch.length === 0) return;

@@ -28,22 +28,25 @@ interface TextGraph {
   readonly isDecoder: boolean;
 }
 
-/** What becomes a text's row: of an encoder an output, of a decoder elements of the last token's, all if absent. */
+/**
+ * Which row stands for a text: an output of an encoder, or elements of a decoder's row of the last token (all elements
+ * if absent).
+ */
 type TextForm = { readonly output: TextOutput } | { readonly columns?: readonly number[] };
 
-/** Where the folder gives no limit. */
+/** The limit when the folder gives none. */
 const DEFAULT_LONGEST_TEXT = 8192;
 
 /**
- * Longest texts that a graph runs whole on the CPU, where ONNX Runtime's attention is faster than Hearth's by more than
- * the padding costs, but holds the weights of all pairs of tokens.
+ * Longest text of a graph that runs whole on the CPU. There ONNX Runtime's attention is faster than Hearth's by more
+ * than padding costs, but it needs memory for the weights of all pairs of tokens.
  */
 const LONGEST_WHOLE_TEXT = 1024;
 
 /**
  * Loads a folder.
  *
- * @param chooseForm says what to read of the graph; it throws a `StartupError` for an unsuitable one.
+ * @param chooseForm decides what to read of the graph; it throws a `StartupError` for an unsuitable graph.
  * @throws {StartupError} when the folder lacks what the model needs.
  */
 export async function loadTexts<Form extends TextForm>(
@@ -64,7 +67,7 @@ export async function loadTexts<Form extends TextForm>(
   const form = chooseForm({ model: graph.model, tokenizer, isDecoder });
   const common = { form, tokenizer, dtype: graph.dtype };
   if (!("output" in form)) {
-    // Imported on demand: encoders, which most are, need none of the engine and are ready earlier without.
+    // Imported on demand: encoders, the usual case, do not need the engine and start sooner without it.
     const { loadDecoderTexts } = await import("./decoder_texts.ts");
     const loaded = await loadDecoderTexts(options, form.columns);
     return { ...common, ...loaded, maxTokens: Math.min(loaded.maxTokens, maxTokens ?? Infinity) };
@@ -83,7 +86,7 @@ interface EncoderOptions {
   readonly maxTokens: number | undefined;
 }
 
-/** Opens the graph cut at its attentions where that is faster and possible, and whole where not. */
+/** Opens the graph cut at its attention nodes if that is possible and faster, else whole. */
 async function openEncoder(
   { model, files }: GraphFile,
   output: TextOutput,
@@ -111,7 +114,7 @@ async function openEncoder(
   return { encoder: await openWhole(), maxTokens };
 }
 
-/** Opens the graph cut for packed texts; or says why that is not possible. */
+/** Opens the graph cut for packed texts, or returns why that is not possible. */
 async function openPacked(
   { model, files }: Pick<GraphFile, "model" | "files">,
   { name, pooling }: TextOutput,
@@ -142,7 +145,7 @@ async function openPacked(
   }
 }
 
-/** Models that number positions from after the padding token's id. */
+/** Models whose positions start after the padding token's id. */
 const POSITIONS_AFTER_PADDING = new Set([
   "roberta",
   "xlm-roberta",
@@ -152,10 +155,10 @@ const POSITIONS_AFTER_PADDING = new Set([
   "longformer",
 ]);
 
-/** Tokenizers write sizes from here on for no limit. */
+/** A tokenizer's size from this on means that there is no limit. */
 const NO_LIMIT = 1e9;
 
-/** Most tokens of one input, special ones included; `undefined` where the folder gives no limit. */
+/** Most tokens of one input, special ones included; `undefined` if the folder gives no limit. */
 export async function readMaxTokens(folder: ModelFolder): Promise<number | undefined> {
   const sentence = await readOptionalJson(folder, "sentence_bert_config.json");
   const tokenizer = await readOptionalJson(folder, "tokenizer_config.json");

@@ -9,37 +9,37 @@ import { ActiveRequests } from "../threads/active_requests.ts";
 import type { ErrorEvent } from "../task.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 
-/** The texts of one request. Calls come between batches. */
+/** The texts of one request. Its functions are called between batches. */
 export interface TextJob {
-  /** Texts, at least 1. */
+  /** Number of texts, at least 1. */
   readonly numTexts: number;
   /** Whether all texts share a prefix beyond the special tokens. */
   readonly beginsAlike?: boolean | undefined;
   /** Encodes a text to at least one token. An error ends the job. */
   encode(index: number): EncodedText;
-  /** Receives the text's row; the array is not reused. An error ends the job. */
+  /** Receives a text's row; the array is not reused. An error ends the job. */
   onRow(index: number, row: Float32Array): void;
 }
 
-/** Runs texts of many requests in shared batches, on an encoder or a decoder, which it owns. */
+/** Runs texts of many requests in shared batches, on an encoder or a decoder that it owns. */
 export interface TextRunner {
   readonly metrics: { readonly registry: Registry };
   /**
    * Runs a job to its end.
    *
-   * @returns the tokens of all texts.
-   * @throws what the job's functions and the batch throw; the signal's reason.
+   * @returns the number of tokens of all texts.
+   * @throws the errors of the job's functions and of the batch; the signal's reason.
    */
   run(job: TextJob, signal: AbortSignal): Promise<number>;
-  /** Waits for the running batch, and frees the device's memory. All jobs have ended. */
+  /** Waits for the running batch, and frees the device's memory. Call it when all jobs have ended. */
   dispose(): Promise<void>;
 }
 
-/** Loaded texts; the caller owns the runner. */
+/** A loaded model that runs texts; the caller owns the runner. */
 export interface LoadedTexts<Form = unknown> {
   readonly form: Form;
   readonly texts: TextRunner;
-  /** Elements of a row. */
+  /** Number of elements in a row. */
   readonly width: number;
   readonly tokenizer: EncoderTokenizer;
   /** Most tokens of one text; no limit if absent. */
@@ -47,7 +47,7 @@ export interface LoadedTexts<Form = unknown> {
   readonly dtype: Dtype;
 }
 
-/** Requests worked on at once; their texts share batches. */
+/** Most requests worked on at once; their texts share batches. */
 const MAX_REQUESTS = 256;
 
 /** It owns the runner. */

@@ -1,10 +1,10 @@
 /**
- * Which texts run together next. Pure: no tensors, no promises.
+ * Chooses which texts run together next. Pure: no tensors, no promises.
  *
- * There are two goals: texts of one length should share a batch, since shorter ones are padded, and nobody should wait
- * for a request of thousands of texts. So a batch begins with the text whose turn it is by start-time fair queueing; the
- * rest of it is picked by length, regardless of owner. Without padding lengths do not matter, and the batch is filled in
- * the order of turns.
+ * There are two goals: texts of similar length should share a batch, since shorter ones are padded, and nobody should
+ * wait for a request of thousands of texts. So start-time fair queueing picks the first text of a batch; the rest is
+ * picked by length, regardless of owner. Without padding, lengths do not matter, and start-time fair queueing picks all
+ * texts.
  *
  * @see P. Goyal, H. M. Vin, H. Cheng: Start-time Fair Queueing, SIGCOMM 1996
  * @module
@@ -23,24 +23,22 @@ export interface BatchLimits {
   readonly maxTexts: number;
   /** Most tokens of a batch, padding included, unless one text alone has more. */
   readonly maxTokens: number;
-  /**
-   * Most tokens of padding in a batch: as many as another run would cost, in tokens. Absent if texts are not padded.
-   */
+  /** Most padding tokens in a batch: as many tokens as one more run would cost. Absent if texts are not padded. */
   readonly maxPadding?: number | undefined;
 }
 
 interface Waiting<Owner> extends QueuedText<Owner> {
-  /** Tokens that its owner has been granted before it, counted from where newcomers begin. */
+  /** Tokens granted to its owner before this text, on a scale on which new owners begin at the current virtual time. */
   readonly startTag: number;
 }
 
 /** Waiting texts of any number of owners. */
 export class TextQueue<Owner> {
-  /** Owners in the order of their turns. */
+  /** Waiting texts, sorted by start tag. */
   #waiting: Waiting<Owner>[] = [];
   /** Start tag of each owner's next text. */
   readonly #nextTags = new Map<Owner, number>();
-  /** Start tag of the last text that had its turn: newcomers begin here. */
+  /** Start tag of the last text that was picked: new owners begin here. */
   #virtualTime = 0;
 
   /** Tokens of all waiting texts. */
@@ -62,7 +60,7 @@ export class TextQueue<Owner> {
     this.#waiting.sort((a, b) => a.startTag - b.startTag);
   }
 
-  /** Removes all texts of an owner that has finished or cancelled. */
+  /** Removes all texts of an owner that has finished or been cancelled. */
   remove(owner: Owner): void {
     this.#nextTags.delete(owner);
     this.#waiting = this.#waiting.filter((queued) => queued.owner !== owner);
@@ -82,7 +80,7 @@ export class TextQueue<Owner> {
   }
 }
 
-/** The texts whose turn is next, until the batch is full. */
+/** Takes the texts with the lowest start tags until the batch is full. */
 function fillInTurn<Text extends QueuedText<unknown>>(
   waiting: readonly Text[],
   { maxTexts, maxTokens }: BatchLimits,
@@ -94,7 +92,10 @@ function fillInTurn<Text extends QueuedText<unknown>>(
   return waiting.slice(0, end < 0 ? undefined : end);
 }
 
-/** The text whose turn it is and those nearest in length, as long as the padding costs less than another run. */
+/**
+ * Takes the text with the lowest start tag and those nearest in length, as long as their padding costs less than
+ * another run.
+ */
 function fillAlike<Text extends QueuedText<unknown>>(
   waiting: readonly Text[],
   { maxTexts, maxTokens, maxPadding }: BatchLimits & { readonly maxPadding: number },
@@ -125,38 +126,44 @@ function getLength({ text }: QueuedText<unknown>): number {
   return text.ids.length;
 }
 
-/** Target time of a batch: cancellations and new requests wait this long. */
+/** Target duration of a batch: cancellations and new requests wait up to this long. */
 const TARGET_MS = 60;
-/** Least ratio of a batch's tokens to those whose time equals the constant cost, so that little time is lost. */
+/**
+ * A batch must have at least this many times the tokens whose time equals a run's constant cost, so that little time is
+ * lost.
+ */
 const MIN_RUN_COSTS = 16;
 const MIN_TOKENS = 256;
 const MAX_TOKENS = 16_384;
-/** Tokens of a batch before there are observations. */
+/** Tokens of a batch before there are measurements. */
 const FIRST_TOKENS = 1024;
 const FIRST_PADDING = 16;
 const MAX_PADDING = 512;
 /**
- * A run that reads all weights costs a CPU as much as some 16 tokens. Noise can hide that, and batches of a text each
- * would follow.
+ * On a CPU, a run costs as much as some 16 more tokens, since it reads all weights. Noise can hide that cost; without a
+ * minimum, each text would then get a batch of its own.
  */
 const MIN_PADDING = 8;
-/** Decay of an observation's weight per later one: about the last twenty count. */
+/** The weight of a measurement decays by this factor with each later one: about the last twenty count. */
 const DECAY = 0.95;
 /** The fastest recent batch bounds the constant cost; the bound grows by this factor with each later batch. */
 const FASTEST_GROWTH = 1.01;
-/** Least relative deviation of sizes needed to separate a batch's constant cost from the cost per token. */
+/**
+ * Sizes must vary at least this much, relative to their mean, to tell a batch's constant cost from the cost per token.
+ */
 const MIN_SPREAD = 0.1;
 
 /**
- * Models the time of a batch as a constant plus a cost per token, fitted by least squares. Noise can make the constant
- * too large, and batches grow with it, so it is bounded by the fastest batch; or too small, so it has a least value too.
+ * Models the duration of a batch as a constant plus a cost per token, fitted by least squares. Noise can make the
+ * constant too large, and batches would grow with it, so the fastest batch bounds it. Noise can also make it too small,
+ * so it has a minimum.
  */
 export class BatchCost {
   readonly #chosenTokens: number | undefined;
   #maxTokens = FIRST_TOKENS;
   #maxPadding = FIRST_PADDING;
   #fastestMs = Infinity;
-  /** Sums over the observations, of weight, tokens, milliseconds and their products. */
+  /** Sums over the measurements: weight, tokens, milliseconds and their products. */
   #weight = 0;
   #tokens = 0;
   #ms = 0;
@@ -177,7 +184,11 @@ export class BatchCost {
     };
   }
 
-  /** Learns from a batch. @param numTokens padding included. */
+  /**
+   * Learns from a batch.
+   *
+   * @param numTokens the batch's tokens, padding included.
+   */
   observe(numTokens: number, durationMs: number): void {
     this.#fastestMs = Math.min(durationMs, this.#fastestMs * FASTEST_GROWTH);
     this.#weight = this.#weight * DECAY + 1;

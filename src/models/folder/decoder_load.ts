@@ -42,24 +42,26 @@ import {
 } from "./memory.ts";
 import { readContextLength, readHeadSizes, readVocabSize } from "./text_sizes.ts";
 
-/** How to load a decoder, which is the main one of the graphs. */
+/** How to load a decoder, which is the main graph of its folder. */
 export interface DecoderLoadOptions
   extends Pick<OpenContext, "folder" | "graphs" | "backend" | "engine" | "onProgress"> {
-  /** Tokens of the longest sequence; as many as the model was made for if absent. */
+  /** Tokens of the longest sequence; the model's own limit if absent. */
   readonly contextLength?: number | undefined;
-  /** Opens what turns tokens into embeddings of a dtype, where the decoder takes those; `embed_tokens` if absent. */
+  /**
+   * Opens the graph that turns tokens into embeddings of a dtype, if the decoder takes those; `embed_tokens` if absent.
+   */
   readonly openEmbedding?: ((dtype: TensorType) => Promise<GraphSession>) | undefined;
-  /** What kernels run; what suits the device if absent. */
+  /** Which kernels run; by default those that suit the device. */
   readonly rule?: KernelRule | undefined;
 }
 
-/** What a decoder's graph calls embeddings that it takes in place of token ids. */
+/** The decoder's input that takes embeddings in place of token ids. */
 const EMBEDDINGS = "inputs_embeds";
 
 interface LoadedDecoder {
   readonly decoder: Decoder;
   readonly dtype: Dtype;
-  /** The embeddings' graph, if separate. */
+  /** The separate graph of token embeddings, if there is one. */
   readonly embeddings: ValueInfo | undefined;
 }
 
@@ -93,7 +95,7 @@ interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
   readonly openEmbedding: () => Promise<GraphSession>;
 }
 
-/** Opens the graph cut at its attentions; or says why that is not possible. */
+/** Opens the graph cut at its attention nodes, or returns why that is not possible. */
 async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const { backend, contextLength, engine, folder, graph: { name, dtype, model, files } } = options;
   const result = splitGraph(model, { contextLength });
@@ -108,7 +110,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
     ? cutForGpu(result.cut, maxBufferBytes)
     : widenCut(result.cut);
   if (isQuantized && backend.kind === "webgpu") requireQuantizable(cut);
-  // Weights are mapped from disk, or in buffers shared by the segments.
+  // Weights are mapped from disk, or lie in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
   const most = countMost(stepLimits(engine));
   const availableBytes = await readAvailableBytes();
@@ -148,7 +150,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   });
 }
 
-/** @throws {StartupError} when keys and values have heads that a GPU cannot keep in 8 bits. */
+/** @throws {StartupError} when a GPU cannot keep this model's keys and values in 8 bits. */
 function requireQuantizable({ attentions }: GraphCut): void {
   for (const { headDim: headSize } of attentions) {
     try {
@@ -185,7 +187,7 @@ async function explainRefusal(
   }
 }
 
-/** The vocabulary's size, where the graph says it. */
+/** The vocabulary's size, if the graph declares it. */
 function widthOfLogits({ graph }: ModelProto): number | undefined {
   const width = graph.outputs.find(({ name }) => name === "logits")?.shape?.at(-1);
   return typeof width === "number" ? width : undefined;
@@ -193,13 +195,17 @@ function widthOfLogits({ graph }: ModelProto): number | undefined {
 
 interface EncoderDecoderLoadOptions<Input extends object>
   extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
-  /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */
+  /** Most positions of the encoder's output for one input; if unknown, the graph is not cut. */
   readonly numPositions: number | undefined;
   /** Vocabulary size of the uncut graph, which does not declare it. */
   readonly vocabSize: number;
 }
 
-/** Loads a folder's merged decoder, the main one of its graphs. @throws {StartupError} when it is not as Optimum exports it. */
+/**
+ * Loads a folder's merged decoder, its main graph.
+ *
+ * @throws {StartupError} when it does not look like Optimum's export.
+ */
 export async function loadEncoderDecoder<Input extends object>(
   options: EncoderDecoderLoadOptions<Input>,
 ): Promise<EncoderDecoder<Input> | WholeDecoder> {
@@ -226,7 +232,7 @@ export async function loadEncoderDecoder<Input extends object>(
 /** Why a graph is not cut, in one sentence. */
 type Refused = { readonly refused: string };
 
-/** Opens a graph cut; whole where that is refused, also by a `RangeError`: a kernel cannot run a part. */
+/** Opens a graph cut. If that is refused, or throws a `RangeError` since a kernel cannot run a part, opens it whole. */
 async function openCutOrWhole<Cut extends object, Whole>(
   { path }: GraphFile,
   open: { readonly cut: () => Promise<Cut | Refused>; readonly whole: () => Promise<Whole> },

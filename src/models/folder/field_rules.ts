@@ -1,13 +1,13 @@
 /**
- * Checks the fields of a folder's JSON files, so that an absurd value ends the start with the file's and the field's
- * name.
+ * Checks the fields of a folder's JSON files: an absurd value ends the start with an error that names the file and the
+ * field.
  *
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
 import { isJson, type Json } from "../../hub/model_folder.ts";
 
-/** What is wrong within a value: the way from it to the part that is, and what is wanted there. */
+/** What is wrong with a value: the path within it to the faulty part, and what is wanted there. */
 export interface FieldFault {
   readonly path: string;
   readonly wanted: string;
@@ -19,7 +19,7 @@ export type FieldRule = (value: unknown) => FieldFault | undefined;
 
 const MAX_SHOWN_CHARS = 80;
 
-/** A value that passes a test. */
+/** A rule for values that pass a test. */
 function passing(wanted: string, test: (value: unknown) => boolean): FieldRule {
   return (seen) => test(seen) ? undefined : { path: "", wanted, seen };
 }
@@ -52,12 +52,12 @@ export const FLAG = passing("true or false", (value) => typeof value === "boolea
 
 export const TEXT = passing("a string", (value) => typeof value === "string");
 
-/** The rule's value, or a list of such. */
+/** A rule for one value or a list of values. */
 export function oneOrMany(rule: FieldRule): FieldRule {
   return (value) => Array.isArray(value) ? listRule(rule)(value) : rule(value);
 }
 
-/** A list, whose items follow a rule. */
+/** A rule for a list, whose items follow a rule. */
 export function listRule(rule: FieldRule): FieldRule {
   return (value) => {
     if (!Array.isArray(value)) return { path: "", wanted: "an array", seen: value };
@@ -69,7 +69,7 @@ export function listRule(rule: FieldRule): FieldRule {
   };
 }
 
-/** An object, whose fields follow rules where they are there and not `null`. */
+/** A rule for an object: its fields follow rules if they are present and not `null`. */
 export function fields(
   rules: Readonly<Record<string, FieldRule>>,
   options: { readonly required?: readonly string[] } = {},
@@ -86,7 +86,7 @@ export function fields(
   };
 }
 
-/** A value of one of several types: a test of each, and the rule for it. */
+/** A rule for a value of one of several types: a test for each type, and its rule. */
 export function either(
   wanted: string,
   ...choices: readonly (readonly [(value: unknown) => boolean, FieldRule])[]
@@ -101,7 +101,7 @@ export function either(
  * Checks a file's content.
  *
  * @param file its path.
- * @throws {StartupError} naming the file, the field, what is wanted and what is there.
+ * @throws {StartupError} naming the file, the field, the value and what is wanted.
  */
 export function requireFields(json: Json, rule: FieldRule, file: string): void {
   const fault = rule(json);

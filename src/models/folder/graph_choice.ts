@@ -1,5 +1,5 @@
 /**
- * Which of a model's graphs are run, and in which dtype: used by the download, the memory check and the loaders.
+ * Chooses which graphs of a model run, and in which dtype: used by the download, the memory check and the loaders.
  *
  * @module
  */
@@ -9,12 +9,12 @@ import { StartupError } from "../../base/errors.ts";
 import { graphFile, listDtypes, type ModelFolder } from "../../hub/model_folder.ts";
 import { findVariants, type GraphVariant } from "./graph_variants.ts";
 
-/** Preferred dtypes where the user does not choose, by the device. */
+/** Dtypes in order of preference, by device. */
 const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32", "q2f16", "q2", "q1f16", "q1"],
   gpu: ["q4", "fp32", "q2", "q1"],
-  // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it. Products
-  // of 4-bit weights quantise row by row; with scales in f16 they take as long, in two thirds of the file.
+  // q8 exports quantise activations over the whole batch, so a text's result would depend on what runs beside it.
+  // Products with 4-bit weights quantise row by row. Scales in f16 are as fast, and the file is a third smaller.
   cpu: ["q4", "q4f16", "q8", "fp32", "q2", "q2f16", "q1", "q1f16"],
   cpuInBatches: ["fp32", "fp16", "q4", "q8"],
   // Quantisation errors in sound are heard as noise.
@@ -23,23 +23,23 @@ const PREFERRED = {
 
 type Preference = keyof typeof PREFERRED;
 
-/** A graph that a model runs. */
+/** A graph that a model needs. */
 export interface WantedGraph {
-  /** The same in every dtype: `onnx/model_q4.onnx` is `model`. */
+  /** Without the suffix of the dtype: `onnx/model_q4.onnx` is `model`. */
   readonly name: string;
   /**
-   * Which dtypes suit it: `batches` where the rows of many requests run together, `sound` where it makes sound;
-   * those that suit the device if absent.
+   * What limits the dtypes: `batches` if the rows of many requests run together, `sound` if the graph makes sound; if
+   * absent, all that suit the device.
    */
   readonly suits?: "batches" | "sound" | undefined;
-  /** Its file by dtype, for a graph outside `onnx/`. */
+  /** Its file for each dtype, if the graph lies outside `onnx/`. */
   readonly paths?: Readonly<Partial<Record<Dtype, string>>>;
 }
 
 /** The user's choice, and the device. */
 export interface GraphChoice {
   readonly device: DeviceClass;
-  /** The one that suits best if absent. */
+  /** The best one for the device if absent. */
   readonly dtype?: Dtype | undefined;
 }
 
@@ -53,7 +53,7 @@ export interface ChosenGraph {
 
 /** The graphs of a model, each in its dtype. */
 export class ChosenGraphs {
-  /** The main one first. */
+  /** All graphs, the main one first. */
   readonly all: readonly ChosenGraph[];
   /** Preferred files that do not exist. */
   readonly missed: readonly string[];
@@ -68,7 +68,7 @@ export class ChosenGraphs {
     this.missed = missed;
   }
 
-  /** The one whose dtype is the model's. */
+  /** The main graph: its dtype is the model's. */
   get main(): ChosenGraph {
     return this.all[0]!;
   }
@@ -86,11 +86,11 @@ export class ChosenGraphs {
 }
 
 /**
- * Chooses the dtype of each graph. The main one must have the requested dtype. Its companions often come in fewer: they
- * are taken in the requested dtype, else in the main graph's, else in the best one.
+ * Chooses the dtype of each graph. The main graph must exist in the requested dtype. Its companions often exist in
+ * fewer: each takes the requested dtype if it can, else the main graph's, else the best one.
  *
  * @param wanted the main graph first.
- * @throws {StartupError} when the folder lacks one, or the main one in the requested dtype.
+ * @throws {StartupError} when the folder lacks one, or lacks the main one in the requested dtype.
  */
 export function chooseGraphs(
   folder: ModelFolder,
@@ -108,7 +108,7 @@ export function chooseGraphs(
       if (variant === undefined && all.length === 0) throw refuseDtype(folder, outside, asked!);
       const { path, dtype, target } = variant ?? outside[0]!;
       all.push({ name, dtype, path });
-      // Stands for all those that the repository may have for the device.
+      // One path stands for all variants that the repository may have for the device.
       const own = device === "cpu" ? "cpu" : "gpu";
       if (asked === undefined && target !== "any" && target !== own) {
         missed.push(`${own}/${name}.onnx`);
@@ -138,7 +138,7 @@ export function chooseGraphs(
   return new ChosenGraphs(folder, { all, missed });
 }
 
-/** The forms of a graph that lies outside `onnx/`, the best first; none of one that lies there. */
+/** The variants of a graph outside `onnx/`, the best first; none if the graph lies in `onnx/`. */
 function findOutside(
   folder: ModelFolder,
   { name, paths }: WantedGraph,
@@ -160,7 +160,7 @@ function refuseDtype(
   });
 }
 
-/** The dtypes in which a folder has a graph, of those that suit a device, the best first. */
+/** The dtypes that suit a device and for which a folder has the graph, the best first. */
 export function preferredDtypes(
   folder: ModelFolder,
   graph: WantedGraph,
@@ -172,10 +172,10 @@ export function preferredDtypes(
   );
 }
 
-/** Graphs that a message shows. */
+/** Most graphs that a message lists. */
 const MAX_SHOWN = 12;
 
-/** The error for a graph that a folder lacks, or has in other dtypes. */
+/** The error for a graph that a folder lacks, or has in other dtypes only. */
 function refuse(
   { path, files }: ModelFolder,
   { name, paths }: WantedGraph,
@@ -207,7 +207,7 @@ function choosePreference({ suits }: WantedGraph, device: DeviceClass): Preferen
   return suits === "batches" && device === "cpu" ? "cpuInBatches" : device;
 }
 
-/** Wants graphs that lie beside `config.json`, as `x.onnx` and `x.int8.onnx`, the main one first. */
+/** Lists graphs beside `config.json`, in files like `x.onnx` and `x.int8.onnx`, the main one first. */
 export function graphsBeside(...names: readonly string[]): () => WantedGraph[] {
   return () =>
     names.map((name) => ({
@@ -216,18 +216,22 @@ export function graphsBeside(...names: readonly string[]): () => WantedGraph[] {
     }));
 }
 
-/** Wants graphs by their names, the main one first. */
+/** Lists graphs by their names, the main one first. */
 export function graphsNamed(...names: readonly string[]): () => WantedGraph[] {
   return () => names.map((name) => ({ name }));
 }
 
-/** Optimum's graph of two decoders, with and without keys and values of earlier tokens. */
+/** Optimum's graph that merges two decoders, with and without a cache of earlier tokens. */
 export const MERGED = "decoder_model_merged";
-/** Separate decoders that a merged one replaces. */
+/** The separate decoders that the merged one replaces. */
 const HALVES = ["decoder_model", "decoder_with_past_model"];
 const DTYPE_SUFFIX = /(_fp16|_q[124](f16)?|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
 
-/** Wants all graphs of a folder. @param main comes first where there is one of that name. */
+/**
+ * Lists all graphs of a folder.
+ *
+ * @param main the graph to list first, if there is one of that name.
+ */
 export function allGraphs(main?: string): (folder: ModelFolder) => WantedGraph[] {
   return ({ files }) => {
     const found = new Set(

@@ -20,7 +20,7 @@ export type GraphContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "
 /** A graph without its weights, which are read from its files when a session is opened. */
 export interface GraphFile extends ChosenGraph, AsyncDisposable {
   readonly model: ModelProto;
-  /** Its own file, and those with external data; open until it is disposed of. */
+  /** The graph's own file and its external data; they stay open until it is disposed of. */
   readonly files: FolderFiles;
 }
 
@@ -29,7 +29,7 @@ export const EMBEDDING = "embed_tokens";
 /**
  * Reads a graph.
  *
- * @param name the main one if absent.
+ * @param name the graph's name; the main graph if absent.
  * @throws {StartupError} when the folder has no such graph.
  */
 export async function readGraph(
@@ -46,7 +46,11 @@ export async function readGraph(
   return { ...chosen, model, files, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }
 
-/** Opens a graph as it is. @throws {StartupError} when the folder has no such graph. */
+/**
+ * Opens a graph unchanged.
+ *
+ * @throws {StartupError} when the folder has no such graph.
+ */
 export async function openGraph(name: string, context: GraphContext): Promise<GraphSession> {
   await using graph = await readGraph(context, name);
   return await context.backend.openModel(graph.model, graph.files);
@@ -58,14 +62,16 @@ export async function openEmbeddingGraph(context: GraphContext): Promise<GraphSe
   return await context.backend.openEmbedding(graph.model, graph.files);
 }
 
-// The inputs and outputs of graphs: those that they must have, those that they may have, and the
-// one that is kept.
+// The inputs and outputs of graphs: those they must have, those they may have, and the output that is kept.
 
-/** @returns the session. @throws {StartupError} naming what it has and what is wanted, when it lacks an input or an output. */
+/**
+ * @returns the session.
+ * @throws {StartupError} when an input or an output is missing: it names those that exist and those that are wanted.
+ */
 export function requirePorts(session: GraphSession, wanted: {
   readonly inputs?: readonly string[];
   readonly outputs?: readonly string[];
-  /** What the graph is called where it lacks one: `onnx/model.onnx`. */
+  /** How errors name the graph: `onnx/model.onnx`. */
   readonly of: string;
   /** The setting that chose the graph, if one did. */
   readonly setting?: Setting | undefined;
@@ -82,7 +88,7 @@ export function requirePorts(session: GraphSession, wanted: {
   return session;
 }
 
-/** @throws {StartupError} naming the inputs that nobody knows how to fill. */
+/** @throws {StartupError} naming the inputs that are not among the known ones. */
 export function requireKnownInputs(
   { inputs }: Pick<GraphSession, "inputs">,
   { isKnown, of }: { readonly isKnown: (name: string) => boolean; readonly of: string },
@@ -92,7 +98,7 @@ export function requireKnownInputs(
   throw new StartupError(`${of} wants inputs that are not known: ${unknown.join(", ")}.`);
 }
 
-/** Leaves the graph one output, under the name `as` and in float32. */
+/** Keeps one output of the graph, as float32 and under the name `as`. */
 export function keepOutput(model: ModelProto, name: string, as: string): ModelProto {
   const { graph } = model;
   const shape = graph.outputs.find((output) => output.name === name)?.shape ?? [];
@@ -109,9 +115,9 @@ export function keepOutput(model: ModelProto, name: string, as: string): ModelPr
 }
 
 /**
- * The first of `names` that the graph has as an output.
+ * The first of `names` that is an output of the graph.
  *
- * @throws {StartupError} naming the outputs it has.
+ * @throws {StartupError} naming the graph's outputs, if none is.
  */
 export function findOutput({ graph }: ModelProto, names: readonly string[]): string {
   const there = graph.outputs.map(({ name }) => name);
@@ -125,8 +131,8 @@ export function findOutput({ graph }: ModelProto, names: readonly string[]): str
 type Float = "float32" | "float16";
 
 /**
- * Joins inputs `first` and `second` to `joined`, of the second's type: `[rows, positions, width]`, alike but for the
- * positions.
+ * Opens a graph that concatenates `first` and `second` into `joined` along the positions. All are `[rows, positions,
+ * width]` of the second's type.
  */
 export function openJoinGraph(
   backend: Backend,

@@ -1,6 +1,6 @@
 /**
- * Graphs that do not lie in `onnx/`: at the folder's root, as Optimum and Olive write them, or in a subfolder for each
- * device and precision, as onnxruntime-genai's models are published (`cpu_and_mobile/cpu-int4-rtn-block-32/model.onnx`).
+ * Graphs outside `onnx/`: at the folder's root, as Optimum and Olive write them, or in a subfolder for each device and
+ * precision, as onnxruntime-genai's models are published (`cpu_and_mobile/cpu-int4-rtn-block-32/model.onnx`).
  *
  * @module
  */
@@ -9,24 +9,24 @@ import type { Dtype } from "../../base/config.ts";
 import { toModelName } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 
-/** One form of a graph. */
+/** One variant of a graph. */
 export interface GraphVariant {
   /** Path in the folder: `gpu/gpu-int4-rtn-block-32/model.onnx`. */
   readonly path: string;
   readonly dtype: Dtype;
-  /** What it was made for. */
+  /** The device that it was made for. */
   readonly target: Target;
 }
 
 type Target = "cpu" | "gpu" | "any";
 
-/** Compiled for devices that have a runtime of their own. */
+/** Words of paths whose graphs are compiled for devices with a runtime of their own. */
 const FOREIGN =
   /(^|[/_-])(npu|qnn|qdq|openvino|vitis-?ai|tensorrt|trt(rtx)?|snapdragon|coreml|rai)([/_-]|$)/i;
 const FOR_CPU = /(^|[/_-])(cpu|mobile)([/_-]|$)/i;
 const FOR_GPU = /(^|[/_-])(gpu|cuda|webgpu|dml|directml|rocm)([/_-]|$)/i;
 
-/** Suffixes of file names, as `onnx/` has them, then words of paths; the first that is found counts. */
+/** The dtype by the suffix of the file's name, as in `onnx/`. */
 const BY_SUFFIX: readonly (readonly [string, Dtype])[] = [
   ["_q4f16", "q4f16"],
   ["_fp16", "fp16"],
@@ -46,7 +46,7 @@ const HALF = /fp16|float16|bf16/i;
 const EIGHT_BITS = /int8|q8|8-?bit/i;
 
 /**
- * The variants of a graph that run here, those that suit a device first.
+ * The variants of a graph that can run, those that suit the device first.
  *
  * @param name as in `onnx/`: `model`.
  */
@@ -66,7 +66,9 @@ export function hasVariant(folder: ModelFolder, name: string): boolean {
   return [...folder.files].some((path) => readVariant(folder, name, path) !== undefined);
 }
 
-/** The folders of several models, each with variants for devices; one or none if all variants are of one. */
+/**
+ * The subfolders of a folder's models, each with variants for devices; at most one if all variants belong to one model.
+ */
 export function listModels({ files }: ModelFolder): string[] {
   const models = new Set<string>();
   for (const file of files) {
@@ -89,7 +91,7 @@ function readVariant(
   const [place, file] = [path.slice(0, Math.max(at, 0)), path.slice(at + 1, -".onnx".length)];
   const target = FOR_CPU.test(path) ? "cpu" : FOR_GPU.test(path) ? "gpu" : "any";
   const suffix = BY_SUFFIX.find(([ending]) => file === name + ending);
-  // onnxruntime-genai names the graph itself, and has one beside its configuration.
+  // In onnxruntime-genai's folders any name is allowed, and each graph has a configuration beside it.
   const isNamed = suffix !== undefined ||
     name === "model" && isAlone(folder, place) &&
       folder.files.has(join(place, "genai_config.json"));
@@ -102,7 +104,7 @@ function join(place: string, file: string): string {
   return place === "" ? file : `${place}/${file}`;
 }
 
-/** Whether a subfolder has one graph. */
+/** Whether a subfolder has exactly one graph. */
 function isAlone({ files }: ModelFolder, place: string): boolean {
   const graphs = [...files].filter((file) =>
     file.endsWith(".onnx") && file.slice(0, Math.max(file.lastIndexOf("/"), 0)) === place
@@ -110,7 +112,7 @@ function isAlone({ files }: ModelFolder, place: string): boolean {
   return graphs.length === 1;
 }
 
-/** The dtype that the words of a path, or else of the model's name, tell. */
+/** Guesses the dtype from the words of a path, or else of the model's name. */
 function guessDtype(
   path: string,
   { folder, target }: { readonly folder: ModelFolder; readonly target: Target },
@@ -129,13 +131,13 @@ const DTYPES_OF_DEVICE: Readonly<Record<DeviceClass, readonly Dtype[]>> = {
   cpu: ["q4", "q4f16", "q8", "fp32", "fp16"],
 };
 
-/** Its place among the variants for a device: its target counts first, then its dtype, then how it computes. */
+/** Sort key among the variants for a device: the target counts first, then the dtype, then the arithmetic. */
 function rank({ path, dtype, target }: GraphVariant, device: DeviceClass): number {
   const own = device === "cpu" ? "cpu" : "gpu";
   const targetRank = target === own ? 0 : target === "any" ? 1 : 2;
   const dtypes = DTYPES_OF_DEVICE[device];
   const dtypeRank = dtypes.includes(dtype) ? dtypes.indexOf(dtype) : dtypes.length;
-  // On the CPU level 4 computes with integers; on a GPU WebGPU's own exports come first.
+  // On the CPU, accuracy level 4 computes with integers; on a GPU, exports for WebGPU come first.
   const isBest = device === "cpu" ? /acc-level-4/.test(path) : /webgpu/i.test(path);
   return targetRank * 100 + dtypeRank * 10 + (isBest ? 0 : 1);
 }

@@ -1,6 +1,6 @@
 /**
- * Checks whether a model fits into memory before it is loaded: a refusal with numbers says more than a machine that
- * swaps or a device that fails half-way.
+ * Checks before loading whether a model fits into memory: a refusal with numbers is better than a machine that swaps or
+ * a device that fails half-way.
  *
  * @module
  */
@@ -29,16 +29,16 @@ const MIB = 2 ** 20;
 
 export interface MemoryNeeds {
   readonly weightsBytes: number;
-  /** The largest tensor of weights, which takes one buffer. */
+  /** The largest tensor of weights, which needs a buffer of its own. */
   readonly largestWeightBytes: number;
-  /** Keys and values: as many as the user chose, else what they take at first. */
+  /** The cache of keys and values: the size that the user chose, else its initial size. */
   readonly cacheBytes: number;
-  /** What sequences keep beside keys and values, and snapshots of that. */
+  /** The states that sequences keep beside keys and values, and snapshots of them. */
   readonly stateBytes: number;
   readonly activationBytes: number;
 }
 
-/** Initial needs. */
+/** Needs to start summing from. */
 export const NOTHING: MemoryNeeds = {
   weightsBytes: 0,
   largestWeightBytes: 0,
@@ -49,14 +49,14 @@ export const NOTHING: MemoryNeeds = {
 
 export interface MemoryOffer {
   readonly backend: Pick<Backend, "kind" | "runtime" | "maxBufferBytes">;
-  /** Available memory of the machine; `undefined` if unknown. */
+  /** The machine's available memory; `undefined` if unknown. */
   readonly availableBytes: number | undefined;
   /** The weights in the folder's other dtypes. */
   readonly otherDtypes: readonly { readonly dtype: Dtype; readonly weightsBytes: number }[];
 }
 
 /**
- * The needs of a cut graph's paged decoder, but for its keys and values.
+ * What a cut graph's paged decoder needs, except its keys and values.
  *
  * @param options.most the largest step.
  * @param options.sharesWeights whether weights that several segments read are in memory once.
@@ -183,13 +183,13 @@ function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): Advic
 }
 
 const SMALLEST_KV_CACHE_MIB = 64;
-/** Memory for the first prefixes, and that weights may be laid out a second time in what is left. */
+/** Memory kept for keys and values before weights get a second copy in another layout. */
 const CACHE_BEFORE_COPIES_BYTES = 2 ** 30;
-/** The share of the free memory that keys and values may take by default, and that growth may take at once. */
+/** The share of free memory that the cache may take by default, and the share that one growth may take. */
 const CACHE_SHARE = 0.6;
 const GROWTH_SHARE = 0.8;
 
-/** How the machine's memory is divided, besides weights and activations. */
+/** How the memory is divided that weights and activations leave. */
 interface MemoryShares {
   /** Bytes for a second copy of weights. */
   readonly spareBytes: number;
@@ -197,7 +197,7 @@ interface MemoryShares {
   readonly cacheBytes: number;
 }
 
-/** Divides what weights and activations leave. */
+/** Divides the memory that weights and activations leave. */
 export function shareMemory(
   needs: {
     readonly weightsBytes: number;
@@ -214,7 +214,7 @@ export function shareMemory(
   return { spareBytes, cacheBytes };
 }
 
-/** Whether keys and values may take so many more bytes of the machine's memory now. */
+/** Whether the cache may now take this many more bytes of the machine's memory. */
 export async function hasRoomFor(bytes: number): Promise<boolean> {
   const availableBytes = await readAvailableBytes();
   return availableBytes === undefined || bytes <= GROWTH_SHARE * availableBytes;
@@ -228,7 +228,7 @@ export async function readAvailableBytes(): Promise<number | undefined> {
   return least === Infinity ? undefined : least;
 }
 
-/** Linux containers have a limit of their own (cgroup v2); caches count as used, but can be reclaimed. */
+/** A Linux container has a limit of its own (cgroup v2). File caches count as used there, but can be reclaimed. */
 async function readContainerBytes(): Promise<number> {
   try {
     const folder = "/sys/fs/cgroup";
@@ -236,7 +236,7 @@ async function readContainerBytes(): Promise<number> {
     const used = Number(await Deno.readTextFile(`${folder}/memory.current`));
     const stat = await Deno.readTextFile(`${folder}/memory.stat`);
     const cache = Number(/^inactive_file (\d+)$/m.exec(stat)?.[1] ?? 0);
-    // "max" is not a number.
+    // The limit may be the word "max", which is not a number.
     return Number.isNaN(limit) ? Infinity : limit - used + cache;
   } catch {
     return Infinity;

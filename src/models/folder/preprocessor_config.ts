@@ -1,5 +1,5 @@
 /**
- * A model's image preprocessing: its folder's `preprocessor_config.json`, with the defaults of transformers.js.
+ * A model's image preprocessing, from its folder's `preprocessor_config.json` with the defaults of transformers.js.
  *
  * @module
  */
@@ -26,22 +26,22 @@ export interface Size {
 
 type Triple = readonly [number, number, number];
 
-/** The size to which an image is resized, or `undefined` if it is not. */
+/** The size to which an image is resized; `undefined` if it is not. */
 type SizeRule =
   | Size
-  /** Sides keep their ratio: the shorter gets one length, unless the longer then exceeds the other. */
+  /** Keeps the aspect ratio: the shorter side gets one length, unless the longer side would exceed the other. */
   | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
   | undefined;
 
 export interface PreprocessorConfig extends Levels {
   readonly size: SizeRule;
-  /** Sides are multiples of this: an image is made smaller for it, or a border is put around it. */
+  /** Both sides become multiples of this: the image shrinks, or gets a border. */
   readonly multipleOf: number;
   readonly border: "none" | "toMultiple" | Size;
   readonly filter: ResampleFilter;
 }
 
-/** @throws {StartupError} when it has unsupported settings. */
+/** @throws {StartupError} when the file has unsupported settings. */
 export function readPreprocessorConfig(config: Json): PreprocessorConfig {
   const refused = REFUSED.find((name) => config[name] === true);
   if (refused !== undefined) {
@@ -67,16 +67,16 @@ export function readPreprocessorConfig(config: Json): PreprocessorConfig {
   };
 }
 
-/** Pixel levels to numbers, by channel in the order that the graph takes them: `level · scale + offset`. */
+/** Turns pixel levels into numbers, per channel in the graph's order: `level · scale + offset`. */
 export interface Levels {
   readonly scale: Triple;
   readonly offset: Triple;
 }
 
 /**
- * Rescaling and normalising combined.
+ * Combines rescaling and normalisation.
  *
- * @param options.mean of each channel, once levels are rescaled.
+ * @param options.mean of each channel, after rescaling.
  */
 export function readLevelRange(
   { rescale = 1 / 255, mean, std }: {
@@ -143,7 +143,9 @@ function readBorder(
   return size !== undefined && "width" in size ? size : "none";
 }
 
-/** The form of an image; a graph of fixed size overrides it, and images are stretched to that. */
+/**
+ * The format of an image's tensor. If the graph has a fixed size, that overrides it, and images are stretched to fit.
+ */
 export function computeTensorForm(
   processor: PreprocessorConfig,
   { image, graph, layout }: {
@@ -173,7 +175,7 @@ export function computeTensorForm(
 function computeContent({ size, multipleOf, border }: PreprocessorConfig, image: Size): Size {
   if (size !== undefined && "width" in size) return size;
   const factor = size === undefined ? 1 : edgeFactor(image, size);
-  // A border makes up for what is missing to a multiple; without one the image is cut down to it.
+  // A border fills the sides up to a multiple; without a border, the image shrinks to one.
   const step = border === "toMultiple" ? 1 : multipleOf;
   const fit = (length: number) => {
     // Rounded first, so that 0.1 + 0.2 does not lose a pixel.

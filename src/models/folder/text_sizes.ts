@@ -9,7 +9,7 @@ import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 /** Upper bound of a size, far more than any model has. */
 const MAX_SIZE = 2 ** 24;
 
-/** Defaults of Python's transformers, which omits them from `config.json`. */
+/** Defaults of Python's transformers, which omits these values from `config.json`. */
 const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
   gemma: 8192,
   gemma2: 8192,
@@ -27,7 +27,7 @@ const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
 };
 
 /**
- * Tokens of the longest sequence a folder's text model was made for.
+ * Most tokens of a sequence that a folder's text model was made for.
  *
  * @throws {StartupError} when neither `config.json` nor the model's type gives it.
  */
@@ -35,7 +35,7 @@ export function readContextLength(folder: ModelFolder): number {
   return findContextLength(folder) ?? refuse(folder, "max_position_embeddings or n_positions");
 }
 
-/** The same; `undefined` if neither gives it. */
+/** As {@linkcode readContextLength}, but `undefined` if neither gives it. */
 export function findContextLength(folder: ModelFolder): number | undefined {
   const type = String(getTextConfig(folder)["model_type"] ?? folder.config["model_type"]);
   return readSize(folder, [
@@ -46,7 +46,11 @@ export function findContextLength(folder: ModelFolder): number | undefined {
   ]) ?? DEFAULT_CONTEXT_LENGTHS[type];
 }
 
-/** Rows of a folder's vocabulary. @throws {StartupError} when `config.json` does not give it. */
+/**
+ * Number of tokens in a folder's vocabulary.
+ *
+ * @throws {StartupError} when `config.json` does not give it.
+ */
 export function readVocabSize(folder: ModelFolder): number {
   return readSize(folder, ["vocab_size"]) ?? refuse(folder, "vocab_size");
 }
@@ -65,7 +69,7 @@ export function readHeadSizes(
   };
 }
 
-/** A size that config.json gives under one of `names`, its own or its text model's. */
+/** A size that `config.json` gives under one of `names`, at its top or in its text model's part. */
 function readSize(folder: ModelFolder, names: readonly string[]): number | undefined {
   const text = getTextConfig(folder);
   const found = names.flatMap((name) => [folder.config[name], text[name]])

@@ -1,5 +1,5 @@
 /**
- * The calling side of the thread that decodes a model's images and prepares them.
+ * Decodes and prepares a model's images on a thread of their own; this is the calling side.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { WorkerPool } from "../threads/worker_pool.ts";
 import { type OutputOf, WorkerRpc } from "../threads/worker_rpc.ts";
 
 interface Options {
-  /** The folder's processor that prepares images; absent if only pixels are wanted. */
+  /** The processor that a folder names for preparing images; absent if only pixels are wanted. */
   readonly processor?: {
     readonly load: "loadImageProcessor" | "loadProcessor";
     readonly folder: string;
@@ -22,7 +22,7 @@ interface Options {
 
 /** Preprocesses images one at a time. */
 export class ImagePreprocessor {
-  /** Placeholder of an image in the rendered chat template; empty where images have no text. */
+  /** Placeholder of an image in the rendered chat template; empty if prompts do not mention images. */
   readonly placeholder: string;
   readonly #maxPixels: number | undefined;
   readonly #workers: WorkerPool<ImageThread>;
@@ -37,7 +37,7 @@ export class ImagePreprocessor {
     this.#workers = new WorkerPool({ size: 1, first, start });
   }
 
-  /** @throws {StartupError} when the folder has no known processor. */
+  /** @throws {StartupError} when the folder names no known processor. */
   static async open(options: Options = {}): Promise<ImagePreprocessor> {
     return new ImagePreprocessor(await startWorker(options.processor), options);
   }
@@ -46,7 +46,7 @@ export class ImagePreprocessor {
    * Calls a function of the thread with an image file.
    *
    * @param options.signal removes it from the queue; an image in progress is finished.
-   * @param options.isGiven whether the thread takes the file's memory.
+   * @param options.isGiven whether the file's memory may be transferred to the thread.
    * @throws {HearthError} `invalid_media` when it is not an image, or the model does not support it.
    * @throws the signal's reason.
    */

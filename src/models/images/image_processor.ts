@@ -12,11 +12,11 @@ import { toRawImage } from "../../device/ort/raw_image.ts";
 
 /** A preprocessed image for a model's first graph. */
 export interface NormalizedImage {
-  /** f32, of these dims. */
+  /** f32, with shape `dims`. */
   readonly data: Float32Array<ArrayBuffer>;
   /** `[1, channels, height, width]`. */
   readonly dims: readonly number[];
-  /** Size of the image itself. */
+  /** Width of the original image. */
   readonly width: number;
   readonly height: number;
 }
@@ -24,7 +24,7 @@ export interface NormalizedImage {
 /** A class of transformers.js for one kind of processor. */
 type Processor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;
 
-/** Most pixels after resizing: if only the shorter side is given, a strip would become huge. */
+/** Most pixels after resizing: if only the shorter side is fixed, a narrow strip would become huge. */
 const MAX_RESIZED_PIXELS = 32e6;
 
 export class ImageProcessor {
@@ -44,7 +44,7 @@ export class ImageProcessor {
   }
 
   /**
-   * @throws {HearthError} `invalid_media` when it is too long a strip.
+   * @throws {HearthError} `invalid_media` when the image is too long a strip.
    * @throws {Error} when the processor refuses its shape.
    */
   async normalize(decoded: Pixels): Promise<NormalizedImage> {

@@ -1,5 +1,5 @@
 /**
- * The thread that decodes images and prepares them, so that the one that owns the device is not blocked.
+ * The thread that decodes and prepares images, so that the thread that owns the device is not blocked.
  *
  * @module
  */
@@ -22,33 +22,41 @@ let imageProcessor: ImageProcessor | undefined;
 let processor: VisionProcessor | undefined;
 
 const functions = {
-  /** Loads a folder's image processor, for `normalize`; pixels alone need no transformers.js. */
+  /** Loads a folder's image processor for `normalize`. `decode` alone needs no transformers.js. */
   async loadImageProcessor(folder: string): Promise<string> {
     const { ImageProcessor } = await import("./image_processor.ts");
     imageProcessor = await ImageProcessor.load(folder);
     return "";
   },
-  /** Loads a folder's processor, for `prepare`. @returns the placeholder of an image in the rendered chat template. */
+  /**
+   * Loads a folder's processor for `prepare`.
+   *
+   * @returns the placeholder of an image in the rendered chat template.
+   */
   async loadProcessor(folder: string): Promise<string> {
     const { VisionProcessor } = await import("./vision_processor.ts");
     processor = await VisionProcessor.load(folder);
     return processor.placeholder;
   },
-  /** The pixels on white ground. */
+  /** Decodes an image onto a white background. */
   async decode({ bytes, maxPixels }: ImageFile): Promise<Pixels> {
     return onWhite(await decodeImage(bytes, { maxPixels }));
   },
-  /** An image alone, for a model's first graph. */
+  /** Prepares an image alone, for a model's first graph. */
   async normalize(file: ImageFile): Promise<NormalizedImage> {
     return await fit(file, (pixels) => imageProcessor!.normalize(pixels));
   },
-  /** An image and its text in a prompt. */
+  /** Prepares an image and its text in a prompt. */
   async prepare(file: ImageFile): Promise<PreparedImage> {
     return await fit(file, (pixels) => processor!.prepare(pixels, file));
   },
 };
 
-/** Decodes a file, and fits it to the model. @throws {HearthError} `invalid_media` when it does not fit. */
+/**
+ * Decodes a file, and prepares it for the model.
+ *
+ * @throws {HearthError} `invalid_media` when the model cannot take it.
+ */
 async function fit<T>(
   { bytes, maxPixels }: ImageFile,
   prepare: (pixels: Pixels) => Promise<T>,
@@ -58,7 +66,7 @@ async function fit<T>(
     return await prepare(pixels);
   } catch (error) {
     if (error instanceof HearthError) throw error;
-    // The processor worked at startup, so the image is the cause.
+    // The processor worked at startup, so the image must be the cause.
     const size = `${pixels.width} × ${pixels.height}`;
     throw new HearthError(
       "invalid_media",

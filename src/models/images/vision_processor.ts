@@ -1,6 +1,6 @@
 /**
- * Preprocesses images with the processor classes of transformers.js: to the encoder's inputs, and the image's text in
- * the prompt.
+ * Preprocesses images with the processor classes of transformers.js, which give the encoder's inputs and the image's
+ * text in the prompt.
  *
  * @module
  */
@@ -21,16 +21,16 @@ import {
 } from "../../hub/model_folder.ts";
 
 export interface ImageToPrepare {
-  /** A file of any supported format. */
+  /** An image file of any supported format. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Whether to disable tiling in models that also tile an image. */
+  /** Whether to use the image without tiles, in models that can divide an image into tiles. */
   readonly inOnePiece?: boolean | undefined;
 }
 
 export interface PreparedImage {
-  /** Its text in the prompt, with one image token for each of the encoder's rows. */
+  /** The image's text in the prompt, with one image token for each of the encoder's rows. */
   readonly text: string;
-  /** The encoder's inputs, by transformers.js's names. */
+  /** The encoder's inputs, under the names of transformers.js. */
   readonly tensors: PlainTensors;
 }
 
@@ -49,12 +49,12 @@ const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
   PixtralProcessor: false,
   Lfm2VlProcessor: false,
 };
-/** Classes with optional tiling. */
+/** Classes that can divide an image into tiles. */
 const HAVE_TILES: ReadonlySet<string> = new Set(["Idefics3Processor", "SmolVLMProcessor"]);
-/** These classes' image placeholders, if neither they nor their configuration give them. */
+/** The image placeholder of classes when neither they nor their configuration give one. */
 const DEFAULT_PLACEHOLDER = "<image>";
 
-/** The used part of a processor; its declaration lacks the classes' own fields. */
+/** The part of a processor that is used here; transformers.js does not declare the fields of its classes. */
 interface Processor {
   (...operands: readonly unknown[]): Promise<Record<string, unknown>>;
   readonly config: Json;
@@ -92,7 +92,7 @@ export class VisionProcessor {
   /**
    * Loads the processor of a folder, without its tokenizer.
    *
-   * @throws {StartupError} when the folder names no known one.
+   * @throws {StartupError} when the folder names no known processor.
    */
   static async load(folderPath: string): Promise<VisionProcessor> {
     const folder = await openFolder(folderPath);
@@ -102,11 +102,11 @@ export class VisionProcessor {
     const config = Class.uses_processor_config
       ? await readJson(folder.path, "processor_config.json")
       : {};
-    // No tokenizer: the prompt is tokenized later, with the other messages; only the text is needed.
+    // Instead of a tokenizer: only the text is needed, since the whole prompt is tokenized later.
     const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
       config: await readOptionalJson(folder, "tokenizer_config.json"),
     });
-    // Gemma 4 keeps the image settings in its main configuration, and its class is not named.
+    // Gemma 4 keeps the image settings in its main configuration, which does not name their class.
     const settings = name === "Gemma4Processor"
       ? { ...config["image_processor"] as Json, image_processor_type: "Gemma4ImageProcessor" }
       : images;
@@ -148,7 +148,7 @@ function findClass(
   );
 }
 
-/** @param settings of `preprocessor_config.json`. */
+/** @param settings the content of `preprocessor_config.json`. */
 function makeImageProcessor(settings: Json, transformers: Transformers): unknown {
   const classes = transformers as unknown as Record<string, new (settings: Json) => unknown>;
   const type = settings["image_processor_type"] ?? settings["feature_extractor_type"];
@@ -160,7 +160,7 @@ function writePlaceholder(
   processor: Processor,
   { name, Class }: { name: string; Class: ProcessorClass },
 ): string {
-  // Gemma 3's template writes the token before an image, its processor the image's.
+  // Gemma 3's template writes the token that begins an image, and its processor looks for that.
   if (name === "Gemma3Processor") return String(processor.boi_token);
   const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
   return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;

@@ -1,6 +1,6 @@
 /**
- * Chooses among the dtypes of a decoder by how they would run: one whose graph is cut serves many requests at once, and
- * is preferred to one that the device would compute faster but that runs whole.
+ * Chooses among the dtypes of a decoder by how they would run. A graph that can be cut serves many requests at once,
+ * and is preferred to a dtype that the device computes faster but that runs whole.
  *
  * @module
  */
@@ -22,8 +22,8 @@ import {
 import { findContextLength } from "../folder/text_sizes.ts";
 
 /**
- * The graphs as {@linkcode chooseGraphs} takes them, or the first in the order of preference whose main graph is cut.
- * If no dtype was asked for, the folder has several and the main graph is a decoder, reads their nodes.
+ * As {@linkcode chooseGraphs}; but if no dtype was asked for, the folder has several and the main graph is a decoder,
+ * takes the first dtype in order of preference whose main graph can be cut. That requires reading the graphs' nodes.
  *
  * @throws {StartupError} when the folder lacks a graph, or a file that was read is damaged.
  */
@@ -51,8 +51,8 @@ export async function chooseCutGraphs(
 }
 
 /**
- * How a folder's main graph runs on the CPU, if it is a decoder: sequences share steps and a prefix cache where it is
- * cut, and are computed one at a time where it is not. `undefined` of other graphs.
+ * How a folder's main graph runs on the CPU, if it is a decoder: a cut graph lets sequences share steps and a prefix
+ * cache, a whole one computes one at a time. `undefined` for other graphs.
  *
  * @throws {StartupError} when the folder lacks a graph, or it is damaged.
  */
@@ -68,10 +68,13 @@ export async function findRunPath(
 
 const NO_DECODER = Symbol("no decoder");
 
-/** Masks are evaluated for so many tokens at most: enough to tell graphs that are cut, and cheap if a folder claims more. */
+/**
+ * Masks are evaluated for at most this many tokens. That is enough to tell which graphs can be cut, and stays cheap if
+ * a folder claims a huge context.
+ */
 const MOST_TOKENS = 2 ** 15;
 
-/** Why a graph is not cut; `undefined` if it is. */
+/** Why a graph cannot be cut; `undefined` if it can. */
 async function whyNotCut(
   folder: ModelFolder,
   path: string,

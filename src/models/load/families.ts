@@ -1,7 +1,7 @@
 /**
- * The registry of model families. A folder belongs to the first that matches it.
+ * The registry of model families. A folder belongs to the first family that matches it.
  *
- * Nothing here imports a loader: identifying a folder does not even need their packages.
+ * Nothing here imports a loader, so identifying a folder loads none of their packages.
  *
  * @module
  */
@@ -44,17 +44,17 @@ const WITH_CTC_HEADS = [
   "unispeech-sat",
   "parakeet_ctc",
 ];
-/** Texts and images of many requests run together. */
+/** A single graph in which texts or images of many requests run together. */
 const ONE_GRAPH_IN_BATCHES = (): WantedGraph[] => [{ name: "model", suits: "batches" }];
 
-/** The graph of a folder that holds nothing else has any name, such as rembg's `u2net.onnx`. */
+/** A folder with a single graph may give it any name, such as rembg's `u2net.onnx`. */
 function mattingGraphs(folder: ModelFolder): readonly WantedGraph[] {
   const bare = findBareGraph(folder);
   const [graph] = ONE_GRAPH_IN_BATCHES();
   return [bare === undefined ? graph! : { ...graph!, paths: { fp32: bare } }];
 }
 
-/** Every family that is served, in the order in which folders are asked. */
+/** All families, in the order in which they are tried. */
 const FAMILIES: readonly Family[] = [
   {
     name: "text-generation",
@@ -71,7 +71,7 @@ const FAMILIES: readonly Family[] = [
   {
     name: "wav2vec2 and all others with a CTC head",
     kind: "asr",
-    // The type tells a folder of another architecture, whose owner is told which is wanted.
+    // A known `model_type` matches with any head: the loader then says which head is needed.
     matches: (folder) => isBuiltAs(folder, /ForCTC$/) || isOfType(folder, ...WITH_CTC_HEADS),
     graphs: graphsNamed("model"),
     loader: "ctc",
@@ -82,7 +82,7 @@ const FAMILIES: readonly Family[] = [
     loader: "tdt",
   }),
   tts("chatterbox", {
-    // A language model's output is not sound yet.
+    // The output of the language model is not sound yet, so its dtype is free.
     graphs: (folder) =>
       allGraphs("language_model")(folder).map((graph) =>
         graph.name === "language_model" ? graph : { ...graph, suits: "sound" }
@@ -147,7 +147,7 @@ const FAMILIES: readonly Family[] = [
     kind: "embedding",
     matches: (folder) =>
       sentenceModelType(folder) === "SentenceTransformer" ||
-      // It also takes images and sounds; texts are embedded.
+      // Also takes images and sounds; only texts are embedded.
       isOfType(folder, "embedding_gemma2"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
@@ -196,7 +196,7 @@ const FAMILIES: readonly Family[] = [
 ];
 
 /**
- * The family of a folder.
+ * Identifies the family of a folder.
  *
  * @param kind detected from the folder if absent.
  * @throws {StartupError} saying what was checked, when none matches.

@@ -1,6 +1,6 @@
 /**
- * A family of models: how its folders are recognised, which graphs it runs, and how it is opened; and what families of
- * one kind share.
+ * A family of models: how its folders are recognised, which graphs it runs and how it is opened; and what the families
+ * of one kind share.
  *
  * @module
  */
@@ -12,24 +12,24 @@ import { hasVariant } from "../folder/graph_variants.ts";
 import type { LOADERS } from "./loaders.ts";
 
 export interface Family {
-  /** Its `model_type`, if it has one. */
+  /** Its `model_type`, if it has one; else a name of our own. */
   readonly name: string;
   readonly kind: ModelKind;
-  /** Whether a folder is of this family. */
+  /** Whether a folder belongs to this family. */
   matches(folder: ModelFolder): boolean;
-  /** Whether it takes a folder whose kind the user has named; as `matches` if absent. */
+  /** As `matches`, for a folder whose kind the user has named; `matches` itself if absent. */
   accepts?(folder: ModelFolder): boolean;
   /** The graphs that run, the main one first. */
   graphs(folder: ModelFolder): readonly WantedGraph[];
-  /** Its files beside graphs and configuration. */
+  /** Its other files, besides graphs and configuration. */
   readonly files?: RegExp;
-  /** What opens its models, which only the thread that owns the device imports. */
+  /** The name of its loader. Only the thread that owns the device imports loaders. */
   readonly loader: keyof typeof LOADERS;
-  /** Whether it clones voices by embeddings of an x-vector model (`--speaker-encoder`). */
+  /** Whether it clones voices from the embeddings of an x-vector model (`--speaker-encoder`). */
   readonly takesSpeakerEncoder?: boolean;
 }
 
-/** Whether the configuration names an architecture of this form. */
+/** Whether `architectures` in the configuration has a name that matches. */
 export function isBuiltAs({ config }: ModelFolder, form: RegExp): boolean {
   const value = config["architectures"];
   return Array.isArray(value) && value.some((name) => typeof name === "string" && form.test(name));
@@ -56,7 +56,10 @@ export function asr(
   return { name, kind: "asr", matches: (folder) => isOfType(folder, ...types), ...options };
 }
 
-/** A family of speech synthesis models, recognised by its type; all graphs in precisions that suit sound, if not told. */
+/**
+ * A family of speech synthesis models, recognised by its type. Unless `graphs` is given, it runs all graphs, in dtypes
+ * that suit sound.
+ */
 export function tts(
   type: Family["loader"],
   options: Partial<Pick<Family, "graphs" | "takesSpeakerEncoder">> = {},
@@ -76,7 +79,7 @@ function soundGraphs(folder: ModelFolder): WantedGraph[] {
   return allGraphs(MERGED)(folder).map((graph) => ({ ...graph, suits: "sound" }));
 }
 
-/** The graphs of a decoder, and of its embeddings if separate. */
+/** The graphs of a decoder: itself, and token embeddings if they are separate. */
 export function textGraphs(folder: ModelFolder): WantedGraph[] {
   const has = (name: string) => listDtypes(folder, name).length > 0 || hasVariant(folder, name);
   const main = { name: !has("model") && has(MERGED) ? MERGED : "model" };
@@ -84,19 +87,19 @@ export function textGraphs(folder: ModelFolder): WantedGraph[] {
   return needsEmbeddings ? [main, { name: "embed_tokens" }] : [main];
 }
 
-/** The same, and the one that encodes images. */
+/** The graphs of a decoder, and the one that encodes images. */
 export function visionGraphs(folder: ModelFolder): WantedGraph[] {
   return [...textGraphs(folder), { name: "vision_encoder" }];
 }
 
-/** A vision-language decoder, unlike an encoder-decoder for images. */
+/** Whether a folder is a vision-language decoder, and not an encoder-decoder for images. */
 export function isVisionLanguageModel(folder: ModelFolder): boolean {
   return hasGraph(folder, "vision_encoder") && !hasGraph(folder, "encoder_model");
 }
 
 /**
- * Language models trained to embed or rerank keep their architecture; they are recognised by name, and by a single
- * graph that takes tokens.
+ * Whether a language model is trained to embed or to rerank. Such models keep the architecture of the language model,
+ * so they are recognised by their names and by a single graph that takes tokens.
  */
 export function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolean {
   const name = toModelName(folder.path);

@@ -1,5 +1,5 @@
 /**
- * Loads a model folder: its family, its graphs, its parts.
+ * Loads a model folder: identifies its family, chooses its graphs and opens them.
  *
  * @module
  */
@@ -53,7 +53,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const folder = await openAnyFolder(options.model.folder);
   const family = identifyFamily(folder, options.kind);
   const { kind } = family;
-  // A decoder of text may run without a graph.
+  // A text decoder may run without ONNX Runtime.
   if (kind !== "text") options.backend.prepareRuntime();
   if (options.vadFolder !== undefined && kind !== "asr") {
     throw new StartupError(
@@ -86,7 +86,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
       others: variants.map(({ path }) => path).join(", "),
     });
   }
-  // A cut decoder's needs are known more exactly.
+  // For text, the needs of a cut decoder are computed more exactly later.
   if (kind !== "text") {
     const files = graphs.all.flatMap(({ path }) => [path, ...externalDataFiles(folder, path)]);
     requireMemory(
@@ -100,17 +100,16 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
 }
 
 /**
- * Bounds of what `preprocessor_config.json` and `processor_config.json` ask for, whichever class
- * reads them: a size of a billion would take memory without end with the first image, and one of
- * 0 fail each.
+ * Bounds for the values of `preprocessor_config.json` and `processor_config.json`, whichever class reads them. A size
+ * of a billion would exhaust the memory at the first image, and a size of 0 would make every image fail.
  */
 const EDGE = whole(1, 8192);
-/** Limits of models that bound the number of pixels, under the names of edges too. */
+/** Bounds for limits on the number of pixels, some of which are stored under names of edges. */
 const PIXELS = whole(1, 2 ** 28);
 const PATCH = whole(1, 1024);
 const LEVELS = oneOrMany(number(1e6));
 
-/** A length, `[width, height]`, or an object of lengths. */
+/** Accepts a length, `[width, height]`, or an object of lengths. */
 function sizeRule(length: FieldRule): FieldRule {
   const members: FieldRule = (value): FieldFault | undefined => {
     for (const [name, each] of Object.entries(value as Json)) {
@@ -174,7 +173,7 @@ const RULES: Readonly<Record<string, FieldRule>> = {
   nb_max_frames: whole(1, 2 ** 20),
 };
 
-/** The rules of one processor. Those of Qwen's kind say how many pixels there may be, in the place of edges. */
+/** The rules for one processor. Processors like Qwen's limit the number of pixels where others give edges. */
 function rulesFor(settings: Json): FieldRule {
   const countsPixels = "min_pixels" in settings || "max_pixels" in settings ||
     "temporal_patch_size" in settings || "merge_size" in settings;
@@ -182,7 +181,7 @@ function rulesFor(settings: Json): FieldRule {
 }
 
 const FILES = ["preprocessor_config.json", "processor_config.json"];
-/** Settings of single processors within a file. */
+/** Keys of single processors within a file. */
 const PARTS = ["image_processor", "video_processor", "feature_extractor", "audio_processor"];
 
 /** @throws {StartupError} naming the file and the field that is out of its bounds. */

@@ -1,6 +1,6 @@
 /**
- * The loaders of the families' models. Each is imported on demand, yet importing this module makes Deno fetch all their
- * packages: it is for the thread that owns the device.
+ * The loaders of all model families. Each is imported on demand, but importing this module makes Deno fetch all their
+ * packages. So only the thread that owns the device imports it.
  *
  * @module
  */
@@ -16,7 +16,7 @@ type Load = (context: OpenContext) => Promise<Model>;
 const asr = (load: () => Promise<LoadRecogniser>): Load => async (context) =>
   await (await import("../asr/asr.ts")).AsrModel.load(context, await load());
 
-/** A speech recogniser that generates text without times. */
+/** Loads a speech recogniser that generates text without timestamps. */
 const generating = (name: keyof typeof import("../asr/generating_families.ts")): Load =>
   asr(async () => {
     const { loadGenerating } = await import("../asr/generating_recogniser.ts");
@@ -37,7 +37,7 @@ const lineOcr = (load: () => Promise<ReadLineOcrConfig>): Load => async (context
 const vision = (kind: "vision" | "ocr"): Load => async (context) =>
   await (await import("../vision/vision.ts")).loadVision({ ...context, kind });
 
-/** What opens a model, by the name that families have for it. */
+/** The functions that open models, by the names that families use for them. */
 export const LOADERS = {
   text: async (context) =>
     await (await import("../text/text.ts")).TextGenerationModel.load(context),

@@ -1,5 +1,5 @@
 /**
- * Which of a model's files are needed to serve it.
+ * Finds which of a model's files are needed to serve it.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { chooseGraphs, type GraphChoice } from "../folder/graph_choice.ts";
 
 /** The user's choices, and the device. */
 export interface ModelChoice extends GraphChoice {
-  /** Told from the folder if absent. */
+  /** Detected from the folder if absent. */
   readonly kind?: ModelKind | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface ModelFiles extends NeededFiles {
   readonly dtype: Dtype;
 }
 
-/** Configuration, tokenizer, templates. */
+/** Files of configuration, tokenizer and templates. */
 const SETTINGS_FILES =
   /^((generation_|tokenizer_|preprocessor_|processor_|video_preprocessor_)?config|tokenizer|special_tokens_map|added_tokens|modules|genai_config|sentence_bert_config|config_sentence_transformers)\.json$|^chat_template\.(jinja|json)$|^\d+_[A-Z]\w*\/config\.json$/;
 
@@ -36,7 +36,7 @@ export function chooseFiles(folder: ModelFolder, wish: ModelChoice): ModelFiles 
   const family = identifyFamily(folder, wish.kind);
   const { all, main, missed } = chooseGraphs(folder, family.graphs(folder), wish);
   const graphs = all.map(({ path }) => path);
-  // Those beside the graph too: without the others they are the folder's.
+  // Files in the graph's own folder belong to it too; where they are missing, those of the model's folder are used.
   const places = [folder.settingsIn, dirname(main.path)]
     .filter((place) => place !== undefined && place !== "." && place !== "onnx");
   const settings = [...folder.files].filter((file) =>

@@ -1,5 +1,5 @@
 /**
- * Models that are not served, told by what they are, so that none is taken for a model of another kind.
+ * Recognises models that are not served, so that none of them is taken for a model of another kind.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { sentenceModelType } from "../embedding/sentence_modules.ts";
 import { isBuiltAs, isOfType } from "./family.ts";
 
 interface Unserved {
-  /** What such a model is: "a translation model". */
+  /** What such a model is, for a message: "a translation model". */
   readonly is: string;
   readonly types: readonly string[];
 }
@@ -58,7 +58,7 @@ const UNSERVED: readonly Unserved[] = [
   },
 ];
 
-/** What architectures do, by the ends of their names. */
+/** What architectures are for, by the endings of their names. */
 const TASKS: readonly (readonly [RegExp, string])[] = [
   [/ForTokenClassification$/, "labels the tokens of a text (names of persons and places)"],
   [/ForQuestionAnswering$/, "marks the answer to a question in a text"],
@@ -78,11 +78,11 @@ const TASKS: readonly (readonly [RegExp, string])[] = [
 const RERANKER = /rerank|cross-?encoder|marco|ranker|monobert|monot5/i;
 
 /**
- * What a folder holds that no family serves, as the end of a sentence that begins with its name: "is a translation
- * model".
+ * What a folder holds if no family serves it: the end of a sentence that begins with the folder's name, "is a
+ * translation model".
  *
- * @param kind that a family takes it for, if any.
- * @returns `undefined` if it may be served.
+ * @param kind the kind of the family that matches the folder, if one does.
+ * @returns `undefined` if the model may be served.
  */
 export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undefined {
   const parts = otherParts(folder.identity?.["genai_config.json"]);
@@ -111,18 +111,18 @@ export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string 
   return "is an encoder-decoder for texts (as T5, BART and NLLB are)";
 }
 
-/** Whether a folder says how to prepare media, and has no tokenizer. */
+/** Whether a folder configures preprocessing of media, and has no tokenizer. */
 function isMediaEncoder(folder: ModelFolder): boolean {
   return locate(folder, "preprocessor_config.json") !== undefined &&
     locate(folder, "tokenizer.json") === undefined;
 }
 
-/** What a folder's architecture is for, as {@linkcode describeUnserved} says it, if no family takes it. */
+/** What a folder's architecture is for, in the words of {@linkcode describeUnserved}, if no family serves it. */
 export function describeTask(folder: ModelFolder): string | undefined {
   return TASKS.find(([form]) => isBuiltAs(folder, form))?.[1];
 }
 
-/** A classifier of texts ranks nothing, unless it has one label, or is named as one that ranks. */
+/** Describes text classifiers. They do not rank, unless they have one label or the name of a reranker. */
 function describeClassifier(folder: ModelFolder): string | undefined {
   const isTold = sentenceModelType(folder) === "CrossEncoder" ||
     RERANKER.test(toModelName(folder.path)) || !isBuiltAs(folder, /ForSequenceClassification$/);
@@ -132,10 +132,10 @@ function describeClassifier(folder: ModelFolder): string | undefined {
   return `is a classifier of ${labels.length} labels (${shown.join(", ")})`;
 }
 
-/** Labels that a message shows. */
+/** Most labels that a message lists. */
 const MAX_LABELS = 5;
 
-/** Names of the labels; transformers leaves two unnamed ones out of the file. */
+/** Names of the labels. Of two labels without names, transformers writes nothing into the file. */
 function listLabels({ config }: ModelFolder): string[] {
   const labels = config["id2label"];
   return isJson(labels) ? Object.values(labels).map(String) : ["LABEL_0", "LABEL_1"];

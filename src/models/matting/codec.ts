@@ -1,5 +1,5 @@
 /**
- * Decodes image files to pixels, and encodes pixels with a mask to files: in this thread, or in others.
+ * Decodes image files to pixels, and encodes pixels with a mask to files: on the calling thread or on others.
  *
  * @module
  */
@@ -17,14 +17,14 @@ import {
   type WholeCutOut,
 } from "./cut_out.ts";
 
-/** More threads would wait for the thread that owns the device. */
+/** More threads would only wait for the thread that owns the device. */
 const MAX_THREADS = 4;
 /** Smaller stripes are not worth a thread. */
 const MIN_STRIPE_PIXELS = 2 ** 18;
 /** Larger stripes would delay smaller images. */
 const MAX_STRIPE_PIXELS = 2 ** 22;
 
-/** What a thread does. */
+/** The functions that a thread offers. */
 export const CODEC_FUNCTIONS = {
   decode({ file, maxPixels }: {
     readonly file: Uint8Array<ArrayBuffer>;
@@ -37,7 +37,10 @@ export const CODEC_FUNCTIONS = {
   pack: packCutOutStripe,
 };
 
-/** Takes ownership of what it is given: its memory may be transferred or changed. All but one thread end when idle. */
+/**
+ * Runs image functions on a pool of threads. It takes ownership of its arguments: their memory may be transferred or
+ * changed. All threads but one end when idle.
+ */
 export class Codec {
   readonly #workers: WorkerPool<typeof CODEC_FUNCTIONS>;
   readonly #maxThreads: number;
@@ -49,11 +52,11 @@ export class Codec {
     maxPixels,
     inlinePixels = -1,
   }: {
-    /** All cores if absent, at most 4: the thread that owns the device waits or works on another image. */
+    /** Most threads; if absent, one per core but at most 4. */
     readonly maxThreads?: number | undefined;
     /** Largest width × height that is decoded; the decoder's own limit if absent. */
     readonly maxPixels?: number | undefined;
-    /** Images up to this width × height stay in this thread; none if absent. */
+    /** Images up to this width × height are handled on the calling thread; none if absent. */
     readonly inlinePixels?: number;
   } = {}) {
     this.#maxThreads = maxThreads;
@@ -82,16 +85,24 @@ export class Codec {
     return await this.#workers.call("decode", input, { signal, transfer: [file.buffer], work });
   }
 
-  /** Makes a cut-out that needs the whole image at once. @throws the signal's reason. */
+  /**
+   * Makes a cut-out whose options need the whole image at once.
+   *
+   * @throws the signal's reason.
+   */
   async make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels> {
     const { original, masked } = cutOut;
     if (original.width * original.height <= this.#inlinePixels) return makeWholeCutOut(cutOut);
-    // The same memory where the mask is not applied yet.
+    // The two images share memory as long as the mask is not applied.
     const memory = new Set([original, masked.pixels].map(({ data }) => data.buffer));
     return await this.#workers.call("make", cutOut, { signal, transfer: [...memory] });
   }
 
-  /** Makes a PNG file, in all threads that smaller images do not need. @throws the signal's reason. */
+  /**
+   * Makes a PNG file, on all threads that smaller images do not need.
+   *
+   * @throws the signal's reason.
+   */
   async encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const work = cutOut.pixels.width * cutOut.pixels.height;
     const isInline = work <= this.#inlinePixels;

@@ -1,5 +1,5 @@
 /**
- * A thread that decodes and encodes images, so that the one that owns the device is not blocked.
+ * A thread that decodes and encodes images, so that the thread that owns the device is not blocked.
  *
  * @module
  */

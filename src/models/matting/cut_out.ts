@@ -1,6 +1,7 @@
 /**
- * Results of background removal: the subject alone, on a colour, its mask, or cropped. They are made and encoded whole,
- * or in stripes that several threads compress; refining the rim and cropping to the subject need the whole image.
+ * The results of background removal: the subject alone, on a colour, cropped, or its mask. They are made and encoded
+ * whole, or in stripes that several threads compress. Refining the rim and cropping to the subject need the whole
+ * image.
  *
  * @module
  */
@@ -15,11 +16,11 @@ import { joinPng, packPngStripe, type PngStripe, splitBands } from "../../media/
 import type { MatteOptions } from "../task.ts";
 import { refineCutOut } from "./refine_cut_out.ts";
 
-/** Alpha from which on a pixel counts as part of the subject when the image is cropped. */
+/** Least alpha of a pixel that counts as part of the subject when the image is cropped. */
 const LEAST_ALPHA = 8;
 
 /**
- * The result by the options.
+ * Makes the result that the options ask for.
  *
  * @param pixels RGBA; changed if a background is composited.
  * @returns RGBA, or grey for a mask; an image without a subject is not cropped.
@@ -33,12 +34,12 @@ export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
   return kept;
 }
 
-/** The smallest box that holds the subject; `undefined` if there is none. Most of its inside is never read. */
+/** The smallest box around the subject; `undefined` if there is none. Most pixels inside it are never read. */
 function subjectBox(
   { width, height, data }: Pixels,
 ): [left: number, top: number, right: number, bottom: number] | undefined {
   const isSubject = (x: number, y: number) => data[4 * (y * width + x) + 3]! >= LEAST_ALPHA;
-  /** The first column from `from` on, short of `to`; `to` if there is none. */
+  /** The first column of the subject from `from` on and before `to`; `to` if there is none. */
   const find = (y: number, from: number, to: number) => {
     const step = from < to ? 1 : -1;
     let x = from;
@@ -64,7 +65,10 @@ function extractAlpha({ width, height, data }: Pixels): Pixels {
   return { width, height, channels: 1, data: alpha };
 }
 
-/** Lays a background behind in place; the result is at least as opaque as it (Porter and Duff 1984, "over"). */
+/**
+ * Composites a background behind the image, in place (Porter and Duff 1984, "over"). The result is at least as opaque
+ * as the background.
+ */
 function layBehind({ data }: Pixels, background: NonNullable<MatteOptions["background"]>): void {
   const behind = (background[3] ?? 255) / 255;
   for (let at = 0; at < data.length; at += 4) {
@@ -84,11 +88,11 @@ type PixelOptions = Pick<MatteOptions, "background" | "maskOnly">;
 
 export interface CutOut extends MaskedImage {
   readonly options: PixelOptions;
-  /** The original file's ICC profile, which its colours keep. */
+  /** The original file's ICC profile, which is kept. */
   readonly colorProfile?: Uint8Array | undefined;
 }
 
-/** Some of its rows. */
+/** Some rows of a cut-out. */
 interface CutOutStripe {
   readonly rows: Pixels;
   readonly mask: RowsMask | undefined;
@@ -98,7 +102,7 @@ interface CutOutStripe {
 /**
  * Divides an image into stripes of about the same height.
  *
- * @returns stripes that share no memory; the first has the image's own.
+ * @returns stripes that share no memory; the first keeps the image's own.
  */
 export function splitCutOut(
   { pixels, mask, options }: CutOut,
@@ -122,14 +126,14 @@ export function splitCutOut(
   });
 }
 
-/** The file of an image from its compressed stripes. */
+/** Joins compressed stripes into the file of an image. */
 export function joinCutOut(cutOut: CutOut, stripes: readonly PngStripe[]): Uint8Array<ArrayBuffer> {
   const { pixels: { width, height }, mask, options, colorProfile } = cutOut;
   const channels = packedChannels({ channels: cutOut.pixels.channels, mask, options });
   return joinPng({ width, height, channels }, stripes, channels < 3 ? undefined : colorProfile);
 }
 
-/** Compresses a stripe; rows that have alpha and no mask may be changed. */
+/** Compresses a stripe. If its rows have alpha and there is no mask, they may be changed. */
 export function packCutOutStripe({ rows, mask, options }: CutOutStripe): PngStripe {
   const { width, channels } = rows;
   const bands = mask === undefined ? splitBands(rows) : compositeBands(rows, mask);
@@ -159,7 +163,7 @@ function* finish(
 }
 
 export interface WholeCutOut {
-  /** The image as it was sent. */
+  /** The image as it was received. */
   readonly original: Pixels;
   /** The image with its mask; it may share the original's memory. */
   readonly masked: MaskedImage;
@@ -168,7 +172,7 @@ export interface WholeCutOut {
   readonly options: MatteOptions;
 }
 
-/** The result by the options; both images may be changed. */
+/** Makes the result that the options ask for; both images may be changed. */
 export function makeWholeCutOut(
   { original, masked: { pixels, mask }, maskSide, options }: WholeCutOut,
 ): Pixels {

@@ -18,12 +18,12 @@ import type { MatteEvent, MatteTask, Task } from "../task.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 
 /**
- * Images up to this size are decoded and encoded here, in a few milliseconds, so that those of many requests share a
- * batch.
+ * Images up to this size are decoded and encoded on this thread. It takes a few milliseconds, so the images of many
+ * requests share a batch.
  */
 const SMALL_PIXELS = 2 ** 18;
 
-/** Default of the most images at a time. */
+/** Default for the most images at a time. */
 const MAX_IMAGES = 8;
 
 /** It owns the network. */
@@ -36,9 +36,9 @@ export class MattingModel implements Model {
   readonly #metrics = new MattingMetrics();
   readonly metrics = this.#metrics.registry;
   readonly #batcher: MattingBatcher;
-  /** Most pixels in memory: one of the largest images, or several smaller ones. */
+  /** Limits the pixels in memory: one of the largest images, or several smaller ones. */
   readonly #pixels: Budget;
-  /** A separate budget for small images, which do not wait for larger ones. */
+  /** A separate budget for small images, so that they do not wait for larger ones. */
   readonly #smallPixels: Budget;
   readonly #maxImagePixels: number;
   readonly #codec: Codec;
@@ -93,7 +93,7 @@ export class MattingModel implements Model {
     const { width: storedWidth, height: storedHeight } = readImageHeader(image);
     const numPixels = storedWidth * storedHeight;
     const isSmall = numPixels <= SMALL_PIXELS;
-    // Never more images at a time than the model's limit, however small.
+    // However small images are, no more of them run at a time than the model's limit.
     const giveBack = isSmall
       ? await this.#smallPixels.take(SMALL_PIXELS, signal)
       : await this.#pixels.take(
@@ -103,7 +103,7 @@ export class MattingModel implements Model {
     try {
       signal.throwIfAborted();
       const startMs = performance.now();
-      // Decoding takes the file's memory.
+      // Decoding transfers the file's memory, so its colour profile is copied first.
       const colorProfile = options.maskOnly ? undefined : readColorProfile(image)?.slice();
       const original = await this.#codec.decode(image, signal);
       const { masked, maskSide } = await this.#mask(original, signal);

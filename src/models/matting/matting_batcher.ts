@@ -30,7 +30,7 @@ export class MattingBatcher {
   }
 
   /**
-   * Gives an image its mask; see {@linkcode MattingNetwork.mask}. Aborting `signal` removes it from the queue.
+   * Gives an image its mask; see {@linkcode MattingNetwork.mask}. Aborting `signal` removes the image from the queue.
    *
    * @throws the signal's reason; the device's error.
    */
@@ -48,7 +48,7 @@ export class MattingBatcher {
   }
 
   async #turn(): Promise<void> {
-    // Images that come together share the first batch.
+    // Images that arrive together share the first batch.
     await yieldToEvents();
     while (this.#waiting.length > 0) {
       const batch = this.#takeBatch();
@@ -59,7 +59,7 @@ export class MattingBatcher {
     this.#turning = undefined;
   }
 
-  /** The first waiting image, and those that can run with it. */
+  /** Takes the first waiting image, and those that can run with it. */
   #takeBatch(): Job[] {
     for (const { signal, onError } of this.#waiting) {
       if (signal.aborted) onError(signal.reason);
@@ -101,7 +101,7 @@ export class MattingBatcher {
     }
   }
 
-  /** Some exports declare a batch axis, but have a size of 1 in their nodes. */
+  /** Runs a failed batch image by image: some exports declare a batch axis, but have nodes that assume a size of 1. */
   async #runOneByOne(batch: readonly Job[], error: unknown): Promise<void> {
     if (batch.length === 1) return batch[0]!.onError(error);
     log.warn("a batch of images failed: they run one by one from now on", { error });

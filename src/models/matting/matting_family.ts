@@ -1,5 +1,5 @@
 /**
- * Known families of background-removal models, for what their folders do not say.
+ * Known families of background-removal models, with facts that their folders do not state.
  *
  * @module
  */
@@ -9,9 +9,9 @@ export interface MattingFamily {
   readonly name: string;
   /** Used if the folder has no `preprocessor_config.json`. */
   readonly processor: Json;
-  /** Whether its authors stretch each mask to reach from 0 to 1. */
+  /** Whether the model's authors stretch each mask to the range from 0 to 1. */
   readonly stretches: boolean;
-  /** Which of several outputs is the mask, if no name says so. */
+  /** Which of several outputs is the mask, if no name tells. */
   readonly mask: "first" | "last";
 }
 
@@ -37,7 +37,7 @@ const FAMILIES: readonly (MattingFamily & { readonly pattern: RegExp })[] = [
     pattern: /birefnet/i,
     processor: { ...SQUARE, ...IMAGENET },
     stretches: false,
-    // The others are its coarser scales.
+    // The others are coarser scales of the mask.
     mask: "last",
   },
   {
@@ -69,7 +69,9 @@ const FAMILIES: readonly (MattingFamily & { readonly pattern: RegExp })[] = [
   },
 ];
 
-/** rembg's preprocessing: levels are relative to the brightest of the resized image, and each mask is stretched. */
+/**
+ * rembg's preprocessing: levels are relative to the brightest level of the resized image, and each mask is stretched.
+ */
 const REMBG = { stretches: true, mask: "first", isRelative: true } as const;
 const U2NET: BareFamily = {
   ...REMBG,
@@ -87,13 +89,13 @@ const LARGE: BareFamily = {
   processor: { ...SQUARE, ...IMAGENET, resample: 1 },
 };
 
-/** A graph that is all there is of a model. */
+/** A family of graphs that come without a configuration. */
 interface BareFamily extends MattingFamily {
   /** Whether the brightest level of a resized image counts as 1. */
   readonly isRelative: true;
 }
 
-/** Graphs without a configuration by their files' names, with the preprocessing that rembg has for them. */
+/** Graphs without a configuration, by their files' names, with rembg's preprocessing for them. */
 const BARE: readonly (BareFamily & { readonly file: RegExp })[] = [
   { ...U2NET, file: /^(u2netp?|u2net_human_seg|silueta)\.onnx$/i },
   {
@@ -109,10 +111,10 @@ const BARE: readonly (BareFamily & { readonly file: RegExp })[] = [
   { ...ISNET, file: /^isnet(-[\w-]+)?\.onnx$/i },
 ];
 
-/** Width of U²-Net's images, by which a graph of another name is told. */
+/** Width of U²-Net's images, which identifies the graph when its name does not. */
 const U2NET_WIDTH = 320;
 
-/** The only graph of a folder that is nothing but that graph; `undefined` for other folders. */
+/** The graph of a folder that holds nothing but one graph; `undefined` for other folders. */
 export function findBareGraph(
   { files, config }: { readonly files: ReadonlySet<string>; readonly config: Json },
 ): string | undefined {
@@ -128,9 +130,9 @@ export function isBareMatting(file: string | undefined): boolean {
 }
 
 /**
- * The family of a graph without a configuration, by its name, else by its input.
+ * Guesses the family of a graph without a configuration, by its name, else by its input.
  *
- * @param width of the images that it takes; `undefined` for any.
+ * @param width of the images that it takes; `undefined` if it takes any.
  */
 export function guessFamily(file: string, width: number | undefined): BareFamily {
   return BARE.find((family) => family.file.test(file)) ?? (width === U2NET_WIDTH ? U2NET : ISNET);
@@ -143,7 +145,7 @@ const UNKNOWN: MattingFamily = {
   mask: "first",
 };
 
-/** The family of a folder, by its configuration. */
+/** Identifies the family of a folder by its configuration. */
 export function identifyFamily(config: Json): MattingFamily {
   return findFamily(config) ?? UNKNOWN;
 }

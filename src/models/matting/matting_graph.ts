@@ -1,9 +1,9 @@
 /**
- * Normalizes a background-removal graph's result: one output, f32, in which 1 is the subject and 0 the background.
+ * Unifies background-removal graphs: one input, and one f32 output in which 1 is the subject and 0 the background.
  *
- * Exports differ: some end in a sigmoid and some in logits, some have the masks of every scale, some take float16. The
- * kind of values is determined from its nodes, not from its values: an image whose values happen to lie within 0 and 1,
- * or just beyond, must not be treated differently.
+ * Exports differ: some end in a sigmoid and some in logits, some output the masks of every scale, some take float16.
+ * Which of these applies is read from the graph's nodes, not from its values: otherwise an image whose logits happen to
+ * lie within 0 and 1 would be treated differently.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
 import type { Levels, Size } from "../folder/preprocessor_config.ts";
 
-/** Names of the graph's input and output. */
+/** Names of the unified graph's input and output. */
 export const IMAGES = "hearth_images";
 /** See {@linkcode IMAGES}. */
 export const MASKS = "hearth_masks";
@@ -40,7 +40,7 @@ export interface MattingGraph {
 }
 
 const MASK_NAMES = ["alphas", "alpha", "pha", "output_image", "output", "mask", "logits", "d0"];
-/** Operators that change neither which values there are nor their range. */
+/** Operators that keep the values of a tensor and change only its layout or type. */
 const PASSED = new Set([
   "Identity",
   "Cast",
@@ -53,13 +53,13 @@ const PASSED = new Set([
 ]);
 const SQUASHING = new Set(["Sigmoid", "HardSigmoid", "Softmax"]);
 const LINEAR = new Set(["Conv", "ConvTranspose", "Gemm", "MatMul"]);
-/** `ReduceMax` takes its axes as an input from this version of the operators on. */
+/** Since this opset, `ReduceMax` takes its axes as an input. */
 const AXES_INPUT_VERSION = 18;
-/** A mask is stretched at most tenfold: without a subject, noise must not become one. */
+/** A mask is stretched at most tenfold, so that noise does not become a subject. */
 const LEAST_RANGE = 0.1;
-/** What a black image is divided by. */
+/** The divisor for a black image. */
 const LEAST_LEVEL = 1e-6;
-/** The images once their levels are relative. */
+/** The images after their levels were made relative. */
 const LEVELED = "hearth_leveled";
 
 /** @throws {StartupError} when the graph does not take images, or has no mask. */
@@ -107,7 +107,7 @@ function findMask(graph: Graph, { mask }: MattingFamily, wished: string | undefi
   throw new StartupError("The graph has no output.");
 }
 
-/** The value kind by the node that computes the tensor, looking through nodes that pass values on. */
+/** The kind of values in a tensor, from the node that computes it; nodes that only pass values on are skipped. */
 function findValues(index: GraphIndex, tensor: string): MaskValues {
   let name = tensor;
   for (;;) {
@@ -121,7 +121,7 @@ function findValues(index: GraphIndex, tensor: string): MaskValues {
   }
 }
 
-/** The other operand of a bias addition. */
+/** The tensor to which a bias is added. */
 function findAddend(
   { constants, producers }: GraphIndex,
   { opType, inputs }: Node,
@@ -132,15 +132,18 @@ function findAddend(
   return inputs.find((name) => !isConstant(name));
 }
 
-/** What a graph is given and gives once it is unified. */
+/** The input and output of a unified graph. */
 interface UnifiedForm {
   readonly isLogits: boolean;
   readonly stretches: boolean;
-  /** Images come as levels from 0 to 1, and become `(level / brightest) · scale + offset` of their channel. */
+  /**
+   * If given, images are levels from 0 to 1, and the graph turns them into `(level / brightest) · scale + offset` of
+   * their channel.
+   */
   readonly relative?: Levels | undefined;
 }
 
-/** Gives the graph its one input {@linkcode IMAGES} and its one output {@linkcode MASKS}. */
+/** Changes the graph so that {@linkcode IMAGES} is its only input and {@linkcode MASKS} its only output. */
 export function unifyMatting(
   model: ModelProto,
   { input, output, layout }: MattingGraph,
@@ -191,7 +194,7 @@ function symbolic(shape: readonly (number | string | undefined)[] = []): (number
   return shape.map((size, axis) => size ?? `size_${axis}`);
 }
 
-/** A reduction over these axes, of which the size remains 1. */
+/** A node that reduces over these axes and keeps them with size 1. */
 function reduce(
   model: ModelProto,
   opType: "ReduceMax" | "ReduceMin",
@@ -207,7 +210,7 @@ function reduce(
     : makeNode(opType, [from], [to], { attributes: { keepdims: 1, axes: [...axes] } });
 }
 
-/** Each image of a batch by itself: `x / max(brightest, LEAST_LEVEL) · scale + offset`. */
+/** Nodes that compute `x / max(brightest, LEAST_LEVEL) · scale + offset`, for each image of a batch by itself. */
 function level(
   model: ModelProto,
   { layout, scale, offset }: Levels & Pick<MattingGraph, "layout">,
@@ -232,7 +235,7 @@ function level(
   };
 }
 
-/** Each mask of a batch by itself: `(x − min) / max(max − min, LEAST_RANGE)`. */
+/** Nodes that compute `(x − min) / max(max − min, LEAST_RANGE)`, for each mask of a batch by itself. */
 function stretch(
   model: ModelProto,
   { levels, rank }: { levels: string; rank: number },

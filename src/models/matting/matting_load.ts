@@ -25,7 +25,7 @@ import {
 import type { OpenContext } from "../folder/open_context.ts";
 import { type GraphFile, readGraph } from "../folder/graph_file.ts";
 
-/** Probabilities may exceed 0 and 1 by this much through rounding; logits exceed it further. */
+/** Rounding may take probabilities this far below 0 or above 1; logits go further. */
 const MAX_STRAY = 0.5;
 
 /** @throws {StartupError} when the folder lacks a graph, or holds one of another kind. */
@@ -74,19 +74,19 @@ async function readProcessor(
   return readPreprocessorConfig(family.processor);
 }
 
-/** Levels from 0 to 1: the graph does the rest. */
+/** Levels from 0 to 1, for graphs that do the rest themselves. */
 const UNIT_LEVELS = readLevelRange({ mean: [0, 0, 0], std: [1, 1, 1] });
 
 /**
- * Opens a graph in its uniform shape, and runs one image where the device has kernels to compile, or where the graph's
- * nodes do not say what its masks are.
+ * Opens a unified graph. Runs one image if the device has kernels to compile, or if the graph's nodes do not show what
+ * its masks are.
  */
 async function openNetwork(
   { model, files }: GraphFile,
   { graph, family: { stretches }, isRelative, processor, backend }: {
     readonly graph: MattingGraph;
     readonly family: MattingFamily;
-    /** Whether levels are relative to an image's brightest. */
+    /** Whether levels are relative to the image's brightest level. */
     readonly isRelative: boolean;
     readonly processor: PreprocessorConfig;
     readonly backend: Backend;
@@ -118,7 +118,11 @@ async function openNetwork(
   return await openAs({ isLogits, stretches });
 }
 
-/** Runs an image. @throws {StartupError} when the graph does not take images, or gives no masks. */
+/**
+ * Runs an image.
+ *
+ * @throws {StartupError} when the graph does not take images, or gives no masks.
+ */
 async function probe(network: MattingNetwork, backend: Backend): Promise<Float32Array> {
   const pixels = probeImage();
   const image = network.images.open(pixels);

@@ -16,12 +16,12 @@ import {
   type Size,
 } from "../folder/preprocessor_config.ts";
 
-/** Filter for enlarging masks: others ring at edges or show the mask's pixels. */
+/** Filter for enlarging masks: other filters ring at edges, or show the mask's pixels. */
 const MASK_FILTER: ResampleFilter = "bilinear";
 
 /**
- * Most pixels of a model's input in one batch: a graph's activations grow with them. On the CPU an image of a batch
- * takes a twentieth less than one alone, and all wait for the last.
+ * Most pixels of input in one batch, since a graph's activations grow with them. On the CPU batching saves only a
+ * twentieth of an image's time, and all images of a batch wait for the last.
  */
 const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
   cpu: 2 ** 17,
@@ -31,7 +31,7 @@ const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
 /** The parts of a network; it owns the session and the kernels. */
 interface MattingNetworkParts {
   readonly backend: Backend;
-  /** The session, with one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
+  /** The session of a unified graph, with input {@linkcode IMAGES} and output {@linkcode MASKS}. */
   readonly session: GraphSession;
   readonly images: ImageKernels;
   readonly processor: PreprocessorConfig;
@@ -43,7 +43,7 @@ export interface MattingRow {
   readonly format: TensorFormat;
 }
 
-/** One call at a time. */
+/** Runs one call at a time. */
 export class MattingNetwork {
   readonly images: ImageKernels;
   readonly #parts: MattingNetworkParts;
@@ -53,7 +53,7 @@ export class MattingNetwork {
     this.#parts = parts;
   }
 
-  /** The format in which the graph takes an image; formats of one size share a batch. */
+  /** The format in which the graph takes an image. Images whose formats have one size can share a batch. */
   chooseFormat(image: Size): TensorFormat {
     const { processor, graph: { size, layout } } = this.#parts;
     return computeTensorForm(processor, { image, graph: size, layout });
@@ -66,13 +66,18 @@ export class MattingNetwork {
     return Math.max(1, Math.floor(MAX_BATCH_PIXELS[backend.kind] / (width * height)));
   }
 
-  /** Runs the graph. @param rows of formats of one size. @returns their masks, the caller's. */
+  /**
+   * Runs the graph.
+   *
+   * @param rows images whose formats have one size.
+   * @returns their masks, owned by the caller.
+   */
   async run(rows: readonly MattingRow[]): Promise<Tensor> {
     const { session, images } = this.#parts;
     return (await session.run({ [IMAGES]: images.toTensor(rows) }))[MASKS]!;
   }
 
-  /** Gives an image one of the masks of a run. */
+  /** Applies one of a run's masks to its image. */
   async mask({ image, format }: MattingRow, masks: Tensor, index: number): Promise<MaskedImage> {
     const size = readMaskSize(masks);
     return await this.images.mask(image, { masks, index, format: toMaskFormat(format, size) });
@@ -85,9 +90,10 @@ export class MattingNetwork {
 }
 
 /**
- * Width and height of each of a tensor's masks, `[masks, 1, height, width]`, `[masks, height, width, 1]` or without the 1.
+ * Width and height of the masks in a tensor, `[masks, 1, height, width]`, `[masks, height, width, 1]`, or either
+ * without the 1.
  *
- * @throws {HearthError} `inference_failed` when it holds no masks.
+ * @throws {HearthError} `inference_failed` when the tensor holds no masks.
  */
 export function readMaskSize({ dims }: Pick<Tensor, "dims">): Size {
   const [, ...rest] = dims;
@@ -102,7 +108,7 @@ export function readMaskSize({ dims }: Pick<Tensor, "dims">): Size {
   );
 }
 
-/** The part of a mask that belongs to the image, and not to the border around it. */
+/** The part of a mask that covers the image, without the border around it. */
 function toMaskFormat(format: TensorFormat, { width, height }: Size): MaskFormat {
   return {
     width,

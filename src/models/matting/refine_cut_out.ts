@@ -1,8 +1,8 @@
 /**
- * Refines a cut-out to the image's own edges, which a mask of a few hundred pixels cannot follow, and removes the
+ * Fits a cut-out to the image's own edges, which a mask of a few hundred pixels cannot follow, and removes the
  * background's colour from the subject's rim.
  *
- * Both are computed at a size close to the mask's; of the full image only the rim is processed.
+ * Both are computed at a size close to the mask's. In the full image, only the rim is processed.
  *
  * @module
  */
@@ -14,19 +14,23 @@ import { type Plane, PlaneSampler } from "../../media/plane.ts";
 import { resizeChannels } from "../../media/resample.ts";
 import type { Size } from "../folder/preprocessor_config.ts";
 
-/** Bounds of the longer side at which edges are refined; twice the mask's side in between. */
+/** Edges are refined at twice the mask's longer side, within these bounds. */
 const LEAST_SIDE = 512;
 const MOST_SIDE = 1024;
-/** How far a mask's edge may be off, in its own pixels. */
+/** How far a mask's edge may be off, in pixels of the mask. */
 const MASK_RADIUS = 4;
-/** Variance of colour below which there is no edge. */
+/** Below this variance of colour there is no edge. */
 const EPSILON = 1e-4;
-/** Alpha closer than this to 0 or 1 is certain. */
+/** Alpha closer than this to 0 or 1 is certain, and kept. */
 const CERTAIN = 0.01;
-/** Alpha further than this from 0 and 1 is the refined one; in between the two are blended. */
+/** Alpha further than this from 0 and 1 is replaced by the refined value; in between the two are blended. */
 const UNCERTAIN = 0.05;
 
-/** Refines a cut-out in place. @param cutOut RGBA. */
+/**
+ * Refines a cut-out in place.
+ *
+ * @param cutOut RGBA.
+ */
 export function refineCutOut(cutOut: Pixels, { maskSide, original }: {
   /** Longer side of the mask that the alpha comes from. */
   readonly maskSide: number;
@@ -43,7 +47,7 @@ export function refineCutOut(cutOut: Pixels, { maskSide, original }: {
 interface Refinement {
   readonly cutOut: Pixels;
   readonly original: Pixels;
-  /** Colours of the original, smaller. */
+  /** The original's colours at a smaller size. */
   readonly colors: ColorPlanes;
 }
 
@@ -64,7 +68,7 @@ function refineAlpha({ cutOut, original, colors }: Refinement, radius: number): 
     const most = channels === 4 ? seen[from + 3]! : 255;
     const level = Math.floor(Math.min(most, 255 * refined + 0.5));
     cutOut.data[at + 3] = level;
-    // Like all fully transparent pixels.
+    // Fully transparent pixels have no colour.
     if (level === 0) cutOut.data.fill(0, at, at + 3);
   };
   const bounds = { low: 255 * CERTAIN, high: 255 * (1 - CERTAIN) };
@@ -92,10 +96,10 @@ function decontaminate({ cutOut, original, colors }: Refinement): void {
 }
 
 interface Visits {
-  /** Pixels whose alpha lies between these two are visited. */
+  /** Only pixels with an alpha between `low` and `high` are visited. */
   readonly low: number;
   readonly high: number;
-  /** A plane of the size that the sampler reads. */
+  /** The plane that the sampler reads, at the small size. */
   readonly small: Plane;
   /** Called with the sampler at the pixel. */
   readonly visit: (pixel: number, sampler: PlaneSampler) => void;
@@ -116,7 +120,7 @@ function forEachBetween(
   }
 }
 
-/** The largest size of the same ratio whose sides are at most `side`, and not larger than it is. */
+/** The largest size with the same aspect ratio whose sides are at most `side` and at most the image's own. */
 function fitInto({ width, height }: Pixels, side: number): Size {
   const factor = Math.min(1, side / Math.max(width, height));
   const fit = (length: number) => Math.max(1, Math.round(length * factor));
@@ -141,7 +145,7 @@ function shrinkColors(original: Pixels, { width, height }: Size): ColorPlanes {
 }
 
 function shrinkAlpha(cutOut: Pixels, { width, height }: Size): Plane {
-  // Resizes all four channels and keeps one: faster than extracting it from a large image first.
+  // Resizes all four channels and keeps one, which is faster than extracting that one from a large image first.
   const { data: small } = resizeChannels(cutOut, { width, height, filter: "bilinear" });
   const data = Float32Array.from({ length: width * height }, (_, i) => small[4 * i + 3]! / 255);
   return { width, height, data };

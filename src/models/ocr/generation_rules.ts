@@ -1,9 +1,9 @@
 /**
- * Applies the token constraints of a model's generation_config. Pure.
+ * The token constraints of a model's generation_config. Pure.
  *
- * A forced last token is not applied: an answer that reached its limit ends there, with that finish reason.
+ * A forced last token is not applied: an answer that reaches its limit ends there, with that finish reason.
  *
- * @see `logits_process.js` of transformers.js, whose tokens a greedy choice under these rules reproduces
+ * @see `logits_process.js` of transformers.js: greedy decoding under these rules gives the same tokens
  * @module
  */
 import { type TokenRules, toMask } from "../../engine/token_rules.ts";
@@ -12,21 +12,21 @@ import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
 export interface GenerationRules {
   readonly vocabSize: number;
   readonly eosTokenIds: ReadonlySet<number>;
-  /** `no_repeat_ngram_size`; 0 is off. */
+  /** `no_repeat_ngram_size`; 0 turns it off. */
   readonly noRepeatNgramSize: number;
   readonly suppressed: readonly number[];
   readonly suppressedFirst: readonly number[];
-  /** `bad_words_ids`: sequences that never occur. */
+  /** `bad_words_ids`: token sequences that must not occur. */
   readonly badWords: readonly (readonly number[])[];
-  /** The first token after a prompt of one. */
+  /** The first token of the completion, if the prompt is a single token. */
   readonly forcedFirst: number | undefined;
-  /** Least tokens before the end, prompt included. */
+  /** Least number of tokens before the end, prompt included. */
   readonly minLength: number;
-  /** Least tokens of the completion before the end. */
+  /** Least number of completion tokens before the end. */
   readonly minNewTokens: number;
 }
 
-/** Reads the rules from a configuration merged as in `generate()`. */
+/** Reads the rules from a configuration that is merged as in `generate()`. */
 export function readGenerationRules(
   config: Json,
   { vocabSize, eosTokenIds }: Pick<GenerationRules, "vocabSize" | "eosTokenIds">,
@@ -46,7 +46,11 @@ export function readGenerationRules(
   };
 }
 
-/** The rules of one answer. @param prompt the decoder's prompt, at least one token id. */
+/**
+ * The rules for one answer.
+ *
+ * @param prompt the decoder's prompt, at least one token id.
+ */
 export function rulesOfAnswer(prompt: readonly number[], rules: GenerationRules): TokenRules {
   const tokens = [...prompt];
   return {
@@ -60,11 +64,11 @@ export function rulesOfAnswer(prompt: readonly number[], rules: GenerationRules)
 }
 
 /**
- * The tokens that may follow.
+ * A mask of the tokens that may follow.
  *
  * @param tokens prompt and completion.
  * @param numPromptTokens at least 1.
- * @returns bit `t % 32` of word `t >> 5` set: token `t` may follow; `undefined` if all may.
+ * @returns words in which bit `t % 32` of word `t >> 5` is set if token `t` may follow; `undefined` if all may.
  */
 export function allowedAfter(
   tokens: readonly number[],
@@ -95,7 +99,7 @@ function repetitions(tokens: readonly number[], size: number): number[] {
   return tokens.filter((_, index) => endsWith(tokens, last, index));
 }
 
-/** The tokens that would end a bad word. */
+/** The tokens that would complete a bad word. */
 function endsOfBadWords(
   tokens: readonly number[],
   badWords: readonly (readonly number[])[],
@@ -104,7 +108,7 @@ function endsOfBadWords(
     .map((word) => word.at(-1)!);
 }
 
-/** Whether the first `length` tokens, all if absent, end like this. */
+/** Whether the first `length` tokens (all if absent) end with the given ones. */
 function endsWith(
   tokens: readonly number[],
   end: readonly number[],

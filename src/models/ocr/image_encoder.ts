@@ -1,5 +1,5 @@
 /**
- * The encoders of image-to-text models, in two layouts: the image alone (TrOCR, Donut), or its features in front of a
+ * The encoders of image-to-text models, in two layouts: the image alone (TrOCR, Donut), or image features followed by a
  * text's embeddings (Florence-2).
  *
  * @module
@@ -24,9 +24,9 @@ const VISION = "vision_encoder";
 export interface ImageInput {
   /** A prepared image, f32 `[1, channels, height, width]`, on the CPU. */
   readonly pixels: Tensor;
-  /** Token ids; empty where the encoder reads none. */
+  /** Token ids of the text; empty if the encoder reads none. */
   readonly text: readonly number[];
-  /** Positions of the encoder's output, once encoded. */
+  /** Number of positions in the encoder's output, once it is encoded. */
   numPositions?: number;
 }
 
@@ -46,7 +46,7 @@ export class ImageEncoder {
     this.#textSide = textSide;
   }
 
-  /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
+  /** @throws {StartupError} when the folder lacks a graph, or one does not look like Optimum's export. */
   static async load(context: GraphContext): Promise<ImageEncoder> {
     const hasText = context.graphs.has(VISION);
     const encoder = await openGraph(ENCODER, context);
@@ -59,17 +59,21 @@ export class ImageEncoder {
     return new ImageEncoder(encoder, textSide);
   }
 
-  /** Whether it encodes a text with the image, and embeds tokens. */
+  /** Whether the encoder reads a text with the image, and embeds tokens. */
   get readsText(): boolean {
     return this.#textSide !== undefined;
   }
 
-  /** Whether two inputs may be encoded in one call: images of one size, with texts of one length. */
+  /** Whether two inputs may be encoded in one call: their images have one size, and their texts one length. */
   isAlike({ pixels, text }: ImageInput, other: ImageInput): boolean {
     return text.length === other.text.length && pixels.dims.join() === other.pixels.dims.join();
   }
 
-  /** Runs the encoder on inputs of equal sizes. @returns `[inputs, positions, width]`, the caller's. */
+  /**
+   * Runs the encoder on inputs of equal sizes.
+   *
+   * @returns `[inputs, positions, width]`, owned by the caller.
+   */
   async encode(inputs: readonly ImageInput[]): Promise<Tensor> {
     const pixels = stack(inputs.map(({ pixels }) => pixels));
     const hidden = await this.#run(pixels, inputs.map(({ text }) => text));
@@ -98,7 +102,10 @@ export class ImageEncoder {
     return outputs["last_hidden_state"]!;
   }
 
-  /** The session that embeds tokens, if it {@linkcode readsText}. The encoder owns it: releasing it does nothing. */
+  /**
+   * The session that embeds tokens, if the encoder {@linkcode readsText}. The encoder owns it: releasing it does
+   * nothing.
+   */
   get embedding(): GraphSession | undefined {
     const session = this.#textSide?.embedding;
     if (session === undefined) return undefined;
@@ -128,7 +135,7 @@ async function openTextSide(context: GraphContext): Promise<TextSide> {
   return { vision, embedding, join };
 }
 
-/** @throws {StartupError} unless the graph takes just these, as Optimum exports it. */
+/** @throws {StartupError} unless the graph has exactly the inputs of Optimum's export. */
 function requireInputs(session: GraphSession, graph: string, inputs: readonly string[]): void {
   const of = `onnx/${graph}`;
   requirePorts(session, { inputs, of });

@@ -1,5 +1,5 @@
 /**
- * Lines of text as they are cut out of a page. Pure.
+ * Cuts lines of text out of a page. Pure.
  *
  * @module
  */
@@ -14,15 +14,12 @@ export interface LineCut {
   readonly box: LineBox;
 }
 
-/** A line with at least this share of the image's height is the only one. */
+/** A line of at least this share of the image's height must be the only one. */
 const CLOSE_CUT = 0.5;
-/** Images with a larger ratio of width to height may be single lines. */
+/** Wider images than this ratio of width to height may be single lines. */
 const LINE_ASPECT = 2;
 
-/**
- * Whether an image is one line of text, cropped so closely that a detector, which needs margins, may find only parts of
- * it.
- */
+/** Whether an image is one line of text, cropped closely: a detector needs margins, and may find only parts of it. */
 export function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]): boolean {
   const [row, ...others] = rows;
   if (others.length > 0 || image.width < LINE_ASPECT * image.height) return false;
@@ -31,7 +28,7 @@ export function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]):
   return row === undefined || Math.max(...heights) >= CLOSE_CUT * image.height;
 }
 
-/** An image of one line whole, and cropped to the line, which makes letters larger. */
+/** Cuts an image of one line in two variants: whole, and cropped to the line, which makes letters larger. */
 export function waysToCut(image: Pixels, [row]: readonly (readonly LineBox[])[]): LineCut[] {
   const { width, height } = image;
   const whole = { left: 0, top: 0, right: width, bottom: height };
@@ -54,9 +51,9 @@ function toCorners({ left, top, right, bottom }: UprightBox): LineBox {
 }
 
 /**
- * A line's pixels, text from left to right or upside down.
+ * The pixels of a line, with text from left to right or upside down.
  *
- * @param standingAspect least ratio of height to width of lines that go down or up the page.
+ * @param standingAspect lines with at least this ratio of height to width run down or up the page.
  */
 export function cutOut(image: Pixels, box: LineBox, standingAspect = STANDING_ASPECT): Pixels {
   const { topLeft, topRight, bottomRight, bottomLeft } = snap(box);
@@ -65,7 +62,7 @@ export function cutOut(image: Pixels, box: LineBox, standingAspect = STANDING_AS
   if (height < standingAspect * width) {
     return rectify(image, { topLeft, topRight, bottomLeft, width, height });
   }
-  // Text that goes down the page: its right side becomes the top.
+  // The text runs down the page: its right side becomes the top.
   return rectify(image, {
     topLeft: topRight,
     topRight: bottomRight,
@@ -75,7 +72,7 @@ export function cutOut(image: Pixels, box: LineBox, standingAspect = STANDING_AS
   });
 }
 
-/** Snaps horizontal lines to whole pixels, so that cropping does not blur them. */
+/** Rounds the box of a horizontal line to whole pixels, so that cropping does not blur it. */
 function snap(box: LineBox): LineBox {
   const { topLeft, topRight, bottomRight, bottomLeft } = box;
   if (Math.abs(topLeft[1] - topRight[1]) >= 0.5) return box;

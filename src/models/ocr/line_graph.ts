@@ -9,11 +9,11 @@ import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import { type Levels, readLevelRange } from "../folder/preprocessor_config.ts";
 
 export interface ChannelLevels extends Levels {
-  /** The channel of an RGB image that comes first, second, third. */
+  /** Indices of the RGB channels that the graph takes first, second and third. */
   readonly channels: readonly [number, number, number];
 }
 
-/** Levels from a model's description, whose mean and deviation are in the order that the graph takes. */
+/** Reads levels from a model's description, in which mean and deviation follow the graph's order of channels. */
 export function readChannelLevels(
   { isBgr, ...levels }: Parameters<typeof readLevelRange>[0] & { readonly isBgr: boolean },
 ): ChannelLevels {
@@ -25,7 +25,7 @@ export class LineGraph<Config extends { readonly levels: ChannelLevels }> {
   readonly #backend: Backend;
   readonly #session: GraphSession;
 
-  /** Owns the session from here on. */
+  /** The new object owns the session. */
   constructor(
     config: Config,
     parts: { readonly backend: Backend; readonly session: GraphSession },
@@ -38,7 +38,7 @@ export class LineGraph<Config extends { readonly levels: ChannelLevels }> {
   /**
    * Runs images together.
    *
-   * @param images of 3 channels and equal height; padded to `width`.
+   * @param images of 3 channels and equal height; each is padded to `width`.
    * @returns the first output, f32.
    */
   async run(
@@ -60,7 +60,7 @@ export class LineGraph<Config extends { readonly levels: ChannelLevels }> {
 }
 
 /**
- * A batch of images of equal height; narrower ones are padded with zeros on the right.
+ * Stacks images of equal height into a batch; narrower ones are padded with zeros on the right.
  *
  * @param images of 3 channels.
  * @returns f32 `[images, 3, height, width]`, on the CPU.

@@ -1,5 +1,5 @@
 /**
- * OCR models that find lines of text and read each (PP-OCR), through chat: each line of the answer is a row of the
+ * Chat with OCR models that find lines of text and read each one (PP-OCR): each line of the answer is a row of the
  * image.
  *
  * @module
@@ -25,20 +25,20 @@ import { RowWriter } from "./row_writer.ts";
 import type { LineBox, Point } from "./rotated_rectangle.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
 
-/** The task of Florence-2 that asks for regions. */
+/** Florence-2's name for the task of giving regions with the text. */
 const REGION_TASK = "<OCR_WITH_REGION>";
 
-/** Default of the most requests at a time. */
+/** Default for the most requests at a time. */
 const MAX_REQUESTS = 4;
 
 export type ReadLineOcrConfig = (folder: ModelFolder) => Promise<LineOcrConfig>;
 
-/** What is asked of an image. */
+/** A request that is being answered. */
 interface RunningRequest {
   readonly task: ChatTask;
   readonly image: ImagePart;
   readonly script: string | undefined;
-  /** The answer gives the box of each line. */
+  /** Whether the answer gives the box of each line. */
   readonly hasRegions: boolean;
   readonly emit: (event: ChatEvent) => void;
 }
@@ -71,7 +71,7 @@ export class LineOcrModel implements Model {
   static async load(context: OpenContext, readConfig: ReadLineOcrConfig): Promise<LineOcrModel> {
     const { folder, engine, onProgress } = context;
     const { detection, classification, recognition } = await readConfig(folder);
-    // A page takes 64 MiB.
+    // The detector's activations for one page take 64 MiB, so they are not kept.
     const detector = await openGraph(detection, context, { keepsMemory: false });
     const classifier = classification && await openGraph(classification, context);
     const recognisers = [];
@@ -94,7 +94,7 @@ export class LineOcrModel implements Model {
     }
     const hasRegions = text.startsWith(REGION_TASK);
     const wanted = (hasRegions ? text.slice(REGION_TASK.length) : text).trim().toLowerCase();
-    // Any other text is an instruction, which this model ignores.
+    // A text that names no script is an instruction, which this model ignores.
     const script = this.#reader.scripts.find((name) => name === wanted);
     return this.#requests.start({
       requestId: task.requestId,
@@ -131,7 +131,7 @@ export class LineOcrModel implements Model {
     for await (const row of rows) {
       signal.throwIfAborted();
       boxes.push(...row.lines.map(({ box }) => box));
-      // With regions each line is a label.
+      // With regions, each line becomes a label of its own.
       const written = hasRegions ? row.lines.map((line) => ({ ...row, lines: [line] })) : [row];
       if (!written.every((each) => writer.write(each))) break;
     }
@@ -143,9 +143,9 @@ export class LineOcrModel implements Model {
 }
 
 /**
- * Lines of text and their boxes as Florence-2 gives them.
+ * Formats lines of text and their boxes as Florence-2 does.
  *
- * @param answer a line of text each; it may have ended before the last.
+ * @param answer a text with one line per region; it may have been cut short.
  */
 function formatRegions(
   answer: string,
@@ -181,7 +181,7 @@ async function openGraph<Config extends { readonly file: string; readonly levels
   return new LineGraph(config, { backend, session });
 }
 
-/** The first run, before the first request: a blank strip, which every recogniser reads as a line. */
+/** Runs the model before the first request, on a blank strip, which every recogniser reads as a line. */
 async function warmUp(reader: LineReader): Promise<void> {
   const [width, height] = [320, 32];
   const data = new Uint8Array(width * height * 3).fill(255);

@@ -1,6 +1,6 @@
 /**
- * The description of a line OCR model: `config.json` of a folder with `"task": "ocr"` and three parts, `detection`,
- * `recognition` (one or more, by name), and perhaps `classification` of upside-down lines.
+ * The description of a line OCR model: a folder's `config.json` with `"task": "ocr"` and up to three parts:
+ * `detection`, `recognition` (one or more, by name), and optionally `classification` of upside-down lines.
  *
  * @module
  */
@@ -84,7 +84,7 @@ class Section {
     return { file: this.#file("file"), levels: readChannelLevels({ rescale, mean, std, isBgr }) };
   }
 
-  /** The dictionary's lines, with the blank inserted and a space at the end if the model has one. */
+  /** The dictionary's lines, with the blank inserted, and a space at the end if the model has one. */
   async characters(): Promise<string[]> {
     const text = await Deno.readTextFile(join(this.#folder.path, this.#file("dict")));
     const characters = text.replace(/\r?\n$/, "").split(/\r?\n/);

@@ -1,5 +1,5 @@
 /**
- * Reads the text of an image line by line: a detector finds the lines, a recogniser reads each.
+ * Reads the text of an image line by line: a detector finds the lines, and a recogniser reads each one.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import { type DetectionConfig, detectLines } from "./text_detection.ts";
 /** Reads lines in one script. */
 type Recogniser = LineGraph<RecognitionConfig>;
 
-/** Its graphs; it owns all of them. */
+/** The graphs of a reader, which owns all of them. */
 interface LineReaderGraphs {
   readonly detector: LineGraph<DetectionConfig>;
   /** Detects upside-down lines; absent if none are expected. */
@@ -32,22 +32,22 @@ interface LineReaderGraphs {
 }
 
 interface ReadOptions {
-  /** The script; detected from the image if absent. */
+  /** The script to read; detected from the image if absent. */
   readonly script?: string | undefined;
-  /** Likeliest characters to report with each. */
+  /** Number of likeliest characters to report with each character. */
   readonly numTop: number;
   readonly signal: AbortSignal;
 }
 
-/** Lines that were read, as they were cut out, and what reads the others. */
+/** The recogniser in use, and the lines it has read so far, by their cut-out pixels. */
 interface Reading {
   readonly recogniser: Recogniser;
   readonly known: Map<Pixels, LineCharacter[]>;
 }
 
-/** Which way a page's lines lie, as they were cut out. */
+/** The direction of a page's lines, compared with how they were cut out. */
 interface Directions {
-  /** Whether they are upside down. */
+  /** Whether most lines were cut out upside down. */
   readonly areTurned: boolean;
   /** Lines that may lie the other way: they are read both ways. */
   readonly doubted: ReadonlySet<Pixels>;
@@ -57,7 +57,7 @@ type PageOptions = ReadOptions & { readonly directions: Directions };
 
 interface TextLine {
   readonly characters: readonly LineCharacter[];
-  /** Where it is in the image. */
+  /** Its position in the image. */
   readonly box: LineBox;
 }
 
@@ -65,19 +65,19 @@ interface TextLine {
 export interface TextRow {
   /** The text of each of the recogniser's classes. */
   readonly characters: readonly string[];
-  /** Lines from the left. */
+  /** The lines, from left to right. */
   readonly lines: readonly TextLine[];
 }
 
 /** Lines read with less confidence are dropped. */
 const MIN_CONFIDENCE = 0.5;
-/** Number of lines, the longest, used to detect the script. */
+/** The script is detected on this many of the longest lines. */
 const MAX_SAMPLES = 4;
-/** Rows that are read before the first are returned. */
+/** Number of rows that are read before the first is returned. */
 const ROWS_AT_ONCE = 8;
-/** Number of lines by which a page is tried both ways. */
+/** The direction of a page is tested on this many lines. */
 const MAX_TURNED_SAMPLES = 6;
-/** Least gain of confidence that means a better reading; a smaller gain may come from missing letters. */
+/** A reading must be more confident by this much to count as better; a smaller gain may come from missing letters. */
 const SURER = 0.02;
 
 export class LineReader {
@@ -92,7 +92,7 @@ export class LineReader {
   }
 
   /**
-   * Reads an image, rows from the top; rows without text are left out.
+   * Reads an image, row by row from the top; rows without text are left out.
    *
    * @param image of 3 channels.
    * @throws the signal's reason.
@@ -126,16 +126,16 @@ export class LineReader {
     for (const graph of [detector, classifier, ...recognisers]) await graph?.release();
   }
 
-  /** The lines, in reading order. */
+  /** Finds the lines, in reading order. */
   async #findRows(image: Pixels): Promise<LineBox[][]> {
     const boxes = await detectLines(this.#graphs.detector, image);
     return orderPage(boxes);
   }
 
-  /** Reads an image of one line whole, and cropped closer; keeps the latter if it is clearly more confident. */
+  /** Reads an image of one line whole and cropped closer; keeps the cropped reading if it is clearly more confident. */
   async *#readOneLine(ways: readonly LineCut[], options: ReadOptions): AsyncGenerator<TextRow> {
     const [whole, closer] = ways;
-    // Only the whole image decides the script: confidences of two scripts are only comparable for the same crop.
+    // The whole image decides the script: confidences of two scripts can only be compared for the same crop.
     const lines = ways.map(({ pixels }) => pixels);
     const reading = await this.#begin([whole!.pixels], options);
     const isStandingPage = false;
@@ -150,7 +150,7 @@ export class LineReader {
     yield* recogniseRow(reading, [isSurer ? closer : whole!]);
   }
 
-  /** Begins with the requested recogniser, or the one that reads some of the lines with the most confidence. */
+  /** Chooses the requested recogniser, or the one that reads some of the lines with the most confidence. */
   async #begin(lines: readonly Pixels[], options: ReadOptions): Promise<Reading> {
     const { recognisers } = this.#graphs;
     const [first, ...others] = recognisers;
@@ -166,7 +166,7 @@ export class LineReader {
     for (const recogniser of recognisers) {
       const read = await readBothWays(recogniser, samples, { ...options, directions });
       const confidence = read.reduce((sum, line) => sum + computeConfidence(line), 0);
-      // Which way they lie is not known yet.
+      // If the page may be upside down, these readings cannot be kept.
       const known = new Map(mayBeTurned ? [] : samples.map((line, i) => [line, read[i]!]));
       if (best === undefined || confidence > best.confidence) {
         best = { recogniser, known, confidence };
@@ -175,7 +175,7 @@ export class LineReader {
     return best!;
   }
 
-  /** Reads those of the lines that are not known. */
+  /** Reads the lines that have not been read yet. */
   async #readLines(
     { recogniser, known }: Reading,
     lines: readonly Pixels[],
@@ -187,14 +187,15 @@ export class LineReader {
   }
 
   /**
-   * Which way the page lies. Where it may be upside down, some lines are read both ways, and the recogniser's confidence
-   * decides for the page; the classifier's word on single lines is only a doubt.
+   * Finds the direction of the page. If it may be upside down, some lines are read both ways, and the recogniser's
+   * confidence decides for the whole page. The classifier is not reliable for a single line: it only marks lines as
+   * doubtful.
    */
   async #findDirections(
     { recogniser }: Reading,
     { cuts, isStandingPage, options }: {
       readonly cuts: readonly LineCut[];
-      /** Whether most lines go down the page, or up, which looks the same. */
+      /** Whether most lines run down the page, or up, which looks the same. */
       readonly isStandingPage: boolean;
       readonly options: ReadOptions;
     },
@@ -211,7 +212,7 @@ export class LineReader {
   }
 }
 
-/** Whether some lines are read with more confidence when they are turned by a half. */
+/** Whether a sample of the lines is read with more confidence upside down. */
 async function isSurerTurned(
   recogniser: Recogniser,
   lines: readonly Pixels[],
@@ -225,7 +226,10 @@ async function isSurerTurned(
   return sum(await readLines(recogniser, samples.map(halfTurn), options)) > asTheyAre;
 }
 
-/** Reads lines as the page lies; those in doubt also the other way, if that is clearly more certain. */
+/**
+ * Reads all lines in the page's direction. Doubtful lines are also read the other way, which is kept if it is clearly
+ * more confident.
+ */
 async function readBothWays(
   recogniser: Recogniser,
   lines: readonly Pixels[],
@@ -248,7 +252,10 @@ async function readBothWays(
   });
 }
 
-/** A row of lines, without spaces at their ends and without rejected ones; none if that leaves nothing. */
+/**
+ * Makes a row of its lines, without leading and trailing spaces and without lines of low confidence; yields nothing if
+ * no line is left.
+ */
 function* recogniseRow(
   { recogniser, known }: Reading,
   cuts: readonly LineCut[],

@@ -1,5 +1,5 @@
 /**
- * Image-to-text models: an encoder encodes the image once, a decoder generates token by token.
+ * Image-to-text models: an encoder runs once per image, and a decoder generates the text token by token.
  *
  * @module
  */
@@ -27,7 +27,7 @@ import type { TextTokenizer } from "../text/tokenizer.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
 
-/** The parts of such a model; it owns all that has to be freed. */
+/** The parts of such a model, which owns those that must be freed. */
 export interface OcrModelParts {
   readonly encoder: ImageEncoder;
   readonly decoder: EncoderDecoder<ImageInput> | WholeDecoder;
@@ -41,7 +41,7 @@ export interface OcrModelParts {
   readonly rules: GenerationRules;
   /** Most tokens of the text after the image. */
   readonly maxTextTokens: number;
-  /** Most requests at a time, whose images are in memory; the engine may run fewer sequences. */
+  /** Most requests at a time, which bounds the images in memory; the engine may run fewer sequences. */
   readonly maxRequests: number;
 }
 
@@ -55,8 +55,9 @@ interface RunningRequest {
 }
 
 /**
- * Not a `ChatModel`: that would preprocess the images of all requests that wait for the engine. Here a request holds a
- * slot from its image's preprocessing to the end of its answer, which bounds the normalized images in memory.
+ * This is not a `ChatModel`, which would preprocess the images of all requests that wait for the engine. Here a request
+ * holds a slot from the preprocessing of its image to the end of its answer, which bounds the normalized images in
+ * memory.
  */
 export class OcrModel implements Model {
   readonly kind = "ocr";
@@ -71,7 +72,7 @@ export class OcrModel implements Model {
   constructor(parts: OcrModelParts) {
     this.#parts = parts;
     this.dtype = parts.dtype;
-    // No prefix cache: prompts are equal, but attend to different images.
+    // No prefix cache: prompts are equal, but their images differ.
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
     this.contextLength = this.#engine.limits.contextLength;
     this.maxSequences = parts.maxRequests;
@@ -124,7 +125,10 @@ export class OcrModel implements Model {
     await this.#parts.encoder.release();
   }
 
-  /** @returns whether all choices have ended; errors are told. @throws the signal's reason. */
+  /**
+   * @returns whether all choices ended; errors are reported to the client.
+   * @throws the signal's reason.
+   */
   async #generate(
     { task, prompt: { text, prompt, endToken, finish }, emit, signal, observeFirstToken }:
       RunningRequest,
@@ -173,7 +177,7 @@ export class OcrModel implements Model {
   }
 }
 
-/** @throws {HearthError} `context_length_exceeded` for a text of more tokens. */
+/** @throws {HearthError} `context_length_exceeded` if the text has more tokens. */
 function requireAtMost(numTokens: number, most: number): void {
   if (numTokens <= most) return;
   throw new HearthError(
@@ -206,7 +210,10 @@ export class ImageMetrics extends RequestMetrics {
     super("Requests");
   }
 
-  /** Adds an engine's metrics of tokens and steps; requests begin earlier, with their image. */
+  /**
+   * Includes an engine's metrics of tokens and steps. Requests are counted here instead, as they begin with
+   * preprocessing.
+   */
   adoptEngine({ registry }: EngineMetrics): void {
     this.adopt(registry, ["hearth_prompt_tokens_total", "hearth_time_to_first_token_seconds"]);
   }

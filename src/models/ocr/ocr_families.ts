@@ -14,16 +14,16 @@ export interface OcrPrompt {
   /** Token ids that the encoder reads after the image. */
   readonly text: readonly number[];
   readonly prompt: readonly number[];
-  /** A further end token. */
+  /** One more token that ends the answer. */
   readonly endToken?: number | undefined;
-  /** Converts the model's complete text to the answer; identity if absent. */
+  /** Turns the model's complete text into the answer; the text itself if absent. */
   readonly finish?: ((text: string, image: Size) => string) | undefined;
 }
 
 export interface OcrFamily {
-  /** Tokens that are no part of an answer's text. */
+  /** Tokens that are left out of the answer's text. */
   readonly hidden: ReadonlySet<number>;
-  /** @throws {HearthError} `invalid_value` when the model does not support the text. */
+  /** @throws {HearthError} `invalid_value` when the model cannot take this text. */
   readPrompt(text: string): OcrPrompt;
 }
 
@@ -36,12 +36,16 @@ export interface OcrFamilyOptions {
   readonly transformers: Transformers;
 }
 
-/** The decoder start token. @throws {StartupError} when the configuration has none. */
+/**
+ * Reads the decoder start token.
+ *
+ * @throws {StartupError} when the configuration has none.
+ */
 function readStartToken(config: Json): number {
   return requireNumber(config, "decoder_start_token_id", "bos_token_id");
 }
 
-/** Start, end and padding tokens: all tags are shown. */
+/** Start, end and padding tokens. Other special tokens are tags, which are shown. */
 function tokensBesideTags({ config }: OcrFamilyOptions): ReadonlySet<number> {
   const names = ["bos_token_id", "eos_token_id", "pad_token_id"];
   return new Set(names.flatMap((name) => config[name] ?? []) as number[]);
@@ -102,7 +106,7 @@ export function openVisionEncoderDecoder(options: OcrFamilyOptions): OcrFamily {
 }
 
 const DEFAULT_TASK = "<OCR>";
-/** Kinds of answers with locations that transformers.js parses. */
+/** Kinds of answers with locations that transformers.js can parse. */
 const WITH_PLACES = new Set(["description_with_bboxes", "bboxes", "phrase_grounding", "ocr"]);
 
 /**
@@ -116,7 +120,7 @@ export function openFlorence(options: OcrFamilyOptions): OcrFamily {
   const startToken = readStartToken(config);
   const processor = new transformers.Florence2Processor(
     {},
-    // Only its configuration is used: images are preprocessed elsewhere.
+    // Only the processor's configuration is used here: images are preprocessed elsewhere.
     { image_processor: { config: preprocessor } },
     null,
   );

@@ -20,16 +20,16 @@ import { ImagePreprocessor } from "../images/image_preprocessor.ts";
 import type { OpenContext } from "../folder/open_context.ts";
 import { loadTokenizer } from "../text/tokenizer.ts";
 
-/** Names of the number of the decoder's positions. */
+/** Configuration keys for the number of decoder positions. */
 const POSITIONS = ["max_position_embeddings", "n_positions", "max_target_positions"];
-/** Default of the most requests at a time. */
+/** Default for the most requests at a time. */
 const MAX_REQUESTS = 8;
-/** Memory for the keys and values of images, unless one needs more. */
+/** Memory for the keys and values of images, unless one image needs more. */
 const IMAGE_BYTES = 2 ** 29;
-/** Most pixel values in one run of the encoder: its activations take some hundred times as many. */
+/** Most pixel values in one run of the encoder; its activations have about a hundred times as many. */
 const MAX_ENCODER_VALUES = 2 ** 22;
 
-/** @throws {StartupError} when the folder lacks a part. */
+/** @throws {StartupError} when a file is missing from the folder. */
 export async function loadOcr(
   context: OpenContext,
   openFamily: (options: OcrFamilyOptions) => OcrFamily,
@@ -58,7 +58,7 @@ export async function loadOcr(
   const { text } = family.readPrompt("hello");
   const { decoder, numPositions } = await openDecoder(context, {
     input: { pixels: await prepareBlank(imagePreprocessor, 64, 64), text },
-    // Whether images of all sizes have as many positions.
+    // Shows whether the number of positions depends on the image's size.
     otherInput: { pixels: await prepareBlank(imagePreprocessor, 96, 64), text },
     ...{ config, encoder, maxTokens, metrics, maxRequests },
   });
@@ -73,7 +73,7 @@ export async function loadOcr(
   });
 }
 
-/** Opens the decoder, and runs the encoder and it once. */
+/** Opens the decoder, and runs encoder and decoder once. */
 async function openDecoder(
   context: OpenContext,
   { config, encoder, maxTokens, metrics, maxRequests, input, otherInput }: {
@@ -90,7 +90,7 @@ async function openDecoder(
   const hidden = await encoder.encode([input]);
   const numPositions = hidden.dims[1]! - input.text.length;
   hidden.dispose();
-  // A text is encoded after its image.
+  // An encoded text follows the image, so positions for it are added.
   const maxPositions = encoder.readsText ? Math.max(numPositions, maxTokens) : numPositions;
   const hasOneSize = input.pixels.dims.join() === otherInput.pixels.dims.join();
   const { embedding } = encoder;
@@ -117,27 +117,27 @@ async function openDecoder(
   return { decoder, numPositions };
 }
 
-/** Images whose keys and values, one pair for each position and layer, fit into memory together. */
+/** The number of images whose keys and values, one pair for each position and layer, fit into memory together. */
 function fittingSequences(config: Json, numPositions: number): number {
   const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * (numberAt(config, "d_model") ?? 1024) *
     (numberAt(config, "decoder_layers") ?? 12);
   return Math.max(1, Math.floor(IMAGE_BYTES / (perPosition * numPositions)));
 }
 
-/** Later ones win, as in `generate()` of transformers.js. */
+/** Merges configurations as `generate()` of transformers.js does: later ones override earlier ones. */
 function mergeConfig(config: Json, generationConfig: Json): Json {
   const parts = ["decoder", "generator", "text_config"].map((name) => config[name] as Json);
   return Object.assign({}, config, ...parts, generationConfig);
 }
 
-/** OCR is greedy, unless the folder says otherwise. */
+/** Default sampling: OCR is greedy unless the folder says otherwise. */
 function readDefaults(config: Json): GenerationDefaults {
   const defaults = readGenerationDefaults(config, config);
   if (config["do_sample"] === true) return defaults;
   return { ...defaults, sampling: { ...defaults.sampling, temperature: 0 } };
 }
 
-/** A white image, for first runs: they compile the device's programs, and show sizes that no configuration gives. */
+/** A white image for the first runs: they compile the device's programs, and show sizes that no configuration gives. */
 async function prepareBlank(
   imagePreprocessor: ImagePreprocessor,
   width: number,

@@ -1,5 +1,5 @@
 /**
- * Requests to models that read one image, and answers computed from all of the model's text.
+ * Requests to models that read one image and compute their answer from the model's complete text.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { ChatEvent, ChatMessage, ChosenLogprob, ImagePart } from "../task.t
 /** @throws {HearthError} `invalid_value` unless the last user message has exactly one image. */
 export function readOcrRequest(messages: readonly ChatMessage[]): {
   readonly image: ImagePart;
-  /** Text of all text parts; empty if there is none. */
+  /** The text of all text parts; empty if there are none. */
   readonly text: string;
 } {
   const index = messages.findLastIndex(({ role }) => role === "user");
@@ -36,9 +36,9 @@ export function readOcrRequest(messages: readonly ChatMessage[]): {
 }
 
 /**
- * Passes a completion's events on, with one delta for each choice.
+ * Passes on a completion's events, joining the deltas of each choice into one.
  *
- * @param finish converts a choice's complete text to its answer.
+ * @param finish turns a choice's complete text into its answer.
  */
 export function joinDeltas(
   emit: (event: ChatEvent) => void,

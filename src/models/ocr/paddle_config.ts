@@ -1,6 +1,7 @@
 /**
- * The configuration of a PP-OCR model without `config.json`: from its graphs' names and declarations, the
- * `inference.yml` beside them, and the dictionary, which is in the recogniser, in that file or in a separate one.
+ * The configuration of a PP-OCR model without `config.json`. It is put together from its graphs' names and
+ * declarations, the `inference.yml` beside them, and the dictionary, which is in the recogniser, in that file or in a
+ * file of its own.
  *
  * @module
  */
@@ -21,9 +22,9 @@ const IMAGENET = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] } as 
 const HALF = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] } as const;
 /** Text files that are not dictionaries. */
 const PROSE = /(readme|licen[cs]e|notice|requirements)[^/]*$/i;
-/** Number of the field `metadata_props` of ModelProto. */
+/** Number of the field `metadata_props` in ModelProto. */
 const METADATA_FIELD = 14;
-/** Larger values are not sizes: a symbolic size may be parsed as a number. */
+/** Larger values are not sizes: a symbolic size can parse as a number. */
 const LARGEST_SIZE = 1e6;
 
 /** @throws {StartupError} when a graph or a dictionary is missing, or they do not fit together. */
@@ -38,12 +39,12 @@ export async function readPaddleConfig(folder: ModelFolder): Promise<LineOcrConf
   };
 }
 
-/** A graph and the files beside it. */
+/** A graph with its folder and the settings beside it. */
 interface Described {
   readonly folder: ModelFolder;
   readonly graph: PaddleGraph;
   readonly model: ModelProto;
-  /** Settings of its `inference.yml`; empty without one. */
+  /** Settings from its `inference.yml`; empty if it has none. */
   readonly settings: PaddleSettings;
 }
 
@@ -55,7 +56,7 @@ async function describe(folder: ModelFolder, graph: PaddleGraph): Promise<Descri
     graph.file.replace(/\.onnx$/, ".yml"),
     posix.join(posix.dirname(graph.file), "inference.yml"),
   ];
-  // A file beside several graphs belongs to none of them.
+  // A file beside several graphs cannot be assigned to one of them.
   const isAlone =
     [...folder.files].filter((file) =>
       file.endsWith(".onnx") && posix.dirname(file) === posix.dirname(graph.file)
@@ -77,7 +78,7 @@ function readDetection({ graph, settings }: Described): DetectionConfig {
 }
 
 function readClassification({ graph, model, settings }: Described): ClassificationConfig {
-  // The newer classifiers are PP-LCNet, with the preprocessing of image classifiers.
+  // Newer classifiers are PP-LCNet models, with the preprocessing of image classifiers.
   const isLcNet = /lcnet|textline_ori/i.test(graph.file);
   const [width = isLcNet ? 160 : 192, height = isLcNet ? 80 : 48] =
     settings.numbers(["ResizeImage", "size"]) ?? [];
@@ -113,7 +114,7 @@ function fixed(size: number | string | undefined): number | undefined {
   return typeof size === "number" && size > 0 && size < LARGEST_SIZE ? size : undefined;
 }
 
-/** The text of each class: the blank, the dictionary, and the space if the graph has a class for it. */
+/** The text of each class: the blank, the dictionary, and a space if the graph has a class for it. */
 async function readCharacters({ folder, graph, model, settings }: Described): Promise<string[]> {
   const numClasses = fixed(model.graph.outputs[0]?.shape?.at(-1));
   const found: Dictionary[] = [];
@@ -139,7 +140,7 @@ interface Dictionary {
   readonly lines: readonly string[];
 }
 
-/** The one that is named after the recogniser, or after its language. */
+/** The dictionary named after the recogniser, or after its language. */
 function nearest(dictionaries: readonly Dictionary[], graph: PaddleGraph): Dictionary | undefined {
   const stem = graph.file.replace(/\.onnx$/, "");
   const forms = [

@@ -1,5 +1,5 @@
 /**
- * Which graphs of a folder make up a PP-OCR model, by their names as RapidOCR and PaddleOCR publish them:
+ * Finds the graphs of a PP-OCR model in a folder, by the names that RapidOCR and PaddleOCR give them:
  * `ch_PP-OCRv4_det_infer.onnx`, `ch_ppocr_mobile_v2.0_cls_infer.onnx`, `PP-OCRv5_mobile_rec_onnx/inference.onnx`.
  *
  * @module
@@ -9,20 +9,20 @@ import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { WantedGraph } from "../folder/graph_choice.ts";
 
-/** A graph, and the properties in its name. */
+/** A graph, and what its name says about it. */
 export interface PaddleGraph {
   /** Path in the folder. */
   readonly file: string;
   /** Its language (`ch`, `en`, `korean`); empty if the name has none. */
   readonly language: string;
-  /** PP-OCR's: 2, 3, 4, 5 …; 0 if the name has none. */
+  /** Version of PP-OCR: 2, 3, 4, 5 …; 0 if the name has none. */
   readonly version: number;
 }
 
 interface PaddleGraphs {
   readonly detection: PaddleGraph;
   readonly classification: PaddleGraph | undefined;
-  /** Recognition graphs, at least one, each of another language. */
+  /** Recognition graphs, at least one, each for a different language. */
   readonly recognition: readonly PaddleGraph[];
 }
 
@@ -33,9 +33,9 @@ const ROLES: readonly (readonly [Role, RegExp])[] = [
   ["recognition", /(^|[^a-z])(rec|recognition)([^a-z]|$)/],
   ["classification", /(^|[^a-z])(cls|textline_ori)([^a-z]|$)/],
 ];
-/** Graphs for other tasks, and for training. */
+/** Names of graphs for other tasks, and of graphs for training. */
 const OTHER = /(^|[^a-z])(doc_ori|uvdoc|layout|table|formula|seal|train)([^a-z]|$)/;
-/** Preference among exports of several sizes. */
+/** Sizes of models in order of preference. */
 const SIZES = [/mobile|small/, /medium/, /tiny/, /server/];
 
 interface Candidate extends PaddleGraph {
@@ -61,7 +61,7 @@ function describe(file: string): Candidate | undefined {
   };
 }
 
-/** Folder of a set of exports: PaddleOCR gives each graph a folder of its own. */
+/** The folder of a graph's set of exports. PaddleOCR puts each graph into a subfolder of it, as `inference.onnx`. */
 function parseSetName(file: string): string {
   const folder = posix.dirname(file);
   return posix.basename(file).startsWith("inference") ? posix.dirname(folder) : folder;
@@ -69,12 +69,12 @@ function parseSetName(file: string): string {
 
 function findCandidates({ files }: ModelFolder): Candidate[] {
   return [...files]
-    // A folder's file list has no deeper files.
+    // A remote folder's file list has no deeper files, so they are ignored in a local one too.
     .filter((file) => file.endsWith(".onnx") && file.split("/").length <= 2)
     .flatMap((file) => describe(file) ?? []);
 }
 
-/** Whether a folder has both detectors and recognisers; either is enough without another description. */
+/** Whether a folder has both a detector and a recogniser, or one of the two and no other description. */
 export function isPaddleOcr(folder: ModelFolder): boolean {
   const roles = new Set(findCandidates(folder).map(({ role }) => role));
   const [detects, recognises] = [roles.has("detection"), roles.has("recognition")];
@@ -82,10 +82,10 @@ export function isPaddleOcr(folder: ModelFolder): boolean {
 }
 
 /**
- * Chooses the newest detector, the newest classifier, and the newest recogniser of each language in the folder of the
- * newest of all.
+ * Chooses the newest detector, the newest classifier, and the newest recogniser for each language, all from the set of
+ * exports with the newest graph.
  *
- * @throws {StartupError} saying what was found and what is needed, when one is missing or several are equal.
+ * @throws {StartupError} saying what was found and what is needed, when a graph is missing or several are equal.
  */
 export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
   const candidates = findCandidates(folder);
@@ -123,14 +123,14 @@ export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
   };
 }
 
-/** The same as graphs to run. */
+/** The chosen graphs as the graphs to run. */
 export function paddleGraphs(folder: ModelFolder): WantedGraph[] {
   const { detection, classification, recognition } = choosePaddleGraphs(folder);
   return [detection, ...(classification ? [classification] : []), ...recognition]
     .map(({ file }) => ({ name: file.replace(/\.onnx$/, ""), paths: { fp32: file } }));
 }
 
-/** Prefers detectors for any script over those for one. */
+/** Prefers detectors for any script to those for one. */
 function preferGeneral(detectors: readonly Candidate[]): readonly Candidate[] {
   const general = detectors.filter(({ language }) => ["", "ch", "multi"].includes(language));
   return general.length > 0 ? general : detectors;

@@ -1,5 +1,5 @@
 /**
- * PaddleOCR's settings of a graph, `inference.yml`.
+ * PaddleOCR's settings for a graph, `inference.yml`.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { type ChannelLevels, readChannelLevels } from "./line_graph.ts";
 
 type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-/** Levels, characters and sizes by key; empty without the file. */
+/** Levels, characters and sizes by key; empty if there is no file. */
 export class PaddleSettings {
   /** Path in the folder. */
   readonly file: string | undefined;
@@ -22,24 +22,31 @@ export class PaddleSettings {
     this.#values = values;
   }
 
-  /** @param file in the folder. @throws {StartupError} when it is not YAML. */
+  /**
+   * @param file path in the folder.
+   * @throws {StartupError} when it is not YAML.
+   */
   static async read(folder: ModelFolder, file: string | undefined): Promise<PaddleSettings> {
     if (file === undefined) return new PaddleSettings(undefined, {});
     const path = join(folder.path, file);
     const values: Yaml = await startupStep(
-      // Without a schema: a dictionary's "1" and "no" are characters.
+      // Read without a schema, so that "1" and "no" in a dictionary remain text.
       async () => parseYaml(await Deno.readTextFile(path)),
       (reason) => `${path} cannot be read: ${reason}`,
     );
     return new PaddleSettings(file, values);
   }
 
-  /** The number below these keys. @throws {StartupError} when it is not a number. */
+  /**
+   * The number at a path of keys.
+   *
+   * @throws {StartupError} when it is not a number.
+   */
   number(path: readonly string[]): number | undefined {
     return this.numbers(path)?.[0];
   }
 
-  /** Like `number`, of a list. */
+  /** As `number`, for a list. */
   numbers(path: readonly string[]): number[] | undefined {
     const values = this.#find(path);
     if (values === undefined) return undefined;
@@ -58,7 +65,7 @@ export class PaddleSettings {
     return Array.isArray(lines) ? lines.map(String) : undefined;
   }
 
-  /** The given levels, overridden by the file. */
+  /** The usual levels, overridden by those in the file. */
   levels(usual: Parameters<typeof readChannelLevels>[0]): ChannelLevels {
     const mode = this.#find(["DecodeImage", "img_mode"]);
     return readChannelLevels({
@@ -68,7 +75,7 @@ export class PaddleSettings {
     });
   }
 
-  /** The value at a path of keys that may be nested at any depth. */
+  /** Finds the value at a path of keys, however deep its first key is nested. */
   #find([key, ...rest]: readonly string[], from: Yaml = this.#values): Yaml | undefined {
     if (key === undefined) return from;
     if (typeof from !== "object" || from === null) return undefined;
@@ -83,13 +90,13 @@ export class PaddleSettings {
   }
 }
 
-/** @throws {StartupError} without the piece of the file that the parser's message quotes. */
+/** @throws {StartupError} without the excerpt of the file that the parser puts in its message. */
 function parseYaml(text: string): Yaml {
   try {
-    // Without a schema: a dictionary's "1" and "no" are characters.
+    // Read without a schema, so that "1" and "no" in a dictionary remain text.
     return parse(text, { schema: "failsafe" });
   } catch (error) {
-    // Aliases without an anchor are found later, by no parse error.
+    // An alias without an anchor is not a parse error: it fails later.
     const [place] = error instanceof YAMLParseError ? error.linePos ?? [] : [];
     const where = place === undefined ? "" : ` (line ${place.line} column ${place.col})`;
     throw new StartupError(`it is no valid YAML${where}`);

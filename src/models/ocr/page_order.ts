@@ -1,30 +1,33 @@
 /**
- * The lines of a page in reading order, whichever way the page lies. Pure.
+ * Puts the lines of a page in reading order, whichever way the page lies. Pure.
  *
  * @module
  */
 import { distance, type LineBox, toAxes } from "./rotated_rectangle.ts";
 
-/** Lines with a larger ratio of height to width are turned by a quarter: they are cut out as if they were read from above. */
+/**
+ * Lines with a larger ratio of height to width are turned by a quarter: they are cut out as text that runs down the
+ * page.
+ */
 export const STANDING_ASPECT = 1.5;
 
-/** A line that goes along so many rows of text is beside it. A digit alone is higher than it is wide, too. */
+/** A line beside at least this many rows of text is in the margin. A single digit, too, is higher than it is wide. */
 const MIN_MARGIN_ROWS = 3;
 
-/** Whether a line is read from below or from above. */
+/** Whether a line runs up or down the page. */
 export function isStanding({ topLeft, topRight, bottomLeft }: LineBox): boolean {
   return distance(topLeft, bottomLeft) >= STANDING_ASPECT * distance(topLeft, topRight);
 }
 
-/** Whether most of the lines of a page are. */
+/** Whether most lines of a page run up or down. */
 export function isPageStanding(boxes: readonly LineBox[]): boolean {
   return boxes.filter(isStanding).length * 2 > boxes.length;
 }
 
 /**
- * Rows from the top, lines of a row from the left, column by column where there are columns. Where most of the text is
- * turned by a quarter, rows go from right to left, as on a page that is read from above. Lines beside the text that go
- * along it, as in margins, are rows of their own: those on the left come first, the others last.
+ * Groups lines into rows: rows from the top, lines of a row from the left, column by column if there are columns. If
+ * most of the text is turned by a quarter, rows go from right to left, as when the text runs down the page. Turned
+ * lines beside upright text, as in margins, are rows of their own: those on the left come first, the others last.
  */
 export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
   const isPage = isPageStanding(boxes);
@@ -51,12 +54,12 @@ export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
     .map((row) => row.map(({ line }) => line));
 }
 
-/** A box on the page turned counterclockwise by a quarter. */
+/** The box's position after the page is turned counterclockwise by a quarter. */
 function turnLeft({ left, top, right, bottom }: UprightBox): UprightBox {
   return { left: top, right: bottom, top: -right, bottom: -left };
 }
 
-/** The same rows on a page that is upside down. */
+/** The same rows, in the order for a page that is upside down. */
 export function turnPage<T>(rows: readonly (readonly T[])[]): T[][] {
   return rows.map((row) => row.toReversed()).reverse();
 }
@@ -69,16 +72,15 @@ export interface UprightBox {
   readonly bottom: number;
 }
 
-/** Least vertical overlap of boxes in one row, as a share of the lower one's height. */
+/** Boxes in one row overlap vertically by at least this share of the lower one's height. */
 const SHARED_HEIGHT = 0.5;
 
 /**
- * The boxes' rows.
+ * Groups boxes into rows.
  *
  * @example
  * ```ts
  * import assert from "node:assert/strict";
- *
  * const box = (left: number, top: number) => ({ left, top, right: left + 40, bottom: top + 10 });
  * const [price, below, name] = [box(60, 2), box(0, 20), box(0, 0)];
  * assert.deepEqual(groupRows([price, below, name], (it) => it), [[name, price], [below]]);
@@ -102,7 +104,7 @@ function isBeside(a: UprightBox, b: UprightBox): boolean {
   return shared >= SHARED_HEIGHT * lower;
 }
 
-/** The rotation of a page in radians: the median of its lines', weighted by length. */
+/** The rotation of a page in radians: the median over its lines, weighted by length. */
 function estimateSkew(boxes: readonly LineBox[]): number {
   const lines = boxes.map(({ topLeft, topRight }) => ({
     angle: Math.atan2(topRight[1] - topLeft[1], topRight[0] - topLeft[0]),
@@ -112,7 +114,7 @@ function estimateSkew(boxes: readonly LineBox[]): number {
   return lines.find(({ length }) => (rest -= length) <= 0)?.angle ?? 0;
 }
 
-/** The box around a line on the page turned upright. */
+/** The box around a line after the page's skew is removed. */
 export function toUprightBox(
   { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
   skew: number,
@@ -128,20 +130,20 @@ export function toUprightBox(
   };
 }
 
-// Columns of running text, which are read one after the other. Pure. Tables and price lists are
-// read row by row: their columns hold short texts of many widths, and those of running text long
-// lines that mostly reach the column's edge.
+// Columns of running text, which are read one after the other. Pure. Tables and price lists are read row by row. The
+// two are told apart by their lines: columns of a table hold short texts of many widths, columns of running text hold
+// long lines that mostly reach the column's edge.
 
-/** Least lines of a column. */
+/** Least number of lines in a column. */
 const MIN_LINES = 3;
-/** Least gap between columns, in heights of lines. */
+/** Least gap between columns, in line heights. */
 const MIN_GAP = 0.75;
-/** Lines of running text are this many times as wide as they are high: the median. */
+/** The median line of running text is at least this many times as wide as it is high. */
 const MIN_ASPECT = 5;
-/** The share of a column's lines that reach across most of it. */
+/** At least this share of a column's lines must reach across most of it. */
 const FULL_LINES = 0.6;
 const FULL_WIDTH = 0.7;
-/** Most places that are tried, and most columns within columns. */
+/** Most gaps that are tried, and most levels of columns within columns. */
 const MAX_GAPS = 64;
 const MAX_DEPTH = 6;
 
@@ -151,13 +153,12 @@ interface Placed<T> {
 }
 
 /**
- * The rows of a page, column by column where it has columns of running text. What reaches across them is read where it
- * stands between them.
+ * Groups the lines of a page into rows, column by column if it has columns of running text. A line that reaches across
+ * columns separates those above it from those below it.
  *
  * @example
  * ```ts
  * import assert from "node:assert/strict";
- *
  * const line = (left: number, top: number) => ({ left, top, right: left + 90, bottom: top + 10 });
  * const title = { left: 0, top: 0, right: 190, bottom: 10 };
  * const [a, b, c] = [line(0, 20), line(0, 40), line(0, 60)];
@@ -181,13 +182,13 @@ function readRows<T>(placed: readonly Placed<T>[], depth: number): Placed<T>[][]
   );
 }
 
-/** Some rows, and the two columns that they are, if they are. */
+/** Some rows, and the two columns that they form, if they do. */
 interface Block<T> {
   readonly rows: Placed<T>[][];
   readonly columns?: readonly [Placed<T>[], Placed<T>[]];
 }
 
-/** The page in blocks by the gap that divides the most lines; `undefined` if no gap divides columns. */
+/** Divides the page into blocks, by the gap that divides the most lines; `undefined` if no gap divides columns. */
 function findColumns<T>(rows: Placed<T>[][]): Block<T>[] | undefined {
   let best: { readonly blocks: Block<T>[]; readonly numLines: number } | undefined;
   for (const gap of listGaps(rows)) {
@@ -198,7 +199,7 @@ function findColumns<T>(rows: Placed<T>[][]): Block<T>[] | undefined {
   return best?.blocks;
 }
 
-/** The middles of gaps between lines that are side by side. */
+/** The middles of the gaps between neighbouring lines. */
 function listGaps<T>(rows: readonly Placed<T>[][]): number[] {
   const gaps = new Set<number>();
   for (const row of rows) {
@@ -209,7 +210,10 @@ function listGaps<T>(rows: readonly Placed<T>[][]): number[] {
   return [...gaps].slice(0, MAX_GAPS);
 }
 
-/** Runs of rows that have nothing at a gap, as columns where they are such, and the others. */
+/**
+ * Makes blocks of consecutive rows: rows that leave the gap free become columns if their text is running text, the
+ * others stay rows.
+ */
 function divide<T>(rows: readonly Placed<T>[][], gap: number): Block<T>[] {
   const crosses = (row: readonly Placed<T>[]) =>
     row.some(({ box }) => box.left < gap && box.right > gap);
@@ -237,7 +241,10 @@ function splitColumns<T>(rows: Placed<T>[][], gap: number): Block<T> {
   return areColumns ? { rows, columns: [left, right] } : { rows };
 }
 
-/** A side may be several columns itself: each of its lines is compared with those that begin where it does. */
+/**
+ * Whether lines are running text. One side may hold several columns itself, so each line is compared with those that
+ * begin at the same position.
+ */
 function isRunningText<T>(lines: readonly Placed<T>[]): boolean {
   const boxes = lines.map(({ box }) => box);
   const aspects = boxes.map(({ left, right, top, bottom }) => (right - left) / (bottom - top));

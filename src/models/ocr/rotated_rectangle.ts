@@ -4,14 +4,14 @@
  * @module
  */
 
-/** Right, down. */
+/** Coordinates to the right and downwards. */
 export type Point = readonly [x: number, y: number];
 
 export interface RotatedRectangle {
   readonly center: Point;
-  /** Unit vector along the width, within 45° of rightwards. */
+  /** Unit vector along the width, within 45° of pointing right. */
   readonly direction: Point;
-  /** Along the direction. */
+  /** Extent along the direction. */
   readonly width: number;
   readonly height: number;
 }
@@ -28,12 +28,12 @@ export function distance([ax, ay]: Point, [bx, by]: Point): number {
   return Math.hypot(bx - ax, by - ay);
 }
 
-/** A point's coordinates along a unit vector, and across it. */
+/** A point's coordinates along a unit vector and across it. */
 export function toAxes([x, y]: Point, [ux, uy]: Point): Point {
   return [x * ux + y * uy, y * ux - x * uy];
 }
 
-/** The point at such coordinates. */
+/** The inverse of {@linkcode toAxes}. */
 export function fromAxes([along, across]: Point, [ux, uy]: Point): Point {
   return [along * ux - across * uy, along * uy + across * ux];
 }
@@ -81,7 +81,7 @@ export function minAreaRect(points: readonly Point[]): RotatedRectangle {
   return best!;
 }
 
-/** The same axes, the first within 45° of rightwards. */
+/** The same axes, described by a vector within 45° of pointing right. */
 function upright([x, y]: Point): Point {
   if (Math.abs(x) >= Math.abs(y)) return x > 0 ? [x, y] : [-x, -y];
   return y > 0 ? [y, -x] : [-y, x];

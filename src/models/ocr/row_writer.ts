@@ -1,5 +1,5 @@
 /**
- * Rows of text as a chat answer: a token is a character, and a row is one delta.
+ * Writes rows of text as a chat answer: each character counts as a token, and each row is one delta.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { LineCharacter } from "./text_recognition.ts";
 import type { TextRow } from "./line_reader.ts";
 import type { ChatEvent, ChatTask, ChosenLogprob } from "../task.ts";
 
-/** Token ids of separators between lines, besides a recogniser's classes. */
+/** Token ids of separators between lines; the recogniser's classes have ids from 0 on. */
 const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
 
 const LEAST_PROBABILITY = 1e-30;
@@ -17,7 +17,7 @@ const LEAST_PROBABILITY = 1e-30;
 interface Pending {
   text: string;
   logprobs: ChosenLogprob[];
-  /** Tokens of the answer so far. */
+  /** Number of tokens of the answer so far. */
   numTokens: number;
 }
 
@@ -28,7 +28,7 @@ export class RowWriter implements AnswerTokens {
   #numTokens = 0;
   #isFirst = true;
   #hasEnded = false;
-  /** The current row's text, since one delta per character would be many messages. */
+  /** The current row's text; it is sent as one delta, since one per character would be too many messages. */
   #pending: Pending = { text: "", logprobs: [], numTokens: 0 };
   readonly #emit: (event: ChatEvent) => void;
 
@@ -38,7 +38,7 @@ export class RowWriter implements AnswerTokens {
     this.#output = new OutputProcessor({
       tokens: this,
       eosTokenIds: new Set([SEPARATORS.end]),
-      // Tokens are characters, and the answer ends with the image.
+      // Tokens are characters here, and the answer ends with the image, so these options have no meaning.
       options: { ...options, stopTokenIds: [], ignoreEos: false },
       numPromptTokens: 0,
       emit: (event) => this.#collect(event),
@@ -57,7 +57,7 @@ export class RowWriter implements AnswerTokens {
   readonly getBytes = (id: number) =>
     id === SEPARATORS.end ? undefined : new TextEncoder().encode(this.#decodeToken(id));
 
-  /** @returns whether there is room for more. */
+  /** @returns whether more may be written. */
   write({ characters, lines }: TextRow): boolean {
     this.#characters = characters;
     if (!this.#isFirst) this.#push(certain(SEPARATORS.newline));
@@ -70,7 +70,7 @@ export class RowWriter implements AnswerTokens {
     return !this.#hasEnded;
   }
 
-  /** Ends the answer unless it has ended. */
+  /** Ends the answer, unless it has ended already. */
   end(): void {
     this.#push(certain(SEPARATORS.end));
     this.#output.end(0);
@@ -112,7 +112,7 @@ export class RowWriter implements AnswerTokens {
   }
 }
 
-/** A separator, which no network predicted. */
+/** A separator as a token with probability 1: no network predicted it. */
 function certain(tokenId: number): SampledToken {
   return { tokenId, logprob: 0, top: [] };
 }
@@ -125,7 +125,7 @@ function toToken({ id, probability, top }: LineCharacter): SampledToken {
   };
 }
 
-/** Finite, as JSON wants it. */
+/** The logarithm, made finite as JSON requires. */
 function toLogprob(probability: number): number {
   return Math.log(Math.max(probability, LEAST_PROBABILITY));
 }

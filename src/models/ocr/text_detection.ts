@@ -1,7 +1,7 @@
 /**
- * The first stage of line OCR: where the lines are. A graph gives each pixel's probability of being text, and the
- * post-processing of DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947) makes
- * rectangles of them.
+ * The first stage of line OCR: finding the lines. A graph gives each pixel's probability of being text, and the
+ * post-processing of DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947) turns
+ * them into rectangles.
  *
  * @module
  */
@@ -19,27 +19,33 @@ import {
 } from "./rotated_rectangle.ts";
 
 export interface DetectionConfig {
-  /** The graph, in the folder. */
+  /** Path of the graph in the folder. */
   readonly file: string;
   readonly levels: ChannelLevels;
-  /** The graph's input has sides that are multiples of this … */
+  /** The sides of the graph's input are multiples of this. */
   readonly multipleOf: number;
-  /** … and at most so long. */
+  /** Longest side of the graph's input. */
   readonly maxSide: number;
-  /** What a pixel must exceed to belong to a region. */
+  /** Pixels with a higher probability belong to a region. */
   readonly threshold: number;
-  /** What a region's mean must reach. */
+  /** Least mean probability of a region that is kept. */
   readonly boxThreshold: number;
-  /** The network marks the middle of lines: a region grows by this times its area divided by its perimeter. */
+  /**
+   * The network marks only the middle of lines, so each region grows by this times its area divided by its perimeter.
+   */
   readonly unclipRatio: number;
 }
 
-/** The lines, unordered. @param image of 3 channels. */
+/**
+ * Finds the lines of an image, in no particular order.
+ *
+ * @param image of 3 channels.
+ */
 export async function detectLines(
   graph: LineGraph<DetectionConfig>,
   image: Pixels,
 ): Promise<LineBox[]> {
-  // The image's own size, or the nearest that the graph supports.
+  // The image's own size, or the nearest size that the graph supports.
   const { multipleOf, maxSide } = graph.config;
   const factor = Math.min(1, maxSide / Math.max(image.width, image.height));
   const fit = (length: number) =>
@@ -65,21 +71,21 @@ interface TextRegion {
   readonly score: number;
 }
 
-/** A connected component of marked pixels: by column, its highest pixel and its lowest. */
+/** A connected component of marked pixels: the highest and the lowest pixel of each column. */
 type Columns = Map<number, { top: number; bottom: number }>;
 
-/** A part of a line's edge that protrudes by more than this, times the line's height, is a bump … */
+/** A bump is a part of a line's edge that protrudes by more than this, times the line's height. */
 const BUMP_HEIGHT = 0.25;
-/** … and is cut off if at most this share of the columns has it. */
+/** A bump is cut off if at most this share of the columns has it. */
 const BUMP_COLUMNS = 0.05;
-/** Steeper lines have no edges by column. */
+/** Steeper lines are not searched for bumps, as their edges cross the columns. */
 const MAX_SLOPE = 0.02;
-/** Regions with a shorter side are dropped as specks. */
+/** Regions with a shorter side are noise, and dropped. */
 const MIN_SIDE = 3;
-/** Most regions; a page has some hundred. */
+/** Most regions of an image; a page has about a hundred. */
 const MAX_REGIONS = 1000;
 
-/** Finds the regions; coordinates are those of the map, pixel `x` reaching from `x` to `x + 1`. */
+/** Finds the regions, in coordinates of the map: pixel `x` reaches from `x` to `x + 1`. */
 export function findRegions(
   map: ProbabilityMap,
   options: Pick<DetectionConfig, "threshold" | "boxThreshold" | "unclipRatio">,
@@ -106,7 +112,7 @@ export function findRegions(
   return found;
 }
 
-/** Each 8-connected component. */
+/** Yields each 8-connected component. */
 function* findComponents(
   { width, height, data }: ProbabilityMap,
   threshold: number,
@@ -116,7 +122,7 @@ function* findComponents(
   for (let start = 0; start < data.length; start++) {
     if (isSeen[start] === 1 || !(data[start]! > threshold)) continue;
     const columns: Columns = new Map();
-    // Pixels are met from the highest on.
+    // Pixels are visited row by row, so the first one of a component is its highest.
     const firstRow = Math.floor(start / width);
     let lastRow = firstRow;
     let depth = 0;
@@ -145,13 +151,13 @@ function* findComponents(
 }
 
 /**
- * The rectangle of a line, its upper and lower side moved in if only a few columns extend to them: a part of one letter
- * must not make all letters small.
+ * The rectangle of a line, without bumps at its upper and lower side: a protruding part of one letter must not make all
+ * letters small.
  */
 function withoutBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRectangle {
   const { width, height, center, direction } = rectangle;
   if (height > width || Math.abs(direction[1]) > MAX_SLOPE) return rectangle;
-  /** How far each column reaches in one direction across the line, the least first. */
+  /** How far each column reaches across the line in one direction, in ascending order. */
   const findReach = (y: (column: { top: number; bottom: number }) => number, sign: 1 | -1) =>
     [...columns].map(([x, column]) => sign * toAxes([x + 0.5, y(column)], direction)[1])
       .sort((a, b) => a - b);

@@ -1,5 +1,5 @@
 /**
- * The third stage of line OCR: what a line says.
+ * The third stage of line OCR: reading a line.
  *
  * @module
  */
@@ -19,19 +19,19 @@ export interface RecognitionConfig {
   readonly characters: readonly string[];
 }
 
-/** A character and its likelihood. */
+/** A character and its probability. */
 export interface LineCharacter {
   /** Its class. */
   readonly id: number;
   /** Probability in the frame where it begins. */
   readonly probability: number;
-  /** Likeliest classes there, most likely first; as many as wanted. */
+  /** The likeliest classes in that frame, most likely first; as many as were requested. */
   readonly top: readonly { readonly id: number; readonly probability: number }[];
 }
 
 /**
- * Widths are padded to a multiple of this, and only lines of equal padded width run together: so no result depends on
- * other lines.
+ * Widths are padded to a multiple of this, and only lines of equal padded width run together, so that no result depends
+ * on other lines.
  */
 const WIDTH_STEP = 32;
 /** Most lines in one run. */
@@ -42,9 +42,9 @@ const MAX_ASPECT = 100;
 /**
  * Reads lines.
  *
- * @param lines images of 3 channels, text from left to right.
- * @param options.numTop likeliest characters to report with each.
- * @throws {StartupError} when the graph and the dictionary do not fit together, at the first line.
+ * @param lines images of 3 channels, with text from left to right.
+ * @param options.numTop number of likeliest characters to report with each.
+ * @throws {StartupError} at the first line, when the graph and the dictionary do not fit together.
  * @throws the signal's reason.
  */
 export async function readLines(
@@ -85,15 +85,15 @@ export async function readLines(
 }
 
 /**
- * The characters of a line by CTC's best path: the likeliest class of each frame, repetitions of one class as one,
- * blanks left out (A. Graves et al. 2006). Pure.
+ * The characters of a line by CTC's best path: the likeliest class of each frame, with repetitions merged and blanks
+ * left out (A. Graves et al. 2006). Pure.
  *
  * @param frames f32 `[frames, classes]`, probabilities.
  */
 function readCtcLine(frames: Float32Array, options: {
   readonly numClasses: number;
   readonly blank: number;
-  /** Likeliest classes to report. */
+  /** Number of likeliest classes to report. */
   readonly numTop: number;
 }): LineCharacter[] {
   const { numClasses, blank, numTop } = options;
@@ -110,7 +110,7 @@ function readCtcLine(frames: Float32Array, options: {
   return characters;
 }
 
-/** The mean probability of the characters; 0 without any. */
+/** The mean probability of the characters; 0 if there are none. */
 export function computeConfidence(characters: readonly LineCharacter[]): number {
   const sum = characters.reduce((total, { probability }) => total + probability, 0);
   return characters.length === 0 ? 0 : sum / characters.length;
@@ -134,7 +134,7 @@ export interface ClassificationConfig {
   readonly levels: ChannelLevels;
   readonly width: number;
   readonly height: number;
-  /** Probability of being upside down from which a line is turned. */
+  /** Least probability of being upside down from which a line is turned. */
   readonly threshold: number;
 }
 
@@ -142,8 +142,8 @@ export interface ClassificationConfig {
 const MAX_TURNED_LINES = 32;
 
 /**
- * Which lines look upside down. PaddleOCR squeezes long lines to the graph's width, as is done here: of those the answer is
- * little more than noise, so it is only a reason to read a line both ways.
+ * Which lines look upside down. Long lines are squeezed to the graph's width, as in PaddleOCR, so for them the answer
+ * is little more than noise: it is only a reason to read a line both ways.
  *
  * @param lines images of 3 channels.
  * @throws the signal's reason.
@@ -162,7 +162,7 @@ export async function findUpsideDown(
       const ownWidth = Math.min(width, Math.ceil(height * line.width / line.height));
       return resize(line, { width: ownWidth, height, filter: "bilinear" });
     });
-    // Probabilities `[lines, 2]` of upright and upside down.
+    // `[lines, 2]`: the probabilities of upright and of upside down.
     const { data } = await graph.run(scaled, width);
     found.push(...batch.map((_, row) => data[2 * row + 1]! >= threshold));
   }

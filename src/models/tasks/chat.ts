@@ -1,5 +1,5 @@
 /**
- * Continuing a conversation.
+ * The task of continuing a conversation.
  *
  * @module
  */
@@ -8,12 +8,12 @@ import type { GenerationTimes } from "../../engine/loop.ts";
 import type { GrammarSpec } from "../../engine/grammar/spec.ts";
 import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./common_events.ts";
 
-/** One message of a conversation, its content already reduced to what the loaded kind supports. */
+/** One message of a conversation. Its content holds only what the loaded kind of model supports. */
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
-  /** Parts only if one of them is not text. */
+  /** A list of parts only if one of them is not text. */
   readonly content: string | readonly MessagePart[];
-  /** Name of the function of a tool message. */
+  /** The name of a tool message's function. */
   readonly name?: string | undefined;
   /** The call that a tool message answers. */
   readonly toolCallId?: string | undefined;
@@ -33,9 +33,9 @@ export interface ToolCall {
 export interface ToolFunction {
   readonly name: string;
   readonly description?: string | undefined;
-  /** JSON schema of an object; absent if the function takes nothing. */
+  /** JSON schema of an object; absent if the function takes no arguments. */
   readonly parameters?: Readonly<Record<string, unknown>> | undefined;
-  /** The same as it was written, if JavaScript reads it otherwise. */
+  /** The schema as it was received, if JSON.parse and JSON.stringify would change it. */
   readonly parametersJson?: string | undefined;
   /** Whether arguments are constrained to `parameters`. */
   readonly strict?: boolean | undefined;
@@ -44,26 +44,26 @@ export interface ToolFunction {
 /** Which functions the model may call, and whether it must. */
 export interface ToolOptions {
   readonly functions: readonly ToolFunction[];
-  /** A name: exactly this one, immediately. */
+  /** A name requires a call of exactly this function, at the beginning of the answer. */
   readonly choice: "auto" | "none" | "required" | { readonly name: string };
   /** Whether an answer may hold more than one call. */
   readonly isParallel: boolean;
 }
 
 export interface PromptOptions {
-  /** Variables of the template. */
+  /** Variables for the chat template. */
   readonly variables?: Readonly<Record<string, unknown>> | undefined;
-  /** The same as they were written, if JavaScript reads them otherwise. */
+  /** The variables as they were received, if JSON.parse and JSON.stringify would change them. */
   readonly variablesJson?: string | undefined;
-  /** `none` turns reasoning off if the template supports that; else passed to templates that know it. */
+  /** `none` turns reasoning off if the template can do that; other values are passed to templates that use them. */
   readonly reasoningEffort?: string | undefined;
-  /** Whether the prompt ends where the assistant's answer begins; true if absent. */
+  /** Whether the prompt ends at the point where the assistant's answer begins; true if absent. */
   readonly addsGenerationPrompt?: boolean | undefined;
-  /** Whether the last message is left open, to be continued. */
+  /** Whether the last message is left unfinished, for the model to continue. */
   readonly continuesFinalMessage?: boolean | undefined;
 }
 
-/** A part of a message, in order. */
+/** A part of a message. */
 export type MessagePart = TextPart | ImagePart | DocumentPart;
 
 export interface TextPart {
@@ -75,16 +75,16 @@ export interface ImagePart {
   readonly type: "image";
   /** The file's bytes, of any supported format; transferred to the worker. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The part's path in the request, for messages: `messages[0].content[1]`. */
+  /** JSON path of the part in the request, for error messages: `messages[0].content[1]`. */
   readonly param: string;
 }
 
-/** A file of pages. Before a model sees it, it becomes their images, or their text. */
+/** A file of pages. It is replaced by images of its pages, or by their text, before the model sees it. */
 export interface DocumentPart {
   readonly type: "document";
   /** A PDF file's bytes; transferred to the worker. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** As of an image. */
+  /** JSON path of the part in the request, as for images. */
   readonly param: string;
 }
 
@@ -94,7 +94,7 @@ export interface RawPrompt {
   readonly prompt: string | readonly number[];
   /** The text after the gap, for fill-in-the-middle. */
   readonly suffix?: string | undefined;
-  /** Whether a text gets the tokenizer's special tokens around it; true if absent. */
+  /** Whether the tokenizer adds its special tokens to the text; true if absent. */
   readonly addsSpecialTokens?: boolean | undefined;
   /** Whether to echo the prompt's text. */
   readonly echo?: boolean | undefined;
@@ -106,17 +106,17 @@ export interface ChatTask {
   readonly requestId: string;
   readonly messages: readonly ChatMessage[];
   readonly prompt?: PromptOptions | undefined;
-  /** Instead of messages, which are then empty. */
+  /** A prompt instead of messages, which are then empty. */
   readonly raw?: RawPrompt | undefined;
   readonly tools?: ToolOptions | undefined;
   readonly options: GenerationOptions;
   /** The format of the answer; free if absent. */
   readonly grammar?: GrammarSpec | undefined;
-  /** Only count the prompt's tokens. */
+  /** Whether only the number of prompt tokens is wanted. */
   readonly onlyCounts?: boolean | undefined;
 }
 
-/** What a prompt is rendered of. */
+/** What a prompt is rendered from. */
 export type Conversation = Pick<ChatTask, "messages" | "prompt" | "tools">;
 
 export interface GenerationOptions {
@@ -124,42 +124,42 @@ export interface GenerationOptions {
   readonly topP?: number | undefined;
   readonly topK?: number | undefined;
   readonly minP?: number | undefined;
-  /** At most 0: off. */
+  /** Values of 0 or less turn it off. */
   readonly topNSigma?: number | undefined;
   readonly presencePenalty?: number | undefined;
   readonly frequencyPenalty?: number | undefined;
   readonly repetitionPenalty?: number | undefined;
-  /** Most recent tokens that the repetition penalty applies to; all if absent. */
+  /** Number of most recent tokens that the repetition penalty applies to; all if absent. */
   readonly repetitionWindow?: number | undefined;
-  /** The penalty DRY; off if absent. */
+  /** The DRY penalty; off if absent. */
   readonly dry?:
     | Omit<DryOptions, "isBreaker"> & {
-      /** A repetition does not reach across tokens with one of these. */
+      /** A repetition does not extend across tokens that contain one of these. */
       readonly breakers: readonly string[];
     }
     | undefined;
   /** `[tokenId, bias]`, each token once. */
   readonly logitBias?: readonly (readonly [number, number])[] | undefined;
-  /** Unsigned 32-bit; random if absent. Choice `i` of `n` uses its own stream derived from it. */
+  /** Unsigned 32-bit; random if absent. Choice `i` of `n` uses its own random stream derived from the seed. */
   readonly seed?: number | undefined;
-  /** Most tokens; the end of the context is the limit if absent. */
+  /** Most tokens to generate; up to the end of the context if absent. */
   readonly maxTokens?: number | undefined;
   readonly stop: readonly string[];
-  /** Whether the text includes what ends it, a stop string or a token; not if absent. */
+  /** Whether the text includes the stop string or token that ended it; false if absent. */
   readonly includesStop?: boolean | undefined;
   /** Whether special tokens are left out of the text; true if absent. */
   readonly skipsSpecialTokens?: boolean | undefined;
-  /** Tokens that end a completion besides the model's own. */
+  /** Tokens that end a completion, in addition to the model's own. */
   readonly stopTokenIds?: readonly number[] | undefined;
-  /** Neither a token nor a stop string ends a completion before it has this many tokens. */
+  /** Least number of tokens before a token or a stop string may end a completion. */
   readonly minTokens?: number | undefined;
-  /** The model's own end tokens do not end a completion. */
+  /** Whether to go on after the model's own end tokens. */
   readonly ignoreEos?: boolean | undefined;
-  /** Choices to generate. */
+  /** Number of choices to generate. */
   readonly n: number;
-  /** Report log-probabilities of the chosen and this many of the most likely tokens; absent reports none. */
+  /** Number of likeliest tokens reported with the log-probability of each token; nothing is reported if absent. */
   readonly topLogprobs?: number | undefined;
-  /** Report log-probabilities of the prompt's tokens too, and of this many of the most likely; absent reports none. */
+  /** The same for the tokens of the prompt; nothing is reported if absent. */
   readonly promptLogprobs?: number | undefined;
 }
 
@@ -172,7 +172,7 @@ export interface TokenLogprob {
 
 /** The log-probability of a chosen token and its alternatives. */
 export interface ChosenLogprob extends TokenLogprob {
-  /** Where its text begins in the choice's, in UTF-16 units. */
+  /** Start of the token's text within the choice's text, in UTF-16 units. */
   readonly offset: number;
   readonly top: readonly TokenLogprob[];
 }
@@ -181,64 +181,64 @@ export interface PromptToken extends Omit<TokenLogprob, "logprob"> {
   readonly id: number;
   /** Absent for the first token. */
   readonly logprob?: number | undefined;
-  /** Most likely first. */
+  /** The likeliest tokens, most likely first. */
   readonly top: readonly (TokenLogprob & { readonly id: number })[];
 }
 
-/** A delta of a choice's call. The first of a call has its id and name. */
+/** A delta of a function call. The first delta of a call has its id and name. */
 export interface ToolCallDelta {
-  /** Which of the choice's calls. */
+  /** Index among the choice's calls. */
   readonly index: number;
   readonly id?: string | undefined;
   readonly name?: string | undefined;
-  /** JSON, its next piece. */
+  /** The next chunk of the arguments' JSON. */
   readonly arguments: string;
 }
 
 export type ChatFinishReason = "stop" | "length" | "tool_calls";
 
 /**
- * Worker to server, on a chat request's port, in this order: admitted or not, start, prompt if wanted, deltas and
- * finishes, done; or error at any point, which ends it.
+ * Events from worker to server on a chat request's port, in this order: admitted (if sent), start, prompt (if wanted),
+ * deltas and finishes, done. An error may come at any point, and is the last event.
  */
 export type ChatEvent =
-  /** Comes from models that only know the rest when they start. */
+  /** Sent by models that know the rest of the start event only later. */
   | AdmittedEvent
-  /** The request is admitted; with the number of prompt tokens. */
+  /** The request is admitted, with this number of prompt tokens. */
   | {
     readonly type: "start";
     readonly promptTokens: number;
-    /** The prompt, if it is echoed. */
+    /** The prompt's text, if it is echoed. */
     readonly text?: string | undefined;
   }
-  /** All of its tokens, before the first delta. */
+  /** All tokens of the prompt, before the first delta. */
   | { readonly type: "prompt"; readonly tokens: readonly PromptToken[] }
   | {
     readonly type: "delta";
     readonly index: number;
-    /** May be empty when it only carries something else. */
+    /** Empty if the delta only carries something else. */
     readonly text: string;
-    /** Reasoning, which comes before the text. */
+    /** Reasoning that precedes the text. */
     readonly reasoning?: string | undefined;
     readonly toolCalls?: readonly ToolCallDelta[] | undefined;
-    /** Log-probabilities of tokens whose text is whole with this delta. */
+    /** Log-probabilities of the tokens whose text is complete with this delta. */
     readonly logprobs?: readonly ChosenLogprob[] | undefined;
-    /** Tokens of the choice so far; absent where the model has none. */
+    /** Number of the choice's tokens so far; absent if the model has no tokens. */
     readonly numTokens?: number | undefined;
   }
   | {
     readonly type: "finish";
     readonly index: number;
     readonly reason: ChatFinishReason;
-    /** Tokens of the choice; absent where the model has none. */
+    /** Number of the choice's tokens; absent if the model has no tokens. */
     readonly numTokens?: number | undefined;
-    /** The stop string that ended it. */
+    /** The stop string that ended the choice. */
     readonly stopSequence?: string | undefined;
   }
   | {
     readonly type: "done";
     readonly usage: TokenUsage;
-    /** Where its time went, for the log. */
+    /** Durations of the request's phases, for the log. */
     readonly times?: GenerationTimes | undefined;
   }
   | ErrorEvent;

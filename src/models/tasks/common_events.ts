@@ -5,7 +5,7 @@
  */
 import type { WireError } from "../../base/errors.ts";
 
-/** The request is valid and queued: later errors occur during the answer. */
+/** The request is valid and queued: any later error occurs while it is answered. */
 export interface AdmittedEvent {
   readonly type: "admitted";
 }
@@ -16,11 +16,11 @@ export interface ErrorEvent {
   readonly error: WireError;
 }
 
-/** Tokens a request took. */
+/** Number of tokens that a request used. */
 export interface TokenUsage {
   readonly promptTokens: number;
   readonly completionTokens: number;
-  /** Completion tokens of reasoning. */
+  /** Completion tokens that are reasoning. */
   readonly reasoningTokens?: number | undefined;
   /** Prompt tokens found in the prefix cache. */
   readonly cachedTokens: number;

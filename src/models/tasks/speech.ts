@@ -1,5 +1,5 @@
 /**
- * Speech synthesis and recognition.
+ * The tasks of speech synthesis and recognition.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./common_events.ts";
 /** A voice of a model. */
 export interface Voice {
   readonly id: string;
-  /** What the voice speaks, as in BCP 47: `en-US`. */
+  /** The language of the voice as a BCP 47 tag: `en-US`. */
   readonly language: string;
 }
 
@@ -18,7 +18,7 @@ export interface Voice {
 export interface VoiceRecording {
   /** The file's bytes, transferred to the worker. */
   readonly audio: Uint8Array<ArrayBuffer>;
-  /** The recording's path in the request, for messages: `messages[0].content[1]`. */
+  /** JSON path of the recording in the request, for error messages: `messages[0].content[1]`. */
   readonly param: string;
 }
 
@@ -27,13 +27,13 @@ export interface SpeakTask {
   readonly type: "speak";
   readonly requestId: string;
   readonly text: string;
-  /** The text's path in the request, for messages: `input`. */
+  /** JSON path of the text in the request, for error messages: `input`. */
   readonly param: string;
   /** One of the model's voices; its first if absent. */
   readonly voice?: string | undefined;
-  /** A recording whose voice is cloned, instead of one of the model's. */
+  /** A recording whose voice is cloned, in place of one of the model's voices. */
   readonly recording?: VoiceRecording | undefined;
-  /** 1 is the model's own pace; 0.25 to 4. */
+  /** Factor on the model's own pace, 0.25 to 4. */
   readonly speed: number;
   readonly format: SoundFormat;
   /** Unsigned 32-bit: equal tasks with equal seeds sound the same. */
@@ -41,8 +41,8 @@ export interface SpeakTask {
 }
 
 /**
- * Worker to server, on a speak task's port: admitted, audio once per piece of text, done. An error may come at any
- * point, and is the last event.
+ * Events from worker to server on a speak task's port: admitted, audio once per line of text, done. An error may come
+ * at any point, and is the last event.
  */
 export type SpeakEvent =
   | AdmittedEvent
@@ -50,12 +50,12 @@ export type SpeakEvent =
     readonly type: "audio";
     /** The next bytes of a file, transferred to the server. */
     readonly bytes: Uint8Array<ArrayBuffer>;
-    /** Whether these complete the file. */
+    /** Whether the file is complete with these bytes. */
     readonly isLast: boolean;
   }
   | {
     readonly type: "done";
-    /** Tokens of all the text. */
+    /** Number of tokens of the whole text. */
     readonly textTokens: number;
     readonly audioSeconds: number;
   }
@@ -69,60 +69,60 @@ export interface TranscribeTask {
   readonly requestId: string;
   /** The file's bytes, of any supported format; transferred to the worker. */
   readonly audio: Uint8Array<ArrayBuffer>;
-  /** The recording's path in the request, for messages: `messages[0].content[1]`. */
+  /** JSON path of the recording in the request, for error messages: `messages[0].content[1]`. */
   readonly param: string;
   /** One of the API's codes; detected from the audio if absent. */
   readonly language?: string | undefined;
   /** Whether to translate to English. */
   readonly translates?: boolean | undefined;
-  /** 0 starts greedily; parts that fail are retried at higher temperatures. */
+  /** 0 starts with greedy decoding; windows with a bad result are retried at higher temperatures. */
   readonly temperature: number;
   /** Whether segments have word times. */
   readonly timesWords?: boolean | undefined;
-  /** The transcript ends before the first segment with more tokens than are left of these. */
+  /** Most tokens: the transcript ends before the segment that would exceed them. */
   readonly maxTokens?: number | undefined;
 }
 
 /**
- * Worker to server, on a transcribe task's port: admitted, start, segments, done. An error may come at any point, and is
- * the last event.
+ * Events from worker to server on a transcribe task's port: admitted, start, segments, done. An error may come at any
+ * point, and is the last event.
  */
 export type TranscribeEvent =
   | AdmittedEvent
   | {
     readonly type: "start";
-    /** The language's name: `english`. */
+    /** The name of the language: `english`. */
     readonly language: string;
     readonly durationSeconds: number;
-    /** Says what is missing of a file that ends early. */
+    /** What is missing, if the file ends early. */
     readonly truncated?: string | undefined;
   }
   | { readonly type: "segment"; readonly segment: TranscriptSegment }
   | {
     readonly type: "done";
     readonly usage: TokenUsage;
-    /** Whether `maxTokens` ended it; what is left of the recording was not listened to. */
+    /** Whether `maxTokens` ended the transcript; the rest of the recording was not transcribed. */
     readonly isCut?: boolean | undefined;
   }
   | ErrorEvent;
 
-/** How a voice activity model goes on with sound. */
+/** What a voice activity model needs to go on with a sound. */
 export interface VoiceState {
   /** The graph's own state. */
   readonly memory: Float32Array;
-  /** The context and the next window's samples so far. */
+  /** The context, and the samples of the next window so far. */
   readonly window: Float32Array;
-  /** How much of it is there. */
+  /** Number of samples in `window` so far. */
   readonly filled: number;
 }
 
-/** Finds speech in the next piece of a sound. */
+/** Finds speech in the next chunk of a sound. */
 export interface DetectTask {
   readonly type: "detect";
   readonly requestId: string;
-  /** At the rate of the model's `voiceActivity`. */
+  /** Samples at the rate given in the model's `voiceActivity`. */
   readonly samples: Float32Array;
-  /** Of the piece before; absent for the first. */
+  /** The state after the previous chunk; absent for the first. */
   readonly state?: VoiceState | undefined;
 }
 
@@ -130,15 +130,15 @@ export interface DetectTask {
 export type DetectEvent =
   | {
     readonly type: "done";
-    /** That somebody speaks, 0 to 1, in each window that is complete. */
+    /** Speech probability, 0 to 1, of each window that is complete. */
     readonly likelihoods: readonly number[];
     readonly state: VoiceState;
   }
   | ErrorEvent;
 
-/** The sound that a voice activity model hears. */
+/** The windows that a voice activity model takes. */
 export interface VoiceWindows {
   readonly sampleRateHz: number;
-  /** Samples of each window. */
+  /** Number of samples in a window. */
   readonly windowSamples: number;
 }

@@ -1,5 +1,5 @@
 /**
- * Embedding, reranking and tokenization.
+ * The tasks of embedding, reranking and tokenization.
  *
  * @module
  */
@@ -10,23 +10,28 @@ import type { ErrorEvent } from "./common_events.ts";
 /** A text, or the ids of its tokens. */
 export type TextInput = string | readonly number[];
 
-/** Where to cut texts that are too long: at the model's own limit, or at a number of tokens, special ones included. */
+/**
+ * Where to cut a text that is too long: at the model's own limit, or after a number of tokens, special ones included.
+ */
 export type Truncation = "model" | number;
 
-/** Turns texts into vectors, all or none. */
+/** Turns texts into vectors. If one text fails, the whole task does. */
 export interface EmbedTask {
   readonly type: "embed";
   readonly requestId: string;
   readonly inputs: readonly TextInput[];
-  /** The purpose of the texts; the model's prompt for it is put before each. */
+  /** The purpose of the texts: the model's prompt for it is put before each. */
   readonly inputType?: "query" | "document" | undefined;
-  /** Instead: the name that the model has for the prompt. */
+  /** Alternatively, the name of one of the model's prompts. */
   readonly promptName?: string | undefined;
-  /** Whether vectors are given length 1; as the model has it if absent, and always where they are shortened. */
+  /**
+   * Whether vectors are normalised to length 1; the model's own setting if absent. Shortened vectors are always
+   * normalised.
+   */
   readonly normalizes?: boolean | undefined;
   /** Leading elements to keep of each vector; all if absent. */
   readonly dimensions?: number | undefined;
-  /** A text that is too long is an error if absent. */
+  /** If absent, a text that is too long is an error. */
   readonly truncation?: Truncation | undefined;
 }
 
@@ -34,10 +39,10 @@ export interface EmbedTask {
 export type EmbedEvent =
   | {
     readonly type: "done";
-    /** f32 `[inputs, dimensions]`, row-major, each row of length 1 where the model normalises. */
+    /** f32 `[inputs, dimensions]`, row-major. */
     readonly vectors: Float32Array;
     readonly dimensions: number;
-    /** Tokens of all inputs, special ones included. */
+    /** Number of tokens of all inputs, special ones included. */
     readonly promptTokens: number;
   }
   | ErrorEvent;
@@ -46,14 +51,14 @@ export type EmbedEvent =
 export interface RerankTask {
   readonly type: "rerank";
   readonly requestId: string;
-  /** One for all documents, or one for each. */
+  /** One query for all documents, or one for each. */
   readonly query: string | readonly string[];
   readonly documents: readonly string[];
-  /** A query and document that are too long together are an error if absent; else the document is cut first. */
+  /** If absent, a query and document that are too long together are an error; otherwise the document is cut first. */
   readonly truncation?: Truncation | undefined;
-  /** Most tokens of a document; longer ones are truncated. */
+  /** Most tokens of a document; longer documents are truncated. */
   readonly maxDocumentTokens?: number | undefined;
-  /** What relevance means, for models that are told; their own instruction if absent. */
+  /** What relevance means, for models that take an instruction; their own instruction if absent. */
   readonly instruction?: string | undefined;
 }
 
@@ -63,9 +68,9 @@ export type RerankEvent =
     readonly type: "done";
     /** 0 to 1 for each document, in the order of the task. */
     readonly scores: Float32Array;
-    /** What the scores are the sigmoids of; they differ where scores are rounded to 1. */
+    /** The scores before the sigmoid; they still differ where scores round to 1. */
     readonly logits: Float32Array;
-    /** Tokens of all pairs of query and document. */
+    /** Number of tokens of all pairs of query and document. */
     readonly promptTokens: number;
   }
   | ErrorEvent;
@@ -75,11 +80,11 @@ export interface TokenizeTask {
   readonly type: "tokenize";
   readonly requestId: string;
   readonly text: string;
-  /** Instead of the text. */
+  /** A conversation instead of a text. */
   readonly chat?: Conversation | undefined;
   /** Whether to add the special tokens around a text. */
   readonly hasSpecial: boolean;
-  /** Whether the text and bytes of each token are wanted. */
+  /** Whether the text and the bytes of each token are wanted. */
   readonly withPieces: boolean;
   /** Whether only the rendered conversation is wanted. */
   readonly onlyRenders: boolean;
@@ -92,7 +97,7 @@ export interface DetokenizeTask {
   readonly tokens: readonly number[];
 }
 
-/** The single answer to either. */
+/** The single answer to a tokenize or detokenize task. */
 export type TokenTaskEvent =
   | {
     readonly type: "done";

@@ -1,5 +1,5 @@
 /**
- * Tokenizer requests to a model of any kind.
+ * Answers tokenizer requests for models of any kind.
  *
  * @module
  */
@@ -7,11 +7,11 @@ import { HearthError } from "../../base/errors.ts";
 import type { Model } from "../model.ts";
 import type { DetokenizeTask, TokenizeTask, TokenTaskEvent } from "../task.ts";
 
-/** Longest text: it takes seconds, in which other requests are slower. */
+/** Longest text. It takes seconds, during which other requests are slower. */
 const MAX_CHARACTERS = 1_000_000;
 
 /**
- * Answers in turns with the thread's other work.
+ * Answers a request, yielding to the thread's other work.
  *
  * @throws {HearthError} `unsupported_by_model` if the model has no tokenizer, or no chat template; `invalid_value` for
  * unknown tokens, and for texts that are too long; the signal's reason.
@@ -48,7 +48,7 @@ export async function answerTokens(
   return { type: "done", tokens, pieces, text };
 }
 
-/** @throws {HearthError} `invalid_value` naming the first id that is beyond the vocabulary. */
+/** @throws {HearthError} `invalid_value` naming the first id beyond the vocabulary. */
 export function requireTokenIds(
   ids: readonly number[],
   vocabSize: number,

@@ -1,5 +1,5 @@
 /**
- * Makes an engine request of a rendered chat task, and events of its tokens.
+ * Makes an engine request from a rendered chat task, and events from its tokens.
  *
  * @module
  */
@@ -21,15 +21,15 @@ import type { ChatEvent, ChatTask, GenerationOptions } from "../task.ts";
 import type { TokenTexts } from "./token_text.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
-/** The model's input: tokens, and media among them or encoded apart from them. */
+/** The model's input: tokens, and media that stand among them or are encoded separately. */
 export interface ChatPrompt extends
   Pick<
     GenerationRequest,
     "promptTokens" | "media" | "sectionPositions" | "encoderInput" | "rules"
   > {
-  /** Positions of the encoder's output, known when the first token is; counted with the prompt's tokens. */
+  /** Number of positions in the encoder's output, known from the first token on; it counts as prompt tokens. */
   readonly numEncoded?: () => number;
-  /** The rendered text of these tokens. */
+  /** The rendered text of the prompt's tokens. */
   readonly text: string;
 }
 
@@ -40,7 +40,7 @@ interface ChatGenerationParts {
     "hiddenBeside" | "tokenToId" | "template" | "tokenTexts"
   >;
   readonly defaults: GenerationDefaults;
-  /** Absent if nothing is compiled: the task has neither a grammar nor tools. */
+  /** Absent if there is nothing to compile: the task has neither a grammar nor tools. */
   readonly grammars?: GrammarCompiler;
 }
 
@@ -49,7 +49,7 @@ interface ChatGenerationParts {
  *
  * @returns a function that cancels it: nothing is emitted afterwards.
  * @throws {HearthError} `invalid_value` when `logitBias` or `stopTokenIds` name no token of the model, or the grammar
- * cannot be enforced; what the engine refuses.
+ * cannot be enforced; errors of the engine.
  */
 export function generateChat(
   { engine, tokenizer, defaults, grammars }: ChatGenerationParts,
@@ -66,7 +66,7 @@ export function generateChat(
     ? NONE_HIDDEN
     : tokenizer.hiddenBeside(listMarkers(form));
   const { tokenTexts } = tokenizer;
-  // An answer's text is what its tokens add to that of its prompt.
+  // A token's bytes are those that it adds to the text before it.
   const getBytes = (id: number, isFirst: boolean) => {
     if (hidden.has(id)) return undefined;
     return isFirst ? tokenTexts.bytesOfFirst(id) : tokenTexts.getBytes(id);
@@ -77,7 +77,7 @@ export function generateChat(
     tokens: {
       tokenTexts,
       getBytes,
-      // What is forced is not cut.
+      // A grammar prescribes every character, so a leading space is kept.
       isFirst: spec === undefined && promptTokens.every((id) => hidden.has(id)),
     },
     form,
@@ -121,7 +121,7 @@ export function generateChat(
 
 const NONE_HIDDEN: ReadonlySet<number> = new Set();
 
-/** DRY by tokens. */
+/** Converts DRY breakers from strings to tokens. */
 function toDry(
   dry: GenerationOptions["dry"],
   tokenTexts: Pick<TokenTexts, "getBytes">,
@@ -135,7 +135,7 @@ function toDry(
   return { ...dry, isBreaker };
 }
 
-/** The request's own biases, and one against the start of a call that is not wanted. */
+/** The request's own biases, and a bias against starting a call when calls are not allowed. */
 function toBias(
   { options: { logitBias }, tools }: ChatTask,
   { form, tokenizer }: {

@@ -17,13 +17,13 @@ import { requireTask } from "../model.ts";
 import type { ChatEvent, ChatTask, Conversation, Task } from "../task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
-/** The parts of such a model; it owns the decoder. */
+/** The parts of such a model, which owns the decoder. */
 export interface ChatModelParts {
   readonly decoder: Decoder;
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
   readonly dtype: Dtype;
-  /** Whether requests share the keys and values of equal prefixes. */
+  /** Whether requests with equal prefixes share their keys and values. */
   readonly prefixCache: boolean;
 }
 
@@ -37,7 +37,7 @@ export abstract class ChatModel {
   protected readonly engine: EngineLoop;
   readonly #parts: ChatModelParts;
   readonly #grammars: GrammarCompiler;
-  /** Requests not yet submitted to the engine. */
+  /** Requests that are not yet submitted to the engine. */
   readonly #opening = new ActiveRequests();
 
   constructor(parts: ChatModelParts) {
@@ -55,7 +55,7 @@ export abstract class ChatModel {
   }
 
   /**
-   * Renders a task's prompt: immediately, or, if media have to be read, when called with the request's signal.
+   * Renders a task's prompt: at once; or, if media have to be read first, as a function of the request's signal.
    *
    * @throws {HearthError} when the conversation is invalid.
    */
@@ -63,7 +63,11 @@ export abstract class ChatModel {
     task: ChatTask,
   ): ChatPrompt | ((signal: AbortSignal) => Promise<ChatPrompt>);
 
-  /** A conversation as text. @throws {HearthError} when it has what the model does not take. */
+  /**
+   * Renders a conversation as text.
+   *
+   * @throws {HearthError} when it holds something that the model does not take.
+   */
   abstract render(chat: Conversation): string;
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
@@ -98,7 +102,7 @@ export abstract class ChatModel {
   }
 }
 
-/** Compiles grammars for a model; its tokens are read when the first request needs one. */
+/** Makes the compiler of a model's grammars. The vocabulary is read when the first request needs it. */
 export function createGrammars({ tokenizer, vocabSize, endTokenIds }: {
   readonly tokenizer: Pick<TextTokenizer, "tokenTexts" | "idToToken" | "addedTokens">;
   readonly vocabSize: number;

@@ -1,5 +1,5 @@
 /**
- * Default sampling parameters: from the model's `generation_config.json`, then the specification.
+ * Default sampling parameters: from the model's `generation_config.json`, then from the API's specification.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export interface GenerationDefaults {
   readonly sampling: Omit<SamplingParams, "seed" | "presencePenalty" | "frequencyPenalty">;
 }
 
-/** Reads the defaults; `generation_config.json` has precedence over `config.json`. */
+/** Reads the defaults. `generation_config.json` takes precedence over `config.json`. */
 export function readGenerationDefaults(config: Json, generationConfig: Json): GenerationDefaults {
   const numberOr = (name: string, fallback: number) => numberAt(generationConfig, name) ?? fallback;
   const text = config["text_config"] as Json | undefined;
@@ -32,7 +32,7 @@ export function readGenerationDefaults(config: Json, generationConfig: Json): Ge
   };
 }
 
-/** The sampling of one choice: the request's parameters over the model's defaults. */
+/** The sampling parameters of one choice: the request's, completed by the model's defaults. */
 function toSampling(
   options: GenerationOptions,
   defaults: GenerationDefaults,
@@ -53,13 +53,13 @@ function toSampling(
   };
 }
 
-/** Seed of choice `index`: the request's own for the first, independent streams for the others. */
+/** Seed of choice `index`: the request's own for the first choice, derived ones for the others. */
 function choiceSeed(seed: number, index: number): number {
   // An odd multiplier is a bijection on 32 bits, so no two choices share a stream.
   return (seed + Math.imul(index, 0x9e3779b9)) >>> 0;
 }
 
-/** The sampling of each choice of a request; seeds are random if it has none. */
+/** The sampling parameters of each choice of a request; seeds are random if it gives none. */
 export function samplingOfChoices(
   options: GenerationOptions,
   defaults: GenerationDefaults,

@@ -1,5 +1,5 @@
 /**
- * Tokens of long texts: a text that no context could hold is refused before it is fully tokenized.
+ * Tokenizes long texts: a text that no context could hold is refused before it is fully tokenized.
  *
  * @module
  */
@@ -7,13 +7,16 @@ import { HearthError } from "../../base/errors.ts";
 import { BusyThread } from "../../base/yield_to_events.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 
-/** Shorter texts are encoded as they are. */
+/** Shorter texts are encoded at once. */
 const MIN_LONG_CHARS = 32_768;
 const SLICE_CHARS = 16_384;
-/** Most characters of a token, unless the vocabulary has a longer one. */
+/** Longest token in characters, unless the vocabulary has a longer one. */
 const MIN_TOKEN_CHARS = 64;
 
-/** Test texts that a tokenizer must split as {@linkcode isBoundary} does, for texts to be sliced there. */
+/**
+ * Pairs of texts between which the tokenizer must split, as {@linkcode isBoundary} assumes; otherwise texts cannot be
+ * sliced.
+ */
 const PROBES: readonly (readonly [first: string, second: string])[] = [
   ["The first line.\n", "The second"],
   ["let x = [1];\n\n", "été"],
@@ -22,26 +25,26 @@ const PROBES: readonly (readonly [first: string, second: string])[] = [
   ["Über", " größer, it's 3 o'clock"],
 ];
 
-/** How many tokens are wanted. */
+/** How many tokens are needed. */
 export interface LengthOptions {
   /** The model's context length; no limit if absent. */
   readonly maxTokens: number | undefined;
   /** Whether a longer text is truncated. */
   readonly mayCut: boolean;
-  /** Name of the text in messages. */
+  /** What messages call the text. */
   readonly what: string;
   readonly param?: string | undefined;
 }
 
-/** How to encode a text in turns with other work. */
+/** How to encode a text while yielding to other work. */
 export interface EncodeOptions {
-  /** Whether the tokenizer's special tokens stand around it. */
+  /** Whether to add the tokenizer's special tokens. */
   readonly hasSpecial: boolean;
-  /** Ends it early. */
+  /** Aborts the encoding. */
   readonly signal: AbortSignal;
 }
 
-/** Whether to encode a text in turns with the thread's other work: it takes tens of milliseconds or more. */
+/** Whether encoding a text takes tens of milliseconds or more, and should yield to the thread's other work. */
 export function isLongText(text: string): boolean {
   return text.length > MIN_LONG_CHARS;
 }
@@ -56,11 +59,11 @@ export class LongTextEncoder {
   }
 
   /**
-   * The tokens of `text`, without special ones; if it may be truncated, at least the first `maxTokens`. A word of more
-   * than 16,384 characters may be split where the tokenizer alone would not split it.
+   * The tokens of `text` without special ones. If it may be truncated, at least the first `maxTokens`. A word of more
+   * than 16,384 characters may be split at a point where the tokenizer itself would not split it.
    *
-   * @throws {HearthError} `context_length_exceeded` for more than twice `maxTokens`, if it must not be truncated; for
-   * fewer the caller checks the number.
+   * @throws {HearthError} `context_length_exceeded` for more than twice `maxTokens`, if the text must not be truncated.
+   * Below that, the caller checks the number.
    */
   encode(text: string, options: LengthOptions): number[] {
     const ids: number[] = [];
@@ -68,7 +71,11 @@ export class LongTextEncoder {
     return ids;
   }
 
-  /** Like {@linkcode encode}, in turns with the thread's other work. @throws the signal's reason too. */
+  /**
+   * As {@linkcode encode}, yielding to the thread's other work.
+   *
+   * @throws the signal's reason too.
+   */
   async encodeInTurns(
     text: string,
     options: LengthOptions,
@@ -119,14 +126,14 @@ export class LongTextEncoder {
     return this.#maxTokenChars;
   }
 
-  /** Whether the tokens of slices are those of the whole. */
+  /** Whether the tokens of slices are the tokens of the whole text. */
   #mayBeSliced(): boolean {
     if (this.#isSliced === undefined) {
       const splitsAlike = PROBES.every(([first, second]) =>
         String(this.#encode(first + second)) ===
           String([...this.#encode(first), ...this.#encode(second)])
       );
-      // Special tokens must not be split.
+      // Added tokens must not be split.
       const added = this.#tokenizer.addedTokens.values();
       this.#isSliced = splitsAlike && !added.some(({ content }) => /\s/.test(content.trim()));
     }
@@ -134,7 +141,7 @@ export class LongTextEncoder {
   }
 }
 
-/** A loop, since a call takes only so many arguments. */
+/** Appends in a loop, since a function call can only take a limited number of arguments. */
 function append(ids: number[], some: readonly number[]): void {
   for (const id of some) ids.push(id);
 }
@@ -147,7 +154,7 @@ function* sliceText(text: string): Generator<string> {
   }
 }
 
-/** The last boundary within a slice; in a longer word, the slice's end. */
+/** The end of the slice that begins at `start`: its last boundary, or its full length if a word is longer. */
 function sliceEnd(text: string, start: number): number {
   const reach = start + SLICE_CHARS;
   if (reach >= text.length) return text.length;
@@ -159,7 +166,8 @@ function sliceEnd(text: string, start: number): number {
 }
 
 /**
- * Whether a text may be cut here, after a line or between two words: no tokenizer that splits words has a token across.
+ * Whether a text may be cut here: after a line, or between two words. Tokenizers that split words have no token across
+ * such a point.
  */
 function isBoundary(text: string, at: number): boolean {
   const before = text[at - 1]!;

@@ -1,5 +1,5 @@
 /**
- * The text side of one chat request: tokens of its choices in, events out.
+ * The text side of one chat request: turns the tokens of its choices into events.
  *
  * @module
  */
@@ -12,12 +12,12 @@ import type { AnswerForm } from "./chat/answer_form.ts";
 import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "../task.ts";
 
-/** What the tokens of an answer add to its text. */
+/** How tokens add to the text of an answer. */
 export interface AnswerTokens {
   readonly getBytes: BytesOfToken;
-  /** The bytes of single tokens, hidden ones too. */
+  /** The text of each token, including hidden ones. */
   readonly tokenTexts: { of(id: number): TokenText };
-  /** Whether nothing of the prompt is shown, so that the first token begins the text. */
+  /** Whether none of the prompt is shown, so that the first token begins the text. */
   readonly isFirst: boolean;
 }
 
@@ -28,7 +28,7 @@ interface OutputOptions {
   readonly numPromptTokens: number;
   /** The prompt's text, if it is echoed. */
   readonly echo?: string | undefined;
-  /** How the answer is parsed; all text if absent. */
+  /** How the answer is parsed; if absent, all of it is text. */
   readonly form?: AnswerForm | undefined;
   readonly emit: (event: ChatEvent) => void;
 }
@@ -55,7 +55,7 @@ export class OutputProcessor {
     emit({ type: "start", promptTokens, ...(text !== undefined && { text }) });
   }
 
-  /** Takes the next token of the prompt; the first has no log-probability. */
+  /** Takes the next token of the prompt. The first one has no log-probability. */
   pushPrompt(
     { tokenId, logprob, top }: Omit<SampledToken, "logprob"> & { logprob?: number },
   ): void {
@@ -70,7 +70,11 @@ export class OutputProcessor {
     this.#options.emit({ type: "prompt", tokens: this.#prompt });
   }
 
-  /** Takes a token of choice `index`. @returns whether the choice ends with it. */
+  /**
+   * Takes a token of choice `index`.
+   *
+   * @returns whether the choice ends with it.
+   */
   push(index: number, token: SampledToken, end: EndReason | undefined): boolean {
     this.begin();
     return this.#choices[index]!.push(token, end);
@@ -94,21 +98,21 @@ export class OutputProcessor {
 }
 
 class Choice {
-  /** Tokens generated, the one that ended the choice included. */
+  /** Number of generated tokens, including the one that ended the choice. */
   numTokens = 0;
-  /** Those of them that are reasoning. */
+  /** Number of generated tokens that are reasoning. */
   numReasoningTokens = 0;
   readonly #index: number;
   readonly #options: OutputOptions;
   readonly #detokenizer: Detokenizer;
   readonly #stops: StopMatcher;
-  /** Absent if all is text. */
+  /** Absent if the answer is only text. */
   readonly #parser: AnswerParser | undefined;
-  /** Log-probabilities of tokens whose text is not whole, or may yet turn out to be part of a stop string. */
+  /** Log-probabilities of tokens whose text is incomplete, or may turn out to be part of a stop string. */
   #pendingLogprobs: ChosenLogprob[] = [];
-  /** UTF-16 units of the text so far, those that the stop matcher holds back included. */
+  /** UTF-16 units of the text so far, including those that the stop matcher holds back. */
   #numUnits = 0;
-  /** Those of them that it let through. */
+  /** UTF-16 units that the stop matcher has passed on. */
   #numShown = 0;
   /** The stop string that was found. */
   #stopSequence: string | undefined;
@@ -125,7 +129,7 @@ class Choice {
   }
 
   push(token: SampledToken, end: EndReason | undefined): boolean {
-    // Text from the stop string on is not wanted.
+    // The request wanted only its prompt to be read: the token that the engine samples after it is dropped.
     if (this.#options.options.maxTokens === 0) return this.#finish("length");
     this.numTokens++;
     const isEnd = this.#isEnd(token.tokenId);
@@ -145,7 +149,7 @@ class Choice {
     return stopTokenIds.includes(tokenId) || (!ignoreEos && eosTokenIds.has(tokenId));
   }
 
-  /** Whether the token that ends the choice is part of its text. */
+  /** Whether the text includes the token that ends the choice. */
   #showsEnd(tokenId: number): boolean {
     const { tokens, options } = this.#options;
     return options.includesStop === true && tokens.getBytes(tokenId, false) !== undefined;
@@ -170,7 +174,7 @@ class Choice {
     return stop !== undefined;
   }
 
-  /** Ends the choice; `withRest` first emits the text held back. */
+  /** Ends the choice. `withRest` first emits the text that is held back. */
   #finish(reason: EndReason, withRest = true): true {
     let isCut = reason === "length" || !withRest;
     if (withRest) {
@@ -194,7 +198,7 @@ class Choice {
     return true;
   }
 
-  /** @param isLast whether no other text follows. */
+  /** @param isLast whether no more text follows. */
   #emit(text: string, isLast = false): void {
     this.#numShown += text.length;
     const isWhole = isLast || (this.#numShown === this.#numUnits && !this.#detokenizer.holdsBack);
@@ -203,7 +207,7 @@ class Choice {
     this.#emitDeltas(this.#parser?.push(text) ?? [{ text }], logprobs);
   }
 
-  /** @param logprobs of the tokens of all of them; they go with the first, or by themselves. */
+  /** @param logprobs of the tokens of all deltas; they are sent with the first delta, or alone if there is none. */
   #emitDeltas(
     deltas: readonly Partial<AnswerDelta>[],
     logprobs: readonly ChosenLogprob[] = [],

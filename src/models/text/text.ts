@@ -23,7 +23,7 @@ import { loadTokenizer, type TextTokenizer } from "./tokenizer.ts";
 export class TextGenerationModel extends ChatModel implements Model {
   readonly kind = "text";
 
-  /** @throws {StartupError} when the folder lacks a part. */
+  /** @throws {StartupError} when a file is missing from the folder. */
   static async load(context: OpenContext): Promise<TextGenerationModel> {
     const { folder, engine: { prefixCache }, onProgress } = context;
     warnOfMissingEncoder(folder);
@@ -49,10 +49,10 @@ export class TextGenerationModel extends ChatModel implements Model {
   }
 }
 
-/** A prompt, or how to encode it in turns with other work if it is long. */
+/** A prompt; or, if it is long, a function that encodes it while yielding to other work. */
 type PendingPrompt = ChatPrompt | ((signal: AbortSignal) => Promise<ChatPrompt>);
 
-/** A conversation as a prompt. */
+/** Encodes a conversation as a prompt. */
 function encodeChat(task: ChatTask, tokenizer: TextTokenizer): PendingPrompt {
   const text = renderChat(task, tokenizer);
   // The template has already written the special tokens.
@@ -74,7 +74,7 @@ function encodeText(
     toPrompt(await tokenizer.encodeInTurns(text, { hasSpecial, isPrompt: true, signal }));
 }
 
-/** The prompt as text. Without a template the messages' texts are concatenated, for base models. */
+/** Renders the prompt as text. For base models without a template, the texts of the messages are concatenated. */
 function renderChat(task: Conversation, { template }: TextTokenizer): string {
   const texts = task.messages.map(requireText);
   const options = renderOptions(task, template);
@@ -93,7 +93,10 @@ function requireText({ content }: ChatMessage): string {
   );
 }
 
-/** An incompletely downloaded vision folder looks like a text model, which would refuse images without a reason. */
+/**
+ * A vision folder whose download is incomplete looks like a text model, which would refuse images without giving the
+ * reason.
+ */
 function warnOfMissingEncoder(folder: ModelFolder): void {
   if (!("vision_config" in folder.config) || hasGraph(folder, "vision_encoder")) return;
   log.warn(
@@ -102,7 +105,10 @@ function warnOfMissingEncoder(folder: ModelFolder): void {
   );
 }
 
-/** Spellings of the tokens for prefix, suffix and middle: Qwen and DeepSeek-like, StarCoder and Granite, CodeLlama, CodeGemma. */
+/**
+ * Spellings of the tokens for prefix, suffix and middle, as used by: Qwen and DeepSeek, StarCoder and Granite,
+ * CodeLlama, CodeGemma.
+ */
 const FILL_IN_MIDDLE = [
   ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
   ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],
@@ -112,7 +118,7 @@ const FILL_IN_MIDDLE = [
 ] as const;
 
 /**
- * A prompt without a chat template: text or tokens that the model continues verbatim.
+ * Encodes a prompt without a chat template: a text or tokens, which the model continues.
  *
  * @throws {HearthError} `unsupported_by_model` for a suffix, if the tokenizer has no fill-in-the-middle tokens;
  * `invalid_value` for unknown tokens.
@@ -126,7 +132,7 @@ function encodeRaw(
 ): PendingPrompt {
   if (typeof prompt !== "string") {
     requireTokenIds(prompt, limits.vocabSize, () => "prompt");
-    // The engine will refuse a longer one, which would take long to decode.
+    // A prompt that is too long is not decoded, which would take long: the engine refuses it.
     const text = prompt.length > limits.contextLength ? "" : tokenizer.decodeAll([...prompt]);
     return { text, promptTokens: Int32Array.from(prompt) };
   }

@@ -1,5 +1,5 @@
 /**
- * The text and the bytes of single tokens.
+ * The text and the bytes of each token.
  *
  * @module
  */
@@ -9,26 +9,26 @@ import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 
 /** One token by itself, as `logprobs` report it. */
 export interface TokenText {
-  /** Its text; bytes that are no whole character are written `\xe2`, as OpenAI does. */
+  /** The token's text; bytes that form no whole character are written `\xe2`, as OpenAI does. */
   readonly token: string;
   readonly bytes: number[];
 }
 
 /**
- * The bytes that each token adds to a text, whatever its neighbours are. The bytes of a completion's tokens, one after
- * the other, are its text in UTF-8.
+ * The bytes that each token adds to a text, regardless of its neighbours. The concatenated bytes of a completion's
+ * tokens are its text in UTF-8.
  */
 export class TokenTexts {
   readonly #tokenizer: Pick<Tokenizer, "idToToken" | "decode">;
-  /** Whether tokens spell bytes with characters. */
+  /** Whether tokens spell bytes as characters (byte-level BPE). */
   readonly #isByteLevel: boolean;
-  /** Whether there are tokens such as `<0xE2>`. */
+  /** Whether there are byte tokens such as `<0xE2>`. */
   readonly #hasByteTokens: boolean;
-  /** A word that others follow. */
+  /** A word to put before a token, to see what the token adds. */
   #probe: { readonly id: number; readonly text: string } | undefined;
   readonly #numIds: number;
 
-  /** @param decoder `decoder` of its `tokenizer.json`. */
+  /** @param decoder the field `decoder` of `tokenizer.json`. */
   constructor(tokenizer: Pick<Tokenizer, "idToToken" | "decode" | "numIds">, decoder: unknown) {
     this.#tokenizer = tokenizer;
     this.#numIds = tokenizer.numIds;
@@ -42,7 +42,7 @@ export class TokenTexts {
     return { token: spell(bytes), bytes: [...bytes] };
   }
 
-  /** The bytes that a token adds to the text before it; none for an id without a token. */
+  /** The bytes that a token adds to the text before it; none if no token has this id. */
   getBytes(tokenId: number): Uint8Array {
     const token = this.#tokenizer.idToToken(tokenId);
     if (token === undefined) return new Uint8Array(0);
@@ -53,15 +53,15 @@ export class TokenTexts {
     return encoder.encode(this.#tokenizer.decode([id, tokenId]).slice(text.length));
   }
 
-  /** The bytes of a token that begins a text: many tokenizers leave out the space before a word there. */
+  /** The bytes of a token that begins a text: many tokenizers then leave out the space before a word. */
   bytesOfFirst(tokenId: number): Uint8Array {
     const bytes = this.getBytes(tokenId);
     const text = this.#tokenizer.decode([tokenId]);
-    // A byte may be part of a character.
+    // A byte may be only a part of a character.
     return this.#isByteLevel || text.includes("\uFFFD") ? bytes : encoder.encode(text);
   }
 
-  /** A plain token, if there is one. */
+  /** Finds a plain token, if there is one. */
   #findProbe(): { readonly id: number; readonly text: string } {
     let id = 0;
     for (let each = 0; each < this.#numIds; each++) {
@@ -77,7 +77,7 @@ export class TokenTexts {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** The types of a decoder and of those it is made of. */
+/** The types of a decoder and of all decoders within it. */
 function listKinds(decoder: unknown): string[] {
   if (typeof decoder !== "object" || decoder === null) return [];
   const { type, decoders } = decoder as { type?: unknown; decoders?: unknown };
@@ -85,7 +85,7 @@ function listKinds(decoder: unknown): string[] {
   return typeof type === "string" ? [type, ...inner] : inner;
 }
 
-/** Bytes as text, those that are no part of a whole character as `\xNN`. */
+/** Spells bytes as text; those that form no whole character are written `\xNN`. */
 function spell(bytes: Uint8Array): string {
   const text = decoder.decode(bytes);
   if (!text.includes("\uFFFD")) return text;

@@ -10,37 +10,37 @@ import { type EncodeOptions, isLongText, LongTextEncoder } from "./long_text_enc
 import { findContextLength } from "../folder/text_sizes.ts";
 import { readTokenizer } from "./tokenizer_files.ts";
 
-/** Text to token ids and back, and conversations to prompts. */
+/** Converts text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
-  /** Absent if the model does not chat. */
+  /** The chat template; absent if the model does not chat. */
   readonly template: ChatTemplate | undefined;
   readonly vocabSize: number;
   /** A token's spelling; `undefined` when there is no such id. */
   idToToken(id: number): string | undefined;
-  /** Token ids of a text; special tokens only if it spells them. */
+  /** Encodes a text. Special tokens appear only if the text spells them. */
   encode(text: string): number[];
-  /** Token ids of a text, with the special tokens around it. */
+  /** Encodes a text, and adds the special tokens around it. */
   encodeWhole(text: string): number[];
   /**
-   * Token ids of a text in turns with the thread's other work, special tokens around it if they are asked for.
+   * Encodes a text while yielding to the thread's other work, with special tokens around it on request.
    *
-   * @param options.isPrompt whether a text that no context could hold is refused.
+   * @param options.isPrompt whether to refuse a text that no context could hold.
    */
   encodeInTurns(
     text: string,
     options: EncodeOptions & { readonly isPrompt: boolean },
   ): Promise<number[]>;
-  /** The id of a token by its spelling. */
+  /** The id of a token, by its spelling. */
   tokenToId(token: string): number | undefined;
-  /** Text of token ids; special tokens are left out. */
+  /** Decodes token ids; special tokens are left out. */
   decode(ids: number[]): string;
-  /** The special tokens that are not part of one of these markers. */
+  /** The special tokens to hide: all but those that are part of one of these markers. */
   hiddenBeside(markers: readonly string[]): ReadonlySet<number>;
-  /** Text of token ids, special tokens as they are spelled. */
+  /** Decodes token ids; special tokens are spelled out. */
   decodeAll(ids: number[]): string;
-  /** The bytes of single tokens, special tokens as spelled. */
+  /** The bytes of each token; special tokens are spelled out. */
   readonly tokenTexts: TokenTexts;
-  /** Tokens beside the vocabulary proper, by id. Those that are special are left out of `decode`. */
+  /** Tokens added to the vocabulary, by id. `decode` leaves out those that are special. */
   readonly addedTokens: ReadonlyMap<number, {
     readonly content: string;
     readonly special: boolean;

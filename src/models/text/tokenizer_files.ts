@@ -1,5 +1,5 @@
 /**
- * Reads a folder's tokenizer, for models of any kind: those that do not chat need no more of it.
+ * Reads a folder's tokenizer, for models of any kind: this is all that models without chat need.
  *
  * @module
  */
@@ -26,19 +26,19 @@ import {
   whole,
 } from "../folder/field_rules.ts";
 
-/** The two files, and the tokenizer made of them. */
+/** The two files of a tokenizer, and the tokenizer itself. */
 export interface TokenizerFiles {
   readonly tokenizer: Tokenizer;
-  /** `tokenizer.json`. */
+  /** Content of `tokenizer.json`. */
   readonly json: Json;
-  /** `tokenizer_config.json`. */
+  /** Content of `tokenizer_config.json`. */
   readonly config: Json;
 }
 
 /**
  * Reads `tokenizer.json` and `tokenizer_config.json`.
  *
- * @throws {StartupError} when the former is missing; naming the file, and the field, when one is not as it should be.
+ * @throws {StartupError} when `tokenizer.json` is missing; naming the file and the field, when a value is invalid.
  */
 export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles> {
   const json = await readSettings(folder, "tokenizer.json");
@@ -51,14 +51,14 @@ export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles
     return { tokenizer: new Tokenizer(json, config), json, config };
   } catch (cause) {
     if (cause instanceof StartupError) {
-      // The message begins with the name of the file.
+      // The error's message begins with the name of the file.
       throw new StartupError(`${folder.path}/${cause.message}`, { cause });
     }
     throw new StartupError(`${path} is not served: ${(cause as Error).message}`, { cause });
   }
 }
 
-/** Far more ids than any vocabulary has; arrays as long as the largest id are made of them. */
+/** Far more ids than any vocabulary has, to bound the arrays whose length is the largest id. */
 const TOKEN_ID = whole(0, 2 ** 24);
 
 const ANY: FieldRule = () => undefined;
@@ -66,7 +66,7 @@ const isText = (value: unknown) => typeof value === "string";
 
 const STEP = fields({ type: TEXT }, { required: ["type"] });
 
-/** Ids by their texts. */
+/** Ids by token text. */
 const IDS: FieldRule = (value) => {
   for (const [text, id] of Object.entries(value as object)) {
     const fault = TOKEN_ID(id);
@@ -75,7 +75,7 @@ const IDS: FieldRule = (value) => {
   return undefined;
 };
 
-/** A text with its score. */
+/** A token's text with its score. */
 const PIECE = either("an array of a text and its score", [Array.isArray, ANY]);
 
 const VOCABULARY = either(
@@ -90,7 +90,7 @@ const SPECIAL_TOKEN = either(
   [isJson, fields({ content: TEXT })],
 );
 
-/** `tokenizer.json`. */
+/** The rules for `tokenizer.json`. */
 const TOKENIZER: FieldRule = fields({
   model: fields({ type: TEXT, vocab: VOCABULARY, merges: listRule(ANY) }, {
     required: ["vocab"],
@@ -102,12 +102,12 @@ const TOKENIZER: FieldRule = fields({
   decoder: STEP,
 }, { required: ["model"] });
 
-/** `tokenizer_config.json`. */
+/** The rules for `tokenizer_config.json`. */
 const TOKENIZER_CONFIG: FieldRule = fields({
   add_bos_token: FLAG,
   add_eos_token: FLAG,
   clean_up_tokenization_spaces: FLAG,
-  // Many write a number beyond all bounds for no limit.
+  // Many files give an absurdly large number to mean no limit.
   model_max_length: nonZero(Infinity),
   bos_token: SPECIAL_TOKEN,
   eos_token: SPECIAL_TOKEN,

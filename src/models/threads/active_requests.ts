@@ -1,5 +1,5 @@
 /**
- * The requests that a model works on, each until it is answered, refused or cancelled.
+ * The requests that a model is working on, until each is answered, refused or cancelled.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import type { ErrorEvent } from "../task.ts";
 
 interface ActiveRequest {
   readonly requestId: string;
-  /** Name for the log: `transcription`. */
+  /** What the log calls the request: `transcription`. */
   readonly what: string;
-  /** Called with the request's error; never once it is cancelled. */
+  /** Receives the request's error; not called after cancellation. */
   readonly emit: (event: ErrorEvent) => unknown;
-  /** Amount of work, in any unit: small requests overtake waiting large ones. */
+  /** Amount of work in any unit: small requests overtake waiting large ones. */
   readonly work?: number | undefined;
-  /** Path of the request's media: errors about them begin with it. */
+  /** Path of the request's media, put before errors about them. */
   readonly param?: string | undefined;
   /**
    * Does the work. Throws the signal's reason, or the client's error.
@@ -31,25 +31,29 @@ export class ActiveRequests {
   readonly #semaphore: Semaphore | undefined;
 
   /**
-   * @param maxRunning most running at a time, the others wait; unlimited if absent.
-   * @param options.maxSmall requests of more work take at most half of the slots.
+   * @param maxRunning most requests that run at a time, while others wait; unlimited if absent.
+   * @param options.maxSmall requests with more work take at most half of the slots.
    */
   constructor(maxRunning?: number, options: { readonly maxSmall?: number } = {}) {
     this.#semaphore = maxRunning === undefined ? undefined : new Semaphore(maxRunning, options);
   }
 
-  /** How many run or wait. */
+  /** Number of requests that run or wait. */
   get size(): number {
     return this.#active.size;
   }
 
-  /** How many run, and how many wait. */
+  /** Numbers of requests that run, and that wait. */
   get counts(): { readonly running: number; readonly waiting: number } {
     const waiting = this.#semaphore?.numWaiting ?? 0;
     return { running: this.#semaphore?.numAcquired ?? this.size, waiting };
   }
 
-  /** @returns cancels it. */
+  /**
+   * Starts a request.
+   *
+   * @returns a function that cancels it.
+   */
   start(request: ActiveRequest): () => void {
     const abort = new AbortController();
     const { signal } = abort;
@@ -63,7 +67,7 @@ export class ActiveRequests {
     for (const abort of this.#active.keys()) abort.abort();
   }
 
-  /** Waits until all have ended. */
+  /** Waits until all requests have ended. */
   async settle(): Promise<void> {
     await Promise.all(this.#active.values());
   }
@@ -90,7 +94,7 @@ async function run(
   }
 }
 
-/** Sends a request's error to the client, and logs it unless it is the client's. */
+/** Sends a request's error to the client, and logs it unless the client caused it. */
 export function emitError(
   error: unknown,
   { requestId, what, emit, param }: Pick<ActiveRequest, "requestId" | "what" | "emit" | "param">,
@@ -100,10 +104,10 @@ export function emitError(
   emit({ type: "error", error: nameMedia(known, param).toWire() });
 }
 
-/** How many requests each error has ended that is yet to be logged. */
+/** Number of requests that each error has ended, until it is logged. */
 const ended = new Map<unknown, number>();
 
-/** Logs an error once: it may end all requests of a step or a batch. */
+/** Logs an error once, even if it ends all requests of a step or a batch. */
 function logFailure(
   error: unknown,
   { requestId, what }: Pick<ActiveRequest, "requestId" | "what">,
@@ -118,7 +122,7 @@ function logFailure(
   });
 }
 
-/** An error, with the path of the media that it is about. */
+/** Puts the path of the media before the error's message, if it is about media. */
 export function nameMedia<E>(error: E, param: string | undefined): E | HearthError {
   const isOfMedia = error instanceof HearthError && error.kind === "invalid_media";
   if (param === undefined || !isOfMedia) return error;

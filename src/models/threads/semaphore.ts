@@ -1,6 +1,6 @@
 /**
- * Who may begin: a semaphore of equal permits, and a budget of which each takes a part. In both small work overtakes
- * waiting large work, but not forever.
+ * Admission control: a semaphore of equal permits, and a budget that is handed out in parts. In both, small work
+ * overtakes waiting large work, but not forever.
  *
  * @module
  */
@@ -9,20 +9,20 @@
 const MAX_PASSED_OVER = 32;
 
 interface Waiter<Pass> {
-  /** Size of what it wants to do, in any unit. */
+  /** Size of the work, in any unit. */
   readonly size: number;
-  /** Ends its wait. */
+  /** Ends the wait. */
   readonly enter: (pass: Pass) => void;
-  /** How often later, smaller ones overtook it since one that had waited too long was let in. */
+  /** How often smaller entries overtook this one since the last entry that had waited too long was admitted. */
   numPassedOver: number;
 }
 
 /**
- * A queue in which small entries overtake large ones, but not forever: one that was overtaken 32 times is next, then
- * small ones may overtake others again.
+ * A queue in which small entries overtake large ones, but not forever: an entry that was overtaken 32 times is next,
+ * and then small ones may overtake again.
  */
 class SizeQueue<Pass> {
-  /** The oldest first. */
+  /** Waiting entries, the oldest first. */
   readonly #waiting: Waiter<Pass>[] = [];
 
   get length(): number {
@@ -30,9 +30,9 @@ class SizeQueue<Pass> {
   }
 
   /**
-   * Waits until {@linkcode takeNext} took the entry and something is passed to it.
+   * Waits until {@linkcode takeNext} takes the entry and passes it something.
    *
-   * @param onLeave called when it left the queue without.
+   * @param onLeave called if the entry leaves the queue without that.
    * @throws the signal's reason when it is aborted first.
    */
   async wait(size: number, signal: AbortSignal, onLeave: () => void = () => {}): Promise<Pass> {
@@ -54,9 +54,9 @@ class SizeQueue<Pass> {
   }
 
   /**
-   * Takes the next entry among those that can begin: the smallest, the oldest among equals.
+   * Takes the smallest of the entries that can begin, the oldest among equals.
    *
-   * @param options.keepsRoom returns none while one that was overtaken too often cannot begin yet.
+   * @param options.keepsRoom whether to return none while an entry that was overtaken too often cannot begin yet.
    */
   takeNext(
     isAble: (waiter: Waiter<Pass>) => boolean,
@@ -83,8 +83,8 @@ class SizeQueue<Pass> {
 }
 
 /**
- * Limits how many do something at a time. Each permit has a number, 0 to `size` - 1. Small work overtakes waiting large
- * work, and of several permits half are never given to work above `maxSmall`.
+ * Limits how many tasks run at a time. Each permit has a number from 0 to `size` - 1. Small work overtakes waiting
+ * large work. If there are several permits, half of them are never given to work above `maxSmall`.
  */
 export class Semaphore {
   readonly #size: number;
@@ -106,9 +106,13 @@ export class Semaphore {
     return this.#waiting.length;
   }
 
-  /** Waits for a permit; the caller releases it. @throws the signal's reason when it is aborted first. */
+  /**
+   * Waits for a permit, which the caller must release.
+   *
+   * @throws the signal's reason when it is aborted first.
+   */
   async acquire(signal: AbortSignal, { work = 0 }: {
-    /** Amount of work, in any unit: the least goes first, the oldest among equals. */
+    /** Amount of work in any unit: the least goes first, the oldest among equals. */
     readonly work?: number | undefined;
   } = {}): Promise<number> {
     signal.throwIfAborted();
@@ -116,7 +120,7 @@ export class Semaphore {
     return await this.#waiting.wait(work, signal);
   }
 
-  /** Gives a permit to a waiter. */
+  /** Returns a permit, and hands free permits to those that wait. */
   release(permit: number): void {
     this.#free.push(permit);
     const isAble = ({ size }: { readonly size: number }) => this.#mayTake(size);
@@ -131,7 +135,7 @@ export class Semaphore {
   }
 }
 
-/** Small requests overtake large ones, but not forever. */
+/** A budget that is handed out in parts. Small requests overtake large ones, but not forever. */
 export class Budget {
   readonly #total: number;
   #left: number;
@@ -143,7 +147,7 @@ export class Budget {
     this.#left = total;
   }
 
-  /** Parts in use. */
+  /** The sum of all parts in use. */
   get numTaken(): number {
     return this.#numTaken;
   }
@@ -153,9 +157,9 @@ export class Budget {
   }
 
   /**
-   * Waits for a part; more than the total counts as the total.
+   * Waits for a part of the budget; more than the total counts as the total.
    *
-   * @returns a function that releases it; to be called once.
+   * @returns a function that returns the part, to be called once.
    * @throws the signal's reason when it is aborted first.
    */
   async take(wanted: number, signal: AbortSignal): Promise<() => void> {
@@ -173,7 +177,7 @@ export class Budget {
     this.#admit();
   }
 
-  /** Room is reserved for one that was overtaken too often. */
+  /** Room is reserved for an entry that was overtaken too often. */
   #admit(): void {
     const isAble = ({ size }: { readonly size: number }) => size <= this.#left;
     for (let next; (next = this.#waiting.takeNext(isAble, { keepsRoom: true })) !== undefined;) {

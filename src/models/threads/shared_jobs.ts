@@ -1,5 +1,5 @@
 /**
- * Deduplicates concurrent work: done once, and cancelled when nobody waits for it any longer.
+ * Shares concurrent work: it is done once for all who want it, and cancelled when nobody wants it any longer.
  *
  * @module
  */
@@ -15,10 +15,10 @@ export class SharedJobs<Result> {
   readonly #jobs = new Map<string, Job<Result>>();
 
   /**
-   * Waits for a job, starting it unless it is running.
+   * Waits for a job, and starts it unless it is running.
    *
-   * @param begin does the work; its signal is aborted when all who wanted the result have left.
-   * @throws the signal's reason, or what the work throws.
+   * @param begin does the work. Its signal is aborted when all callers have left.
+   * @throws the signal's reason, or the errors of the work.
    */
   async join(
     key: string,
@@ -32,7 +32,7 @@ export class SharedJobs<Result> {
       return await untilAborted(job.result, signal);
     } finally {
       if (--job.numWanting === 0) {
-        // A later caller starts a new job.
+        // The job is over for later callers: they start a new one.
         this.#forget(key, job);
         job.abort.abort();
       }
@@ -53,11 +53,11 @@ export class SharedJobs<Result> {
   }
 }
 
-/** Values by key. The one added last is kept whatever its size. */
+/** A cache of values with a limit on their bytes. The last added value is kept whatever its size. */
 export class ByteBudgetCache<Value> {
   readonly #maxBytes: number;
   readonly #drop: (value: Value) => void;
-  /** The least recently used first. */
+  /** Entries, the least recently used first. */
   readonly #entries = new Map<string, { readonly value: Value; readonly numBytes: number }>();
   #numBytes = 0;
 
@@ -71,7 +71,7 @@ export class ByteBudgetCache<Value> {
     return this.#numBytes;
   }
 
-  /** The value of a key, which counts as a use of it. */
+  /** The value of a key. Reading counts as use. */
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
@@ -80,7 +80,7 @@ export class ByteBudgetCache<Value> {
     return entry.value;
   }
 
-  /** Adds or replaces a value, evicting the least recently used. */
+  /** Adds or replaces a value, and evicts the least recently used ones. */
   set(key: string, value: Value, numBytes: number): void {
     this.delete(key);
     this.#entries.set(key, { value, numBytes });

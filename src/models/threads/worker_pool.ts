@@ -11,34 +11,37 @@ import type { InputOf, OutputOf, WorkerFunctions, WorkerRpc } from "./worker_rpc
 interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   /** Most workers. */
   readonly size: number;
-  /** Starts a worker, when a request comes and all are busy. */
+  /** Starts a worker; called when a request comes and all workers are busy. */
   readonly start: () => Promise<WorkerRpc<Functions>> | WorkerRpc<Functions>;
-  /** A worker that is already running; the pool owns it. */
+  /** A worker that is already running; the pool takes ownership. */
   readonly first?: WorkerRpc<Functions>;
-  /** Requests of more work take at most half of the workers. */
+  /** Requests with more work take at most half of the workers. */
   readonly maxSmall?: number;
-  /** How long a worker waits for a request before it is ended, unless it is one of those kept; 20 s if absent. */
+  /** How long an idle worker is kept, unless it is one of `numKept`; 20 s if absent. */
   readonly idleMs?: number;
-  /** How many workers are kept though they are idle; 1 if absent. */
+  /** Number of workers that are kept however long they are idle; 1 if absent. */
   readonly numKept?: number;
 }
 
-/** An idle thread holds some 10 MiB, and starts in tens of milliseconds. */
+/** An idle thread takes some 10 MiB, and a new one starts in tens of milliseconds. */
 const IDLE_MS = 20_000;
 
-/** The least work first, then the oldest; a worker that dies or fails is replaced at the next request. */
+/**
+ * Requests with the least work go first, the oldest among equals. A worker that dies or fails is replaced at the next
+ * request.
+ */
 export class WorkerPool<Functions extends WorkerFunctions> {
   readonly #options: WorkerPoolOptions<Functions>;
   readonly #semaphore: Semaphore;
   readonly #workers: (WorkerRpc<Functions> | undefined)[];
-  /** When each worker is ended, by permit. */
+  /** Timers that end idle workers, by permit. */
   readonly #idle = new Map<number, ReturnType<typeof setTimeout>>();
 
   constructor(options: WorkerPoolOptions<Functions>) {
     const { size, first, maxSmall = Infinity } = options;
     this.#options = options;
     this.#semaphore = new Semaphore(size, { maxSmall });
-    // The semaphore gives its highest free permit first.
+    // The semaphore gives the highest free permit first.
     this.#workers = new Array(size).fill(undefined);
     this.#workers[size - 1] = first;
   }
@@ -48,22 +51,22 @@ export class WorkerPool<Functions extends WorkerFunctions> {
   }
 
   /**
-   * Calls a function in a free worker.
+   * Calls a function on a free worker.
    *
    * @throws {HearthError} when the function refuses its input.
-   * @throws {Error} when it fails or dies.
-   * @throws the signal's reason; work that has begun is finished first, since Deno 2.9 never frees the memory of a
+   * @throws {Error} when it fails or the worker dies.
+   * @throws the signal's reason. Work that has begun is finished first, since Deno 2.9 never frees the memory of a
    * worker that is terminated while it computes.
    */
   async call<Name extends keyof Functions & string>(
     name: Name,
     input: InputOf<Functions, Name>,
     { signal, transfer, work }: {
-      /** Removes the request from the queue. */
+      /** Aborting it removes the request from the queue. */
       readonly signal: AbortSignal;
       /** Memory transferred to the worker. */
       readonly transfer?: Transferable[];
-      /** Amount of work, in any unit: small requests overtake waiting large ones. */
+      /** Amount of work in any unit: small requests overtake waiting large ones. */
       readonly work?: number | undefined;
     },
   ): Promise<OutputOf<Functions, Name>> {
@@ -76,7 +79,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
         if (!(error instanceof HearthError)) this.#end(permit);
         throw error;
       });
-      // What nobody wants any more came after the request's own garbage was looked for.
+      // The unwanted result came too late for the garbage collection that follows a cancelled request.
       if (signal.aborted) collectGarbageLater(() => this.#semaphore.numAcquired === 0);
       signal.throwIfAborted();
       return output;

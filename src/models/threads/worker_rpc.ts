@@ -1,5 +1,5 @@
 /**
- * Calls of functions in a worker thread, both sides of it.
+ * Remote calls of functions in a worker thread, both the calling and the serving side.
  *
  * @module
  */
@@ -9,22 +9,22 @@ import { HearthError, type WireError } from "../../base/errors.ts";
 import { startThread } from "../../base/start_thread.ts";
 import { trimEndingThread } from "../../base/trim_heap.ts";
 
-/** Functions that a worker offers, of one input each. Inputs and outputs are plain data. */
+/** Functions that a worker offers. Each takes one input; inputs and outputs are plain data. */
 // deno-lint-ignore no-explicit-any -- a function of any input
 export type WorkerFunctions = Readonly<Record<string, (input: any) => unknown>>;
 
-/** What a worker is started with. */
+/** The data that a worker is started with. */
 interface WorkerStart {
   readonly port: MessagePort;
 }
 
-/** A call, as it crosses to the worker. */
+/** A call, as it is sent to the worker. */
 interface WorkerCall {
   readonly name: string;
   readonly input: unknown;
 }
 
-/** Its outcome, as it crosses back. */
+/** The outcome of a call, as it is sent back. */
 type WorkerOutcome =
   | { readonly output: unknown }
   /** The function refused its input. */
@@ -44,14 +44,14 @@ export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Funct
 export class WorkerRpc<Functions extends WorkerFunctions> {
   readonly #port: MessagePort;
   readonly #name: string;
-  /** Outcome of the call under way. It is not kept longer: it may be hundreds of megabytes. */
+  /** Outcome of the current call. It is not kept after the call, as it may be hundreds of megabytes. */
   #outcome: PromiseWithResolvers<WorkerOutcome> | undefined;
   #failure: Error | undefined;
 
   /**
-   * Starts the worker; if that fails, the first call does.
+   * Starts the worker. If that fails, the first call reports it.
    *
-   * @param module the address of its file, which calls {@linkcode serveFunctions}.
+   * @param module URL of the worker's file, which calls {@linkcode serveFunctions}.
    * @param name its name in error messages.
    */
   constructor(module: URL, name: string) {
@@ -93,7 +93,7 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
     }
   }
 
-  /** Ends the worker. A pending call fails at once; the worker finishes it first. */
+  /** Ends the worker. A pending call fails at once, although the worker first finishes it. */
   end(): void {
     trimEndingThread();
     this.#fail(`The ${this.#name} was ended.`);
@@ -107,9 +107,9 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
 }
 
 /**
- * Offers functions of this thread. The memory of what they give is transferred; what they throw is sent too: a
- * `HearthError` as refusal of the input, any other error as failure. An error that nobody catches ends the thread; so
- * does the other side when it closes the port or is terminated.
+ * Offers functions of this thread. The memory of their results is transferred. Their errors are sent back: a
+ * `HearthError` as refusal of the input, any other error as failure. The thread ends with an uncaught error, or when
+ * the other side closes the port or terminates it.
  */
 export function serveFunctions(functions: WorkerFunctions): void {
   const { port } = workerData as WorkerStart;
@@ -138,7 +138,7 @@ function toMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The memory of all arrays in plain data. */
+/** The memory of all arrays within plain data. */
 function listBuffers(value: unknown): ArrayBuffer[] {
   if (typeof value !== "object" || value === null) return [];
   if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];

@@ -18,24 +18,24 @@ import type { Voice } from "../task.ts";
 const DEFAULT_RATE_HZ = 24_000;
 const MAX_TOKENS = 1_000;
 const LANGUAGE = "en";
-/** The default voice's recording. */
+/** The recording of the default voice. */
 const DEFAULT_VOICE = "default_voice.wav";
 /** Default end token. */
 const END_OF_SPEECH = 6_562;
-/** Silence tokens, with which the decoder ends cleanly. */
+/** Silence tokens appended for the decoder, so that the sound ends cleanly. */
 const REST = [4_299, 4_299, 4_299];
 
 /** The speech encoder's outputs for a recording, f32. */
 interface ChatterboxVoice extends Voice {
-  /** The rows before a text. */
+  /** Embedding rows that come before the text. */
   readonly prefix: EmbeddingRows;
-  /** The recording's tokens, put before the generated ones. */
+  /** The recording's speech tokens, put before the generated ones. */
   readonly tokens: readonly number[];
   readonly embeddings: EmbeddingRows;
   readonly features: EmbeddingRows;
 }
 
-/** @throws {StartupError} when the folder lacks a part, or its default voice is not a recording. */
+/** @throws {StartupError} when a file is missing from the folder, or its default voice is not a recording. */
 export async function loadChatterbox(context: OpenContext): Promise<Synthesizer> {
   const { folder } = context;
   const tokenizer = await loadTtsTokenizer(folder);
@@ -98,7 +98,7 @@ async function cloneVoice(
   const outputs = await encoder.run({
     audio_values: { values: samples, dims: [1, samples.length] },
   });
-  // Each is freed when read, also if it is then found invalid.
+  // The output is freed as soon as it is read, even if its values turn out to be invalid.
   const take = async (name: string): Promise<EmbeddingRows> => {
     const dims = [...outputs[name]?.dims ?? []];
     return { values: await encoder.take(outputs, name), dims };

@@ -1,5 +1,6 @@
 /**
- * Kokoro, a StyleTTS 2 without diffusion: one graph from phonemes, which eSpeak NG finds, a style and a speed to sound.
+ * Kokoro, a StyleTTS 2 model without diffusion. eSpeak NG turns text into phonemes, and one graph turns phonemes, a
+ * style and a speed into sound.
  *
  * @module
  */
@@ -11,15 +12,18 @@ import { HearthError } from "../../base/errors.ts";
 
 const DEFAULT_RATE_HZ = 24_000;
 const DEFAULT_STYLE_WIDTH = 256;
-/** Longest input in training, less a token at each end. */
+/** Longest input in training, without the token at each end. */
 const MAX_TOKENS = 512;
 const NUM_END_TOKENS = 2;
-/** Languages by the first letter of a voice's name. Other languages need phonemes that are not available. */
+/**
+ * Languages by the first letter of a voice's name. Kokoro has other languages too, but no phonemes are available for
+ * them.
+ */
 const LANGUAGES: Readonly<Record<string, string>> = { a: "en-US", b: "en-GB" };
-/** Default: the voice with the authors' best grade. */
+/** The default voice, which has the authors' best grade. */
 const BEST_VOICE = "af_heart";
 
-/** @throws {StartupError} when the folder lacks a part, such as a voice. */
+/** @throws {StartupError} when a file is missing from the folder, such as a voice. */
 export async function loadKokoro(context: OpenContext): Promise<Synthesizer> {
   const { folder } = context;
   const tokenizer = await loadTtsTokenizer(folder);
@@ -53,26 +57,26 @@ export async function loadKokoro(context: OpenContext): Promise<Synthesizer> {
 /** eSpeak's names of the accents. */
 const ACCENTS: Readonly<Record<string, string>> = { "en-US": "en-us", "en-GB": "en" };
 
-/** Punctuation, which eSpeak drops and Kokoro uses. */
+/** Punctuation, which eSpeak drops but Kokoro uses. */
 const PUNCTUATION = /(\s*[;:,.!?\u00a1\u00bf\u2014\u2026"\u00ab\u00bb\u201c\u201d(){}[\]]+\s*)+/g;
 
-/** Characters of scripts that English eSpeak would only name. */
+/** Characters of scripts that English eSpeak would read by their names. */
 const UNKNOWN_SCRIPTS =
   /[[\p{L}\p{M}\p{N}]--[\p{scx=Latin}\p{scx=Greek}\p{scx=Common}\p{scx=Inherited}]]+/gv;
 
-/** "A" in spelled-out letters, which eSpeak takes for the article. */
+/** The letter "A" among spelled letters, which eSpeak would read as the article. */
 const LETTER_A = /\s*(?:(?<=\b\p{Lu} )A\b|\bA(?= \p{Lu}\b))\s*/u;
 const LETTER_A_SOUNDS = "\u02c8e\u026a";
 
-/** Phonemes that Kokoro writes differently, or lacks. */
+/** Phonemes that Kokoro spells differently or does not have. */
 const RESPELLED: readonly (readonly [RegExp, string])[] = [
   [/\u02b2/g, "j"],
   [/r/g, "\u0279"],
   [/x/g, "k"],
   [/\u026c/g, "l"],
-  // American "ninety".
+  // The American pronunciation of "ninety".
   [/(?<=n\u02c8a\u026an)ti(?!\u02d0)/g, "di"],
-  // A plural or possessive s belongs to the word before.
+  // A plural or possessive s belongs to the previous word.
   [/ z(?=[\s;:,.!?\u2014\u2026"()]|$)/g, "z"],
 ];
 
@@ -104,7 +108,7 @@ export async function toPhonemes(text: string, language: string): Promise<string
   return RESPELLED.reduce((all, [pattern, sound]) => all.replace(pattern, sound), sounds).trim();
 }
 
-/** @throws {HearthError} `unsupported_by_model` in an executable built without it. */
+/** @throws {HearthError} `unsupported_by_model` in an executable that was built without the phonemizer. */
 async function loadPhonemizer(): Promise<typeof import("phonemizer")> {
   try {
     return await import("phonemizer");

@@ -1,5 +1,5 @@
 /**
- * Divides a text into lines that the model speaks at once, with the silence between them.
+ * Divides a text into lines, each spoken in one run of the model, with silence between them.
  *
  * @module
  */
@@ -13,19 +13,19 @@ import type { Synthesizer } from "./synthesizer.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
 import type { Voice } from "../task.ts";
 
-/** Long lines sound better, short ones start sooner. */
+/** Longest line in characters: long lines sound better, short ones start sooner. */
 const MAX_CHARS = 240;
 const MAX_SAID_CHARS = 2 * MAX_CHARS;
 
-/** Tokens to speak at once. */
+/** Tokens that are spoken in one run. */
 export interface Line {
   readonly tokens: readonly number[];
-  /** Silence after it, if something follows. */
+  /** Silence after the line, if another follows. */
   readonly pauseSeconds: number;
 }
 
 /**
- * The lines of a text, in order, each created on demand; none if there is nothing to say.
+ * The lines of a text in order, each made on demand; none if there is nothing to say.
  *
  * @throws the signal's reason when it is aborted.
  */
@@ -40,7 +40,7 @@ export async function* writeScript(
   const { language } = new Intl.Locale(voice.language);
   const normalize = await loadNormalizer(language);
   for (const piece of splitSpokenSegments(text, { language, maxChars: MAX_CHARS })) {
-    // Yields control: a long text may have no line for a long time.
+    // A long text may go without a line for a long time.
     await yieldToEvents();
     signal.throwIfAborted();
     const said = normalize(piece.text);
@@ -54,7 +54,7 @@ export async function* writeScript(
   }
 }
 
-/** Gives the pause after all parts to the last of them. */
+/** Moves the pause that follows all parts to the last of them. */
 function* endingWith(
   pauseSeconds: number,
   parts: Iterable<SpokenSegment>,
@@ -67,7 +67,7 @@ function* endingWith(
   if (held !== undefined) yield { ...held, pauseSeconds };
 }
 
-/** One line, or several if it exceeds the model's token limit. */
+/** Yields one line, or several if it exceeds the model's token limit. */
 async function* fit(
   { text, pauseSeconds }: SpokenSegment,
   speaker: { readonly synthesizer: Synthesizer; readonly voice: Voice },

@@ -1,6 +1,6 @@
 /**
- * A speaker-embedding model (x-vector): from a recording to a vector for the voice, with the inputs and outputs of
- * transformers.js's `WavLMForXVector`.
+ * A speaker-embedding model (x-vector): turns a recording into a vector that describes the voice. Its inputs and
+ * outputs are those of transformers.js's `WavLMForXVector`.
  *
  * @module
  */
@@ -17,13 +17,13 @@ import type { VectorVoice } from "./voices.ts";
 
 const DEFAULT_RATE_HZ = 16_000;
 const OUTPUT = "embeddings";
-/** Added to the variance, as in these models' feature extractor. */
+/** Added to the variance, as in the feature extractor of these models. */
 const EPSILON = 1e-7;
 
 interface SpeakerEncoderOptions extends Pick<OpenContext, "backend" | "onProgress"> {
-  /** Width of the synthesis model's speaker embedding. */
+  /** Width of the speaker embedding that the synthesis model takes. */
   readonly width: number;
-  /** Assumed language of recordings, as in BCP 47. */
+  /** The language that recordings are assumed to have, as a BCP 47 tag. */
   readonly language: string;
 }
 
@@ -31,7 +31,7 @@ export interface SpeakerEncoder extends VoiceCloner {
   dispose(): Promise<void>;
 }
 
-/** @throws {StartupError} when the folder holds no such model, or one of another width. */
+/** @throws {StartupError} when the folder holds no such model, or a model of another width. */
 export function openSpeakerEncoder(
   path: string,
   options: SpeakerEncoderOptions,
@@ -64,7 +64,7 @@ async function open(
     }, { output: OUTPUT });
   };
   const sampleRateHz = Number(settings["sampling_rate"] ?? DEFAULT_RATE_HZ);
-  // A second of a tone checks the output and compiles the kernels.
+  // Running a second of a tone checks the output and compiles the kernels.
   const tone = Float32Array.from({ length: sampleRateHz }, (_, i) => 0.1 * Math.sin(i / 20));
   const { length } = await embed(tone);
   if (length !== width) {
@@ -83,7 +83,7 @@ async function open(
   };
 }
 
-/** Mean 0 and variance 1. */
+/** Scales samples to mean 0 and variance 1. */
 function normalise(samples: Float32Array): Float32Array<ArrayBuffer> {
   const mean = samples.reduce((sum, sample) => sum + sample, 0) / samples.length;
   const variance = samples.reduce((sum, sample) => sum + (sample - mean) ** 2, 0) / samples.length;

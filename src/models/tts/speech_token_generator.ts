@@ -1,6 +1,6 @@
 /**
- * Chatterbox's language model: from a voice and a text's tokens it generates speech tokens. Each text is a request of the
- * engine, so that texts that are synthesized at the same time share steps.
+ * Chatterbox's language model: from a voice and a text's tokens it generates speech tokens. Each text is a request to
+ * the engine, so texts that are synthesized at the same time share steps.
  *
  * @module
  */
@@ -24,31 +24,31 @@ import { int64Tensor, makeNode, type ModelProto } from "../../graph/file/proto.t
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import { tensorFor } from "../plain_tensor.ts";
 
-/** 40 seconds; lines are at most half as long. */
+/** 40 seconds of sound; lines are at most half as long. */
 const MAX_NEW_TOKENS = 1_000;
-/** Room for a voice and a text before the sound. */
+/** Positions for a voice and a text before the generated tokens. */
 const MAX_PROMPT_TOKENS = 1_280;
-/** Lines that are synthesized at a time. */
+/** Most lines that are synthesized at a time. */
 const MAX_SEQUENCES = 2;
 
-/** How tokens are chosen, and which end the speech. */
+/** How tokens are sampled, and which of them end the speech. */
 interface SpeechTokenRules {
   readonly endTokens: readonly number[];
-  /** Repetition penalty (Keskar et al. 2019); above 1 earlier tokens become less likely. */
+  /** Repetition penalty (Keskar et al. 2019): above 1, earlier tokens become less likely. */
   readonly repetitionPenalty: number;
 }
 
-/** Embeddings of a voice: f32, of these dims. */
+/** Embeddings that describe a voice: f32, with shape `dims`. */
 export interface EmbeddingRows {
   readonly values: Float32Array;
   readonly dims: readonly number[];
 }
 
-/** Its parts; it owns the graphs, the embedder's as a part of the decoder. */
+/** The parts of a generator, which owns the graphs; the embedder belongs to the decoder. */
 interface Parts extends SpeechTokenRules {
   readonly decoder: Decoder;
   readonly embedder: SpeechEmbedder;
-  /** A voice and a text's embeddings to one prompt. */
+  /** Joins a voice and a text's embeddings into one prompt. */
   readonly join: GraphSession;
 }
 
@@ -58,11 +58,15 @@ export class SpeechTokenGenerator {
 
   private constructor(parts: Parts) {
     this.#parts = parts;
-    // Texts have nothing in common but the voice.
+    // No prefix cache: texts have only the voice in common.
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
   }
 
-  /** Opens `language_model` and `embed_tokens`. @throws {StartupError} when one is not as it is exported. */
+  /**
+   * Opens `language_model` and `embed_tokens`.
+   *
+   * @throws {StartupError} when one of them lacks an expected input or output.
+   */
   static async open(context: OpenContext, rules: SpeechTokenRules): Promise<SpeechTokenGenerator> {
     const { folder, engine, backend } = context;
     let embedder: SpeechEmbedder | undefined;
@@ -85,10 +89,10 @@ export class SpeechTokenGenerator {
   }
 
   /**
-   * The greedily decoded speech tokens, without the end token.
+   * Generates speech tokens greedily. The result has no end token.
    *
    * @param tokens of the text, with the special tokens around it.
-   * @param options.prefix `[1, rows, width]`, before the text.
+   * @param options.prefix `[1, rows, width]`, the rows before the text.
    * @throws the signal's reason.
    */
   async generate(
@@ -102,7 +106,7 @@ export class SpeechTokenGenerator {
     const rows = (await join.run({ first: voice, second: text }))["joined"]!;
     text.dispose();
     const length = rows.dims[1]!;
-    // What stands for the voice must not count as another token that was there before.
+    // Positions of the voice repeat a token of the text, so that the repetition penalty sees no additional token.
     const promptTokens = new Int32Array(length).fill(tokens[0]!);
     promptTokens.set(tokens, length - tokens.length);
     try {
@@ -128,18 +132,17 @@ export class SpeechTokenGenerator {
 }
 
 /**
- * Chatterbox's graph of embeddings as the engine takes one: from the tokens of a step, which are
- * of several texts. The graph tells text from sound by what stands before a token in its row, so
- * that every token of a step, all of them sound, gets a row of its own. What stands before the
- * sound is embedded in one row, by {@linkcode SpeechEmbedder.embed}.
+ * Chatterbox's graph of embeddings, adapted to the engine, whose steps hold tokens of several texts. The graph decides
+ * by the tokens before it in a row whether a token is text or sound. In a step all tokens are sound, so each gets a row
+ * of its own. The prompt before the sound is embedded in one row, by {@linkcode SpeechEmbedder.embed}.
  */
 const EMBEDS = "inputs_embeds";
 const IDS = "input_ids";
 const POSITIONS = "position_ids";
 const EXAGGERATION = "exaggeration";
-/** The model's exaggeration parameter, 0 to 1; its default. */
+/** The model's exaggeration parameter, 0 to 1; this is its default. */
 const DEFAULT_EXAGGERATION = 0.5;
-/** The start-of-speech token; text tokens come before it in the vocabulary, further control tokens after it. */
+/** The start-of-speech token. Text tokens have lower ids, further control tokens higher ones. */
 const START_OF_SPEECH = 6_561;
 
 class SpeechEmbedder {
@@ -153,7 +156,7 @@ class SpeechEmbedder {
    * Opens `embed_tokens`.
    *
    * @param dtype of the embeddings that the decoder takes.
-   * @throws {StartupError} when the folder lacks the graph, or it wants inputs that are not known.
+   * @throws {StartupError} when the folder lacks the graph, or it has unknown inputs.
    */
   static async open(context: GraphContext, dtype: TensorType): Promise<SpeechEmbedder> {
     await using graph = await readGraph(context, EMBEDDING);
@@ -165,7 +168,7 @@ class SpeechEmbedder {
     return new SpeechEmbedder(session);
   }
 
-  /** The same graph for the tokens of a step, each in a row of its own. */
+  /** The same graph for the tokens of a step: puts each token into a row of its own. */
   get ofStep(): GraphSession {
     const { inputs, outputs } = this.#session;
     return {
@@ -182,15 +185,15 @@ class SpeechEmbedder {
     };
   }
 
-  /** The type of what it gives. */
+  /** The data type of the embeddings. */
   get dtype(): GraphSession["outputs"][number]["type"] {
     return this.#session.outputs[0]!.type;
   }
 
   /**
-   * Embeds a text's tokens, with the signs around it, the sound's beginning among them.
+   * Embeds a text's tokens, including the special tokens around it and the start of speech.
    *
-   * @returns `[1, tokens, width]`, on the device; the caller's.
+   * @returns `[1, tokens, width]`, on the device, owned by the caller.
    */
   async embed(tokens: readonly number[]): Promise<Tensor> {
     const asRow = (values: readonly number[]) =>
@@ -199,7 +202,7 @@ class SpeechEmbedder {
     return (await this.#run(feeds))[EMBEDS]!;
   }
 
-  /** Runs rows of tokens, all with one exaggeration; the graph takes what it has inputs for. */
+  /** Runs rows of tokens, all with the default exaggeration. Only feeds for which the graph has inputs are used. */
   #run(feeds: Tensors, fetches?: Parameters<GraphSession["run"]>[1]): Promise<Tensors> {
     const numRows = feeds[IDS]!.dims[0]!;
     const taken = this.#session.inputs.map((input) => [
@@ -212,13 +215,13 @@ class SpeechEmbedder {
   }
 }
 
-/** Positions in the text; those of speech tokens start again. */
+/** Positions of the text's tokens; those of speech tokens start again at 0. */
 function makePositions(tokens: readonly number[]): number[] {
   let position = 0;
   return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
 }
 
-/** Makes of the graph's output `[1, tokens, width]` in a dtype, whatever rows the tokens are in. */
+/** Changes the graph's output to `[1, tokens, width]` of a dtype, however the tokens are divided into rows. */
 function pack(model: ModelProto, dtype: TensorType): ModelProto {
   const { graph } = model;
   const width = graph.outputs.find(({ name }) => name === EMBEDS)?.shape?.at(-1) ?? "width";
@@ -237,7 +240,7 @@ function pack(model: ModelProto, dtype: TensorType): ModelProto {
         makeNode("Cast", [own], [cast], { attributes: { to: codeOfDtype(dtype) } }),
         makeNode("Reshape", [cast, "hearth_packed"], [EMBEDS]),
       ],
-      // Nothing is said of the width: it stays.
+      // The 0 keeps the width as it is.
       initializers: [...graph.initializers, int64Tensor("hearth_packed", [3], [1, -1, 0])],
       outputs: [makeValueInfo(EMBEDS, dtype, [1, "tokens", width])],
     },

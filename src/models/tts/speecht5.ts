@@ -1,5 +1,5 @@
 /**
- * SpeechT5: an encoder of characters, a decoder that adds a few frames of a spectrogram at a time, and a vocoder.
+ * SpeechT5: an encoder of characters, a decoder that adds a few frames of a spectrogram per step, and a vocoder.
  *
  * @module
  */
@@ -30,12 +30,12 @@ const DEFAULT_RATE_HZ = 16_000;
 const DEFAULT_MAX_TOKENS = 600;
 /** Width of a speaker embedding (x-vector). */
 const DEFAULT_SPEAKER_WIDTH = 512;
-/** The voice at the root of a folder without other voices. */
+/** The voice file at the root of a folder that has no other voices. */
 const ROOT_VOICE = "speaker_embeddings.bin";
-/** Most frames per token, for a decoder that does not stop. */
+/** Most frames per token, in case the decoder does not stop. */
 const MAX_FRAMES_PER_TOKEN = 20;
 
-/** @throws {StartupError} when the folder lacks a part, such as the vocoder. */
+/** @throws {StartupError} when a file is missing from the folder, such as the vocoder. */
 export async function loadSpeechT5(context: OpenContext): Promise<Synthesizer> {
   const { folder, speakerEncoderFolder } = context;
   const number = (name: string, fallback: number) => Number(folder.config[name] ?? fallback);
@@ -45,7 +45,7 @@ export async function loadSpeechT5(context: OpenContext): Promise<Synthesizer> {
   const width = number("speaker_embedding_dim", DEFAULT_SPEAKER_WIDTH);
   const voices = await readSpeakers(folder, width);
   const vocoderName = findVocoder(context);
-  // Before the larger graphs, so that its errors appear at once.
+  // Loaded before the larger graphs, so that its errors appear at once.
   const cloner = speakerEncoderFolder === undefined
     ? undefined
     : await openSpeakerEncoder(speakerEncoderFolder, { ...context, width, language: LANGUAGE });
@@ -98,7 +98,7 @@ function findVocoder({ folder, graphs }: OpenContext): string {
   );
 }
 
-/** The folder's voices; a neutral one if it has none. */
+/** Reads the folder's voices; a neutral one if it has none. */
 async function readSpeakers(folder: ModelFolder, width: number): Promise<VectorVoice[]> {
   if ([...folder.files].some((file) => file.startsWith("voices/"))) {
     return await readVoices(folder, { width, languageByPrefix: () => LANGUAGE });
@@ -119,9 +119,9 @@ async function readSpeakers(folder: ModelFolder, width: number): Promise<VectorV
 }
 
 /**
- * SpeechT5's decoder as Optimum exports it, merged of two, with its keys and values on the
- * device. Of the merged graph two are made: one projects the encoder's output to keys and values,
- * once per text, and the other adds frames with all keys and values so far.
+ * SpeechT5's decoder, which Optimum exports as one graph merged from two; its keys and values stay on the device. The
+ * merged graph is split again: one part projects the encoder's output to keys and values, once per text, and the other
+ * adds frames with all keys and values so far.
  */
 const KNOWN =
   /^(output_sequence|encoder_hidden_states|encoder_attention_mask|speaker_embeddings|past_key_values\..*)$/;
@@ -144,7 +144,7 @@ class MelDecoder {
     this.#crossInputs = cached.map(({ name }) => name).filter(isCrossCache);
   }
 
-  /** @throws {StartupError} when the graph is not as Optimum exports it. */
+  /** @throws {StartupError} when the graph does not look like Optimum's export. */
   static async open(context: OpenContext, melBins: number): Promise<MelDecoder> {
     const { path } = context.graphs.of(MERGED);
     const open = (graph: "project" | "step") =>
@@ -158,9 +158,9 @@ class MelDecoder {
   }
 
   /**
-   * Decodes a text, some frames at a step.
+   * Decodes a text, a few frames per step.
    *
-   * @param encoded the encoder's output, which stays the caller's.
+   * @param encoded the encoder's output, which the caller keeps.
    * @returns f32 `[frames, melBins]`.
    * @throws the signal's reason.
    */
@@ -169,9 +169,9 @@ class MelDecoder {
     { speaker, maxSteps, noiseOffset, signal }: {
       /** f32 `[width]`. */
       readonly speaker: Float32Array;
-      /** Most steps, for a decoder that does not stop; at least one is taken. */
+      /** Most steps, in case the decoder does not stop; at least one is taken. */
       readonly maxSteps: number;
-      /** Offset of the noise in its first layers; each step has its own. */
+      /** Offset of the noise in the decoder's first layers; each step adds its own. */
       readonly noiseOffset: number;
       readonly signal: AbortSignal;
     },

@@ -1,5 +1,6 @@
 /**
- * Supertonic: characters are encoded, and noise is refined step by step to a latent of the sound (flow matching).
+ * Supertonic: encodes characters, and refines noise step by step into a latent representation of the sound (flow
+ * matching).
  *
  * @module
  */
@@ -13,12 +14,12 @@ import { type Feed, freeFeed, loadTtsTokenizer, textFeeds, TtsGraph } from "./tt
 import { readVoices, type VectorVoice } from "./voices.ts";
 
 const MAX_TOKENS = 600;
-/** The authors' number of steps for a balance of quality and speed. */
+/** The number of steps that the authors recommend as a balance of quality and speed. */
 const NUM_STEPS = 5;
-/** The model's own value of speed 1. */
+/** The model's own speed that corresponds to 1. */
 const BASE_SPEED = 1.05;
 
-/** @throws {StartupError} when the folder lacks a part, such as a voice. */
+/** @throws {StartupError} when a file is missing from the folder, such as a voice. */
 export async function loadSupertonic(context: OpenContext): Promise<Synthesizer> {
   const { folder } = context;
   const { sampleRateHz, styleWidth, latentChannels, latentSamples } = readConfig(folder);
@@ -91,7 +92,7 @@ function readConfig({ config, path }: ModelFolder) {
     sampleRateHz: number("sampling_rate"),
     styleWidth: number("style_dim"),
     latentChannels: number("latent_dim") * compress,
-    /** Samples per column of the latent. */
+    /** Samples per column of the latent representation. */
     latentSamples: number("base_chunk_size") * compress,
   };
 }

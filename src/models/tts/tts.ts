@@ -1,5 +1,5 @@
 /**
- * Speech synthesis: texts in, audio files out, streamed.
+ * Speech synthesis: turns texts into streamed audio files.
  *
  * @module
  */
@@ -21,9 +21,9 @@ import { findVoice, RecordedVoices } from "./voices.ts";
 import type { LoadSynthesizer, Synthesizer } from "./synthesizer.ts";
 import { type Line, writeScript } from "./script.ts";
 
-/** Default of the most texts at a time; they take turns, line by line. */
+/** Default for the most texts at a time; their lines alternate. */
 const MAX_TEXTS = 8;
-/** Lines in progress: one on the device, one before or after it. */
+/** Most lines in progress: one on the device, and one before or after it. */
 const MAX_LINES = 2;
 /** Seconds of noise that replace a recording when a model without voices warms up. */
 const WARM_UP_SECONDS = 2;
@@ -54,14 +54,14 @@ export class TtsModel implements Model {
   readonly #recordedVoices: RecordedVoices | undefined;
   readonly #requests = new ActiveRequests();
 
-  /** Owns the synthesizer from here on. */
+  /** The new object owns the synthesizer. */
   private constructor(synthesizer: Synthesizer, { graphs, engine }: OpenContext) {
     this.#synthesizer = synthesizer;
     this.dtype = graphs.main.dtype;
     this.maxSequences = engine.maxSequences ?? MAX_TEXTS;
     this.#semaphore = new Semaphore(Math.min(MAX_LINES, this.maxSequences));
     this.#metrics.requests = () => ({
-      // Including the time between two lines, and while a slow reader catches up.
+      // Includes texts between two lines, and texts whose slow reader is behind.
       running: this.#requests.size - this.#semaphore.numWaiting,
       waiting: this.#semaphore.numWaiting,
     });
@@ -70,7 +70,7 @@ export class TtsModel implements Model {
       new RecordedVoices(cloner, () => this.#metrics.clonedVoices.inc());
   }
 
-  /** @throws {StartupError} when the folder lacks a part. */
+  /** @throws {StartupError} when a file is missing from the folder. */
   static async load(context: OpenContext, load: LoadSynthesizer): Promise<TtsModel> {
     const { backend, onProgress } = context;
     const model = new TtsModel(await load(context), context);
@@ -157,11 +157,11 @@ export class TtsModel implements Model {
       for (let number = 0; !next.done; number++) {
         const line: Line = next.value;
         await yieldToEvents();
-        // The slot is held for one line only, so that a slow reader does not delay others.
+        // The slot is held for one line only, so that a slow reader does not delay other texts.
         const slot = await this.#semaphore.acquire(signal);
         const samples = await this.#speakLine(line, { task, voice, number, signal })
           .finally(() => this.#semaphore.release(slot));
-        // Looks ahead one line, to know whether this is the last.
+        // Looks ahead one line, to know whether this one is the last.
         next = await lines.next();
         const isLast = next.done === true;
         const pause = isLast ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
@@ -181,7 +181,7 @@ export class TtsModel implements Model {
     }
   }
 
-  /** @param options.number of the line in its text. */
+  /** @param options.number index of the line in its text. */
   async #speakLine(
     { tokens }: Line,
     { task, voice, number, signal }: Pick<RunningRequest, "task" | "signal"> & {
@@ -209,12 +209,12 @@ export class TtsModel implements Model {
   }
 }
 
-/** Stands for a recording. */
+/** Soft noise in place of a recording. */
 function softNoise(sampleRateHz: number): Float32Array<ArrayBuffer> {
   return normalNoise(0, WARM_UP_SECONDS * sampleRateHz).map((sample) => 0.1 * sample);
 }
 
-/** Real-time factor: seconds of work per second of sound. */
+/** Buckets of the real-time factor: seconds of work per second of sound. */
 const FACTOR_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5];
 
 class TtsMetrics extends RequestMetrics {

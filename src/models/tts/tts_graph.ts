@@ -12,7 +12,7 @@ import { tensorFor } from "../plain_tensor.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { readTokenizer } from "../text/tokenizer_files.ts";
 
-/** The value of an input: a tensor, or numbers to be converted to the declared type. */
+/** The value of an input: a tensor, or numbers that are converted to the declared type. */
 export type Feed = Tensor | {
   readonly values: ArrayLike<number>;
   readonly dims: readonly number[];
@@ -34,11 +34,15 @@ export class TtsGraph {
   static async open(
     context: GraphContext,
     { name, known, change = (model) => model }: {
-      /** Its name, the same in every dtype. */
+      /** The graph's name, without the suffix of its dtype. */
       readonly name: string;
-      /** Inputs that the caller supplies, besides noise. */
+      /** Names of the inputs that the caller supplies; noise is supplied here. */
       readonly known: RegExp;
-      /** Transforms the graph first. @throws {StartupError} when it is not as expected. */
+      /**
+       * Changes the graph before it is opened.
+       *
+       * @throws {StartupError} when the graph is not as expected.
+       */
       readonly change?: (model: ModelProto) => ModelProto;
     },
   ): Promise<TtsGraph> {
@@ -60,10 +64,10 @@ export class TtsGraph {
   }
 
   /**
-   * Runs the graph; the caller disposes what comes out.
+   * Runs the graph; the caller disposes of the outputs.
    *
-   * @param feeds those that the graph does not have are ignored.
-   * @param options.offset where its noise begins, for graphs that have some.
+   * @param feeds inputs that the graph does not have are ignored.
+   * @param options.offset where the noise begins, for graphs that take noise.
    * @param options.only the one output that is wanted; all if absent.
    */
   run(
@@ -83,7 +87,11 @@ export class TtsGraph {
     return this.#session.run(Object.fromEntries(tensors), fetches);
   }
 
-  /** Runs the graph for one output. @returns its elements as f32, the caller's. */
+  /**
+   * Runs the graph for one output.
+   *
+   * @returns its elements as f32, owned by the caller.
+   */
   async read(
     feeds: Feeds,
     { output, offset }: { readonly output: string; readonly offset?: number },
@@ -92,9 +100,9 @@ export class TtsGraph {
   }
 
   /**
-   * Reads an output's elements as f32, the caller's, and frees it.
+   * Reads an output's elements as f32, owned by the caller, and frees the output.
    *
-   * @throws {Error} when the graph gives no such output.
+   * @throws {Error} when the graph has no such output.
    */
   async take(outputs: Tensors, name: string): Promise<Float32Array<ArrayBuffer>> {
     const tensor = outputs[name];
@@ -125,15 +133,19 @@ export function textFeeds(
   };
 }
 
-/** Frees a feed that is on the device. */
+/** Frees a feed if it is on the device. */
 export function freeFeed(feed: Feed): void {
   if (!("values" in feed)) feed.dispose();
 }
 
 interface TtsTokenizer {
-  /** @returns none if the text has no letter or digit that the tokenizer knows. */
+  /**
+   * Encodes a text.
+   *
+   * @returns no tokens if the text has no letter or digit that the tokenizer knows.
+   */
   encode(text: string): readonly number[];
-  /** `tokenizer_config.json`. */
+  /** Content of `tokenizer_config.json`. */
   readonly config: Json;
 }
 

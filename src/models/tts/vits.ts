@@ -1,5 +1,5 @@
 /**
- * VITS, as in the Massively Multilingual Speech project (MMS): one graph from characters to sound.
+ * VITS, as in the Massively Multilingual Speech project (MMS): one graph turns characters into sound.
  *
  * @module
  */
@@ -8,11 +8,11 @@ import type { OpenContext } from "../folder/open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { loadTtsTokenizer, textFeeds, TtsGraph } from "./tts_graph.ts";
 
-/** Every second is a blank. */
+/** Every second token is a blank. */
 const MAX_TOKENS = 1_000;
 const DEFAULT_RATE_HZ = 16_000;
 
-/** @throws {StartupError} when the folder lacks a part. */
+/** @throws {StartupError} when a file is missing from the folder. */
 export async function loadVits(context: OpenContext): Promise<Synthesizer> {
   const { folder } = context;
   const tokenizer = await loadTtsTokenizer(folder);

@@ -1,6 +1,6 @@
 /**
- * The voices of a model: those stored in a folder as vectors, `voices/<name>.bin`, little-endian float32, and the one
- * that a request names.
+ * A model's voices: vectors stored in its folder as `voices/<name>.bin` (little-endian float32), and voices cloned from
+ * recordings.
  *
  * @module
  */
@@ -21,10 +21,10 @@ export interface VectorVoice extends Voice {
 const VOICE_FILE = /^voices\/([\w.-]+)\.bin$/;
 
 /**
- * Reads a folder's voices, in the order of their names.
+ * Reads a folder's voices, sorted by name.
  *
- * @param options.width numbers in a row.
- * @param options.languageByPrefix language of a voice by its name; `undefined` skips it.
+ * @param options.width number of values in a row.
+ * @param options.languageByPrefix language of a voice by its name; `undefined` skips the voice.
  * @throws {StartupError} when a file does not hold whole rows, or there is no voice.
  */
 export async function readVoices(
@@ -53,7 +53,11 @@ export async function readVoices(
   );
 }
 
-/** The voice of this id; the first if absent. @throws {HearthError} `invalid_value` when there is none. */
+/**
+ * The voice with this id; the first voice if absent.
+ *
+ * @throws {HearthError} `invalid_value` when there is none.
+ */
 export function findVoice(voices: readonly Voice[], id: string | undefined): Voice {
   const voice = id === undefined ? voices[0] : voices.find((each) => each.id === id);
   if (voice !== undefined) return voice;
@@ -74,7 +78,7 @@ export class RecordedVoices {
   readonly #kept = new ByteBudgetCache<Voice>(MAX_KEPT_BYTES);
   readonly #jobs = new SharedJobs<ClonedVoice>();
 
-  /** @param onMade called each time a voice was created. */
+  /** @param onMade called each time a voice is cloned. */
   constructor(cloner: VoiceCloner, onMade: () => void) {
     this.#cloner = cloner;
     this.#onMade = onMade;
@@ -86,7 +90,8 @@ export class RecordedVoices {
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
     try {
-      // Concurrent requests with the same recording share the work, and stay to its end: no graph is freed while it runs.
+      // Concurrent requests with the same recording share the work. It always runs to its end, as no graph may be freed
+      // while it runs.
       const { voice, numBytes } = await this.#jobs.join(key, () => this.#clone(audio), NEVER);
       this.#kept.set(key, voice, numBytes);
       return voice;
@@ -105,26 +110,26 @@ export class RecordedVoices {
 
 /** A shorter recording is not enough for a voice. */
 const MIN_SECONDS = 1;
-/** A longer one does not help, and memory grows with its square. */
+/** A longer recording does not help, and memory grows with the square of its length. */
 const MAX_SECONDS = 30;
-/** Share of full scale: what stays below this is silence. */
+/** Share of full scale: a recording that stays below it is silent. */
 const SILENT_PEAK = 1e-3;
 
 /**
- * Decodes a recording of any supported format, as one channel.
+ * Decodes a recording of any supported format to one channel.
  *
- * @returns f32, the caller's.
+ * @returns f32, owned by the caller.
  * @throws {HearthError} `invalid_media` when it is not audio, too short, too long or silent.
  */
 export async function readReference(
   file: Uint8Array<ArrayBuffer>,
   { sampleRateHz, isCut = false }: {
     readonly sampleRateHz: number;
-    /** Whether to use the beginning of one that is too long. */
+    /** Whether to use the beginning of a recording that is too long. */
     readonly isCut?: boolean;
   },
 ): Promise<Float32Array<ArrayBuffer>> {
-  // Imported on demand: most models clone no voices, and would be ready later.
+  // Imported on demand: most models do not clone voices, and start sooner without it.
   const { decodeAudio } = await import("../../media/audio.ts");
   const samples = new Float32Array(MAX_SECONDS * sampleRateHz);
   let length = 0;

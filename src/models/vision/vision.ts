@@ -23,7 +23,7 @@ import { loadTokenizer } from "../text/tokenizer.ts";
 import { VisionImages } from "./vision_images.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
 
-/** The parts of a vision model; it owns all of them. */
+/** The parts of a vision model, which owns all of them. */
 interface VisionModelParts extends ChatModelParts {
   readonly kind: "vision" | "ocr";
   readonly images: VisionImages;
@@ -53,7 +53,7 @@ export class VisionModel extends ChatModel implements Model {
     await this.#parts.images.dispose();
   }
 
-  /** Reads the task's images first. */
+  /** Reads the task's images, then renders the prompt. */
   protected override toPrompt(task: ChatTask): (signal: AbortSignal) => Promise<ChatPrompt> {
     const { images, prompt, tokenizer } = this.#parts;
     const parts = task.messages.flatMap(({ content }) =>
@@ -68,7 +68,7 @@ export class VisionModel extends ChatModel implements Model {
   }
 }
 
-/** @throws {HearthError} `unsupported_by_model` for an image: how many tokens it takes is known once it is read. */
+/** @throws {HearthError} `unsupported_by_model` for an image: its number of tokens is only known after it is read. */
 function requireNoImages(messages: readonly ChatMessage[]): void {
   for (const { content } of messages) {
     if (typeof content === "string") continue;
@@ -88,14 +88,14 @@ const PROBE_PIXELS = 64;
 
 interface VisionLoadOptions extends DecoderLoadOptions {
   readonly kind: Extract<ModelKind, "vision" | "ocr">;
-  /** Device memory for cached image rows; 256 MiB if absent. The last image's are always kept. */
+  /** Device memory for cached image rows; 256 MiB if absent. Those of the last image are always kept. */
   readonly maxEncodedBytes?: number | undefined;
 }
 
 /**
  * Opens an image encoder, embeddings and a decoder.
  *
- * @throws {StartupError} when the folder lacks a part, or its parts do not fit together.
+ * @throws {StartupError} when a file is missing from the folder, or its parts do not fit together.
  */
 export async function loadVision(options: VisionLoadOptions): Promise<VisionModel> {
   const { folder, backend, kind, engine, onProgress } = options;
@@ -134,7 +134,7 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   });
 }
 
-/** Encodes an image, so that a folder whose parts do not fit together fails now, not at the first request. */
+/** Encodes an image, so that a folder whose parts do not fit together fails now rather than at the first request. */
 async function warmUpEncoder(
   { imagePreprocessor, encoder, prompt }: {
     readonly imagePreprocessor: ImagePreprocessor;
@@ -151,7 +151,7 @@ async function warmUpEncoder(
   const bytes = encodePng({ ...size, channels: 3, data });
   const { signal } = new AbortController();
   await startupStep(async () => {
-    // Tiles would take many times as long, and check no more.
+    // Tiles would take many times as long, and check nothing more.
     const image = await imagePreprocessor.call("prepare", { bytes, inOnePiece: true }, { signal });
     (await encoder.encode(image.tensors, prompt.numRows(image))).dispose();
   }, (reason) => `${path} cannot take images: ${reason}`);

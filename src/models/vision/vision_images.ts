@@ -1,5 +1,5 @@
 /**
- * The images of requests: identified by content, preprocessed on arrival, encoded when a step needs their rows.
+ * The images of requests: identified by content, preprocessed on arrival, and encoded when a step needs their rows.
  *
  * @module
  */
@@ -13,26 +13,26 @@ import type { MediaEncoder } from "../media_encoder.ts";
 import type { PreparedImage } from "../images/vision_processor.ts";
 import type { PromptImage } from "./vision_prompt.ts";
 
-/** Default of the bytes of encoded images on the device. */
+/** Default limit for the bytes of encoded images on the device. */
 const MAX_ENCODED_BYTES = 256 * 2 ** 20;
-/** Most bytes of encoder inputs of images not encoded yet. */
+/** Most bytes of preprocessed images that are not encoded yet. */
 const MAX_PREPARED_BYTES = 128 * 2 ** 20;
-/** Most images whose prompt text is kept, a few kilobytes each. */
+/** Most bytes of what is kept about known images, a few kilobytes each. */
 const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
-/** Preprocessor and encoder are owned from here on. */
+/** The new object owns preprocessor and encoder. */
 interface VisionImagesParts {
   readonly imagePreprocessor: ImagePreprocessor;
   readonly encoder: MediaEncoder;
-  /** Patches along one side of a token's square. */
+  /** Number of patches along one side of a token's square. */
   readonly mergeSize: number;
-  /** Number of rows expected by an image's prompt text. */
+  /** Number of encoder rows that an image's text in the prompt stands for. */
   readonly numRows: (image: Pick<PromptImage, "text">) => number;
-  /** Device memory for cached rows; 256 MiB if absent. The last image's are always kept. */
+  /** Device memory for cached rows; 256 MiB if absent. Those of the last image are always kept. */
   readonly maxEncodedBytes?: number | undefined;
 }
 
-/** What is kept of an image without its pixels. */
+/** What is remembered of an image besides its pixels. */
 type Known = Pick<PromptImage, "text" | "grid">;
 
 export class VisionImages {
@@ -50,7 +50,7 @@ export class VisionImages {
   }
 
   /**
-   * Reads an image. A known one is identified by its bytes, and not even decoded.
+   * Reads an image. A known image is recognised by its bytes, without decoding it.
    *
    * @throws {HearthError} `invalid_media`, naming the part, when it cannot be read, or the model does not support it.
    * @throws the signal's reason.
@@ -112,7 +112,7 @@ export class VisionImages {
   }
 }
 
-/** A vision model's Prometheus metrics besides its engine's. */
+/** A vision model's Prometheus metrics, besides those of its engine. */
 class VisionMetrics extends MetricSet {
   readonly images = this.counter("hearth_images_total", "Images in requests.");
   readonly encoderRuns = this.counter(
@@ -124,7 +124,7 @@ class VisionMetrics extends MetricSet {
     "Reading, resizing and normalising an image, the wait for its turn included.",
   );
 
-  /** @param featureBytes memory of encoded images. */
+  /** @param featureBytes bytes of encoded images. */
   constructor(featureBytes: () => number) {
     super();
     this.gauge("hearth_encoded_image_bytes", "Memory that encoded images take.", featureBytes);

@@ -1,5 +1,5 @@
 /**
- * Makes tokens of a conversation with images, and finds the positions of the images among them.
+ * Tokenizes a conversation with images, and finds the positions of the images among the tokens.
  *
  * @module
  */
@@ -18,11 +18,11 @@ import type { TextTokenizer } from "../text/tokenizer.ts";
 
 /** The properties of an image that the prompt depends on. */
 export interface PromptImage {
-  /** Equal keys, equal images. */
+  /** Images with equal keys are equal. */
   readonly key: string;
-  /** Its text in the prompt. */
+  /** The image's text in the prompt. */
   readonly text: string;
-  /** Its tokens along time, height and width, for M-RoPE. */
+  /** Number of the image's tokens along time, height and width, for M-RoPE. */
   readonly grid?: readonly [number, number, number] | undefined;
   readonly source: EmbeddingSource;
 }
@@ -31,7 +31,7 @@ interface VisionPromptOptions {
   readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "tokenToId" | "idToToken">;
   /** Placeholder of an image in the rendered chat template. */
   readonly placeholder: string;
-  /** The image token; the placeholder's own if absent. */
+  /** The image token; if absent, the token of the placeholder. */
   readonly imageTokenId?: number | undefined;
 }
 
@@ -43,10 +43,10 @@ export class VisionPrompt {
   readonly #placeholder: string;
   readonly #imageTokenId: number;
   readonly #imageToken: string;
-  /** Whether the template accepts messages as parts, and as strings. */
+  /** Whether the template accepts messages as lists of parts, and as strings. */
   readonly #takes: { readonly parts: boolean; readonly strings: boolean };
 
-  /** @throws {StartupError} when there is no chat template, or it or the tokenizer does not support images. */
+  /** @throws {StartupError} when there is no chat template, or if it or the tokenizer does not support images. */
   constructor({ tokenizer, placeholder, imageTokenId }: VisionPromptOptions) {
     this.#tokenizer = tokenizer;
     if (tokenizer.template === undefined) {
@@ -74,7 +74,7 @@ export class VisionPrompt {
   /**
    * Builds a prompt.
    *
-   * @param options.images those of the messages, in order.
+   * @param options.images the images of the messages, in order.
    * @throws {HearthError} `invalid_value` when the template refuses the messages, or their texts contain the image
    * placeholder.
    */
@@ -108,7 +108,7 @@ export class VisionPrompt {
       media: spans.map(({ start, end, image, firstRow }): MediaSpan => ({
         start,
         end,
-        // An image may have several runs of tokens: each has its own rows.
+        // An image may have several runs of tokens, each with its own rows.
         key: `${image.key}+${firstRow}`,
         source: image.source,
         firstRow,
@@ -117,7 +117,7 @@ export class VisionPrompt {
     };
   }
 
-  /** The runs of image tokens, each of one image. */
+  /** Finds the runs of image tokens; each belongs to one image. */
   #findSpans(tokens: Int32Array, images: readonly PromptImage[]) {
     const spans: { start: number; end: number; image: PromptImage; firstRow: number }[] = [];
     let token = 0;
@@ -187,15 +187,15 @@ export class VisionPrompt {
   }
 }
 
-// Positions for a rotary embedding in sections (M-RoPE) as in Qwen2-VL (arXiv 2409.12191): text
-// advances in all three sections together; the tokens of an image share one time and have a
-// height and a width in its grid; what follows begins after the largest of them.
+// Positions for a rotary embedding in sections (M-RoPE) as in Qwen2-VL (arXiv 2409.12191). Text advances in all three
+// sections together. The tokens of an image share one time, and have a height and a width in its grid. Text after an
+// image begins after the largest of its positions.
 
-/** An image's tokens: row by row of its grid, frame by frame. */
+/** The tokens of an image: row by row of its grid, and frame by frame. */
 interface GridSpan {
-  /** Its first token in the prompt. */
+  /** Index of its first token in the prompt. */
   readonly start: number;
-  /** Tokens along time, height and width. */
+  /** Number of tokens along time, height and width. */
   readonly grid: readonly [number, number, number];
 }
 

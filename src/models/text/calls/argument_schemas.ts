@@ -1,5 +1,5 @@
 /**
- * What the schema of a function says of its arguments, one by one.
+ * Finds what a function's JSON schema says about each of its arguments.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import type { ToolFunction } from "../../task.ts";
 
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** Keywords whose schemas are about the same value. */
+/** Keywords whose schemas apply to the same value as the schema around them. */
 const BESIDE = ["allOf", "anyOf", "oneOf"];
 
-/** The schemas that hold for the same value: this one, and those that it refers to or is all of, or of `keywords`. */
+/** All schemas that apply to the value of `parameters`: itself, and those reached through `$ref` and `keywords`. */
 export function schemasHolding(
   parameters: Schema,
   keywords: readonly string[] = ["allOf"],
@@ -34,7 +34,7 @@ export function listNames(holding: readonly Schema[]): string[] {
   return holding.flatMap(({ properties }) => Object.keys(asObject(properties)));
 }
 
-/** What each of them says of a property's value. */
+/** What these schemas say about the value of a property. */
 export function listSchemas(holding: readonly Schema[], name: string): unknown[] {
   const found = holding.flatMap((schema) => {
     const named = namedSchemas(schema, name);
@@ -44,7 +44,7 @@ export function listSchemas(holding: readonly Schema[], name: string): unknown[]
   return found.length > 0 ? found : [true];
 }
 
-/** What a schema says of a property by its name, or by a pattern that is found in it. */
+/** What a schema says about a property, by its name or by a pattern that matches the name. */
 function namedSchemas({ properties, patternProperties }: Schema, name: string): unknown[] {
   const own = asObject(properties);
   const byPattern = compilePatterns(asObject(patternProperties))
@@ -54,10 +54,10 @@ function namedSchemas({ properties, patternProperties }: Schema, name: string): 
 
 type Pattern = readonly [isFoundIn: (name: string) => boolean, schema: unknown];
 
-/** Read once for all parameters of a call, and all calls of an answer. */
+/** Each pattern is parsed once for all parameters and calls of an answer. */
 const patterns = new WeakMap<Schema, readonly Pattern[]>();
 
-/** Those that can be read. */
+/** The patterns that can be parsed. */
 function compilePatterns(patternProperties: Schema): readonly Pattern[] {
   let found = patterns.get(patternProperties);
   if (found === undefined) {
@@ -70,7 +70,7 @@ function compilePatterns(patternProperties: Schema): readonly Pattern[] {
   return found;
 }
 
-/** Types that a parameter's value may have; empty if the schema does not say. */
+/** The types that a parameter's value may have; empty if the schema does not say. */
 export function findTypes(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
   const parameters = called?.parameters ?? {};
   const holding = schemasHolding(parameters, BESIDE);

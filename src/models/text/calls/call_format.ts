@@ -1,5 +1,5 @@
 /**
- * Formats in which models write function calls.
+ * The formats in which models write function calls.
  *
  * @module
  */
@@ -7,19 +7,19 @@ import type { GrammarSpec } from "../../../engine/grammar/spec.ts";
 import type { ToolFunction } from "../../task.ts";
 import type { Parsing, TextReader } from "./text_reader.ts";
 
-/** The events of a parser. */
+/** Receives a parser's events. */
 export interface CallSink {
-  /** Text that belongs to no call. */
+  /** Text outside of calls. */
   text(text: string): void;
   /** A call begins. */
   begin(name: string): void;
-  /** The next piece of the call's arguments, as JSON. */
+  /** The next chunk of the call's arguments, as JSON. */
   write(json: string): void;
   /** The call ends. */
   end(): void;
 }
 
-/** The input of a parser. */
+/** The input of a call parser. */
 export interface CallParsing {
   readonly reader: TextReader;
   readonly sink: CallSink;
@@ -27,51 +27,55 @@ export interface CallParsing {
   readonly functions: ReadonlyMap<string, ToolFunction>;
 }
 
-/** The markup of calls, for grammars. */
+/** The markup around calls, for grammars. */
 export interface CallMarkup {
-  /** What calls begin with; a grammar for calls only applies after it. */
+  /** The beginning of a call; a grammar for calls applies only after it. */
   readonly trigger: string;
   /** Text between the trigger and the first call. */
   readonly open: string;
   readonly separator: string;
   readonly close: string;
   /**
-   * One call. If `called.strict` is false its arguments are only constrained to be parsable: any JSON object, or any of
-   * the function's parameters, each of its type.
+   * The grammar of one call. If `called.strict` is false, its arguments only have to be parsable: any JSON object, or
+   * any of the function's parameters, each of its type.
    *
    * @param param path of the function's parameters in the request.
    */
   call(called: ToolFunction, param: string): GrammarSpec;
 }
 
-/** One format; see the table in `call_formats.ts`. */
+/** A call format; `call_formats.ts` lists them all. */
 export interface CallFormat {
   readonly name: string;
   /** Whether a chat template uses this format. */
   matches(template: string): boolean;
-  /** Special tokens that are part of the markup and must be decoded as text. */
+  /** Special tokens of the markup, which must be decoded as text. */
   readonly markers: readonly string[];
-  /** The form of call ids that its templates accept; OpenAI's if absent. */
+  /** Makes a call id that the format's templates accept; an id like OpenAI's if absent. */
   readonly newCallId?: () => string;
-  /** Converts any id to one that its templates accept, deterministically. */
+  /** Converts any id to one that the format's templates accept, always to the same one. */
   readonly toCallId?: (id: string) => string;
-  /** A call in this format, without the markup around it; as JSON if absent. */
+  /** Writes a call in this format, without the markup around it; as JSON if absent. */
   readonly writeCall?: (name: string, values: unknown) => string;
-  /** Reads an answer from its beginning to its end. */
+  /** Parses an answer from its beginning to its end. */
   parse(parsing: CallParsing): Parsing;
   readonly markup: CallMarkup;
 }
 
-/** What tells one format of calls between markers from another. */
+/** What distinguishes one format with markers around calls from another. */
 export interface MarkedForm
   extends Omit<CallFormat, "markers" | "parse" | "markup">, Omit<CallMarkup, "trigger"> {
-  /** Markers before calls; the first is the one that a grammar writes. */
+  /** The markers that may open calls; grammars use the first one. */
   readonly starts: readonly string[];
-  /** Empty if calls have no end marker. */
+  /** The marker that closes calls; empty if there is none. */
   readonly end: string;
-  /** Special tokens; the first marker and the one at the end if absent. */
+  /** The markers that are special tokens; the first opening and the closing marker if absent. */
   readonly markers?: readonly string[];
-  /** Reads what follows a marker. @returns whether it was a call; if not, nothing was emitted. */
+  /**
+   * Parses what follows an opening marker.
+   *
+   * @returns whether it was a call; if not, nothing was emitted.
+   */
   readCalls(parsing: CallParsing): Parsing<boolean>;
 }
 
@@ -87,8 +91,8 @@ export function markedFormat(form: MarkedForm): CallFormat {
 }
 
 /**
- * Reads an answer. A marker without a call after it is text; what is between a call and its end marker is dropped, and
- * what may be the beginning of a call where the text was cut.
+ * Parses an answer. A marker without a call after it is text. What stands between a call and its closing marker is
+ * dropped. So is what may be the beginning of a call, if the text was cut there.
  */
 function* readMarked(
   parsing: CallParsing,

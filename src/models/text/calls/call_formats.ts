@@ -1,5 +1,5 @@
 /**
- * All formats of calls, and detection by chat template.
+ * All call formats, and their detection by chat template.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { LFM2, LLAMA, MINICPM } from "./formats/python.ts";
 import { DEEPSEEK, DEEPSEEK_V31, MISTRAL, MISTRAL_ARGS } from "./formats/named.ts";
 import { GLM, QWEN_XML } from "./formats/tagged.ts";
 
-/** Every format, the more specific ones first. */
+/** All formats, the more specific ones first. */
 export const CALL_FORMATS: readonly CallFormat[] = [
   GEMMA,
   FUNCTION_GEMMA,
@@ -29,7 +29,7 @@ export const CALL_FORMATS: readonly CallFormat[] = [
   LLAMA,
 ];
 
-/** The format of a chat template; a bare JSON object, Llama's, if it shows none. */
+/** The format that a chat template uses; Llama's bare JSON object if the template shows none. */
 export function detectCallFormat(template: string): CallFormat {
   return CALL_FORMATS.find((format) => format.matches(template)) ?? LLAMA;
 }

@@ -11,16 +11,16 @@ import type { Parsing, TextReader } from "./text_reader.ts";
 const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
 const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
 
-/** What counts as a call; anything if absent. */
+/** Which JSON objects count as calls; any if absent. */
 interface CallTest {
-  /** Whether a function of this name exists. */
+  /** Whether there is a function of this name. */
   readonly isCalled?: (name: string) => boolean;
-  /** Whether a key other than name and arguments may come before the name. */
+  /** Whether this key, other than name and arguments, may stand before the name. */
   readonly isKey?: (key: string) => boolean;
 }
 
 /**
- * Reads one call, its keys in any order. Arguments are emitted incrementally once the name is known.
+ * Parses one call, whose keys may have any order. Arguments are emitted as they arrive, once the name is known.
  *
  * @returns whether it was a call. If not, nothing was emitted and the reader's position is restored.
  */
@@ -30,7 +30,7 @@ function* readJsonCall(
 ): Parsing<boolean> {
   const start = reader.position;
   let name: string | undefined;
-  /** Arguments that came before the name. */
+  /** Arguments that precede the name. */
   let early: string | undefined;
   let hasBegun = false;
   const begin = (name: string) => {
@@ -77,7 +77,7 @@ function* readJsonCall(
 }
 
 /**
- * Reads calls in an array, or a single one.
+ * Parses a single call or an array of calls.
  *
  * @returns whether there was at least one. If not, nothing was emitted and the reader's position is restored.
  */
@@ -100,7 +100,7 @@ export function* readJsonCalls(
   return hasCalls;
 }
 
-/** Reads arguments: an object; a string that holds one, or `null`, as some models write them. */
+/** Parses arguments: an object; or, as some models write them, a string that holds an object, or `null`. */
 export function* readArguments(
   reader: TextReader,
   onJson: (json: string) => void,
@@ -117,7 +117,7 @@ export function* readArguments(
   return isNull;
 }
 
-/** Reads a string of JSON. */
+/** Parses a JSON string. */
 export function* readString(reader: TextReader): Parsing<string | undefined> {
   const start = reader.position;
   if ((yield* reader.peek()) !== '"' || !(yield* readValue(reader, () => {}))) return undefined;
@@ -129,10 +129,10 @@ export function* readString(reader: TextReader): Parsing<string | undefined> {
 }
 
 /**
- * Reads one JSON value; within an object or an array only strings and brackets are parsed.
+ * Parses one JSON value. Within an object or an array only strings and brackets are looked at.
  *
- * @param onJson receives the value verbatim, in pieces.
- * @returns whether it was complete.
+ * @param onJson receives the value verbatim, in chunks.
+ * @returns whether it is complete.
  */
 function* readValue(
   reader: TextReader,
@@ -163,15 +163,17 @@ function* readValue(
   }
 }
 
-/** Text within a string of JSON. */
+/** Escapes text for the inside of a JSON string. */
 export function escape(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** Keywords with which a schema names properties. */
+/** Keywords through which a schema may name properties. */
 const NAMING = ["properties", "allOf", "anyOf", "oneOf", "$ref"];
 
-/** The arguments of a function, by its schema. Properties that the schema does not name are not generated. */
+/**
+ * The grammar of a function's arguments, from its schema. Properties that the schema does not name are not generated.
+ */
 function argumentsGrammar(
   { parameters, strict }: ToolFunction,
   param: string,
@@ -181,13 +183,17 @@ function argumentsGrammar(
   const schema = {
     type: "object",
     $ref: "#",
-    // Names may be in schemas beside each other, which additionalProperties would not see.
+    // Names may stand in neighbouring schemas, which `additionalProperties` would not see.
     ...isListed && { unevaluatedProperties: false },
   };
   return { kind: "json_schema", schema, param, within: { schema: parameters, param } };
 }
 
-/** A call of which only the arguments vary. @param param path of the function's parameters in the request. */
+/**
+ * A call in which only the arguments vary.
+ *
+ * @param param path of the function's parameters in the request.
+ */
 export function argumentsCallGrammar(
   called: ToolFunction,
   { param, head, tail }: { readonly param: string; readonly head: string; readonly tail: string },

@@ -1,5 +1,5 @@
 /**
- * The parameters of a function, one by one, for formats that do not write arguments as one JSON object.
+ * The parameters of a function one by one, for formats that do not write all arguments as one JSON object.
  *
  * @module
  */
@@ -24,15 +24,18 @@ import {
 interface Parameter {
   readonly name: string;
   readonly isRequired: boolean;
-  /** Types that its value may have; empty if the schema does not say. */
+  /** The types that its value may have; empty if the schema does not say. */
   readonly types: ReadonlySet<string>;
-  /** Its value as JSON. */
+  /** The grammar of its value as JSON. */
   readonly grammar: GrammarSpec;
-  /** Its value as a string without quotation marks, and the ending; `without` occurs nowhere in it. */
+  /**
+   * The grammar of its value as a string without quotation marks, followed by `ending`; the value does not contain
+   * `without`.
+   */
   textUntil(ending: string, without: string): GrammarSpec;
 }
 
-/** Keywords that bind several parameters together, or their names. */
+/** Keywords that constrain several parameters together, or their names. */
 const UNENFORCED = [
   "anyOf",
   "oneOf",
@@ -44,21 +47,21 @@ const UNENFORCED = [
   "dependentSchemas",
 ];
 
-/** Keywords of strings that any text fits. */
+/** Keywords that leave a string free. */
 const FREE = new Set(["type", "title", "description", "default", "examples", "$comment"]);
 
 /**
- * A function's parameters in the order of its schema.
+ * A function's parameters, in the order of its schema.
  *
- * @throws {HearthError} `invalid_value` when the schema is to be kept to and binds several parameters together, or
- * wants one whose name cannot be written.
+ * @throws {HearthError} `invalid_value` if arguments must follow the schema and it constrains several parameters
+ * together, or requires one whose name the format cannot write.
  */
 export function listParameters(
   called: ToolFunction,
   { param, isWritable }: {
     /** Path of the schema in the request. */
     readonly param: string;
-    /** Whether the format can write a name. */
+    /** Whether the format can write this name. */
     readonly isWritable: (name: string) => boolean;
   },
 ): Parameter[] {
@@ -107,7 +110,7 @@ export function listParameters(
   });
 }
 
-/** @param counts `least` and `most` parameters that there can be. */
+/** @param counts the least and the most parameters that a call can have. */
 function requireEnforced(
   holding: readonly Schema[],
   { least, most, param }: { readonly least: number; readonly most: number; readonly param: string },
@@ -137,7 +140,7 @@ function requireEnforced(
   );
 }
 
-/** A value written without quotes, as JSON of one of its types, else a string. */
+/** Converts a value written without quotes to JSON: to one of its types if it parses as one, else to a string. */
 export function jsonOfRaw(raw: string, types: ReadonlySet<string>): string {
   const word = { True: "true", False: "false", None: "null" }[raw.trim()] ?? raw.trim();
   try {
@@ -145,17 +148,17 @@ export function jsonOfRaw(raw: string, types: ReadonlySet<string>): string {
     const isInteger = type === "number" && types.has("integer");
     if (types.has(type) || isInteger) return word;
   } catch {
-    // Not JSON: a string.
+    // Not JSON, so it is a string.
   }
   return JSON.stringify(raw);
 }
 
-/** Whether values are strings only. */
+/** Whether values of these types can only be strings. */
 export function isText(types: ReadonlySet<string>): boolean {
   return types.size === 0 || (types.size === 1 && types.has("string"));
 }
 
-/** Required items and then optional ones, in order, between separators. */
+/** Required items, then optional ones, both in order and with separators between them. */
 export function listGrammar(
   items: readonly { readonly isRequired: boolean; readonly grammar: GrammarSpec }[],
   separator: string,

@@ -1,5 +1,5 @@
 /**
- * Calls as Python writes them: `f(city="Paris", days=2)`, read into JSON.
+ * Parses calls written in Python, `f(city="Paris", days=2)`, into JSON.
  *
  * @module
  */
@@ -32,7 +32,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Reads calls, between commas or on lines of their own, in brackets or without.
+ * Parses calls separated by commas or line breaks, in brackets or without.
  *
  * @returns whether there was at least one. If not, nothing was emitted and the reader's position is restored.
  */
@@ -82,7 +82,11 @@ function* readPythonCall(
   return true;
 }
 
-/** Reads a literal, and emits it as JSON. @returns whether it is one. */
+/**
+ * Parses a literal, and emits it as JSON.
+ *
+ * @returns whether it is one.
+ */
 function* readPythonValue(
   reader: TextReader,
   onJson: (json: string) => void,
@@ -99,7 +103,7 @@ function* readPythonValue(
 
 function parseNumber(word: string): string | undefined {
   if (!/^[-+]?(\d[\d_]*)?\.?\d*(e[-+]?\d+)?$/i.test(word) || !/\d/.test(word)) return undefined;
-  // Verbatim if it is valid JSON: a long number keeps its digits.
+  // Valid JSON is kept verbatim, so that a long number keeps its digits.
   if (/^-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?$/i.test(word)) return word;
   const value = Number(word.replaceAll("_", ""));
   return Number.isFinite(value) ? String(value) : undefined;
@@ -132,7 +136,7 @@ function* readEscape(reader: TextReader): Parsing<string> {
   const numDigits = { x: 2, u: 4, U: 8 }[character];
   if (numDigits === undefined) {
     if (Object.hasOwn(ESCAPES, character)) return ESCAPES[character]!;
-    // A continued line, or an unknown escape, which Python keeps.
+    // A backslash before a line break continues the line; Python keeps an unknown escape.
     if (character === "\n") return "";
     return /["'\\/]/.test(character) ? character : `\\${character}`;
   }
@@ -170,7 +174,7 @@ function isWritable(name: string): boolean {
   return name !== "" && Array.from(name).every((character) => KEY.test(character));
 }
 
-/** A call in Python with JSON values, which models that write Python read as well. */
+/** A Python call with JSON values: models that write Python also read those. */
 export function pythonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
   const named = listParameters(called, { param, isWritable })
     .map(({ name, isRequired, grammar }) => ({
@@ -180,7 +184,7 @@ export function pythonCallGrammar(called: ToolFunction, param: string): GrammarS
   return sequence(text(`${called.name}(`), listGrammar(named, ", "), text(")"));
 }
 
-/** The same for values. */
+/** Writes a Python call with JSON values. */
 export function writePythonCall(name: string, values: unknown): string {
   const named = Object.entries(typeof values === "object" ? values ?? {} : {});
   return `${name}(${named.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(", ")})`;

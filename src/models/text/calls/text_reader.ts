@@ -1,5 +1,5 @@
 /**
- * Parses text that arrives in pieces as if it were complete.
+ * Lets a parser read text that arrives in chunks as if it were complete.
  *
  * @module
  */
@@ -8,16 +8,16 @@
 export type Parsing<T = void> = Generator<void, T, void>;
 
 /**
- * The input of a parser. The result does not depend on how the text is cut into pieces: only what later text cannot
- * change is reported.
+ * The input of a parser. The parser's result does not depend on how the text is cut into chunks: only what later text
+ * cannot change is reported.
  */
 export class TextReader {
   #text = "";
-  /** Offset of `#text`. */
+  /** Offset of `#text` in the whole text. */
   #base = 0;
   #position = 0;
   #hasEnded = false;
-  /** Whether the end was not its author's: a limit or a stop string. */
+  /** Whether a limit or a stop string ended the text, rather than the model. */
   #isCut = false;
   #hasRunOut = false;
 
@@ -26,12 +26,16 @@ export class TextReader {
     return this.#position;
   }
 
-  /** Adds the next piece. */
+  /** Adds the next chunk. */
   feed(piece: string): void {
     this.#text += piece;
   }
 
-  /** Ends the text. @param isCut whether it would have gone on. */
+  /**
+   * Ends the text.
+   *
+   * @param isCut whether the model would have gone on.
+   */
   end(isCut = false): void {
     this.#hasEnded = true;
     this.#isCut = isCut;
@@ -41,7 +45,7 @@ export class TextReader {
     return this.#hasEnded;
   }
 
-  /** Whether a parser wanted more than a text that was cut: what it did not recognise may be a beginning. */
+  /** Whether a parser wanted more than a cut text had: what it did not recognise may be the beginning of something. */
   get isCutShort(): boolean {
     return this.#isCut && this.#hasRunOut;
   }
@@ -51,12 +55,12 @@ export class TextReader {
     return this.#text.slice(this.#at);
   }
 
-  /** Goes back to an offset after the text that {@linkcode until} last passed on. */
+  /** Goes back to an offset, which must come after the text that {@linkcode until} has passed on. */
   moveTo(position: number): void {
     this.#position = position;
   }
 
-  /** The text since such an offset. */
+  /** The text since an offset, which must come after the text that {@linkcode until} has passed on. */
   since(position: number): string {
     return this.#text.slice(position - this.#base, this.#at);
   }
@@ -107,10 +111,10 @@ export class TextReader {
   }
 
   /**
-   * Takes items between commas, up to and including `close`; a comma may follow the last.
+   * Takes items separated by commas, up to and including `close`; a comma may follow the last item.
    *
-   * @param takeItem takes one item; if it returns false, that ends it.
-   * @returns whether it came to `close`.
+   * @param takeItem takes one item; returning false ends the list.
+   * @returns whether `close` was reached.
    */
   *takeItems(
     close: string,
@@ -129,11 +133,11 @@ export class TextReader {
   }
 
   /**
-   * Takes the text up to and including the first of some endings, none a prefix of another. The beginning of an ending
-   * where the text was cut is dropped, unless it is a plain word.
+   * Takes the text up to and including the first of several endings, none a prefix of another. If the text was cut
+   * within what may be an ending, that part is dropped, unless it is a plain word.
    *
    * @param onText receives the text before the ending as soon as it is known to precede it.
-   * @returns the ending; `undefined` when the text ends without.
+   * @returns the ending; `undefined` when the text ends without one.
    */
   *until(
     endings: readonly string[],
@@ -155,7 +159,7 @@ export class TextReader {
         this.#position = this.#base + this.#text.length;
         return undefined;
       }
-      // Drops text that was passed on: nobody goes back before it.
+      // Drops the text that was passed on: the parser never goes back before it.
       this.#text = this.#text.slice(end);
       this.#base += end;
       yield;
@@ -175,13 +179,13 @@ export class TextReader {
     return first;
   }
 
-  /** Length of the whole text, without the beginning of an ending if it was cut there. */
+  /** Length of the whole text, without the beginning of an ending if the text was cut there. */
   #endOfText(endings: readonly string[]): number {
     const settled = this.#isCut ? this.#settledLength(endings) : this.#text.length;
     return /\W/.test(this.#text.slice(settled)) ? settled : this.#text.length;
   }
 
-  /** Length of the prefix that cannot overlap an ending and does not split a character. */
+  /** Length of the prefix that cannot overlap an ending, and does not split a character. */
   #settledLength(endings: readonly string[]): number {
     const longest = Math.max(1, ...endings.map(({ length }) => length));
     const { length } = this.#text;

@@ -1,5 +1,5 @@
 /**
- * How to parse the answer to a chat task, from the model's chat template and the rendered prompt.
+ * Determines how to parse the answer to a chat task, from the model's chat template and the rendered prompt.
  *
  * @module
  */
@@ -9,13 +9,13 @@ import type { ChatTask, ToolFunction, ToolOptions } from "../../task.ts";
 import type { ChatTemplate } from "./chat_template.ts";
 import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.ts";
 
-/** The markers around a block. */
+/** The markers around a block of reasoning. */
 interface ReasoningMarkers {
   readonly open: string;
   readonly close: string;
 }
 
-/** Markers of all known reasoning models. */
+/** The markers of all known reasoning models. */
 const MARKERS: readonly ReasoningMarkers[] = [
   // DeepSeek, Qwen, GLM, SmolLM, MiniCPM and many others
   { open: "<think>", close: "</think>" },
@@ -31,20 +31,21 @@ const MARKERS: readonly ReasoningMarkers[] = [
   { open: "<|START_THINKING|>", close: "<|END_THINKING|>" },
 ];
 
-/** The markers in a chat template; `undefined` if its model does not reason. */
+/** The reasoning markers in a chat template; `undefined` if the model does not reason. */
 export function findReasoningMarkers(template: string): ReasoningMarkers | undefined {
   return MARKERS.find(({ open, close }) =>
     template.includes(open.trim()) || template.includes(close)
   );
 }
 
-/** The state at the end of a prompt. */
+/** Where the answer begins: inside a reasoning block, after one, or before one that may follow. */
 type ReasoningState = "may_open" | "is_open" | "is_closed";
 
 /**
- * Whether the answer begins inside a reasoning block, may begin with one, or the prompt has closed it already.
+ * Finds whether the answer begins inside a reasoning block, may begin with one, or follows one that the prompt has
+ * closed.
  *
- * @param continues whether the prompt ends within a message of the assistant's.
+ * @param continues whether the prompt ends within a message of the assistant.
  */
 export function findReasoningState(
   prompt: string,
@@ -68,9 +69,9 @@ export interface AnswerForm {
     readonly format: CallFormat;
     /** The functions offered to the model. */
     readonly functions: readonly ToolFunction[];
-    /** Whether to drop calls. */
+    /** Whether to drop the calls that the model writes. */
     readonly isIgnored: boolean;
-    /** Whether there may be more than one; true if absent. */
+    /** Whether an answer may hold more than one call; true if absent. */
     readonly isParallel?: boolean | undefined;
   } | undefined;
 }
@@ -96,7 +97,7 @@ export function detectAnswerForm(
   };
 }
 
-/** Special tokens that parsing needs as text. */
+/** Special tokens that the parser needs to see as text. */
 export function listMarkers({ reasoning, calls }: AnswerForm): string[] {
   return [
     ...reasoning === undefined ? [] : [reasoning.markers.open, reasoning.markers.close],
@@ -104,20 +105,19 @@ export function listMarkers({ reasoning, calls }: AnswerForm): string[] {
   ];
 }
 
-// The grammar of an answer: the requested format, required or possible calls, and reasoning
-// before them.
+// The grammar of an answer: the requested format, calls that are required or possible, and the reasoning before them.
 
-/** White space between reasoning and what follows. */
+/** White space between reasoning and the rest of the answer. */
 const BREAK: GrammarSpec = { kind: "regex", pattern: "\\n{0,2}", param: "messages" };
 
-/** Whether the task alone implies a grammar. */
+/** Whether the task alone, whatever the model, requires a grammar. */
 export function wantsGrammar({ grammar, tools }: ChatTask): boolean {
   if (grammar !== undefined) return true;
   if (tools === undefined || tools.choice === "none") return false;
   return tools.choice !== "auto" || tools.functions.some(({ strict }) => strict);
 }
 
-/** The grammar of the answer to `task`; `undefined` if it is free. */
+/** The grammar of the answer to `task`; `undefined` if any answer is valid. */
 export function toAnswerGrammar(task: ChatTask, form: AnswerForm): GrammarSpec | undefined {
   const markup = form.calls?.format.markup;
   const { grammar, tools } = task;
@@ -130,8 +130,9 @@ export function toAnswerGrammar(task: ChatTask, form: AnswerForm): GrammarSpec |
 }
 
 /**
- * Text is free unless a format is requested; if a function is strict, calls are constrained from their start: to one of
- * the functions, and the arguments of strict ones to their schemas.
+ * The grammar if calls are possible but not required. Text is free unless a format is requested. If a function is
+ * strict, calls are constrained from their opening marker on: to the offered functions, and the arguments of strict
+ * functions to their schemas.
  */
 function autoGrammar(
   { grammar, tools, markup, form }: {
@@ -160,7 +161,7 @@ function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
   return sequence(before, ...toCallGrammars(tools, markup), text(markup.close));
 }
 
-/** Wants at least one call; at most one if the request says so or names the function. */
+/** Requires at least one call; at most one if the request says so or names the function. */
 function toCallGrammars(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   const { functions, choice, isParallel } = tools;
   const isNamed = typeof choice === "object";

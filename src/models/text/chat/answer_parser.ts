@@ -9,21 +9,21 @@ import { type Parsing, TextReader } from "../calls/text_reader.ts";
 import type { ToolCallDelta } from "../../task.ts";
 import type { AnswerForm } from "./answer_form.ts";
 
-/** A part of an answer: reasoning, then text, then calls. */
+/** A part of an answer: reasoning, text or a call, in this order. */
 export interface AnswerDelta {
   readonly text: string;
   readonly reasoning: string;
   readonly toolCalls: readonly ToolCallDelta[];
 }
 
-/** One that grows. */
+/** A part that is still growing. */
 interface OpenDelta extends AnswerDelta {
   text: string;
   reasoning: string;
   readonly toolCalls: ToolCallDelta[];
 }
 
-/** The results do not depend on how the text is cut into pieces. */
+/** The results do not depend on how the text is cut into chunks. */
 export class AnswerParser {
   readonly #form: AnswerForm;
   readonly #reader = new TextReader();
@@ -31,13 +31,13 @@ export class AnswerParser {
   #isReasoning = false;
   #numCalls = 0;
   #numFinishedCalls = 0;
-  /** Whether the text ended within a call's arguments. */
+  /** Whether the text ended within the arguments of a call. */
   #isCallCut = false;
-  /** Arguments of the call that is being read. */
+  /** The arguments of the current call so far. */
   #json = "";
-  /** Held back until the next text: space at the end of reasoning, or before a call, is markup. */
+  /** Space that is held back until more text follows: at the end of reasoning or before a call it is markup. */
   #space = "";
-  /** Whether leading space is markup too: at the start of reasoning, or after it. */
+  /** Whether leading space is markup too: it is at the start of reasoning, and after it. */
   #trimsStart = false;
   #deltas: OpenDelta[] = [];
 
@@ -47,27 +47,27 @@ export class AnswerParser {
     this.#reading.next();
   }
 
-  /** Whether the next text is reasoning, as far as known. */
+  /** Whether the next text is reasoning, as far as is known. */
   get isReasoning(): boolean {
     return this.#isReasoning;
   }
 
-  /** Number of calls so far, without ignored ones. */
+  /** Number of calls so far, without those that are dropped. */
   get numCalls(): number {
     return this.#numCalls;
   }
 
-  /** Whether the answer is over because it may hold one call only. */
+  /** Whether the answer must end, because it may hold one call only and has it. */
   get isOver(): boolean {
     return this.#form.calls?.isParallel === false && this.#numFinishedCalls > 0;
   }
 
-  /** Whether there are calls, and none that lacks a part of its arguments because the text ended within them. */
+  /** Whether there are calls, and all of them have complete arguments. */
   get hasWholeCalls(): boolean {
     return this.#numCalls > 0 && !this.#isCallCut;
   }
 
-  /** @returns what the piece adds, in the order of the answer. */
+  /** @returns what the chunk adds, in the order of the answer. */
   push(piece: string): readonly AnswerDelta[] {
     this.#reader.feed(piece);
     this.#reading.next();
@@ -77,7 +77,7 @@ export class AnswerParser {
   /**
    * Ends the text.
    *
-   * @param isCut whether the model would have gone on: what is markup only in part is left out then.
+   * @param isCut whether the model would have gone on: incomplete markup is then left out.
    * @returns what was held back.
    */
   end(isCut = false): readonly AnswerDelta[] {
@@ -108,7 +108,7 @@ export class AnswerParser {
     }
   }
 
-  /** Whether the answer begins inside reasoning. */
+  /** Finds whether the answer begins inside reasoning. */
   *#findReasoning({ markers, state }: NonNullable<AnswerForm["reasoning"]>): Parsing<boolean> {
     if (state === "is_open") return true;
     const reader = this.#reader;
@@ -131,7 +131,7 @@ export class AnswerParser {
 
   #addText(text: string): void {
     if (text === "") return;
-    // Text that follows a call comes after it.
+    // Text after a call becomes a part of its own.
     const last = this.#last();
     if (last.toolCalls.length === 0) last.text += text;
     else this.#deltas.push({ text, reasoning: "", toolCalls: [] });
@@ -150,7 +150,7 @@ export class AnswerParser {
     return trimmed;
   }
 
-  /** Text as far as its last word. */
+  /** Holds back the space at the end of a text. */
   #holdSpace(text: string): string {
     const whole = this.#space + text;
     const shown = whole.trimEnd();

@@ -1,5 +1,5 @@
 /**
- * A folder's chat template, which renders conversations to prompts.
+ * A folder's chat template, which renders conversations into prompts.
  *
  * @module
  */
@@ -21,7 +21,9 @@ import {
   type TemplateMessage,
 } from "./template_message.ts";
 
-/** Sources of templates by their names: `default`, and `tool_use` if conversations with tools have a separate one. */
+/**
+ * Sources of templates by name: `default`, and `tool_use` if there is a separate template for conversations with tools.
+ */
 type TemplateSources = ReadonlyMap<string, string>;
 
 const PROBE = "sphinx of black quartz";
@@ -37,13 +39,13 @@ export class ChatTemplate {
   #takesTwoSystem: boolean | undefined;
   #takesLaterSystem: boolean | undefined;
 
-  /** @param specialTokens `bos_token` and the like, as templates know them. */
+  /** @param specialTokens `bos_token` and the others, by the names that templates use. */
   constructor(sources: TemplateSources, specialTokens: Readonly<Record<string, string>> = {}) {
     this.#sources = sources;
     this.#specialTokens = specialTokens;
   }
 
-  /** Its source, from which the model's formats are detected. */
+  /** The template's source, from which the model's formats are detected. */
   get source(): string {
     return [...this.#sources.values()].join("\n");
   }
@@ -55,10 +57,10 @@ export class ChatTemplate {
   }
 
   /**
-   * The prompt of a conversation, up to where the assistant's answer begins. Turns of one role in a row are merged if
-   * the template refuses them.
+   * Renders the prompt of a conversation, up to the point where the assistant's answer begins. Consecutive messages of
+   * one role are merged if the template refuses them.
    *
-   * @throws {HearthError} `invalid_value` when the template refuses it.
+   * @throws {HearthError} `invalid_value` when the template refuses the conversation.
    */
   render(messages: readonly TemplateMessage[], options: RenderOptions = {}): string {
     const fitting = this.#mergeSystemMessages(messages);
@@ -117,11 +119,11 @@ export class ChatTemplate {
   #toolVariables(functions: readonly ToolFunction[]): Record<string, unknown> {
     if (functions.length === 0) return {};
     const tools = functions.map(toTool);
-    // SmolLM3 chooses between two call formats by the name of the variable.
+    // SmolLM3's template chooses between two call formats by the name of the variable.
     return { tools, ...(this.source.includes("xml_tools") && { xml_tools: tools }) };
   }
 
-  /** Messages with the tools in them, for templates that read tools from the system message (Phi-4-mini). */
+  /** Puts the tools into the messages, for templates that read them from the system message (Phi-4-mini). */
   #withTools(
     messages: readonly TemplateMessage[],
     functions: readonly ToolFunction[],
@@ -136,7 +138,7 @@ export class ChatTemplate {
     return [{ ...system, tools }, ...messages.slice(hasSystem ? 1 : 0)];
   }
 
-  /** A reasoning effort as template variables. */
+  /** A reasoning effort as variables of the template. */
   #reasoningVariables(effort: string | undefined): Record<string, unknown> {
     if (effort === undefined) return {};
     const { source } = this;
@@ -149,7 +151,7 @@ export class ChatTemplate {
     };
   }
 
-  /** Merges system messages into the first where the template does not take them as they stand. */
+  /** Merges all system messages into the first, if the template does not accept them as they are. */
   #mergeSystemMessages(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
     const isSystem = ({ role }: TemplateMessage) => role === "system";
     const firstOther = messages.findIndex((message) => !isSystem(message));
@@ -187,14 +189,17 @@ const USER: TemplateMessage = { role: "user", content: PROBE };
 const FIRST: TemplateMessage = { role: "system", content: `${PROBE} 1` };
 const SECOND: TemplateMessage = { role: "system", content: `${PROBE} 2` };
 
-/** Variables as they were written, but for switches, which may have been sent as text. */
+/**
+ * The variables as they were received. Booleans are left to the parsed variables, as a client may have sent them as
+ * text.
+ */
 function writtenVariables({ variables, variablesJson }: RenderOptions): Record<string, unknown> {
   if (variablesJson === undefined) return {};
   const all = Object.entries(new JsonText(variablesJson).readMembers());
   return Object.fromEntries(all.filter(([name]) => typeof variables?.[name] !== "boolean"));
 }
 
-/** A function in the form that templates take. */
+/** A function in the layout that templates take. */
 function toTool({ name, description, parameters = EMPTY_OBJECT, parametersJson }: ToolFunction) {
   const shown = parametersJson === undefined ? parameters : new JsonText(parametersJson);
   return {
@@ -203,7 +208,7 @@ function toTool({ name, description, parameters = EMPTY_OBJECT, parametersJson }
   };
 }
 
-/** A prompt up to the last word of its last message, as with transformers' `continue_final_message`. */
+/** Cuts a prompt after the last word of its last message, as transformers does for `continue_final_message`. */
 function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
   const text = joinText(content);
   const start = rendered.lastIndexOf(text.trim());
@@ -240,7 +245,7 @@ export async function loadChatTemplate(
   return sources.size === 0 ? undefined : new ChatTemplate(sources, specialTokens(config));
 }
 
-/** A folder's templates, in a separate file or in `tokenizer_config.json`: the usual one first. */
+/** Reads a folder's templates, from a separate file or from `tokenizer_config.json`; the default one comes first. */
 async function readTemplateSources(
   folder: ModelFolder,
   config: Json,
@@ -259,7 +264,7 @@ async function readTemplateSources(
   return new Map(sources.sort(([a], [b]) => Number(b === "default") - Number(a === "default")));
 }
 
-/** `bos_token` and the like, as templates know them. */
+/** `bos_token` and the others, by the names that templates use. */
 function specialTokens(config: Json): Record<string, string> {
   const tokens: Record<string, string> = {};
   for (const [name, value] of Object.entries(config)) {

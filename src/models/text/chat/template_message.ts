@@ -1,5 +1,5 @@
 /**
- * Messages and functions in the form that chat templates take.
+ * Converts messages and functions to the layout that chat templates take.
  *
  * @module
  */
@@ -17,20 +17,20 @@ import { JsonText } from "../../../jinja/json_text.ts";
 
 export interface TemplateMessage {
   readonly role: ChatMessage["role"];
-  /** Parts: `{ type: "text", text }`, `{ type: "image" }`. */
+  /** A text, or parts: `{ type: "text", text }`, `{ type: "image" }`. */
   readonly content: string | readonly { readonly type: string; readonly text?: string }[];
   readonly name?: string;
   readonly tool_call_id?: string;
   readonly tool_calls?: readonly TemplateCall[];
   /** The tools as JSON, for templates that read them from the system message. */
   readonly tools?: string;
-  /** The name in most templates. */
+  /** Reasoning, under the name of most templates. */
   readonly reasoning_content?: string;
-  /** The name in some templates. */
+  /** Reasoning, under the name of some templates. */
   readonly thinking?: string;
 }
 
-/** A call in the form that templates take. */
+/** A call in the layout that templates take. */
 interface TemplateCall {
   readonly id: string;
   readonly type: "function";
@@ -38,9 +38,9 @@ interface TemplateCall {
 }
 
 /**
- * Messages with all fields besides content as templates name them.
+ * Converts messages to the fields that templates read.
  *
- * @param toContent a message's content.
+ * @param toContent gives a message's content.
  */
 export function toTemplateMessages(
   messages: readonly ChatMessage[],
@@ -50,7 +50,7 @@ export function toTemplateMessages(
   return messages.map((message, index) => {
     const { role, toolCallId, toolCalls = [], reasoning } = message;
     for (const { id, name } of toolCalls) nameOfCall.set(id, name);
-    // The function's name: not every client repeats it, and some templates render only that.
+    // The name of the tool's function: some templates render only that, and not every client repeats it.
     const name = message.name ?? nameOfCall.get(toolCallId ?? "");
     return {
       role,
@@ -79,8 +79,8 @@ function parseArguments(json: string): unknown {
 }
 
 /**
- * Messages whose calls the template renders: with ids in the form that it requires, even if another server assigned
- * them; and in the text, as the model writes them, if it does not support `tool_calls`.
+ * Makes calls renderable: gives them ids that the template accepts, even if another server assigned others, and writes
+ * them into the text as the model would if the template does not support `tool_calls`.
  */
 export function fitCalls(
   messages: readonly TemplateMessage[],
@@ -120,7 +120,7 @@ function textOfCalls(calls: readonly TemplateCall[], { markup, writeCall }: Call
   return markup.trigger + markup.open + written.join(markup.separator) + markup.close;
 }
 
-/** Messages in which no user or assistant speaks twice in a row; of what is more than text, nothing is merged. */
+/** Merges consecutive messages of one role, user or assistant. Messages with anything but text are not merged. */
 export function mergeTurns(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
   const merged: TemplateMessage[] = [];
   for (const message of messages) {
@@ -152,14 +152,14 @@ export interface RenderOptions extends PromptOptions {
   readonly functions?: readonly ToolFunction[] | undefined;
 }
 
-/** What must be known of a template. */
+/** What rendering needs to know about a template. */
 interface Template {
   /** Whether it renders functions. */
   readonly takesTools: boolean;
 }
 
 /**
- * How a task's conversation is rendered.
+ * The options for rendering a task's conversation.
  *
  * @throws {HearthError} `unsupported_by_model` for tools, if the template does not render them.
  */

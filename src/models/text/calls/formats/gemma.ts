@@ -5,11 +5,11 @@ import { escape, readString } from "../json_call.ts";
 import { isText, listGrammar, listParameters } from "../parameters.ts";
 import type { Parsing, TextReader } from "../text_reader.ts";
 
-/** What differs between generations. */
+/** What differs between the generations of Gemma. */
 interface Marks {
   readonly start: string;
   readonly end: string;
-  /** Around strings. */
+  /** The quotation mark around strings. */
   readonly quote: string;
 }
 
@@ -31,7 +31,7 @@ export const GEMMA = gemmaFormat("gemma", {
   quote: '<|"|>',
 });
 
-/** What needs no marks around it. */
+/** Keys that need no quotation marks. */
 const PLAIN_KEY = /^[^\s:{},"<]+$/;
 
 function gemmaFormat(name: string, marks: Marks): CallFormat {
@@ -83,7 +83,11 @@ interface ValueOptions {
   readonly quote: string;
 }
 
-/** Reads an object, whose keys have no quotes. @returns whether it came to its end. */
+/**
+ * Parses an object, whose keys have no quotation marks.
+ *
+ * @returns whether it is complete.
+ */
 function* readFields(reader: TextReader, options: ValueOptions): Parsing<boolean> {
   const { onJson, quote } = options;
   yield* reader.take("{");
@@ -122,7 +126,7 @@ function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boo
   }
   if (first === "[") return yield* readList(reader, options);
   const word = (yield* reader.takeRun(/[^,{}[\]\n]/)).trim();
-  // Cut, it could have become anything.
+  // A word that was cut might have gone on.
   if (word === "" || reader.isCutShort) return false;
   const isJson = /^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?)$/i.test(word);
   onJson(isJson ? word.toLowerCase() : JSON.stringify(word));

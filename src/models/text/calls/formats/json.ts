@@ -1,5 +1,5 @@
 /**
- * Formats whose calls are JSON: `{"name": "f", "arguments": {…}}`, one or in an array, between markers.
+ * Formats whose calls are JSON: `{"name": "f", "arguments": {…}}`, single or in an array, between markers.
  *
  * @module
  */
@@ -31,7 +31,7 @@ const TAGGED: MarkedForm = {
 export const HERMES = markedFormat(TAGGED);
 
 /**
- * As Hermes writes them, and `<code>f(city="Paris")</code>` where the template was given `python_tools`: SmolLM3.
+ * Calls as in the Hermes format; and `<code>f(city="Paris")</code>` if the template was given `python_tools`: SmolLM3.
  *
  * @see https://huggingface.co/HuggingFaceTB/SmolLM3-3B
  */
@@ -68,7 +68,7 @@ export const GRANITE = markedFormat({
   ...LISTED,
   name: "granite",
   matches: (template) => template.includes(PIPED) && !template.includes("<|/tool|>"),
-  // Version 3.1 writes this string instead of the token.
+  // Granite 3.1 writes this string instead of the token.
   starts: [PIPED, START],
 });
 
@@ -89,7 +89,7 @@ export const PHI = markedFormat({
   },
 });
 
-/** Skips an end marker that may be absent, as only some of a format's forms have one. */
+/** Skips a closing marker if there is one: only some variants of a format have it. */
 function* skipEnds({ reader }: CallParsing, ends: readonly string[]): Parsing<true> {
   yield* reader.skipSpace();
   for (const end of ends) if (yield* reader.take(end)) break;

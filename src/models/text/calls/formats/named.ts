@@ -1,5 +1,5 @@
 /**
- * Formats that write a function's name, and behind it the arguments as JSON.
+ * Formats that write a function's name, followed by its arguments as JSON.
  *
  * @module
  */
@@ -19,7 +19,7 @@ const FENCE = "```";
 const NAME = /[\w.:/-]/;
 
 /**
- * Between DeepSeek's markers `function`, a separator, the name, and the arguments in a block of JSON: V3 and R1.
+ * DeepSeek V3 and R1: `function`, a separator, the name, and the arguments in a fenced block of JSON, between markers.
  *
  * @see https://huggingface.co/deepseek-ai/DeepSeek-V3
  */
@@ -41,7 +41,7 @@ export const DEEPSEEK = markedFormat({
     }),
 });
 
-/** V3.1 writes the name, a separator and the arguments between the same markers. */
+/** DeepSeek V3.1: the name, a separator and the arguments, between the same markers. */
 export const DEEPSEEK_V31: CallFormat = {
   ...DEEPSEEK,
   name: "deepseek_v31",
@@ -56,7 +56,7 @@ export const DEEPSEEK_V31: CallFormat = {
   },
 };
 
-/** Either form. */
+/** Parses a call in either of DeepSeek's formats. */
 function* readDeepSeek({ reader, sink }: CallParsing): Parsing<boolean> {
   for (let hasCalls = false;; hasCalls = true) {
     yield* reader.skipSpace();
@@ -92,7 +92,7 @@ function newCallId(): string {
 
 const OWN_ID = new RegExp(`^[a-zA-Z0-9]{${ID_LENGTH}}$`);
 
-/** Templates refuse ids of any other form, which conversations from other servers have. */
+/** Mistral's templates accept only ids of nine characters. Conversations begun on other servers have other ids. */
 function toCallId(id: string): string {
   if (OWN_ID.test(id)) return id;
   // FNV-1a, 64 bits.
@@ -145,7 +145,7 @@ export const MISTRAL_ARGS: CallFormat = {
   },
 };
 
-/** Either form: some versions' models write both. */
+/** Parses calls in either of Mistral's formats: models of some versions write both. */
 function* readMistral(parsing: CallParsing): Parsing<boolean> {
   const { reader, sink } = parsing;
   if (yield* readJsonCalls(parsing)) return true;

@@ -1,5 +1,5 @@
 /**
- * Formats whose calls are Python: `f(city="Paris")`, between markers.
+ * Formats whose calls are Python between markers: `f(city="Paris")`.
  *
  * @module
  */
@@ -26,7 +26,7 @@ const LISTED: MarkedForm = {
   matches: (template) => template.includes("<|tool_list_start|>") || template.includes(START),
   starts: [START],
   end: END,
-  /** Reads calls in Python or, where a system message asked for that, in JSON. */
+  /** Parses calls in Python, or in JSON if the system message asked for that. */
   *readCalls(parsing) {
     return (yield* readPythonCalls(parsing)) || (yield* readJsonCalls(parsing));
   },
@@ -39,7 +39,7 @@ const LISTED: MarkedForm = {
 export const LFM2 = markedFormat(LISTED);
 
 /**
- * A block of Python, a call a line, between the same markers: MiniCPM 3 and 4.
+ * MiniCPM 3 and 4: a block of Python, with one call per line, between the same markers.
  *
  * @see https://huggingface.co/openbmb/MiniCPM3-4B
  */
@@ -59,14 +59,17 @@ export const MINICPM = markedFormat({
 });
 
 const PYTHON_TAG = "<|python_tag|>";
-/** What a call without a tag may have before its name and arguments: an answer in JSON is soon told from it. */
+/**
+ * The keys that may stand before name and arguments in a call without a tag. Any other key shows that the answer is
+ * plain JSON.
+ */
 const OTHER_KEYS: ReadonlySet<string> = new Set(["type", "id"]);
 
 /**
- * `{"name": "f", "parameters": {…}}` as the whole answer, or behind `<|python_tag|>`, several between semicolons;
- * `<|python_tag|>brave_search.call(query="…")`; and `[f(city="Paris")]`: Llama 3.1 to 3.3, and 4.
+ * Llama 3.1 to 3.3, and 4: `{"name": "f", "parameters": {…}}` as the whole answer or after `<|python_tag|>`, several
+ * separated by semicolons; `<|python_tag|>brave_search.call(query="…")`; and `[f(city="Paris")]`.
  *
- * Where no tag says that it is a call, it must be one of a function that there is, at the beginning.
+ * Without the tag, only a call at the beginning of the answer to an existing function counts.
  *
  * @see https://www.llama.com/docs/model-cards-and-prompt-formats/llama3_1/
  */
@@ -94,7 +97,7 @@ function* read(parsing: CallParsing): Parsing {
   const start = reader.position;
   yield* reader.skipSpace();
   const hasCalls = yield* readRun(parsing, false);
-  // A plain word is text even where it could be the beginning of a name.
+  // A plain word is text, even if it could be the beginning of a name.
   const isWord = !hasCalls && /^\w/.test(reader.rest);
   if (reader.isCutShort && !isWord) return;
   if (!hasCalls) reader.moveTo(start);
@@ -104,7 +107,11 @@ function* read(parsing: CallParsing): Parsing {
   }
 }
 
-/** Reads calls in a row. @returns whether there was one; if not, the reader's position is restored. */
+/**
+ * Parses consecutive calls.
+ *
+ * @returns whether there was one; if not, the reader's position is restored.
+ */
 function* readRun(parsing: CallParsing, hasTag: boolean): Parsing<boolean> {
   const { reader, functions } = parsing;
   const isNamed = (name: string) => functions.has(name);
@@ -126,7 +133,7 @@ function* readRun(parsing: CallParsing, hasTag: boolean): Parsing<boolean> {
   }
 }
 
-/** Its own tools are methods: `brave_search.call(…)` calls `brave_search`. */
+/** Llama's built-in tools are methods: `brave_search.call(…)` calls `brave_search`. */
 function builtIn(parsing: CallParsing): CallParsing {
   const { sink } = parsing;
   return {

@@ -1,5 +1,5 @@
 /**
- * Formats that write each argument between tags of its own.
+ * Formats in which each argument has its own tags.
  *
  * @module
  */
@@ -13,19 +13,19 @@ import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
 
-/** What opens and closes a part. */
+/** The opening and closing tag of a part. */
 type Tags = readonly [open: string, close: string];
 
-/** What tells one format from another. */
+/** What distinguishes one such format from another. */
 interface TaggedForm {
   readonly name: string;
-  /** Around the function's name; without a tag behind it the first key or the end ends it. */
+  /** The tags around the function's name. Without a closing tag, the first key or the end of the call ends the name. */
   readonly called: Tags;
   readonly key: Tags;
   readonly value: Tags;
-  /** Whether line breaks around values are markup. */
+  /** Whether values have line breaks around them that are markup. */
   readonly isInLines: boolean;
-  /** Text behind the last argument; what ends the call if absent. */
+  /** Text after the last argument; the end of the call if absent. */
   readonly end?: string;
   readonly matches: (template: string) => boolean;
   /** Tags that are special tokens. */
@@ -33,7 +33,7 @@ interface TaggedForm {
 }
 
 /**
- * `<tool_call>f<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call>`: GLM-4.5 and later.
+ * GLM-4.5 and later: `<tool_call>f<arg_key>city</arg_key><arg_value>Paris</arg_value></tool_call>`.
  *
  * @see https://huggingface.co/zai-org/GLM-4.5
  */
@@ -48,7 +48,8 @@ export const GLM = taggedFormat({
 });
 
 /**
- * `<tool_call><function=f><parameter=city>Paris</parameter></function></tool_call>`, a line each: Qwen3-Coder, Qwen3.5.
+ * Qwen3-Coder, Qwen3.5: `<tool_call><function=f><parameter=city>Paris</parameter></function></tool_call>`, each tag on
+ * its own line.
  *
  * @see https://huggingface.co/Qwen/Qwen3-Coder-30B-A3B-Instruct
  */
@@ -62,7 +63,7 @@ export const QWEN_XML = taggedFormat({
   end: "</function>",
 });
 
-/** Whether a name can stand between tags. */
+/** Whether a name can be written between tags. */
 function isWritable(name: string): boolean {
   return name !== "" && name.trim() === name && !/[<>\n]/.test(name);
 }
@@ -131,9 +132,9 @@ function* readCall(parsing: CallParsing, form: TaggedForm): Parsing<boolean> {
 }
 
 /**
- * Reads a key, behind its opening tag, and its value.
+ * Parses the rest of a key, after its opening tag, and the value.
  *
- * @returns whether there are both; `undefined` when the text ends within the value.
+ * @returns whether both are complete; `undefined` if the text ends within the value.
  */
 function* readArgument(
   { reader, sink }: CallParsing,
