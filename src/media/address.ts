@@ -6,14 +6,17 @@
  */
 import { isIPv4 } from "node:net";
 
-/** Kinds of addresses: `local` ones belong to this machine or its network; `forbidden` ones are never fetched from. */
+/**
+ * Kinds of addresses: a `local` one belongs to this machine or its network, and a `forbidden` one is never fetched
+ * from.
+ */
 type AddressKind = "public" | "local" | "forbidden";
 
 type Range = readonly [prefix: string, bits: number, kind: AddressKind];
 
-/** The first match counts. */
+/** The first range that matches decides. */
 const IPV4_RANGES: readonly Range[] = [
-  // Metadata of cloud machines, beside the link-local ones.
+  // Metadata services of clouds outside the link-local range.
   ["100.100.100.200", 32, "forbidden"],
   ["168.63.129.16", 32, "forbidden"],
   ["192.0.0.0", 24, "forbidden"],
@@ -29,10 +32,10 @@ const IPV4_RANGES: readonly Range[] = [
 ];
 
 const IPV6_RANGES: readonly Range[] = [
-  // Metadata of cloud machines, beside the link-local ones.
+  // Metadata services of clouds outside the link-local range.
   ["fd00:ec2::254", 128, "forbidden"],
   ["fd20:ce::254", 128, "forbidden"],
-  // A network's own translation to its IPv4 addresses (RFC 8215).
+  // Translation to IPv4 addresses within a network (RFC 8215).
   ["64:ff9b:1::", 48, "local"],
   ["::", 128, "local"],
   ["::1", 128, "local"],
@@ -40,13 +43,13 @@ const IPV6_RANGES: readonly Range[] = [
   ["fec0::", 10, "local"],
   ["fe80::", 10, "forbidden"],
   ["ff00::", 8, "forbidden"],
-  // Teredo: the IPv4 address in it is obfuscated.
+  // Teredo, whose IPv4 address is obfuscated.
   ["2001::", 32, "forbidden"],
 ];
-/** The addresses of the public internet; the rest that no list has is reserved. */
+/** The addresses of the public internet. Addresses outside this range and all lists are reserved. */
 const IPV6_GLOBAL = { prefix: "2000::", bits: 3 };
 
-/** IPv6 addresses that lead to the IPv4 address in their bytes from `at` on. */
+/** IPv6 addresses that stand for the IPv4 address in their bytes from `at` on. */
 const EMBEDDED: readonly { readonly prefix: string; readonly bits: number; readonly at: number }[] =
   [
     { prefix: "::ffff:0:0", bits: 96, at: 12 },
@@ -60,8 +63,7 @@ const EMBEDDED: readonly { readonly prefix: string; readonly bits: number; reado
 /**
  * The kind of an IP address.
  *
- * @param address as the resolver gives it, an IPv6 zone included.
- *
+ * @param address as the resolver gives it, perhaps with an IPv6 zone.
  * @example
  * ```ts
  * import { kindOfAddress } from "./address.ts";
@@ -99,7 +101,7 @@ function bytesOfIpv4(address: string): number[] {
 
 /** The 16 bytes of an address in any spelling; `undefined` if invalid. */
 function bytesOfIpv6(address: string): number[] | undefined {
-  // The URL parser accepts all spellings, and writes the last four bytes in hexadecimal too.
+  // The URL parser accepts all spellings, and normalises them to hexadecimal groups.
   const host = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1);
   if (host === undefined) return undefined;
   const [head = "", tail] = host.split("::");

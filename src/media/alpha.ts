@@ -1,5 +1,5 @@
 /**
- * The alpha channel of images: multiplied in and out, dropped, laid on white, added.
+ * The alpha channel of images: premultiplying and its inverse, dropping it, compositing on white, adding it.
  *
  * @module
  */
@@ -9,8 +9,9 @@ import type { Pixels } from "./pixels.ts";
 const BAND_PIXELS = BAND_BYTES / 4;
 
 /**
- * Straight to premultiplied alpha, rounded as Pillow rounds it: transparent pixels must not lend their colour to their
- * neighbours when an image is resized. The last of 2 or 4 channels is alpha. RGBA that is opaque is returned as it is.
+ * Converts straight alpha to premultiplied, rounded as in Pillow: otherwise transparent pixels would lend their colour
+ * to their neighbours when an image is resized. The last of 2 or 4 channels is alpha. Opaque RGBA is returned
+ * unchanged.
  */
 export function premultiply(pixels: Pixels): Pixels {
   if (pixels.channels === 4 && isOpaque(pixels)) return pixels;
@@ -27,7 +28,9 @@ export function premultiply(pixels: Pixels): Pixels {
   return { ...pixels, data };
 }
 
-/** Premultiplied to straight alpha; the last of 2 or 4 channels is alpha. RGBA that is opaque is returned as it is. */
+/**
+ * Converts premultiplied alpha to straight. The last of 2 or 4 channels is alpha. Opaque RGBA is returned unchanged.
+ */
 export function unpremultiply(pixels: Pixels): Pixels {
   if (pixels.channels === 4 && isOpaque(pixels)) return pixels;
   const { channels } = pixels;
@@ -42,7 +45,7 @@ export function unpremultiply(pixels: Pixels): Pixels {
   return { ...pixels, data };
 }
 
-/** An image without its alpha, in its own memory; the same image if some pixel is not opaque, or it has no alpha. */
+/** Drops the alpha channel of an opaque image, reusing its memory. Other images are returned unchanged. */
 export function dropOpaqueAlpha(pixels: Pixels): Pixels {
   if (pixels.channels !== 4 || !isOpaque(pixels)) return pixels;
   const { width, height, data } = pixels;
@@ -61,7 +64,7 @@ export function dropOpaqueAlpha(pixels: Pixels): Pixels {
   return { width, height, channels: 3, data: data.subarray(0, 3 * end) };
 }
 
-/** Whether every pixel of RGBA is opaque. */
+/** Whether every pixel of an RGBA image is opaque. */
 export function isOpaque({ data }: Pixels): boolean {
   const room = new PixelRoom();
   const input = room.reserve(4 * BAND_PIXELS);
@@ -70,14 +73,14 @@ export function isOpaque({ data }: Pixels): boolean {
   for (let at = 0; at < data.length; at += 4 * BAND_PIXELS) {
     const band = data.subarray(at, at + 4 * BAND_PIXELS);
     bytes.set(band, input);
-    // Bytes read beyond the last pixel.
+    // The kernel also reads these bytes beyond the last pixel.
     bytes.fill(255, input + band.length, input + band.length + 12);
     if (!kernels.isOpaque(input, band.length / 4)) return false;
   }
   return true;
 }
 
-/** The image on a white ground: 2 channels become 1, 4 become 3. Without alpha it is the same image. */
+/** Composites an image on white: 2 channels become 1, 4 become 3. An image without alpha is returned unchanged. */
 export function onWhite(pixels: Pixels): Pixels {
   const { width, height, channels, data } = pixels;
   if (channels % 2 === 1) return pixels;
@@ -92,14 +95,14 @@ export function onWhite(pixels: Pixels): Pixels {
   return { width, height, channels: numColors as 1 | 3, data: opaque };
 }
 
-/** The image with red, green, blue and alpha; one that has them already is returned as it is. */
+/** Converts an image to RGBA; one that already is RGBA is returned unchanged. */
 export function toRgba(pixels: Pixels): Pixels {
   const { width, height, channels, data: from } = pixels;
   if (channels === 4) return pixels;
   const data = new Uint8Array(4 * width * height);
   const words = new Uint32Array(data.buffer);
   const [green, blue] = channels === 3 ? [1, 2] : [0, 0];
-  // Words are written twice as fast as bytes; every machine that Deno runs on stores the lowest byte first.
+  // Writing words is twice as fast as writing bytes. Every machine that Deno runs on is little-endian.
   for (let pixel = 0, at = 0; pixel < words.length; pixel++, at += channels) {
     const alpha = channels === 2 ? from[at + 1]! : 255;
     words[pixel] = from[at]! | from[at + green]! << 8 | from[at + blue]! << 16 | alpha << 24;

@@ -1,5 +1,5 @@
 /**
- * The sound of an audio file of any common format, as one channel at one sample rate.
+ * Decodes an audio file of any common format to one channel at one sample rate.
  *
  * @module
  */
@@ -34,7 +34,7 @@ interface AudioFormat {
   readonly read: SoundReader;
 }
 
-/** Formats in the order they are tried: the most distinctive signatures first. */
+/** Formats in the order in which they are tried: those with the most distinctive signatures first. */
 const FORMATS: readonly AudioFormat[] = [
   { name: "WAV", matches: isWav, read: readWav },
   { name: "Ogg", matches: isOgg, read: readOgg },
@@ -48,7 +48,7 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
 ];
 
-/** Formats that are often sent as audio all the same. */
+/** Formats that cannot be read but are often sent as audio. */
 const UNREAD: readonly Signature[] = [
   ["AMR", 0, "#!AMR"],
   ["WMA or WMV", 0, "\x30\x26\xb2\x75\x8e\x66\xcf\x11"],
@@ -94,22 +94,22 @@ const MAX_PIECE_SAMPLES = 65_536;
 
 /** How an audio file is decoded. */
 export interface DecodeAudioOptions {
-  /** Wanted sample rate. */
+  /** The sample rate to convert to. */
   readonly sampleRateHz: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called once, with a sentence, when the file ends early: what is there is decoded. */
+  /** Called once, with a sentence, if the file ends early; what there is of it is decoded. */
   readonly onTruncated?: ((message: string) => void) | undefined;
-  /** Path or name of an ffmpeg that converts what is not read here. */
+  /** Path or name of an ffmpeg that converts formats not read here. */
   readonly ffmpeg?: string | undefined;
 }
 
 /**
- * Decodes an audio file piece by piece, in bounded memory. The format is detected from the content; channels are
+ * Decodes an audio file chunk by chunk, in bounded memory. The format is detected from the content; channels are
  * averaged.
  *
- * @returns f32 pieces of any length; the caller owns them.
+ * @returns f32 chunks of any length, owned by the caller.
  * @throws {HearthError} `invalid_media` when the file is not audio, damaged beyond use, or longer than
- * {@linkcode MAX_AUDIO_HOURS}; possibly after the first pieces.
+ * {@linkcode MAX_AUDIO_HOURS}; possibly after the first chunks.
  */
 export async function* decodeAudio(
   file: Uint8Array<ArrayBuffer>,
@@ -119,7 +119,7 @@ export async function* decodeAudio(
     yield* decodeRead(file, options);
   } catch (error) {
     const { ffmpeg, sampleRateHz, signal } = options;
-    // It comes before any sound.
+    // This error is thrown before any sound is yielded, so ffmpeg can start from the beginning.
     if (!(error instanceof UnreadSoundError) || ffmpeg === undefined) throw error;
     yield* convertWithFfmpeg(file, { program: ffmpeg, sampleRateHz, signal });
   }
@@ -182,7 +182,7 @@ function detect(file: Uint8Array): AudioFormat {
   );
 }
 
-/** A few bytes of silence can be minutes of sound, which must not be processed without a pause. */
+/** Cuts long sounds: a few bytes of silence can expand to minutes, which must not be processed without yielding. */
 async function* cutLong(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, void> {
   for await (const sound of sounds) {
     const length = sound.channels[0]?.length ?? 0;
@@ -195,7 +195,7 @@ async function* cutLong(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, voi
   }
 }
 
-/** Any error of a decoder means that the file is damaged. */
+/** Converts errors: any error of a decoder means that the file is damaged. */
 async function* guard(
   { name, read }: AudioFormat,
   file: Uint8Array<ArrayBuffer>,
@@ -212,12 +212,12 @@ async function* guard(
 /** Largest sample: louder than any recording, and small enough that no spectrum overflows. */
 const MAX_AMPLITUDE = 65_536;
 
-/** Share of the loudest channel's energy: where the average has less, the channels cancel each other. */
+/** If the average has a smaller share of the loudest channel's energy than this, the channels cancel each other out. */
 const CANCELLED_SHARE = 0.01;
 
 /**
- * The channels' average; where they cancel each other, as of one channel that was recorded inverted, the loudest of
- * them. NaN becomes silence.
+ * Averages the channels. If they cancel each other out, as when one was recorded inverted, takes the loudest one. NaN
+ * becomes silence.
  */
 function mixDown(channels: readonly Float32Array[]): Float32Array<ArrayBuffer> {
   const mono = new Float32Array(channels[0]!.length);

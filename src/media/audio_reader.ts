@@ -5,19 +5,19 @@
  */
 import { decodeAudio, type DecodeAudioOptions } from "./audio.ts";
 
-/** Samples that stay in memory: a quarter of an hour at 16 kHz, 58 MB. */
+/** Number of samples kept in memory: a quarter of an hour at 16 kHz, 58 MB. */
 const KEPT_SAMPLES = 15 * 60 * 16_000;
 const BLOCK_SAMPLES = 65_536;
 
 /** How a file is read. */
 interface AudioReaderOptions extends DecodeAudioOptions {
-  /** Samples that stay in memory from one call to the next, rounded up to blocks of 65,536. */
+  /** Number of samples kept in memory between calls, rounded up to blocks of 65,536. */
   readonly keptSamples?: number;
 }
 
 /**
- * A recording that fits the kept samples is decoded once; a longer one is decoded again whenever the requested range
- * lies before them, so it is best read from start to end.
+ * Reads a recording at any position. A recording that fits into the kept samples is decoded once. A longer one is
+ * decoded again whenever a range before the kept samples is requested, so it is best read from start to end.
  */
 export class AudioReader implements AsyncDisposable {
   readonly sampleRateHz: number;
@@ -25,9 +25,9 @@ export class AudioReader implements AsyncDisposable {
   readonly #options: AudioReaderOptions;
   readonly #maxBlocks: number;
   #decoding: AsyncGenerator<Float32Array, void> | undefined;
-  /** All full but the last. */
+  /** Kept blocks; all but the last are full. */
   #blocks: Float32Array[] = [];
-  /** Number of blocks dropped before those. */
+  /** Number of blocks dropped before the kept ones. */
   #numDropped = 0;
   /** Samples decoded so far. */
   #end = 0;
@@ -41,7 +41,7 @@ export class AudioReader implements AsyncDisposable {
     this.#maxBlocks = Math.ceil((options.keptSamples ?? KEPT_SAMPLES) / BLOCK_SAMPLES);
   }
 
-  /** A sentence that says what is missing, once the whole file was decoded and if it ends early. */
+  /** A sentence that says what is missing, if the file ends early; known after the whole file is decoded. */
   get truncated(): string | undefined {
     return this.#truncated;
   }
@@ -49,8 +49,8 @@ export class AudioReader implements AsyncDisposable {
   /**
    * Decodes the whole file, which verifies it and measures its length.
    *
-   * @param visit gets all samples, piece after piece, which are not its own.
-   * @returns how many samples there are, at least one.
+   * @param visit receives all samples, chunk by chunk, and must not keep them.
+   * @returns the number of samples, at least one.
    * @throws {HearthError} `invalid_media`, as {@linkcode decodeAudio}.
    * @throws the signal's reason.
    */
@@ -67,9 +67,9 @@ export class AudioReader implements AsyncDisposable {
   }
 
   /**
-   * Samples from `start` to before `end`, fewer where the recording ends.
+   * Reads samples from `start` to before `end`, fewer if the recording ends.
    *
-   * @returns f32, the caller's own.
+   * @returns f32, a copy for the caller.
    */
   async read(start: number, end: number): Promise<Float32Array> {
     if (start < this.#numDropped * BLOCK_SAMPLES) await this.#rewind();
@@ -92,7 +92,7 @@ export class AudioReader implements AsyncDisposable {
     this.#blocks = [];
   }
 
-  /** Decodes the next piece and takes it into the blocks; `undefined` at the end. */
+  /** Decodes the next chunk into the blocks; `undefined` at the end. */
   async #next(): Promise<Float32Array | undefined> {
     if (this.#end === this.#length) return undefined;
     this.#decoding ??= decodeAudio(this.#file, {
@@ -115,7 +115,7 @@ export class AudioReader implements AsyncDisposable {
     return value;
   }
 
-  /** Drops excess blocks before the needed position. */
+  /** Drops blocks that exceed the limit and lie before `start`. */
   #keepFrom(start: number): void {
     while (
       this.#blocks.length > this.#maxBlocks && (this.#numDropped + 1) * BLOCK_SAMPLES <= start

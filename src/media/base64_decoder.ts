@@ -1,15 +1,15 @@
 /**
- * Base64 to bytes, piece by piece.
+ * Decodes base64 chunk by chunk.
  *
  * @module
  */
 import { ByteCollector } from "../base/byte_collector.ts";
 import { invalidMedia } from "./media_policy.ts";
 
-/** What `Uint8Array.fromBase64` passes over (https://infra.spec.whatwg.org/#ascii-whitespace). */
+/** White space that `Uint8Array.fromBase64` ignores (https://infra.spec.whatwg.org/#ascii-whitespace). */
 const WHITESPACE = /[\t\n\f\r ]+/g;
 
-/** The rest of it may come with the next letters. */
+/** A percent escape at the end of a chunk, whose rest may come with the next one. */
 const UNFINISHED_ESCAPE = /%[\da-f]?$/i;
 
 /**
@@ -28,21 +28,21 @@ const UNFINISHED_ESCAPE = /%[\da-f]?$/i;
 export class Base64Decoder {
   readonly #bytes: ByteCollector;
   #alphabet: "base64" | "base64url" = "base64";
-  /** A letter was seen that the other alphabet lacks. */
+  /** Whether a letter was seen that only the standard alphabet has. */
   #isPlain = false;
-  /** Letters that are not a whole group of four yet. */
+  /** Letters that do not form a whole group of four yet. */
   #rest = "";
   #isPadded = false;
-  /** An escape that the last letters ended within. */
+  /** The unfinished escape at the end of the last chunk. */
   #escape = "";
   #fault: unknown;
 
-  /** @param options.maxBytes of what is decoded. */
+  /** @param options.maxBytes most decoded bytes. */
   constructor({ maxBytes }: { maxBytes: number }) {
     this.#bytes = new ByteCollector({ maxBytes });
   }
 
-  /** Takes the next letters. */
+  /** Takes the next chunk of letters. */
   push(encoded: string): void {
     if (this.#fault !== undefined) return;
     const text = this.#unescape(encoded);
@@ -57,7 +57,7 @@ export class Base64Decoder {
     this.#isPadded = this.#rest === "" && (this.#isPadded || letters.includes("="));
   }
 
-  /** @throws {HearthError} `invalid_media` when it was not base64. */
+  /** @throws {HearthError} `invalid_media` if it was not base64. */
   finish(): Uint8Array<ArrayBuffer> {
     const rest = this.#rest + this.#escape;
     if (rest !== "") this.#decode(rest, "loose");
@@ -65,7 +65,7 @@ export class Base64Decoder {
     return this.#bytes.finish();
   }
 
-  /** Letters may be escaped in URLs: `+`, `/` and `=`. */
+  /** Resolves percent escapes: in URLs, `+`, `/` and `=` may be escaped. */
   #unescape(encoded: string): string {
     if (this.#escape === "" && !encoded.includes("%")) return encoded;
     const whole = this.#escape + encoded;
@@ -74,7 +74,7 @@ export class Base64Decoder {
       .replaceAll(/%([\da-f]{2})/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)));
   }
 
-  /** @returns the letters read. */
+  /** @returns the number of letters read. */
   #decode(letters: string, lastChunkHandling: "stop-before-partial" | "loose"): number {
     const room = this.#bytes.room(Math.ceil(letters.length / 4) * 3);
     try {

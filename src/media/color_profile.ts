@@ -1,5 +1,6 @@
 /**
- * The colour profile (ICC.1) in an image file, which says what colours its numbers mean: phones write Display P3.
+ * Reads the colour profile (ICC.1) in an image file, which defines the colours of its pixel values: phones write
+ * Display P3.
  *
  * @module
  */
@@ -11,9 +12,9 @@ import { readImageHeader } from "./image_header.ts";
 import { readTiffTags, TIFF_TAG } from "./image/tiff_tags.ts";
 import { hasText } from "./signature.ts";
 
-/** Profiles have 500 bytes to a few hundred kilobytes. */
+/** Largest profile; usual ones have from 500 bytes to a few hundred kilobytes. */
 const MAX_PROFILE_BYTES = 4 * 2 ** 20;
-/** Where a profile's header says what its numbers are, and where it has its own mark. */
+/** Offsets in a profile's header: of its colour space, and of its signature. */
 const COLOR_SPACE_AT = 16;
 const MARK_AT = 36;
 
@@ -21,9 +22,9 @@ const READERS: Readonly<Record<string, (file: Uint8Array<ArrayBuffer>) => Uint8A
   { PNG: readPng, JPEG: readJpeg, WebP: readWebp, AVIF: readHeif, HEIC: readHeif, TIFF: readTiff };
 
 /**
- * A file's profile for RGB. Those of grey and of CMYK are left out, because pixels are decoded to RGB.
+ * A file's RGB profile. Grey and CMYK profiles are ignored, because pixels are decoded to RGB.
  *
- * @returns `undefined` when there is none, or it is damaged: the image can be used all the same.
+ * @returns `undefined` if there is none, or it is damaged: the image can be used without.
  */
 export function readColorProfile(file: Uint8Array<ArrayBuffer>): Uint8Array | undefined {
   try {
@@ -36,7 +37,10 @@ export function readColorProfile(file: Uint8Array<ArrayBuffer>): Uint8Array | un
   }
 }
 
-/** Chunks of a length, a type, data and a checksum; the profile has a name before it and comes before the pixels. */
+/**
+ * Reads the chunks of a PNG file: length, type, data, checksum. The profile comes before the pixels, and has a name in
+ * front.
+ */
 function readPng(file: Uint8Array): Uint8Array | undefined {
   const view = viewData(file);
   for (let at = 8; at + 8 <= file.length && !hasText(file, at + 4, "IDAT");) {
@@ -51,7 +55,7 @@ function readPng(file: Uint8Array): Uint8Array | undefined {
   return undefined;
 }
 
-/** Segments of 64 KiB at most, each with its number, from 1, and how many there are. */
+/** Joins the segments of a JPEG file: each has at most 64 KiB, its number from 1 on, and the number of segments. */
 function readJpeg(file: Uint8Array): Uint8Array | undefined {
   const NAME = "ICC_PROFILE\0";
   const view = viewData(file);
@@ -79,7 +83,10 @@ function readWebp(file: Uint8Array): Uint8Array | undefined {
   return undefined;
 }
 
-/** A colour box has its kind first: `prof` and `rICC` are profiles, `nclx` only names. */
+/**
+ * Finds a profile in a colour box, which begins with its kind: `prof` and `rICC` are profiles, `nclx` only names a
+ * colour space.
+ */
 function readHeif(file: Uint8Array<ArrayBuffer>): Uint8Array | undefined {
   for (const { type, view } of listPrimaryProperties(file, "HEIF")) {
     const bytes = new Uint8Array(file.buffer, view.byteOffset, view.byteLength);

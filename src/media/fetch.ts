@@ -1,8 +1,8 @@
 /**
  * Fetches media over HTTP on behalf of a request, from allowed addresses only.
  *
- * A name is resolved once and the connection goes to the address that was checked: a name that changes its address in
- * between (DNS rebinding) has no effect. Every redirect is checked anew.
+ * A name is resolved once, and the connection goes to the address that was checked. So a name that changes its address
+ * in between (DNS rebinding) has no effect. Every redirect is checked again.
  *
  * @module
  */
@@ -21,7 +21,7 @@ const REDIRECTS: readonly (number | undefined)[] = [301, 302, 303, 307, 308];
 /**
  * Fetches a URL.
  *
- * @throws {HearthError} `invalid_media` when it may not or cannot be fetched, or takes too long or too many bytes.
+ * @throws {HearthError} `invalid_media` when fetching it is not allowed, fails, or takes too long or too many bytes.
  */
 export async function fetchMedia(
   reference: string,
@@ -67,7 +67,7 @@ function parse(reference: string, base?: URL): URL {
   throw invalidMedia(`a redirect leads to the scheme ${url.protocol}, which is not followed`);
 }
 
-/** The addresses to connect to. Every address that the name has must be allowed. */
+/** Resolves the addresses to connect to. Every address of the name must be allowed. */
 async function resolve(url: URL, policy: MediaPolicy, signal: AbortSignal): Promise<string[]> {
   const host = url.hostname.replace(/^\[|\]$/g, "");
   const addresses = isIP(host) !== 0 ? [host] : await Promise.race([lookUp(host), aborted(signal)]);
@@ -80,7 +80,7 @@ async function lookUp(host: string): Promise<string[]> {
     const found = await lookup(host, { all: true });
     if (found.length > 0) return found.map(({ address }) => address);
   } catch {
-    // Unknown name or no resolver: the same to the caller.
+    // For the caller, an unknown name and an unreachable resolver are the same.
   }
   throw invalidMedia(`the name ${host} cannot be resolved`);
 }
@@ -105,10 +105,10 @@ function checkAddress(address: string, { isLocal, allowPrivate }: MediaPolicy): 
 }
 
 /**
- * Sends the request to the first of the addresses that can be reached: a name often has one of IPv6 where nobody
- * listens or no route leads.
+ * Sends the request to the first address that can be reached: names often have an IPv6 address that nobody listens on
+ * or no route leads to.
  *
- * @throws {HearthError} `invalid_media`, of the last one, when none can be reached.
+ * @throws {HearthError} `invalid_media` for the last address, when none can be reached.
  */
 export async function connect(
   url: URL,

@@ -1,14 +1,14 @@
 /**
- * Converts sound with an installed ffmpeg, for formats that are not read here.
+ * Converts sound with an installed ffmpeg, for formats that are not supported here.
  *
  * @module
  */
 import { HearthError } from "../base/errors.ts";
 import { invalidAudio, MAX_AUDIO_HOURS } from "./audio/sound.ts";
 
-/** An hour of sound takes seconds; what takes longer than this hangs. */
+/** Time limit: an hour of sound takes seconds, so a conversion that takes longer than this hangs. */
 const MAX_MINUTES = 10;
-/** Bytes of ffmpeg's own message that are shown. */
+/** Most bytes of ffmpeg's own message that are shown. */
 const MAX_MESSAGE_BYTES = 500;
 const SAMPLE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
@@ -21,11 +21,12 @@ interface FfmpegOptions {
 }
 
 /**
- * One channel of a file's first sound track, f32 pieces of any length. The file goes in by standard input and the
- * samples come by standard output: the program opens no other file and no connection. It is ended with the request.
+ * Decodes a file's first sound track to one channel, as f32 chunks of any length. The file is passed by standard input
+ * and the samples come back by standard output; the program opens no other file and no connection. It is ended with the
+ * request.
  *
- * @throws {HearthError} `invalid_media` when it finds no sound, takes longer than {@linkcode MAX_MINUTES} or gives more
- * than {@linkcode MAX_AUDIO_HOURS}; `inference_failed` when the program cannot be started.
+ * @throws {HearthError} `invalid_media` when it finds no sound, takes longer than {@linkcode MAX_MINUTES}, or gives
+ * more than {@linkcode MAX_AUDIO_HOURS}; `inference_failed` when the program cannot be started.
  */
 export async function* convertWithFfmpeg(
   file: Uint8Array<ArrayBuffer>,
@@ -63,7 +64,7 @@ export async function* convertWithFfmpeg(
   }
 }
 
-/** Whether a program can be started and says that it is ffmpeg. */
+/** Whether the program can be started, and identifies itself as ffmpeg. */
 export async function isFfmpeg(program: string): Promise<boolean> {
   try {
     const { stdout } = await new Deno.Command(program, {
@@ -119,18 +120,18 @@ function kill(process: Deno.ChildProcess): void {
   try {
     process.kill("SIGKILL");
   } catch {
-    // It has ended.
+    // The process has already ended.
   }
 }
 
-/** Writes the file; a program that has heard enough closes its input. */
+/** Writes the file. The program may close its input when it has enough. */
 async function feed(process: Deno.ChildProcess, file: Uint8Array<ArrayBuffer>): Promise<void> {
   const writer = process.stdin.getWriter();
   try {
     await writer.write(file);
     await writer.close();
   } catch {
-    // It has ended, or needs no more.
+    // The process has ended, or needs no more input.
   }
 }
 
@@ -143,7 +144,7 @@ async function readMessage(process: Deno.ChildProcess): Promise<string> {
   return line.replaceAll(/\p{Cc}/gu, " ");
 }
 
-/** Samples may be parted among two pieces. */
+/** Joins samples that are split between two chunks. */
 async function* joinSamples(
   pieces: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {

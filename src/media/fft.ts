@@ -1,24 +1,24 @@
 /**
- * The discrete Fourier transform, for sizes made of 2, 4 and 5.
+ * The discrete Fourier transform, for sizes with no prime factors but 2 and 5.
  *
- * Stockham's form: each pass takes one factor out of the size and leaves its results in order, so that nothing
- * has to be permuted.
+ * It uses Stockham's algorithm: each pass removes one factor from the size and leaves its results in order, so no
+ * permutation is needed.
  *
  * @module
  */
 
-/** Complex numbers, structure of arrays. */
+/** Complex numbers as a structure of arrays. */
 interface ComplexArray {
   readonly re: Float64Array;
   readonly im: Float64Array;
 }
 
-/** One factor's pass over all numbers. */
+/** A pass over all numbers, for one factor. */
 interface Pass {
   readonly run: (pass: Pass) => void;
   readonly from: ComplexArray;
   readonly to: ComplexArray;
-  /** Butterflies of different twiddles, and how many there are of each. */
+  /** Number of butterflies with different twiddle factors, and how many there are of each. */
   readonly groups: number;
   readonly stride: number;
   /** `e^(-2πi group j / (groups radix))` at `group (radix - 1) + j - 1`, for `1 ≤ j < radix`. */
@@ -26,12 +26,12 @@ interface Pass {
   readonly sin: Float64Array;
 }
 
-/** A transform of one size and the memory it works in. */
+/** A transform of one size, with its working memory. */
 export class Fft {
   readonly size: number;
-  /** Where {@linkcode transform} takes its numbers from; overwritten by it. */
+  /** Input of {@linkcode transform}, which overwrites it. */
   readonly input: ComplexArray;
-  /** Where it leaves them. */
+  /** Output of {@linkcode transform}. */
   readonly output: ComplexArray;
   readonly #passes: readonly Pass[];
 

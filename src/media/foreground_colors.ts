@@ -7,7 +7,7 @@
 import { boxMean, type Plane } from "./plane.ts";
 import type { ColorPlanes } from "./guided_filter.ts";
 
-/** Radii of the two rounds, for an image of 1024 pixels along its longer side. */
+/** Window radii of the two rounds, for an image of 1024 pixels on its longer side. */
 const RADII = [45, 3] as const;
 const REFERENCE_SIDE = 1024;
 const LEAST_WEIGHT = 1e-5;
@@ -19,7 +19,7 @@ interface SeparatedColors {
 }
 
 /**
- * The local mean colours of both, refined in a second round of smaller windows.
+ * Estimates both colours as local means, which a second round with smaller windows refines.
  *
  * @param alpha of the image's size, 0 to 1.
  */
@@ -57,7 +57,7 @@ function unmixAll(
   }) as unknown as ColorPlanes;
 }
 
-/** A pixel's own share of the foreground, 0 to 1: the estimate, corrected by what it leaves unexplained. */
+/** The share of the foreground in a pixel, 0 to 1: the estimate, corrected by what it does not explain. */
 export function unmix(
   seen: number,
   { alpha, foreground, background }: {

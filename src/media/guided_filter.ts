@@ -1,8 +1,8 @@
 /**
  * The guided filter: makes a plane follow the edges of an image.
  *
- * Within each square window the plane is taken for a linear function of the image's colours, the one that fits best;
- * so where the image has an edge the plane may have one, and where it is even the plane is smooth.
+ * Within each square window, the plane is approximated by the linear function of the image's colours that fits it best.
+ * So the result can have an edge where the image has one, and is smooth where the image is even.
  *
  * @see K. He, J. Sun, X. Tang: Guided Image Filtering, TPAMI 2013
  * @see K. He, J. Sun: Fast Guided Filter, 2015, arXiv:1505.00996
@@ -10,18 +10,18 @@
  */
 import { boxMean, type Plane } from "./plane.ts";
 
-/** Red, green and blue, 0 to 1. */
+/** Planes of red, green and blue, 0 to 1. */
 export type ColorPlanes = readonly [Plane, Plane, Plane];
 
-/** The filtered plane at a pixel of colour (r, g, b) is `factors · (r, g, b) + constant`. */
+/** Coefficients per pixel: the filtered plane at colour (r, g, b) is `factors · (r, g, b) + constant`. */
 interface LinearModel {
   readonly factors: ColorPlanes;
   readonly constant: Plane;
 }
 
 /**
- * Fits a plane to an image of the same size. What it returns may be enlarged and applied to a larger version of the
- * image, whose details it then follows.
+ * Fits a plane to an image of the same size. The result may be enlarged and applied to a larger version of the image,
+ * whose details it then follows.
  *
  * @param options.radius of the windows, in pixels.
  * @param options.epsilon variance of colour below which a window counts as even.
@@ -67,7 +67,7 @@ export function fitToGuide(
 
 type Triple = readonly [number, number, number];
 
-/** Solves `M x = v` for a symmetric M, given as its upper triangle, row by row. */
+/** Solves `M x = v` for a symmetric matrix M, given as its upper triangle, row by row. */
 function solveSymmetric(
   [a, b, c, d, e, f]: readonly [number, number, number, number, number, number],
   [x, y, z]: Triple,

@@ -1,5 +1,5 @@
 /**
- * The pixels of an image file of any common format.
+ * Decodes an image file of any common format.
  *
  * @module
  */
@@ -10,30 +10,34 @@ import { applyOrientation } from "./image/orientation.ts";
 import { dropOpaqueAlpha } from "./alpha.ts";
 import type { Pixels } from "./pixels.ts";
 
-/** Default limit of an image's pixels. */
+/** Default limit for an image's pixels. */
 export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;
-/** Images of more pixels count as large: they must not occupy all threads. */
+/** An image with more pixels counts as large: such images must not occupy all threads. */
 export const MAX_SMALL_IMAGE_PIXELS = 32e6;
 
-/** JPEG's limit. A one-pixel line with a whole image's pixels would take a thousand times the work. */
+/**
+ * Longest side, as in JPEG. Decoding a line one pixel high with a whole image's pixels would take a thousand times the
+ * work.
+ */
 const MAX_SIDE = 65_535;
 
 /** Limits and options of decoding. */
 export interface DecodeImageOptions {
   /** Largest width × height; {@linkcode DEFAULT_MAX_IMAGE_PIXELS} if absent. */
   readonly maxPixels?: number | undefined;
-  /** Leave 4 channels as they were decoded, also where every pixel is opaque: it saves a pass over large images. */
+  /** Whether to keep an alpha channel whose pixels are all opaque, which saves a pass over large images. */
   readonly keepsAlpha?: boolean | undefined;
 }
 
 /**
- * Decodes an image: the first one of an animation or of several pages. The format is detected from the content. It is
- * turned upright as its Exif orientation says; grey and palettes become RGB, 16 bits keep their upper 8, CMYK becomes
- * RGB without a colour profile. Too large an image is refused by its header, before memory is allocated.
+ * Decodes an image; of an animation or of several pages, the first one. The format is detected from the content. The
+ * image is turned upright as its Exif orientation says. Grey and palettes become RGB, 16-bit samples keep their upper 8
+ * bits, and CMYK becomes RGB without a colour profile. An image that is too large is refused after reading its header,
+ * before memory is allocated.
  *
- * @returns 3 channels, or 4 when a pixel is not opaque or `keepsAlpha` says so; the caller owns them.
- * @throws {HearthError} `invalid_media` when the file is not an image, damaged, cut off, over the limit, or has a side
- * of more than 65,535 pixels.
+ * @returns 3 channels, or 4 if a pixel is not opaque or `keepsAlpha` is set; owned by the caller.
+ * @throws {HearthError} `invalid_media` when the file is not an image, damaged, truncated, over the limit, or has a
+ * side of more than 65,535 pixels.
  */
 export async function decodeImage(
   bytes: Uint8Array,
@@ -64,7 +68,7 @@ function toMegapixels(numPixels: number): string {
   return (numPixels / 1e6).toLocaleString("en", { maximumSignificantDigits: 4 });
 }
 
-/** Any error of a decoder means that the file is damaged, unless memory ran out. */
+/** Runs the decoder of a format. Any error of it means that the file is damaged, unless memory ran out. */
 async function decode(file: Uint8Array<ArrayBuffer>, header: ImageHeader): Promise<Pixels> {
   try {
     return await header.format.decode(file, header);

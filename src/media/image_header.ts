@@ -1,5 +1,5 @@
 /**
- * The format and size of an image file, from its first bytes.
+ * Reads the format and size of an image file from its first bytes.
  *
  * @module
  */
@@ -15,10 +15,10 @@ import { TIFF } from "./image/tiff.ts";
 import { WEBP } from "./image/webp.ts";
 import { describeUnread, hasText, type Signature } from "./signature.ts";
 
-/** Formats in the order they are tried. */
+/** Formats in the order in which they are tried. */
 const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, AVIF, HEIC, TIFF, BMP, DIB];
 
-/** Formats that are often sent as images all the same. */
+/** Formats that cannot be read but are often sent as images. */
 const UNREAD: readonly Signature[] = [
   ["a HEIF sequence", 4, "ftypmsf1"],
   ["a HEVC sequence", 4, "ftyphev"],
@@ -77,7 +77,7 @@ export interface ImageHeader extends ImageSize {
 }
 
 /**
- * Reads an image file's header; no pixel is decoded and nothing of the image's size is allocated.
+ * Reads an image file's header, without decoding pixels or allocating memory for them.
  *
  * @throws {HearthError} `invalid_media` when it is not an image, or its header is damaged.
  */
@@ -103,7 +103,7 @@ export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
   return { format, ...size };
 }
 
-/** Formats that no text at the beginning tells: by the values that their headers may have. */
+/** Guesses formats that have no signature, by the values in their headers. */
 function guessUnmarked(file: Uint8Array): Signature[] {
   const [isTga, isPcx] = [
     hasText(file, file.length - 18, "TRUEVISION-XFILE.\0") || isTgaHeader(file),
@@ -113,7 +113,7 @@ function guessUnmarked(file: Uint8Array): Signature[] {
   return isTga ? [["TGA", 0, ""]] : isPcx ? [["PCX", 0, ""]] : [];
 }
 
-/** Kinds with or without a palette, with or without run lengths; some size; 8 to 32 bits. */
+/** Whether a header is plausible for TGA: a known kind of image, a nonzero size, 8 to 32 bits a pixel. */
 function isTgaHeader(file: Uint8Array): boolean {
   if (file.length <= 18) return false;
   const [, hasPalette, kind] = file;
@@ -135,7 +135,7 @@ function readSize(format: ImageFormat, file: Uint8Array<ArrayBuffer>): ImageSize
   }
 }
 
-/** Number of pixels by an image file's header; 0 if invalid, which the decoder will refuse. */
+/** Number of pixels from an image file's header; 0 if the header is invalid, which the decoder will report. */
 export function countPixels(file: Uint8Array<ArrayBuffer>): number {
   try {
     const { width, height } = readImageHeader(file);

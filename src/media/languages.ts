@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Name by code: those of the specification. */
+/** Names by code: the languages of the API's specification. */
 export const LANGUAGES: Readonly<Record<string, string>> = {
   zh: "chinese",
   en: "english",
@@ -38,7 +38,7 @@ export const LANGUAGES: Readonly<Record<string, string>> = {
   mk: "macedonian",
 };
 
-/** The same of the others that Whisper knows. */
+/** Names by code: the other languages that Whisper knows. */
 const OTHER_LANGUAGES: Readonly<Record<string, string>> = {
   af: "afrikaans",
   am: "amharic",
@@ -112,10 +112,10 @@ const OTHER_LANGUAGES: Readonly<Record<string, string>> = {
   yo: "yoruba",
 };
 
-/** Name by code, of all. */
+/** Names by code: all languages. */
 export const ALL_LANGUAGES: Readonly<Record<string, string>> = { ...LANGUAGES, ...OTHER_LANGUAGES };
 
-/** Codes that mean a language under another code. */
+/** Codes that mean a language with another code. */
 const SAME: ReadonlyMap<string, string> = new Map(Object.entries({
   cmn: "zh",
   iw: "he",
@@ -133,13 +133,13 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
   valencian: "ca",
 };
 
-/** Codes by the names of languages, in English and in themselves. */
+/** Codes by the names of languages, in English and in the language itself. */
 let codesByName: ReadonlyMap<string, string> | undefined;
 
 /**
- * The code of a language by a common spelling of it: `EN`, `en-US`, `en_US`, `eng`, `English`, `Deutsch`.
+ * The code of a language from a common spelling: `EN`, `en-US`, `en_US`, `eng`, `English`, `Deutsch`.
  *
- * @returns `undefined` if there is no such language here.
+ * @returns `undefined` if there is no such language.
  */
 export function readLanguage(spelling: string): string | undefined {
   const text = spelling.trim().toLowerCase();
@@ -147,7 +147,7 @@ export function readLanguage(spelling: string): string | undefined {
   const named = codesByName.get(text);
   if (named !== undefined) return named;
   const [primary = "", second] = text.split(/[-_]/);
-  // Cantonese is also written as a kind of Chinese.
+  // Cantonese is also written as a variety of Chinese: `zh-yue`.
   const code = primary === "zh" && second === "yue" ? second : shortCode(primary);
   const own = SAME.get(code) ?? code;
   return Object.hasOwn(ALL_LANGUAGES, own) ? own : undefined;
@@ -162,7 +162,7 @@ function nameLanguages(): ReadonlyMap<string, string> {
   return new Map([...Object.entries(OTHER_NAMES), ...codes]);
 }
 
-/** The code of two letters for one of three, where there is one. */
+/** The two-letter code for a three-letter code, if there is one. */
 function shortCode(code: string): string {
   try {
     return Intl.getCanonicalLocales(code)[0] ?? code;
@@ -171,7 +171,7 @@ function shortCode(code: string): string {
   }
 }
 
-/** Whether it asks for the language to be detected. */
+/** Whether the value asks for the language to be detected. */
 export function detectsLanguage(spelling: string): boolean {
   return /^\s*(auto|autodetect|auto-detect|automatic|detect|none|null|undefined|unknown)?\s*$/i
     .test(spelling);

@@ -4,11 +4,11 @@
  * @module
  */
 
-/** Peak level after limiting: lossy formats add a little to it. */
+/** Peak level after limiting; lossy formats may add a little to it. */
 const CEILING = 0.95;
 
 /**
- * Scales a piece of sound down as a whole if a sample is beyond full scale, in place.
+ * Scales a sound down in place if a sample exceeds full scale.
  *
  * @throws {RangeError} when a sample is not finite.
  */

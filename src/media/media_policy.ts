@@ -7,18 +7,18 @@ import { HearthError } from "../base/errors.ts";
 
 /** The references that a server follows. */
 export interface MediaPolicy {
-  /** Whether the caller is on this machine, and so may name its files and its network's addresses. */
+  /** Whether the caller is on this machine, and so may refer to its files and its network's addresses. */
   readonly isLocal: boolean;
   /** Whether addresses of private networks and of this machine are allowed anyway. */
   readonly allowPrivate: boolean;
-  /** Files below it may be named by anyone. */
+  /** Folder whose files anyone may refer to. */
   readonly mediaDir: string | undefined;
   readonly maxBytes: number;
-  /** Longest wait for all of a reference's bytes. */
+  /** Longest time to wait for all bytes of a reference. */
   readonly maxTotalMs: number;
 }
 
-/** The error for media that cannot be read; its message begins in the middle of a sentence. */
+/** The error for media that cannot be read. Its message begins in the middle of a sentence. */
 export function invalidMedia(why: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", why, { cause });
 }

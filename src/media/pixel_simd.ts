@@ -3,12 +3,12 @@
  *
  * @module
  */
-// As text, since deno compile embeds no module that is imported by its source.
+// Imported as text, since `deno compile` cannot embed a module imported as source.
 import binary from "./pixel_simd.wasm.base64" with { type: "text" };
 
-/** Addresses and lengths are in bytes; each kernel's source says what it reads and writes beyond them. */
+/** Addresses and lengths are in bytes. Each kernel's source says what it reads and writes beyond them. */
 interface PixelKernels {
-  /** 1 or 0. */
+  /** Returns 1 or 0. */
   isOpaque(pixels: number, numPixels: number): number;
   dropAlpha(pixels: number, numPixels: number, output: number): void;
   shrinkRows(
@@ -32,7 +32,7 @@ interface PixelKernels {
     output: number,
   ): void;
   sumBytes(checksum: number, at: number, numBytes: number): number;
-  /** 1, or 0 where there is no such filter. */
+  /** Returns 1, or 0 if there is no such filter. */
   unfilterRow(
     filter: number,
     input: number,
@@ -53,37 +53,40 @@ interface PixelKernels {
   compositeRgba(pixels: number, mask: number, numPixels: number, output: number): void;
 }
 
-/** The kernels and their memory; the caller disposes it, and must not read the memory afterwards. */
+/** The kernels and their memory. The caller disposes of it, and must not read the memory afterwards. */
 export interface PixelMemory extends Disposable {
   readonly kernels: PixelKernels;
   readonly buffer: ArrayBuffer;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Bytes processed at a time, so that they stay in a core's cache. */
+/** Number of bytes processed at a time, so that they stay in a core's cache. */
 export const BAND_BYTES = 2 ** 17;
 
 const PAGE_BYTES = 2 ** 16;
-/** Most bytes that a kernel reads or writes beyond its arguments, on either side. */
+/** Most bytes that a kernel reads or writes before or after its arguments. */
 const MARGIN_BYTES = 64;
-/** A memory never shrinks: a larger one is not reused. */
+/** A larger memory is not reused, since memory never shrinks. */
 const MAX_KEPT_BYTES = 16 * 2 ** 20;
 
 const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
 let kept: PixelMemory | undefined;
 
-/** Allocates addresses, then a memory that contains them. */
+/** Assigns addresses, then allocates a memory that contains them all. */
 export class PixelRoom {
   #end = MARGIN_BYTES;
 
-  /** Reserves bytes at a multiple of 16, with a margin on both sides. */
+  /** Reserves bytes at a multiple of 16, with a margin before and after. */
   reserve(numBytes: number): number {
     const at = this.#end;
     this.#end += Math.ceil((numBytes + MARGIN_BYTES) / 16) * 16;
     return at;
   }
 
-  /** @returns a memory with undefined content. @throws {RangeError} when there is not enough memory. */
+  /**
+   * @returns a memory with undefined content.
+   * @throws {RangeError} when the memory cannot be allocated.
+   */
   open(): PixelMemory {
     const memory = kept;
     if (memory === undefined || memory.buffer.byteLength < this.#end) return create(this.#end);

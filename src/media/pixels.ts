@@ -4,10 +4,12 @@
  * @module
  */
 
-/** What each pixel holds: grey, grey and alpha, RGB, or RGB and alpha. */
+/** Number of channels: 1 for grey, 2 for grey and alpha, 3 for RGB, 4 for RGBA. */
 export type Channels = 1 | 2 | 3 | 4;
 
-/** Rows from the top, pixels from the left, channels interleaved; alpha is straight, not premultiplied. */
+/**
+ * A decoded image: rows from the top, pixels from the left, channels interleaved; alpha is straight, not premultiplied.
+ */
 export interface Pixels {
   readonly width: number;
   readonly height: number;
@@ -16,25 +18,24 @@ export interface Pixels {
   readonly data: Uint8Array<ArrayBuffer>;
 }
 
-/** A part of an image, in whole pixels: left, top, right, bottom. */
+/** A part of an image in whole pixels. */
 type Box = readonly [left: number, top: number, right: number, bottom: number];
 
-/** How far an image is widened, in pixels. */
+/** By how many pixels an image is widened on each side. */
 interface Margins {
   readonly left?: number;
   readonly top?: number;
   readonly right?: number;
   readonly bottom?: number;
-  /** A level for each channel; zeros if absent. */
+  /** The border's level in each channel; zeros if absent. */
   readonly color?: readonly number[];
 }
 
 /**
- * The part of an image in a box; what lies outside of the image is 0. The result is new.
+ * Copies the part of an image within a box; what lies outside of the image is 0.
  *
  * ```ts
  * import assert from "node:assert/strict";
- *
  * const row = { width: 3, height: 1, channels: 1, data: Uint8Array.of(7, 8, 9) } as const;
  * assert.deepEqual([...crop(row, [1, 0, 4, 1]).data], [8, 9, 0]);
  * ```
@@ -45,8 +46,8 @@ export function crop(pixels: Pixels, [left, top, right, bottom]: Box): Pixels {
 }
 
 /**
- * The middle of an image, half a pixel further left and up if the margin is odd; the result is new. Smaller images get
- * a border of 0.
+ * Copies the middle of an image, half a pixel further left and up if the margin is odd. Smaller images get a border of
+ * 0.
  */
 export function centerCrop(
   pixels: Pixels,
@@ -58,9 +59,9 @@ export function centerCrop(
 }
 
 /**
- * Widens an image by a border; negative margins cut it. The result is new.
+ * Copies an image and widens it by a border; negative margins crop it.
  *
- * @throws {RangeError} when a margin is no integer or nothing would be left.
+ * @throws {RangeError} when a margin is not an integer or nothing would be left.
  */
 export function pad(
   pixels: Pixels,

@@ -1,10 +1,10 @@
 /**
- * One channel of floats: its means over squares, and its values at the pixels of a larger image.
+ * One channel of floats: means over squares, and interpolation at the pixels of a larger image.
  *
  * @module
  */
 
-/** Such as a mask; rows from the top, values from the left. */
+/** A channel such as a mask: rows from the top, values from the left. */
 export interface Plane {
   readonly width: number;
   readonly height: number;
@@ -13,14 +13,14 @@ export interface Plane {
 }
 
 /**
- * The mean of all pixels of the plane at most `radius` away along either axis, as a new plane. Its cost does not depend
- * on the radius.
+ * Replaces each pixel by the mean of all pixels at most `radius` away along either axis. The cost does not depend on
+ * the radius. The result is a new plane.
  */
 export function boxMean(plane: Plane, radius: number): Plane {
   return meanOfColumns(meanOfRows(plane, radius), radius);
 }
 
-/** The sum of a window follows from that of the one before. */
+/** Computes means along rows. The sum of a window follows from that of the previous one. */
 function meanOfRows({ width, height, data }: Plane, radius: number): Plane {
   const means = new Float32Array(data.length);
   for (let y = 0; y < height; y++) {
@@ -36,7 +36,7 @@ function meanOfRows({ width, height, data }: Plane, radius: number): Plane {
   return { width, height, data: means };
 }
 
-/** All columns side by side, so that memory is read in its order. */
+/** Computes means along columns, all columns side by side so that memory is read in order. */
 function meanOfColumns({ width, height, data }: Plane, radius: number): Plane {
   const means = new Float32Array(data.length);
   const sums = new Float64Array(width);
@@ -53,21 +53,23 @@ function meanOfColumns({ width, height, data }: Plane, radius: number): Plane {
   return { width, height, data: means };
 }
 
-/** Number of positions of a line at most `radius` away from one. */
+/** Number of positions of a line that are at most `radius` away from `position`. */
 function countWithin(position: number, length: number, radius: number): number {
   return Math.min(length - 1, position + radius) - Math.max(0, position - radius) + 1;
 }
 
 type Size = Pick<Plane, "width" | "height">;
 
-/** The pixel of the short axis before each pixel of a long one, the one after it, and how far it is between. */
+/**
+ * For each pixel of a long axis, the pixels of the short axis before and after it, and how far it lies between them.
+ */
 interface Neighbours {
   readonly before: Int32Array;
   readonly after: Int32Array;
   readonly share: Float64Array;
 }
 
-/** Bilinear, with aligned corners. Move it, then read any number of planes. */
+/** Samples planes bilinearly, with aligned corners. Move it, then read any number of planes. */
 export class PlaneSampler {
   readonly #width: number;
   readonly #columns: Neighbours;
@@ -79,7 +81,10 @@ export class PlaneSampler {
   #across = 0;
   #down = 0;
 
-  /** @param sizes.small of the planes. @param sizes.large of the image. */
+  /**
+   * @param sizes.small size of the planes.
+   * @param sizes.large size of the image.
+   */
   constructor({ small, large }: { readonly small: Size; readonly large: Size }) {
     this.#width = small.width;
     this.#columns = findNeighbours(small.width, large.width);
@@ -96,7 +101,7 @@ export class PlaneSampler {
     this.#down = this.#rows.share[y]!;
   }
 
-  /** The value of a plane there. */
+  /** The value of a plane at the current pixel. */
   read({ data }: Plane): number {
     const above = mix(data[this.#top + this.#left]!, data[this.#top + this.#right]!, this.#across);
     const below = mix(

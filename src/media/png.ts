@@ -10,19 +10,19 @@ import type { Channels, Pixels } from "./pixels.ts";
 
 const SIGNATURE = Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a);
 const COLOR_TYPES: Readonly<Record<Channels, number>> = { 1: 0, 2: 4, 3: 2, 4: 6 };
-/** A window of 32 KiB, the least effort (RFC 1950); both are informative only. */
+/** The header of a zlib stream (RFC 1950): a window of 32 KiB and the least effort, which are informative only. */
 const ZLIB_HEADER = Uint8Array.of(0x78, 0x01);
-/** A last block, with nothing in it (RFC 1951). */
+/** An empty last block (RFC 1951). */
 const LAST_BLOCK = Uint8Array.of(0x03, 0x00);
-/** Bytes of rows compressed at a time. */
+/** Bytes of rows that are compressed at a time. */
 const PIECE_BYTES = 2 ** 20;
-/** Adler-32 counts modulo this, the largest prime below 2^16. */
+/** Modulus of Adler-32: the largest prime below 2^16. */
 const MODULUS = 65521;
 const EMPTY_CHECKSUM = 1;
 
 /** Some rows of an image, compressed. */
 export interface PngStripe {
-  /** Chunks of a file. */
+  /** Chunks of the file. */
   readonly chunks: Uint8Array<ArrayBuffer>;
   /** Adler-32 and number of bytes of the filtered rows. */
   readonly checksum: number;
@@ -30,17 +30,17 @@ export interface PngStripe {
 }
 
 /**
- * Encodes an image of 8 bits a channel, losing nothing.
+ * Encodes an image of 8 bits a channel losslessly.
  *
- * Tuned for time: on a photograph of 12 megapixels, `Sub` for every row with zlib's run-length strategy takes a third
- * of the time of zlib's default level and is smaller; choosing the best filter for each row would save 2 % more and
- * take as long again.
+ * Tuned for speed: on a photograph of 12 megapixels, `Sub` for every row with zlib's run-length strategy takes a third
+ * of the time of zlib's default level, and the file is smaller. Choosing the best filter for each row would save 2 %
+ * more and take twice as long.
  */
 export function encodePng(pixels: Pixels): Uint8Array<ArrayBuffer> {
   return joinPng(pixels, [packPngStripe(pixels, splitBands(pixels))]);
 }
 
-/** The rows of an image in the form for `packPngStripe`. */
+/** The rows of an image as bands for `packPngStripe`. */
 export function* splitBands({ width, channels, data }: Pixels): Generator<Uint8Array<ArrayBuffer>> {
   const rowBytes = width * channels;
   const bandBytes = Math.max(1, Math.floor(BAND_BYTES / rowBytes)) * rowBytes;
@@ -48,9 +48,9 @@ export function* splitBands({ width, channels, data }: Pixels): Generator<Uint8A
 }
 
 /**
- * Compresses rows of an image, all of them or some.
+ * Compresses some or all rows of an image.
  *
- * @param bands whole rows, some at a time; each is read before the next is asked for.
+ * @param bands groups of whole rows; each is read before the next is requested.
  */
 export function packPngStripe(
   { width, channels }: Pick<Pixels, "width" | "channels">,
@@ -84,7 +84,7 @@ export function packPngStripe(
 }
 
 /**
- * A file of an image's stripes, from top to bottom.
+ * Joins the stripes of an image, from top to bottom, into a file.
  *
  * @param colorProfile an ICC profile for RGB; without it colours are sRGB.
  */
@@ -117,12 +117,15 @@ export function joinPng(
   ]);
 }
 
-/** A name, how it is packed, and the packed profile. */
+/** The content of an `iCCP` chunk: a name, the compression method, and the compressed profile. */
 function packProfile(profile: Uint8Array): Uint8Array<ArrayBuffer> {
   return joinBytes([new TextEncoder().encode("ICC profile\0\0"), deflateSync(profile)]);
 }
 
-/** Blocks that are not the last ones; they end with a whole byte, and none refers to what is before the first. */
+/**
+ * Compresses rows to blocks that are not the last ones of a stream. They end at a byte boundary, and refer to nothing
+ * before the first.
+ */
 function deflate(rows: Uint8Array): Uint8Array<ArrayBuffer> {
   return deflateRawSync(rows, {
     strategy: constants.Z_RLE,

@@ -1,5 +1,5 @@
 /**
- * Crops rotated rectangles out of images and turns them upright.
+ * Crops rotated rectangles out of images, and turns them upright.
  *
  * @module
  */
@@ -8,7 +8,10 @@ import type { Pixels } from "./pixels.ts";
 /** A point in an image: pixel `x` covers `x` to `x + 1`. */
 type Point = readonly [x: number, y: number];
 
-/** The part of an image between the corners, interpolated linearly; what is outside repeats the image's edge. */
+/**
+ * Crops the part of an image between four corners, with bilinear interpolation. Outside of the image, its edge is
+ * repeated.
+ */
 export function rectify(pixels: Pixels, options: {
   readonly topLeft: Point;
   readonly topRight: Point;
@@ -31,7 +34,7 @@ export function rectify(pixels: Pixels, options: {
   return { width, height, channels, data };
 }
 
-/** The step between pixels from one corner to another. */
+/** The step per pixel from one corner to another. */
 function step([fromX, fromY]: Point, [toX, toY]: Point, count: number): Point {
   return [(toX - fromX) / count, (toY - fromY) / count];
 }

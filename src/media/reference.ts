@@ -1,5 +1,5 @@
 /**
- * Media references to bytes: `base64://`, `data:`, `file://`, `http://` and `https://`.
+ * Reads media references: `base64://`, `data:`, `file://`, `http://` and `https://`.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { fetchMedia } from "./fetch.ts";
 import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
 
 /**
- * Reads what a reference names. Aborting `signal` cancels it.
+ * Reads the bytes that a reference names. Aborting `signal` cancels it.
  *
  * @throws {HearthError} `invalid_media`, saying why it cannot be read.
  */
@@ -20,7 +20,7 @@ export async function readMedia(
   return requireSize(await read(reference, policy, signal), policy);
 }
 
-/** @throws {HearthError} `invalid_media` when they are more than media may have. */
+/** @throws {HearthError} `invalid_media` when there are more bytes than media may have. */
 export function requireSize(
   bytes: Uint8Array<ArrayBuffer>,
   policy: MediaPolicy,
@@ -62,7 +62,7 @@ function decodeDataUrl(url: string): Uint8Array<ArrayBuffer> {
   }
 }
 
-/** Base64 of either alphabet, with or without padding. */
+/** Decodes base64 of either alphabet, with or without padding. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
   const decoder = new Base64Decoder({ maxBytes: Math.ceil(text.length / 4) * 3 });
   decoder.push(text);
@@ -70,11 +70,11 @@ export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Reads a file: any for callers on this machine, those below the media folder for all others.
+ * Reads a file. Callers on this machine may read any file, others only files in the media folder.
  *
  * @param path what follows `file://`; percent signs need not be escaped.
- * @throws {HearthError} `invalid_media` when it may not or cannot be read. A caller who may not read a file does not
- * learn whether it exists.
+ * @throws {HearthError} `invalid_media` when reading it is not allowed or fails. A caller who may not read a file does
+ * not learn whether it exists.
  */
 async function readMediaFile(
   path: string,
@@ -96,7 +96,7 @@ async function readMediaFile(
     );
   }
   const { isFile, size } = await Deno.stat(real);
-  // A device or a pipe may never end.
+  // Reading a device or a pipe may never end.
   if (!isFile) throw invalidMedia("it is not a file");
   if (size > policy.maxBytes) throw tooLargeMedia(policy);
   try {
@@ -106,21 +106,21 @@ async function readMediaFile(
   }
 }
 
-/** The path without links and dots; `undefined` if it does not exist. */
+/** Resolves links and dots in a path; `undefined` if it does not exist. */
 async function findFile(path: string): Promise<string | undefined> {
   for (const candidate of readPaths(path)) {
     if (!isAbsolute(candidate)) continue;
     try {
       return await Deno.realPath(candidate);
     } catch {
-      // Missing or not accessible.
+      // The file is missing or not accessible.
     }
   }
   return undefined;
 }
 
 /**
- * The paths that a `file://` reference may mean, as it stands before decoded.
+ * The paths that a `file://` reference may mean: first as it is written, then percent-decoded.
  *
  * @param rest what follows `file://`: a path, perhaps after the host `localhost`; `/C:/…` on Windows.
  * @see https://www.rfc-editor.org/rfc/rfc8089

@@ -1,6 +1,6 @@
 /**
- * Resizes images exactly as Pillow, which the models were trained with: antialiased, in two passes with 8-bit pixels
- * between them, weights in fixed point. Images with alpha are premultiplied for it, as in Pillow.
+ * Resizes images exactly as Pillow does, since models were trained with it: antialiased, in two passes with 8-bit
+ * pixels between them, with fixed-point weights. Images with alpha are premultiplied first, as in Pillow.
  *
  * @module
  */
@@ -18,12 +18,14 @@ export type { ResampleFilter };
 
 /** How to resize. */
 interface ResizeOptions {
-  /** Pixels of the result, at least 1. */
+  /** Width of the result in pixels, at least 1. */
   readonly width: number;
-  /** Pixels of the result, at least 1. */
+  /** Height of the result in pixels, at least 1. */
   readonly height: number;
   readonly filter: ResampleFilter;
-  /** The part to take: left, top, right, bottom, in pixels of the source, fractions included. All of it if absent. */
+  /**
+   * The part to resize: left, top, right, bottom, in pixels of the source, which may be fractions. All of it if absent.
+   */
   readonly box?: readonly [number, number, number, number] | undefined;
 }
 
@@ -33,11 +35,10 @@ interface Axes {
 }
 
 /**
- * Resizes an image; the result is new, of the same channels, equal to Pillow's.
+ * Resizes an image. The result has the same channels and equals Pillow's.
  *
  * ```ts
  * import assert from "node:assert/strict";
- *
  * const row = { width: 4, height: 1, channels: 1, data: Uint8Array.of(0, 100, 200, 250) } as const;
  * const half = resize(row, { width: 2, height: 1, filter: "box" });
  * assert.deepEqual([...half.data], [50, 225]);
@@ -54,7 +55,7 @@ export function resize(pixels: Pixels, options: ResizeOptions): Pixels {
     : resample(pixels, axes, filter);
 }
 
-/** Like {@linkcode resize}, but alpha is a channel like the others, which leaves the colours alone. */
+/** As {@linkcode resize}, but treats alpha like the other channels, so that it does not change colours. */
 export function resizeChannels(pixels: Pixels, options: ResizeOptions): Pixels {
   return resample(pixels, toAxes(pixels, options), options.filter);
 }
@@ -79,7 +80,7 @@ function toAxes(
     const box = `${left}, ${top}, ${right}, ${bottom}`;
     throw new RangeError(`The box ${box} is not within ${width} × ${height} pixels.`);
   }
-  // Pillow's boxes are of 32-bit floats.
+  // Pillow's boxes have 32-bit floats.
   const f = Math.fround;
   return {
     x: { numInputs: width, start: f(left), end: f(right), numOutputs: toWidth },
@@ -113,7 +114,7 @@ function filterBoth(
   if (isWhole(x)) return filterVertically(pixels, down!);
   const across = computeWeights(x, filter);
   if (down === undefined) return filterHorizontally(pixels, across);
-  // Rows outside of the box and the filter's support are never read.
+  // Rows outside of the box and the filter's support are not needed.
   const firstRow = down.first[0]!;
   const endRow = down.first.at(-1)! + down.count.at(-1)!;
   const rowBytes = pixels.width * pixels.channels;

@@ -1,18 +1,18 @@
 /**
- * Changes the sample rate of sound: a polyphase filter whose impulse response is a sinc under a Kaiser window
- * (Kaiser 1974; Crochiere and Rabiner 1983, chapter 4).
+ * Changes the sample rate of sound with a polyphase filter: a sinc under a Kaiser window (Kaiser 1974; Crochiere and
+ * Rabiner 1983, chapter 4).
  *
  * @module
  */
 
-/** The passband's end, as a share of the lower of the two Nyquist frequencies. */
+/** End of the passband, as a share of the lower of the two Nyquist frequencies. */
 const PASS_BAND = 0.9;
 /** Attenuation from the lower Nyquist frequency on. */
 const REJECTION_DB = 90;
-/** Most filters in a bank. Rates whose ratio would need more have each output made by the nearest filter. */
+/** Most filters in a bank. If the ratio of the rates needs more, each output uses the nearest filter. */
 const MAX_PHASES = 1024;
 
-/** A filter for each phase of an output sample between two input samples. */
+/** One filter for each phase of an output sample between two input samples. */
 interface FilterBank {
   readonly numTaps: number;
   /** f32 `[phases][numTaps]`. */
@@ -21,14 +21,14 @@ interface FilterBank {
 
 const banks = new Map<string, FilterBank>();
 
-/** Resamples one channel piece by piece. Output sample `n` is the sound at the time `n / outputRate`. */
+/** Resamples one channel chunk by chunk. Output sample `n` is the sound at time `n / outputRate`. */
 export class AudioResampler {
   readonly #bank: FilterBank;
   readonly #inputRateHz: number;
   readonly #outputRateHz: number;
   /** The last inputs within a filter's length, followed by new ones. */
   #history: Float32Array;
-  /** Inputs dropped from the history, including the silence before the sound. */
+  /** Number of inputs dropped from the history, including the silence before the sound. */
   #numDropped = 0;
   #numInputs = 0;
   #numOutputs = 0;
@@ -42,13 +42,13 @@ export class AudioResampler {
     this.#history = new Float32Array(this.#bank.numTaps / 2 - 1);
   }
 
-  /** @returns the outputs that these inputs complete. */
+  /** @returns the outputs that can be computed from the inputs so far. */
   push(input: Float32Array): Float32Array<ArrayBuffer> {
     this.#numInputs += input.length;
     return this.#filter(input, Infinity);
   }
 
-  /** @returns the last outputs, with silence after the sound. */
+  /** @returns the last outputs, for which silence follows the sound. */
   flush(): Float32Array<ArrayBuffer> {
     const total = Math.ceil(this.#numInputs * this.#outputRateHz / this.#inputRateHz);
     const silence = new Float32Array(this.#bank.numTaps / 2 + 2);
@@ -81,7 +81,10 @@ export class AudioResampler {
   }
 }
 
-/** `Σ samples[start + i] taps[i]`, over a multiple of 4 taps: four sums at once are a quarter faster than one. */
+/**
+ * `Σ samples[start + i] taps[i]`. The number of taps is a multiple of 4: four sums at once are a quarter faster than
+ * one.
+ */
 function convolve(samples: Float32Array, start: number, taps: Float32Array): number {
   let a = 0, b = 0, c = 0, d = 0;
   for (let i = start, j = 0; j < taps.length; i += 4, j += 4) {
@@ -97,7 +100,7 @@ function getBank(inputRateHz: number, outputRateHz: number): FilterBank {
   const key = `${inputRateHz} ${outputRateHz}`;
   let bank = banks.get(key);
   if (bank === undefined) {
-    // Bounded: a few rates recur, and files with false rates must not fill the memory.
+    // The cache is bounded: a few rates recur, and files with odd rates must not fill the memory.
     if (banks.size >= 16) banks.clear();
     banks.set(key, bank = makeBank(inputRateHz, outputRateHz));
   }
@@ -106,7 +109,7 @@ function getBank(inputRateHz: number, outputRateHz: number): FilterBank {
 
 function makeBank(inputRateHz: number, outputRateHz: number): FilterBank {
   const numPhases = Math.min(MAX_PHASES, outputRateHz / greatestDivisor(inputRateHz, outputRateHz));
-  // Frequencies below are in cycles per input sample.
+  // From here on, frequencies are in cycles per input sample.
   const nyquist = Math.min(0.5, 0.5 * outputRateHz / inputRateHz);
   const transition = nyquist * (1 - PASS_BAND);
   const cutoff = nyquist - transition / 2;
@@ -117,14 +120,14 @@ function makeBank(inputRateHz: number, outputRateHz: number): FilterBank {
       const t = tap - (numTaps / 2 - 1) - phase / numPhases;
       return sinc(2 * cutoff * t) * kaiser(t / (numTaps / 2), beta);
     });
-    // Each filter has unit gain at 0 Hz, or the phases would modulate a constant.
+    // Each filter gets unit gain at 0 Hz; otherwise the phases would modulate a constant.
     const gain = filter.reduce((sum, tap) => sum + tap, 0);
     return Float32Array.from(filter, (tap) => tap / gain);
   });
   return { numTaps, filters };
 }
 
-/** Greatest common divisor, at least 1, so that rates that are no integers get the most phases. */
+/** Greatest common divisor, at least 1: rates that are not integers get the most phases. */
 function greatestDivisor(a: number, b: number): number {
   if (!Number.isInteger(a) || !Number.isInteger(b)) return Number.MIN_VALUE;
   return b === 0 ? a : greatestDivisor(b, a % b);

@@ -1,11 +1,11 @@
 /**
- * Pillow's filters of antialiased resampling and their weights: when an image shrinks, a filter widens by the same
+ * Pillow's filters for antialiased resampling, and their weights. When an image shrinks, the filter widens by the same
  * factor, so that every input pixel counts.
  *
  * @module
  */
 
-/** Pillow's filters, each at the number that it and `preprocessor_config.json` have for it. */
+/** Pillow's filters, at the index that Pillow and `preprocessor_config.json` use for them. */
 export const RESAMPLE_FILTERS = [
   "nearest",
   "lanczos",
@@ -50,7 +50,9 @@ function sinc(x: number): number {
   return x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x);
 }
 
-/** One axis of a resize: `numOutputs` pixels made of the inputs from `start` to `end`, fractions included. */
+/**
+ * One axis of a resize: `numOutputs` pixels are computed from the inputs from `start` to `end`, which may be fractions.
+ */
 export interface Axis {
   readonly numInputs: number;
   readonly start: number;
@@ -58,25 +60,25 @@ export interface Axis {
   readonly numOutputs: number;
 }
 
-/** Which inputs each output of an axis is made of, and how much each counts. */
+/** The inputs of each output along an axis, and their weights. */
 export interface Weights {
-  /** First input of each output. */
+  /** Index of the first input of each output. */
   readonly first: Int32Array;
-  /** Inputs of each output. */
+  /** Number of inputs of each output. */
   readonly count: Int32Array;
-  /** Entries of `values` per output, used or not. */
+  /** Number of entries in `values` per output, used or not. */
   readonly stride: number;
-  /** f64 `[numOutputs, stride]`; those of an output add up to 1. */
+  /** f64 `[numOutputs, stride]`; the weights of an output add up to 1. */
   readonly values: Float64Array;
 }
 
-/** The weights of a filter along an axis. */
+/** Computes the weights of a filter along an axis. */
 export function computeWeights(
   { numInputs, start, end, numOutputs }: Axis,
   filter: Exclude<ResampleFilter, "nearest">,
 ): Weights {
   const { support, weigh } = KERNELS[filter];
-  // The difference of two 32-bit floats is one in Pillow too.
+  // Pillow computes this difference in 32-bit floats.
   const scale = Math.fround(end - start) / numOutputs;
   const widening = Math.max(1, scale);
   const halfWidth = support * widening;
@@ -103,7 +105,7 @@ export function computeWeights(
 /** The input pixel nearest to the middle of each output. */
 export function nearestInputs({ numInputs, start, end, numOutputs }: Axis): Int32Array {
   const step = (end - start) / numOutputs;
-  // Steps are added up, not multiplied, because Pillow's rounding comes from doing so.
+  // Steps are summed rather than multiplied, to get Pillow's rounding.
   let position = start + step * 0.5;
   return Int32Array.from({ length: numOutputs }, () => {
     const input = Math.min(numInputs - 1, Math.trunc(position));

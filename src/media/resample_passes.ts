@@ -1,5 +1,5 @@
 /**
- * The two passes of a resize over 8-bit pixels, each rounded to 8 bits, with weights in fixed point: Pillow's own way,
+ * The two passes of a resize over 8-bit pixels, each rounded to 8 bits, with fixed-point weights: Pillow's algorithm,
  * to the last bit.
  *
  * @module
@@ -8,18 +8,18 @@ import { BAND_BYTES, PixelRoom } from "./pixel_simd.ts";
 import type { Pixels } from "./pixels.ts";
 import type { Weights } from "./resample_filter.ts";
 
-/** Bits after the point of a weight: sums of 8-bit pixels, with some overshoot, still fit 32 bits. */
+/** Fractional bits of a weight: sums of 8-bit pixels, with some overshoot, still fit into 32 bits. */
 const FRACTION_BITS = 22;
-/** The kernels take a weight as two numbers of 16 bits: the lower so many bits, and the others. */
+/** The kernels take a weight as two 16-bit numbers: this many low bits, and the others. */
 const LOW_BITS = 12;
-/** Weights that the kernels process at a time. */
+/** Number of weights that the kernels process at a time. */
 const WEIGHTS_AT_A_TIME = 8;
 
 function toFixed(weight: number): number {
   return Math.trunc(weight * 2 ** FRACTION_BITS + (weight < 0 ? -0.5 : 0.5));
 }
 
-/** The image at the width of the weights. */
+/** Resizes an image to the width of the weights. */
 export function filterHorizontally(pixels: Pixels, weights: Weights): Pixels {
   const { width, height, channels, data } = pixels;
   const toWidth = weights.first.length;
@@ -58,12 +58,12 @@ export function filterHorizontally(pixels: Pixels, weights: Weights): Pixels {
   return { width: toWidth, height, channels, data: to };
 }
 
-/** The first input of each output and how many there are. */
+/** For each output, its first input and the number of its inputs. */
 function listSpans({ first, count }: Weights): Int32Array {
   return Int32Array.from({ length: 2 * first.length }, (_, i) => (i % 2 ? count : first)[i >> 1]!);
 }
 
-/** i16 `[outputs, 2, stride]`, high before low. */
+/** i16 `[outputs, 2, stride]`: the high parts of an output's weights before the low ones. */
 function layAcross(
   { count, stride: ownStride, values }: Weights,
 ): { readonly stride: number; readonly values: Int16Array } {
@@ -80,14 +80,14 @@ function layAcross(
   return { stride, values: laid };
 }
 
-/** The image at the height of the weights. */
+/** Resizes an image to the height of the weights. */
 export function filterVertically(pixels: Pixels, weights: Weights): Pixels {
   const { width, channels, data } = pixels;
   const { first, count, stride } = weights;
   const height = first.length;
   const rowBytes = width * channels;
   const numPairs = Math.ceil(stride / 2);
-  // Only a large reduction needs more rows for one than fit the cache.
+  // Only for a large reduction does one output row need more input rows than fit into the cache.
   const bandPairs = Math.min(numPairs, Math.max(1, Math.floor(BAND_BYTES / (2 * rowBytes))));
   const values = layDown(weights, numPairs);
 
@@ -120,7 +120,7 @@ export function filterVertically(pixels: Pixels, weights: Weights): Pixels {
 
 const PAIR_BYTES = 4 * Int16Array.BYTES_PER_ELEMENT;
 
-/** i16 `[outputs, pairs, 2, 2]`: of two neighbours the high parts, then the low ones. */
+/** i16 `[outputs, pairs, 2, 2]`: for two neighbouring rows, the high parts of their weights, then the low ones. */
 function layDown({ count, stride, values }: Weights, numPairs: number): Int16Array {
   const laid = new Int16Array(4 * numPairs * count.length);
   for (let output = 0; output < count.length; output++) {

@@ -1,13 +1,13 @@
 /**
- * Tells files by their first bytes.
+ * Identifies files by their first bytes.
  *
  * @module
  */
 
-/** What files of a format have at an offset, in Latin-1. */
+/** A format's characteristic text at an offset, in Latin-1. */
 export type Signature = readonly [name: string, offset: number, text: string];
 
-/** Whether a file has these characters at an offset. */
+/** Whether a file has this text at an offset. */
 export function hasText(file: Uint8Array, offset: number, text: string): boolean {
   if (offset < 0 || offset + text.length > file.length) return false;
   for (let i = 0; i < text.length; i++) {
@@ -16,7 +16,7 @@ export function hasText(file: Uint8Array, offset: number, text: string): boolean
   return true;
 }
 
-/** What a PDF may have before its header. */
+/** Most bytes before the header of a PDF. */
 const MAX_JUNK_BYTES = 1024;
 
 /** Whether a file is a PDF, by its first bytes. */
@@ -28,10 +28,10 @@ export function isPdf(file: Uint8Array): boolean {
 }
 
 /**
- * Why a file is refused that is of no format that is read.
+ * Why a file is refused whose format is not supported.
  *
- * @param unread formats that are often sent all the same.
- * @param read names of the formats that are read.
+ * @param unread formats that are often sent anyway.
+ * @param read names of the supported formats.
  */
 export function describeUnread(
   file: Uint8Array,
@@ -49,7 +49,7 @@ export function describeUnread(
     : `The file seems to be ${seen}, which is not read; one of ${names} is wanted.`;
 }
 
-/** Comments, declarations and spaces may precede what tells SVG from a web page. */
+/** Most bytes searched for the tag that tells SVG from a web page: comments, declarations and spaces may precede it. */
 const MARKUP_BYTES = 2048;
 
 function nameMarkup(file: Uint8Array): string | undefined {

@@ -1,16 +1,15 @@
 /**
- * The formats in which sound is written.
+ * The formats in which sound can be written.
  *
  * @module
  */
 
-/** Their names, as OpenAI's API has them. */
+/** Names of the formats in OpenAI's API. */
 export const SOUND_FORMATS = ["mp3", "opus", "flac", "wav", "pcm"] as const;
 
-/** One of them. */
 export type SoundFormat = typeof SOUND_FORMATS[number];
 
-/** Their media types. */
+/** Media types of the formats. */
 export const CONTENT_TYPES: Readonly<Record<SoundFormat, string>> = {
   mp3: "audio/mpeg",
   opus: "audio/ogg; codecs=opus",
@@ -19,25 +18,29 @@ export const CONTENT_TYPES: Readonly<Record<SoundFormat, string>> = {
   pcm: "audio/pcm; rate=24000; channels=1",
 };
 
-/** An incremental writer: its pieces, concatenated, are the file. */
+/** An incremental writer of a file: the concatenated results of its functions are the file. */
 export interface SoundWriter {
   /**
    * @param samples f32 of one channel, -1 to 1; values beyond are clipped.
-   * @returns the bytes that these complete, the caller's; perhaps none.
+   * @returns the bytes that are ready, owned by the caller; perhaps none.
    */
   write(samples: Float32Array): Uint8Array<ArrayBuffer>;
-  /** Ends the file. @returns its last bytes, the caller's; perhaps none. */
+  /**
+   * Ends the file.
+   *
+   * @returns its last bytes, owned by the caller; perhaps none.
+   */
   finish(): Uint8Array<ArrayBuffer>;
-  /** Frees the encoder, also of a file that was not ended. */
+  /** Frees the encoder, even if the file is not finished. */
   dispose(): void;
 }
 
-/** Samples clipped to full scale. */
+/** Clips samples to full scale. */
 export function clip(samples: Float32Array): Float32Array<ArrayBuffer> {
   return samples.map((sample) => Math.max(-1, Math.min(1, sample)));
 }
 
-/** Samples as integers of 16 bits. */
+/** Converts samples to 16-bit integers. */
 export function toInt16(samples: Float32Array): Int16Array<ArrayBuffer> {
   const integers = new Int16Array(samples.length);
   for (let i = 0; i < samples.length; i++) {

@@ -1,23 +1,23 @@
 /**
- * Timed text as subtitle files: SubRip and WebVTT.
+ * Writes timed text as subtitle files: SubRip and WebVTT.
  *
  * @see https://www.w3.org/TR/webvtt1/
  * @module
  */
 
-/** A line of text and when it is spoken. */
+/** A line of text, and when it is spoken. */
 interface Cue {
   readonly startSeconds: number;
   readonly endSeconds: number;
   readonly text: string;
 }
 
-/** A SubRip file. */
+/** Writes a SubRip file. */
 export function formatSrt(cues: readonly Cue[]): string {
   return cues.map((cue, index) => `${index + 1}\n${formatCue(cue, ",")}\n\n`).join("");
 }
 
-/** A WebVTT file. */
+/** Writes a WebVTT file. */
 export function formatVtt(cues: readonly Cue[]): string {
   return ["WEBVTT\n\n", ...cues.map((cue) => `${formatCue(cue, ".", true)}\n\n`)].join("");
 }

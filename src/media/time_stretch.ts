@@ -1,20 +1,21 @@
 /**
- * Changes the speed of speech, not its pitch: waveform similarity overlap-add (WSOLA; Verhelst and Roelands, "An
- * overlap-add technique based on waveform similarity for high quality time-scale modification of speech", 1993).
+ * Changes the speed of speech without changing its pitch: waveform similarity overlap-add (WSOLA; Verhelst and
+ * Roelands, "An overlap-add technique based on waveform similarity for high quality time-scale modification of speech",
+ * 1993).
  *
  * @module
  */
 
 /** Long enough for two periods of a low voice. */
 const FRAME_SECONDS = 0.03;
-/** Search range of a frame's offset, to match the one before: a period of a low voice. */
+/** How far a frame may be shifted to match the previous one: one period of a low voice. */
 const SEARCH_SECONDS = 0.0125;
-/** Step between compared samples; the rest are redundant. */
+/** Only every second sample is compared, which is enough. */
 const COMPARED_STRIDE = 2;
 
 /**
  * @param speed above 1 is faster.
- * @returns about `samples.length / speed` samples, the caller's; `samples` itself for a speed of 1.
+ * @returns about `samples.length / speed` samples, owned by the caller; `samples` itself if the speed is 1.
  */
 export function stretchTime(
   samples: Float32Array<ArrayBuffer>,
@@ -30,7 +31,7 @@ export function stretchTime(
   const length = Math.round(samples.length / speed);
   const numFrames = Math.ceil(length / hop);
   const output = new Float32Array((numFrames + 2) * hop);
-  // Frames overlap by half, and the two halves of the window add up to 1: only the first has none before it.
+  // Frames overlap by half, and the two halves of the window add up to 1. Only the first frame has none before it.
   output.set(samples.subarray(0, hop));
   let previous = 0;
   for (let frame = 0; frame <= numFrames; frame++) {
@@ -47,7 +48,11 @@ export function stretchTime(
   return output.slice(0, length);
 }
 
-/** The start of the frame near `wanted` that is most similar to the natural continuation. */
+/**
+ * Finds the frame near `wanted` that is most similar to the natural continuation.
+ *
+ * @returns its first sample.
+ */
 function findFit(
   samples: Float32Array,
   { follows, wanted, search, hop }: {

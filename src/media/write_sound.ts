@@ -12,7 +12,7 @@ import { AudioResampler } from "./resample_audio.ts";
 /**
  * Begins a file of one channel. The encoder is loaded with the first file of its format.
  *
- * @param sampleRateHz of the sound; that of the file is the same if its format supports it.
+ * @param sampleRateHz rate of the sound; the file has the same rate if its format supports it.
  */
 export async function createSoundWriter(
   format: SoundFormat,
@@ -32,19 +32,19 @@ export async function createSoundWriter(
   }
 }
 
-/** Transparent for one voice. */
+/** Transparent quality for one voice. */
 const BITRATE_KBPS = 96;
-/** The highest bit rate below 16 kHz. */
+/** The highest bit rate that MP3 allows below 16 kHz. */
 const LOW_RATE_BITRATE_KBPS = 64;
 const RATES_HZ = [8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 const OTHER_RATE_HZ = 24_000;
 
 type Encoder = Awaited<ReturnType<typeof import("wasm-media-encoders").createMp3Encoder>>;
 
-/** Each is a WebAssembly instance of its own, which takes longer to make than a sentence to encode. */
+/** Encoders to reuse: each is a WebAssembly instance, which takes longer to create than a sentence to encode. */
 const idle: Encoder[] = [];
 
-/** Begins a file. An unsupported sample rate is converted to a supported one. */
+/** Begins a file. If the format does not support the sample rate, sound is converted to one that it does. */
 async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
   const { createMp3Encoder } = await import("wasm-media-encoders");
   const encoder = idle.pop() ?? await createMp3Encoder();
@@ -56,7 +56,7 @@ async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
     sampleRate: rateHz,
     bitrate: rateHz < 16_000 ? LOW_RATE_BITRATE_KBPS : BITRATE_KBPS,
   });
-  // Copied: the next call overwrites the encoder's memory.
+  // The result is copied, since the next call overwrites the encoder's memory.
   const encode = (samples: Float32Array) => encoder.encode([clip(samples)]).slice();
   return {
     write: (samples) => encode(resampler?.push(samples) ?? samples),
@@ -71,7 +71,7 @@ async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
 const BITS_PER_SAMPLE = 16;
 const COMPRESSION_LEVEL = 5;
 
-/** The used part of the library; its own types describe another factory, which reads files. */
+/** The part of the library that is used here. Its own types describe another factory, which reads files. */
 interface LibFlac {
   isReady(): boolean;
   on(event: "ready", listener: () => void): void;
@@ -101,7 +101,7 @@ async function loadLibrary(): Promise<LibFlac> {
 }
 
 /**
- * Begins a file, whose header leaves its length open: it is not known before the end.
+ * Begins a file. Its header leaves the length open, since it is not known before the end.
  *
  * @throws {Error} when the encoder does not support the sample rate.
  */
@@ -115,7 +115,7 @@ async function createFlacWriter(sampleRateHz: number): Promise<SoundWriter> {
     COMPRESSION_LEVEL,
     0,
   );
-  // Copied: the next call overwrites the library's memory.
+  // The result is copied, since the next call overwrites the library's memory.
   const status = flac.init_encoder_stream(encoder, (bytes) => ready.push(bytes.slice()));
   if (status !== 0) throw new Error(`FLAC cannot be written at ${sampleRateHz} Hz (${status}).`);
   let isFinished = false;

@@ -11,17 +11,17 @@ import { SAMPLE_RATES_HZ } from "./aac/bands.ts";
 import { BitReader } from "./bit_reader.ts";
 
 const FRAME_SAMPLES = 1024;
-/** What the filters of spectral band replication add at the beginning, in samples of the core: 962 at twice its rate. */
+/** Delay added by the filters of spectral band replication, in samples of the core: 962 samples at twice its rate. */
 const REPLICATION_DELAY_SAMPLES = 481;
-/** Streams with a larger share of damaged frames are refused, after this many frames. */
+/** A stream with a larger share of damaged frames is refused, once it has this many frames. */
 const MAX_DAMAGED_SHARE = 0.5;
 const MIN_FRAMES = 64;
 
 /**
- * Decodes frames. A damaged one becomes silence. HE-AAC begins as late as with its upper half of the spectrum, which
- * containers that say where the sound begins count on.
+ * Decodes frames. A damaged frame becomes silence. HE-AAC gets the delay that decoding its upper half of the spectrum
+ * would add, as containers count on it when they say where the sound begins.
  *
- * @throws {HearthError} `invalid_media` when most are damaged.
+ * @throws {HearthError} `invalid_media` when most frames are damaged.
  */
 export async function* decodeAac(
   { sampleRateHz, hasBandReplication = false }: AacConfig,
@@ -59,7 +59,7 @@ function requireDecodable(numDamaged: number, numFrames: number, cause?: RangeEr
 interface AacConfig {
   /** Sample rate of the decoded core; spectral band replication would double it. */
   readonly sampleRateHz: number;
-  /** Whether the stream is announced as HE-AAC; it may be all the same if not. */
+  /** Whether the stream declares itself HE-AAC. It may be HE-AAC even if not. */
   readonly hasBandReplication?: boolean;
 }
 
@@ -71,7 +71,7 @@ const OBJECT_TYPE = {
 } as const;
 const EXPLICIT_RATE = 15;
 
-/** @throws {HearthError} `invalid_media` when the stream is not of the LC profile, or HE-AAC upon it. */
+/** @throws {HearthError} `invalid_media` unless the stream has the LC profile, alone or as the core of HE-AAC. */
 export function parseAacConfig(data: Uint8Array): AacConfig {
   const bits = new BitReader(data);
   try {
@@ -98,7 +98,7 @@ export function parseAacConfig(data: Uint8Array): AacConfig {
   }
 }
 
-/** Object types that encoders write and that are not decoded. */
+/** Object types that encoders write but that are not decoded here. */
 const OBJECT_NAMES: Readonly<Record<number, string>> = {
   1: "AAC Main",
   2: "AAC-LC",
@@ -109,7 +109,7 @@ const OBJECT_NAMES: Readonly<Record<number, string>> = {
   42: "xHE-AAC (USAC)",
 };
 
-/** A kind of AAC as people call it. */
+/** The common name of a kind of AAC. */
 export function nameObjectType(type: number): string {
   return OBJECT_NAMES[type] ?? `of object type ${type}`;
 }

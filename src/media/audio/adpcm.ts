@@ -1,10 +1,10 @@
 /**
- * Decodes the ADPCM of Microsoft and of the IMA, as WAV, QuickTime, AIFF-C and CAF have them.
+ * Decodes the ADPCM of Microsoft and of the IMA, in the layouts of WAV, QuickTime, AIFF-C and CAF.
  *
  * @module
  */
 
-/** Decodes a block, i16 of each channel. */
+/** Decodes a block to i16 samples of each channel. */
 export type BlockDecoder = (block: Uint8Array) => Int16Array[];
 
 const STEPS = [
@@ -114,7 +114,7 @@ interface ImaState {
   index: number;
 }
 
-/** @param difference of a step and the three lower bits of a code. */
+/** @param difference the function of a step and the lower three bits of a code that gives the change of the sample. */
 function nextIma(
   state: ImaState,
   code: number,
@@ -127,12 +127,14 @@ function nextIma(
   return state.sample;
 }
 
-/** The difference by one multiplication, and by sums of shifted steps, which round differently. */
+/**
+ * The two ways to compute the difference: by one multiplication, or as a sum of shifted steps. They round differently.
+ */
 const multiplied = (step: number, size: number) => (2 * size + 1) * step >> 3;
 const summed = (step: number, size: number) =>
   (step >> 3) + (size & 4 ? step : 0) + (size & 2 ? step >> 1 : 0) + (size & 1 ? step >> 2 : 0);
 
-/** Blocks of WAV: the first sample and the index of each channel, then four bytes of each in turn. */
+/** Decodes blocks of WAV: a first sample and a step index of each channel, then four bytes of each channel in turn. */
 export function createWavIma(numChannels: number): BlockDecoder {
   return (block) => {
     const view = new DataView(block.buffer, block.byteOffset, block.byteLength);
@@ -157,12 +159,17 @@ export function createWavIma(numChannels: number): BlockDecoder {
   };
 }
 
-/** Bytes of one channel's packet of Apple's form, which holds 64 samples. */
+/** Bytes of one channel's packet in Apple's layout, which holds 64 samples. */
 export const APPLE_IMA_BYTES = 34;
-/** What the sample at a packet's beginning lacks of the one before, at most, if they are the same. */
+/**
+ * A packet's header stores its first sample rounded: a value at most this far from the last sample means that sample.
+ */
 const APPLE_ROUNDING = 0x7f;
 
-/** Packets of QuickTime, AIFF-C and CAF, of each channel in turn. Keeps the samples from packet to packet. */
+/**
+ * Decodes packets of QuickTime, AIFF-C and CAF, of each channel in turn. Decoder state carries over from packet to
+ * packet.
+ */
 export function createAppleIma(numChannels: number): BlockDecoder {
   const states = Array.from({ length: numChannels }, (): ImaState => ({ sample: 0, index: 0 }));
   return (block) =>
@@ -207,10 +214,10 @@ const MS_COEFFICIENTS = [[256, 0], [512, -256], [0, 0], [192, 64], [240, 0], [46
   -232,
 ]] as const;
 const MS_MIN_DELTA = 16;
-/** Bytes at the head of each channel: the predictor, a delta and two samples. */
+/** Bytes in each channel's header: the predictor, a delta and two samples. */
 const MS_HEAD_BYTES = 7;
 
-/** Blocks of Microsoft's ADPCM. */
+/** Decodes blocks of Microsoft's ADPCM. */
 export function createMsAdpcm(numChannels: number): BlockDecoder {
   return (block) => {
     const headBytes = MS_HEAD_BYTES * numChannels;

@@ -1,5 +1,5 @@
 /**
- * Reads AAC files whose frames have headers of their own (ADTS: ISO/IEC 13818-7, section 6.2).
+ * Reads AAC files in which each frame has its own header (ADTS: ISO/IEC 13818-7, section 6.2).
  *
  * @module
  */
@@ -19,10 +19,10 @@ const HEADER_BYTES = 7;
 const CHECKSUM_BYTES = 2;
 const LOW_COMPLEXITY = 2;
 const MAX_JUNK_BYTES = 1 << 20;
-/** A header's length has 13 bits. */
+/** The frame's length is a field of 13 bits. */
 const MAX_FRAME_BYTES = 1 << 13;
 
-/** Where the frames begin if a file is AAC with frame headers. */
+/** The offset of the first frame, if the file is AAC with frame headers. */
 export function findAdts(file: Uint8Array): number | undefined {
   return findFirstFrame(file, parseFrame);
 }
@@ -30,7 +30,8 @@ export function findAdts(file: Uint8Array): number | undefined {
 /**
  * Decodes an AAC file. Bytes between its frames are skipped.
  *
- * @throws {HearthError} `invalid_media` when it is not of the LC profile, or HE-AAC upon it, or most of it is damaged.
+ * @throws {HearthError} `invalid_media` unless the stream has the LC profile, alone or as the core of HE-AAC, or when
+ * most of it is damaged.
  */
 export async function* readAdts(
   file: Uint8Array<ArrayBuffer>,

@@ -1,5 +1,5 @@
 /**
- * AIFF and AU: big-endian containers of sound as it was sampled.
+ * AIFF and AU: big-endian containers of uncompressed sound.
  *
  * @module
  */
@@ -10,11 +10,11 @@ import { readStored, type StoredFormat } from "./stored_sound.ts";
 
 const CHUNK_HEADER_BYTES = 8;
 const COMMON_BYTES = 18;
-/** An offset and a block size, before the samples. */
+/** An offset and a block size, which precede the samples. */
 const SOUND_HEADER_BYTES = 8;
-/** Programs that write to a pipe cannot know the size and leave 0 or one from here on. */
+/** Programs that write to a pipe do not know the size, and leave 0 or a size from this on. */
 const UNKNOWN_SIZE = 0x7f00_0000;
-/** What AIFF-C calls its encodings, in lower case; AIFF has only the first. */
+/** Codings by their names in AIFF-C, in lower case; AIFF has only the first. */
 const BLOCK_CODINGS: Readonly<Record<string, StoredFormat["coding"]>> = {
   "ima4": "Apple IMA ADPCM",
   "gsm ": "GSM",
@@ -34,7 +34,7 @@ const CODINGS: Readonly<Record<string, Omit<SampleCoding, "bytes">>> = {
   "ulaw": { kind: "mu-law", isLittleEndian: false },
 };
 
-/** Whether a file begins as an AIFF or AIFF-C file does. */
+/** Whether a file has the signature of AIFF or AIFF-C. */
 export function isAiff(file: Uint8Array): boolean {
   return hasText(file, 0, "FORM") && (hasText(file, 8, "AIFF") || hasText(file, 8, "AIFC"));
 }
@@ -42,7 +42,7 @@ export function isAiff(file: Uint8Array): boolean {
 /**
  * Decodes an AIFF file.
  *
- * @throws {HearthError} `invalid_media` when its encoding is none of these.
+ * @throws {HearthError} `invalid_media` when its encoding is not supported.
  */
 export async function* readAiff(
   file: Uint8Array<ArrayBuffer>,
@@ -75,7 +75,7 @@ function readFormat(file: Uint8Array, start: number, size: number): StoredFormat
   const nameAt = start + COMMON_BYTES;
   const name = isCompressed ? String.fromCharCode(...file.subarray(nameAt, nameAt + 4)) : "NONE";
   const coding = CODINGS[name.toLowerCase()];
-  // G.711 gives the bits that its samples had before.
+  // For G.711, the bit depth is that of the samples before compression.
   const isTelephony = coding?.kind === "A-law" || coding?.kind === "mu-law";
   return {
     container: "AIFF",
@@ -88,7 +88,7 @@ function readFormat(file: Uint8Array, start: number, size: number): StoredFormat
   };
 }
 
-/** Floating point of 80 bits: sign and exponent, then 64 bits of mantissa with its leading 1. */
+/** Reads an 80-bit floating-point number: sign and exponent, then 64 bits of mantissa including its leading 1. */
 function readExtended(view: DataView, at: number): number {
   const exponent = view.getUint16(at) - 16_383;
   return (view.getUint32(at + 2) * 2 ** 32 + view.getUint32(at + 6)) * 2 ** (exponent - 63);
@@ -124,12 +124,16 @@ const AU_CODINGS: Readonly<Record<number, readonly [SampleCoding["kind"], bytes:
   27: ["A-law", 1],
 };
 
-/** Whether a file begins as an AU file does. */
+/** Whether a file has the signature of AU. */
 export function isAu(file: Uint8Array): boolean {
   return hasText(file, 0, ".snd");
 }
 
-/** Decodes an AU file. @throws {HearthError} `invalid_media` when its encoding is none of these. */
+/**
+ * Decodes an AU file.
+ *
+ * @throws {HearthError} `invalid_media` when its encoding is not supported.
+ */
 export async function* readAu(
   file: Uint8Array<ArrayBuffer>,
   decoding: Decoding,

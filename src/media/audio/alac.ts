@@ -1,16 +1,16 @@
 /**
- * Decodes Apple Lossless: adaptive Golomb codes of residuals, and linear prediction that adapts by their signs.
+ * Decodes Apple Lossless: residuals in adaptive Golomb codes, and linear prediction that adapts to their signs.
  *
  * @module
  */
 import { BitReader } from "./bit_reader.ts";
 import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
 
-/** The content of a magic cookie. */
+/** The content of a magic cookie, the codec's header. */
 interface AlacConfig {
   readonly frameSamples: number;
   readonly depth: number;
-  /** Parameters of the Golomb code: how fast the mean follows, its beginning, and the most bits of a remainder. */
+  /** Parameters of the Golomb code: how fast its mean adapts, the initial mean, and the most bits of a remainder. */
   readonly historyRate: number;
   readonly initialHistory: number;
   readonly maxRemainderBits: number;
@@ -23,7 +23,7 @@ const MAX_FRAME_SAMPLES = 1 << 16;
 const MAX_CHANNELS = 8;
 const ELEMENT = { single: 0, pair: 1, low: 3, data: 4, fill: 6, end: 7 } as const;
 
-/** @param cookie perhaps within its boxes `frma` and `alac`. */
+/** @param cookie may be wrapped in boxes `frma` and `alac`. */
 function readConfig(cookie: Uint8Array): AlacConfig {
   let start = 0;
   const text = String.fromCharCode(...cookie.subarray(0, 64));
@@ -59,7 +59,7 @@ function readConfig(cookie: Uint8Array): AlacConfig {
 /**
  * Decodes packets.
  *
- * @throws {HearthError} `invalid_media` when the cookie is no header of Apple Lossless.
+ * @throws {HearthError} `invalid_media` when the cookie is not a header of Apple Lossless.
  * @throws {RangeError} when a packet is damaged.
  */
 export async function* decodeAlac(
@@ -112,7 +112,7 @@ function skipElement(bits: BitReader, element: number): void {
   bits.skip(8 * numBytes);
 }
 
-/** The samples of one channel or two. */
+/** Reads the samples of one or two channels. */
 function readElement(bits: BitReader, config: AlacConfig, numChannels: 1 | 2): Int32Array[] {
   bits.skip(4 + 12);
   const hasLength = bits.read(1) === 1;
@@ -156,15 +156,15 @@ function readElement(bits: BitReader, config: AlacConfig, numChannels: 1 | 2): I
   return channels;
 }
 
-/** The mean of the codes has 9 bits behind the point. */
+/** The mean of the codes is a fixed-point number with 9 fractional bits. */
 const MEAN_BITS = 9;
 const MAX_MEAN = 0xffff;
-/** A run of zeros follows a mean below this. */
+/** When the mean is below this, a code for a run of zeros follows. */
 const ZERO_RUN_MEAN = 1 << MEAN_BITS - 2;
-/** So many ones are an escape. */
+/** This many ones mean that the value follows uncoded. */
 const ESCAPE_ONES = 9;
 
-/** Adaptive Golomb codes. */
+/** Reads residuals in adaptive Golomb codes. */
 function readResiduals(
   bits: BitReader,
   residuals: Int32Array,
@@ -201,7 +201,7 @@ function readResiduals(
   }
 }
 
-/** Ones, a zero, and a remainder whose smallest value is a bit shorter. */
+/** Reads a Golomb code: ones ended by a zero, then a remainder whose smallest value takes one bit less. */
 function readGolomb(
   bits: BitReader,
   remainderBits: number,
@@ -216,13 +216,13 @@ function readGolomb(
   return ones * divisor + (high << 1 | bits.read(1)) - 1;
 }
 
-/** Each value is the difference to the one before. */
+/** Turns differences between neighbours into values, in place. */
 function sumUp(values: Int32Array, width: number): void {
   const spare = 32 - width;
   for (let i = 1; i < values.length; i++) values[i] = values[i]! + values[i - 1]! << spare >> spare;
 }
 
-/** Adds to residuals, in place, the predictions of a filter that adapts by their signs. */
+/** Adds predictions to residuals, in place. The filter adapts to the signs of the residuals. */
 function predict(
   values: Int32Array,
   { coefficients, shift, width }: {
@@ -256,7 +256,7 @@ function predict(
   }
 }
 
-/** Turns a weighted mean and a difference into left and right, in place. */
+/** Converts a weighted mean and a difference to left and right, in place. */
 function unmix(
   first: Int32Array,
   second: Int32Array,

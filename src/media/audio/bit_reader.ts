@@ -4,10 +4,10 @@
  * @module
  */
 
-/** Four bytes hold so many bits from any of the first one's on. */
+/** Most bits that four bytes always contain, at whichever bit of the first byte they begin. */
 const MAX_PEEK_BITS = 24;
 
-/** A position in a byte array, in bits. */
+/** Reads from a byte array, bit by bit. */
 export class BitReader {
   readonly #bytes: Uint8Array;
   #position = 0;
@@ -16,18 +16,18 @@ export class BitReader {
     this.#bytes = bytes;
   }
 
-  /** Bits that are left. */
+  /** Number of bits that are left. */
   get bitsLeft(): number {
     return this.#bytes.length * 8 - this.#position;
   }
 
-  /** Bits that were read. */
+  /** Number of bits read so far. */
   get position(): number {
     return this.#position;
   }
 
   /**
-   * The next `count` bits, at most 48, as an unsigned integer.
+   * Reads `count` bits, at most 48, as an unsigned integer.
    *
    * @throws {RangeError} when there are fewer.
    */
@@ -41,13 +41,13 @@ export class BitReader {
     return value;
   }
 
-  /** The same in two's complement. */
+  /** As {@linkcode read}, in two's complement. */
   readSigned(count: number): number {
     const value = this.read(count);
     return value < 2 ** (count - 1) ? value : value - 2 ** count;
   }
 
-  /** The number of zeros before the next one, which is skipped too. */
+  /** Counts the zeros before the next 1, and skips that too. */
   readUnary(): number {
     let count = 0;
     for (let next = this.peek(MAX_PEEK_BITS);; next = this.peek(MAX_PEEK_BITS)) {
@@ -58,13 +58,13 @@ export class BitReader {
     }
   }
 
-  /** Reads at most 24 bits without advancing; 0 for bits past the end. */
+  /** Reads at most 24 bits without advancing; bits past the end are 0. */
   peek(count: number): number {
     const at = this.#position >>> 3;
     const bytes = this.#bytes;
     const word = (bytes[at] ?? 0) << 24 | (bytes[at + 1] ?? 0) << 16 | (bytes[at + 2] ?? 0) << 8 |
       (bytes[at + 3] ?? 0);
-    // Two shifts, because one by 32 does nothing.
+    // Two shifts, because a shift by 32 would do nothing.
     return word << (this.#position & 7) >>> 1 >>> (31 - count);
   }
 
@@ -74,7 +74,7 @@ export class BitReader {
     if (this.bitsLeft < 0) throw new RangeError("The data ended in the middle of a value.");
   }
 
-  /** Moves to the beginning of a byte. */
+  /** Moves to the next byte boundary. */
   align(): void {
     this.#position = (this.#position + 7) & ~7;
   }

@@ -25,12 +25,12 @@ type Bytes = Uint8Array<ArrayBuffer>;
 const FILE_HEADER_BYTES = 8;
 const CHUNK_HEADER_BYTES = 12;
 const DESCRIPTION_BYTES = 32;
-/** Bytes before the sound in a data chunk. */
+/** Bytes before the samples in a data chunk. */
 const EDIT_COUNT_BYTES = 4;
 const PACKET_HEADER_BYTES = 24;
 const FLAG = { float: 1, littleEndian: 2 } as const;
 
-/** The content of the chunk `desc`. */
+/** The content of the `desc` chunk. */
 interface Description {
   readonly sampleRateHz: number;
   readonly format: string;
@@ -41,19 +41,23 @@ interface Description {
   readonly bitsPerChannel: number;
 }
 
-/** The sizes of packets, and the samples that an encoder put before the sound and what is left behind them. */
+/** The sizes of packets, and the numbers of samples that the encoder added before and after the sound. */
 interface PacketTable {
   readonly sizes: Iterable<number>;
   readonly primingFrames: number;
   readonly validFrames: number;
 }
 
-/** Whether a file begins as a CAF file does. */
+/** Whether a file has the signature of CAF. */
 export function isCaf(file: Uint8Array): boolean {
   return hasText(file, 0, "caff");
 }
 
-/** Decodes a CAF file. @throws {HearthError} `invalid_media` when its format is none of these. */
+/**
+ * Decodes a CAF file.
+ *
+ * @throws {HearthError} `invalid_media` when its format is not supported.
+ */
 export async function* readCaf(file: Bytes, decoding: Decoding): AsyncGenerator<Sound, void> {
   const chunks = readChunks(file, decoding);
   const head = chunks.get("desc");
@@ -82,7 +86,7 @@ function readChunks(file: Bytes, decoding: Decoding): Map<string, Bytes> {
     const type = String.fromCharCode(...file.subarray(at, at + 4));
     const size = Number(view.getBigInt64(at + 4));
     const start = at + CHUNK_HEADER_BYTES;
-    // A data chunk that was never finished has no size and is the last.
+    // The data chunk of an unfinished recording has no size, and is the last one.
     const end = size < 0 ? file.length : start + size;
     if (end > file.length) {
       decoding.onTruncated(
@@ -108,7 +112,7 @@ function readDescription(head: Uint8Array): Description {
   };
 }
 
-/** The format of samples and blocks of one size; `undefined` for packets. */
+/** The format of sound stored as samples or equal blocks; `undefined` for packets. */
 function toStored(description: Description): StoredFormat | undefined {
   const { format, flags, bytesPerPacket, numChannels, sampleRateHz, bitsPerChannel } = description;
   const common = { container: "CAF", numChannels, sampleRateHz, encoding: format.trim() };
@@ -151,7 +155,10 @@ function readPacketTable(table: Uint8Array | undefined, description: Description
   };
 }
 
-/** Numbers of 7 bits a byte, the highest first; where packets differ in length, each size has that after it. */
+/**
+ * Reads the sizes of packets, as numbers of 7 bits a byte, most significant first. If packets differ in duration, a
+ * duration follows each size.
+ */
 function* readSizes(table: Uint8Array, { framesPerPacket }: Description): Generator<number> {
   let at = PACKET_HEADER_BYTES;
   const next = () => {
@@ -228,10 +235,10 @@ function decodePackets(
   }
 }
 
-/** Bits of a sample by the number in the head of a FLAC frame; 0 are those that the metadata name. */
+/** Bit depths by the code in a FLAC frame's header; 0 means the depth in the metadata. */
 const FLAC_BITS = [0, 8, 12, 0, 16, 20, 24, 32];
 
-/** FLAC's metadata, of which CAF files need have none: what they say stands in the description and in each frame. */
+/** Makes the FLAC metadata that a CAF file may lack, from the description and the first frame. */
 function makeFlacHead(
   { sampleRateHz, numChannels, bitsPerChannel }: Description,
   frame: Uint8Array | undefined,
@@ -240,7 +247,7 @@ function makeFlacHead(
   const head = new Uint8Array(42);
   head.set(new TextEncoder().encode("fLaC"));
   const view = new DataView(head.buffer);
-  // The only block of metadata, STREAMINFO, and the sizes of frames: from 16 samples on.
+  // STREAMINFO as the only metadata block, with blocks of 16 samples and more.
   view.setUint32(4, 0x8000_0022);
   view.setUint32(8, 16 << 16 | 0xffff);
   view.setUint32(18, sampleRateHz << 12 | (numChannels - 1) << 9 | (bits - 1) << 4);

@@ -1,30 +1,30 @@
 /**
- * Parses EBML (RFC 8794), of which Matroska files are made.
+ * Parses EBML (RFC 8794), the structure of Matroska files.
  *
  * @module
  */
 
-/** An element without children, or the start of one with children. */
+/** An element without children, or the start of an element with children. */
 interface EbmlElement {
   readonly id: number;
-  /** Content of an element without children; else empty. */
+  /** Content of an element without children; empty for others. */
   readonly data: Uint8Array<ArrayBuffer>;
   /** Offset in the file where the content should end; `undefined` if the element has no size. */
   readonly end: number | undefined;
-  /** Whether the file ends within it. */
+  /** Whether the file ends within the element. */
   readonly isCut?: boolean;
 }
 
-/** A number of variable length and the offset after it. */
+/** A variable-length number, and the offset after it. */
 interface EbmlNumber {
   readonly value: number;
   readonly next: number;
-  /** All bits set: in a size, "unknown". */
+  /** Whether all bits are set, which means an unknown size. */
   readonly isUnknown: boolean;
 }
 
 /**
- * The elements of a file, depth first. Ends at the first invalid element.
+ * Yields the elements of a file, depth first. Ends at the first invalid element.
  *
  * @param parents ids of the elements whose children are read.
  */
@@ -49,7 +49,7 @@ export function* walkEbml(
   }
 }
 
-/** Reads a number of variable length; `undefined` if invalid. */
+/** Reads a variable-length number; `undefined` if it is invalid. */
 export function readEbmlNumber(
   data: Uint8Array,
   at: number,

@@ -1,5 +1,5 @@
 /**
- * Reads FLAC (RFC 9639), in its own container and in Ogg.
+ * Reads FLAC (RFC 9639), both native files and Ogg.
  *
  * @module
  */
@@ -14,25 +14,25 @@ const BLOCK_HEADER_BYTES = 4;
 const HEAD_BYTES = MAGIC.length + BLOCK_HEADER_BYTES + 34;
 const IS_LAST_BLOCK = 0x80;
 
-/** Where the FLAC stream of a file begins. */
+/** The offset of the FLAC stream in a file; `undefined` if there is none. */
 export function findFlac(file: Uint8Array): number | undefined {
   const start = skipId3(file);
   return MAGIC.every((byte, i) => file[start + i] === byte) ? start : undefined;
 }
 
-/** Samples per channel by a FLAC file's header: 0 if it is not FLAC, infinite if unknown. */
+/** Samples per channel from a FLAC file's header: 0 if it is not FLAC, infinite if unknown. */
 export function countFlacSamples(file: Uint8Array): number {
   const start = findFlac(file);
   if (start === undefined || file.length < start + HEAD_BYTES) return 0;
   return readSampleCount(file.subarray(start)) || Infinity;
 }
 
-/** @param head begins with the magic and the first block, whose sample count has 36 bits. */
+/** @param head the magic and the first block; its sample count has 36 bits. */
 function readSampleCount(head: Uint8Array): number {
   return (head[21]! & 15) * 2 ** 32 + new DataView(head.buffer, head.byteOffset).getUint32(22);
 }
 
-/** @param head as {@linkcode readSampleCount}'s. */
+/** @param head as in {@linkcode readSampleCount}. */
 function readShape(head: Uint8Array): { numChannels: number; bitsPerSample: number } {
   const bits = new DataView(head.buffer, head.byteOffset).getUint16(20);
   return { numChannels: (bits >> 9 & 7) + 1, bitsPerSample: (bits >> 4 & 31) + 1 };
@@ -55,16 +55,16 @@ export async function* readFlac(
   yield* decodeFlac(stream, splitFlac(stream.subarray(findFrames(stream))), decoding);
 }
 
-/** The depths that the WebAssembly decoder has right; frames of others are decoded here. */
+/** The bit depths that the WebAssembly decoder gets right; frames of other depths are decoded here. */
 const WHOLE_BYTES: readonly number[] = [16, 24];
 
-/** What a container knows of its FLAC frames. */
+/** What a container knows about its FLAC frames. */
 interface FlacOptions extends Decoding {
-  /** Whether the end of the container is missing; a cut within a frame is seen without it. */
+  /** Whether the end of the container is missing. A cut within a frame is detected in any case. */
   readonly isCut?: boolean;
 }
 
-/** Decodes one frame after another. */
+/** Decodes the frames of one stream. */
 interface FrameDecoder {
   decode(
     frame: Uint8Array,
@@ -73,13 +73,12 @@ interface FrameDecoder {
 }
 
 /**
- * Decodes FLAC frames, without those that are damaged. Programs that cut a recording copy whole frames, and leave what
- * the metadata promise as it was.
+ * Decodes FLAC frames, leaving out damaged ones. If because of damage or a cut there are fewer samples than the
+ * metadata promise, the file counts as truncated. Missing samples alone do not: programs that trim a recording copy
+ * whole frames, and leave the metadata as it was.
  *
  * @param setup the magic and the metadata, of which only the first block is used.
- * @param frames each whole.
- * Where there is less than the metadata promise, because of damage or a cut, the file counts as truncated.
- *
+ * @param frames whole frames.
  * @throws {HearthError} `invalid_media` when there are too many damaged frames.
  */
 export async function* decodeFlac(
@@ -122,14 +121,16 @@ async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
   const { FLACDecoder } = await import("@wasm-audio-decoders/flac");
   const decoder = new FLACDecoder();
   await decoder.ready;
-  // Frames may leave their sample rate and bits to it. The package's own parser would pass it over.
+  // The decoder needs the header, as frames may leave sample rate and bit depth to it. The package's own parser would
+  // skip it.
   await decoder.decodeFrames([head]);
   const { bitsPerSample } = readShape(head);
   let isFirst = true;
   return {
     decode: async (frame) => {
       if (isFirst && isShortFrame(frame)) {
-        // Buffers that libFLAC makes for so few samples are overrun; those for more it keeps.
+        // For so few samples libFLAC allocates a buffer that it then overruns. A larger frame first makes it allocate
+        // and keep a larger one.
         await decoder.decodeFrames([makeSilentFrame(readShape(head), frame)]);
       }
       isFirst = false;
@@ -141,7 +142,7 @@ async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
   };
 }
 
-/** The decoder divides by the largest sample; as everywhere else, the smallest is to be -1. */
+/** The decoder divides by the largest sample; rescales so that, as in all other decoders, the smallest is -1. */
 function scaleExactly(samples: Float32Array, bitsPerSample: number): void {
   const full = 2 ** (bitsPerSample - 1);
   for (let i = 0; i < samples.length; i++) {
@@ -171,7 +172,7 @@ function createFrameDecoder(head: Uint8Array): FrameDecoder {
   };
 }
 
-/** The end of the metadata: a decoder would search its images for frames. */
+/** The offset after the metadata, whose images a decoder would search for frames. */
 function findFrames(stream: Uint8Array): number {
   let at = MAGIC.length;
   let isLast = false;

@@ -1,5 +1,5 @@
 /**
- * Finds the frames of a FLAC stream (RFC 9639, section 9), which nothing but their checksums tells from data.
+ * Finds the frames of a FLAC stream (RFC 9639, section 9). Only their checksums distinguish them from other data.
  *
  * @module
  */
@@ -8,19 +8,19 @@ import { SYNC_BYTE } from "./sync_frames.ts";
 const CRC8 = makeTable({ polynomial: 0x07, numBits: 8 });
 const CRC16 = makeTable({ polynomial: 0x8005, numBits: 16 });
 
-/** A subframe's header and the frame's checksum. */
+/** The least a frame has after its header: a subframe's header and the checksum. */
 const MIN_BODY_BYTES = 3;
-/** More than any encoder writes: a verbatim frame of 8 channels of 16,384 samples of 32 bits. */
+/** More than any encoder writes: an uncompressed frame of 8 channels of 16,384 samples of 32 bits. */
 const MAX_FRAME_BYTES = 1 << 20;
 const RESERVED_RATE = 15;
 const RESERVED_BITS = 3;
 const MAX_CHANNELS_CODE = 10;
-/** What taggers append behind the last frame: ID3v1, APE, ID3v2. */
+/** Beginnings of tags that follow the last frame: ID3v1, APE, ID3v2. */
 const TAGS = ["TAG", "APETAGEX", "ID3", "3DI"];
 
 /**
- * Cuts a stream into its frames. What was damaged comes as one piece up to the next frame's header, and what the end
- * of a cut stream left of a frame as the last.
+ * Cuts a stream into its frames. Damaged data come as one chunk up to the next frame's header. If the stream is cut,
+ * the rest of its last frame comes as the last chunk.
  *
  * @param stream begins with a frame.
  */
@@ -34,7 +34,7 @@ export function* splitFlac(
   }
 }
 
-/** Whether this is a frame, whole and undamaged. */
+/** Whether the bytes are a whole, undamaged frame. */
 export function isFlacFrame(bytes: Uint8Array): boolean {
   if (measureHeader(bytes, 0) === 0) return false;
   let check = 0;
@@ -42,12 +42,15 @@ export function isFlacFrame(bytes: Uint8Array): boolean {
   return check === 0;
 }
 
-/** Whether a frame is of at most 256 samples, as only a last frame is usually. */
+/** Whether a frame has at most 256 samples; usually only the last one does. */
 export function isShortFrame(frame: Uint8Array): boolean {
   return frame[2]! >> 4 === 6;
 }
 
-/** A frame of 4096 silent samples with another frame's number, whose rate and bits are those of the stream. */
+/**
+ * Makes a frame of 4096 silent samples with the number of another frame. Sample rate and bit depth are those of the
+ * stream.
+ */
 export function makeSilentFrame(
   { numChannels, bitsPerSample }: { readonly numChannels: number; readonly bitsPerSample: number },
   numbered: Uint8Array,
@@ -55,14 +58,14 @@ export function makeSilentFrame(
   const number = numbered.subarray(4, 4 + countNumberBytes(numbered[4]!));
   const header = [SYNC_BYTE, numbered[1]!, 12 << 4, numChannels - 1 << 4, ...number];
   header.push(header.reduce((check, byte) => CRC8[check ^ byte]!, 0));
-  // Of each channel a constant: 8 bits that say so, and its one sample.
+  // Each channel is a constant: an 8-bit header and one sample.
   const body = new Uint8Array(Math.ceil(numChannels * (8 + bitsPerSample) / 8));
   const frame = [...header, ...body];
   const check = frame.reduce(nextCheck, 0);
   return Uint8Array.of(...frame, check >> 8, check & 0xff);
 }
 
-/** The offset behind the frame at `start`, or behind what is damaged there. */
+/** The offset after the frame at `start`, or after the damaged data there. */
 function findEnd(stream: Uint8Array, start: number): number {
   const last = Math.min(stream.length, start + MAX_FRAME_BYTES);
   const minEnd = start + Math.max(1, measureHeader(stream, start)) + MIN_BODY_BYTES;
@@ -72,7 +75,7 @@ function findEnd(stream: Uint8Array, start: number): number {
     if (at >= minEnd) {
       const isHeader = measureHeader(stream, at) > 0;
       if (check === 0 && (isHeader || beginsTag(stream, at))) return at;
-      // Data can look like a header: it counts only if the frame has no end.
+      // Data can look like a header, so a header counts only if the frame has no valid end.
       if (isHeader) nextHeader ??= at;
     }
     check = nextCheck(check, stream[at]!);
@@ -81,7 +84,7 @@ function findEnd(stream: Uint8Array, start: number): number {
   return isWhole ? last : nextHeader ?? last;
 }
 
-/** Bytes of the frame header at an offset, its checksum included; 0 if there is none. */
+/** Bytes of the frame header at an offset, including its checksum; 0 if there is none. */
 function measureHeader(stream: Uint8Array, at: number): number {
   if (stream[at] !== SYNC_BYTE || (stream[at + 1]! & 0xfe) !== 0xf8) return 0;
   const [sizeAndRate = 0, channelsAndBits = 0, number = 0] = stream.subarray(at + 2, at + 5);
@@ -101,13 +104,13 @@ function measureHeader(stream: Uint8Array, at: number): number {
   return check === 0 ? numBytes : 0;
 }
 
-/** Bytes of a frame's or sample's number, coded as UTF-8 is, by the first; 0 if that begins none. */
+/** Bytes of a frame's or sample's number, coded as in UTF-8, from its first byte; 0 if that is invalid. */
 function countNumberBytes(first: number): number {
   const numOnes = Math.clz32(~(first << 24));
   return numOnes === 1 || numOnes > 7 ? 0 : Math.max(1, numOnes);
 }
 
-/** Next value of the checksum: over a whole frame, its own checksum included, it is 0. */
+/** The next value of the checksum. Over a whole frame including its own checksum, the result is 0. */
 function nextCheck(check: number, byte: number): number {
   return (check << 8 & 0xffff) ^ CRC16[check >> 8 ^ byte]!;
 }

@@ -1,13 +1,13 @@
 /**
- * Decodes single FLAC frames of any depth (RFC 9639, sections 9 and 10). The WebAssembly decoder gives silence for depths
- * that are no whole bytes.
+ * Decodes single FLAC frames of any bit depth (RFC 9639, sections 9 and 10). The WebAssembly decoder gives silence for
+ * depths that are not whole bytes.
  *
  * @module
  */
 import { BitReader } from "./bit_reader.ts";
 import type { Sound } from "./sound.ts";
 
-/** What the stream's header says, for frames that leave it to that. */
+/** Properties of the stream, for frames that do not repeat them. */
 interface FlacStream {
   readonly sampleRateHz: number;
   readonly bitsPerSample: number;
@@ -29,11 +29,15 @@ const RATES_HZ = [
 ];
 const BITS = [0, 8, 12, 0, 16, 20, 24, 32];
 const ASSIGNMENT = { leftSide: 8, sideRight: 9, midSide: 10 } as const;
-/** Coefficients of the values before, the last one first: a polynomial through them (section 9.2.5). */
+/** Coefficients of the previous values, the latest first: extrapolation by a polynomial (section 9.2.5). */
 const FIXED_COEFFICIENTS = [[], [1], [2, -1], [3, -3, 1], [4, -6, 4, -1]] as const;
 const SUBFRAME = { constant: 0, verbatim: 1, fixed: 8, linear: 32 } as const;
 
-/** Decodes a whole, undamaged frame. @throws {RangeError} when it uses what the format reserves. */
+/**
+ * Decodes a whole, undamaged frame.
+ *
+ * @throws {RangeError} when it uses reserved values.
+ */
 export function decodeFlacFrame(frame: Uint8Array, stream: FlacStream): Sound {
   const bits = new BitReader(frame);
   bits.skip(16);
@@ -76,7 +80,9 @@ function readRate(bits: BitReader, code: number): number {
   return code === 14 ? bits.read(16) * 10 : RATES_HZ[code] ?? 0;
 }
 
-/** The values of one channel; numbers, since a side channel of 32 bits has 33. */
+/**
+ * Reads the values of one channel. They are floating-point numbers, since a side channel of 32-bit samples has 33 bits.
+ */
 function readSubframe(
   bits: BitReader,
   { length, depth }: { readonly length: number; readonly depth: number },
@@ -111,7 +117,9 @@ function readSubframe(
   return values;
 }
 
-/** Adds residuals to predictions from the values before; as many values as coefficients are there. */
+/**
+ * Adds predictions from the previous values to residuals. The first values, as many as coefficients, are already final.
+ */
 function predict(
   values: Float64Array,
   bits: BitReader,
@@ -127,7 +135,7 @@ function predict(
   }
 }
 
-/** Rice codes in partitions of equal length (section 9.2.7). */
+/** Reads Rice codes, in partitions of equal length (section 9.2.7). */
 function readResiduals(values: Float64Array, bits: BitReader, order: number): void {
   const parameterBits = bits.read(2) === 0 ? 4 : 5;
   const escape = 2 ** parameterBits - 1;
@@ -148,7 +156,7 @@ function readResiduals(values: Float64Array, bits: BitReader, order: number): vo
   }
 }
 
-/** Turns sums and differences of two channels into the channels, in place. */
+/** Converts sums and differences of two channels to the channels, in place. */
 function joinStereo(first: Float64Array, second: Float64Array, assignment: number): void {
   for (let i = 0; i < first.length; i++) {
     const [a, b] = [first[i]!, second[i]!];

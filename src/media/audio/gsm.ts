@@ -1,11 +1,11 @@
 /**
- * Decodes GSM 06.10 full-rate speech (ETSI EN 300 961), whose arithmetic of 16 bits it follows to the bit.
+ * Decodes GSM 06.10 full-rate speech (ETSI EN 300 961), following its 16-bit arithmetic to the bit.
  *
  * @module
  */
 import type { BlockDecoder } from "./adpcm.ts";
 
-/** Bytes of a frame of 160 samples, and of two in WAV. */
+/** Bytes of a frame of 160 samples; and in WAV, of two frames. */
 export const GSM_FRAME_BYTES = 33;
 export const GSM_WAV_BYTES = 65;
 
@@ -23,20 +23,20 @@ const DEEMPHASIS = 28_180;
 const saturate = (value: number) => Math.max(-32_768, Math.min(32_767, value));
 const multiply = (a: number, b: number) => saturate(a * b + 16_384 >> 15);
 
-/** Reads fields of a frame. */
+/** Reads the next field of a frame. */
 type ReadField = (numBits: number) => number;
 
-/** Frames of 33 bytes, as AIFF-C and QuickTime have them; the highest bit of a byte comes first. */
+/** Decodes frames of 33 bytes, the layout of AIFF-C and QuickTime; the highest bit of a byte comes first. */
 export function createGsm(): BlockDecoder {
   const decoder = new GsmDecoder();
   return (block) => {
     if (block.length < GSM_FRAME_BYTES) return [new Int16Array()];
-    // The first four bits are a mark.
+    // The first four bits are a signature.
     return [decoder.decode(createField(block, 4, (byte, bit) => byte >> (7 - bit) & 1, "high"))];
   };
 }
 
-/** Pairs of frames in 65 bytes, as WAV has them; the lowest bit of a byte comes first. */
+/** Decodes pairs of frames in 65 bytes, the layout of WAV; the lowest bit of a byte comes first. */
 export function createWavGsm(): BlockDecoder {
   const decoder = new GsmDecoder();
   return (block) => {
@@ -64,7 +64,7 @@ function createField(
 }
 
 class GsmDecoder {
-  /** The excitation, the last {@linkcode MAX_LAG} samples of it first. */
+  /** The last {@linkcode MAX_LAG} samples of the excitation, followed by the current subframe. */
   readonly #excitation = new Int16Array(MAX_LAG + SUBFRAME_SAMPLES);
   #lag = SUBFRAME_SAMPLES;
   #ratios: number[] = new Array(8).fill(0);
@@ -86,7 +86,7 @@ class GsmDecoder {
     return samples;
   }
 
-  /** The excitation of a subframe: the pulses of its grid, and what was before at a lag. */
+  /** Makes the excitation of a subframe: the pulses of its grid, added to the earlier excitation at a lag. */
   #excite(read: ReadField): Int16Array {
     const lag = read(7);
     const gain = GAINS[read(2)]!;
@@ -104,7 +104,10 @@ class GsmDecoder {
     return current;
   }
 
-  /** The lattice filter, whose coefficients pass from the last frame's to this one's; then de-emphasis. In place. */
+  /**
+   * Applies the lattice filter, whose coefficients blend from the last frame's to this one's, then de-emphasis; in
+   * place.
+   */
   #synthesize(samples: Int16Array, ratios: readonly number[]): void {
     const last = this.#ratios;
     const parts = [
@@ -133,7 +136,7 @@ class GsmDecoder {
   }
 }
 
-/** Thirteen pulses: a common exponent and mantissa, and three bits of each. */
+/** Reads thirteen pulses: a common exponent and mantissa, and three bits for each. */
 function readPulses(read: ReadField): number[] {
   const maximum = read(6);
   let exponent = maximum > 15 ? (maximum >> 3) - 1 : 0;
@@ -156,7 +159,7 @@ function readPulses(read: ReadField): number[] {
   });
 }
 
-/** A reflection coefficient from a logarithmic area ratio. */
+/** Converts a logarithmic area ratio to a reflection coefficient. */
 function toReflection(ratio: number): number {
   const size = Math.min(32_767, Math.abs(ratio));
   const reflection = size < 11_059

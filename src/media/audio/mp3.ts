@@ -1,5 +1,5 @@
 /**
- * Reads MPEG audio: MP3, and layers I and II.
+ * Reads MPEG audio: layers I, II and III (MP3).
  *
  * @module
  */
@@ -9,17 +9,16 @@ import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts
 /** Most bytes between frames. */
 const MAX_JUNK_BYTES = 1 << 20;
 const PIECE_BYTES = 32_768;
-/** A file with a smaller share of the frames that its header promises is truncated. */
+/** A file counts as truncated if it has less than this share of the frames that its header promises. */
 const MIN_FRAMES_SHARE = 0.98;
 
-/** Where the frames begin if a file is MPEG audio. */
+/** The offset of the first frame, if the file is MPEG audio. */
 export function findMp3(file: Uint8Array): number | undefined {
   return findFirstFrame(file, parseFrame);
 }
 
 /**
- * Decodes MPEG audio. Bytes between its frames are skipped, as is the encoder's padding where the file gives its
- * length.
+ * Decodes MPEG audio. Bytes between frames are skipped. The encoder's padding is left out if the file gives its length.
  *
  * @throws {HearthError} `invalid_media` when most of it is damaged.
  */
@@ -54,7 +53,7 @@ export async function* readMp3(
   }
 }
 
-/** Runs of whole frames of one kind, and whether another one begins behind them that the file has not all of. */
+/** Yields runs of whole frames of one kind, and whether the file ends within another frame after them. */
 function* splitFrames(
   file: Uint8Array<ArrayBuffer>,
   start: number,
@@ -82,7 +81,7 @@ function* splitFrames(
   }
 }
 
-/** The number of frames in a `Xing` or `Info` header; 0 where there is none. */
+/** The number of frames in a `Xing` or `Info` header; 0 if there is none. */
 function readFrameCount(file: Uint8Array, start: number): number {
   const at = start + parseFrame(file, start)!.dataOffset;
   const tag = String.fromCharCode(...file.subarray(at, at + 4));
@@ -92,16 +91,19 @@ function readFrameCount(file: Uint8Array, start: number): number {
   return hasCount ? view.getUint32(8) : 0;
 }
 
-/** A frame's header, decoded; frames of one version, layer and sample rate are of one kind. */
+/** A frame's header, decoded. Frames of one version, layer and sample rate are of one kind. */
 interface MpegFrame extends SyncFrame {
   readonly sampleRateHz: number;
-  /** Distance from the frame's beginning to a layer III frame's data, where a `Xing` header may be. */
+  /** Distance from the frame's beginning to its data in layer III, where a `Xing` header may be. */
   readonly dataOffset: number;
 }
 
 const KIND_MASK = 0x1e0c00;
 const HEADER_BYTES = 4;
-/** Bitrates in kbit/s, by index from 1 on: version 1 layers I, II and III, then later versions' I and the rest. */
+/**
+ * Bitrates in kbit/s, by index from 1 on: for layers I, II and III of version 1, then for layer I of later versions,
+ * then for their other layers.
+ */
 const BITRATES = [
   [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
   [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],
@@ -124,7 +126,7 @@ function parseFrame(file: Uint8Array, at: number): MpegFrame | undefined {
   const bitrates = BITRATES[isFirst ? layer - 1 : layer === 1 ? 3 : 4]!;
   const kbits = bitrates[bitrateIndex - 1];
   const baseRate = SAMPLE_RATES_HZ[rateIndex];
-  // Without a bitrate, in free format, a frame's length is unknown.
+  // In free format, which has no bitrate, a frame's length is unknown.
   if (kbits === undefined || baseRate === undefined) return undefined;
   const sampleRateHz = isFirst ? baseRate : version === 2 ? baseRate / 2 : baseRate / 4;
   const padding = header >>> 9 & 1;
@@ -140,15 +142,20 @@ function parseFrame(file: Uint8Array, at: number): MpegFrame | undefined {
   };
 }
 
-/** Sync word, version, layer, protection, bitrate and sample rate, which frames of a free-format file share. */
+/**
+ * The bits of a header that all frames of a free-format file share: sync word, version, layer, protection, bitrate and
+ * sample rate.
+ */
 const SHARED_MASK = 0xfffffc00;
 const FREE_BITRATE = 0;
-/** The longest frame that encoders write, of layer III at 32 kHz and 640 kbit/s, has 2,880 bytes. */
+/** The longest frame that encoders write has 2,880 bytes: layer III at 32 kHz and 640 kbit/s. */
 const MAX_FREE_BYTES = 4096;
-/** What padding adds to a frame. */
+/** Possible differences in length between two frames, due to padding. */
 const PADDING_BYTES = [0, 1, -1];
 
-/** Whether a file is MPEG audio in free format: frames of one length, which only the distance of their headers tells. */
+/**
+ * Whether a file is MPEG audio in free format: frames of one length, which only shows in the distance of their headers.
+ */
 export function isFreeMp3(file: Uint8Array): boolean {
   const start = skipId3(file);
   const headerAt = (at: number) =>

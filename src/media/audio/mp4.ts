@@ -10,13 +10,13 @@ import { type Placement, placeSound } from "./place_sound.ts";
 import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
 
 const FIRST_TYPES = ["ftyp", "moov", "mdat", "free", "skip", "wide", "pnot"];
-/** Size of a sample entry's fixed fields, by QuickTime's version of them. */
+/** Size of a sample entry's fixed fields, by their version in QuickTime. */
 const ENTRY_BYTES = [28, 44, 64] as const;
-/** Offsets in a sample entry of QuickTime's second version. */
+/** Offsets in a sample entry of QuickTime's version 2. */
 const VERSION_2 = { rate: 32, channels: 40, bits: 48, flags: 52 } as const;
 const BLOCK_BYTES_AT = 36;
 
-/** Whether a file begins as an MP4 or QuickTime file does. */
+/** Whether a file has the signature of MP4 or QuickTime. */
 export function isMp4(file: Uint8Array): boolean {
   return FIRST_TYPES.includes(String.fromCharCode(...file.subarray(4, 8)));
 }
@@ -24,7 +24,7 @@ export function isMp4(file: Uint8Array): boolean {
 /**
  * Decodes the first sound track of a file.
  *
- * @throws {HearthError} `invalid_media` when there is none, or its codec is none of these.
+ * @throws {HearthError} `invalid_media` when there is none, or its codec is not supported.
  */
 export async function* readMp4(
   file: Uint8Array<ArrayBuffer>,
@@ -56,7 +56,7 @@ function readSampleEntry(track: Box): SampleEntry | undefined {
   const version = entry.u16(8);
   const isSecond = version === 2;
   const details = readDetails(entry, version);
-  // QuickTime puts the codec's boxes into one more.
+  // QuickTime wraps the codec's boxes in one more box.
   const wrapped = details.filter(({ type }) => type === "wave").flatMap((
     box,
   ) => [...box.children()]);
@@ -71,22 +71,22 @@ function readSampleEntry(track: Box): SampleEntry | undefined {
   };
 }
 
-/** The boxes behind an entry's fields, which may end in a box of no bytes. */
+/** The boxes after an entry's fields. The last one may be a terminator without bytes. */
 function readDetails(entry: Box, version: number): Box[] {
   const start = ENTRY_BYTES[version] ?? ENTRY_BYTES[0];
   return start <= entry.length ? [...entry.children(start)] : [];
 }
 
-/** Entries of an edit list that are read. */
+/** Most entries of an edit list that are read. */
 const MAX_EDITS = 8;
 
-/** A track's number, by which fragments name it. */
+/** A track's number, which fragments refer to. */
 function readTrackId(track: Box): number {
   const header = track.find("tkhd");
   return header === undefined ? 0 : header.u32(header.u8(0) === 1 ? 20 : 12);
 }
 
-/** Where a track's sound is in the time of the whole file; `skipSeconds` only if an edit list gives it. */
+/** A track's timing within the whole file. `skipSeconds` is set only if an edit list gives it. */
 function readMp4Placement(root: Box, movie: Box, track: Box): Placement {
   const { silenceSeconds, part } = readEdits(movie, track);
   const lateSeconds = findFragmentDelay(root, movie, track);
@@ -98,11 +98,14 @@ function readMp4Placement(root: Box, movie: Box, track: Box): Placement {
   };
 }
 
-/** A track's edit list. */
+/** What a track's edit list says. */
 interface Edits {
-  /** Seconds of silence before the rest. */
+  /** Seconds of silence before the sound. */
   readonly silenceSeconds: number;
-  /** What to play, without the encoder's delay and padding; `undefined` if that is all, or several parts. */
+  /**
+   * The part to play, without the encoder's delay and padding; `undefined` if that is all, or if there are several
+   * parts.
+   */
   readonly part?: { readonly startSeconds: number; readonly lengthSeconds: number };
 }
 
@@ -124,7 +127,7 @@ function readEdits(movie: Box, track: Box): Edits {
         }
         : { duration: list.u32(8 + 12 * i), start: list.i32(12 + 12 * i) },
   );
-  // A negative start is a time without sound.
+  // An entry with a negative start is silence.
   const parts = edits.filter(({ start }) => start >= 0);
   const silence = edits.slice(0, edits.indexOf(parts[0]!))
     .reduce((sum, { duration }) => sum + duration, 0);
@@ -141,8 +144,8 @@ function readEdits(movie: Box, track: Box): Edits {
 }
 
 /**
- * How much later a track's first fragment begins than that of any track. What begins with a recording that has run for
- * hours counts from there.
+ * How much later a track's first fragment begins than the first fragment of any track. Times may count from the start
+ * of a recording that has run for hours, so only differences matter.
  */
 function findFragmentDelay(root: Box, movie: Box, track: Box): number {
   const timescales = new Map<number, number>();

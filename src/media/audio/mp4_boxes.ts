@@ -5,13 +5,13 @@
  */
 import { invalidAudio } from "./sound.ts";
 
-/** Most boxes: hours in fragments of a second have fewer; a hostile file of empty ones has more. */
+/** Most boxes: hours of fragments of one second have fewer, a hostile file of empty boxes has more. */
 const MAX_CHILDREN = 2 ** 18;
 
-/** A box's content. */
+/** A box of the file. */
 export class Box {
   readonly type: string;
-  /** Offsets in the file: of the box, of its content, and after it. */
+  /** Offsets in the file: of the box, of its content, and after the box. */
   readonly start: number;
   readonly contentStart: number;
   readonly end: number;
@@ -38,7 +38,7 @@ export class Box {
     return new Box(file, { type: "", start: 0, contentStart: 0, end: file.length });
   }
 
-  /** Bytes of content. */
+  /** Number of bytes in the content. */
   get length(): number {
     return this.end - this.contentStart;
   }
@@ -48,7 +48,7 @@ export class Box {
     return this.#file.subarray(this.contentStart + offset, this.end);
   }
 
-  /** The boxes in the content from `offset` on. A box that was cut ends where its parent does. */
+  /** The boxes in the content from `offset` on. A truncated box ends where its parent does. */
   *children(offset = 0): Generator<Box> {
     const headerBytes = 8;
     for (

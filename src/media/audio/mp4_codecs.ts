@@ -20,10 +20,10 @@ export interface SampleEntry {
   readonly numChannels: number;
   readonly sampleRateHz: number;
   readonly bitsPerSample: number;
-  /** Flags of `lpcm`, and bytes of a block of all channels; 0 where the entry has no such fields. */
+  /** Flags of `lpcm`, and bytes of a block of all channels; 0 if the entry has no such fields. */
   readonly pcmFlags: number;
   readonly blockBytes: number;
-  /** Boxes that describe the codec. */
+  /** The boxes that describe the codec. */
   readonly details: readonly Box[];
 }
 
@@ -37,7 +37,7 @@ type Frames = Iterable<Uint8Array<ArrayBuffer>>;
 
 const MP3_OBJECT_TYPES = [0x69, 0x6b];
 const AAC_OBJECT_TYPES = [0x40, 0x66, 0x67, 0x68];
-/** Object types of codecs that are not read. */
+/** Object types of codecs that are not supported. */
 const UNREAD_OBJECT_TYPES: Readonly<Record<number, string>> = {
   0xa5: "AC-3",
   0xa6: "E-AC-3",
@@ -48,7 +48,7 @@ const UNREAD_OBJECT_TYPES: Readonly<Record<number, string>> = {
   0xdd: "Vorbis",
   0xe1: "QCELP",
 };
-/** Codecs that are not read. */
+/** Codecs that are not supported. */
 const UNREAD_TYPES: Readonly<Record<string, string>> = {
   "samr": "AMR",
   "sawb": "AMR-WB",
@@ -84,7 +84,7 @@ function requireBox({ type, details }: SampleEntry, wanted: string): Box {
  * Decodes a track's frames.
  *
  * @param isEdited whether an edit list says what to skip.
- * @throws {HearthError} `invalid_media` when the codec is none of these.
+ * @throws {HearthError} `invalid_media` when the codec is not supported.
  */
 export function decodeMp4(
   entry: SampleEntry,
@@ -105,7 +105,7 @@ export function decodeMp4(
       return decodeAlac(requireBox(entry, "alac").bytes(4), frames);
     case "Opus": {
       const head = parseOpusHead(toOpusHead(requireBox(entry, "dOps").bytes()));
-      // The edit list names the samples to skip as well.
+      // The edit list already covers the samples to skip.
       return decodeOpus(isEdited ? { ...head, preSkip: 0 } : head, frames);
     }
     case "fLaC":
@@ -124,7 +124,7 @@ export function decodeMp4(
   }
 }
 
-/** The format of samples and blocks of one size; `undefined` for other codecs. */
+/** The format of sound stored as samples or equal blocks; `undefined` for other codecs. */
 function toStored(entry: SampleEntry): StoredFormat | undefined {
   const { type, numChannels, sampleRateHz, blockBytes } = entry;
   const coding = getStoredCoding(entry);
@@ -193,7 +193,7 @@ function getStoredCoding(entry: SampleEntry): StoredFormat["coding"] {
   }
 }
 
-/** Descriptors are nested, each after a tag and a length of 7 bits a byte. */
+/** Reads nested descriptors; each follows a tag and a length of 7 bits a byte. */
 export function readEsDescriptor(data: Uint8Array): EsDescriptor {
   let objectType = 0;
   for (let at = 0; at < data.length;) {
@@ -220,7 +220,7 @@ export function readEsDescriptor(data: Uint8Array): EsDescriptor {
   return { objectType, config: new Uint8Array() };
 }
 
-/** An Ogg header from a `dOps` box, whose numbers have the other byte order. */
+/** Makes an Ogg header from a `dOps` box, whose numbers have the opposite byte order. */
 function toOpusHead(box: Uint8Array): Uint8Array {
   const head = new Uint8Array(8 + box.length);
   head.set(new TextEncoder().encode("OpusHead"));

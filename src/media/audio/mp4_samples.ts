@@ -1,12 +1,12 @@
 /**
- * The frames of an MP4 track.
+ * Finds the frames of an MP4 track.
  *
  * @module
  */
 import type { Box } from "./mp4_boxes.ts";
 import { type Decoding, invalidAudio } from "./sound.ts";
 
-/** Bytes of one frame, which MP4 calls a sample. */
+/** Position of one frame in the file; MP4 calls a frame a sample. */
 interface FrameRange {
   readonly offset: number;
   readonly size: number;
@@ -27,15 +27,15 @@ const RUN_FLAG = {
   composition: 0x800,
 } as const;
 
-/** Where an entry of the first version has the samples of a block, and its bytes. */
+/** Offset of the samples per block and bytes per block, in version 1 of a sample entry. */
 const SAMPLES_AT = 28;
 const BLOCK_BYTES_AT = 36;
 
 /**
- * The frames of a track in order, those in fragments last.
+ * The frames of a track in order; those in fragments come last.
  *
  * @param root the file.
- * @throws {HearthError} `invalid_media` when the frames are more than the file's bytes.
+ * @throws {HearthError} `invalid_media` when the frames have more bytes than the file.
  */
 export function* readMp4Frames(
   root: Box,
@@ -55,7 +55,7 @@ export function* readMp4Frames(
       );
       return;
     }
-    // More frame bytes than the file has: the tables are invalid and could be endless.
+    // More frame bytes than the file has: the tables are invalid, and could be endless.
     if (total > file.length) throw invalidAudio("The MP4 file is damaged: its frames overlap.");
     if (size > 0) yield file.subarray(offset, offset + size);
   }
@@ -71,7 +71,7 @@ function* listRanges(root: Box, track: Box, trackId: number): Generator<FrameRan
     if (extend.type === "trex" && extend.u32(4) === trackId) defaultSize = extend.u32(16);
   }
   for (const movie of root.children()) {
-    // Of a table that is cut, nothing is certain.
+    // In a truncated table no entry is reliable.
     if (movie.type !== "moof" || movie.isCut) continue;
     for (const fragment of movie.children()) {
       const header = fragment.type === "traf" ? fragment.find("tfhd") : undefined;
@@ -82,7 +82,7 @@ function* listRanges(root: Box, track: Box, trackId: number): Generator<FrameRan
   }
 }
 
-/** The frames that a track's own tables list: chunks at offsets, each of some frames, each of a size. */
+/** Lists the frames in a track's own tables: offsets of chunks, frames per chunk, and sizes of frames. */
 function* listTabled(table: Box): Generator<FrameRange> {
   const sizes = table.find("stsz");
   const chunks = table.find("stco") ?? table.find("co64");
@@ -114,7 +114,10 @@ function* listTabled(table: Box): Generator<FrameRange> {
   }
 }
 
-/** QuickTime's tables count the samples of packed blocks one by one; the first version of entries has their size. */
+/**
+ * The samples and bytes of a packed block. QuickTime's tables count samples inside blocks; version 1 of the sample
+ * entry gives their sizes.
+ */
 function readBlock(
   table: Box,
   commonSize: number,
@@ -125,7 +128,7 @@ function readBlock(
   return samples > 1 && bytes > 1 ? { samples, bytes } : undefined;
 }
 
-/** The frames of one track in one fragment. */
+/** Lists the frames of one track in one fragment. */
 function* listFragment(
   movie: Box,
   fragment: Box,

@@ -1,5 +1,5 @@
 /**
- * Reads Ogg files: Opus (RFC 7845), Vorbis and FLAC, also several recordings one after the other.
+ * Reads Ogg files: Opus (RFC 7845), Vorbis and FLAC; also files with several recordings one after the other.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import type { OggVorbisDecodedAudio } from "@wasm-audio-decoders/ogg-vorbis";
 import { joinBytes } from "../../base/join_bytes.ts";
 
 const COMMENT_AT = 1;
-/** An empty comment, which replaces one that may hold images. */
+/** An empty comment, which replaces the file's own: that may hold images. */
 const EMPTY_COMMENT = Uint8Array.of(
   3,
   ...new TextEncoder().encode("vorbis"),
@@ -29,9 +29,9 @@ const EMPTY_COMMENT = Uint8Array.of(
 const PACKETS_PER_PIECE = 32;
 
 /**
- * Decodes packets, the headers (identification, comment and setup) first. Oversized packets are skipped.
+ * Decodes packets. The headers come first: identification, comment and setup. Oversized packets are skipped.
  *
- * @param maxSamples end of the sound, if its container gives it.
+ * @param maxSamples end of the sound, if the container gives it.
  */
 export async function* decodeVorbis(
   packets: Iterable<Uint8Array>,
@@ -68,7 +68,7 @@ function* groupPages(packets: Iterable<Uint8Array>): Generator<Uint8Array> {
   yield joinBytes(pages);
 }
 
-/** What a stream's first packet begins with, and how its pages are read. */
+/** Codecs by the first bytes of a stream, with the function that reads its pages. */
 const CODECS: Readonly<
   Record<string, (pages: readonly OggPage[], decoding: Decoding) => AsyncGenerator<Sound, void>>
 > = {
@@ -76,13 +76,13 @@ const CODECS: Readonly<
   "\x01vorbis": readVorbis,
   "\x7fFLAC": readFlac,
 };
-/** A codec that is not read. */
+/** The signature of a codec that is not supported. */
 const SPEEX = "Speex   ";
-/** The identification and the comment. */
+/** Identification and comment. */
 const NUM_OPUS_HEADERS = 2;
-/** The setup too. */
+/** Identification, comment and setup. */
 const NUM_VORBIS_HEADERS = 3;
-/** Offset in an identification header of the exponents of the lengths of its short and long blocks. */
+/** Offset in an identification header of the exponents of the two block lengths, short and long. */
 const VORBIS_BLOCKS_AT = 28;
 /** Bytes from a FLAC stream's first packet to the FLAC signature in it. */
 const FLAC_MAPPING_BYTES = 9;
@@ -120,7 +120,10 @@ export async function* readOgg(
   }
 }
 
-/** Recordings that play one after the other. The first pages of each come before all its others. */
+/**
+ * Splits pages into recordings that play one after the other. In each, the first pages of all streams come before any
+ * others.
+ */
 function* splitLinks(pages: Iterable<OggPage>): Generator<OggPage[]> {
   let link: OggPage[] = [];
   for (const page of pages) {
@@ -137,7 +140,10 @@ function findCodec(body: Uint8Array) {
   return Object.entries(CODECS).find(([magic]) => hasText(body, 0, magic))?.[1];
 }
 
-/** The packets after the first `numHeaders`. Not a list: hours of sound are millions of them. */
+/**
+ * Yields the packets after the first `numHeaders`. They are not collected into a list: hours of sound are millions of
+ * packets.
+ */
 function* readPackets(pages: readonly OggPage[], numHeaders: number): Generator<OggPacket> {
   let index = 0;
   for (const packet of readOggPackets(pages)) {
@@ -161,19 +167,20 @@ async function* readOpus(pages: readonly OggPage[]): AsyncGenerator<Sound, void>
 async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
   const [first, packets] = readFirstPage(pages, NUM_VORBIS_HEADERS);
   const headers = [...readData(readPackets(pages, 0).take(NUM_VORBIS_HEADERS))];
-  // What a packet of Vorbis lasts depends on the one before, and on the setup.
+  // The duration of a Vorbis packet depends on the setup and on the previous packet.
   let numFirst = 0;
   for await (const { channels } of decodeVorbis([...headers, ...packets])) {
     numFirst += channels[0]?.length ?? 0;
   }
   const length = findLength(pages, first, numFirst);
-  // An end within the packets' sound is one within its last packet: before that the page was cut, and begins before 0.
+  // A stream normally ends within its last packet. If it would end earlier, its beginning was cut off, and its
+  // positions begin before 0.
   const isCut = length !== undefined && numFirst - length > maxPacketSamples(headers[0]!);
   const isPage = pages.findLast(({ granule }) => granule >= 0) === first;
   yield* decodeVorbis(readData(readPackets(pages, 0)), isCut && isPage ? numFirst : length);
 }
 
-/** The most samples that a packet adds, by the identification header: half its longer block. */
+/** The most samples that a packet adds, from the identification header: half its longer block. */
 function maxPacketSamples(head: Uint8Array): number {
   return 2 ** (head[VORBIS_BLOCKS_AT]! >> 4) / 2;
 }
@@ -194,8 +201,8 @@ function readFirstPage(
 }
 
 /**
- * Samples of a stream by the granule positions, of which the last gives the end of the sound in its last packet;
- * `undefined` if the last page is missing or comes before the first.
+ * Number of samples in a stream, from the granule positions: the last one gives the end of the sound. `undefined` if
+ * the last page is missing or precedes the first.
  *
  * @param numFirst samples in the packets that end on the first page.
  */
@@ -206,7 +213,8 @@ function findLength(
 ): number | undefined {
   const last = pages.findLast(({ granule }) => granule >= 0);
   if (first === undefined || !last?.isLast) return undefined;
-  // In what was cut out of a stream the positions begin anywhere, before 0 too. Those of a single page give the end.
+  // In a section cut out of a longer stream, positions may begin anywhere, even before 0. A single page is taken to
+  // begin at 0 or later.
   const start = first.granule - numFirst;
   const length = last.granule - (first === last ? Math.max(0, start) : start);
   return length > 0 ? length : undefined;

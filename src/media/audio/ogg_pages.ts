@@ -1,21 +1,21 @@
 /**
- * Parses Ogg files, and builds pages for decoders that only take pages (RFC 3533).
+ * Parses Ogg files, and makes pages for decoders that only take pages (RFC 3533).
  *
  * @module
  */
 import { joinBytes } from "../../base/join_bytes.ts";
 
-/** A page whose checksum is right. */
+/** A page with a valid checksum. */
 export interface OggPage {
   readonly serial: number;
   readonly sequence: number;
-  /** Position at the end of the last packet that ends here, in the codec's own units; -1 if none does. */
+  /** Position at the end of the last packet that ends on this page, in the codec's own units; -1 if none does. */
   readonly granule: number;
   readonly isFirst: boolean;
   readonly isLast: boolean;
   /** Whether the page begins within a packet. */
   readonly isContinued: boolean;
-  /** Lengths of the body's pieces; a packet ends with its first piece of less than 255 bytes. */
+  /** Lengths of the body's segments; a packet ends with its first segment of less than 255 bytes. */
   readonly lacing: Uint8Array;
   readonly body: Uint8Array<ArrayBuffer>;
 }
@@ -38,19 +38,22 @@ const FULL_PIECE_BYTES = 255;
 const MAX_PIECES = 255;
 const MAX_CHECKS_PER_BYTE = 4;
 
-/** The longest packet that fits one page. */
+/** Length of the longest packet that fits into one page. */
 export const MAX_PAGED_BYTES = MAX_PIECES * FULL_PIECE_BYTES - 1;
 
-/** Whether a file begins as an Ogg file does. */
+/** Whether a file has the signature of Ogg. */
 export function isOgg(file: Uint8Array): boolean {
   return isCapture(file, 0);
 }
 
-/** The pages of a file in order, of one that the file ends in what is there of it. Anything damaged is skipped. */
+/**
+ * Yields the pages of a file in order. If the file ends within a page, the segments that are there come last. Damaged
+ * data are skipped.
+ */
 export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage> {
   const [letter] = CAPTURE as [number];
   let cutAt: number | undefined;
-  // Bounds the work: false page headers would have each byte checked thousands of times.
+  // Bounds the work: false page headers could make each byte be checked thousands of times.
   let checksLeft = MAX_CHECKS_PER_BYTE * file.length;
   for (let at = file.indexOf(letter); at >= 0 && checksLeft > 0;) {
     const bytes = findPage(file, at);
@@ -64,7 +67,7 @@ export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage>
   if (cutAt !== undefined) yield parseCutPage(file.subarray(cutAt));
 }
 
-/** The packets of one logical stream's pages. Incomplete packets are skipped. */
+/** Yields the packets of one logical stream. Incomplete packets are skipped. */
 export function* readOggPackets(pages: Iterable<OggPage>): Generator<OggPacket> {
   // Parts of an incomplete packet; absent if its beginning is lost.
   let parts: Uint8Array[] | undefined;
@@ -91,7 +94,7 @@ export function* readOggPackets(pages: Iterable<OggPage>): Generator<OggPacket> 
 }
 
 /**
- * A page that holds one packet, of at most {@linkcode MAX_PAGED_BYTES}; number 0 is a stream's first.
+ * Makes a page with one packet of at most {@linkcode MAX_PAGED_BYTES}. Page 0 is the first of its stream.
  *
  * @param options.granule position at the packet's end; 0 if absent.
  * @param options.serial number of the logical stream; 0 if absent.
@@ -121,7 +124,7 @@ function isCapture(file: Uint8Array, at: number): boolean {
   return CAPTURE.every((byte, i) => file[at + i] === byte);
 }
 
-/** The bytes of the page at `at`, if there is a complete one. */
+/** The bytes of the page at `at`, if it is complete. */
 function findPage(file: Uint8Array<ArrayBuffer>, at: number): Uint8Array<ArrayBuffer> | undefined {
   if (!isCapture(file, at) || file[at + VERSION_AT] !== 0) return undefined;
   const bodyAt = HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? 0);
@@ -130,13 +133,13 @@ function findPage(file: Uint8Array<ArrayBuffer>, at: number): Uint8Array<ArrayBu
   return at + numBytes <= file.length ? file.subarray(at, at + numBytes) : undefined;
 }
 
-/** Whether a page's header is there whole. */
+/** Whether there is a whole page header. */
 function isPageHead(file: Uint8Array, at: number): boolean {
   return isCapture(file, at) && file[at + VERSION_AT] === 0 &&
     at + HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? MAX_PIECES) < file.length;
 }
 
-/** A page whose end is missing: the pieces that are there, and no position. */
+/** Parses a page whose end is missing: keeps the whole segments, and has no position. */
 function parseCutPage(bytes: Uint8Array<ArrayBuffer>): OggPage {
   const page = parsePage(bytes);
   let numBytes = 0;
@@ -172,7 +175,7 @@ const CHECKSUM_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value;
 });
 
-/** The checksum of a page, with its checksum field as 0. */
+/** The checksum of a page, computed with its checksum field set to 0. */
 function checksum(page: Uint8Array): number {
   let value = 0;
   for (let i = 0; i < page.length; i++) {

@@ -14,13 +14,13 @@ interface OpusHead {
   readonly gain: number;
   readonly numStreams: number;
   readonly numCoupled: number;
-  /** u8 `[numChannels]`: the decoded channel that each output channel is, 255 for silence. */
+  /** u8 `[numChannels]`: the decoded channel for each output channel, 255 for silence. */
   readonly mapping: readonly number[];
 }
 
 const HEAD_BYTES = 19;
 const MAX_CHANNELS = 8;
-/** What the decoder's input buffer holds, per channel: 120 ms at 256 kbit/s. */
+/** Size of the decoder's input buffer, per channel: 120 ms at 256 kbit/s. */
 const MAX_PACKET_BYTES = 3840;
 const PACKETS_PER_PIECE = 32;
 
@@ -60,7 +60,7 @@ export function parseOpusHead(data: Uint8Array): OpusHead {
 /**
  * Decodes packets. Invalid packets are skipped.
  *
- * @param maxSamples end of the sound, if its container gives it.
+ * @param maxSamples end of the sound, if the container gives it.
  */
 export async function* decodeOpus(
   head: OpusHead,
@@ -108,16 +108,16 @@ function scale(samples: Float32Array, factor: number): Float32Array {
   return factor === 1 ? samples : samples.map((sample) => sample * factor);
 }
 
-/** Opus counts time at this rate, and is decoded at it. */
+/** Opus counts time in samples at this rate, and is decoded at it. */
 export const OPUS_RATE_HZ = 48_000;
 
 const MAX_FRAME_BYTES = 1275;
 /** 120 ms. */
 const MAX_PACKET_SAMPLES = 5760;
-/** Frame lengths from here on take two bytes. */
+/** Frame lengths from this value on take two bytes. */
 const FIRST_LONG_LENGTH = 252;
 
-/** Duration of a packet in samples; 0 for an invalid one. */
+/** Duration of a packet in samples; 0 if it is invalid. */
 export function countOpusSamples(packet: Uint8Array): number {
   const toc = packet[0];
   if (toc === undefined || !hasValidFrames(packet)) return 0;
@@ -138,7 +138,7 @@ function countFrames(packet: Uint8Array): number {
   return code === 0 ? 1 : 2;
 }
 
-/** Whether the lengths of a packet's frames add up, as section 3.4 requires. */
+/** Whether the lengths of a packet's frames are consistent, as section 3.4 requires. */
 function hasValidFrames(packet: Uint8Array): boolean {
   const size = packet.length - 1;
   switch (packet[0]! & 3) {
@@ -153,7 +153,7 @@ function hasValidFrames(packet: Uint8Array): boolean {
   }
 }
 
-/** A packet with a count of frames, and perhaps padding. */
+/** Checks a packet that gives its number of frames, and may have padding. */
 function hasValidMany(packet: Uint8Array): boolean {
   const flags = packet[1] ?? 0;
   const count = flags & 63;
@@ -174,7 +174,7 @@ function hasValidMany(packet: Uint8Array): boolean {
   return count > 0 && size >= 0 && size % count === 0 && size / count <= MAX_FRAME_BYTES;
 }
 
-/** Whether `count` frames, all but the last with a length in front, fit into the packet. */
+/** Whether `count` frames fit into the packet; all but the last have a length in front. */
 function areValidLengths(
   packet: Uint8Array,
   { at, count, padding }: { at: number; count: number; padding: number },

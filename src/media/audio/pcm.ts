@@ -1,28 +1,28 @@
 /**
- * Samples that are stored as they are (PCM), and the A-law and mu-law of telephony (ITU-T G.711).
+ * Uncompressed samples (PCM), and the A-law and mu-law of telephony (ITU-T G.711).
  *
  * @module
  */
 import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
 
-/** How the samples of a file are stored, one of each channel after the other. */
+/** The sample format of a file whose channels are interleaved. */
 interface PcmFormat {
-  /** Name of the container for messages: `WAV`. */
+  /** Name of the container, for messages: `WAV`. */
   readonly container: string;
   readonly numChannels: number;
   readonly sampleRateHz: number;
-  /** Bytes of a frame as the file says, if it does. */
+  /** Bytes of a frame of all channels, if the file says. */
   readonly bytesPerFrame?: number | undefined;
-  /** Absent if it is none of these. */
+  /** Absent if the coding is not supported. */
   readonly coding: SampleCoding | undefined;
-  /** What the file calls that, for messages: `3 with 32 bits`. */
+  /** The file's own name for the coding, for messages: `3 with 32 bits`. */
   readonly encoding: string;
 }
 
 /** Reads the sample at an offset, full scale at 1. */
 type SampleReader = (view: DataView, offset: number) => number;
 
-/** How one sample is coded. */
+/** The coding of one sample. */
 export interface SampleCoding {
   readonly kind: "signed" | "unsigned" | "float" | "A-law" | "mu-law";
   readonly bytes: number;
@@ -34,7 +34,7 @@ const MAX_CHANNELS = 8;
 
 const FRAMES_PER_PIECE = 32_768;
 
-/** The reader of samples of a kind and a size; `undefined` if there is none. */
+/** The reader for samples of a kind and a size; `undefined` if there is none. */
 function getSampleReader(
   { kind, bytes, isLittleEndian }: SampleCoding,
 ): SampleReader | undefined {
@@ -65,9 +65,9 @@ function getSampleReader(
 }
 
 /**
- * The sound of whole frames, piece by piece.
+ * Decodes whole frames, chunk by chunk.
  *
- * @throws {HearthError} `invalid_media` when the format is not one that is read.
+ * @throws {HearthError} `invalid_media` when the format is not supported.
  */
 export function* readPcm(
   data: Uint8Array,
@@ -109,7 +109,7 @@ export function* readPcm(
   }
 }
 
-/** Sign, three bits of exponent and four of mantissa, every other bit inverted. */
+/** Decodes A-law: sign, three bits of exponent and four of mantissa, every other bit inverted. */
 export function expandALaw(code: number): number {
   const bits = code ^ 0x55;
   const exponent = bits >> 4 & 7;
@@ -118,7 +118,7 @@ export function expandALaw(code: number): number {
   return bits & 0x80 ? size : -size;
 }
 
-/** Sign, three bits of exponent and four of mantissa, all inverted. */
+/** Decodes mu-law: sign, three bits of exponent and four of mantissa, all inverted. */
 export function expandMuLaw(code: number): number {
   const bits = ~code;
   const size = (((bits & 15) << 3) + 0x84 << (bits >> 4 & 7)) - 0x84;

@@ -1,29 +1,29 @@
 /**
- * Puts a track's sound where its container says: containers that hold pictures too tell when each track begins, and
- * which samples an encoder added.
+ * Applies the timing that a container gives a track: when it begins relative to other tracks, and which samples are the
+ * encoder's padding.
  *
  * @module
  */
 import { invalidAudio, MAX_AUDIO_HOURS, type Sound } from "./sound.ts";
 
-/** Where a sound begins and ends. */
+/** The timing of a track. */
 export interface Placement {
-  /** Silence before it. */
+  /** Silence before the sound. */
   readonly delaySeconds?: number;
-  /** What is left out at its beginning. */
+  /** How much is left out at the beginning of the sound. */
   readonly skipSeconds?: number;
-  /** What is left of it behind that, at most. */
+  /** Most of the sound that is kept after the beginning. */
   readonly lengthSeconds?: number;
-  /** What is left out at its end. */
+  /** How much is left out at the end of the sound. */
   readonly paddingSeconds?: number;
 }
 
-/** More padding than any packet has: the sound must be held back for it. */
+/** More padding than any packet has. This much sound is held back to find its end. */
 const MAX_PADDING_SECONDS = 1;
 const PIECE_SAMPLES = 65_536;
 
 /**
- * The sound at its place, with silence before it.
+ * Adds silence before a sound, and trims its ends.
  *
  * @throws {HearthError} `invalid_media` when the silence alone is longer than {@linkcode MAX_AUDIO_HOURS}.
  */

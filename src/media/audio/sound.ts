@@ -1,30 +1,30 @@
 /**
- * Decoded sound, and the errors of files without it.
+ * Decoded sound, and the errors for files without any.
  *
  * @module
  */
 import { HearthError } from "../../base/errors.ts";
 
-/** A piece of decoded sound. */
+/** A chunk of decoded sound. */
 export interface Sound {
   /** f32, one array of equal length per channel, full scale at 1. */
   readonly channels: readonly Float32Array[];
   readonly sampleRateHz: number;
 }
 
-/** What a reader tells beside the sound. */
+/** What a reader reports besides the sound. */
 export interface Decoding {
-  /** The file ends early: what is there is decoded. Called with a clause that says what is missing. */
+  /** Called if the file ends early, with a clause that says what is missing; what there is of it is decoded. */
   readonly onTruncated: (what: string) => void;
 }
 
-/** Decodes a file of one format. Frees its decoder when it ends, by `return()` too. */
+/** Decodes a file of one format. It frees its decoder when it ends, also when it is ended by `return()`. */
 export type SoundReader = (
   file: Uint8Array<ArrayBuffer>,
   decoding: Decoding,
 ) => AsyncGenerator<Sound, void>;
 
-/** Small files can expand to any length of sound; real recordings are shorter than this. */
+/** Longest recording. Small files can expand to any length, but real recordings are shorter than this. */
 export const MAX_AUDIO_HOURS = 8;
 
 const MIN_RATE_HZ = 1_000;
@@ -35,7 +35,7 @@ export function invalidAudio(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
 
-/** A format or a codec that is not read here. */
+/** The error for a format or a codec that is not supported here. */
 export class UnreadSoundError extends HearthError {
   constructor(message: string) {
     super(
@@ -54,14 +54,14 @@ export function checkSampleRate(sampleRateHz: number): void {
   );
 }
 
-/** Most errors of a library's decoder, which writes each to standard error. */
+/** Most errors of a library's decoder, which writes each of them to standard error. */
 const MAX_ERRORS = 64;
 
 /** Ends the decoding of a file with too many errors. */
 export class ErrorBudget {
   #numErrors = 0;
 
-  /** @throws {HearthError} `invalid_media` when these are too many. */
+  /** @throws {HearthError} `invalid_media` when there are too many errors. */
   spend(errors: readonly { readonly message: string }[]): void {
     this.#numErrors += errors.length;
     if (this.#numErrors <= MAX_ERRORS) return;

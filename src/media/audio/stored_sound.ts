@@ -1,5 +1,5 @@
 /**
- * Decodes what several containers store in the same codings: PCM, G.711, ADPCM, GSM and MPEG audio.
+ * Decodes codings that several containers share: PCM, G.711, ADPCM, GSM and MPEG audio.
  *
  * @module
  */
@@ -21,20 +21,20 @@ import {
   UnreadSoundError,
 } from "./sound.ts";
 
-/** Codings of blocks. */
+/** Codings that store sound in blocks. */
 type BlockCoding = "IMA ADPCM" | "Apple IMA ADPCM" | "Microsoft ADPCM" | "GSM" | "GSM in WAV";
 
 /** How a container's sound is stored. */
 export interface StoredFormat {
-  /** Name of the container for messages: `WAV`. */
+  /** Name of the container, for messages: `WAV`. */
   readonly container: string;
   readonly numChannels: number;
   readonly sampleRateHz: number;
-  /** Bytes of all channels' frame of PCM or block of ADPCM, as the file says, if it does. */
+  /** Bytes of a PCM frame or an ADPCM block of all channels, if the file says. */
   readonly blockBytes?: number | undefined;
-  /** Absent if it is none that is read. */
+  /** Absent if the coding is not supported. */
   readonly coding: SampleCoding | BlockCoding | "MPEG audio" | undefined;
-  /** What the file calls that, for messages. */
+  /** The file's own name for the coding, for messages. */
   readonly encoding: string;
 }
 
@@ -45,7 +45,7 @@ const BLOCKS_PER_PIECE = 64;
 /**
  * Decodes the sound of a file.
  *
- * @throws {HearthError} `invalid_media` when the format is not one that is read.
+ * @throws {HearthError} `invalid_media` when the format is not supported.
  */
 export async function* readStored(
   data: Uint8Array<ArrayBuffer>,
@@ -97,7 +97,7 @@ function joinChannels(pieces: readonly Int16Array[][], numChannels: number): Flo
   });
 }
 
-/** The decoder of a coding's blocks, and their size. */
+/** The decoder for a coding's blocks, and their size. */
 function createBlocks(
   coding: BlockCoding,
   { container, numChannels, blockBytes }: StoredFormat & { readonly blockBytes: number },

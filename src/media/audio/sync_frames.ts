@@ -1,41 +1,41 @@
 /**
- * Finds the frames of files that have no container: each begins with a byte of ones, which data may have too.
+ * Finds the frames of files without a container. Each frame begins with a byte of ones, which data may also contain.
  *
  * @module
  */
 
 /** A frame's header, decoded. */
 export interface SyncFrame {
-  /** The whole frame, header included. */
+  /** Bytes of the whole frame, including its header. */
   readonly numBytes: number;
   /** Equal for frames that can belong to one stream. */
   readonly kind: number;
 }
 
-/** The frame whose header is at an offset; `undefined` if there is none. */
+/** Parses the frame header at an offset; `undefined` if there is none. */
 type FrameParser = (file: Uint8Array, at: number) => SyncFrame | undefined;
 
-/** What frames begin with. */
+/** The first byte of every frame. */
 export const SYNC_BYTE = 0xff;
 
-/** Consecutive frames needed to believe in a stream: where one is expected, and where a file may be anything. */
+/** Number of consecutive frames that identify a stream: where frames are expected, and where a file may be anything. */
 const FRAMES_TO_BELIEVE = 3;
 const FRAMES_TO_BELIEVE_ANYWHERE = 6;
 /** Most bytes before the first frame. */
 const MAX_JUNK_BEFORE_BYTES = 65_536;
 
-/** How frames are searched. */
+/** Limits for the search. */
 interface FrameSearch {
   readonly maxBytes: number;
   readonly parse: FrameParser;
   readonly minFrames?: number;
 }
 
-/** Where the frames of a file begin: behind its tags, or behind what a cut has left of a frame. */
+/** Finds the first frame of a file: after its tags, or after the rest of a frame that was cut. */
 export function findFirstFrame(file: Uint8Array, parse: FrameParser): number | undefined {
   const start = skipId3(file);
   if (beginsFrames(file, start, parse)) return start;
-  // Among samples three headers in a row are not rare: every tenth of 64 KiB of speech in 16 bits has them.
+  // In arbitrary data, three consecutive headers are not rare: every tenth 64 KiB of 16-bit speech contains them.
   return findFrames(file, start + 1, {
     maxBytes: MAX_JUNK_BEFORE_BYTES,
     parse,
@@ -43,7 +43,7 @@ export function findFirstFrame(file: Uint8Array, parse: FrameParser): number | u
   });
 }
 
-/** The first offset from `at` on, within `maxBytes`, where several frames of one kind follow each other. */
+/** Finds the first offset from `at` on, within `maxBytes`, where several frames of one kind follow each other. */
 export function findFrames(
   file: Uint8Array,
   at: number,
@@ -72,7 +72,7 @@ function beginsFrames(
     const frame = parse(file, at);
     if (frame === undefined || frame.kind !== kind) return false;
     at += frame.numBytes;
-    // A file may be shorter than that.
+    // A file may have fewer frames than that.
     if (at === file.length) return true;
   }
   return true;
@@ -81,7 +81,7 @@ function beginsFrames(
 const TAG_HEADER_BYTES = 10;
 const HAS_FOOTER = 0x10;
 
-/** The offset of a file's content after any ID3v2 tags. */
+/** The offset of a file's content after its ID3v2 tags. */
 export function skipId3(file: Uint8Array): number {
   let at = 0;
   while (file[at] === 0x49 && file[at + 1] === 0x44 && file[at + 2] === 0x33) {

@@ -1,6 +1,6 @@
 /**
- * Reads WAV files (RIFF/WAVE), their forms with other byte order and with sizes of 64 bits, and Wave64: PCM, G.711,
- * ADPCM, GSM 6.10 and MP3.
+ * Reads WAV files (RIFF/WAVE), including the big-endian and 64-bit variants, and Wave64: PCM, G.711, ADPCM, GSM 6.10
+ * and MP3.
  *
  * @module
  */
@@ -23,7 +23,7 @@ const CODINGS: Readonly<Record<number, StoredFormat["coding"] | SampleCoding["ki
   0x50: "MPEG audio",
   0x55: "MPEG audio",
 };
-/** Encodings that are not read and that recorders are known to write. */
+/** Encodings that some recorders write but that are not supported. */
 const UNREAD: Readonly<Record<number, string>> = {
   0x08: "DTS",
   0x0a: "WMA Voice",
@@ -50,19 +50,22 @@ const UNREAD: Readonly<Record<number, string>> = {
   0xa109: "Speex",
   0xf1ac: "FLAC",
 };
-/** Programs that write to a pipe cannot know the size and leave 0, one of these, or the next multiple of a frame. */
+/**
+ * Programs that write to a pipe do not know the size. They leave 0, one of these values, or the next multiple of a
+ * frame.
+ */
 const UNKNOWN_SIZE = 0x7fff_f000;
-/** What stands for a size of 64 bits (EBU Tech 3306), which is in the chunk `ds64`. */
+/** A 32-bit size of this value means that the chunk `ds64` has the 64-bit size (EBU Tech 3306). */
 const LONG_SIZE = 0xffff_ffff;
-/** Offset of the size of the data in the content of `ds64`. */
+/** Offset of the data's size in the content of `ds64`. */
 const LONG_SIZE_AT = 8;
 const CHUNK_HEADER_BYTES = 8;
 
-/** Wave64, of Sony: chunks have names of 16 bytes that begin as those of WAV do, and sizes of 64 bits. */
+/** Wave64, by Sony: chunk names have 16 bytes, the first of which are those of WAV, and sizes have 64 bits. */
 const WAVE64_TAG_BYTES = 16;
 const WAVE64_MAGIC = "riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00";
 
-/** Whether a file begins as a WAV file does, behind an ID3 tag too, as its 64-bit forms or as Wave64. */
+/** Whether a file has the signature of WAV (perhaps after an ID3 tag), of its 64-bit variants, or of Wave64. */
 export function isWav(file: Uint8Array): boolean {
   const start = skipId3(file);
   const tag = readTag(file, start);
@@ -74,7 +77,7 @@ export function isWav(file: Uint8Array): boolean {
 interface Chunk {
   readonly tag: string;
   readonly start: number;
-  /** Bytes as the file says, perhaps more than there are. */
+  /** Bytes that the file claims; there may be fewer. */
   readonly size: number;
 }
 
@@ -147,7 +150,7 @@ function* listLong(view: DataView): Generator<Chunk> {
 }
 
 /**
- * Reads a description of sound as WAV files have it (`WAVEFORMATEX`); other containers borrow it.
+ * Reads the description of a sound in WAV files (`WAVEFORMATEX`), which other containers use too.
  *
  * @throws {HearthError} `invalid_media` when it is too short.
  */
@@ -187,7 +190,7 @@ function isSampleKind(coding: unknown): coding is SampleCoding["kind"] {
 
 const PADDED_BYTES = 4;
 
-/** Samples may be stored in more bytes than their bits need: the lower ones are 0. */
+/** Samples may be stored in more bytes than they have bits; the lowest bits are then 0. */
 function readSampleCoding(
   kind: SampleCoding["kind"],
   { blockBytes, numChannels, bitsPerSample, isLittleEndian }: {

@@ -1,6 +1,6 @@
 /**
- * Reads the sound of WebM and Matroska files (RFC 9559): Opus, Vorbis, FLAC, AAC, MP3, Apple Lossless, PCM, and what
- * WAV files hold.
+ * Reads the sound of WebM and Matroska files (RFC 9559): Opus, Vorbis, FLAC, AAC, MP3, Apple Lossless, PCM, and the
+ * codings of WAV files.
  *
  * @module
  */
@@ -22,7 +22,7 @@ interface Track {
   number: number;
   type: number;
   codec: string;
-  /** What the decoder puts in front, in nanoseconds. */
+  /** Delay of the codec, in nanoseconds. */
   codecDelay: number;
   setup: Uint8Array<ArrayBuffer>;
   numChannels: number;
@@ -68,7 +68,7 @@ const VIDEO_TRACK = 1;
 const SOUND_TRACK = 2;
 const DEFAULT_TIMESTAMP_SCALE = 1e6;
 const DEFAULT_RATE_HZ = 8_000;
-/** A block's time and flags, after its track number. */
+/** Bytes of a block's time and flags, which follow its track number. */
 const BLOCK_HEADER_BYTES = 3;
 const LACING = { none: 0, xiph: 1, fixed: 2, ebml: 3 } as const;
 
@@ -94,7 +94,7 @@ const CODECS: Readonly<
   "A_PCM/FLOAT/IEEE": (track, frames) =>
     readSamples(track, frames, { kind: "float", isLittleEndian: true }),
 };
-/** Names of codecs that are not read. */
+/** Names of codecs that are not supported. */
 const UNREAD: Readonly<Record<string, string>> = {
   "A_AC3": "AC-3",
   "A_EAC3": "E-AC-3",
@@ -132,7 +132,7 @@ async function* readSamples(
   }
 }
 
-/** Whether a file begins as a WebM or Matroska file does. */
+/** Whether a file has the signature of WebM or Matroska. */
 export function isWebm(file: Uint8Array): boolean {
   return MAGIC.every((byte, i) => file[i] === byte);
 }
@@ -140,7 +140,7 @@ export function isWebm(file: Uint8Array): boolean {
 /**
  * Decodes the first sound track of a file.
  *
- * @throws {HearthError} `invalid_media` when there is none, or its codec is none of these.
+ * @throws {HearthError} `invalid_media` when there is none, or its codec is not supported.
  */
 export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator<Sound, void> {
   const tracks = readTracks(file, decoding);
@@ -162,7 +162,7 @@ export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator
   );
 }
 
-/** The tracks, which a few programs write behind the sound. */
+/** Reads the tracks; a few programs write them after the sound. */
 function readTracks(file: Bytes, decoding: Decoding): Track[] {
   const tracks: Track[] = [];
   for (const { id, data, end, isCut } of walkEbml(file, PARENTS)) {
@@ -198,8 +198,8 @@ function readTracks(file: Bytes, decoding: Decoding): Track[] {
 }
 
 /**
- * Where a track's sound is: after the first block of any picture or sound, as a recording may begin at any time. Opus
- * names its delay in its own header too.
+ * A track's timing, relative to the first block of any track, as a recording's time may begin anywhere. Opus also gives
+ * its delay in its own header.
  */
 function findPlacement(file: Bytes, tracks: readonly Track[], track: Track): Placement {
   const timed = new Set(
@@ -238,7 +238,7 @@ function findPlacement(file: Bytes, tracks: readonly Track[], track: Track): Pla
 function* readFrames(file: Bytes, track: Track): Generator<Bytes> {
   for (const { id, data, isCut } of walkEbml(file, PARENTS)) {
     if (id !== ID.block && id !== ID.simpleBlock) continue;
-    // Of a frame that is cut only samples are of use.
+    // Of a truncated frame, only PCM samples are usable.
     if (isCut && !track.codec.startsWith("A_PCM")) return;
     const number = readEbmlNumber(data, 0);
     if (number?.value !== track.number) continue;
@@ -251,7 +251,10 @@ function* readFrames(file: Bytes, track: Track): Generator<Bytes> {
   }
 }
 
-/** Xiph lacing: the number of frames less one, then the lengths of all but the last as sums of bytes. */
+/**
+ * Splits a block with Xiph lacing: the number of frames minus one, then the lengths of all but the last as sums of
+ * bytes.
+ */
 function* splitXiph(data: Bytes, start: number): Generator<Bytes> {
   const lengths: number[] = [];
   let at = start + 1;
@@ -263,7 +266,7 @@ function* splitXiph(data: Bytes, start: number): Generator<Bytes> {
   yield* splitByLengths(data, at, lengths);
 }
 
-/** EBML lacing: lengths as numbers of variable length, the first, then differences. */
+/** Splits a block with EBML lacing: lengths as variable-length numbers, the first one, then differences. */
 function* splitEbml(data: Bytes, start: number): Generator<Bytes> {
   const lengths: number[] = [];
   let at = start + 1;

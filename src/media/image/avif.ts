@@ -1,5 +1,5 @@
 /**
- * Reads still AVIF images (AV1 Image File Format 1.1) by libavif.
+ * Reads still AVIF images (AV1 Image File Format 1.1) with libavif.
  *
  * @module
  */
@@ -25,15 +25,14 @@ import type { Orientation } from "./orientation.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 import { joinBytes } from "../../base/join_bytes.ts";
 
-// Adds what libavif wants and many AVIF files lack: the property that repeats how many bits a
-// channel has. The `pixi` property must be there by MIAF (ISO/IEC 23000-22), and browsers read
-// files without it all the same.
+// Adds the `pixi` property, which repeats the bit depth of the channels. MIAF requires it (ISO/IEC 23000-22) and
+// libavif refuses files without it, but many files lack it and browsers read them.
 
-/** Bytes of a box's head, and of the version and flags after it. */
+/** Bytes of a box's header, and of the version and flags that may follow it. */
 const HEAD_BYTES = 8;
 const VERSION_BYTES = 4;
 
-/** The same file where every image has the property; a copy where one lacked it. */
+/** The same file if every image has the property, else a copy in which it is added. */
 function addPixi(file: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   const read = readHeifItems(file, "AVIF");
   const { properties, items } = read;
@@ -51,15 +50,15 @@ function addPixi(file: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return rewriteMeta(file, { pixi, associations });
 }
 
-/** Bits of a channel; all images of a file have as many, or libavif says so. */
+/** The bit depth of a channel. All images of a file have the same depth; otherwise libavif refuses the file. */
 function readDepth({ properties }: HeifItems): number {
   const configuration = properties.find(({ type }) => type === "av1C")?.view;
-  // High bit depth, and 12 bits (AV1 in ISOBMFF, 2.3.3).
+  // The flags for high bit depth and for 12 bits (AV1 in ISOBMFF, 2.3.3).
   const flags = configuration?.getUint8(2) ?? 0;
   return (flags & 0x40) === 0 ? 8 : (flags & 0x20) === 0 ? 10 : 12;
 }
 
-/** All of them in one box, with long numbers. */
+/** Writes all associations into one box, with wide numbers. */
 function writeAssociations(items: readonly ItemProperties[]): Uint8Array {
   const size = items.reduce((sum, { numbers }) => sum + 5 + 2 * numbers.length, HEAD_BYTES);
   const content = new Uint8Array(size);
@@ -110,7 +109,7 @@ function rewriteMeta(
   return joinBytes([file.subarray(0, metaAt), moved, file.subarray(metaEnd)]);
 }
 
-/** Adds to all offsets of the file that are at `from` or beyond it (ISO/IEC 14496-12, 8.11.3). */
+/** Moves all offsets into the file at or beyond `from` (ISO/IEC 14496-12, 8.11.3). */
 function moveLocations(content: Uint8Array, from: number, numAdded: number): Uint8Array {
   const view = viewData(content);
   const version = view.getUint8(0);
@@ -129,7 +128,7 @@ function moveLocations(content: Uint8Array, from: number, numAdded: number): Uin
   let at = 6 + idBytes;
   for (let item = 0; item < numItems; item++) {
     at += idBytes;
-    // 0: offsets of the file; others are of a box inside `meta`, or of another item.
+    // Method 0 means offsets into the file; other methods mean offsets into a box of `meta`, or into another item.
     const method = version === 0 ? 0 : view.getUint16(at) & 15;
     at += (version === 0 ? 0 : 2) + 2;
     const baseAt = at;
@@ -158,7 +157,7 @@ const decoder = new WasmImageDecoder<AVIFModule>({
   load: async () => (await import("@jsquash/avif/codec/dec/avif_dec.js")).default,
 });
 
-/** Orientations by counterclockwise quarter turns: alone, mirrored top to bottom, mirrored left to right. */
+/** Orientations by number of counterclockwise quarter turns: alone, mirrored top to bottom, mirrored left to right. */
 const ORIENTATIONS: readonly (readonly [Orientation, Orientation, Orientation])[] = [
   [1, 4, 2],
   [8, 5, 7],
@@ -166,7 +165,7 @@ const ORIENTATIONS: readonly (readonly [Orientation, Orientation, Orientation])[
   [6, 7, 5],
 ];
 
-/** AVIF; a sequence only if it has a still image too. */
+/** AVIF. Sequences are supported only if they have a still image too. */
 export const AVIF: ImageFormat = {
   name: "AVIF",
   matches: (file) => hasText(file, 4, "ftyp") && listBrands(file).includes("avif"),

@@ -1,6 +1,6 @@
 /**
- * Reads BMP files: 1 to 32 bits a pixel, with palettes, bit masks and run lengths. A device-independent bitmap (DIB), as
- * clipboards have it, is such a file without its first 14 bytes.
+ * Reads BMP files: 1 to 32 bits a pixel, with palettes, bit masks and run lengths. A device-independent bitmap (DIB),
+ * which clipboards hold, is such a file without its first 14 bytes.
  *
  * @module
  */
@@ -11,14 +11,14 @@ import { hasText } from "../signature.ts";
 interface BmpHeader {
   readonly width: number;
   readonly height: number;
-  /** Whether the first row of the file is the top one; mostly it is the bottom one. */
+  /** Whether the file's first row is the top of the image; usually it is the bottom. */
   readonly isTopDown: boolean;
   readonly bitsPerPixel: number;
   readonly compression: number;
-  /** Where a mask for each of red, green, blue and alpha applies. */
+  /** Bit masks of red, green, blue and alpha; `undefined` if none apply. */
   readonly masks: readonly [number, number, number, number] | undefined;
   readonly paletteAt: number;
-  /** Bytes of a palette entry: blue, green, red and usually a spare one. */
+  /** Bytes of a palette entry: blue, green, red and usually an unused one. */
   readonly entryBytes: 3 | 4;
   readonly pixelsAt: number;
 }
@@ -31,12 +31,12 @@ const RLE8 = 1;
 const RLE4 = 2;
 const BIT_FIELDS = 3;
 const ALPHA_BIT_FIELDS = 6;
-/** Masks by bits per pixel, where a file has none. */
+/** Default masks by bits per pixel, for files that have none. */
 const DEFAULT_MASKS: Readonly<Record<number, readonly [number, number, number, number]>> = {
   16: [0x7c00, 0x03e0, 0x001f, 0],
   32: [0xff0000, 0xff00, 0xff, 0],
 };
-/** Compressions with the bits per pixel they are for. */
+/** The bits per pixel that each compression may have. */
 const DEPTHS: Readonly<Record<number, readonly number[]>> = {
   [RGB]: [1, 2, 4, 8, 16, 24, 32],
   [RLE8]: [8],
@@ -56,7 +56,7 @@ export const BMP: ImageFormat = {
   decode,
 };
 
-/** A bitmap without a file header. */
+/** A bitmap without the file header. */
 export const DIB: ImageFormat = {
   name: "DIB",
   matches: isDib,
@@ -108,7 +108,7 @@ function readHeader(file: Uint8Array): BmpHeader {
   const height = view.getInt32(22, true);
   const bitsPerPixel = view.getUint16(28, true);
   const compression = headerBytes > 16 ? view.getUint32(30, true) : RGB;
-  // Where the first Windows header has masks, they come after it.
+  // The first version of Windows' header is followed by its masks, if there are any.
   const hasMasks = compression === BIT_FIELDS || compression === ALPHA_BIT_FIELDS;
   const hasAlphaMask = compression === ALPHA_BIT_FIELDS || headerBytes >= 56 && headerBytes !== 64;
   const [red, green, blue] = [54, 58, 62].map((at) => hasMasks ? view.getUint32(at, true) : 0);
@@ -158,12 +158,12 @@ interface Rows {
   readonly bits: number;
 }
 
-/** The row of the file that a row of the image is. */
+/** The row in the file for a row of the image. */
 function toFileRow(y: number, { isTopDown, height }: BmpHeader): number {
   return isTopDown ? y : height - 1 - y;
 }
 
-/** Pixels of palette indexes; an index that the palette lacks is black. */
+/** Looks up palette indices. An index beyond the palette is black. */
 function colorize(file: Uint8Array, header: BmpHeader, { rows, rowBytes, bits }: Rows): Pixels {
   const { width, height, paletteAt, entryBytes } = header;
   const endAt = header.pixelsAt > paletteAt ? header.pixelsAt : file.length;
@@ -183,7 +183,7 @@ function colorize(file: Uint8Array, header: BmpHeader, { rows, rowBytes, bits }:
   return { width, height, channels: 3, data };
 }
 
-/** Pixels of 24 bits: blue, green, red. */
+/** Converts pixels of 24 bits: blue, green, red. */
 function copyRows(rows: Uint8Array, header: BmpHeader, rowBytes: number): Pixels {
   const { width, height } = header;
   const data = new Uint8Array(width * height * 3);
@@ -198,7 +198,7 @@ function copyRows(rows: Uint8Array, header: BmpHeader, rowBytes: number): Pixels
   return { width, height, channels: 3, data };
 }
 
-/** Pixels of 16 or 32 bits with channel masks. */
+/** Converts pixels of 16 or 32 bits by their channel masks. */
 function applyMasks({ rows, rowBytes, bits }: Rows, header: BmpHeader): Pixels {
   const { width, height, masks } = header;
   const view = viewData(rows);
@@ -221,13 +221,13 @@ function applyMasks({ rows, rowBytes, bits }: Rows, header: BmpHeader): Pixels {
   return { width, height, channels, data };
 }
 
-/** Codes after a zero: end of row, end of image, or delta; others are the number of literal indexes. */
+/** Codes after a zero byte: end of row, end of image, or offset; others are the number of literal indices. */
 const END_OF_ROW = 0;
 const END_OF_IMAGE = 1;
 const JUMP = 2;
 
 /**
- * Unpacks palette indexes. Skipped ones are 0; those beyond a row are dropped.
+ * Unpacks palette indices. Skipped pixels are 0; those beyond a row are dropped.
  *
  * @returns u8 `[height, width]`, in the order of the file's rows.
  * @throws {HearthError} `invalid_media` when the runs end before the image does.
@@ -259,7 +259,7 @@ function unpackBmpRuns(
       y += packed[at++] ?? 0;
     } else {
       for (let i = 0; i < value; i++) put(part(packed[at + Math.floor(i / perByte)] ?? 0, i));
-      // Literal indexes are padded to whole words.
+      // Literal indices are padded to whole 16-bit words.
       at += Math.ceil(value / perByte / 2) * 2;
     }
   }

@@ -1,5 +1,5 @@
 /**
- * Unpacks fax codes as TIFF has them: modified Huffman, group 3 (ITU-T T.4) and group 4 (ITU-T T.6).
+ * Unpacks the fax codes in TIFF files: modified Huffman, group 3 (ITU-T T.4) and group 4 (ITU-T T.6).
  *
  * @module
  */
@@ -12,24 +12,25 @@ import {
   WHITE_RUNS,
 } from "./fax_codes.ts";
 
-/** How rows are written. */
+/** How the rows are coded. */
 export interface FaxOptions {
-  /** Pixels of a row. */
+  /** Number of pixels in a row. */
   readonly width: number;
   /**
-   * `huffman`: rows begin at whole bytes, without marks. `group 3`: rows have marks before them; with `isTwoDimensional`
-   * a bit after the mark says whether the row is given by the one above. `group 4`: all rows are, without marks.
+   * How rows are separated. `huffman`: each row begins at a byte, without a mark. `group 3`: a mark precedes each row;
+   * with `isTwoDimensional`, a bit after the mark says whether the row is coded relative to the row above. `group 4`:
+   * every row is coded relative to the row above, without marks.
    */
   readonly kind: "huffman" | "group 3" | "group 4";
   readonly isTwoDimensional?: boolean;
 }
 
-/** The mark before a row: eleven zeros or more, and a one. */
+/** The mark before a row: at least this many zeros, and a one. */
 const MARK_ZEROS = 11;
 
 /**
- * Unpacks rows until the codes or the output end, or a code is invalid. In group 3, a row with an invalid code keeps what
- * is right of it in white, and the next row is looked for.
+ * Unpacks rows until the codes or the output end, or a code is invalid. In group 3, a row with an invalid code is white
+ * after it, and decoding goes on with the next row.
  *
  * @param rows receives one bit a pixel, 1 for black; each row begins at a whole byte.
  * @returns the number of bytes that were filled.
@@ -41,7 +42,7 @@ export function unpackFax(
 ): number {
   const bits = new BitReader(codes);
   const rowBytes = Math.ceil(width / 8);
-  // Where colours change in the row above and in this one, from white at the left edge.
+  // Positions where the colour changes in the row above. Rows begin with white.
   let above: number[] = [];
   let filled = 0;
   while (filled + rowBytes <= rows.length) {
@@ -55,7 +56,7 @@ export function unpackFax(
       : readRow(bits, width);
     if (!isComplete) {
       if (kind !== "group 3" || !bits.findMark()) break;
-      // Black that has no end would go on to the right edge.
+      // A black run without an end would extend to the right edge.
       if (changes.length % 2 === 1) changes.pop();
     }
     paint(rows.subarray(filled, filled + rowBytes), changes, width);
@@ -66,9 +67,9 @@ export function unpackFax(
 }
 
 interface Row {
-  /** Where colours change: to black, to white, and so on. */
+  /** Positions where the colour changes: to black, to white, and so on. */
   readonly changes: number[];
-  /** Whether all its codes were valid. */
+  /** Whether all codes of the row were valid. */
   readonly isComplete: boolean;
 }
 
@@ -87,12 +88,12 @@ function readRowByAbove(bits: BitReader, above: readonly number[], width: number
   const changes: number[] = [];
   let at = 0;
   let isBlack = false;
-  // The first change of the row above that is not left of `at`; only a shift to the left goes back.
+  // Index of the first change in the row above that is not left of `at`. It only moves back after a shift to the left.
   let next = 0;
   for (let isStart = true; at < width; isStart = false) {
     while (next > 0 && above[next - 1]! > at) next--;
     while (next < above.length && (above[next]! < at || above[next]! === at && !isStart)) next++;
-    // Changes of even number are to black: the one that is wanted is to the colour this run has not.
+    // Changes with an even index are to black. The one that is needed changes to the opposite of the current colour.
     const opposite = (next & 1) === (isBlack ? 1 : 0) ? next : next + 1;
     const change = above[opposite] ?? width;
     const mode = bits.takeCode(FAX_MODES);
@@ -117,7 +118,7 @@ function readRowByAbove(bits: BitReader, above: readonly number[], width: number
   return { changes, isComplete: true };
 }
 
-/** Black pixels lie between changes of even and of odd number. */
+/** Paints the black pixels: each run begins at a change with an even index and ends at the next one. */
 function paint(row: Uint8Array, changes: readonly number[], width: number): void {
   row.fill(0);
   for (let i = 0; i < changes.length; i += 2) {
@@ -131,7 +132,7 @@ function paint(row: Uint8Array, changes: readonly number[], width: number): void
   }
 }
 
-/** Reads bits from the highest of each byte; beyond the end they are zeros. */
+/** Reads bits from the highest of each byte on; bits beyond the end are zeros. */
 class BitReader {
   readonly #bytes: Uint8Array;
   /** Position in bits. */
@@ -163,7 +164,7 @@ class BitReader {
     return value;
   }
 
-  /** The value of the next code; `undefined` if it is invalid, or the bits are at their end. */
+  /** The value of the next code; `undefined` if it is invalid or the input has ended. */
   takeCode(table: FaxCodeTable): number | undefined {
     const entry = table[this.#peek(MAX_FAX_CODE_BITS)]!;
     if (entry === 0 || this.isAtEnd) return undefined;
@@ -181,7 +182,11 @@ class BitReader {
     }
   }
 
-  /** Skips one mark, with zeros that fill up to it. @returns whether there was one. */
+  /**
+   * Skips one mark, and zeros that fill up the space before it.
+   *
+   * @returns whether there was one.
+   */
   skipMark(): boolean {
     if (this.#peek(MARK_ZEROS) !== 0) return false;
     while (!this.isAtEnd && this.#peek(1) === 0) this.#at++;
@@ -189,7 +194,11 @@ class BitReader {
     return true;
   }
 
-  /** Goes to the next mark. @returns whether there is one. */
+  /**
+   * Moves to the next mark.
+   *
+   * @returns whether there is one.
+   */
   findMark(): boolean {
     while (!this.isAtEnd && this.#peek(MARK_ZEROS) !== 0) this.#at++;
     return !this.isAtEnd;

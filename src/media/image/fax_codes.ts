@@ -1,17 +1,17 @@
 /**
- * The codes of fax files: how many pixels of a colour follow one another (ITU-T T.4, tables 2 and 3).
+ * The code tables of fax files, for lengths of runs of one colour (ITU-T T.4, tables 2 and 3).
  *
  * @module
  */
 
-/** Codes of 0 to 63 white pixels. */
+/** Codes for 0 to 63 white pixels. */
 const WHITE = `00110101 000111 0111 1000 1011 1100 1110 1111 10011 10100 00111 01000 001000 000011
   110100 110101 101010 101011 0100111 0001100 0001000 0010111 0000011 0000100 0101000 0101011
   0010011 0100100 0011000 00000010 00000011 00011010 00011011 00010010 00010011 00010100 00010101
   00010110 00010111 00101000 00101001 00101010 00101011 00101100 00101101 00000100 00000101 00001010
   00001011 01010010 01010011 01010100 01010101 00100100 00100101 01011000 01011001 01011010 01011011
   01001010 01001011 00110010 00110011 00110100`;
-/** Codes of 64, 128, … 1728 white pixels, which another code follows. */
+/** Codes for 64, 128, … 1728 white pixels; another code follows. */
 const LONG_WHITE = `11011 10010 010111 0110111 00110110 00110111 01100100 01100101 01101000 01100111
   011001100 011001101 011010010 011010011 011010100 011010101 011010110 011010111 011011000
   011011001 011011010 011011011 010011000 010011001 010011010 011000 010011011`;
@@ -28,7 +28,7 @@ const LONG_BLACK = `0000001111 000011001000 000011001001 000001011011 0000001100
   000000110101 0000001101100 0000001101101 0000001001010 0000001001011 0000001001100 0000001001101
   0000001110010 0000001110011 0000001110100 0000001110101 0000001110110 0000001110111 0000001010010
   0000001010011 0000001010100 0000001010101 0000001011010 0000001011011 0000001100100 0000001100101`;
-/** Codes of 1792, 1856, … 2560 pixels of either colour. */
+/** Codes for 1792, 1856, … 2560 pixels of either colour. */
 const LONGEST =
   `00000001000 00000001100 00000001101 000000010010 000000010011 000000010100 000000010101
   000000010110 000000010111 000000011100 000000011101 000000011110 000000011111`;
@@ -36,9 +36,7 @@ const LONGEST =
 /** Bits of the longest code. */
 export const MAX_FAX_CODE_BITS = 13;
 
-/**
- * For any 13 bits the code they begin with: its value times 16, plus its number of bits; 0 if there is none.
- */
+/** For any 13 bits, the code that they begin with: its value times 16, plus its number of bits; 0 if there is none. */
 export type FaxCodeTable = Uint16Array;
 
 function makeTable(codes: Iterable<readonly [code: string, value: number]>): FaxCodeTable {
@@ -57,7 +55,7 @@ function* listRuns(short: string, long: string): Generator<readonly [string, num
   for (const [i, code] of LONGEST.split(/\s+/).entries()) yield [code, 1792 + 64 * i];
 }
 
-/** Lengths of runs; those of 64 and more are followed by another. */
+/** Lengths of runs. A length of 64 or more is followed by another, which is added to it. */
 export const WHITE_RUNS = makeTable(listRuns(WHITE, LONG_WHITE));
 export const BLACK_RUNS = makeTable(listRuns(BLACK, LONG_BLACK));
 

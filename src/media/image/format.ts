@@ -9,34 +9,34 @@ import type { Orientation } from "./orientation.ts";
 
 /** The content of a file's header. */
 export interface ImageSize {
-  /** Pixels as stored: with orientations 5 to 8 the image is shown turned by a quarter. */
+  /** Width as stored. With orientations 5 to 8, the image is shown turned by a quarter. */
   readonly width: number;
-  /** Pixels as stored. */
+  /** Height as stored. */
   readonly height: number;
   readonly orientation: Orientation;
 }
 
-/** A format of image files. Any error of its functions means that the file is damaged. */
+/** A format of image files. Any error thrown by its functions means that the file is damaged. */
 export interface ImageFormat {
   readonly name: string;
-  /** Whether a file is of this format, by its first bytes. */
+  /** Whether a file has this format, by its first bytes. */
   readonly matches: (file: Uint8Array) => boolean;
-  /** Reads the header; nothing is allocated. */
+  /** Reads the size from the header, without allocating memory for pixels. */
   readonly readSize: (file: Uint8Array<ArrayBuffer>) => ImageSize;
   /**
-   * Decodes the first image as it is stored, not turned yet.
+   * Decodes the first image as it is stored, ignoring its orientation.
    *
    * @param size result of `readSize`; the decoded image must have this size.
    */
   readonly decode: (file: Uint8Array<ArrayBuffer>, size: ImageSize) => Pixels | Promise<Pixels>;
 }
 
-/** The error for a file that is not an image, or not a complete one. */
+/** The error for a file that is not an image, or that is incomplete. */
 export function invalidImage(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
 
-/** Reads numbers of a file; beyond its end they throw. */
+/** A view that reads numbers of a file, and throws beyond its end. */
 export function viewData(file: Uint8Array): DataView {
   return new DataView(file.buffer, file.byteOffset, file.byteLength);
 }

@@ -14,12 +14,12 @@ interface GifFrame {
   readonly width: number;
   readonly height: number;
   readonly isInterlaced: boolean;
-  /** RGB of each index. */
+  /** The RGB colour of each index. */
   readonly palette: Uint8Array;
   readonly transparentIndex: number | undefined;
-  /** Where the packed indexes start. */
+  /** Offset of the packed indices. */
   readonly dataAt: number;
-  /** The size of the screen, or of the frame if that is larger, as in Pillow. */
+  /** The size of the screen, or that of the frame if it is larger, as in Pillow. */
   readonly canvas: { readonly width: number; readonly height: number };
 }
 
@@ -27,10 +27,10 @@ const SCREEN_BYTES = 13;
 const EXTENSION = 0x21;
 const GRAPHIC_CONTROL = 0xf9;
 const IMAGE = 0x2c;
-/** First row of each pass over an interlaced image, and the rows from one to the next. */
+/** First row of each pass over an interlaced image, and the distance between its rows. */
 const PASSES = [[0, 8], [4, 8], [2, 4], [1, 2]] as const;
 
-/** GIF; animations give their first image, on a transparent canvas if it does not fill it. */
+/** GIF. Of an animation, the first image, on a transparent canvas if it does not fill it. */
 export const GIF: ImageFormat = {
   name: "GIF",
   matches: (file) => hasText(file, 0, "GIF87a") || hasText(file, 0, "GIF89a"),
@@ -69,13 +69,13 @@ function readFrame(file: Uint8Array): GifFrame {
   }
 }
 
-/** The colours after a descriptor whose flags say how many they are. */
+/** Reads the colours after a descriptor, whose flags give their number. */
 function readPalette(file: Uint8Array, at: number, flags: number): Uint8Array {
   const numColors = (flags & 0x80) === 0 ? 0 : 2 << (flags & 7);
   return file.subarray(at, at + 3 * numColors);
 }
 
-/** The offset after a chain of blocks, each preceded by its length. */
+/** The offset after a chain of blocks, each of which begins with its length. */
 function skipBlocks(file: Uint8Array, from: number): number {
   let at = from;
   while (at < file.length && file[at] !== 0) at += 1 + file[at]!;
@@ -122,7 +122,7 @@ function unpackIndexes(file: Uint8Array, { width, height, dataAt }: GifFrame): U
   return indexes;
 }
 
-/** RGBA; an index that the palette lacks is black. */
+/** Looks up the palette. An index beyond it is black. */
 function colorize(frame: GifFrame, indexes: Uint8Array): Pixels {
   const { width, height, palette, transparentIndex, isInterlaced } = frame;
   const data = new Uint8Array(width * height * 4);

@@ -1,5 +1,5 @@
 /**
- * Reads HEIC images (HEIF with HEVC, ISO/IEC 23008-12), as phones write them, by libheif and libde265.
+ * Reads HEIC images (HEIF with HEVC, ISO/IEC 23008-12), which phones write, with libheif and libde265.
  *
  * @module
  */
@@ -10,17 +10,17 @@ import { listBrands, listPrimaryProperties, readHeifItems, readStoredSize } from
 import { WasmImageDecoder } from "./wasm_codec.ts";
 
 /**
- * The size of HEVC pictures, from their decoder configuration (ISO/IEC 14496-15, 8.3.3.1; ITU-T
- * H.265, 7.3.2.2).
+ * Offset of the arrays of units in an HEVC decoder configuration (ISO/IEC 14496-15, 8.3.3.1); they give the size of the
+ * pictures (ITU-T H.265, 7.3.2.2).
  */
 const ARRAYS_AT = 22;
 const SEQUENCE_PARAMETERS = 33;
-/** Only of this kind of chroma does a bit say whether its planes are separate. */
+/** Only for this kind of chroma does a bit say whether the planes are separate. */
 const FULL_CHROMA = 3;
 
 /**
- * The largest width and height of the sequence parameter sets; `undefined` if there are none that can be read, of which
- * the decoder makes nothing either.
+ * The largest width and height in the sequence parameter sets; `undefined` if none can be read, in which case the
+ * decoder cannot decode the pictures either.
  */
 function readHevcSize(
   configuration: DataView,
@@ -38,7 +38,7 @@ function readHevcSize(
   }
 }
 
-/** The units of one type out of the arrays of units. */
+/** Lists the sequence parameter sets in the arrays of units. */
 function listSets(view: DataView): Uint8Array[] {
   const sets: Uint8Array[] = [];
   let at = ARRAYS_AT + 1;
@@ -59,10 +59,10 @@ function listSets(view: DataView): Uint8Array[] {
 
 function readSetSize(unit: Uint8Array): { width: number; height: number } {
   const bits = new Bits(unit);
-  // The unit's header and the number of the video parameter set.
+  // Skips the unit's header and the number of the video parameter set.
   bits.skip(16 + 4);
   const numSubLayers = bits.take(3);
-  // A flag, then the profile and level; then the same of sub-layers, if flags say so.
+  // Skips a flag, the profile and the level, and those of sub-layers that flags announce.
   bits.skip(1 + 88 + 8);
   const flags = Array.from({ length: numSubLayers }, () => [bits.take(1), bits.take(1)] as const);
   if (numSubLayers > 0) bits.skip(2 * (8 - numSubLayers));
@@ -72,7 +72,7 @@ function readSetSize(unit: Uint8Array): { width: number; height: number } {
   return { width: bits.takeGolomb(), height: bits.takeGolomb() };
 }
 
-/** Reads bits of a unit, without the bytes that keep it from looking like a start code. */
+/** Reads bits of a unit, skipping the bytes that keep it from looking like a start code. */
 class Bits {
   readonly #bytes: readonly number[];
   #at = 0;
@@ -98,7 +98,7 @@ class Bits {
     return value;
   }
 
-  /** An unsigned number of Exp-Golomb code: as many zeros as it has bits after its first one. */
+  /** Reads an unsigned Exp-Golomb number: as many zeros as it has bits after its first one, then the number. */
   takeGolomb(): number {
     let numZeros = 0;
     while (numZeros < 32 && this.take(1) === 0) numZeros++;
@@ -112,10 +112,10 @@ const decoder = new WasmImageDecoder<LibHeif>({
     (await import("libheif-js/libheif-wasm/libheif.js")).default as unknown as LibHeifFactory,
 });
 
-/** Brands of still images and of collections of them. */
+/** Brands of still images and of image collections. */
 const BRANDS = ["heic", "heix", "heim", "heis", "mif1", "mif2"];
 
-/** HEIC: of several images the primary one. libheif turns, mirrors and crops it as the file says. */
+/** HEIC; of several images, the primary one. libheif turns, mirrors and crops it as the file says. */
 export const HEIC: ImageFormat = {
   name: "HEIC",
   matches: (file) =>
@@ -125,8 +125,8 @@ export const HEIC: ImageFormat = {
 };
 
 /**
- * The size of the image as it is shown. Exif data repeat the turn that the file's own properties ask for, so they are not
- * read here: the image would be turned twice.
+ * The size of the image as it is shown. Exif data repeat the rotation in the file's own properties, so they are not
+ * applied here: the image would be rotated twice.
  */
 function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const properties = listPrimaryProperties(file, "HEIC");
@@ -146,12 +146,12 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
   return await decoder.decode((codec) => decodePrimary(codec, file), { name: "HEIC", ...size });
 }
 
-/** Most pixels by which a coded picture may extend beyond the image: HEVC's are of whole blocks. */
+/** A coded picture may extend beyond the image by this many pixels, since HEVC pictures consist of whole blocks. */
 const MAX_MARGIN = 64;
-/** The largest image that the decoder may make: JPEG's largest side, and more pixels than the default limit. */
+/** The largest image that the decoder may produce: JPEG's longest side, and more pixels than the default limit. */
 const MAX_STORED_PIXELS = 256e6;
 
-/** Refuses pictures that are larger than the file says: the decoder would allocate memory for them. */
+/** Refuses pictures that are larger than the file claims: the decoder would allocate memory for them. */
 function checkCodedSizes(file: Uint8Array<ArrayBuffer>): void {
   const { properties } = readHeifItems(file, "HEIC");
   const sizes = properties.filter(({ type }) => type === "ispe").map(({ view }) => ({
@@ -204,7 +204,7 @@ function check({ code, message }: LibHeifResult, codec: LibHeif): void {
   throw invalidImage(`The HEIC file is damaged or of a kind that is not read: ${reason}.`);
 }
 
-/** The pixels out of the decoder's memory, whose rows may be padded. */
+/** Copies the pixels out of the decoder's memory, whose rows may be padded. */
 function copyRows({ width, height, stride, data }: LibHeifPlane) {
   const rowBytes = width * 4;
   const copy = new Uint8Array(rowBytes * height);
@@ -214,10 +214,10 @@ function copyRows({ width, height, stride, data }: LibHeifPlane) {
   return { width, height, data: copy };
 }
 
-/** Something that libheif owns. */
+/** A handle to something that libheif owns. */
 type Opaque = { readonly libheif: never };
 
-/** An error, or a result that has no code. */
+/** An error; a successful result has no code. */
 interface LibHeifResult {
   readonly code?: unknown;
   readonly message?: string;
@@ -250,5 +250,5 @@ interface LibHeif {
   heif_image_release(image: Opaque): void;
 }
 
-/** Emscripten's factory. */
+/** Emscripten's factory function. */
 type LibHeifFactory = (options: object) => Promise<LibHeif>;

@@ -1,30 +1,32 @@
 /**
- * The items of a HEIF file (ISO/IEC 23008-12) and their properties: AVIF and HEIC are such files.
+ * The items of a HEIF file (ISO/IEC 23008-12) and their properties. AVIF and HEIC are HEIF files.
  *
  * @module
  */
 import { invalidImage, viewData } from "./format.ts";
 
-/** What properties an item has: their numbers, from 1, with the bit that says whether they must be understood. */
+/**
+ * The properties of an item: their numbers, counted from 1, with a bit that says whether readers must understand them.
+ */
 export interface ItemProperties {
   readonly id: number;
   readonly numbers: readonly number[];
 }
 
-/** The part of a file that says what is where. */
+/** The part of a file that describes its items. */
 export interface HeifItems {
   readonly primaryId: number;
-  /** All properties; an item names some by their numbers. */
+  /** All properties of the file; items refer to them by number. */
   readonly properties: readonly Box[];
   readonly items: readonly ItemProperties[];
 }
 
-/** The bit of a property's number that says that it must be understood. */
+/** The bit in a property's number that says that readers must understand it. */
 export const IS_ESSENTIAL = 0x8000;
 
 /** @throws {HearthError} `invalid_media` when a box is missing. */
 export function readHeifItems(file: Uint8Array, format: string): HeifItems {
-  // Boxes that have a version begin with it and three bytes of flags.
+  // Boxes with a version begin with it and three bytes of flags.
   const meta = listBoxes(skipBytes(findBox(listBoxes(viewData(file)), "meta", format), 4));
   const primary = findBox(meta, "pitm", format);
   const boxes = listBoxes(findBox(meta, "iprp", format));
@@ -36,7 +38,7 @@ export function readHeifItems(file: Uint8Array, format: string): HeifItems {
 }
 
 /**
- * The properties of the primary image, in their order.
+ * The properties of the primary image, in order.
  *
  * @throws {HearthError} `invalid_media` when a box is missing.
  */
@@ -46,7 +48,11 @@ export function listPrimaryProperties(file: Uint8Array, format: string): Box[] {
   return numbers.flatMap((number) => properties[(number & ~IS_ESSENTIAL) - 1] ?? []);
 }
 
-/** Width and height of the image as it is stored. @throws {HearthError} `invalid_media` when they are not given. */
+/**
+ * Width and height of the image as it is stored.
+ *
+ * @throws {HearthError} `invalid_media` when the file does not give them.
+ */
 export function readStoredSize(
   properties: readonly Box[],
   format: string,
@@ -84,13 +90,13 @@ function listItems(view: DataView): ItemProperties[] {
 /** A box. */
 interface Box {
   readonly type: string;
-  /** Its content. */
+  /** The content of the box. */
   readonly view: DataView;
 }
 
-/** Files have some ten brands of 4 bytes. */
+/** Bytes of brands that are read. A file has about ten brands of 4 bytes. */
 const MAX_BRAND_BYTES = 256;
-/** Most sibling boxes: a valid file has fewer. */
+/** Most boxes on one level; valid files have fewer. */
 const MAX_BOXES = 4000;
 
 /** A file's brands: the major brand, a version, and compatible brands. */
@@ -100,12 +106,12 @@ export function listBrands(file: Uint8Array): string[] {
   return texts.match(/.{4}/gs) ?? [];
 }
 
-/** The boxes that a view of bytes begins with; the list ends where a length is wrong. */
+/** Lists the boxes in a view; the list ends at an invalid length. */
 export function listBoxes(view: DataView): Box[] {
   const boxes: Box[] = [];
   for (let at = 0; at + 8 <= view.byteLength && boxes.length < MAX_BOXES;) {
     const type = String.fromCharCode(...[4, 5, 6, 7].map((i) => view.getUint8(at + i)));
-    // 0 is to the end; 1 is a length in 64 bits, which only pixels have.
+    // A length of 0 means up to the end; 1 means that a 64-bit length follows, which only boxes of pixels have.
     const given = view.getUint32(at);
     if (given === 1 && at + 16 > view.byteLength) break;
     const length = given === 1 ? Number(view.getBigUint64(at + 8)) : given || view.byteLength - at;
@@ -116,7 +122,7 @@ export function listBoxes(view: DataView): Box[] {
   return boxes;
 }
 
-/** @throws {HearthError} `invalid_media` when there is none of the type. */
+/** @throws {HearthError} `invalid_media` when there is no box of this type. */
 export function findBox(boxes: readonly Box[], type: string, format: string): DataView {
   const box = boxes.find((box) => box.type === type);
   if (box === undefined) {
@@ -130,7 +136,7 @@ export function skipBytes(view: DataView, numBytes: number): DataView {
   return new DataView(view.buffer, view.byteOffset + numBytes, view.byteLength - numBytes);
 }
 
-/** A box as bytes. */
+/** Writes a box. */
 export function writeBox(type: string, ...contents: readonly Uint8Array[]): Uint8Array[] {
   const head = new Uint8Array(8);
   viewData(head).setUint32(0, contents.reduce((sum, { length }) => sum + length, 8));

@@ -1,5 +1,5 @@
 /**
- * Reads JPEG files: grey, YCbCr and RGB by MozJPEG, whose pixels equal libjpeg-turbo's; CMYK and YCCK by jpeg-js.
+ * Reads JPEG files: grey, YCbCr and RGB with MozJPEG, whose pixels equal libjpeg-turbo's; CMYK and YCCK with jpeg-js.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { Orientation } from "./orientation.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 
-/** Bounds the scans of large images: encoders write about ten; more only keep the decoder busy. */
+/** Most scans of a large image: encoders write about ten, and more would only keep the decoder busy. */
 const MAX_SCANS = 100;
 const MAX_SCANNED_PIXELS = 2e9;
 /** Limit for jpeg-js, which takes 60 bytes per pixel. */
@@ -63,23 +63,23 @@ async function decodeCmyk(file: Uint8Array, size: ImageSize): Promise<Pixels> {
   return { width, height, channels: 3, data: data as Uint8Array<ArrayBuffer> };
 }
 
-/** The content of the segments before the image. */
+/** The segments before the image data. */
 interface JpegMarkers {
   readonly width: number;
   readonly height: number;
   /** 1 for grey, 3 for colour, 4 for CMYK. */
   readonly numComponents: number;
-  /** Whether Adobe's segment defines the meaning of four components. */
+  /** Whether there is an Adobe segment, which defines the meaning of four components. */
   readonly isAdobe: boolean;
   readonly orientation: Orientation;
-  /** Passes over the image: one, or some ten of a progressive one. */
+  /** Number of passes over the image: one, or about ten if it is progressive. */
   readonly numScans: number;
 }
 
-/** Start-of-frame markers, without those of tables (C4), extensions (C8) and arithmetic conditioning (CC). */
+/** Whether a marker starts a frame; C4 (tables), C8 (extensions) and CC (arithmetic conditioning) do not. */
 const isFrame = (marker: number) =>
   marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
-/** Markers without a length: restarts, start of image, and one that is temporary. */
+/** Whether a marker has no length: restarts, start of image, and a temporary one. */
 const isBare = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 
 const START_OF_SCAN = 0xda;
@@ -118,7 +118,7 @@ function readJpegMarkers(file: Uint8Array): JpegMarkers {
   return { ...frame, isAdobe, orientation: orientation ?? 1, numScans };
 }
 
-/** The next marker; FF before zeros and before another FF is not one. */
+/** Finds the next marker; FF before a zero or before another FF is not one. */
 function findMarker(file: Uint8Array, from: number): number {
   for (let at = from;; at++) {
     at = file.indexOf(0xff, at);

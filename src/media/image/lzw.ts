@@ -1,5 +1,5 @@
 /**
- * Unpacks LZW codes (Welch 1984) as GIF and TIFF write them.
+ * Unpacks LZW codes (Welch 1984) in the variants of GIF and TIFF.
  *
  * @module
  */
@@ -10,8 +10,8 @@ const MAX_CODES = 1 << MAX_CODE_BITS;
 /**
  * Unpacks until the codes or the output end, or a code is invalid.
  *
- * @param codes packed codes; any bytes do.
- * @param output receives the values; no more are unpacked than it holds.
+ * @param codes packed codes; any bytes are accepted.
+ * @param output receives the values; unpacking stops when it is full.
  * @returns the number of values.
  */
 export function unpackLzw(
@@ -20,15 +20,15 @@ export function unpackLzw(
   { valueBits, isLowFirst, earlyChange }: {
     /** Bits of an uncompressed value. */
     readonly valueBits: number;
-    /** Whether the first bit of a code is the lowest of a byte, as in GIF, or the highest, as in TIFF. */
+    /** Whether codes begin at the lowest bit of a byte, as in GIF, or at the highest, as in TIFF. */
     readonly isLowFirst: boolean;
-    /** Codes get longer this many entries early: 1 in TIFF, 0 in GIF. */
+    /** How many entries early codes get longer: 1 in TIFF, 0 in GIF. */
     readonly earlyChange: 0 | 1;
   },
 ): number {
   const clearCode = 1 << valueBits;
   const endCode = clearCode + 1;
-  // Each entry is the entry of its prefix and one more value.
+  // Each entry is the entry of its prefix plus one value.
   const prefixes = new Uint16Array(MAX_CODES);
   const lastValues = new Uint8Array(MAX_CODES);
   const firstValues = new Uint8Array(MAX_CODES);
@@ -75,7 +75,7 @@ export function unpackLzw(
     } else if (isNew) break;
     const end = length + lengths[code]!;
     let entry = code;
-    // Entries are read from their end; what does not fit any more is dropped.
+    // An entry is read from its last value to its first; values beyond the output are dropped.
     for (let to = end - 1; to >= length; to--) {
       output[to] = lastValues[entry]!;
       entry = prefixes[entry]!;

@@ -1,29 +1,32 @@
 /**
- * Turns an image upright by its Exif orientation.
+ * Turns images upright by their Exif orientation.
  *
  * @module
  */
 import type { Pixels } from "../pixels.ts";
 
-/** Exif's numbers: which side of the stored image is the top, and which the left. */
+/** Exif's numbers for which side of the stored image is the top, and which is the left. */
 export type Orientation = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
 
-/** A file's number as an orientation; invalid ones mean upright. */
+/** Reads a file's number as an orientation; invalid numbers mean upright. */
 export function toOrientation(value: number | undefined): Orientation {
   return value !== undefined && value >= 1 && value <= 8 && Number.isInteger(value)
     ? value as Orientation
     : 1;
 }
 
-/** Whether width and height are swapped. */
+/** Whether the orientation swaps width and height. */
 export function isTurned(orientation: Orientation): boolean {
   return orientation >= 5;
 }
 
-/** Side of the squares that are turned one after the other: of both images their rows stay in the core's cache. */
+/**
+ * Side of the square tiles that are rotated one after the other, so that the rows of both images stay in the core's
+ * cache.
+ */
 const TILE = 32;
 
-/** The image upright; the same object where it is already. */
+/** Turns an image upright; if it already is, returns the same object. */
 export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixels {
   if (orientation === 1) return pixels;
   const { width, height, channels, data } = pixels;
@@ -31,7 +34,7 @@ export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixe
   const [toWidth, toHeight] = turned ? [height, width] : [width, height];
   const mirrorsX = [2, 3, 7, 8].includes(orientation);
   const mirrorsY = [3, 4, 6, 7].includes(orientation);
-  // In pixels of the source, from one of the result to the next and to the one below.
+  // Distances in the source, in pixels: between neighbours in a row of the result, and between rows.
   const toRight = mirrorsX ? -1 : 1;
   const toBelow = mirrorsY ? -width : width;
   const start = (mirrorsX ? width - 1 : 0) + (mirrorsY ? (height - 1) * width : 0);
@@ -48,7 +51,7 @@ interface Turn {
   /** Width of the result. */
   readonly width: number;
   readonly height: number;
-  /** Where its first pixel is in the source, how far the next is from it, and the one below; in pixels. */
+  /** Index in the source of the result's first pixel, and the distances to its neighbour and to the pixel below. */
   readonly start: number;
   readonly stepX: number;
   readonly stepY: number;
@@ -58,7 +61,7 @@ function viewWords({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Uin
   return new Uint32Array(buffer, byteOffset, length / 4);
 }
 
-/** Pixel by pixel. */
+/** Rotates pixel by pixel. */
 function turnWords(
   from: Uint32Array,
   to: Uint32Array,
@@ -77,7 +80,7 @@ function turnWords(
   }
 }
 
-/** Byte by byte, for rarely turned images. */
+/** Rotates byte by byte, for images that are rarely rotated. */
 function turnBytes(
   from: Uint8Array,
   to: Uint8Array,

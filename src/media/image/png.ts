@@ -1,5 +1,5 @@
 /**
- * Reads PNG files (ISO/IEC 15948) of every colour type and depth, on the platform's zlib.
+ * Reads PNG files (ISO/IEC 15948) of every colour type and bit depth, with the platform's zlib.
  *
  * @module
  */
@@ -18,12 +18,12 @@ interface Chunk {
   readonly checksum: number;
 }
 
-/** Most chunks: files of the largest size have a tenth of that; a hostile one would have millions. */
+/** Most chunks: the largest images have a tenth of this, a hostile file may have millions. */
 const MAX_CHUNKS = 2 ** 16;
 /** No deflate stream grows by more than this. */
 const MAX_DEFLATE_RATIO = 1032;
 
-/** PNG; animations give their first image. */
+/** PNG. Of an animation, the first image. */
 export const PNG: ImageFormat = {
   name: "PNG",
   matches: (file) => hasText(file, 0, "\x89PNG\r\n\x1a\n"),
@@ -37,7 +37,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   return { width, height, orientation: exif === undefined ? 1 : readExifOrientation(exif.data) };
 }
 
-/** The chunks up to the end of the file or of the image; a truncated one is skipped. */
+/** Reads the chunks up to the end of the image or of the file; a truncated chunk is skipped. */
 function readChunks(file: Uint8Array<ArrayBuffer>): Chunk[] {
   const view = viewData(file);
   const chunks: Chunk[] = [];
@@ -87,7 +87,7 @@ function check({ type, data, checksum }: Chunk): void {
   throw invalidImage(`The PNG file is damaged: the checksum of its ${type} chunk is wrong.`);
 }
 
-/** The filtered rows of all passes, each after the number of its filter. */
+/** Decompresses the filtered rows of all passes; each row begins with the number of its filter. */
 function inflate(
   packed: readonly Uint8Array<ArrayBuffer>[],
   passes: readonly PngPass[],
@@ -108,17 +108,21 @@ function inflate(
   return new Uint8Array(rows.buffer as ArrayBuffer, rows.byteOffset, rows.length);
 }
 
-/** The input and output offsets of a pass. */
+/** Offsets of a pass in its input and output. */
 interface PassRange {
   readonly pass: PngPass;
-  /** Where its first row starts, with the number of its filter. */
+  /** Offset of its first row, which begins with the number of its filter. */
   readonly start: number;
-  /** Where its rows go, which then follow one another without such numbers; not after `start`. */
+  /** Offset to which its rows are written, without filter numbers between them; at most `start`. */
   readonly to: number;
   readonly pixelBytes: number;
 }
 
-/** Undoes the filters of a pass. @throws {HearthError} `invalid_media` when there is no such filter. */
+/**
+ * Undoes the filters of a pass.
+ *
+ * @throws {HearthError} `invalid_media` when a filter does not exist.
+ */
 function unfilter(rows: Uint8Array, { pass, start, to, pixelBytes }: PassRange): void {
   const { height, rowBytes } = pass;
   const storedBytes = rowBytes + 1;
@@ -126,7 +130,7 @@ function unfilter(rows: Uint8Array, { pass, start, to, pixelBytes }: PassRange):
 
   const room = new PixelRoom();
   const input = room.reserve(bandRows * storedBytes);
-  // The last row of a band comes before the first of the next.
+  // The last row of a band is kept as the row above the next band.
   const above = room.reserve((bandRows + 1) * rowBytes);
   using memory = room.open();
   const { kernels, bytes } = memory;

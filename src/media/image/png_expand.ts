@@ -1,5 +1,5 @@
 /**
- * The samples of a PNG file as 8-bit RGB or RGBA. Of 16 bits the upper 8 are kept, as Pillow does.
+ * Converts the samples of a PNG file to 8-bit RGB or RGBA. Of 16-bit samples the upper 8 bits are kept, as in Pillow.
  *
  * @module
  */
@@ -10,20 +10,23 @@ import { hasText } from "../signature.ts";
 interface PngSamples {
   readonly header: PngHeader;
   readonly passes: readonly PngPass[];
-  /** The rows of all passes, one after the other; they become the pixels' where they are alike. */
+  /**
+   * The rows of all passes, one after the other. If they are in the right format already, their memory becomes the
+   * pixels'.
+   */
   readonly rows: Uint8Array<ArrayBuffer>;
   readonly palette: Uint8Array | undefined;
-  /** The `tRNS` chunk: alphas of the palette, or the one colour that is transparent. */
+  /** The `tRNS` chunk: alpha values of the palette, or the one colour that is transparent. */
   readonly transparency: Uint8Array | undefined;
 }
 
-/** Writes pixel after pixel of a row of samples, `step` bytes apart. */
+/** Writes the pixels of a row of samples; pixels are `step` bytes apart. */
 type RowWriter = (
   samples: Uint16Array,
   target: { readonly output: Uint8Array; readonly start: number; readonly step: number },
 ) => void;
 
-/** @throws {HearthError} `invalid_media` when a palette is wanted and there is none. */
+/** @throws {HearthError} `invalid_media` when a palette is needed and missing. */
 export function expandPng({ header, passes, rows, palette, transparency }: PngSamples): Pixels {
   const { width, height, depth, colorType } = header;
   const numSamples = PNG_SAMPLES[colorType];
@@ -50,13 +53,13 @@ export function expandPng({ header, passes, rows, palette, transparency }: PngSa
   return { width, height, channels, data: output };
 }
 
-/** The first bytes, in a memory of their own: small buffers may share one. */
+/** The first bytes in a buffer of their own: small buffers may share memory. */
 function ownBytes(rows: Uint8Array<ArrayBuffer>, numBytes: number): Uint8Array<ArrayBuffer> {
   const isShared = rows.length < rows.buffer.byteLength;
   return isShared ? rows.slice(0, numBytes) : rows.subarray(0, numBytes);
 }
 
-/** The samples of a row, the uppermost bits of a byte first. */
+/** Unpacks the samples of a row; the highest bits of a byte come first. */
 function unpack(row: Uint8Array, depth: number, samples: Uint16Array): void {
   if (depth === 8) samples.set(row);
   else if (depth === 16) {
@@ -70,7 +73,7 @@ function unpack(row: Uint8Array, depth: number, samples: Uint16Array): void {
   }
 }
 
-/** Pixels that name a colour which the palette lacks are black, as in other decoders. */
+/** A writer for palettes. A colour beyond the palette is black, as in other decoders. */
 function paletteWriter(
   palette: Uint8Array | undefined,
   transparency: Uint8Array | undefined,
@@ -87,7 +90,7 @@ function paletteWriter(
   };
 }
 
-/** Grey or RGB, with alpha, with one transparent colour or opaque. */
+/** A writer for grey or RGB: with alpha, with one transparent colour, or opaque. */
 function colorWriter(
   { depth, colorType }: PngHeader,
   transparency: Uint8Array | undefined,
@@ -115,17 +118,17 @@ function colorWriter(
   };
 }
 
-/** The header chunk. */
+/** The content of the header chunk. */
 interface PngHeader {
   readonly width: number;
   readonly height: number;
-  /** Bits of a sample: 1, 2, 4, 8 or 16. */
+  /** Bit depth of a sample: 1, 2, 4, 8 or 16. */
   readonly depth: number;
   readonly colorType: PngColorType;
   readonly isInterlaced: boolean;
 }
 
-/** Grey, RGB, palette, grey with alpha, RGB with alpha. */
+/** Colour types: grey, RGB, palette, grey with alpha, RGB with alpha. */
 type PngColorType = 0 | 2 | 3 | 4 | 6;
 
 const DEPTHS: Readonly<Record<PngColorType, readonly number[]>> = {
@@ -136,15 +139,15 @@ const DEPTHS: Readonly<Record<PngColorType, readonly number[]>> = {
   6: [8, 16],
 };
 
-/** Samples of a pixel. */
+/** Number of samples in a pixel, by colour type. */
 export const PNG_SAMPLES: Readonly<Record<PngColorType, number>> = { 0: 1, 2: 3, 3: 1, 4: 2, 6: 4 };
 
-/** A part of the image with its own rows: all of it, or one of the seven passes of an interlaced one. */
+/** A part of the image with its own rows: the whole image, or one of the seven passes of an interlaced one. */
 export interface PngPass {
   readonly width: number;
   readonly height: number;
   readonly rowBytes: number;
-  /** The pixel `(x, y)` of the pass is `(left + x * stepX, top + y * stepY)` of the image. */
+  /** Pixel `(x, y)` of the pass is pixel `(left + x * stepX, top + y * stepY)` of the image. */
   readonly left: number;
   readonly top: number;
   readonly stepX: number;
@@ -162,7 +165,7 @@ const PASSES = [
   [0, 1, 1, 2],
 ] as const;
 
-/** @throws {HearthError} `invalid_media` when it is missing or invalid. */
+/** @throws {HearthError} `invalid_media` when the header is missing or invalid. */
 export function readPngHeader(file: Uint8Array): PngHeader {
   if (!hasText(file, 12, "IHDR")) throw invalidImage("The PNG file has no header.");
   const view = viewData(file);
@@ -180,7 +183,7 @@ export function readPngHeader(file: Uint8Array): PngHeader {
   return { width, height, depth, colorType, isInterlaced: view.getUint8(28) === 1 };
 }
 
-/** All of an image, or the passes of an interlaced one that hold pixels. */
+/** The whole image as one pass, or the passes of an interlaced image that have pixels. */
 export function listPasses(
   { width, height, depth, colorType, isInterlaced }: PngHeader,
 ): PngPass[] {

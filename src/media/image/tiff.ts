@@ -1,5 +1,5 @@
 /**
- * Reads TIFF and BigTIFF files (TIFF 6.0) of 1 to 16, 24 and 32 bits a sample, fax codes, JPEG and WebP.
+ * Reads TIFF and BigTIFF files (TIFF 6.0): 1 to 16, 24 or 32 bits a sample, fax codes, JPEG and WebP.
  *
  * @module
  */
@@ -15,7 +15,7 @@ const MAX_BITS = 16;
 const LARGE_BITS = [24, 32];
 const MAX_SAMPLES = 5;
 
-/** TIFF; of several pages the first. */
+/** TIFF; of several pages, the first. */
 export const TIFF: ImageFormat = {
   name: "TIFF",
   matches: isTiff,

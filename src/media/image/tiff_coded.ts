@@ -1,5 +1,6 @@
 /**
- * Reads pieces of TIFF files that are images of another format: JPEG streams (Adobe's TIFF Technical Note 2) and WebP.
+ * Reads strips and tiles of TIFF files that are images of another format: JPEG streams (Adobe's TIFF Technical Note 2)
+ * and WebP.
  *
  * @module
  */
@@ -9,26 +10,26 @@ import { JPEG } from "./jpeg.ts";
 import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
 import { WEBP } from "./webp.ts";
 
-/** Formats by TIFF's numbers of compressions, and how many samples their pixels may have. */
+/** Formats by TIFF's compression number, and the numbers of samples that their pixels may have. */
 const FORMATS: Readonly<Record<number, readonly [format: ImageFormat, numSamples: number[]]>> = {
   7: [JPEG, [1, 3]],
   50001: [WEBP, [3, 4]],
 };
 
-/** The tag that says how samples become colours. */
+/** TIFF's value for RGB in the tag that says how samples become colours. */
 const RGB = 2;
 const MARKER_BYTES = 2;
 const START_OF_IMAGE = Uint8Array.of(0xff, 0xd8);
 
-/** Whether the pieces are images. */
+/** Whether the strips or tiles are images of another format. */
 export function hasCodedPieces({ tags }: TiffLayout): boolean {
   return (tags.get(TIFF_TAG.compression)?.[0] ?? 1) in FORMATS;
 }
 
 /**
- * Decodes one piece.
+ * Decodes one strip or tile.
  *
- * @param piece receives a byte a sample; `rows` rows of `width` pixels are filled.
+ * @param piece receives a byte per sample: `rows` rows of `width` pixels are filled.
  * @returns the number of bytes that were filled.
  * @throws {HearthError} `invalid_media` when the image is damaged, or its pixels are of another kind than the file's.
  */
@@ -39,7 +40,7 @@ export async function readCodedPiece(
     readonly layout: TiffLayout;
     readonly width: number;
     readonly rows: number;
-    /** Samples of a pixel. */
+    /** Number of samples in a pixel. */
     readonly inPiece: number;
   },
 ): Promise<number> {
@@ -69,7 +70,7 @@ export async function readCodedPiece(
   return numPixels * inPiece;
 }
 
-/** A whole file: tables that pieces share come from the TIFF file's own tag. */
+/** Completes a JPEG stream: tables that strips or tiles share are stored in a tag of the TIFF file. */
 function completeJpeg(packed: Uint8Array, { tags, photometric }: TiffLayout) {
   const tables = Uint8Array.from(tags.get(TIFF_TAG.jpegTables) ?? []);
   return joinBytes([
@@ -80,7 +81,7 @@ function completeJpeg(packed: Uint8Array, { tags, photometric }: TiffLayout) {
   ]);
 }
 
-/** Says whether the colours are RGB (0) or YCbCr (1), which decoders guess else. */
+/** Says whether the colours are RGB (0) or YCbCr (1); without it decoders would guess. */
 function makeAdobeSegment(transform: 0 | 1): Uint8Array {
   return Uint8Array.of(
     ...[0xff, 0xee, 0, 14, 0x41, 0x64, 0x6f, 0x62, 0x65],

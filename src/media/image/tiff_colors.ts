@@ -1,5 +1,5 @@
 /**
- * What the samples of TIFF files mean: grey, palettes, RGB, CMYK, YCbCr and CIELab become RGB.
+ * Converts the samples of TIFF files to RGB: grey, palettes, RGB, CMYK, YCbCr and CIELab.
  *
  * @module
  */
@@ -7,31 +7,33 @@ import type { Pixels } from "../pixels.ts";
 import { invalidImage } from "./format.ts";
 import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
 
-/** TIFF's numbers of what samples mean. */
+/** TIFF's numbers for the meaning of samples. */
 const WHITE_IS_ZERO = 0;
 const BLACK_IS_ZERO = 1;
 const RGB = 2;
 const PALETTE = 3;
 const CMYK = 5;
 const YCBCR = 6;
-/** CIELab with signed a and b, and as ICC profiles have it, with 128 added. */
+/** Two variants of CIELab: with signed a and b; and as in ICC profiles, with 128 added. */
 const CIE_LAB = 8;
 const ICC_LAB = 9;
 
-/** JPEG's decoder makes RGB of YCbCr. */
+/** The compression whose decoder already converts YCbCr to RGB. */
 const JPEG = 7;
 const PREMULTIPLIED_ALPHA = 1;
 const STRAIGHT_ALPHA = 2;
 
 /** A kind of pixels. */
 interface ColorKind {
-  /** Samples that a colour takes; what comes after them is alpha or unknown. */
+  /** Number of samples for a colour; samples after these are alpha or unknown. */
   readonly numSamples: number;
-  /** Writes red, green and blue. Samples are 0 to 255, but for indices of palettes. */
+  /** Writes red, green and blue. Samples are 0 to 255, except for palette indices. */
   readonly convert: (from: Uint8Array, at: number, to: Uint8ClampedArray, toAt: number) => void;
 }
 
-/** @throws {HearthError} `invalid_media` when the samples mean something that is not read, or are too few for it. */
+/**
+ * @throws {HearthError} `invalid_media` when the meaning of the samples is not supported, or there are too few of them.
+ */
 export function findColorKind(layout: TiffLayout): ColorKind {
   const { numSamples, photometric } = layout;
   const kind = chooseKind(layout);
@@ -43,7 +45,7 @@ export function findColorKind(layout: TiffLayout): ColorKind {
 }
 
 /**
- * The pixels of a file.
+ * Converts the samples of a file to pixels.
  *
  * @param samples u8 `[height, width, numSamples]`; overwritten.
  */
@@ -104,7 +106,10 @@ const convertCmyk: ColorKind["convert"] = (from, at, to, toAt) => {
   for (let i = 0; i < 3; i++) to[toAt + i] = light * (255 - from[at + i]!) / 255;
 };
 
-/** @throws {HearthError} `invalid_media` where pixels share their colours: they are packed otherwise. */
+/**
+ * @throws {HearthError} `invalid_media` when pixels share colour samples (chroma subsampling), whose layout is not
+ * supported.
+ */
 function chooseYCbCr({ tags }: TiffLayout): ColorKind["convert"] {
   const [across = 1, down = 1] = tags.get(TIFF_TAG.chromaSubsampling) ?? [];
   if (across * down === 1) return convertYCbCr;
@@ -114,7 +119,7 @@ function chooseYCbCr({ tags }: TiffLayout): ColorKind["convert"] {
   );
 }
 
-/** ITU-R BT.601 at full range, TIFF's default. */
+/** Converts by ITU-R BT.601 at full range, TIFF's default. */
 const convertYCbCr: ColorKind["convert"] = (from, at, to, toAt) => {
   const [luma, blue, red] = [from[at]!, from[at + 1]! - 128, from[at + 2]! - 128];
   to[toAt] = luma + 1.402 * red;
@@ -122,7 +127,7 @@ const convertYCbCr: ColorKind["convert"] = (from, at, to, toAt) => {
   to[toAt + 2] = luma + 1.772 * blue;
 };
 
-/** Red, green and blue of each index. */
+/** Looks up red, green and blue of each palette index. */
 function makePalette({ bits, tags }: TiffLayout): ColorKind {
   const values = tags.get(TIFF_TAG.colorMap) ?? [];
   const numColors = 1 << bits;
@@ -135,14 +140,14 @@ function makePalette({ bits, tags }: TiffLayout): ColorKind {
   return { numSamples: 1, convert };
 }
 
-/** CIELab of the white point D50 in XYZ of D50, as multiples of white, to linear sRGB (Bradford). */
+/** From XYZ of white point D50, relative to white, to linear sRGB (Bradford adaptation). */
 const XYZ_TO_RGB = [
   [3.0217, -1.6169, -0.4049],
   [-0.9436, 1.9160, 0.0275],
   [0.0694, -0.2290, 1.1597],
 ];
 
-/** @param isSigned whether a and b are signed; else 128 has been added to them. */
+/** @param isSigned whether a and b are signed; otherwise 128 has been added to them. */
 function makeLabConverter(isSigned: boolean): ColorKind["convert"] {
   const readAxis = (byte: number) => isSigned ? byte << 24 >> 24 : byte - 128;
   const toLight = (root: number) => root > 6 / 29 ? root ** 3 : (root - 4 / 29) * 108 / 841;

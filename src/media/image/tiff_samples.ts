@@ -1,5 +1,5 @@
 /**
- * The samples of a TIFF file, out of its strips or tiles.
+ * Unpacks the samples of a TIFF file from its strips or tiles.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { hasCodedPieces, readCodedPiece } from "./tiff_coded.ts";
 import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
 import { makeTiffUnpacker } from "./tiff_unpack.ts";
 
-/** A grid of equal pieces; strips are tiles as wide as the image. */
+/** A grid of equal tiles; strips are tiles as wide as the image. */
 interface Grid {
   readonly pieceWidth: number;
   readonly pieceHeight: number;
@@ -16,18 +16,18 @@ interface Grid {
   readonly byteCounts: readonly number[];
 }
 
-/** The predictor that stores differences from the pixel before. */
+/** The predictor that stores differences from the previous pixel. */
 const HORIZONTAL = 2;
-/** Most pieces: each starts a decompressor, about this many per second. */
+/** Most tiles: each one starts a decompressor, which can be done about this many times per second. */
 const MAX_PIECES = 2 ** 16;
 /** Most pixels by which a tile may extend beyond the image. */
 const MAX_TILE_MARGIN = 1024;
 
 /**
- * Unpacks all samples; of more than 8 bits the upper 8 are kept, smaller ones keep their value.
+ * Unpacks all samples. Samples of more than 8 bits keep their upper 8; smaller ones keep their value.
  *
  * @returns u8 `[height, width, numSamples]`.
- * @throws {HearthError} `invalid_media` when a compression is unknown or a piece is damaged or missing.
+ * @throws {HearthError} `invalid_media` when a compression is unknown, or a strip or tile is damaged or missing.
  */
 export async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Uint8Array> {
   const { width, height, numSamples, isPlanar, tags } = layout;
@@ -108,7 +108,7 @@ function readGrid({ width, height, tags }: TiffLayout): Grid {
   return grid;
 }
 
-/** A row as one byte for each sample; `isDifferent`: it holds differences from the pixel before. */
+/** Unpacks a row to one byte per sample. `isDifferent` means that it holds differences from the previous pixel. */
 function unpackRow(
   bytes: Uint8Array,
   { layout: { bits, tags: { isLittleEndian } }, isDifferent, inPiece, row }: {
@@ -143,7 +143,7 @@ function unpackRow(
   }
 }
 
-/** A number of 1 to 16 bits, from the highest bit of each byte. */
+/** Reads a number of 1 to 16 bits; the highest bit of a byte comes first. */
 function readBits(bytes: Uint8Array, at: number, count: number): number {
   const from = at >> 3;
   const word = bytes[from]! << 16 | (bytes[from + 1] ?? 0) << 8 | (bytes[from + 2] ?? 0);

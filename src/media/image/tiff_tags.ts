@@ -1,5 +1,5 @@
 /**
- * The tags of a TIFF directory (TIFF 6.0, section 2), which Exif data are written in too.
+ * Reads the tags of a TIFF directory (TIFF 6.0, section 2). Exif data use the same format.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
 import { type Orientation, toOrientation } from "./orientation.ts";
 
-/** Tags Hearth reads, by their numbers. */
+/** The tags that are read here, by name. */
 export const TIFF_TAG = {
   width: 256,
   height: 257,
@@ -35,14 +35,14 @@ export const TIFF_TAG = {
   colorProfile: 34675,
 } as const;
 
-/** A directory. */
+/** The tags of a directory. */
 export interface TiffTags {
   readonly isLittleEndian: boolean;
-  /** The values of a tag; `undefined` if it is missing, is not of unsigned integers, or has too many. */
+  /** The values of a tag; `undefined` if it is missing, does not hold unsigned integers, or has too many values. */
   readonly get: (tag: number) => readonly number[] | undefined;
 }
 
-/** Bytes of a value by its type: byte, short, long, undefined, directory, and BigTIFF's long ones. */
+/** Bytes of a value by its type number: byte, short, long, undefined, directory, and BigTIFF's 64-bit types. */
 const VALUE_BYTES: Readonly<Record<number, 1 | 2 | 4 | 8>> = {
   1: 1,
   3: 2,
@@ -52,12 +52,12 @@ const VALUE_BYTES: Readonly<Record<number, 1 | 2 | 4 | 8>> = {
   16: 8,
   18: 8,
 };
-/** Most values of a tag: more than the largest palette, the offsets of the most pieces, or a colour profile. */
+/** Most values of a tag: more than the largest palette, the offsets of the most tiles, or a colour profile have. */
 const MAX_VALUES = 2 ** 20;
-/** Most entries of a directory: TIFF has no more, and BigTIFF needs no more. */
+/** Most entries of a directory: TIFF cannot have more, and BigTIFF does not need more. */
 const MAX_ENTRIES = 65_535;
 
-/** The first bytes: byte order, and 42, or 43 where offsets have 64 bits. */
+/** The first bytes of a file: the byte order, and 42, or 43 if offsets have 64 bits. */
 const HEADERS = [
   { text: "II*\0", isLittleEndian: true, isBig: false },
   { text: "MM\0*", isLittleEndian: false, isBig: false },
@@ -91,7 +91,7 @@ export function readTiffTags(file: Uint8Array): TiffTags {
     const entry = firstAt + i * entryBytes;
     entries.set(reader.read(entry, 2), entry);
   }
-  // Values are read on demand: a hostile directory can name the whole file in each of 65,535 entries.
+  // Values are read on demand: each of 65,535 entries in a hostile directory can refer to the whole file.
   const get = (tag: number) => {
     const entry = entries.get(tag);
     return entry === undefined ? undefined : reader.readValues(entry, isBig ? 8 : 4);
@@ -117,7 +117,7 @@ class TiffReader {
     return Number(view.getBigUint64(at, isLittleEndian));
   }
 
-  /** @param wordBytes bytes of a count, of an offset, and of values that stand in its place. */
+  /** @param wordBytes bytes of a count, of an offset, and of values stored in place of an offset. */
   readValues(entry: number, wordBytes: 4 | 8): number[] | undefined {
     const numBytes = VALUE_BYTES[this.read(entry + 2, 2)];
     const count = this.read(entry + 4, wordBytes);
@@ -130,7 +130,7 @@ class TiffReader {
   }
 }
 
-/** The orientation in Exif data; upright if damaged, since the image can still be read. */
+/** The orientation in Exif data; upright if they are damaged, since the image can still be read. */
 export function readExifOrientation(exif: Uint8Array): Orientation {
   if (!isTiff(exif)) return 1;
   try {
@@ -148,7 +148,7 @@ export interface TiffLayout {
   readonly bits: number;
   readonly numSamples: number;
   readonly photometric: number;
-  /** Whether the samples of a pixel lie in planes of their own. */
+  /** Whether each sample of a pixel lies in a plane of its own. */
   readonly isPlanar: boolean;
   readonly tags: TiffTags;
 }

@@ -1,5 +1,5 @@
 /**
- * Unpacks the pieces of TIFF files, but for those that are images.
+ * Unpacks the strips and tiles of TIFF files, except those that are images of another format.
  *
  * @module
  */
@@ -9,10 +9,14 @@ import { invalidImage } from "./format.ts";
 import { unpackLzw } from "./lzw.ts";
 import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
 
-/** Fills a piece with unpacked bytes and returns how many there were. */
+/**
+ * Fills a strip or tile with unpacked bytes.
+ *
+ * @returns the number of bytes.
+ */
 type Unpacker = (packed: Uint8Array, piece: Uint8Array) => number;
 
-/** Unpackers by TIFF's numbers. */
+/** Unpackers by TIFF's compression number. */
 const UNPACKERS: Readonly<Record<number, Unpacker>> = {
   1: copy,
   5: (packed, piece) =>
@@ -28,7 +32,7 @@ const FAXES: Readonly<Record<number, FaxOptions["kind"]>> = {
   3: "group 3",
   4: "group 4",
 };
-/** Names of those that are not read. */
+/** Names of compressions that are not supported. */
 const COMPRESSIONS: Readonly<Record<number, string>> = {
   6: "JPEG in its old way",
   9: "JBIG",
@@ -51,10 +55,10 @@ const COMPRESSIONS: Readonly<Record<number, string>> = {
 const LOW_BITS_FIRST = 2;
 
 /**
- * The unpacker of a file's pieces.
+ * The unpacker for a file's strips or tiles.
  *
- * @param pieceWidth pixels of a piece's row.
- * @throws {HearthError} `invalid_media` when the compression is not read.
+ * @param pieceWidth pixels in a row of a strip or tile.
+ * @throws {HearthError} `invalid_media` when the compression is not supported.
  */
 export function makeTiffUnpacker(tags: TiffTags, pieceWidth: number): Unpacker {
   const compression = tags.get(TIFF_TAG.compression)?.[0] ?? 1;
@@ -71,7 +75,7 @@ export function makeTiffUnpacker(tags: TiffTags, pieceWidth: number): Unpacker {
     : unpack;
 }
 
-/** Each byte with its bits in the other order. */
+/** Each byte with its bits in reverse order. */
 const TURNED_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
   let turned = 0;
   for (let i = 0; i < 8; i++) turned |= (byte >> i & 1) << (7 - i);
@@ -101,7 +105,7 @@ function inflate(packed: Uint8Array, piece: Uint8Array): number {
   return copy(inflateSync(packed, { maxOutputLength: piece.length }), piece);
 }
 
-/** Apple's PackBits: a length, then that many bytes, or one byte repeated. */
+/** Unpacks Apple's PackBits: a length, then that many bytes, or one byte that is repeated. */
 function unpackBits(packed: Uint8Array, piece: Uint8Array): number {
   let to = 0;
   for (let at = 0; at < packed.length && to < piece.length;) {

@@ -1,5 +1,6 @@
 /**
- * Image decoders compiled to WebAssembly: loaded on demand, replaced when one failed or its memory grew.
+ * Image decoders compiled to WebAssembly: loaded on demand, and replaced after a failure or when their memory has
+ * grown.
  *
  * @module
  */
@@ -7,11 +8,11 @@ import { HearthError } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { invalidImage } from "./format.ts";
 
-/** The source of a codec. */
+/** Where a codec comes from. */
 interface WasmCodec<Decoder> {
   /** The URL of its `.wasm` file. */
   readonly locate: () => string;
-  /** Emscripten's factory. */
+  /** Emscripten's factory function. */
   readonly load: () => Promise<
     (options: {
       readonly noInitialRun: true;
@@ -23,7 +24,7 @@ interface WasmCodec<Decoder> {
       ) => WebAssembly.Exports;
     }) => Promise<Decoder>
   >;
-  /** The decoder's message about a truncated file of which it still makes an image. */
+  /** The message with which the decoder reports a truncated file, although it returns an image. */
   readonly cutOff?: string;
 }
 
@@ -39,10 +40,10 @@ interface Instance<Decoder> {
   readonly memory: WebAssembly.Memory;
 }
 
-/** An instance whose memory has grown beyond this is dropped, because such memory never shrinks. */
+/** An instance with more memory than this is dropped, because WebAssembly memory never shrinks. */
 const MAX_KEPT_BYTES = 32 * 2 ** 20;
 
-/** Decodes with one codec. */
+/** Decodes images with one codec. */
 export class WasmImageDecoder<Decoder> {
   readonly #codec: WasmCodec<Decoder>;
   #module: Promise<WebAssembly.Module> | undefined;
@@ -56,9 +57,9 @@ export class WasmImageDecoder<Decoder> {
   }
 
   /**
-   * Calls the decoder. One that throws or traps is never used again.
+   * Calls the decoder. An instance that throws or traps is never used again.
    *
-   * @throws {HearthError} `invalid_media` when there is no image or its size differs, `inference_failed` when the
+   * @throws {HearthError} `invalid_media` when it returns no image or one of another size, `inference_failed` when the
    * decoder cannot be loaded.
    */
   async decode(
@@ -66,7 +67,7 @@ export class WasmImageDecoder<Decoder> {
     { name, width, height }: { name: string; width: number; height: number },
   ): Promise<Pixels> {
     const { decoder, memory } = this.#instance ?? await this.#load(name);
-    // No await from here on, so that no other image uses the instance.
+    // There is no await from here on, so that no other image can use the instance.
     this.#instance = undefined;
     this.#complaint = "";
     this.#isCutOff = false;
@@ -94,7 +95,7 @@ export class WasmImageDecoder<Decoder> {
     return { width, height, channels: 4, data };
   }
 
-  /** The end of an error message. */
+  /** The decoder's last message, as the end of an error message. */
   #reason(): string {
     return this.#complaint === "" ? "." : `: ${this.#complaint}.`;
   }
@@ -122,7 +123,7 @@ export class WasmImageDecoder<Decoder> {
       noInitialRun: true,
       print: () => {},
       printErr: (line) => {
-        // Keeps the last message, at which the decoder gave up; a damaged file can cause thousands.
+        // Only the last message is kept: it says why the decoder gave up, and a damaged file can cause thousands.
         this.#complaint = line;
         this.#isCutOff ||= this.#codec.cutOff !== undefined && line.includes(this.#codec.cutOff);
       },

@@ -1,5 +1,5 @@
 /**
- * Reads WebP files (RFC 9649) by libwebp.
+ * Reads WebP files (RFC 9649) with libwebp.
  *
  * @module
  */
@@ -16,7 +16,7 @@ interface Chunk {
 }
 
 const CHUNKS_AT = 12;
-/** Most chunks before the end of the first frame. */
+/** Most chunks up to the end of the first frame. */
 const MAX_CHUNKS = 1000;
 const FRAME_HEADER_BYTES = 16;
 
@@ -25,7 +25,7 @@ const decoder = new WasmImageDecoder<WebPModule>({
   load: async () => (await import("@jsquash/webp/codec/dec/webp_dec.js")).default,
 });
 
-/** WebP, lossy and lossless; animations give their first frame. */
+/** WebP, lossy and lossless. Of an animation, the first frame. */
 export const WEBP: ImageFormat = {
   name: "WebP",
   matches: (file) => hasText(file, 0, "RIFF") && hasText(file, 8, "WEBP"),
@@ -40,12 +40,12 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const size = extended === undefined
     ? readFrameSize(chunks)
     : { width: getUint24(extended, 4) + 1, height: getUint24(extended, 7) + 1 };
-  // Some writers prefix Exif data with the name they have in JPEG.
+  // Some writers put the name that Exif data have in JPEG in front of them.
   const tags = exif && hasText(exif, 0, "Exif\0\0") ? exif.subarray(6) : exif;
   return { ...size, orientation: tags === undefined ? 1 : readExifOrientation(tags) };
 }
 
-/** The size in the coded image itself. */
+/** The size in the header of the coded image itself. */
 function readFrameSize(chunks: readonly Chunk[]): { width: number; height: number } {
   const frame = chunks.find(({ type }) => type === "VP8 " || type === "VP8L");
   if (frame === undefined) throw invalidImage("The WebP file has no image in it.");
@@ -57,7 +57,7 @@ function readFrameSize(chunks: readonly Chunk[]): { width: number; height: numbe
   return { width: (bits & 0x3fff) + 1, height: (bits >> 14 & 0x3fff) + 1 };
 }
 
-/** Chunks of a file or a frame; a truncated one ends with the file. */
+/** Reads the chunks of a file or a frame; a truncated chunk ends with the file. */
 function readChunks(bytes: Uint8Array<ArrayBuffer>, from: number): Chunk[] {
   const view = viewData(bytes);
   const chunks: Chunk[] = [];
@@ -86,7 +86,7 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
   return await decodeFrame(frame.data, size);
 }
 
-/** The first frame of an animation, on a canvas that is transparent otherwise. */
+/** Decodes the first frame of an animation, onto a transparent canvas. */
 async function decodeFrame(data: Uint8Array<ArrayBuffer>, canvas: ImageSize): Promise<Pixels> {
   const view = viewData(data);
   const left = getUint24(view, 0) * 2;
@@ -118,7 +118,7 @@ async function decodeStill(
   return await decoder.decode((codec) => codec.decode(file), { name: "WebP", width, height });
 }
 
-/** A file of the chunks of one frame. */
+/** Makes a file from the chunks of one frame. */
 function wrapStill(
   chunks: readonly Chunk[],
   width: number,

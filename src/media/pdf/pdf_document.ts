@@ -1,5 +1,5 @@
 /**
- * PDF files (ISO 32000): their pages as pixels, and their text.
+ * Reads PDF files (ISO 32000): their pages as pixels, and their text.
  *
  * @module
  */
@@ -9,37 +9,37 @@ import type { Pixels } from "../pixels.ts";
 import { type PageResolution, sizePage } from "./page_resolution.ts";
 import { callWithin, loadPdfium, type Pdfium, TimeLimitError } from "./pdfium.ts";
 
-/** What a page may take usually, and the opening of a file. */
+/** Default time limit for a page, and for opening a file. */
 export const MAX_PAGE_MS = 20_000;
 
 /** PDFium's error codes. */
 const PASSWORD_ERROR = 4;
 const SECURITY_ERROR = 5;
 
-/** Three bytes a pixel; with the flag below red comes first. */
+/** PDFium's format with three bytes a pixel; with the flag below, red comes first. */
 const FORMAT_RGB = 2;
 const WHITE = 0xffff_ffff;
 const RED_FIRST = 0x10;
-/** The kind of annotation that is a field of a form. */
+/** The annotation type of form fields. */
 const FIELD = 20;
-/** Makes the page look as on a screen, not as in print. */
+/** Draws the page as on a screen, not as in print. */
 const FLATTEN_FOR_DISPLAY = 0;
-/** The page has changed. */
+/** PDFium's answer if flattening changed the page. */
 const FLATTENED = 1;
 
-/** An instance whose memory has grown beyond this is dropped, because such memory never shrinks. */
+/** An instance with more memory than this is dropped, because WebAssembly memory never shrinks. */
 const MAX_KEPT_BYTES = 64 * 2 ** 20;
 
-/** Waits for the next file. */
+/** The instance kept for the next file. */
 let idle: Pdfium | undefined;
-/** Whether an instance was given up, whose memory V8 would keep until much later. */
+/** Whether an instance was dropped whose memory V8 would otherwise keep for a long time. */
 let isMemoryLeft = false;
 
 /** An open file. */
 export class PdfDocument implements Disposable {
   readonly numPages: number;
   readonly #file: OpenedFile;
-  /** Absent once the document is closed, and while a page is read: what is interrupted must not be used again. */
+  /** Absent after the document is closed, and while a page is read: an interrupted instance must not be used again. */
   #pdfium: Pdfium | undefined;
 
   private constructor(pdfium: Pdfium, file: OpenedFile) {
@@ -49,9 +49,9 @@ export class PdfDocument implements Disposable {
   }
 
   /**
-   * Opens a file; it is copied.
+   * Opens a copy of a file.
    *
-   * @param options.maxMs the time that it may take.
+   * @param options.maxMs time limit.
    * @throws {HearthError} `invalid_media` when it is encrypted, damaged, without pages, or takes too long.
    */
   static async open(
@@ -61,7 +61,7 @@ export class PdfDocument implements Disposable {
     if (isMemoryLeft) collectGarbageNow();
     isMemoryLeft = false;
     const pdfium = idle ?? await loadPdfium();
-    // No await from here on, so that no other file uses the instance.
+    // There is no await from here on, so that no other file can use the instance.
     idle = undefined;
     const opened = attempt(() => openFile(pdfium, file), { maxMs, what: "The PDF" });
     if (typeof opened !== "string") return new PdfDocument(pdfium, opened);
@@ -70,11 +70,11 @@ export class PdfDocument implements Disposable {
   }
 
   /**
-   * Draws a page on white, turned and cropped as the file says.
+   * Draws a page on white, rotated and cropped as the file says.
    *
    * @param index from 0 on.
    * @returns 3 channels; the caller owns them.
-   * @throws {HearthError} `invalid_media` when the page is damaged, or takes too long. The document is closed then.
+   * @throws {HearthError} `invalid_media` when the page is damaged, or takes too long. The document is then closed.
    */
   renderPage(
     index: number,
@@ -84,7 +84,7 @@ export class PdfDocument implements Disposable {
   }
 
   /**
-   * The text of a page, with that of its form fields; empty if it has none.
+   * The text of a page, including that of its form fields; empty if it has none.
    *
    * @param index from 0 on.
    * @throws {HearthError} as {@linkcode renderPage}.
@@ -93,7 +93,7 @@ export class PdfDocument implements Disposable {
     return this.#onPage(index, maxMs, readPageText);
   }
 
-  /** Closes it; the instance is kept for the next one. */
+  /** Closes the document, and keeps the instance for the next one. */
   [Symbol.dispose](): void {
     const pdfium = this.#pdfium;
     if (pdfium === undefined) return;
@@ -121,11 +121,11 @@ export class PdfDocument implements Disposable {
 interface OpenedFile {
   readonly document: number;
   readonly numPages: number;
-  /** Where the file's bytes are. */
+  /** Address of the file's bytes. */
   readonly pointer: number;
 }
 
-/** @returns why it cannot be opened, if so. */
+/** @returns the open file, or why it cannot be opened. */
 function openFile({ api, memory }: Pdfium, file: Uint8Array): OpenedFile | string {
   const { malloc, free } = api.pdfium.wasmExports;
   const pointer = malloc(file.length);
@@ -152,7 +152,7 @@ function describeFailure(code: number): string {
   }
 }
 
-/** Loads a page. Its annotations and the contents of its form fields, which are not part of it, become so. */
+/** Loads a page, and flattens its annotations and form fields into it, which are otherwise drawn separately. */
 function loadFlat({ api }: Pdfium, document: number, index: number): number {
   const load = () => {
     const page = api.FPDF_LoadPage(document, index);
@@ -166,7 +166,7 @@ function loadFlat({ api }: Pdfium, document: number, index: number): number {
   return load();
 }
 
-/** Makes the appearance of form fields that were filled in by a program and have none. */
+/** Draws form fields that a program filled in without drawing them. */
 function drawFields(api: Pdfium["api"], page: number): void {
   const numAnnotations = api.FPDFPage_GetAnnotCount(page);
   for (let index = 0; index < numAnnotations; index++) {
@@ -209,7 +209,7 @@ function readPageText(page: number, { api, memory }: Pdfium): string {
   if (text === 0) throw new Error("PDFium does not read its text.");
   const numChars = api.FPDFText_CountChars(text);
   const { malloc, free } = api.pdfium.wasmExports;
-  // UTF-16 with a zero at its end; a character may be two units.
+  // UTF-16 with a final zero; a character may be two units.
   const pointer = malloc((2 * numChars + 1) * 2);
   if (pointer === 0) throw new Error("There is no memory for its text.");
   const numUnits = api.FPDFText_GetText(text, 0, numChars, pointer) - 1;
@@ -219,7 +219,7 @@ function readPageText(page: number, { api, memory }: Pdfium): string {
   return cleanText(new TextDecoder("utf-16le").decode(units));
 }
 
-/** PDFium marks where a word goes on in the next line by U+FFFE or a control character, without a line break. */
+/** Joins words that PDFium split at line ends: it marks them by U+FFFE or a control character, without a line break. */
 function cleanText(text: string): string {
   return text.replaceAll("\uFFFE", "").replaceAll(/\r\n?/g, "\n").replaceAll(/[^\P{Cc}\n\t]/gu, "")
     .replaceAll(/[ \t]+$/gm, "").trim();

@@ -1,5 +1,5 @@
 /**
- * PDFium, compiled to WebAssembly: loaded with the first PDF.
+ * PDFium compiled to WebAssembly, loaded with the first PDF.
  *
  * @module
  */
@@ -7,18 +7,18 @@ import type { WrappedPdfiumModule } from "@embedpdf/pdfium";
 import { HearthError } from "../../base/errors.ts";
 import { Script } from "node:vm";
 
-/** An instance; one that trapped, or was interrupted, must not be used again. */
+/** An instance of PDFium. After a trap or an interruption it must not be used again. */
 export interface Pdfium {
   readonly api: WrappedPdfiumModule;
   readonly memory: WebAssembly.Memory;
 }
 
-/** Most memory of an instance: a file of 100 MiB, and its images unpacked. */
+/** Most memory of an instance: enough for a file of 100 MiB and its unpacked images. */
 const MAX_BYTES = 512 * 2 ** 20;
 
 let module: Promise<WebAssembly.Module> | undefined;
 
-/** @throws {HearthError} `inference_failed` when it cannot be loaded. */
+/** @throws {HearthError} `inference_failed` when PDFium cannot be loaded. */
 export async function loadPdfium(): Promise<Pdfium> {
   try {
     return await instantiate();
@@ -39,7 +39,7 @@ async function instantiate(): Promise<Pdfium> {
   let memory: WebAssembly.Memory | undefined;
   const api = await init({
     print: () => {},
-    // Damaged files cause thousands of lines.
+    // Damaged files cause thousands of messages.
     printErr: () => {},
     instantiateWasm(imports: WebAssembly.Imports, done: (instance: WebAssembly.Instance) => void) {
       const instance = new WebAssembly.Instance(compiled, boundMemory(imports));
@@ -52,7 +52,7 @@ async function instantiate(): Promise<Pdfium> {
   return { api, memory: memory! };
 }
 
-/** The same imports, but memory does not grow beyond the limit: the allocation that wants it fails. */
+/** The same imports, but memory cannot grow beyond the limit: an allocation that needs more fails. */
 function boundMemory(imports: WebAssembly.Imports): WebAssembly.Imports {
   const env = imports["env"]!;
   const grow = env["emscripten_resize_heap"] as (numBytes: number) => number;
@@ -60,19 +60,19 @@ function boundMemory(imports: WebAssembly.Imports): WebAssembly.Imports {
   return { ...imports, env: { ...env, emscripten_resize_heap: growWithin } };
 }
 
-/** The place of the call in the global scope, the only one that a script sees. */
+/** Key of the call in the global scope, which is the only scope a script can see. */
 const SLOT: unique symbol = Symbol.for("hearth.timedCall");
 const scope = globalThis as typeof globalThis & { [SLOT]?: (() => unknown) | undefined };
 const script = new Script('globalThis[Symbol.for("hearth.timedCall")]()');
 
-/** The call took too long, and was ended. What it worked on is in no defined state. */
+/** The call took too long and was interrupted. What it worked on is in an undefined state. */
 export class TimeLimitError extends Error {}
 
 /**
- * Calls a synchronous function, and ends it when it takes too long: V8 interrupts it, also within WebAssembly. In Deno
- * 2.9 terminating a worker does not. No `finally` of the function runs then.
+ * Calls a synchronous function, and interrupts it when it takes too long. V8 can interrupt it even within WebAssembly,
+ * which terminating a worker cannot in Deno 2.9. The function's `finally` blocks do not run then.
  *
- * @throws {TimeLimitError} when it was ended.
+ * @throws {TimeLimitError} when it was interrupted.
  */
 export function callWithin<T>(maxMs: number, call: () => T): T {
   scope[SLOT] = call;

@@ -11,21 +11,21 @@ import { type SoundWriter, toInt16 } from "../sound_format.ts";
 
 /** Sample rates supported by the encoder. */
 const RATES_HZ = [8_000, 12_000, 16_000, 24_000, 48_000];
-/** Good for one voice. */
+/** Good enough for one voice. */
 const BITRATE = 48_000;
-/** Effort, 0 to 10: this is twice as fast as the highest, and sounds the same at this bit rate. */
+/** Encoder effort, 0 to 10: this is twice as fast as the highest, and sounds the same at this bit rate. */
 const COMPLEXITY = 5;
 const FRAMES_PER_SECOND = 50;
 /** Serial number of the file's only stream. */
 const SERIAL = 1;
 const VENDOR = "Hearth";
 
-/** The used part of the library, which has no types. */
+/** The part of the library that is used here; it has no types. */
 interface Encoder {
   bitrate: number;
   complexity: number;
   signal: "voice";
-  /** Samples that the encoder's own delay adds, at the input's rate. */
+  /** The encoder's delay, in samples at the input's rate. */
   readonly lookahead: number;
   encode(frame: Int16Array): Uint8Array;
   drop(): void;
@@ -39,7 +39,7 @@ interface Library {
   }) => Encoder;
 }
 
-/** Begins a file. Sound of a rate that Opus does not support is resampled to 48 kHz. */
+/** Begins a file. If Opus does not support the sample rate, the sound is resampled to 48 kHz. */
 export async function createOpusWriter(sampleRateHz: number): Promise<SoundWriter> {
   const { Encoder } = await import("@evan/wasm/target/opus/deno.js") as unknown as Library;
   const rateHz = RATES_HZ.includes(sampleRateHz) ? sampleRateHz : OPUS_RATE_HZ;
@@ -56,7 +56,7 @@ class OpusWriter implements SoundWriter {
   readonly #resampler: AudioResampler | undefined;
   readonly #head: readonly Uint8Array[];
   readonly #frameSamples: number;
-  /** Samples at 48 kHz for each of the encoder's. */
+  /** Samples at 48 kHz per sample of the encoder. */
   readonly #scale: number;
   readonly #preSkip: number;
   /** Samples that do not fill a frame yet. */
@@ -89,7 +89,7 @@ class OpusWriter implements SoundWriter {
     const last = this.#resampler === undefined
       ? []
       : this.#encode(toInt16(this.#resampler.flush()));
-    // The encoder's delay: the last samples come out after as many samples of silence.
+    // The last samples come out of the encoder after as many samples of silence as its delay.
     const end = this.#numSamples;
     const lag = this.#preSkip / this.#scale;
     const numFrames = Math.ceil((end + lag) / this.#frameSamples);
@@ -102,7 +102,7 @@ class OpusWriter implements SoundWriter {
     this.#encoder.drop();
   }
 
-  /** @param endsAt the position at which the sound ends, where these samples end the file. */
+  /** @param endsAt position at which the sound ends, if these samples end the file. */
   #encode(samples: Int16Array, endsAt?: number): Uint8Array[] {
     const pages = this.#numPages === 0 ? this.#head.map((packet) => this.#page(packet, 0)) : [];
     if (endsAt === undefined) this.#numSamples += samples.length;

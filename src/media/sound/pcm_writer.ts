@@ -7,12 +7,12 @@ import { joinBytes } from "../../base/join_bytes.ts";
 import { AudioResampler } from "../resample_audio.ts";
 import { type SoundWriter, toInt16 } from "../sound_format.ts";
 
-/** The rate at which OpenAI's clients expect samples without a header. */
+/** The rate that OpenAI's clients assume for samples without a header. */
 const BARE_RATE_HZ = 24_000;
 
 const NOTHING = new Uint8Array(0);
 
-/** Writes a WAV file of 16 bits, whose header leaves its length open: it is not known before the end. */
+/** Writes a 16-bit WAV file. Its header leaves the length open, since it is not known before the end. */
 export class WavWriter implements SoundWriter {
   readonly #sampleRateHz: number;
   #hasBegun = false;
@@ -35,7 +35,7 @@ export class WavWriter implements SoundWriter {
   dispose(): void {}
 }
 
-/** Writes samples of 16 bits, lowest byte first, at {@linkcode BARE_RATE_HZ}. */
+/** Writes 16-bit little-endian samples at {@linkcode BARE_RATE_HZ}, without a header. */
 export class PcmWriter implements SoundWriter {
   readonly #resampler: AudioResampler | undefined;
 
@@ -56,7 +56,7 @@ export class PcmWriter implements SoundWriter {
   dispose(): void {}
 }
 
-/** A whole WAV file of one channel. */
+/** Makes a whole WAV file of one channel. */
 export function makeWavFile(
   samples: Int16Array<ArrayBuffer>,
   sampleRateHz: number,
@@ -66,7 +66,7 @@ export function makeWavFile(
   return file;
 }
 
-/** Every machine that Deno runs on stores the lowest byte first, as the formats want it. */
+/** The bytes of samples. Every machine that Deno runs on is little-endian, as the formats are. */
 function toBytes({ buffer, byteOffset, byteLength }: Int16Array<ArrayBuffer>) {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }
@@ -77,7 +77,7 @@ const DATA_SIZE_AT = 40;
 /** Placeholder for an unknown size. */
 const UNKNOWN_SIZE = 0xffff_ffff;
 
-/** A header without the length. */
+/** Makes a header without the length. */
 function makeWavHeader(sampleRateHz: number): Uint8Array<ArrayBuffer> {
   const header = new Uint8Array(HEADER_BYTES);
   const view = new DataView(header.buffer);
@@ -102,7 +102,7 @@ function makeWavHeader(sampleRateHz: number): Uint8Array<ArrayBuffer> {
 /**
  * Writes the length of a complete file into its header.
  *
- * @param file begins with a header of {@linkcode makeWavHeader}; changed in place.
+ * @param file begins with a header made by {@linkcode makeWavHeader}; changed in place.
  */
 export function closeWavHeader(file: Uint8Array): void {
   const view = new DataView(file.buffer, file.byteOffset);

@@ -1,6 +1,6 @@
 /**
- * A row of an image with its alpha times that of a mask, from 0 to 1: rounded half up; what is no number counts as 0.
- * Where alpha comes to 0 so do the colours. Four pixels at a time: up to 3 after the last are read and written.
+ * Multiplies the alpha of an image row by a mask from 0 to 1, rounding half up; NaN counts as 0. Pixels whose alpha
+ * becomes 0 also lose their colours. Four pixels at a time: up to 3 pixels after the last are read and written.
  */
 
 /** `upper * above + lower * below`. */

@@ -1,12 +1,12 @@
-/** Rows of pixels as a PNG file holds them, and the checksum of a zlib stream. */
+/** Filters rows of pixels for a PNG file, and computes the checksum of a zlib stream. */
 
-/** Each byte of a row is stored as its difference from the same channel of the pixel before it. */
+/** Stores each byte of a row as its difference from the same channel of the previous pixel. */
 const SUB_FILTER: u8 = 1;
 
 /**
- * Filters rows; each comes after the number of its filter. Up to 15 bytes after the output are written.
+ * Filters rows, and puts the number of the filter before each. Up to 15 bytes after the output are written.
  *
- * @param channels bytes of a pixel; as many before the first row are read.
+ * @param channels bytes of a pixel; as many bytes before the first row are read.
  */
 export function filterRows(
   input: usize,
@@ -28,10 +28,10 @@ export function filterRows(
 }
 
 const MODULUS: u32 = 65521;
-/** So many bytes at a time leave room in 32 bits for the sum of sums. */
+/** With at most this many bytes at a time, the sum of sums fits into 32 bits. */
 const BLOCK: usize = 5552;
 
-/** Goes on with an Adler-32 checksum (RFC 1950). */
+/** Continues an Adler-32 checksum (RFC 1950). */
 export function sumBytes(checksum: u32, at: usize, numBytes: usize): u32 {
   let a = checksum & 0xffff;
   let b = checksum >>> 16;

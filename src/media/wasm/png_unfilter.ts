@@ -1,13 +1,14 @@
 /**
- * Undoes the filter of a row of a PNG file (ISO/IEC 15948, section 9). What lies left of the row, and above the first, is
- * black.
+ * Undoes the filter of a row of a PNG file (ISO/IEC 15948, section 9). Pixels left of the row and above the first row
+ * count as 0.
  */
 
 /**
- * Undoes one row's filter. Up to 16 bytes after the input and the row above are read, and up to 16 after the output written.
+ * Undoes one row's filter. Up to 16 bytes after the input and the row above are read, and up to 16 after the output are
+ * written.
  *
- * @param above the row above it, unfiltered.
- * @param pixelBytes from one byte to the same one of the next pixel; 3 and 4 are fast.
+ * @param above the row above, unfiltered.
+ * @param pixelBytes distance between the same bytes of two pixels; 3 and 4 are fast.
  * @returns whether there is a filter of that number.
  */
 export function unfilterRow(
@@ -48,7 +49,9 @@ export function unfilterRow(
   }
 }
 
-/** Four pixels at a time: each gets those before it, in two steps, and the last of the four before. */
+/**
+ * Processes four pixels at a time: each adds the pixels before it, in two steps, and the last one of the previous four.
+ */
 function addLeft3(input: usize, output: usize, end: usize): void {
   let last = i8x16.splat(0);
   for (; output < end; input += 12, output += 12) {
@@ -87,7 +90,7 @@ function addMeanOfPixels(
   let left = i8x16.splat(0);
   for (; output < end; input += pixelBytes, above += pixelBytes, output += pixelBytes) {
     const up = v128.load32_zero(above);
-    // Rounded up, and back where that was not even.
+    // The average was rounded up; where the sum was odd, 1 is subtracted.
     const odd = v128.and(v128.xor(left, up), i8x16.splat(1));
     const mean = i8x16.sub(i8x16.avgr_u(left, up), odd);
     left = i8x16.add(v128.load32_zero(input), mean);

@@ -1,8 +1,8 @@
 /**
- * The two passes of a resize over 8-bit pixels, with 32-bit weights of 22 bits after the point.
+ * The two passes of a resize over 8-bit pixels, with 32-bit weights of 22 fractional bits.
  *
- * A weight comes as two numbers of 16 bits, `high * 4096 + low`, so that two products and their sum are one instruction.
- * Both sums are of 32 bits, and may wrap: the sum of the two does not.
+ * A weight comes as two 16-bit numbers, `high * 4096 + low`, so that two products and their sum are one instruction.
+ * The 32-bit sums of both parts may wrap around, but the total does not.
  */
 
 const LOW_BITS: i32 = 12;
@@ -10,10 +10,10 @@ const FRACTION_BITS: i32 = 22;
 const HALF: i32 = 1 << (FRACTION_BITS - 1);
 
 /**
- * Rows of pixels at another width. For each output there are a word that says which input is its first, and one that
- * says how many there are; weights are `i16 [outputs, 2, stride]`, high before low, those beyond the count 0.
+ * Resizes rows of pixels to another width. For each output, one word gives its first input and one the number of its
+ * inputs. Weights are `i16 [outputs, 2, stride]`, high parts before low ones; those beyond the number of inputs are 0.
  *
- * Up to 32 bytes after the input are read, and up to 3 after the output written.
+ * Up to 32 bytes after the input are read, and up to 3 after the output are written.
  *
  * @param stride a multiple of 8.
  */
@@ -49,7 +49,9 @@ export function shrinkRows(
   }
 }
 
-/** The bytes of two neighbours side by side, channel by channel, as 16 bits; 255 stands for 0. */
+/**
+ * Masks that interleave the bytes of two neighbouring pixels, channel by channel, as 16-bit numbers; index -1 gives 0.
+ */
 // deno-fmt-ignore
 const RGB_01 = i8x16(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1);
 // deno-fmt-ignore
@@ -63,7 +65,7 @@ const TWO_01 = i8x16(0, -1, 2, -1, 1, -1, 3, -1, -1, -1, -1, -1, -1, -1, -1, -1)
 // deno-fmt-ignore
 const TWO_23 = i8x16(4, -1, 6, -1, 5, -1, 7, -1, -1, -1, -1, -1, -1, -1, -1, -1);
 
-/** One pixel of up to four channels, of four neighbours at a time. */
+/** Computes one pixel of up to four channels, from four neighbours at a time. */
 // @ts-ignore: decorator
 @inline
 function shrinkPixel(
@@ -91,7 +93,7 @@ function shrinkPixel(
   return i8x16.narrow_i16x8_u(words, words);
 }
 
-/** One level of eight neighbours at a time. */
+/** Computes one level from eight neighbours at a time. */
 // @ts-ignore: decorator
 @inline
 function shrinkLevel(from: usize, weight: usize, lowAt: usize, count: u32): u8 {
@@ -109,10 +111,10 @@ function shrinkLevel(from: usize, weight: usize, lowAt: usize, count: u32): u8 {
 }
 
 /**
- * Adds weighted rows, two at a time, to sums of 32 bits: 16 bytes at a time, so up to 15 after each row are read, and as
- * many sums after the last written.
+ * Adds weighted rows to 32-bit sums, two rows and 16 bytes at a time: up to 15 bytes after each row are read, and up to
+ * 15 sums after the last are written.
  *
- * @param weights i16 `[numPairs, 2, 2]`: of a pair the two high parts, then the two low ones.
+ * @param weights i16 `[numPairs, 2, 2]`: for each pair of rows the two high parts, then the two low ones.
  */
 export function addRows(
   rows: usize,
@@ -156,7 +158,7 @@ export function addRows(
   }
 }
 
-/** Sums as levels, rounded; the sums are 0 afterwards. Up to 15 bytes after the output are written. */
+/** Rounds sums to levels, and resets the sums to 0. Up to 15 bytes after the output are written. */
 export function clipRow(sums: usize, numBytes: usize, output: usize): void {
   for (const end = output + numBytes; output < end; output += 16, sums += 64) {
     const left = i16x8.narrow_i32x4_s(clip(sums), clip(sums + 16));

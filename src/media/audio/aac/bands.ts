@@ -1,11 +1,11 @@
 /**
- * How AAC divides spectra into scale factor bands (ISO/IEC 14496-3, tables 4.129 to 4.147).
+ * The division of AAC spectra into scale factor bands (ISO/IEC 14496-3, tables 4.129 to 4.147).
  *
  * @module
  */
 import type { BitReader } from "../bit_reader.ts";
 
-/** Sample rates by index. */
+/** Sample rates by their index in the format. */
 export const SAMPLE_RATES_HZ = [
   96_000,
   88_200,
@@ -26,7 +26,7 @@ export const SAMPLE_RATES_HZ = [
 interface Bands {
   /** u16 `[bands + 1]`: band `b` has coefficients `offsets[b]` to `offsets[b + 1]`. */
   readonly offsets: Uint16Array;
-  /** Bands available to temporal noise shaping. */
+  /** Number of bands that temporal noise shaping may use. */
   readonly maxTnsBands: number;
 }
 
@@ -36,7 +36,7 @@ export interface BandTable {
   readonly short: Bands;
 }
 
-/** Widths of the bands from the lowest on, with `*` and a number for so many of them. */
+/** Widths of the bands, the lowest first; `4*14` means 14 bands of width 4. */
 const LONG_96 = "4*14 8*5 12*5 16*2 24 28 36 44 64*11";
 const LONG_64 = "4*14 8*4 12*3 16*3 20 24*2 28 36 40*18";
 const LONG_48 = "4*10 8*7 12*4 16*2 20*2 24*2 28*2 32*19 96";
@@ -50,7 +50,10 @@ const SHORT_24 = "4*7 8*3 12*2 16*2 20";
 const SHORT_16 = "4*8 8*2 12*2 16 20*2";
 const SHORT_8 = "4*7 8*4 12 16 20*2";
 
-/** Long bands and the number available to noise shaping by sample rate index, then the same for short ones. */
+/**
+ * For each index of a sample rate: the long bands and how many of them noise shaping may use, then the same for short
+ * bands.
+ */
 const TABLES:
   readonly (readonly [long: string, longTns: number, short: string, shortTns: number])[] = [
     [LONG_96, 31, SHORT_96, 9],
@@ -68,7 +71,7 @@ const TABLES:
     [LONG_8, 39, SHORT_8, 14],
   ];
 
-/** The bands at a sample rate; for a rate without an index, those of the nearest lower one. */
+/** The bands at a sample rate. A rate without an index uses the bands of the next lower rate that has one. */
 export function getBands(sampleRateHz: number): BandTable {
   const index = SAMPLE_RATES_HZ.findIndex((rate) => rate <= sampleRateHz);
   const [long, longTns, short, shortTns] = TABLES.at(index)!;
@@ -87,7 +90,7 @@ function toOffsets(widths: string): Uint16Array {
   return Uint16Array.from(offsets);
 }
 
-/** Which windows a frame has, and how it joins its neighbours. */
+/** The kinds of a frame's windows: a single long one, or eight short ones, or long ones that join the two. */
 export const SEQUENCE = { long: 0, start: 1, short: 2, stop: 3 } as const;
 
 type Sequence = typeof SEQUENCE[keyof typeof SEQUENCE];
@@ -98,16 +101,16 @@ export interface WindowLayout {
   /** 0: sine; 1: Kaiser-Bessel-derived. */
   readonly shape: number;
   readonly bands: Bands;
-  /** Bands that are coded; those above are 0. */
+  /** Number of coded bands; the bands above are 0. */
   readonly numBands: number;
-  /** Windows that share scale factors, by their number; they add up to 8, or to 1 for a long window. */
+  /** Numbers of consecutive windows that share scale factors. They add up to 8, or to 1 for a long window. */
   readonly groups: readonly number[];
   readonly windowSize: number;
 }
 
 const NUM_SHORT_WINDOWS = 8;
 
-/** @throws {RangeError} when the bits are invalid or use prediction, which the LC profile lacks. */
+/** @throws {RangeError} when the bits are invalid or use prediction, which is not part of the LC profile. */
 export function readWindowLayout(bits: BitReader, table: BandTable): WindowLayout {
   bits.skip(1);
   const sequence = bits.read(2) as Sequence;

@@ -1,22 +1,23 @@
 /**
  * The Huffman codebooks of AAC (ISO/IEC 14496-3, tables 4.A.1 to 4.A.12).
  *
- * In each, longer codewords are larger, filled up with zeros, than shorter ones. So a codebook is given by how many
- * codewords there are of each length, from one bit on, and by the values in the order of their codewords.
+ * They are canonical: padded with zeros to the same length, longer codewords are larger than shorter ones. So a
+ * codebook is fully described by the number of codewords of each length, and by the values in the order of the
+ * codewords.
  *
  * @module
  */
 import type { BitReader } from "../bit_reader.ts";
 
-/** A codebook as it is written here. */
+/** The description of a codebook. */
 interface CodebookText {
-  /** Codewords of 1, 2, 3 … bits. */
+  /** Number of codewords of 1, 2, 3 … bits. */
   readonly counts: string;
-  /** What they stand for, in order. */
+  /** The values of the codewords, in order. */
   readonly values: string;
 }
 
-/** Codebooks 1 to 11, for coefficients. */
+/** Codebooks 1 to 11, which code coefficients. */
 export const SPECTRUM_CODEBOOKS: readonly CodebookText[] = [
   {
     counts: "1 0 0 0 8 0 24 0 24 8 16",
@@ -111,7 +112,7 @@ export const SPECTRUM_CODEBOOKS: readonly CodebookText[] = [
   },
 ];
 
-/** The codebook for differences of scale factors, of which 60 stands for none. */
+/** The codebook for differences between scale factors; 60 means no difference. */
 export const SCALE_FACTOR_CODEBOOK: CodebookText = {
   counts: "1 0 1 3 2 4 3 5 4 6 6 6 5 8 4 7 3 7 46",
   values: `
@@ -121,13 +122,13 @@ export const SCALE_FACTOR_CODEBOOK: CodebookText = {
     114 115 116 110 105 106 107 108 109 118 6 8 9 10 5 103 120 119 4 7 15 16 18 20 17 11 12 14 13`,
 };
 
-/** A codebook whose longer codewords are larger than shorter ones. */
+/** A canonical Huffman codebook. */
 export class Codebook {
   readonly #values: Uint16Array;
   readonly #maxBits: number;
-  /** Limit of each length in bits: the codewords up to that length are below it, filled up to `maxBits`. */
+  /** For each length in bits: all codewords up to this length, padded to `maxBits`, are below this limit. */
   readonly #limits: Uint32Array;
-  /** What to add to a codeword of each length for its index among the values. */
+  /** For each length: the difference between a codeword and its index among the values. */
   readonly #offsets: Int32Array;
 
   constructor({ counts, values }: CodebookText) {

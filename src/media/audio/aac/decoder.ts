@@ -1,8 +1,8 @@
 /**
  * Decodes AAC-LC frames (ISO/IEC 14496-3, `raw_data_block`).
  *
- * HE-AAC is AAC-LC plus a description of the upper half of the spectrum, which is ignored: the rest has half the sample
- * rate, which is enough for speech recognition at 16 kHz.
+ * HE-AAC is AAC-LC plus a description of the upper half of the spectrum, which is ignored here. What remains has half
+ * the sample rate, which is enough for speech recognition at 16 kHz.
  *
  * @module
  */
@@ -41,7 +41,7 @@ export class AacDecoder {
     this.#context = { table: getBands(sampleRateHz), noise: new NoiseSource() };
   }
 
-  /** Whether a frame so far was one of HE-AAC. */
+  /** Whether any frame so far was HE-AAC. */
   get hasBandReplication(): boolean {
     return this.#hasBandReplication;
   }
@@ -112,10 +112,10 @@ function skipData(bits: BitReader): void {
   bits.skip(8 * numBytes);
 }
 
-/** Extensions that describe the upper half of the spectrum: without and with a checksum. */
+/** Extension types that describe the upper half of the spectrum: without and with a checksum. */
 const REPLICATION_TYPES = [13, 14];
 
-/** @returns whether what was skipped describes the upper half of the spectrum. */
+/** @returns whether the skipped data describe the upper half of the spectrum. */
 function skipFill(bits: BitReader): boolean {
   const count = bits.read(4);
   const numBytes = count === 15 ? count + bits.read(8) - 1 : count;
@@ -125,7 +125,7 @@ function skipFill(bits: BitReader): boolean {
   return REPLICATION_TYPES.includes(type);
 }
 
-/** A `program_config_element`: which speaker each channel is for. */
+/** Skips a `program_config_element`, which assigns channels to speakers. */
 function skipProgram(bits: BitReader): void {
   bits.skip(4 + 2 + 4);
   const numSpeakers = bits.read(4) + bits.read(4) + bits.read(4);
@@ -142,7 +142,7 @@ function skipProgram(bits: BitReader): void {
 
 const MASK = { none: 0, some: 1, all: 2 } as const;
 
-/** @returns u8 `[groups, bands]`: 1 where the channels are coded as mid and side. */
+/** @returns u8 `[groups, bands]`: 1 where a band is coded as mid and side. */
 function readMidSideMask(
   bits: BitReader,
   { groups, numBands }: WindowLayout,
@@ -154,7 +154,7 @@ function readMidSideMask(
   return mask;
 }
 
-/** Converts a pair to left and right, in place. */
+/** Converts the channels of a pair to left and right, in place. */
 function decouple(left: ChannelFrame, right: ChannelFrame, mask: Uint8Array): void {
   const { groups, bands, numBands, windowSize } = left.layout;
   let firstWindow = 0;
@@ -193,17 +193,16 @@ function decoupleBand(
   }
 }
 
-// One channel's part of an AAC frame: from bits to coefficients (ISO/IEC 14496-3,
-// `individual_channel_stream`).
+// Reads one channel's part of an AAC frame, from bits to coefficients (ISO/IEC 14496-3, `individual_channel_stream`).
 
-/** A channel's frame, before the tools that look at both channels of a pair. */
+/** One channel of a frame, before the steps that combine both channels of a pair. */
 interface ChannelFrame {
   readonly layout: WindowLayout;
   /** u8 `[groups, bands]`: how each band is coded. */
   readonly codebooks: Uint8Array;
-  /** f64 `[groups, bands]`: what the band is scaled by. */
+  /** f64 `[groups, bands]`: the factor on each band. */
   readonly scales: Float64Array;
-  /** f64 `[1024]`, window after window. */
+  /** f64 `[1024]`, one window after the other. */
   readonly spectrum: Float64Array;
   readonly tns: readonly TnsFilter[];
 }
@@ -217,7 +216,7 @@ interface StreamContext {
 /**
  * Reads one channel.
  *
- * @param shared the windows, where the channels of a pair have them in common.
+ * @param shared the windows, if the channels of a pair share them.
  * @throws {RangeError} when the bits are invalid or use features outside the LC profile.
  */
 function readChannel(

@@ -1,5 +1,5 @@
 /**
- * Makes samples of coefficients: transform, windows and overlap (ISO/IEC 14496-3, section 4.6.11).
+ * Turns coefficients into samples: inverse transform, windows and overlap (ISO/IEC 14496-3, section 4.6.11).
  *
  * @module
  */
@@ -9,10 +9,10 @@ import { SEQUENCE, type WindowLayout } from "./bands.ts";
 const LONG = 1024;
 const SHORT = 128;
 const NUM_SHORT_WINDOWS = 8;
-/** Where the short windows begin in the middle of a long one, and end before its end. */
+/** Number of samples before the first and after the last short window of a frame. */
 const MARGIN = (LONG - SHORT) / 2;
 
-/** Makes the rising halves of the windows of one length, by shape. */
+/** Makes the rising halves of the windows of one length, one for each shape. */
 function makeSlopes(
   size: number,
   alpha: number,
@@ -47,7 +47,7 @@ function bessel(x: number): number {
 const LONG_SLOPES = makeSlopes(LONG, 4);
 const SHORT_SLOPES = makeSlopes(SHORT, 6);
 
-/** One channel's samples, each frame's second half kept for the next. */
+/** The filter bank of one channel. It keeps the second half of each frame to overlap with the next. */
 export class Filterbank {
   readonly #long = new Imdct(LONG);
   readonly #short = new Imdct(SHORT);
@@ -99,17 +99,20 @@ function applySlope(half: Float64Array, slope: Float64Array): void {
   for (let n = 0; n < half.length; n++) half[n]! *= slope[n]!;
 }
 
-/** The slope of a long window beside short ones: silent, then a short slope, then flat. */
+/** Applies the slope of a long window beside short ones: first silence, then a short slope, then 1. */
 function applyShortSlope(half: Float64Array, shape: number): void {
   half.fill(0, 0, MARGIN);
   applySlope(half.subarray(MARGIN, MARGIN + SHORT), SHORT_SLOPES[shape]!);
 }
 
-/** Transforms `size` coefficients into `2 size` samples, which overlap with those before and after. */
+/**
+ * The inverse modified discrete cosine transform: `size` coefficients become `2 size` samples, half of which overlap
+ * with the frame before and half with the next.
+ */
 class Imdct {
   readonly size: number;
   readonly #fft: Fft;
-  /** The discrete cosine transform of type IV. */
+  /** Output of the discrete cosine transform of type IV. */
   readonly #dct: Float64Array;
   readonly #cos: Float64Array;
   readonly #sin: Float64Array;

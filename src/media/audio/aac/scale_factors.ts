@@ -1,5 +1,5 @@
 /**
- * How the bands of a channel are coded, and how strong they are (ISO/IEC 14496-3, sections 4.6.2 and 4.6.3).
+ * The codebooks and scale factors of a channel's bands (ISO/IEC 14496-3, sections 4.6.2 and 4.6.3).
  *
  * @module
  */
@@ -13,12 +13,15 @@ export const CODEBOOK = {
   zero: 0,
   reserved: 12,
   noise: 13,
-  /** The coefficients are those of the pair's first channel, turned round or not. */
+  /** The coefficients are those of the pair's first channel, perhaps with the opposite sign. */
   oppositeIntensity: 14,
   intensity: 15,
 } as const;
 
-/** A scale of 1 in front of an integer of 16 bits, and what a difference of 0 is coded as. */
+/**
+ * Offset of a scale factor: this value means a factor of 1 on 16-bit integers, and a coded difference of 0 means this
+ * value.
+ */
 const UNIT_SCALE = 100;
 const NO_DIFFERENCE = 60;
 const MAX_SCALE = 255;
@@ -57,7 +60,8 @@ export function readSections(bits: BitReader, layout: WindowLayout): Uint8Array 
 }
 
 /**
- * @returns f64 `[groups, bands]`: factors on coefficients, amplitudes of noise, or factors on the pair's first channel.
+ * @returns f64 `[groups, bands]`: by codebook, factors on coefficients, amplitudes of noise, or factors on the pair's
+ * first channel.
  * @throws {RangeError} when a scale leaves its range.
  */
 export function readScales(

@@ -19,13 +19,13 @@ interface SpectrumOptions {
   readonly noise: NoiseSource;
 }
 
-/** Moves a coefficient of a long window away from 0. */
+/** A pulse, which moves one coefficient of a long window away from 0. */
 export interface Pulse {
   readonly at: number;
   readonly amplitude: number;
 }
 
-/** A part of the spectrum that one codebook and one scale are for. */
+/** A part of the spectrum with one codebook and one scale. */
 interface Region {
   readonly start: number;
   readonly end: number;
@@ -33,16 +33,16 @@ interface Region {
   readonly scale: number;
 }
 
-/** How the codewords of a codebook become coefficients: each is a number with so many digits of this base. */
+/** How the codewords of a codebook stand for coefficients: each is a number with this many digits in this base. */
 interface Shape {
   readonly numValues: number;
   readonly base: number;
-  /** Whether digits count from the middle; else they are magnitudes, and signs follow. */
+  /** Whether digits count from the middle of their range; else they are magnitudes, and sign bits follow. */
   readonly isSigned: boolean;
 }
 
 const FRAME_SIZE = 1024;
-/** Codebook 11 has magnitudes of 16 and more follow by themselves. */
+/** In codebook 11, magnitudes of 16 and more follow the codeword as separate numbers. */
 const ESCAPE_CODEBOOK = 11;
 const ESCAPE = 16;
 const MAX_ESCAPE_BITS = 12;
@@ -64,11 +64,11 @@ const SHAPES: readonly Shape[] = [
   return { numValues, base, isSigned };
 });
 
-/** A stream's own random numbers, so that a file always decodes to the same sound. */
+/** A deterministic source of random numbers, so that a file always decodes to the same sound. */
 export class NoiseSource {
   #state = 1;
 
-  /** A number of either sign, of any magnitude below 2 ** 31. */
+  /** A random number of either sign, with a magnitude below 2 ** 31. */
   next(): number {
     // Numerical Recipes' generator.
     return this.#state = Math.imul(this.#state, 1_664_525) + 1_013_904_223 | 0;
@@ -139,7 +139,11 @@ function readRegion(bits: BitReader, region: Region, quantized: Int32Array): voi
   }
 }
 
-/** One bit for each value, set for a negative one. */
+/**
+ * Reads the signs, one bit for each value other than 0.
+ *
+ * @returns the bits, set for negative values.
+ */
 function readSigns(bits: BitReader, quantized: Int32Array, at: number, count: number): number {
   let signs = 0;
   for (let i = 0; i < count; i++) {
@@ -167,7 +171,7 @@ function dequantize(
   }
 }
 
-/** Noise whose norm is the region's scale. */
+/** Fills a region with noise whose norm is the region's scale. */
 function fillWithNoise(
   spectrum: Float64Array,
   { start, end, scale }: Region,

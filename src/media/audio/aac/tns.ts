@@ -9,11 +9,11 @@ import { SEQUENCE, type WindowLayout } from "./bands.ts";
 /** A filter over some bands of one window. */
 export interface TnsFilter {
   readonly window: number;
-  /** Bands from `firstBand` to before `endBand`. */
+  /** The filter covers the bands from `firstBand` to before `endBand`. */
   readonly firstBand: number;
   readonly endBand: number;
   readonly isDownward: boolean;
-  /** Coefficients of the prediction from the nearest neighbour on. */
+  /** Prediction coefficients, that of the nearest neighbour first. */
   readonly coefficients: Float64Array;
 }
 
@@ -70,14 +70,14 @@ export function applyTns(
   }
 }
 
-/** A reflection coefficient from its code of `width` bits. */
+/** Decodes a reflection coefficient from its code of `width` bits. */
 function reflection(code: number, width: number, resolution: number): number {
   const signed = code >= 2 ** (width - 1) ? code - 2 ** width : code;
   const steps = 2 ** (resolution - 1) + (signed >= 0 ? -0.5 : 0.5);
   return Math.sin(signed * Math.PI / 2 / steps);
 }
 
-/** Reflection coefficients to those of the prediction, by Levinson's recursion. */
+/** Converts reflection coefficients to prediction coefficients, by Levinson's recursion. */
 function toPrediction(reflections: readonly number[]): Float64Array {
   let prediction: number[] = [];
   for (const k of reflections) {
