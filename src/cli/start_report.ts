@@ -5,10 +5,10 @@
  */
 import type { LogFormat, ResolvedModel } from "../base/config.ts";
 import { DEFAULT_MODEL } from "../hub/catalogue.ts";
-import { log } from "../base/log.ts";
+import { log, stderrQueue } from "../base/log.ts";
 import { PROGRAM, VERSION } from "../base/version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
-import { printMessage, printProblem } from "./print.ts";
+import { printMessage } from "./print.ts";
 import { type ChildReport, ROUTER_VARIABLE } from "../router/child_report.ts";
 import type { Session } from "../server/session/session.ts";
 
@@ -37,13 +37,13 @@ export class StartReport {
     );
   }
 
-  /** The model cannot be loaded. The log has said so; this is for who looks at the last line. */
+  /** The model cannot be loaded. It is written after the log line about it, for whoever looks at the last line. */
   failed(reason: string): void {
     if (this.#format === "json") return;
     const end = /[.!?)]$/.test(reason) ? "" : ".";
-    printProblem(
-      `${reason}${end} The server stays up and answers 503: stop it with Ctrl-C, and start it again ` +
-        "once that is mended.",
+    stderrQueue.push(
+      `hearth: ${reason}${end} The server stays up and answers 503: stop it with Ctrl-C, and start it ` +
+        "again once that is mended.\n",
     );
   }
 

@@ -169,6 +169,7 @@ export class WorkerSupervisor {
   async #checkFiles(): Promise<void> {
     const path = await (await this.#marks)?.findChanged();
     if (path === undefined || this.#isChanged) return;
+    log.error("the model's files have changed: no more requests are taken", { path });
     this.#tell({
       phase: "failed",
       reason: `The model's files have changed since it was loaded (${basename(path)}): ` +
@@ -177,7 +178,6 @@ export class WorkerSupervisor {
     });
     this.#isChanged = true;
     clearInterval(this.#filesTimer);
-    log.error("the model's files have changed: no more requests are taken", { path });
   }
 
   #fail(reason: string): void {
