@@ -18,6 +18,12 @@ export interface AxisSizes {
   readonly rows: number;
 }
 
+/** Where the tensors of runs lie that have at most these sizes. */
+export function planActivations(cut: PlannedCut, most: AxisSizes): StoragePlan {
+  const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
+  return planStorage(cut, (port) => computeBytes(port, room));
+}
+
 /** Runs that use the same do not overlap. */
 export class Activations {
   readonly #backend: Backend;
@@ -29,8 +35,7 @@ export class Activations {
 
   constructor(backend: Backend, cut: PlannedCut, most: AxisSizes) {
     this.#backend = backend;
-    const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
-    this.#plan = planStorage(cut, (port) => computeBytes(port, room));
+    this.#plan = planActivations(cut, most);
   }
 
   get #chunks(): readonly (Storage | undefined)[] {

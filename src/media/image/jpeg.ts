@@ -4,6 +4,7 @@
  * @module
  */
 import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
+import { joinBytes } from "../../base/join_bytes.ts";
 import type { Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
@@ -20,7 +21,6 @@ const MAX_CMYK_PIXELS = 16e6;
 const decoder = new WasmImageDecoder<MozJPEGModule>({
   locate: () => import.meta.resolve("@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm"),
   load: async () => (await import("@jsquash/jpeg/codec/dec/mozjpeg_dec.js")).default,
-  cutOff: "Premature end of JPEG file",
 });
 
 /** JPEG, baseline and progressive. */
@@ -32,7 +32,7 @@ export const JPEG: ImageFormat = {
 };
 
 async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
-  const { numComponents, isAdobe, numScans } = readJpegMarkers(file);
+  const { numComponents, isAdobe, numScans, lacksEnd } = readJpegMarkers(file);
   const maxScans = Math.min(MAX_SCANS, Math.floor(MAX_SCANNED_PIXELS / (size.width * size.height)));
   if (numScans > maxScans) {
     throw invalidImage(
@@ -43,7 +43,12 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
     throw invalidImage("The JPEG file has four colours, and no Adobe segment says what they mean.");
   }
   if (numComponents === 4) return await decodeCmyk(file, size);
-  return await decoder.decode((codec) => codec.decode(file, false), { name: "JPEG", ...size });
+  // Some cameras leave the last marker out: with it, a file that has all of its pixels is told from one that was cut.
+  const whole = lacksEnd ? joinBytes([file, Uint8Array.of(0xff, END_OF_IMAGE)]) : file;
+  return await decoder.decode((codec) => codec.decode(whole, false), {
+    ...{ name: "JPEG", ...size },
+    cutOff: lacksEnd ? "premature end of data segment" : "Premature end of JPEG file",
+  });
 }
 
 async function decodeCmyk(file: Uint8Array, size: ImageSize): Promise<Pixels> {
@@ -74,6 +79,8 @@ interface JpegMarkers {
   readonly orientation: Orientation;
   /** Number of passes over the image: one, or about ten if it is progressive. */
   readonly numScans: number;
+  /** Whether no marker ends the image, of which one pass has all: a missing pass would not be noticed. */
+  readonly lacksEnd: boolean;
 }
 
 /** Whether a marker starts a frame; C4 (tables), C8 (extensions) and CC (arithmetic conditioning) do not. */
@@ -82,6 +89,8 @@ const isFrame = (marker: number) =>
 /** Whether a marker has no length: restarts, start of image, and a temporary one. */
 const isBare = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8);
 
+const BASELINE = 0xc0;
+const EXTENDED = 0xc1;
 const START_OF_SCAN = 0xda;
 const END_OF_IMAGE = 0xd9;
 const APP1 = 0xe1;
@@ -94,10 +103,12 @@ function readJpegMarkers(file: Uint8Array): JpegMarkers {
   let orientation: Orientation | undefined;
   let isAdobe = false;
   let numScans = 0;
+  let [isSequential, hasAll, hasEnd] = [false, false, false];
   for (let at = findMarker(file, 2); at !== -1; at = findMarker(file, at)) {
     const marker = file[at + 1]!;
     at += 2;
-    if (marker === END_OF_IMAGE) break;
+    hasEnd = marker === END_OF_IMAGE;
+    if (hasEnd) break;
     if (isBare(marker)) continue;
     if (at + 2 > file.length) break;
     if (isFrame(marker) && frame === undefined) {
@@ -106,16 +117,26 @@ function readJpegMarkers(file: Uint8Array): JpegMarkers {
         width: view.getUint16(at + 5),
         numComponents: view.getUint8(at + 7),
       };
+      isSequential = marker === BASELINE || marker === EXTENDED;
     }
     if (marker === APP1 && hasText(file, at + 2, "Exif\0\0")) {
       orientation ??= readExifOrientation(file.subarray(at + 8, at + view.getUint16(at)));
     }
     if (marker === APP14 && hasText(file, at + 2, "Adobe")) isAdobe = true;
-    if (marker === START_OF_SCAN) numScans++;
+    if (marker === START_OF_SCAN) {
+      numScans++;
+      hasAll = isSequential && view.getUint8(at + 2) === frame?.numComponents;
+    }
     at += view.getUint16(at);
   }
   if (frame === undefined) throw invalidImage("The JPEG file has no image in it.");
-  return { ...frame, isAdobe, orientation: orientation ?? 1, numScans };
+  return {
+    ...frame,
+    isAdobe,
+    orientation: orientation ?? 1,
+    numScans,
+    lacksEnd: hasAll && !hasEnd,
+  };
 }
 
 /** Finds the next marker; FF before a zero or before another FF is not one. */

@@ -24,8 +24,15 @@ interface WasmCodec<Decoder> {
       ) => WebAssembly.Exports;
     }) => Promise<Decoder>
   >;
+}
+
+/** What is known of a file before it is decoded. */
+interface ImageToDecode {
+  readonly name: string;
+  readonly width: number;
+  readonly height: number;
   /** The message with which the decoder reports a truncated file, although it returns an image. */
-  readonly cutOff?: string;
+  readonly cutOff?: string | undefined;
 }
 
 /** The decoders' result: RGBA. */
@@ -50,6 +57,7 @@ export class WasmImageDecoder<Decoder> {
   #instance: Instance<Decoder> | undefined;
   /** The decoder's last message about the current file. */
   #complaint = "";
+  #cutOff: string | undefined;
   #isCutOff = false;
 
   constructor(codec: WasmCodec<Decoder>) {
@@ -64,12 +72,13 @@ export class WasmImageDecoder<Decoder> {
    */
   async decode(
     call: (decoder: Decoder) => DecodedImage | null,
-    { name, width, height }: { name: string; width: number; height: number },
+    { name, width, height, cutOff }: ImageToDecode,
   ): Promise<Pixels> {
     const { decoder, memory } = this.#instance ?? await this.#load(name);
     // There is no await from here on, so that no other image can use the instance.
     this.#instance = undefined;
     this.#complaint = "";
+    this.#cutOff = cutOff;
     this.#isCutOff = false;
     let image: DecodedImage | null;
     try {
@@ -125,7 +134,7 @@ export class WasmImageDecoder<Decoder> {
       printErr: (line) => {
         // Only the last message is kept: it says why the decoder gave up, and a damaged file can cause thousands.
         this.#complaint = line;
-        this.#isCutOff ||= this.#codec.cutOff !== undefined && line.includes(this.#codec.cutOff);
+        this.#isCutOff ||= this.#cutOff !== undefined && line.includes(this.#cutOff);
       },
       instantiateWasm(imports, done) {
         const instance = new WebAssembly.Instance(module, imports);

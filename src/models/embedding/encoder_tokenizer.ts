@@ -8,7 +8,13 @@ import {
   type LengthOptions,
   LongTextEncoder,
 } from "../text/long_text_encoder.ts";
-import { isJson, type Json, type ModelFolder, numberAt } from "../../hub/model_folder.ts";
+import {
+  isJson,
+  type Json,
+  type ModelFolder,
+  numberAt,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import { NO_FRAMES, type PairFrame, type SpecialFrame } from "../../tokenizer/special_frame.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 import { TokenTexts } from "../text/token_text.ts";
@@ -56,7 +62,7 @@ export class EncoderTokenizer {
   }
 
   /**
-   * Reads `tokenizer.json` and `tokenizer_config.json`.
+   * Reads `tokenizer.json` and `tokenizer_config.json`, and whether sentence-transformers lowers the case of texts.
    *
    * @param options.isPlain whether to add no special tokens, and to drop unknown ones.
    * @throws {StartupError} when `tokenizer.json` is missing.
@@ -65,7 +71,8 @@ export class EncoderTokenizer {
     folder: ModelFolder,
     { isPlain = false }: { readonly isPlain?: boolean } = {},
   ): Promise<EncoderTokenizer> {
-    const files = await readTokenizer(folder);
+    const sentence = await readOptionalJson(folder, "sentence_bert_config.json");
+    const files = await readTokenizer(folder, { lowersCase: sentence["do_lower_case"] === true });
     const { tokenizer, config } = files;
     const padToken = config["pad_token"];
     const padName = typeof padToken === "string"

@@ -164,8 +164,8 @@ export async function readMaxTokens(folder: ModelFolder): Promise<number | undef
   const tokenizer = await readOptionalJson(folder, "tokenizer_config.json");
   const limits = [
     readPositions(folder.config),
-    sentence["max_seq_length"],
-    tokenizer["model_max_length"],
+    // sentence-transformers puts its own length in the place of the tokenizer's.
+    sentence["max_seq_length"] ?? tokenizer["model_max_length"],
   ].filter((limit) => typeof limit === "number" && limit > 0 && limit < NO_LIMIT);
   return limits.length === 0 ? undefined : Math.min(...limits as number[]);
 }

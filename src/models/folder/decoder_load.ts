@@ -15,7 +15,7 @@ import type { KernelRule } from "../../decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
 import type { HeadBytes } from "../../decoder/cache_pools.ts";
 import { choosePagedLimits, computeBlockBytes, stepLimits } from "../../decoder/paged_limits.ts";
-import { countMost } from "../../decoder/paged_decoder.ts";
+import { countMost, decodingLimits } from "../../decoder/paged_decoder.ts";
 import { UnsupportedGraphError } from "../../decoder/whole_cache.ts";
 import { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { openWholeEncoderDecoder } from "../../decoder/open_whole_encoder_decoder.ts";
@@ -112,11 +112,12 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   if (isQuantized && backend.kind === "webgpu") requireQuantizable(cut);
   // Weights are mapped from disk, or lie in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
-  const most = countMost(stepLimits(engine));
+  const mostSteps = stepLimits(engine);
+  const steps = [mostSteps, decodingLimits(mostSteps)].map(countMost);
   const availableBytes = await readAvailableBytes();
-  const slots = { maxSequences: most.rows, maxBufferBytes };
+  const slots = { maxSequences: mostSteps.maxSequences, maxBufferBytes };
   const numStateSlots = chooseStateSlots(cut, slots);
-  const needs = needsOfCut(cut, { most, sharesWeights, numStateSlots });
+  const needs = needsOfCut(cut, { steps, sharesWeights, numStateSlots });
   const shares = shareMemory(needs, availableBytes);
   const limits = choosePagedLimits(cut, {
     ...{ contextLength, settings: engine, maxBufferBytes, headBytes },

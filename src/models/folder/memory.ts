@@ -7,9 +7,8 @@
 import { join } from "node:path";
 import type { Backend } from "../../device/backend.ts";
 import type { Dtype } from "../../base/config.ts";
-import { type AxisSizes, computeBytes } from "../../decoder/activations.ts";
+import { type AxisSizes, planActivations } from "../../decoder/activations.ts";
 import { computeStateBytes } from "../../decoder/state_slots.ts";
-import { planStorage } from "../../decoder/storage_plan.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/format_bytes.ts";
 import {
@@ -58,13 +57,13 @@ export interface MemoryOffer {
 /**
  * What a cut graph's paged decoder needs, except its keys and values.
  *
- * @param options.most the largest step.
+ * @param options.steps the largest step of each kind that has activations of its own: of prompts, of next tokens.
  * @param options.sharesWeights whether weights that several segments read are in memory once.
  */
 export function needsOfCut(
   cut: GraphCut,
-  { most, sharesWeights, numStateSlots }: {
-    readonly most: AxisSizes;
+  { steps, sharesWeights, numStateSlots }: {
+    readonly steps: readonly AxisSizes[];
     readonly sharesWeights: boolean;
     readonly numStateSlots?: number | undefined;
   },
@@ -75,7 +74,7 @@ export function needsOfCut(
     : tensors;
   const ofExperts = cut.experts.flatMap(({ mixture }) => findWeights(mixture));
   const sizes = [...counted, ...ofExperts].map(storedBytes);
-  const { chunks } = planStorage(cut, (port) => computeBytes(port, most));
+  const chunks = steps.flatMap((most) => planActivations(cut, most).chunks);
   return {
     ...NOTHING,
     weightsBytes: sizes.reduce((sum, bytes) => sum + bytes, 0),

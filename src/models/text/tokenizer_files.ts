@@ -38,14 +38,19 @@ export interface TokenizerFiles {
 /**
  * Reads `tokenizer.json` and `tokenizer_config.json`.
  *
+ * @param options.lowersCase whether to convert texts to lower case before the tokenizer's own normalizer runs.
  * @throws {StartupError} when `tokenizer.json` is missing; naming the file and the field, when a value is invalid.
  */
-export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles> {
-  const json = await readSettings(folder, "tokenizer.json");
+export async function readTokenizer(
+  folder: ModelFolder,
+  { lowersCase = false }: { readonly lowersCase?: boolean } = {},
+): Promise<TokenizerFiles> {
+  const saved = await readSettings(folder, "tokenizer.json");
   const config = await readOptionalJson(folder, "tokenizer_config.json");
   const place = (name: string) => join(folder.path, locate(folder, name) ?? name);
   const path = place("tokenizer.json");
-  requireFields(json, TOKENIZER, path);
+  requireFields(saved, TOKENIZER, path);
+  const json = lowersCase ? lowerCase(saved) : saved;
   requireFields(config, TOKENIZER_CONFIG, place("tokenizer_config.json"));
   try {
     return { tokenizer: new Tokenizer(json, config), json, config };
@@ -56,6 +61,12 @@ export async function readTokenizer(folder: ModelFolder): Promise<TokenizerFiles
     }
     throw new StartupError(`${path} is not served: ${(cause as Error).message}`, { cause });
   }
+}
+
+/** A `tokenizer.json` that converts texts to lower case before its own normalizer runs. */
+function lowerCase(json: Json): Json {
+  const normalizers = [{ type: "Lowercase" }, ...json["normalizer"] ? [json["normalizer"]] : []];
+  return { ...json, normalizer: { type: "Sequence", normalizers } };
 }
 
 /** Far more ids than any vocabulary has, to bound the arrays whose length is the largest id. */

@@ -246,3 +246,15 @@ Deno.test("decodeImage() reads large images", async () => {
   assert.equal(data.length, 8000 * 6000 * 3);
   assert.deepEqual([...data.subarray(-3)], [128, 128, 128]);
 });
+
+Deno.test("decodeImage() reads JPEG files without the marker at their end, and tells them from those that are cut", async () => {
+  for (
+    const name of ["jpeg quality 95 subsampling 2", "jpeg quality 30 subsampling 0", "jpeg grey"]
+  ) {
+    const file = imageFile(name);
+    const whole = await decodeImage(file);
+    assert.deepEqual(await decodeImage(file.slice(0, -2)), whole, name);
+    assert.deepEqual(await decodeImage(file.slice(0, -1)), whole, name);
+    for (const missing of [20, 40]) await assertRefused(file.slice(0, -missing), /is cut off/);
+  }
+});

@@ -1,13 +1,20 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../src/base/errors.ts";
+import { countMost, decodingLimits } from "../../../src/decoder/paged_decoder.ts";
+import { StepExecutor } from "../../../src/decoder/step_executor.ts";
+import type { Backend } from "../../../src/device/backend.ts";
+import { splitGraph } from "../../../src/graph/cut/split.ts";
+import { FolderFiles } from "../../../src/graph/file/external_data.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
+import { openFolder } from "../../../src/hub/model_folder.ts";
 import {
   type MemoryNeeds,
   type MemoryOffer,
+  needsOfCut,
   requireMemory,
   weighOtherDtypes,
 } from "../../../src/models/folder/memory.ts";
-
-import { openFolder } from "../../../src/hub/model_folder.ts";
+import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
 const MB = 1e6;
 const NEEDS: MemoryNeeds = {
@@ -90,4 +97,30 @@ Deno.test("weighOtherDtypes() adds up a graph's files in the other dtypes of its
     const file = `${folder.path}/onnx/model_${dtype}.onnx`;
     assert.equal(weightsBytes, (await Deno.stat(file)).size);
   }
+});
+
+Deno.test("needsOfCut() counts the activations that prompts' steps and those beside them have", async () => {
+  const graph = "onnx/model_q4.onnx";
+  const model = await readModel(new FolderFiles(findModelFolder("hearth-demo-chat")!), graph);
+  const result = splitGraph(model, { contextLength: 2048 });
+  assert.ok("cut" in result);
+  const { cut } = result;
+  const limits = { maxBatchTokens: 500, maxSequences: 60 };
+  const steps = [limits, decodingLimits(limits)].map(countMost);
+  const allocated: number[] = [];
+  const executor = new StepExecutor({
+    backend: {
+      allocate: (numBytes: number) => {
+        allocated.push(numBytes);
+      },
+    } as unknown as Backend,
+    cut,
+    most: steps[0]!,
+    mostDecoding: steps[1],
+    attend: () => assert.fail(),
+  });
+  // They are allocated when they are first asked for.
+  void executor.buffers;
+  const { activationBytes } = needsOfCut(cut, { steps, sharesWeights: true });
+  assert.equal(activationBytes, allocated.reduce((sum, bytes) => sum + bytes, 0));
 });

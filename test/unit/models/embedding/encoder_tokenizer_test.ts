@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { join } from "node:path";
 import { EncoderTokenizer } from "../../../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
 import { findModelFolder, unlessThere } from "../../../fixtures/engine/goldens.ts";
+import { tokenizerJson } from "../../../fixtures/text/tokenizer_json.ts";
 
 async function load(model: string): Promise<EncoderTokenizer> {
   return await EncoderTokenizer.load(await openFolder(findModelFolder(model)!));
@@ -46,4 +48,36 @@ Deno.test({
     assert.deepEqual(tokenizer.frame([5, 6]), { ids: [5, 6] });
     assert.deepEqual(tokenizer.unframe([5, 6]), [5, 6]);
   },
+});
+
+Deno.test("EncoderTokenizer lowers the case of texts where sentence-transformers does", async () => {
+  const path = await Deno.makeTempDir({ prefix: "hearth-lower-" });
+  try {
+    const encode = async (settings: Readonly<Record<string, unknown>>) => {
+      const files = {
+        "config.json": {},
+        "sentence_bert_config.json": settings,
+        "tokenizer.json": tokenizerJson(["[UNK]"], {
+          normalizer: { type: "Prepend", prepend: "_" },
+          model: {
+            type: "WordPiece",
+            vocab: { "[UNK]": 0, "_İx": 1, "_i̇x": 2, "_Ox": 3, "_ox": 4 },
+            unk_token: "[UNK]",
+            continuing_subword_prefix: "##",
+            max_input_chars_per_word: 100,
+          },
+        }),
+      };
+      for (const [name, json] of Object.entries(files)) {
+        await Deno.writeTextFile(join(path, name), JSON.stringify(json));
+      }
+      const tokenizer = await EncoderTokenizer.load(await openFolder(path));
+      return ["İx", "Ox", "[UNK]"].map((text) => tokenizer.encode(text));
+    };
+    assert.deepEqual(await encode({ do_lower_case: false }), [[1], [3], [0]]);
+    // A special token keeps its case.
+    assert.deepEqual(await encode({ do_lower_case: true }), [[2], [4], [0]]);
+  } finally {
+    await Deno.remove(path, { recursive: true });
+  }
 });

@@ -26,6 +26,11 @@ Deno.test("maxTokensOf() takes the least of what a folder's files say", async ()
     await getLimit({ ...bare, "tokenizer_config.json": { model_max_length: 128 } }),
     128,
   );
+  // As sentence-transformers has it: its own length replaces the tokenizer's.
+  assert.equal(
+    await getLimit({ ...sentence, "tokenizer_config.json": { model_max_length: 128 } }),
+    256,
+  );
 });
 
 Deno.test("maxTokensOf() knows that some models count positions from behind the padding token", async () => {
