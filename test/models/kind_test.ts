@@ -143,10 +143,19 @@ Deno.test("familyOf() tells what sentence-transformers saved", () => {
     () => readKind(bert("Model"), saved([transformer], "MultiVectorEncoder")),
     /is a late-interaction model/,
   );
+  const pyLate = saved([transformer, { path: "1_Dense", type: "pylate.models.Dense.Dense" }]);
+  const settings = { similarity_fn_name: "MaxSim" };
+  const identity = { ...pyLate.identity, "config_sentence_transformers.json": settings };
+  assert.throws(() => readKind(bert("Model"), { identity }), /is a late-interaction model/);
 });
 
 /** What the hub's own files say, as far as it tells them apart; and what the message says. */
-const UNSERVED: readonly (readonly [string, Record<string, unknown>, RegExp])[] = [
+const UNSERVED: readonly (readonly [
+  name: string,
+  config: Record<string, unknown>,
+  message: RegExp,
+  files?: readonly string[],
+])[] = [
   ["Voxtral-Mini-4B-Realtime", {
     architectures: ["VoxtralRealtimeForConditionalGeneration"],
     model_type: "voxtral_realtime",
@@ -246,12 +255,67 @@ const UNSERVED: readonly (readonly [string, Record<string, unknown>, RegExp])[] 
     { architectures: ["DepthAnythingForDepthEstimation"], model_type: "depth_anything" },
     /estimates depths/,
   ],
+  [
+    "wav2vec2-base-superb-er",
+    { architectures: ["Wav2Vec2ForSequenceClassification"], model_type: "wav2vec2" },
+    /labels what it is given/,
+  ],
+  [
+    "wavlm-base-plus-sv",
+    { architectures: ["WavLMForXVector"], model_type: "wavlm" },
+    /tells speakers apart/,
+  ],
+  [
+    "wav2vec2-base",
+    { architectures: ["Wav2Vec2ForPreTraining"], model_type: "wav2vec2" },
+    /is a model for further training/,
+  ],
+  ["speecht5_asr", {
+    architectures: ["SpeechT5ForSpeechToText"],
+    is_encoder_decoder: true,
+    model_type: "speecht5",
+  }, /recognises speech/],
+  [
+    "whisper-medium-fleurs-lang-id",
+    { architectures: ["WhisperForAudioClassification"], model_type: "whisper" },
+    /labels what it is given/,
+  ],
+  [
+    "metaclip-2-worldwide-s16",
+    { architectures: ["MetaClip2Model"], model_type: "metaclip_2" },
+    /compares images with texts/,
+  ],
+  [
+    "csm-1b",
+    { architectures: ["CsmForConditionalGeneration"], model_type: "csm" },
+    /is a speech model of a type/,
+  ],
+  ["Dream-v0", { architectures: ["DreamModel"], model_type: "Dream" }, /writes by diffusion/],
+  ["reward", { architectures: ["Qwen2ForRewardModel"], model_type: "qwen2" }, /rates answers/],
+  [
+    "colqwen2-v1.0",
+    { architectures: ["ColQwen2ForRetrieval"], model_type: "colqwen2" },
+    /compares pages with questions/,
+    ["onnx/vision_encoder.onnx", "onnx/embed_tokens.onnx", "onnx/decoder_model_merged.onnx"],
+  ],
+  [
+    "Qwen3-ASR-0.6B",
+    { architectures: ["Qwen3ASRForConditionalGeneration"], model_type: "qwen3_asr" },
+    /reads speech/,
+    ["onnx/audio_encoder.onnx", "onnx/embed_tokens.onnx", "onnx/decoder_model_merged.onnx"],
+  ],
+  [
+    "t5-small, its configuration shortened",
+    { architectures: ["T5ForConditionalGeneration"], model_type: "t5" },
+    /is an encoder-decoder for texts/,
+    ["onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx"],
+  ],
 ];
 
-for (const [name, config, message] of UNSERVED) {
+for (const [name, config, message, files = []] of UNSERVED) {
   Deno.test(`familyOf() refuses ${name} in a sentence that says what it is`, () => {
     assert.throws(
-      () => readKind(config),
+      () => readKind(config, { files }),
       (error: Error) =>
         error instanceof StartupError && message.test(error.message) &&
         error.message.endsWith(": Hearth serves no such model."),

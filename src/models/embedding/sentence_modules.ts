@@ -68,8 +68,10 @@ export function readSentenceSettings({ path, identity }: ModelFolder): Json {
  * `MultiVectorEncoder`; `undefined` if the folder does not tell.
  */
 export function sentenceModelType(folder: ModelFolder): string | undefined {
-  const given = readSentenceSettings(folder)["model_type"];
+  const { model_type: given, similarity_fn_name: similarity } = readSentenceSettings(folder);
   if (typeof given === "string") return given;
+  // As PyLate saves them.
+  if (similarity === "MaxSim") return "MultiVectorEncoder";
   const modules = readModules(folder) ?? [];
   const other = modules.map(({ type }) => OTHER_MODELS[type]).find((type) => type !== undefined);
   if (other !== undefined) return other;

@@ -44,10 +44,17 @@ const UNSERVED: readonly Unserved[] = [
     types: [
       ...["clip", "chinese_clip", "siglip", "siglip2", "jina_clip", "clipseg", "align", "blip"],
       ...["clip_vision_model", "clip_text_model", "siglip_vision_model", "siglip_text_model"],
+      "metaclip_2",
     ],
   },
   { is: "a model that compares sounds with texts", types: ["clap"] },
   { is: "a model that tells speakers apart", types: ["wespeaker-resnet", "pyannote"] },
+  {
+    is: "a speech model of a type that is not served",
+    types: ["csm", "dia", "parler_tts", "higgs_audio", "fish_qwen3_omni"],
+  },
+  { is: "a language model that writes by diffusion", types: ["Dream", "llada", "llada_moe"] },
+  { is: "a model that chooses actions", types: ["decision_transformer"] },
   { is: "a model of time series", types: ["patchtst", "patchtsmixer", "timesfm", "chronos"] },
   {
     is: "an image encoder",
@@ -70,6 +77,11 @@ const TASKS: readonly (readonly [RegExp, string])[] = [
   [/ForDepthEstimation$/, "estimates depths in images"],
   [/ForImageSuperResolution$|ForSuperResolution$/, "enlarges images"],
   [/ForXVector$/, "tells speakers apart"],
+  [/ForRetrieval$/, "compares pages with questions by many vectors (ColPali)"],
+  [/ForRewardModel$|RewardModel$/, "rates answers for training"],
+  [/ForPreTraining$/, "is a model for further training, without a head for a task"],
+  [/ForSpeechToText$/, "recognises speech, of a type of which voices are served alone"],
+  [/ForSpeechToSpeech$/, "changes the voice of a recording"],
   [/ForAudioFrameClassification$/, "tells who speaks when"],
   [/ForTextToWaveform$|MusicgenForConditionalGeneration$/, "makes sounds"],
 ];
@@ -105,10 +117,20 @@ export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string 
   if (kind === "embedding" && saved === undefined && isMediaEncoder(folder)) {
     return "is an encoder of images or sounds";
   }
+  // A reranker has the head that others have for labels, and a cut-out's network that of a segmentation.
+  const mayDiffer = kind !== undefined && kind !== "matting" && saved === undefined;
+  const task = mayDiffer ? describeTask(folder) : undefined;
+  if (task !== undefined) return task;
+  if (kind === "text" && hasGraph(folder, "audio_encoder")) {
+    return "reads speech, by an encoder of a type that is not served";
+  }
   const isOther = kind !== "text" && kind !== "embedding" || saved === "SentenceTransformer" ||
     isBuiltAs(folder, /EncoderModel$/);
-  if (isOther || folder.config["is_encoder_decoder"] !== true) return undefined;
-  return "is an encoder-decoder for texts (as T5, BART and NLLB are)";
+  const hasEncoder = folder.config["is_encoder_decoder"] === true ||
+    hasGraph(folder, "encoder_model");
+  return isOther || !hasEncoder
+    ? undefined
+    : "is an encoder-decoder for texts (as T5, BART and NLLB are)";
 }
 
 /** Whether a folder configures preprocessing of media, and has no tokenizer. */
