@@ -45,7 +45,7 @@ export const TILE = 16;
 const CHUNK_KEYS = 256;
 
 interface PlacedLayer {
-  /** Address of its `Site`. */
+  /** Address of its `Node`. */
   readonly node: number;
   readonly inputs: SimdInputs;
   /** f32 `[maxTokens, heads * headSize]`. */

@@ -35,11 +35,11 @@ export interface SimdLimits extends StepLimits, CachePool {
   readonly hasLargePages?: boolean;
 }
 
-/** Words of a `Site`. */
+/** Words of a `Node`. */
 const NODE_WORDS = 27;
 /** Addresses of one layer. */
 interface LayerOffsets {
-  /** Address of its `Site`. */
+  /** Address of its `Node`. */
   readonly node: number;
   readonly q: number;
   readonly k: number;
@@ -102,7 +102,7 @@ export function placeLayers(
     const vCache = kCache + bytesPerHalf(layer);
     end = vCache + bytesPerHalf(layer);
     const { write, attend } = layer;
-    // In the order of `Site`.
+    // In the order of `Node`.
     const words = Uint32Array.of(
       heads,
       kvHeads,

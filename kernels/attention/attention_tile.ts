@@ -9,7 +9,7 @@
 import { expand } from "../common/expand.ts";
 import template from "./attention_tile.wgsl" with { type: "text" };
 
-/** Keys whose values a thread adds in one turn of the loop; it divides the keys of any tile. */
+/** Keys whose values a thread adds in one iteration of the loop; it divides the keys of any tile. */
 const KEYS_AT_ONCE = { f32: 4, f16: 8 };
 /** Fours that a thread loads at once; halves take half of the registers. */
 const LOADS_AT_ONCE = { f32: 8, f16: 16 };

@@ -94,7 +94,7 @@ const NORM_BINDINGS = { ...BINDINGS, gammas: "uniform" } as const;
 const THREADS = 64;
 
 /**
- * With `x` a head of queries or keys at position `p`, and `x'` its element that turns with `x[i]`:
+ * With `x` a head of queries or keys at position `p`, and `x'` its element that is rotated with `x[i]`:
  *
  * `x = x / sqrt(mean(x²) + epsilon) * gamma`, where it has a norm, the mean of the head or of all heads of the token, and
  *
@@ -194,7 +194,7 @@ export function checkRotary(rotary: RotaryParams | undefined, headSize: number):
   if (rotary.size % unit === 0 && rotary.size <= headSize) return;
   throw new RangeError(
     `A rotary size of ${rotary.size} in heads of ${headSize}: ` +
-      `kv_write turns a multiple of ${unit} elements, at most the whole head.`,
+      `kv_write rotates a multiple of ${unit} elements, at most the whole head.`,
   );
 }
 

@@ -9,7 +9,7 @@
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k: array<four>;
 @group(0) @binding(3) var<storage, read> v: array<four>;
-// [positions or tokens, 2, half of what turns]: the cosines of a position, then its sines.
+// [positions or tokens, 2, half of what is rotated]: the cosines of a position, then its sines.
 @group(0) @binding(4) var<storage, read> angles: array<f32>;
 @group(0) @binding(5) var<storage, read_write> q_out: array<four>;
 @group(0) @binding(6) var<storage, read_write> k_cache: array<cached>;
@@ -30,7 +30,7 @@ override K_STRIDE: u32;
 override K_OFFSET: u32;
 override V_STRIDE: u32;
 override V_OFFSET: u32;
-// Fours of a head that turn, 0 for none.
+// Fours of a head that are rotated, 0 for none.
 override ROTARY_FOURS: u32;
 override IS_INTERLEAVED: bool;
 // Whether angles are those of the step's tokens.
@@ -52,8 +52,8 @@ fn angles_at(at: vec4<u32>) -> vec4<f32> {
   return vec4<f32>(angles[at.x], angles[at.y], angles[at.z], angles[at.w]);
 }
 
-// Elements `column * 4 …` of a head, turned; `own` are they, `other` what they turn with.
-fn turn(own: vec4<f32>, other: vec4<f32>, position: u32, column: u32) -> vec4<f32> {
+// Elements `column * 4 …` of a head, rotated; `own` are they, `other` what they are paired with.
+fn rotate(own: vec4<f32>, other: vec4<f32>, position: u32, column: u32) -> vec4<f32> {
   let half = ROTARY_FOURS / 2u;
   var at: vec4<u32>;
   var signs: vec4<f32>;
@@ -77,7 +77,7 @@ fn other_column(column: u32) -> u32 {
   return select(column - half, column + half, column < half);
 }
 
-// The fours found there, each element opposite the one it turns with.
+// The fours found there, each element opposite the one it is paired with.
 fn arrange_other(values: vec4<f32>) -> vec4<f32> {
   if (IS_INTERLEAVED) {
     return values.yxwz;
@@ -157,7 +157,7 @@ fn kv_write(
   let head = flat / HEAD_FOURS;
   let position = select(step.words[step.positions + token], token, IS_BY_TOKEN);
   let slot = step.words[step.slots + token];
-  let turns = column < ROTARY_FOURS;
+  let is_rotated = column < ROTARY_FOURS;
   var scale = 1.0;
   if (NORMS_ROWS) {
     let scales = measure_rows(thread, token);
@@ -169,9 +169,9 @@ fn kv_write(
   if (head < HEADS) {
     let at = token * Q_STRIDE + Q_OFFSET + head * HEAD_FOURS;
     var rotated = query_four(at, head, column, scale);
-    if (turns) {
+    if (is_rotated) {
       let other = arrange_other(query_four(at, head, other_column(column), scale));
-      rotated = turn(rotated, other, position, column);
+      rotated = rotate(rotated, other, position, column);
     }
     q_out[(token * HEADS + head) * HEAD_FOURS + column] = pack(rotated);
   }
@@ -186,9 +186,9 @@ fn kv_write(
   } else if (is_cached) {
     let at = token * K_STRIDE + K_OFFSET + kv_head * HEAD_FOURS;
     values = key_four(at, kv_head, column, scale);
-    if (turns) {
+    if (is_rotated) {
       let other = arrange_other(key_four(at, kv_head, other_column(column), scale));
-      values = turn(values, other, position, column);
+      values = rotate(values, other, position, column);
     }
   }
   let token_at = (slot / BLOCK_SIZE * KV_HEADS + kv_head) * BLOCK_SIZE + slot % BLOCK_SIZE;

@@ -169,7 +169,7 @@ export class SimdPackedAttention {
     const { shape, q, k, v, scale, softcap, window, isPacked } = this.#layers[layer]!;
     const { heads, kvHeads, headSize } = shape;
     const offsets = this.#offsets!;
-    // In the order of `PackedSite`.
+    // In the order of `PackedNode`.
     this.#words(offsets.node, 16).set([
       heads,
       kvHeads,

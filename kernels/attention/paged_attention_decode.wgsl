@@ -119,7 +119,7 @@ fn paged_attention_decode(
     //# end
     //# end
     //# end
-    // Fours of a key: as many as are loaded at a time, in turns where these are not all, and what is left.
+    // Fours of a key: as many as are loaded at a time, in several rounds where these are not all, and what is left.
     //# for rest, count in 0 FOURS_AT_ONCE, 1 FOURS_LEFT
     //# if rest
     {

@@ -49,7 +49,9 @@ export function checkRowKernel({ kind, params }: RowKernelParams): void {
     checkFours(params.headSize);
     checkRotary(params, params.headSize);
     if (params.size > MAX_ANGLES) {
-      throw new RangeError(`${params.size} elements turn: the CPU takes ${MAX_ANGLES} at most.`);
+      throw new RangeError(
+        `${params.size} elements of a head are rotated: the CPU takes ${MAX_ANGLES} at most.`,
+      );
     }
   }
   if (kind !== "matvec") return;

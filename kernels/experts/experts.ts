@@ -112,7 +112,7 @@ export class ExpertsScratch {
  * `out[row] = sum over e in E of w[e] * (W2[e] · activated(W1[e] · x[row] + b1[e]) + b2[e])`
  *
  * Sums are f32. Few rows are multiplied one by one with the matrices of their experts (3 dispatches); of many those with an
- * expert in common in tiles (5). In both forms a row's result does not depend on the other rows.
+ * expert in common in tiles (5). In both variants a row's result does not depend on the other rows.
  */
 export class Experts {
   readonly #params: ExpertsParams;

@@ -41,7 +41,7 @@ export interface ExpertActivation {
   /** The factor inside SiLU's sigmoid. */
   readonly alpha: number;
   /**
-   * The rows of the first matrix that are activated ("gate") and those that they multiply ("up"): taking turns, or all of
+   * The rows of the first matrix that are activated ("gate") and those that they multiply ("up"): alternating, or all of
    * the one before all of the other. Absent: no gate.
    */
   readonly gate?: {

@@ -21,7 +21,7 @@ import { orderByExpert, routeRows } from "./route.ts";
 
 /** In the order of `wasm/experts_layout.ts`. */
 const KINDS = { bits4: 0, bits8: 1, floats: 2, halves: 3 };
-const SITE_WORDS = 21;
+const NODE_WORDS = 21;
 const STEP_WORDS = 2;
 /** Elements of a row that are rounded together, and the bytes that they take then. */
 const CHUNK = 32;
@@ -33,7 +33,7 @@ const TILE = 4;
 /** Rows that are computed at a time. */
 const MAX_ROWS = 128;
 /** Bytes that are read at a time. */
-const PIECE_BYTES = 8 * 2 ** 20;
+const CHUNK_BYTES = 8 * 2 ** 20;
 
 /** Reads what a matrix of all experts is made of. */
 export interface ExpertSource {
@@ -68,12 +68,12 @@ interface PlacedLayer extends Omit<ExpertLayer, "first" | "second"> {
   readonly first: PlacedMatrix;
   readonly second: PlacedMatrix;
   /** Words of the two products' structures. */
-  readonly sites: readonly [first: Uint32Array, second: Uint32Array];
+  readonly words: readonly [first: Uint32Array, second: Uint32Array];
 }
 
 /** Addresses of what layers share. */
 interface Scratch {
-  readonly site: number;
+  readonly node: number;
   readonly step: number;
   readonly items: number;
   readonly pairs: number;
@@ -168,7 +168,7 @@ export class SimdExperts {
   }
 
   #runRows(
-    { params, routerBias, sites: [first, second] }: PlacedLayer,
+    { params, routerBias, words: [first, second] }: PlacedLayer,
     { x, logits, out }: ExpertRows,
     range: { readonly first: number; readonly count: number },
   ): void {
@@ -238,15 +238,15 @@ export class SimdExperts {
       readonly outputs: number;
     },
   ): void {
-    const { site, step, items, pairs, perThread, perThreadBytes } = this.#scratch;
-    this.#words(site, words.length).set(words);
+    const { node, step, items, pairs, perThread, perThreadBytes } = this.#scratch;
+    this.#words(node, words.length).set(words);
     this.#words(step, STEP_WORDS).set([pairs, perRow]);
     const [, k, , , count] = words as unknown as [number, number, number, number, number];
     this.#threads.run({
       kernel: "expertsProduct",
       memory: this.#memory,
       exports: this.#exports,
-      ...{ node: site, step, items, scratch: perThread, scratchBytes: perThreadBytes },
+      ...{ node, step, items, scratch: perThread, scratchBytes: perThreadBytes },
       numWorks: numItems * Math.ceil(count / PART_OUTPUTS),
       flops: 2 * k * outputs * numPairs,
       polls: STEP_POLLS,
@@ -303,7 +303,7 @@ function reserveScratch(
   // The two products' sums of a tile.
   const perThreadBytes = 2 * TILE * PART_OUTPUTS * 4;
   return {
-    site: arena.reserve(SITE_WORDS),
+    node: arena.reserve(NODE_WORDS),
     step: arena.reserve(STEP_WORDS),
     items: arena.reserve(3 * Math.min(pairs, most(({ experts }) => experts))),
     pairs: arena.reserve(pairs),
@@ -333,23 +333,23 @@ function place(arena: Arena, layer: ExpertLayer, scratch: Scratch): PlacedLayer 
   const { rows, hiddenRows, hidden: between, products } = scratch;
   const { gate, up, step } = gateRows(params);
   const isRounded = params.second.matrix.kind === "nbits";
-  const sites = [
-    siteWords(params.first, layer.first, {
+  const words = [
+    nodeWords(params.first, layer.first, {
       ...{ k: hidden, outputs, count: inner, rows: [step, gate, up, activation.gate ? 1 : 0] },
       ...{ at: first, x: rows, out: between, activation },
     }),
-    siteWords(params.second, layer.second, {
+    nodeWords(params.second, layer.second, {
       ...{ k: inner, outputs: hidden, count: hidden, rows: [1, 0, 0, 0] },
       ...{ at: second, x: isRounded ? hiddenRows : between, out: products, activation: PLAIN },
     }),
   ] as const;
-  return { params, routerBias, first, second, sites };
+  return { params, routerBias, first, second, words };
 }
 
 const PLAIN: ExpertActivation = { kind: "none", alpha: 1 };
 
 /** The words of `ExpertsProduct`, in its order. */
-function siteWords(
+function nodeWords(
   product: ExpertProduct,
   { isHalf }: ExpertSource,
   { k, outputs, count, rows, at, x, out, activation: { kind, alpha, gate } }: {
@@ -438,9 +438,9 @@ async function read(
   { bytes, source }: { readonly bytes: number; readonly source: ReadBytes },
 ): Promise<void> {
   const into = new Uint8Array(memory.buffer, at, bytes);
-  const piece = new Uint8Array(Math.min(PIECE_BYTES, bytes));
-  for (let offset = 0; offset < bytes; offset += PIECE_BYTES) {
-    const part = piece.subarray(0, Math.min(PIECE_BYTES, bytes - offset));
+  const chunk = new Uint8Array(Math.min(CHUNK_BYTES, bytes));
+  for (let offset = 0; offset < bytes; offset += CHUNK_BYTES) {
+    const part = chunk.subarray(0, Math.min(CHUNK_BYTES, bytes - offset));
     await source(offset, part);
     into.set(part, offset);
   }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { lines, range } from "../common/written_out.ts";
+import { lines, range } from "../common/unroll.ts";
 import { activatedSource } from "./activation_source.ts";
 import { type ExpertsParams, firstOutputs, gateRows } from "./experts_params.ts";
 import { chunkLength, matrixSource, multiplyChunk, type ProductSource } from "./matrix_source.ts";

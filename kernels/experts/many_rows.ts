@@ -1,10 +1,10 @@
 /**
  * The WGSL of both products for many rows: rows that have an expert in common are multiplied with its matrices in tiles,
- * staged in workgroup memory 32 elements of K deep. Loops are written out, since Deno's WebGPU unrolls none.
+ * staged in workgroup memory 32 elements of K deep. Loops are unrolled, since Deno's WebGPU unrolls none.
  *
  * @module
  */
-import { lines, range } from "../common/written_out.ts";
+import { lines, range } from "../common/unroll.ts";
 import { activatedSource } from "./activation_source.ts";
 import { DEPTH, type ExpertsParams, firstOutputs, gateRows } from "./experts_params.ts";
 import { fourWeights, matrixSource, type ProductSource } from "./matrix_source.ts";

@@ -5,7 +5,7 @@
  */
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { ELEM } from "../common/elem.ts";
-import { lines, range } from "../common/written_out.ts";
+import { lines, range } from "../common/unroll.ts";
 import type { ExpertProduct } from "./experts_params.ts";
 
 /** A product of rows with the matrices of experts. */

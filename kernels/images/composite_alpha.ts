@@ -10,7 +10,7 @@ import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
 import source from "./composite_alpha.wgsl" with { type: "text" };
-import { type MaskFormat, weighAxis } from "./image_form.ts";
+import { type MaskFormat, weighAxis } from "./image_format.ts";
 import type { ImageBuffer, TensorSlice } from "./resize_normalize.ts";
 
 const BINDINGS = {

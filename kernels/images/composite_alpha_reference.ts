@@ -14,7 +14,7 @@
 import { BAND_BYTES, type PixelMemory, PixelRoom } from "../../src/media/pixel_simd.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import type { Weights } from "../../src/media/resample_filter.ts";
-import { type MaskFormat, weighAxis } from "./image_form.ts";
+import { type MaskFormat, weighAxis } from "./image_format.ts";
 
 const CHANNELS = 4;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;

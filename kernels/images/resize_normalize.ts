@@ -9,7 +9,7 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
-import { type TensorFormat, weighAxis } from "./image_form.ts";
+import { type TensorFormat, weighAxis } from "./image_format.ts";
 import source from "./resize_normalize.wgsl" with { type: "text" };
 import rowsSource from "./resize_rows.wgsl" with { type: "text" };
 
@@ -30,7 +30,7 @@ const BINDINGS = {
 
 const WORKGROUP = { WG_X: 16, WG_Y: 8 } as const;
 const SIZES_WORDS = 4;
-/** The `Form` of the shader, whose size is a multiple of 16 bytes. */
+/** The `Format` of the shader, whose size is a multiple of 16 bytes. */
 const FORM_WORDS = 16;
 const BYTES_PER_WIDE_PIXEL = 4;
 const CHANNELS = 3;
@@ -102,7 +102,7 @@ export class ResizeNormalize {
     const rows = this.#rows.write(down);
     const sizes = Uint32Array.of(width, height, contentWidth, across.stride);
     this.#gpu.device.queue.writeBuffer(this.#sizes, 0, sizes);
-    this.#writeForm(format, down.stride, output.start);
+    this.#writeFormat(format, down.stride, output.start);
     const wide = this.#reserve(intermediateBytes(height, format));
     this.#shrinkRows.encode(pass, {
       image: image.buffer,
@@ -129,7 +129,7 @@ export class ResizeNormalize {
     this.#wide?.destroy();
   }
 
-  #writeForm(format: TensorFormat, stride: number, start: number): void {
+  #writeFormat(format: TensorFormat, stride: number, start: number): void {
     const { layout, width, height, contentWidth, contentHeight, scale, offset } = format;
     const [channelStep, pixelStep] = layout === "nchw" ? [width * height, 1] : [1, CHANNELS];
     const words = new Uint32Array(FORM_WORDS);

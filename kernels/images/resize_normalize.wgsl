@@ -8,7 +8,7 @@
 //   wide     u32 [height of the image, contentWidth]           red in the lowest byte
 //   rows     Span [contentHeight]
 //   weights  f32 [contentHeight, stride]                         a row adds up to 1
-//   form     Form
+//   format   Format
 //   output   f32 [images, 3, height, width] or [images, height, width, 3]; of one image, from `start` on
 //
 // An element of channel c lies at start + c · channel_step + (y · width + x) · pixel_step.
@@ -19,7 +19,7 @@ struct Span {
   count: u32,
 }
 
-struct Form {
+struct Format {
   scale: vec3<f32>,
   width: u32,
   offset: vec3<f32>,
@@ -35,7 +35,7 @@ struct Form {
 @group(0) @binding(0) var<storage, read> wide: array<u32>;
 @group(0) @binding(1) var<storage, read> rows: array<Span>;
 @group(0) @binding(2) var<storage, read> weights: array<f32>;
-@group(0) @binding(3) var<storage, read> form: Form;
+@group(0) @binding(3) var<storage, read> format: Format;
 @group(0) @binding(4) var<storage, read_write> output: array<f32>;
 
 override WG_X: u32;
@@ -43,22 +43,22 @@ override WG_Y: u32;
 
 @compute @workgroup_size(WG_X, WG_Y)
 fn resize_normalize(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x >= form.width || id.y >= form.height) {
+  if (id.x >= format.width || id.y >= format.height) {
     return;
   }
   var value = vec3(0.0);
-  if (id.x < form.content_width && id.y < form.content_height) {
+  if (id.x < format.content_width && id.y < format.content_height) {
     let span = rows[id.y];
-    let row = id.y * form.stride;
+    let row = id.y * format.stride;
     for (var j = 0u; j < span.count; j++) {
-      let pixel = wide[(span.first + j) * form.content_width + id.x];
+      let pixel = wide[(span.first + j) * format.content_width + id.x];
       value += weights[row + j] * unpack4x8unorm(pixel).xyz;
     }
     let level = floor(clamp(value, vec3(0.0), vec3(1.0)) * 255.0 + 0.5);
-    value = form.scale * level + form.offset;
+    value = format.scale * level + format.offset;
   }
-  let at = form.start + (id.y * form.width + id.x) * form.pixel_step;
+  let at = format.start + (id.y * format.width + id.x) * format.pixel_step;
   output[at] = value.x;
-  output[at + form.channel_step] = value.y;
-  output[at + 2u * form.channel_step] = value.z;
+  output[at + format.channel_step] = value.y;
+  output[at + 2u * format.channel_step] = value.z;
 }

@@ -15,7 +15,7 @@
  */
 import type { Pixels } from "../../src/media/pixels.ts";
 import { resizeChannels } from "../../src/media/resample.ts";
-import type { TensorFormat } from "./image_form.ts";
+import type { TensorFormat } from "./image_format.ts";
 
 const CHANNELS = 3;
 

@@ -77,7 +77,7 @@ fn mul(a: Quad, b: vec2<f32>) -> Quad {
 }
 
 // a times -i
-fn turn(a: Quad) -> Quad {
+fn rotate_quarter(a: Quad) -> Quad {
   return Quad(a.im, -a.re);
 }
 
@@ -90,12 +90,12 @@ const COS_2 = -0.8090169943749475;
 const SIN_1 = 0.9510565162951535;
 const SIN_2 = 0.5877852522924731;
 
-// The transform of five numbers, number j turned by root * j.
+// The transform of five numbers, number j rotated by root * j.
 fn transform5(at: u32, step: u32, root: u32, a: Quad, b: Quad, c: Quad, d: Quad, e: Quad) {
   let be = add(b, e);
   let cd = add(c, d);
-  let b_e = turn(sub(b, e));
-  let c_d = turn(sub(c, d));
+  let b_e = rotate_quarter(sub(b, e));
+  let c_d = rotate_quarter(sub(c, d));
   let p = add(a, add(scale(be, COS_1), scale(cd, COS_2)));
   let q = add(a, add(scale(be, COS_2), scale(cd, COS_1)));
   let u = add(scale(b_e, SIN_1), scale(c_d, SIN_2));
@@ -124,13 +124,13 @@ fn transform8(at: u32) {
   let b1 = add(z[at + QUADS], z[at + 5u * QUADS]);
   let b5 = sub(z[at + QUADS], z[at + 5u * QUADS]);
   let b2 = add(z[at + 2u * QUADS], z[at + 6u * QUADS]);
-  let b6 = turn(sub(z[at + 2u * QUADS], z[at + 6u * QUADS]));
+  let b6 = rotate_quarter(sub(z[at + 2u * QUADS], z[at + 6u * QUADS]));
   let b3 = add(z[at + 3u * QUADS], z[at + 7u * QUADS]);
-  let b7 = turn(sub(z[at + 3u * QUADS], z[at + 7u * QUADS]));
+  let b7 = rotate_quarter(sub(z[at + 3u * QUADS], z[at + 7u * QUADS]));
   let c0 = add(b0, b2);
   let c1 = add(b1, b3);
   let c2 = sub(b0, b2);
-  let c3 = turn(sub(b1, b3));
+  let c3 = rotate_quarter(sub(b1, b3));
   let c4 = add(b4, b6);
   let c5 = mul(add(b5, b7), vec2(HALF_ROOT, -HALF_ROOT));
   let c6 = sub(b4, b6);
@@ -152,7 +152,7 @@ fn untangle(bin: u32, quad: u32) {
   let a = z[at];
   let b = Quad(z[mirror].re, -z[mirror].im);
   let even = scale(add(a, b), 0.5);
-  let odd = mul(turn(scale(sub(a, b), 0.5)), roots[bin]);
+  let odd = mul(rotate_quarter(scale(sub(a, b), 0.5)), roots[bin]);
   let plus = add(even, odd);
   let minus = sub(even, odd);
   z[at].re = plus.re * plus.re + plus.im * plus.im;

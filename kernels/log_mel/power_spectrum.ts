@@ -50,10 +50,10 @@ export class PowerSpectrum {
     for (let k = 1, mirror = half - 1; k <= mirror; k++, mirror--) {
       const evenR = re[k]! + re[mirror]!, evenI = im[k]! - im[mirror]!;
       const oddR = im[k]! + im[mirror]!, oddI = re[mirror]! - re[k]!;
-      const turnedR = oddR * this.#cos[k]! - oddI * this.#sin[k]!;
-      const turnedI = oddR * this.#sin[k]! + oddI * this.#cos[k]!;
-      power[k] = ((evenR + turnedR) ** 2 + (evenI + turnedI) ** 2) / 4;
-      power[mirror] = ((evenR - turnedR) ** 2 + (evenI - turnedI) ** 2) / 4;
+      const rotatedR = oddR * this.#cos[k]! - oddI * this.#sin[k]!;
+      const rotatedI = oddR * this.#sin[k]! + oddI * this.#cos[k]!;
+      power[k] = ((evenR + rotatedR) ** 2 + (evenI + rotatedI) ** 2) / 4;
+      power[mirror] = ((evenR - rotatedR) ** 2 + (evenI - rotatedI) ** 2) / 4;
     }
   }
 

@@ -8,7 +8,7 @@ import type { RowLayout } from "../attention/kv_write.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 
 /**
- * What specialises the kernel. With `x` a head of the token at position `p`, and `x'` its element that turns with `x[i]`:
+ * What specialises the kernel. With `x` a head of the token at position `p`, and `x'` its element that is rotated with `x[i]`:
  *
  * `out[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two; elements from `size` on stay.
  */
@@ -17,11 +17,11 @@ export interface RotateParams {
   /** Of a row, one after the other. */
   readonly heads: number;
   readonly headSize: number;
-  /** Elements of a head that turn: the first. */
+  /** Elements of a head that are rotated: the first. */
   readonly size: number;
-  /** Whether neighbours turn together, rather than element `i` with `i + size / 2`. */
+  /** Whether neighbours are rotated together, rather than element `i` with `i + size / 2`. */
   readonly isInterleaved: boolean;
-  /** Which of a token's positions turns each pair, where it has several. */
+  /** Which of a token's positions rotates each pair, where it has several. */
   readonly sections?: readonly number[] | undefined;
   readonly x: RowLayout;
   /** Of the tables, `[positions, size / 2]`; larger positions read the last. */

@@ -1,5 +1,5 @@
 /**
- * Recurrences in WebAssembly SIMD: states of all sites, and the rows of a step that are being computed, lie in one linear
+ * Recurrences in WebAssembly SIMD: states of all of them, and the rows of a step that are being computed, lie in one linear
  * memory.
  *
  * @module
@@ -24,7 +24,7 @@ const ACTIVATION_FLOPS = 20;
 type Numbers = Float32Array | Float16Array;
 
 /** One recurrence. */
-export type SimdSite =
+export type SimdRecurrence =
   /** `factors` as `convFactors()` lays them out. */
   | {
     readonly kind: "convolution";
@@ -56,13 +56,13 @@ interface Operand {
   readonly isLogarithm?: boolean;
 }
 
-/** A site with its addresses. */
+/** A recurrence with its addresses. */
 interface Placed {
   readonly kernel: KernelName;
   readonly operands: readonly (Operand & { readonly at: number })[];
   readonly outWidth: number;
   readonly outAt: number;
-  /** The site's structure but for addresses, and where those are. */
+  /** Its structure but for addresses, and where those are. */
   readonly words: Uint32Array;
   readonly state: number;
   /** Elements of a slot's state. */
@@ -72,7 +72,7 @@ interface Placed {
   readonly flopsPerRow: number;
 }
 
-/** How many sites and sequences there are. */
+/** How many sequences there are. */
 interface SimdStatesOptions {
   readonly numSlots: number;
   readonly maxSequences: number;
@@ -89,29 +89,29 @@ export class SimdStates {
   readonly #memory: WebAssembly.Memory;
   readonly #exports: AttentionExports;
   readonly #floats: Float32Array;
-  readonly #sites: readonly Placed[];
-  readonly #siteAt: number;
+  readonly #placed: readonly Placed[];
+  readonly #nodeAt: number;
   readonly #rangesAt: number;
   readonly #scratch: number;
   readonly #scratchBytes: number;
 
   /**
-   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {RangeError} when the kernels cannot run the shape of one.
    * @throws {StartupError} when there is not enough memory.
    */
   constructor(
-    sites: readonly SimdSite[],
+    recurrences: readonly SimdRecurrence[],
     { numSlots, maxSequences, threads }: SimdStatesOptions,
   ) {
     const arena = new Arena();
     this.#threads = threads;
-    this.#siteAt = arena.reserve(20);
+    this.#nodeAt = arena.reserve(20);
     this.#rangesAt = arena.reserve(4 * maxSequences);
-    // Sites run one after the other, and share the memory of their rows.
-    const rows = arena.reserve(Math.max(...sites.map(rowsLength)));
-    this.#scratchBytes = Math.max(...sites.map(scratchBytes));
+    // Recurrences run one after the other, and share the memory of their rows.
+    const rows = arena.reserve(Math.max(...recurrences.map(rowsLength)));
+    this.#scratchBytes = Math.max(...recurrences.map(scratchBytes));
     this.#scratch = arena.reserve(this.#scratchBytes / 4 * threads.numThreads);
-    this.#sites = sites.map((site) => place(site, { arena, rows, numSlots }));
+    this.#placed = recurrences.map((each) => place(each, { arena, rows, numSlots }));
     this.#memory = arena.allocate({ what: "States of sequences", hasLargePages: true });
     this.#exports = instantiateAttention(this.#memory);
     this.#floats = new Float32Array(this.#memory.buffer);
@@ -119,7 +119,7 @@ export class SimdStates {
 
   /** Gives a slot the states of another. */
   copy(from: number, to: number): void {
-    for (const { state, stateLength } of this.#sites) {
+    for (const { state, stateLength } of this.#placed) {
       const first = state / 4;
       this.#floats.copyWithin(
         first + to * stateLength,
@@ -135,7 +135,7 @@ export class SimdStates {
     for (let first = 0; first < numRows; first += MAX_ROWS) {
       const end = Math.min(first + MAX_ROWS, numRows);
       const here = ranges.filter((range) => range.first < end && range.end > first);
-      this.#runRows(this.#sites[index]!, arrays, { first, end, ranges: here });
+      this.#runRows(this.#placed[index]!, arrays, { first, end, ranges: here });
     }
   }
 
@@ -145,7 +145,7 @@ export class SimdStates {
   }
 
   #runRows(
-    site: Placed,
+    node: Placed,
     arrays: StateArrays,
     { first, end, ranges }: {
       readonly first: number;
@@ -154,9 +154,9 @@ export class SimdStates {
     },
   ): void {
     const numRows = end - first;
-    for (const operand of site.operands) this.#gather(operand, arrays[operand.name]!, first, end);
+    for (const operand of node.operands) this.#gather(operand, arrays[operand.name]!, first, end);
     const words = new Uint32Array(this.#memory.buffer);
-    words.set(site.words, this.#siteAt / 4);
+    words.set(node.words, this.#nodeAt / 4);
     ranges.forEach((range, i) => {
       const from = Math.max(range.first, first);
       const isFresh = range.isFresh && from === range.first;
@@ -164,16 +164,16 @@ export class SimdStates {
       words.set(own, this.#rangesAt / 4 + 4 * i);
     });
     this.#threads.run({
-      kernel: site.kernel,
+      kernel: node.kernel,
       memory: this.#memory,
       exports: this.#exports,
-      ...{ node: this.#siteAt, step: this.#rangesAt, items: 0, polls: STEP_POLLS },
-      numWorks: site.parts * ranges.length,
+      ...{ node: this.#nodeAt, step: this.#rangesAt, items: 0, polls: STEP_POLLS },
+      numWorks: node.parts * ranges.length,
       scratch: this.#scratch,
       scratchBytes: this.#scratchBytes,
-      flops: site.flopsPerRow * numRows,
+      flops: node.flopsPerRow * numRows,
     });
-    const { outAt, outWidth } = site;
+    const { outAt, outWidth } = node;
     const result = this.#floats.subarray(outAt / 4, outAt / 4 + numRows * outWidth);
     arrays.out.subarray(first * outWidth, end * outWidth).set(result);
   }
@@ -190,13 +190,13 @@ export class SimdStates {
   }
 }
 
-/** What a site reads, in the order of its structure. */
-function listOperands(site: SimdSite): Operand[] {
-  if (site.kind === "convolution") {
-    const { channels, stride, offset } = site.params;
+/** What a recurrence reads, in the order of its structure. */
+function listOperands(node: SimdRecurrence): Operand[] {
+  if (node.kind === "convolution") {
+    const { channels, stride, offset } = node.params;
     return [{ name: "x", stride, offset, width: channels, step: padded(channels) }];
   }
-  const { params } = site;
+  const { params } = node;
   const { heads, queryHeads, keyHeads, keyDim, valueDim, decay, decaysRows, rates } = params;
   const operand = (name: "q" | "k" | "v" | "decays" | "betas", width: number): Operand => ({
     ...{ name, width, step: width, ...params[name] },
@@ -211,23 +211,23 @@ function listOperands(site: SimdSite): Operand[] {
   ];
 }
 
-function outWidth({ kind, params }: SimdSite): number {
+function outWidth({ kind, params }: SimdRecurrence): number {
   return kind === "convolution" ? params.channels : params.heads * params.valueDim;
 }
 
 /** Elements of the operands and results of the rows that are computed at a time; a last vector may go beyond a row. */
-function rowsLength(site: SimdSite): number {
-  const steps = listOperands(site).map(({ step }) => step);
-  return [...steps, outWidth(site)].reduce((sum, step) => sum + padded(MAX_ROWS * step) + 4, 0);
+function rowsLength(node: SimdRecurrence): number {
+  const steps = listOperands(node).map(({ step }) => step);
+  return [...steps, outWidth(node)].reduce((sum, step) => sum + padded(MAX_ROWS * step) + 4, 0);
 }
 
-function scratchBytes({ kind, params }: SimdSite): number {
+function scratchBytes({ kind, params }: SimdRecurrence): number {
   const bytes = kind === "convolution" ? params.taps * 4 : params.keyDim * WIDE_BYTES;
   return Math.ceil(bytes / 64) * 64;
 }
 
 function place(
-  site: SimdSite,
+  node: SimdRecurrence,
   { arena, rows, numSlots }: {
     readonly arena: Arena;
     readonly rows: number;
@@ -240,14 +240,14 @@ function place(
     at += (padded(MAX_ROWS * step) + 4) * 4;
     return taken;
   };
-  const operands = listOperands(site).map((operand) => ({ ...operand, at: take(operand.step) }));
-  const out = take(outWidth(site));
+  const operands = listOperands(node).map((operand) => ({ ...operand, at: take(operand.step) }));
+  const out = take(outWidth(node));
   const getAddress = (name: Operand["name"]) =>
     operands.find((operand) => operand.name === name)?.at ?? 0;
-  const common = { operands, outAt: out, outWidth: outWidth(site) };
-  if (site.kind === "convolution") {
-    const { params: { channels, taps, activation }, factors } = site;
-    checkTaps(site.params);
+  const common = { operands, outAt: out, outWidth: outWidth(node) };
+  if (node.kind === "convolution") {
+    const { params: { channels, taps, activation }, factors } = node;
+    checkTaps(node.params);
     const stride = padded(channels);
     const stateLength = (taps - 1) * stride;
     const state = arena.reserve(numSlots * stateLength);
@@ -255,7 +255,7 @@ function place(
     return {
       kernel: "causalConv",
       ...common,
-      // In the order of `ConvSite`.
+      // In the order of `ConvNode`.
       words: Uint32Array.of(
         ...[channels, stride, taps, activation === "silu" ? 1 : 0, PART_CHANNELS],
         ...[getAddress("x"), placed, state, out],
@@ -265,7 +265,7 @@ function place(
       flopsPerRow: channels * (2 * taps + (activation ? ACTIVATION_FLOPS : 0)),
     };
   }
-  const { params } = site;
+  const { params } = node;
   checkLinearAttention(params);
   const { heads, queryHeads, keyHeads, keyDim, valueDim, scale, decay, decaysRows } = params;
   const valueStride = padded(valueDim);
@@ -274,7 +274,7 @@ function place(
   return {
     kernel: "linearAttention",
     ...common,
-    // In the order of `LinearSite`.
+    // In the order of `LinearNode`.
     words: Uint32Array.of(
       ...[heads, queryHeads, keyHeads, keyDim, valueDim, valueStride],
       new Uint32Array(Float32Array.of(scale).buffer)[0]!,

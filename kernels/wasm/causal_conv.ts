@@ -5,39 +5,39 @@
  */
 import { activate } from "./activation";
 import { madd } from "./softmax";
-import { ConvSite, rangeAt, StateRange } from "./state_layout";
+import { ConvNode, rangeAt, StateRange } from "./state_layout";
 
 const SILU: u32 = 1;
 
 /** Does the parts `[first, end)` of the work: some channels of a sequence each. `scratch` is of an address for each tap. */
 export function causalConv(
-  site: ConvSite,
+  node: ConvNode,
   ranges: usize,
   _items: usize,
   first: u32,
   end: u32,
   scratch: usize,
 ): void {
-  const numParts = (site.channels + site.partChannels - 1) / site.partChannels;
+  const numParts = (node.channels + node.partChannels - 1) / node.partChannels;
   for (let work = first; work < end; work++) {
     const range = rangeAt(ranges, work / numParts);
-    const from = work % numParts * site.partChannels;
-    const to = min(from + site.partChannels, site.channels);
-    convolve(site, range, from, to, scratch);
-    keepInputs(site, range, from, to);
+    const from = work % numParts * node.partChannels;
+    const to = min(from + node.partChannels, node.channels);
+    convolve(node, range, from, to, scratch);
+    keepInputs(node, range, from, to);
   }
 }
 
 /** The state of a sequence. */
 @inline
-function stateAt(site: ConvSite, range: StateRange): usize {
-  return site.state + <usize> range.slot * (site.taps - 1) * site.stride * 4;
+function stateAt(node: ConvNode, range: StateRange): usize {
+  return node.state + <usize> range.slot * (node.taps - 1) * node.stride * 4;
 }
 
-function convolve(site: ConvSite, range: StateRange, from: u32, to: u32, inputs: usize): void {
-  const kept = <i32> site.taps - 1;
-  const rowBytes = <usize> site.stride * 4;
-  const state = stateAt(site, range);
+function convolve(node: ConvNode, range: StateRange, from: u32, to: u32, inputs: usize): void {
+  const kept = <i32> node.taps - 1;
+  const rowBytes = <usize> node.stride * 4;
+  const state = stateAt(node, range);
   if (range.isFresh) {
     for (let k = 0; k < kept; k++) {
       memory.fill(state + k * rowBytes + from * 4, 0, (to - from) * 4);
@@ -47,32 +47,32 @@ function convolve(site: ConvSite, range: StateRange, from: u32, to: u32, inputs:
     // Where the input of each tap is.
     for (let k = 0; k <= kept; k++) {
       const at = <i32> (row - range.first) - kept + k;
-      const x = at < 0 ? state + (kept + at) * rowBytes : site.x + (range.first + at) * rowBytes;
+      const x = at < 0 ? state + (kept + at) * rowBytes : node.x + (range.first + at) * rowBytes;
       store<usize>(inputs + k * sizeof<usize>(), x);
     }
-    const out = site.out + <usize> row * site.channels * 4;
+    const out = node.out + <usize> row * node.channels * 4;
     for (let c = <usize> from * 4; c < <usize> to * 4; c += 16) {
-      let factors = site.factors + c;
-      let sum = v128.load(factors + site.taps * rowBytes);
-      for (let k: u32 = 0; k < site.taps; k++, factors += rowBytes) {
+      let factors = node.factors + c;
+      let sum = v128.load(factors + node.taps * rowBytes);
+      for (let k: u32 = 0; k < node.taps; k++, factors += rowBytes) {
         const x = load<usize>(inputs + k * sizeof<usize>());
         sum = madd(v128.load(factors), v128.load(x + c), sum);
       }
-      if (site.isSilu) sum = activate(SILU, sum);
+      if (node.isSilu) sum = activate(SILU, sum);
       storeUpTo(out + c, sum, <usize> to * 4 - c);
     }
   }
 }
 
 /** The last inputs become the state. */
-function keepInputs(site: ConvSite, range: StateRange, from: u32, to: u32): void {
-  const kept = <i32> site.taps - 1;
-  const rowBytes = <usize> site.stride * 4;
-  const state = stateAt(site, range);
+function keepInputs(node: ConvNode, range: StateRange, from: u32, to: u32): void {
+  const kept = <i32> node.taps - 1;
+  const rowBytes = <usize> node.stride * 4;
+  const state = stateAt(node, range);
   const numRows = <i32> (range.end - range.first);
   for (let k = 0; k < kept; k++) {
     const at = numRows - kept + k;
-    const x = at < 0 ? state + (kept + at) * rowBytes : site.x + (range.first + at) * rowBytes;
+    const x = at < 0 ? state + (kept + at) * rowBytes : node.x + (range.first + at) * rowBytes;
     memory.copy(state + k * rowBytes + from * 4, x + from * 4, (to - from) * 4);
   }
 }

@@ -14,30 +14,30 @@ const TILE: u32 = 4;
 
 /** Does the parts `[first, end)` of the work: each item's outputs are divided into parts. */
 export function expertsProduct(
-  site: ExpertsProduct,
+  node: ExpertsProduct,
   step: ExpertPairs,
   items: usize,
   first: u32,
   end: u32,
   scratch: usize,
 ): void {
-  const parts = (site.count + site.partOutputs - 1) / site.partOutputs;
+  const parts = (node.count + node.partOutputs - 1) / node.partOutputs;
   for (let work = first; work < end; work++) {
     const item = changetype<ExpertItem>(items + <usize> (work / parts) * offsetof<ExpertItem>());
-    const from = (work % parts) * site.partOutputs;
-    const count = min(site.partOutputs, site.count - from);
+    const from = (work % parts) * node.partOutputs;
+    const count = min(node.partOutputs, node.count - from);
     // The part's weights stay in the cache from tile to tile.
     for (let pair = item.first; pair < item.end;) {
       const left = item.end - pair;
       const width: u32 = left >= TILE ? TILE : left >= 2 ? 2 : 1;
-      multiplyTile(site, step, item.expert, pair, width, from, count, scratch);
+      multiplyTile(node, step, item.expert, pair, width, from, count, scratch);
       pair += width;
     }
   }
 }
 
 function multiplyTile(
-  site: ExpertsProduct,
+  node: ExpertsProduct,
   step: ExpertPairs,
   expert: u32,
   pair: u32,
@@ -46,24 +46,24 @@ function multiplyTile(
   count: u32,
   scratch: usize,
 ): void {
-  const x0 = rowAt(site, step, pair);
-  const x1 = width > 1 ? rowAt(site, step, pair + 1) : x0;
-  const x2 = width > 2 ? rowAt(site, step, pair + 2) : x0;
-  const x3 = width > 2 ? rowAt(site, step, pair + 3) : x0;
-  const base = expert * site.outputs;
-  const outBytes = <usize> site.partOutputs * 4;
+  const x0 = rowAt(node, step, pair);
+  const x1 = width > 1 ? rowAt(node, step, pair + 1) : x0;
+  const x2 = width > 2 ? rowAt(node, step, pair + 2) : x0;
+  const x3 = width > 2 ? rowAt(node, step, pair + 3) : x0;
+  const base = expert * node.outputs;
+  const outBytes = <usize> node.partOutputs * 4;
   const ups = scratch + TILE * outBytes;
   for (let i: u32 = 0; i < count; i++) {
-    const row = base + (from + i) * site.step;
+    const row = base + (from + i) * node.step;
     const at = scratch + (<usize> i) * 4;
-    multiplyExpertRow(site, row + site.gate, width, x0, x1, x2, x3, at, outBytes);
-    if (!site.isGated) continue;
+    multiplyExpertRow(node, row + node.gate, width, x0, x1, x2, x3, at, outBytes);
+    if (!node.isGated) continue;
     const up = ups + (<usize> i) * 4;
-    multiplyExpertRow(site, row + site.up, width, x0, x1, x2, x3, up, outBytes);
+    multiplyExpertRow(node, row + node.up, width, x0, x1, x2, x3, up, outBytes);
   }
   for (let i: u32 = 0; i < width; i++) {
-    const out = site.out + (<usize> pairAt(step, pair + i) * site.count + from) * 4;
-    complete(site, expert, from, count, scratch + i * outBytes, ups + i * outBytes, out);
+    const out = node.out + (<usize> pairAt(step, pair + i) * node.count + from) * 4;
+    complete(node, expert, from, count, scratch + i * outBytes, ups + i * outBytes, out);
   }
 }
 
@@ -73,13 +73,13 @@ function pairAt(step: ExpertPairs, pair: u32): u32 {
 }
 
 @inline
-function rowAt(site: ExpertsProduct, step: ExpertPairs, pair: u32): usize {
-  return site.x + <usize> (pairAt(step, pair) / step.perRow) * site.xBytes;
+function rowAt(node: ExpertsProduct, step: ExpertPairs, pair: u32): usize {
+  return node.x + <usize> (pairAt(step, pair) / step.perRow) * node.xBytes;
 }
 
 /** What follows the products of a pair: outputs are whole fours, or the last of them are computed for nothing. */
 function complete(
-  site: ExpertsProduct,
+  node: ExpertsProduct,
   expert: u32,
   from: u32,
   count: u32,
@@ -87,19 +87,19 @@ function complete(
   ups: usize,
   out: usize,
 ): void {
-  if (site.bias) {
-    const first = site.bias + <usize> (expert * site.outputs + from * site.step) * 4;
-    addBias(gates, first + site.gate * 4, site.step, count);
-    if (site.isGated) addBias(ups, first + site.up * 4, site.step, count);
+  if (node.bias) {
+    const first = node.bias + <usize> (expert * node.outputs + from * node.step) * 4;
+    addBias(gates, first + node.gate * 4, node.step, count);
+    if (node.isGated) addBias(ups, first + node.up * 4, node.step, count);
   }
-  const limit = f32x4.splat(site.limit);
-  const beta = f32x4.splat(site.beta);
+  const limit = f32x4.splat(node.limit);
+  const beta = f32x4.splat(node.beta);
   const bytes = <usize> count * 4;
   for (let at: usize = 0; at < bytes; at += 16) {
     let gate = v128.load(gates + at);
-    if (site.isGated) gate = f32x4.min(gate, limit);
-    let value = activated(site, gate);
-    if (site.isGated) {
+    if (node.isGated) gate = f32x4.min(gate, limit);
+    let value = activated(node, gate);
+    if (node.isGated) {
       const up = f32x4.max(f32x4.min(v128.load(ups + at), limit), f32x4.neg(limit));
       value = f32x4.mul(value, f32x4.add(up, beta));
     }
@@ -108,9 +108,9 @@ function complete(
 }
 
 @inline
-function activated(site: ExpertsProduct, gate: v128): v128 {
-  if (site.activation !== SILU) return activate(site.activation, gate);
-  return f32x4.mul(gate, activate(SIGMOID, f32x4.mul(gate, f32x4.splat(site.alpha))));
+function activated(node: ExpertsProduct, gate: v128): v128 {
+  if (node.activation !== SILU) return activate(node.activation, gate);
+  return f32x4.mul(gate, activate(SIGMOID, f32x4.mul(gate, f32x4.splat(node.alpha))));
 }
 
 function addBias(sums: usize, bias: usize, step: u32, count: u32): void {

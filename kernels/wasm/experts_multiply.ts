@@ -7,7 +7,7 @@ import { madd } from "./softmax";
 
 /** Multiplies row `row` of the matrices with rows of `x`, and stores the products `outBytes` apart. */
 export function multiplyExpertRow(
-  site: ExpertsProduct,
+  node: ExpertsProduct,
   row: usize,
   width: u32,
   x0: usize,
@@ -17,16 +17,16 @@ export function multiplyExpertRow(
   out: usize,
   outBytes: usize,
 ): void {
-  if (site.kind === BITS4) rounded<u8>(site, row, width, x0, x1, x2, x3, out, outBytes);
-  else if (site.kind === BITS8) rounded<u16>(site, row, width, x0, x1, x2, x3, out, outBytes);
-  else if (site.kind === FLOATS) floats<f32>(site, row, width, x0, x1, x2, x3, out, outBytes);
-  else floats<u16>(site, row, width, x0, x1, x2, x3, out, outBytes);
+  if (node.kind === BITS4) rounded<u8>(node, row, width, x0, x1, x2, x3, out, outBytes);
+  else if (node.kind === BITS8) rounded<u16>(node, row, width, x0, x1, x2, x3, out, outBytes);
+  else if (node.kind === FLOATS) floats<f32>(node, row, width, x0, x1, x2, x3, out, outBytes);
+  else floats<u16>(node, row, width, x0, x1, x2, x3, out, outBytes);
 }
 
 /** `Level` is u8 for levels of 4 bits and u16 for those of 8. */
 @inline
 function rounded<Level>(
-  site: ExpertsProduct,
+  node: ExpertsProduct,
   row: usize,
   width: u32,
   x0: usize,
@@ -36,19 +36,19 @@ function rounded<Level>(
   out: usize,
   outBytes: usize,
 ): void {
-  const chunks = <usize> site.k / 32;
-  const weights = site.weights + row * chunks * 16 * sizeof<Level>();
-  const scales = site.scales + row * chunks * (site.hasHalves ? 8 : 4);
-  const zeros = site.zeros + row * chunks * (site.hasHalves ? 2 : 1);
+  const chunks = <usize> node.k / 32;
+  const weights = node.weights + row * chunks * 16 * sizeof<Level>();
+  const scales = node.scales + row * chunks * (node.hasHalves ? 8 : 4);
+  const zeros = node.zeros + row * chunks * (node.hasHalves ? 2 : 1);
   const end = weights + chunks * 16 * sizeof<Level>();
   // What differs from matrix to matrix is known to the compiler in each of these.
-  if (site.hasHalves) {
-    if (site.zeros) {
+  if (node.hasHalves) {
+    if (node.zeros) {
       tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, true, true);
     } else {
       tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, false, true);
     }
-  } else if (site.zeros) {
+  } else if (node.zeros) {
     tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, true, false);
   } else {
     tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, false, false);
@@ -215,7 +215,7 @@ function oddWords(at: usize): v128 {
 /** Weights in f32, or in f16 where `Stored` is u16. */
 @inline
 function floats<Stored>(
-  site: ExpertsProduct,
+  node: ExpertsProduct,
   row: usize,
   width: u32,
   x0: usize,
@@ -225,8 +225,8 @@ function floats<Stored>(
   out: usize,
   outBytes: usize,
 ): void {
-  const bytes = <usize> site.k * sizeof<Stored>();
-  let at = site.weights + row * bytes;
+  const bytes = <usize> node.k * sizeof<Stored>();
+  let at = node.weights + row * bytes;
   const end = at + bytes;
   let a0 = f32x4.splat(0);
   let a1 = a0;

@@ -10,15 +10,15 @@ import { madd } from "./softmax";
 
 /** Multiplies the rows with `count` groups, and stores them `rowBytes` apart. */
 export function multiplyFloats(
-  site: FloatProduct,
+  node: FloatProduct,
   rows: FloatRows,
   first: u32,
   count: u32,
   out: usize,
   rowBytes: usize,
 ): void {
-  const bytes = <usize> site.k * FLOAT_GROUP_BYTES;
-  const weights = site.weights + <usize> first * bytes;
+  const bytes = <usize> node.k * FLOAT_GROUP_BYTES;
+  const weights = node.weights + <usize> first * bytes;
   const numRows = <usize> rows.numRows;
   const x = rows.x;
   const stride = rows.stride;

@@ -1,53 +1,53 @@
 /**
  * Rotates a step's queries and keys by position, and writes its keys and values into the cache.
  *
- * With `x` a head at position `p`, and `x'` its element that turns with `x[i]`:
+ * With `x` a head at position `p`, and `x'` its element that is rotated with `x[i]`:
  *
  * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two
  *
  * Queries and keys are rotated in place; keys are then scattered into their tile, values are copied.
  */
 import { quantizeKey, quantizeValue } from "./cache_tile";
-import { Site, Step, TILE, tileOffset, wordAt } from "./layout";
+import { Node, Step, TILE, tileOffset, wordAt } from "./layout";
 
-export function kvWrite(site: Site, step: Step): void {
+export function kvWrite(node: Node, step: Step): void {
   for (let s: u32 = 0; s < step.numSequences; s++) {
     const table = step.blockTables + <usize> (s * step.maxBlocksPerSequence) * 4;
     const end = wordAt(step.queryStarts, s + 1);
     for (let token = wordAt(step.queryStarts, s); token < end; token++) {
-      turnToken(site, token, wordAt(step.anglePositions, token));
-      writeToken(site, table, token, wordAt(step.positions, token));
+      rotateToken(node, token, wordAt(step.anglePositions, token));
+      writeToken(node, table, token, wordAt(step.positions, token));
     }
   }
 }
 
-function turnToken(site: Site, token: u32, position: u32): void {
-  if (site.rotarySize === 0) return;
-  const headBytes = site.headSize * 4;
-  let query = site.q + <usize> (token * site.qStride + site.qOffset) * 4;
-  for (let head: u32 = 0; head < site.heads; head++, query += headBytes) {
-    turn(site, query, position);
+function rotateToken(node: Node, token: u32, position: u32): void {
+  if (node.rotarySize === 0) return;
+  const headBytes = node.headSize * 4;
+  let query = node.q + <usize> (token * node.qStride + node.qOffset) * 4;
+  for (let head: u32 = 0; head < node.heads; head++, query += headBytes) {
+    rotate(node, query, position);
   }
-  let key = site.k + <usize> (token * site.kStride + site.kOffset) * 4;
-  for (let head: u32 = 0; head < site.kvHeads; head++, key += headBytes) {
-    turn(site, key, position);
+  let key = node.k + <usize> (token * node.kStride + node.kOffset) * 4;
+  for (let head: u32 = 0; head < node.kvHeads; head++, key += headBytes) {
+    rotate(node, key, position);
   }
 }
 
-function writeToken(site: Site, table: usize, token: u32, position: u32): void {
-  const headBytes = site.headSize * 4;
-  let key = site.k + <usize> (token * site.kStride + site.kOffset) * 4;
-  let value = site.v + <usize> (token * site.vStride + site.vOffset) * 4;
+function writeToken(node: Node, table: usize, token: u32, position: u32): void {
+  const headBytes = node.headSize * 4;
+  let key = node.k + <usize> (token * node.kStride + node.kOffset) * 4;
+  let value = node.v + <usize> (token * node.vStride + node.vOffset) * 4;
   const slot = position % TILE;
-  for (let head: u32 = 0; head < site.kvHeads; head++, key += headBytes, value += headBytes) {
-    const tile = tileOffset(site, table, head, position);
-    if (site.isQuantized) {
-      quantizeKey(key, site.headSize, site.kCache + tile, slot);
-      quantizeValue(value, site.headSize, site.vCache + tile, slot);
+  for (let head: u32 = 0; head < node.kvHeads; head++, key += headBytes, value += headBytes) {
+    const tile = tileOffset(node, table, head, position);
+    if (node.isQuantized) {
+      quantizeKey(key, node.headSize, node.kCache + tile, slot);
+      quantizeValue(value, node.headSize, node.vCache + tile, slot);
       continue;
     }
-    scatter(key, headBytes, site.kCache + tile + slot * 4);
-    copy(value, headBytes, site.vCache + tile + slot * headBytes);
+    scatter(key, headBytes, node.kCache + tile + slot * 4);
+    copy(value, headBytes, node.vCache + tile + slot * headBytes);
   }
 }
 
@@ -70,16 +70,16 @@ function scatter(from: usize, numBytes: usize, to: usize): void {
   }
 }
 
-/** Turns a head in place. */
-function turn(site: Site, head: usize, position: u32): void {
-  const angles = <usize> (position * site.rotarySize) * 2;
-  const cos = site.cos + angles;
-  const sin = site.sin + angles;
-  if (site.isInterleaved) turnNeighbours(head, cos, sin, site.rotarySize);
-  else turnHalves(head, cos, sin, site.rotarySize);
+/** Rotates a head in place. */
+function rotate(node: Node, head: usize, position: u32): void {
+  const angles = <usize> (position * node.rotarySize) * 2;
+  const cos = node.cos + angles;
+  const sin = node.sin + angles;
+  if (node.isInterleaved) rotateNeighbours(head, cos, sin, node.rotarySize);
+  else rotateHalves(head, cos, sin, node.rotarySize);
 }
 
-export function turnHalves(first: usize, cos: usize, sin: usize, size: u32): void {
+export function rotateHalves(first: usize, cos: usize, sin: usize, size: u32): void {
   const half = <usize> size * 2;
   for (const end = first + half; first < end; first += 16, cos += 16, sin += 16) {
     const c = v128.load(cos);
@@ -92,7 +92,7 @@ export function turnHalves(first: usize, cos: usize, sin: usize, size: u32): voi
 }
 
 /** Two pairs at a time. */
-export function turnNeighbours(pairs: usize, cos: usize, sin: usize, size: u32): void {
+export function rotateNeighbours(pairs: usize, cos: usize, sin: usize, size: u32): void {
   const signs = f32x4(-1, 1, -1, 1);
   for (const end = pairs + <usize> size * 4; pairs < end; pairs += 16, cos += 8, sin += 8) {
     const c = twice(v128.load64_zero(cos));

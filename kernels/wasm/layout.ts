@@ -8,7 +8,7 @@ export const TILE: u32 = 16;
 
 /** One attention layer; fixed once it is written. */
 @unmanaged
-export class Site {
+export class Node {
   heads: u32;
   /** Divides `heads`. */
   kvHeads: u32;
@@ -102,9 +102,9 @@ export function wordAt(array: usize, index: u32): u32 {
  * Bytes from the beginning of either cache to the tile that holds token `position` of the sequence of `table`, of one
  * KV head. Keys and values have the same. Avoids divisions, which would cost as much as a tile of small heads.
  */
-export function tileOffset(site: Site, table: usize, kvHead: u32, position: u32): usize {
-  const block = wordAt(table, position >> site.blockShift);
-  const token = position & ((1 << site.blockShift) - 1) & -TILE;
-  return <usize> block * site.blockBytes +
-    ((kvHead << site.blockShift) + token) * site.tokenBytes;
+export function tileOffset(node: Node, table: usize, kvHead: u32, position: u32): usize {
+  const block = wordAt(table, position >> node.blockShift);
+  const token = position & ((1 << node.blockShift) - 1) & -TILE;
+  return <usize> block * node.blockBytes +
+    ((kvHead << node.blockShift) + token) * node.tokenBytes;
 }

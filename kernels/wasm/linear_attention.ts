@@ -11,7 +11,7 @@
 import { is, No, Yes } from "./block_sums";
 import { storeUpTo } from "./causal_conv";
 import { madd } from "./softmax";
-import { LinearSite, rangeAt, StateRange } from "./state_layout";
+import { LinearNode, rangeAt, StateRange } from "./state_layout";
 
 /** Bytes of the columns that are taken together. */
 const WIDE: usize = 64;
@@ -20,7 +20,7 @@ const MIN_COPIED: u32 = 4;
 
 /** Does the parts `[first, end)` of the work: a head of a sequence each. `scratch` is of `WIDE` bytes for each row of a state. */
 export function linearAttention(
-  site: LinearSite,
+  node: LinearNode,
   ranges: usize,
   _items: usize,
   first: u32,
@@ -28,41 +28,41 @@ export function linearAttention(
   scratch: usize,
 ): void {
   for (let work = first; work < end; work++) {
-    const range = rangeAt(ranges, work / site.heads);
-    const head = work % site.heads;
-    if (site.decaysRows) {
-      if (site.rates) attendHead<Yes, Yes>(site, range, head, scratch);
-      else attendHead<Yes, No>(site, range, head, scratch);
+    const range = rangeAt(ranges, work / node.heads);
+    const head = work % node.heads;
+    if (node.decaysRows) {
+      if (node.rates) attendHead<Yes, Yes>(node, range, head, scratch);
+      else attendHead<Yes, No>(node, range, head, scratch);
     } else {
-      if (site.rates) attendHead<No, Yes>(site, range, head, scratch);
-      else attendHead<No, No>(site, range, head, scratch);
+      if (node.rates) attendHead<No, Yes>(node, range, head, scratch);
+      else attendHead<No, No>(node, range, head, scratch);
     }
   }
 }
 
 /** `ByRow`: whether each row of a state has a decay of its own; `Delta`: whether it is the delta rule. */
 function attendHead<ByRow, Delta>(
-  site: LinearSite,
+  node: LinearNode,
   range: StateRange,
   head: u32,
   scratch: usize,
 ): void {
-  const rowBytes = <usize> site.valueStride * 4;
-  const size = site.keyDim * rowBytes;
-  const state = site.state + (<usize> range.slot * site.heads + head) * size;
+  const rowBytes = <usize> node.valueStride * 4;
+  const size = node.keyDim * rowBytes;
+  const state = node.state + (<usize> range.slot * node.heads + head) * size;
   if (range.isFresh) memory.fill(state, 0, size);
   let column: usize = 0;
   for (; column + WIDE <= rowBytes; column += WIDE) {
     if (range.end - range.first < MIN_COPIED) {
-      attendWide<ByRow, Delta>(site, range, head, column, state + column, rowBytes);
+      attendWide<ByRow, Delta>(node, range, head, column, state + column, rowBytes);
       continue;
     }
-    copyRows(state + column, rowBytes, scratch, WIDE, site.keyDim);
-    attendWide<ByRow, Delta>(site, range, head, column, scratch, WIDE);
-    copyRows(scratch, WIDE, state + column, rowBytes, site.keyDim);
+    copyRows(state + column, rowBytes, scratch, WIDE, node.keyDim);
+    attendWide<ByRow, Delta>(node, range, head, column, scratch, WIDE);
+    copyRows(scratch, WIDE, state + column, rowBytes, node.keyDim);
   }
   for (; column < rowBytes; column += 16) {
-    attendFour<ByRow, Delta>(site, range, head, column, state + column, rowBytes);
+    attendFour<ByRow, Delta>(node, range, head, column, state + column, rowBytes);
   }
 }
 
@@ -77,25 +77,25 @@ function copyRows(from: usize, fromStep: usize, to: usize, toStep: usize, count:
 }
 
 @inline
-function queryAt(site: LinearSite, row: usize, head: u32): usize {
-  return site.q + (row * site.queryHeads + head * site.queryHeads / site.heads) * site.keyDim * 4;
+function queryAt(node: LinearNode, row: usize, head: u32): usize {
+  return node.q + (row * node.queryHeads + head * node.queryHeads / node.heads) * node.keyDim * 4;
 }
 
 @inline
-function keyAt(site: LinearSite, row: usize, head: u32): usize {
-  return site.k + (row * site.keyHeads + head * site.keyHeads / site.heads) * site.keyDim * 4;
+function keyAt(node: LinearNode, row: usize, head: u32): usize {
+  return node.k + (row * node.keyHeads + head * node.keyHeads / node.heads) * node.keyDim * 4;
 }
 
 /** The first of a head's factors of decay. */
 @inline
-function decayAt<ByRow>(site: LinearSite, row: usize, head: u32): usize {
-  const at = row * site.heads + head;
-  return site.decays + (is<ByRow>() ? at * site.keyDim : at) * 4;
+function decayAt<ByRow>(node: LinearNode, row: usize, head: u32): usize {
+  const at = row * node.heads + head;
+  return node.decays + (is<ByRow>() ? at * node.keyDim : at) * 4;
 }
 
 @inline
-function rateAt(site: LinearSite, row: usize, head: u32): v128 {
-  return v128.load32_splat(site.betas + (row * site.rates + (site.rates > 1 ? head : 0)) * 4);
+function rateAt(node: LinearNode, row: usize, head: u32): v128 {
+  return v128.load32_splat(node.betas + (row * node.rates + (node.rates > 1 ? head : 0)) * 4);
 }
 
 /** What is added to a state for each element of the key. */
@@ -113,7 +113,7 @@ function heldKey<ByRow>(key: usize, decay: usize): v128 {
 
 /** Sixteen columns, from byte `column` of a row on, whose rows lie `step` bytes apart at `state`. */
 function attendWide<ByRow, Delta>(
-  site: LinearSite,
+  node: LinearNode,
   range: StateRange,
   head: u32,
   column: usize,
@@ -122,13 +122,13 @@ function attendWide<ByRow, Delta>(
 ): void {
   const zero = f32x4.splat(0);
   const one = f32x4.splat(1);
-  const scale = f32x4.splat(site.scale);
-  const end = state + site.keyDim * step;
-  const headBytes = <usize> site.valueDim * 4;
+  const scale = f32x4.splat(node.scale);
+  const end = state + node.keyDim * step;
+  const headBytes = <usize> node.valueDim * 4;
   let h0 = zero, h1 = zero, h2 = zero, h3 = zero;
   if (is<Delta>()) {
-    let key = keyAt(site, range.first, head);
-    let decay = decayAt<ByRow>(site, range.first, head);
+    let key = keyAt(node, range.first, head);
+    let decay = decayAt<ByRow>(node, range.first, head);
     for (let at = state; at < end; at += step, key += 4, decay += 4) {
       const k = heldKey<ByRow>(key, decay);
       h0 = madd(k, v128.load(at), h0);
@@ -139,26 +139,26 @@ function attendWide<ByRow, Delta>(
   }
   for (let row: usize = range.first; row < range.end; row++) {
     const hasNext = is<Delta>() && row + 1 < range.end;
-    let decay = decayAt<ByRow>(site, row, head);
-    let d = site.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
+    let decay = decayAt<ByRow>(node, row, head);
+    let d = node.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
     if (is<Delta>() && !is<ByRow>()) {
       h0 = f32x4.mul(h0, d);
       h1 = f32x4.mul(h1, d);
       h2 = f32x4.mul(h2, d);
       h3 = f32x4.mul(h3, d);
     }
-    const rate = is<Delta>() ? rateAt(site, row, head) : one;
-    const at = (row * site.heads + head) * headBytes + column;
-    const g0 = gainAt<Delta>(v128.load(site.v + at), h0, rate);
-    const g1 = gainAt<Delta>(v128.load(site.v + at, 16), h1, rate);
-    const g2 = gainAt<Delta>(v128.load(site.v + at, 32), h2, rate);
-    const g3 = gainAt<Delta>(v128.load(site.v + at, 48), h3, rate);
+    const rate = is<Delta>() ? rateAt(node, row, head) : one;
+    const at = (row * node.heads + head) * headBytes + column;
+    const g0 = gainAt<Delta>(v128.load(node.v + at), h0, rate);
+    const g1 = gainAt<Delta>(v128.load(node.v + at, 16), h1, rate);
+    const g2 = gainAt<Delta>(v128.load(node.v + at, 32), h2, rate);
+    const g3 = gainAt<Delta>(v128.load(node.v + at, 48), h3, rate);
     let r0 = zero, r1 = zero, r2 = zero, r3 = zero;
     h0 = zero, h1 = zero, h2 = zero, h3 = zero;
-    let key = keyAt(site, row, head);
-    let query = queryAt(site, row, head);
-    let nextKey = hasNext ? keyAt(site, row + 1, head) : key;
-    let nextDecay = hasNext ? decayAt<ByRow>(site, row + 1, head) : decay;
+    let key = keyAt(node, row, head);
+    let query = queryAt(node, row, head);
+    let nextKey = hasNext ? keyAt(node, row + 1, head) : key;
+    let nextDecay = hasNext ? decayAt<ByRow>(node, row + 1, head) : decay;
     for (let s = state; s < end; s += step, key += 4, query += 4) {
       if (is<ByRow>()) {
         d = v128.load32_splat(decay);
@@ -187,7 +187,7 @@ function attendWide<ByRow, Delta>(
       nextKey += 4;
       nextDecay += 4;
     }
-    const out = site.out + at;
+    const out = node.out + at;
     storeUpTo(out, f32x4.mul(r0, scale), headBytes - column);
     storeUpTo(out + 16, f32x4.mul(r1, scale), headBytes - column - 16);
     storeUpTo(out + 32, f32x4.mul(r2, scale), headBytes - column - 32);
@@ -197,7 +197,7 @@ function attendWide<ByRow, Delta>(
 
 /** Four columns, likewise; the last of a row may be less. */
 function attendFour<ByRow, Delta>(
-  site: LinearSite,
+  node: LinearNode,
   range: StateRange,
   head: u32,
   column: usize,
@@ -205,30 +205,30 @@ function attendFour<ByRow, Delta>(
   step: usize,
 ): void {
   const one = f32x4.splat(1);
-  const end = state + site.keyDim * step;
-  const headBytes = <usize> site.valueDim * 4;
+  const end = state + node.keyDim * step;
+  const headBytes = <usize> node.valueDim * 4;
   let held = f32x4.splat(0);
   if (is<Delta>()) {
-    let key = keyAt(site, range.first, head);
-    let decay = decayAt<ByRow>(site, range.first, head);
+    let key = keyAt(node, range.first, head);
+    let decay = decayAt<ByRow>(node, range.first, head);
     for (let at = state; at < end; at += step, key += 4, decay += 4) {
       held = madd(heldKey<ByRow>(key, decay), v128.load(at), held);
     }
   }
   for (let row: usize = range.first; row < range.end; row++) {
     const hasNext = is<Delta>() && row + 1 < range.end;
-    let decay = decayAt<ByRow>(site, row, head);
-    let d = site.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
+    let decay = decayAt<ByRow>(node, row, head);
+    let d = node.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
     if (is<Delta>() && !is<ByRow>()) held = f32x4.mul(held, d);
-    const rate = is<Delta>() ? rateAt(site, row, head) : one;
-    const at = (row * site.heads + head) * headBytes + column;
-    const gain = gainAt<Delta>(v128.load(site.v + at), held, rate);
+    const rate = is<Delta>() ? rateAt(node, row, head) : one;
+    const at = (row * node.heads + head) * headBytes + column;
+    const gain = gainAt<Delta>(v128.load(node.v + at), held, rate);
     let read = f32x4.splat(0);
     held = read;
-    let key = keyAt(site, row, head);
-    let query = queryAt(site, row, head);
-    let nextKey = hasNext ? keyAt(site, row + 1, head) : key;
-    let nextDecay = hasNext ? decayAt<ByRow>(site, row + 1, head) : decay;
+    let key = keyAt(node, row, head);
+    let query = queryAt(node, row, head);
+    let nextKey = hasNext ? keyAt(node, row + 1, head) : key;
+    let nextDecay = hasNext ? decayAt<ByRow>(node, row + 1, head) : decay;
     for (let s = state; s < end; s += step, key += 4, query += 4) {
       if (is<ByRow>()) {
         d = v128.load32_splat(decay);
@@ -242,6 +242,6 @@ function attendFour<ByRow, Delta>(
       nextKey += 4;
       nextDecay += 4;
     }
-    storeUpTo(site.out + at, f32x4.mul(read, f32x4.splat(site.scale)), headBytes - column);
+    storeUpTo(node.out + at, f32x4.mul(read, f32x4.splat(node.scale)), headBytes - column);
   }
 }

@@ -14,7 +14,7 @@ import { Product, QuantizedRows, ROW_BLOCK_BYTES, tileWidth } from "./product_la
 
 /** Multiplies the rows of the tile that begins with `row` with `count` groups, and stores them `rowBytes` apart. */
 export function multiply(
-  site: Product,
+  node: Product,
   rows: QuantizedRows,
   row: u32,
   first: u32,
@@ -23,15 +23,15 @@ export function multiply(
   rowBytes: usize,
 ): void {
   const mask = i8x16.splat(<i8> rows.levelMask);
-  const tile = rows.tiles + <usize> (row * site.blocks) * ROW_BLOCK_BYTES;
+  const tile = rows.tiles + <usize> (row * node.blocks) * ROW_BLOCK_BYTES;
   const width = tileWidth(rows.numRows, row);
-  if (rows.sumsInShorts) multiplyTile<i16>(site, tile, width, first, count, out, rowBytes, mask);
-  else multiplyTile<i32>(site, tile, width, first, count, out, rowBytes, mask);
+  if (rows.sumsInShorts) multiplyTile<i16>(node, tile, width, first, count, out, rowBytes, mask);
+  else multiplyTile<i32>(node, tile, width, first, count, out, rowBytes, mask);
 }
 
 @inline
 function multiplyTile<Sum>(
-  site: Product,
+  node: Product,
   tile: usize,
   width: u32,
   first: u32,
@@ -41,44 +41,44 @@ function multiplyTile<Sum>(
   mask: v128,
 ): void {
   if (width === 1) {
-    if (site.hasZeros) multiplyOne<Sum, Yes>(site, tile, first, count, out, mask);
-    else multiplyOne<Sum, No>(site, tile, first, count, out, mask);
+    if (node.hasZeros) multiplyOne<Sum, Yes>(node, tile, first, count, out, mask);
+    else multiplyOne<Sum, No>(node, tile, first, count, out, mask);
   } else if (width === 2) {
-    if (site.isPaired) {
-      if (site.hasZeros) multiplyTwo<Sum, Yes, Yes>(site, tile, first, count, out, rowBytes, mask);
-      else multiplyTwo<Sum, No, Yes>(site, tile, first, count, out, rowBytes, mask);
+    if (node.isPaired) {
+      if (node.hasZeros) multiplyTwo<Sum, Yes, Yes>(node, tile, first, count, out, rowBytes, mask);
+      else multiplyTwo<Sum, No, Yes>(node, tile, first, count, out, rowBytes, mask);
     } else {
-      if (site.hasZeros) multiplyTwo<Sum, Yes, No>(site, tile, first, count, out, rowBytes, mask);
-      else multiplyTwo<Sum, No, No>(site, tile, first, count, out, rowBytes, mask);
+      if (node.hasZeros) multiplyTwo<Sum, Yes, No>(node, tile, first, count, out, rowBytes, mask);
+      else multiplyTwo<Sum, No, No>(node, tile, first, count, out, rowBytes, mask);
     }
   } else {
-    if (site.isPaired) {
-      if (site.hasZeros) multiplyFour<Sum, Yes, Yes>(site, tile, first, count, out, rowBytes, mask);
-      else multiplyFour<Sum, No, Yes>(site, tile, first, count, out, rowBytes, mask);
+    if (node.isPaired) {
+      if (node.hasZeros) multiplyFour<Sum, Yes, Yes>(node, tile, first, count, out, rowBytes, mask);
+      else multiplyFour<Sum, No, Yes>(node, tile, first, count, out, rowBytes, mask);
     } else {
-      if (site.hasZeros) multiplyFour<Sum, Yes, No>(site, tile, first, count, out, rowBytes, mask);
-      else multiplyFour<Sum, No, No>(site, tile, first, count, out, rowBytes, mask);
+      if (node.hasZeros) multiplyFour<Sum, Yes, No>(node, tile, first, count, out, rowBytes, mask);
+      else multiplyFour<Sum, No, No>(node, tile, first, count, out, rowBytes, mask);
     }
   }
 }
 
 /** One row, six streams. */
 function multiplyOne<Sum, Zeros>(
-  site: Product,
+  node: Product,
   tile: usize,
   first: u32,
   count: u32,
   out: usize,
   mask: v128,
 ): void {
-  const groupBytes = <usize> site.blocks * blockBytes<Zeros>();
+  const groupBytes = <usize> node.blocks * blockBytes<Zeros>();
   const length = (count + 5) / 6;
   const last = count - length;
   const s1 = min(length, last);
   const s2 = min(2 * length, last);
   const s3 = min(3 * length, last);
   const s4 = min(4 * length, last);
-  let p0 = site.weights + <usize> first * groupBytes;
+  let p0 = node.weights + <usize> first * groupBytes;
   let p1 = p0 + <usize> s1 * groupBytes;
   let p2 = p0 + <usize> s2 * groupBytes;
   let p3 = p0 + <usize> s3 * groupBytes;
@@ -142,7 +142,7 @@ function multiplyOne<Sum, Zeros>(
 
 /** Two rows, three streams. */
 function multiplyTwo<Sum, Zeros, Paired>(
-  site: Product,
+  node: Product,
   tile: usize,
   first: u32,
   count: u32,
@@ -150,11 +150,11 @@ function multiplyTwo<Sum, Zeros, Paired>(
   rowBytes: usize,
   mask: v128,
 ): void {
-  const groupBytes = <usize> site.blocks * blockBytes<Zeros>();
+  const groupBytes = <usize> node.blocks * blockBytes<Zeros>();
   const length = (count + 2) / 3;
   const last = count - length;
   const s1 = min(length, last);
-  let p0 = site.weights + <usize> first * groupBytes;
+  let p0 = node.weights + <usize> first * groupBytes;
   let p1 = p0 + <usize> s1 * groupBytes;
   let p2 = p0 + <usize> last * groupBytes;
   for (const end = out + <usize> length * 16; out < end; out += 16) {

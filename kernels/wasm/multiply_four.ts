@@ -15,7 +15,7 @@ import { Product } from "./product_layout";
 
 /** Four rows, two streams. Registers hold sums of a block; those of the second stream's other blocks are in memory. */
 export function multiplyFour<Sum, Zeros, Paired>(
-  site: Product,
+  node: Product,
   tile: usize,
   first: u32,
   count: u32,
@@ -23,10 +23,10 @@ export function multiplyFour<Sum, Zeros, Paired>(
   rowBytes: usize,
   mask: v128,
 ): void {
-  const groupBytes = <usize> site.blocks * blockBytes<Zeros>();
+  const groupBytes = <usize> node.blocks * blockBytes<Zeros>();
   const length = (count + 1) / 2;
   const last = count - length;
-  let p0 = site.weights + <usize> first * groupBytes;
+  let p0 = node.weights + <usize> first * groupBytes;
   let p1 = p0 + <usize> last * groupBytes;
   const apart = <usize> last * 16;
   const zero = f32x4.splat(0);

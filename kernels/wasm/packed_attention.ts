@@ -9,7 +9,7 @@
  * are taken together, see `row_block.ts`.
  */
 import { Item, itemAt, TILE, wordAt } from "./layout";
-import { PackedBatch, PackedSite } from "./packed_layout";
+import { PackedBatch, PackedNode } from "./packed_layout";
 import {
   attendKeys,
   blockBytes,
@@ -28,7 +28,7 @@ import { KEYS } from "./rows";
  * sequence and head.
  */
 export function packedAttention(
-  site: PackedSite,
+  node: PackedNode,
   batch: PackedBatch,
   items: usize,
   first: u32,
@@ -36,20 +36,20 @@ export function packedAttention(
   scratch: usize,
 ): void {
   const block = changetype<RowBlock>(scratch);
-  block.headBytes = site.headSize * 4;
-  block.valueBytes = site.vStride * 4;
-  block.scale = site.scale;
-  block.softcap = site.softcap;
+  block.headBytes = node.headSize * 4;
+  block.valueBytes = node.vStride * 4;
+  block.scale = node.scale;
+  block.softcap = node.softcap;
   block.isQuantized = 0;
   block.numHeads = 1;
   for (let work = first; work < end; work++) {
     const item = itemAt(items, work);
-    attendItem(site, batch, item, item.firstHead, block);
+    attendItem(node, batch, item, item.firstHead, block);
   }
 }
 
 function attendItem(
-  site: PackedSite,
+  node: PackedNode,
   batch: PackedBatch,
   item: Item,
   kvHead: u32,
@@ -57,13 +57,13 @@ function attendItem(
 ): void {
   const numKeys = wordAt(batch.keyLengths, item.sequence);
   const firstKey = wordAt(batch.keyStarts, item.sequence);
-  const tiles = changetype<usize>(block) + blockBytes(site.headSize);
-  layTiles(site, firstKey, numKeys, kvHead, tiles);
-  const values = site.v +
-    <usize> (firstKey * site.vStride + site.vOffset + kvHead * site.headSize) * 4;
+  const tiles = changetype<usize>(block) + blockBytes(node.headSize);
+  layTiles(node, firstKey, numKeys, kvHead, tiles);
+  const values = node.v +
+    <usize> (firstKey * node.vStride + node.vOffset + kvHead * node.headSize) * 4;
   for (let done: u32 = 0; done < item.numRows; done += ROWS) {
     block.numRows = min(ROWS, item.numRows - done);
-    setRows(site, batch, item, done, numKeys, kvHead, block);
+    setRows(node, batch, item, done, numKeys, kvHead, block);
     const end = findLastKey(block);
     for (let base = findFirstKey(block); base < end; base += KEYS) {
       const until = min(base + KEYS, end);
@@ -79,7 +79,7 @@ function attendItem(
 
 /** Takes the rows of an item from `done` on. */
 function setRows(
-  site: PackedSite,
+  node: PackedNode,
   batch: PackedBatch,
   item: Item,
   done: u32,
@@ -87,25 +87,25 @@ function setRows(
   kvHead: u32,
   block: RowBlock,
 ): void {
-  const group = site.heads / site.kvHeads;
+  const group = node.heads / node.kvHeads;
   const firstQuery = wordAt(batch.queryStarts, item.sequence);
   for (let row: u32 = 0; row < block.numRows; row++) {
     const position = (item.firstRow + done + row) / group;
     const head = kvHead * group + (item.firstRow + done + row) % group;
     const token = firstQuery + position;
-    const query = site.q + <usize> (token * site.qStride + site.qOffset + head * site.headSize) * 4;
-    const out = site.out + <usize> ((token * site.heads + head) * site.headSize) * 4;
-    const start = site.window === 0 || position < site.window ? 0 : position - site.window;
-    const end = site.window === 0 ? numKeys : min(numKeys, position + site.window + 1);
+    const query = node.q + <usize> (token * node.qStride + node.qOffset + head * node.headSize) * 4;
+    const out = node.out + <usize> ((token * node.heads + head) * node.headSize) * 4;
+    const start = node.window === 0 || position < node.window ? 0 : position - node.window;
+    const end = node.window === 0 ? numKeys : min(numKeys, position + node.window + 1);
     setRow(block, 0, row, query, start, end, out, 0);
   }
 }
 
 /** Copies the keys of one head into tiles of sixteen; unused entries of the last tile keep their old values. */
-function layTiles(site: PackedSite, firstKey: u32, numKeys: u32, kvHead: u32, tiles: usize): void {
-  const headBytes = site.headSize * 4;
-  const stride = <usize> site.kStride * 4;
-  let from = site.k + <usize> (firstKey * site.kStride + site.kOffset + kvHead * site.headSize) * 4;
+function layTiles(node: PackedNode, firstKey: u32, numKeys: u32, kvHead: u32, tiles: usize): void {
+  const headBytes = node.headSize * 4;
+  const stride = <usize> node.kStride * 4;
+  let from = node.k + <usize> (firstKey * node.kStride + node.kOffset + kvHead * node.headSize) * 4;
   for (let key: u32 = 0; key < numKeys; key++, from += stride) {
     let into = tiles + <usize> (key & -TILE) * headBytes + <usize> (key & (TILE - 1)) * 4;
     for (let at: usize = 0; at < headBytes; at += 16, into += TILE * 16) {

@@ -5,7 +5,7 @@
 
 /** One attention layer. */
 @unmanaged
-export class PackedSite {
+export class PackedNode {
   heads: u32;
   /** Divides `heads`. */
   kvHeads: u32;

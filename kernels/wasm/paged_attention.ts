@@ -6,7 +6,7 @@
  * over the keys `j` of `t`'s sequence up to `t` itself, within the window. Rows of one KV head see the same keys, and
  * are taken together; see `row_block.ts`.
  */
-import { Item, itemAt, Site, Step, TILE, tileOffset, wordAt } from "./layout";
+import { Item, itemAt, Node, Step, TILE, tileOffset, wordAt } from "./layout";
 import { attendKeys, finish, findFirstKey, findLastKey, RowBlock, setRow, setTile } from "./row_block";
 import { KEYS } from "./rows";
 
@@ -16,7 +16,7 @@ import { KEYS } from "./rows";
  * @param scratch memory of this thread's own.
  */
 export function pagedAttention(
-  site: Site,
+  node: Node,
   step: Step,
   items: usize,
   first: u32,
@@ -24,29 +24,29 @@ export function pagedAttention(
   scratch: usize,
 ): void {
   const block = changetype<RowBlock>(scratch);
-  block.headBytes = site.headSize * 4;
-  block.valueBytes = site.headSize * 4;
-  block.tileStride = site.tokenBytes << site.blockShift;
-  block.isQuantized = site.isQuantized;
-  block.scale = site.scale;
-  block.softcap = site.softcap;
+  block.headBytes = node.headSize * 4;
+  block.valueBytes = node.headSize * 4;
+  block.tileStride = node.tokenBytes << node.blockShift;
+  block.isQuantized = node.isQuantized;
+  block.scale = node.scale;
+  block.softcap = node.softcap;
   for (let work = first; work < end; work++) {
-    attendItem(site, step, itemAt(items, work), block);
+    attendItem(node, step, itemAt(items, work), block);
   }
 }
 
-function attendItem(site: Site, step: Step, item: Item, block: RowBlock): void {
+function attendItem(node: Node, step: Step, item: Item, block: RowBlock): void {
   block.numHeads = item.numHeads;
   block.numRows = item.numRows;
-  for (let i: u32 = 0; i < item.numHeads; i++) setRows(site, step, item, i, block);
+  for (let i: u32 = 0; i < item.numHeads; i++) setRows(node, step, item, i, block);
 
   const table = step.blockTables + <usize> (item.sequence * step.maxBlocksPerSequence) * 4;
   const end = findLastKey(block);
   for (let base = findFirstKey(block); base < end; base += KEYS) {
     const until = min(base + KEYS, end);
     for (let key = base; key < until; key += TILE) {
-      const offset = tileOffset(site, table, item.firstHead, key);
-      setTile(block, (key - base) / TILE, site.kCache + offset, site.vCache + offset);
+      const offset = tileOffset(node, table, item.firstHead, key);
+      setTile(block, (key - base) / TILE, node.kCache + offset, node.vCache + offset);
     }
     attendKeys(block, base);
   }
@@ -54,18 +54,18 @@ function attendItem(site: Site, step: Step, item: Item, block: RowBlock): void {
 }
 
 /** Takes the rows of one head of an item. */
-function setRows(site: Site, step: Step, item: Item, index: u32, block: RowBlock): void {
-  const group = site.heads / site.kvHeads;
+function setRows(node: Node, step: Step, item: Item, index: u32, block: RowBlock): void {
+  const group = node.heads / node.kvHeads;
   const firstHead = (item.firstHead + index) * group;
   const firstToken = wordAt(step.queryStarts, item.sequence);
   for (let row: u32 = 0; row < item.numRows; row++) {
     const token = firstToken + (item.firstRow + row) / group;
     const head = firstHead + (item.firstRow + row) % group;
     const end = wordAt(step.positions, token) + 1;
-    const start = site.window === 0 || end < site.window ? 0 : end - site.window;
-    const query = site.q + <usize> (token * site.qStride + site.qOffset + head * site.headSize) * 4;
-    const out = site.out + <usize> ((token * site.heads + head) * site.headSize) * 4;
-    const sink = site.sinks ? site.sinks + <usize> head * 4 : 0;
+    const start = node.window === 0 || end < node.window ? 0 : end - node.window;
+    const query = node.q + <usize> (token * node.qStride + node.qOffset + head * node.headSize) * 4;
+    const out = node.out + <usize> ((token * node.heads + head) * node.headSize) * 4;
+    const sink = node.sinks ? node.sinks + <usize> head * 4 : 0;
     setRow(block, index, row, query, start, end, out, sink);
   }
 }

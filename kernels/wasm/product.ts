@@ -11,7 +11,7 @@ import { GROUP, Product, QuantizedRows, tileWidth } from "./product_layout";
 
 /** Does the parts `[first, end)` of the work. */
 export function product(
-  site: Product,
+  node: Product,
   rows: QuantizedRows,
   _items: usize,
   first: u32,
@@ -19,24 +19,24 @@ export function product(
   scratch: usize,
 ): void {
   for (let part = first; part < end; part++) {
-    const from = part * site.partGroups;
-    const count = min(site.partGroups, site.numGroups - from);
-    const rowBytes = <usize> site.numGroups * GROUP * 4;
+    const from = part * node.partGroups;
+    const count = min(node.partGroups, node.numGroups - from);
+    const rowBytes = <usize> node.numGroups * GROUP * 4;
     const scratchBytes = <usize> count * GROUP * 4;
-    const halving: u32 = site.isPaired ? 1 : 0;
+    const halving: u32 = node.isPaired ? 1 : 0;
     // Another tile finds the part's weights in the cache.
     for (let row: u32 = 0; row < rows.numRows;) {
       const width = tileWidth(rows.numRows, row);
       const at = <usize> (row >> halving) * rowBytes + <usize> from * GROUP * 4;
-      const out = site.out + at;
-      multiply(site, rows, row, site.firstGroup + from, count, out, rowBytes);
-      if (site.isGated) {
-        multiply(site, rows, row, site.upGroup + from, count, scratch, scratchBytes);
+      const out = node.out + at;
+      multiply(node, rows, row, node.firstGroup + from, count, out, rowBytes);
+      if (node.isGated) {
+        multiply(node, rows, row, node.upGroup + from, count, scratch, scratchBytes);
       }
       for (let i: u32 = 0; i < width >> halving; i++) {
-        const ups = site.isGated ? scratch + i * scratchBytes : 0;
-        const residual = site.residual ? site.residual + at + i * rowBytes : 0;
-        complete(site, out + i * rowBytes, ups, residual, from, count);
+        const ups = node.isGated ? scratch + i * scratchBytes : 0;
+        const residual = node.residual ? node.residual + at + i * rowBytes : 0;
+        complete(node, out + i * rowBytes, ups, residual, from, count);
       }
       row += width;
     }
@@ -45,23 +45,23 @@ export function product(
 
 /** What follows the products of some groups. */
 function complete(
-  site: Product,
+  node: Product,
   out: usize,
   ups: usize,
   residual: usize,
   from: u32,
   count: u32,
 ): void {
-  const scale = f32x4.splat(site.scale);
-  const isScaled = site.scale !== 1;
-  let bias = site.bias ? site.bias + <usize> (site.firstGroup + from) * 16 : 0;
-  let upBias = site.bias ? site.bias + <usize> (site.upGroup + from) * 16 : 0;
-  const isPlain = !bias && !ups && !residual && !isScaled && site.softcap === 0;
-  if (isPlain && site.activation === 0) return;
+  const scale = f32x4.splat(node.scale);
+  const isScaled = node.scale !== 1;
+  let bias = node.bias ? node.bias + <usize> (node.firstGroup + from) * 16 : 0;
+  let upBias = node.bias ? node.bias + <usize> (node.upGroup + from) * 16 : 0;
+  const isPlain = !bias && !ups && !residual && !isScaled && node.softcap === 0;
+  if (isPlain && node.activation === 0) return;
   for (const end = out + <usize> count * 16; out < end; out += 16) {
     let x = v128.load(out);
     if (bias) x = f32x4.add(x, v128.load(bias));
-    x = activate(site.activation, x);
+    x = activate(node.activation, x);
     if (ups) {
       let up = v128.load(ups);
       if (bias) up = f32x4.add(up, v128.load(upBias));
@@ -73,7 +73,7 @@ function complete(
       upBias += 16;
     }
     if (isScaled) x = f32x4.mul(x, scale);
-    x = cap(x, site.softcap);
+    x = cap(x, node.softcap);
     if (residual) {
       x = f32x4.add(x, v128.load(residual));
       residual += 16;

@@ -1,7 +1,7 @@
 /** Copies keys and values of a head out of the cache as rows: keys lie side by side there, in tiles. */
 import { widenKeys, widenValues } from "./cache_tile";
 import { transpose } from "./lanes";
-import { Site, TILE, tileOffset } from "./layout";
+import { Node, TILE, tileOffset } from "./layout";
 
 /**
  * Reads whole tiles.
@@ -11,18 +11,18 @@ import { Site, TILE, tileOffset } from "./layout";
  * @param scratch f32 `[TILE, headSize]`.
  */
 export function readKeys(
-  site: Site,
+  node: Node,
   table: usize,
   head: u32,
   numTiles: u32,
   into: usize,
   scratch: usize,
 ): void {
-  const rowBytes = <usize> site.headSize * 4;
+  const rowBytes = <usize> node.headSize * 4;
   for (let i: u32 = 0; i < numTiles; i++, into += TILE * rowBytes) {
-    let tile = site.kCache + tileOffset(site, table, head, i * TILE);
-    if (site.isQuantized) {
-      widenKeys(tile, site.headSize, scratch);
+    let tile = node.kCache + tileOffset(node, table, head, i * TILE);
+    if (node.isQuantized) {
+      widenKeys(tile, node.headSize, scratch);
       tile = scratch;
     }
     // Four elements of four keys at a time.
@@ -37,16 +37,16 @@ export function readKeys(
 
 /** Like {@linkcode readKeys}, for values. */
 export function readValues(
-  site: Site,
+  node: Node,
   table: usize,
   head: u32,
   numTiles: u32,
   into: usize,
 ): void {
-  const tileBytes = <usize> site.headSize * TILE * 4;
+  const tileBytes = <usize> node.headSize * TILE * 4;
   for (let i: u32 = 0; i < numTiles; i++, into += tileBytes) {
-    const tile = site.vCache + tileOffset(site, table, head, i * TILE);
-    if (site.isQuantized) widenValues(tile, site.headSize, into);
+    const tile = node.vCache + tileOffset(node, table, head, i * TILE);
+    if (node.isQuantized) widenValues(tile, node.headSize, into);
     else memory.copy(into, tile, tileBytes);
   }
 }

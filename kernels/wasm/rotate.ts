@@ -1,5 +1,5 @@
 /** Rotary position embeddings of the heads of a row. */
-import { turnHalves, turnNeighbours } from "./kv_write";
+import { rotateHalves, rotateNeighbours } from "./kv_write";
 
 /**
  * @param x f32 `[heads, headSize]`, as `out`.
@@ -20,7 +20,7 @@ export function rotateRow(
     for (const stop = x + headBytes; x < stop; x += 16) {
       v128.store(out + headBytes - (stop - x), v128.load(x));
     }
-    if (isInterleaved) turnNeighbours(out, cos, sin, size);
-    else turnHalves(out, cos, sin, size);
+    if (isInterleaved) rotateNeighbours(out, cos, sin, size);
+    else rotateHalves(out, cos, sin, size);
   }
 }

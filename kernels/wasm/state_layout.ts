@@ -5,7 +5,7 @@
 
 /** A depthwise causal convolution. */
 @unmanaged
-export class ConvSite {
+export class ConvNode {
   channels: u32;
   /** Elements from one row of weights or of a state to the next: a multiple of 4. */
   stride: u32;
@@ -25,7 +25,7 @@ export class ConvSite {
 
 /** A linear attention. */
 @unmanaged
-export class LinearSite {
+export class LinearNode {
   /** Of values and of states. */
   heads: u32;
   /** Divide `heads`. */

@@ -3,12 +3,11 @@
  *
  * @module
  */
+import { boundedAverage } from "../base/bounded_average.ts";
 import type { DividedWork, Slices } from "../device/slices.ts";
 import type { Suspension } from "./decoder.ts";
 
-/** Weight of the newest time in an average. */
-const NEWEST = 0.3;
-/** A time that is so much longer than the average counts as if it were just that. */
+/** See {@linkcode boundedAverage}. */
 const OUTLIER = 2;
 
 /** Milliseconds of a unit by key: known from step to step. */
@@ -56,8 +55,7 @@ export class StepSlices implements Slices {
       const startedAtMs = performance.now() - this.#suspendedMs;
       await run(first, end);
       const ms = (performance.now() - this.#suspendedMs - startedAtMs) / ((end - first) * weight);
-      const before = times.get(key) ?? ms;
-      const unitMs = NEWEST * Math.min(ms, OUTLIER * before) + (1 - NEWEST) * before;
+      const unitMs = boundedAverage(times.get(key), ms, OUTLIER);
       times.set(key, unitMs);
       if (end < length) await this.pause(unitMs * weight * least / numInner);
       first = end;

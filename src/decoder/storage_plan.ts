@@ -24,9 +24,9 @@ export interface PlannedCut extends Pick<GraphCut, "segments"> {
 
 /** The allocation of each crossing tensor. */
 export interface StoragePlan {
-  /** Bytes of each piece of memory. */
+  /** Bytes of each chunk of memory. */
   readonly chunks: readonly number[];
-  /** The piece of a tensor, by the tensor's name. */
+  /** The chunk of a tensor, by the tensor's name. */
   readonly chunkByTensor: ReadonlyMap<string, number>;
 }
 
@@ -39,7 +39,7 @@ interface Lifetime {
 /**
  * Plans the memory of a cut's crossing tensors and logits.
  *
- * A tensor is written at one moment and last read at another; of the pieces that are free in between, it takes the
+ * A tensor is written at one moment and last read at another; of the chunks that are free in between, it takes the
  * smallest that fits.
  *
  * @param countBytes the most bytes a tensor takes.

@@ -152,7 +152,7 @@ export class DeviceWeights {
     );
   }
 
-  /** The start of the shared read buffer, which grows to the largest piece. */
+  /** The start of the shared read buffer, which grows to the largest chunk. */
   #take(numBytes: number): Uint8Array<ArrayBuffer> {
     if (this.#chunk.length < numBytes) this.#chunk = new Uint8Array(Math.ceil(numBytes / 4) * 4);
     return this.#chunk.subarray(0, numBytes);

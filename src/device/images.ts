@@ -4,7 +4,7 @@
  * @module
  */
 import type { Mask } from "../../kernels/images/composite_alpha_reference.ts";
-import type { MaskFormat, TensorFormat } from "../../kernels/images/image_form.ts";
+import type { MaskFormat, TensorFormat } from "../../kernels/images/image_format.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "./ort/ort.ts";
 

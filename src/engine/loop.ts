@@ -81,7 +81,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   /** Running requests by sequence id. */
   readonly #running = new Map<number, Running<Token>>();
   /** Settles when there is nothing left to do. */
-  #turning: Promise<void> | undefined;
+  #idle: Promise<void> | undefined;
 
   constructor(decoder: Decoder<Token>, options: SchedulerOptions) {
     this.#decoder = decoder;
@@ -126,18 +126,18 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     };
     for (const { id } of sequences) this.#running.set(id, running);
     this.metrics.promptTokens.inc(request.promptTokens.length);
-    this.#turning ??= this.#turn();
+    this.#idle ??= this.#runSteps();
     return () => this.#drop(running);
   }
 
   /** Ends every request without notice and waits for the running step: the decoder is idle then. */
   async close(): Promise<void> {
     for (const running of new Set(this.#running.values())) this.#drop(running);
-    await this.#turning;
+    await this.#idle;
     this.#pool.stop();
   }
 
-  async #turn(): Promise<void> {
+  async #runSteps(): Promise<void> {
     // Requests that arrive together share the first step.
     const thread = new BusyThread();
     await thread.yield();
@@ -152,14 +152,14 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       // Cancellations and new requests come in between steps.
       await thread.yield();
     }
-    this.#turning = undefined;
-    this.#pool.shrinkLater((shrink) => this.#turning ??= this.#exclusively(shrink));
+    this.#idle = undefined;
+    this.#pool.shrinkLater((shrink) => this.#idle ??= this.#exclusively(shrink));
   }
 
   /** Runs what no step may run beside; requests that come meanwhile follow. */
   async #exclusively(run: () => Promise<void>): Promise<void> {
     await run();
-    this.#turning = this.#running.size > 0 ? this.#turn() : undefined;
+    this.#idle = this.#running.size > 0 ? this.#runSteps() : undefined;
   }
 
   async #fitPool(): Promise<void> {

@@ -4,14 +4,13 @@
  *
  * @module
  */
+import { boundedAverage } from "../base/bounded_average.ts";
 
 /** Time between two next tokens while prompts are read, relative to the usual one. */
 const AIM = 2;
 /** After so many suspensions two steps of next tokens come in a row: the second tells how long one takes undisturbed. */
 const REFRESH_STEPS = 32;
-/** Weight of the newest time in an average. */
-const NEWEST = 0.3;
-/** A time that is so much longer than the average counts as if it were just that. */
+/** See {@linkcode boundedAverage}. */
 const OUTLIER = 1.5;
 /** Fewest tokens of prompts in a step. */
 const LEAST_CHUNK = 16;
@@ -73,13 +72,14 @@ export class PrefillPace {
   /** A step of next tokens alone took `ms`, and ended at `nowMs`. */
   observe(ms: number, nowMs: number): void {
     if (this.#numParts === 0) {
-      this.#usualMs = average(this.#usualMs, ms);
+      this.#usualMs = boundedAverage(this.#usualMs, ms, OUTLIER);
       this.#numSuspensions = 0;
     } else {
       this.#numSuspensions++;
-      if (!this.#isQueued) this.#besideMs = average(this.#besideMs, ms);
+      if (!this.#isQueued) this.#besideMs = boundedAverage(this.#besideMs, ms, OUTLIER);
       else if (this.#usualMs !== undefined) {
-        this.#partMs = average(this.#partMs, Math.max(0, ms - this.#usualMs) / this.#numParts);
+        const partMs = Math.max(0, ms - this.#usualMs) / this.#numParts;
+        this.#partMs = boundedAverage(this.#partMs, partMs, OUTLIER);
       }
     }
     this.#numParts = 0;
@@ -99,10 +99,4 @@ export class PrefillPace {
       this.#partMs *= 2;
     }
   }
-}
-
-/** An average that one slow step, on a busy machine, changes little. */
-function average(before: number | undefined, newest: number): number {
-  if (before === undefined) return newest;
-  return NEWEST * Math.min(newest, OUTLIER * before) + (1 - NEWEST) * before;
 }

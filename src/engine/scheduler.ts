@@ -4,13 +4,14 @@
  * @module
  */
 import type { DecoderLimits, SampledToken } from "../decoder/decoder.ts";
-import { mostWindowBlocks } from "../decoder/cache_pools.ts";
 import { HearthError } from "../base/errors.ts";
+import { chooseStep } from "./choose_step.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import type { GenerationRequest } from "./generation_request.ts";
-import { contextExceeded } from "./length_limit.ts";
-import { mostBlocks, type PoolDemand } from "./pool_size.ts";
+import { LengthLimits } from "./length_limits.ts";
+import type { PoolDemand } from "./pool_size.ts";
 import { longScope, Sequence } from "./sequence.ts";
+import { isDecoding, SequenceQueue } from "./sequence_queue.ts";
 import { StateSlots } from "./state_slots.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
@@ -59,42 +60,27 @@ export class Scheduler {
   readonly #blocks: BlockManager;
   readonly #slots: StateSlots | undefined;
   readonly #sequences = new Map<number, Sequence>();
-  /** Running sequences in order of arrival, all older than those waiting. */
-  readonly #running: Sequence[] = [];
-  /** Waiting sequences in order of arrival. */
-  readonly #waiting: Sequence[] = [];
+  readonly #queue: SequenceQueue;
   #nextSequenceId = 1;
   #nextRequestId = 1;
-  #numPreemptions = 0;
   /** Steps that were not committed: those that run or are suspended, and one that failed if another is scheduled. */
   readonly #uncommitted = new Set<ScheduledStep>();
   /** Sequences that have ended while a step of theirs was suspended, which goes on to write to their blocks. */
   readonly #endedInStep: Sequence[] = [];
-  /** Blocks that each pool can be given: the main one, then those of windows. */
-  readonly #mostBlocks: number[];
+  readonly #lengths: LengthLimits;
 
   constructor(limits: DecoderLimits, options: SchedulerOptions) {
     this.#limits = limits;
     this.#prefixCache = options.prefixCache;
     this.#slots = limits.numStateSlots ? new StateSlots(limits.numStateSlots) : undefined;
     this.#blocks = new BlockManager(limits, this.#slots);
-    this.#mostBlocks = [limits, ...limits.windows ?? []].map(mostBlocks);
+    this.#queue = new SequenceQueue(limits, this.#blocks);
+    this.#lengths = new LengthLimits(limits);
   }
 
   /** Most tokens of prompt and completion in one sequence: the context, or what the largest pools hold. */
   get maxSequenceLength(): number {
-    // The last token of a completion is never computed, so it needs no slot.
-    return Math.min(this.#limits.contextLength, this.#mostComputed() + 1);
-  }
-
-  /** Most tokens of a sequence that the pools hold. One that holds a window and a token more holds any sequence. */
-  #mostComputed(): number {
-    const { blockSize, windows = [] } = this.#limits;
-    const [main, ...ofWindows] = this.#mostBlocks as [number, ...number[]];
-    const short = ofWindows.filter((most, i) =>
-      most < mostWindowBlocks({ blockSize, window: windows[i]!.window, maxBatchTokens: 1 })
-    );
-    return Math.min(main, ...short) * blockSize;
+    return this.#lengths.longest;
   }
 
   /**
@@ -108,8 +94,8 @@ export class Scheduler {
     const numPromptTokens = request.promptTokens.length;
     if (numPromptTokens === 0) throw new HearthError("invalid_value", "The prompt has no tokens.");
     const { maxTokens = Infinity } = request;
-    if (numPromptTokens > this.#longestPrompt(maxTokens)) {
-      throw this.#tooLong(numPromptTokens, maxTokens);
+    if (numPromptTokens > this.#lengths.longestPrompt(maxTokens)) {
+      throw this.#lengths.tooLong(numPromptTokens, maxTokens);
     }
     const maxLength = Math.max(
       // A token that is not wanted takes no room of the context.
@@ -128,42 +114,14 @@ export class Scheduler {
       const sequence = new Sequence({ ...request, ...own, promptLogprobs });
       sequence.isLong = this.#isLong(sequence);
       this.#sequences.set(id, sequence);
-      this.#waiting.push(sequence);
+      this.#queue.waiting.push(sequence);
       return sequence;
     });
   }
 
-  /**
-   * What the next step needs of each pool to preempt nobody, and to admit the sequence that waits longest: of the main
-   * pool, then of those of windows. It looks one token ahead, so that a pool that cannot grow is known before a sequence
-   * has filled it.
-   */
+  /** See {@linkcode SequenceQueue.demand}. */
   demand(): PoolDemand[] {
-    const { blockSize, maxSequences } = this.#limits;
-    const numAhead = ({ length, maxLength }: Sequence) => Math.min(length + 1, maxLength - 1);
-    const stats = this.#blocks.stats();
-    const pools = [stats, ...stats.windows];
-    const numTaken = pools.map(() => 0);
-    for (const sequence of this.#running) {
-      const missing = this.#blocks.countMissing(sequence, numAhead(sequence));
-      missing.forEach((numMissing, pool) => numTaken[pool]! += numMissing);
-    }
-    const [next] = this.#waiting;
-    let needs: ReturnType<BlockManager["countNeeds"]> = [];
-    if (next !== undefined && this.#running.length < maxSequences && !this.#awaitsSibling(next)) {
-      needs = this.#blocks.countNeeds(next);
-      needs.forEach(({ numBlocks }, pool) => numTaken[pool]! += numBlocks);
-      const numNow = Math.ceil(next.length / blockSize);
-      numTaken[0]! += Math.max(0, Math.ceil(numAhead(next) / blockSize) - numNow);
-    }
-    return pools.map(({ numFreeBlocks, numCachedBlocks }, pool) => {
-      const numSpare = needs.length > 0 ? this.#running.length : 0;
-      const numFound = needs[pool]?.numFound ?? 0;
-      return {
-        numMissing: numTaken[pool]! + numSpare - numFreeBlocks - numCachedBlocks,
-        numEvicted: numTaken[pool]! - numFound - numFreeBlocks,
-      };
-    });
+    return this.#queue.demand();
   }
 
   /**
@@ -183,8 +141,8 @@ export class Scheduler {
    * @returns those that it can never hold, which the caller ends, each with its error.
    */
   limitPool(mostBlocks: number, pool = 0): RefusedSequence[] {
-    this.#mostBlocks[pool] = mostBlocks;
-    const most = this.#mostComputed();
+    this.#lengths.setPool(pool, mostBlocks);
+    const most = this.#lengths.mostComputed;
     const longest = this.maxSequenceLength;
     return [...this.#sequences.values()].flatMap((sequence) => {
       const { numPromptTokens, length, maxLength, status } = sequence;
@@ -192,7 +150,7 @@ export class Scheduler {
       if (status === "running" && length > most) return [];
       sequence.maxLength = Math.max(numPromptTokens + 1, Math.min(maxLength, longest));
       if (length <= most) return [];
-      return [{ sequence, error: this.#tooLong(numPromptTokens) }];
+      return [{ sequence, error: this.#lengths.tooLong(numPromptTokens) }];
     });
   }
 
@@ -214,10 +172,13 @@ export class Scheduler {
     this.#closeSteps();
     this.#restartLong();
     const hasNext = this.isDecoding;
-    const isApart = hasNext && this.#hasUnread(mostBeside);
-    const step = isApart && this.#choose({ isApart, mostPromptTokens }) ||
-      this.#choose({ mostPromptTokens: hasNext ? mostBeside : Infinity });
-    if (step !== undefined) this.#uncommitted.add(step);
+    const isApart = hasNext && this.#queue.hasUnread(mostBeside);
+    const source = { limits: this.#limits, queue: this.#queue, blocks: this.#blocks };
+    const chosen = isApart && chooseStep(source, { isApart, mostPromptTokens }) ||
+      chooseStep(source, { mostPromptTokens: hasNext ? mostBeside : Infinity });
+    if (chosen === undefined) return undefined;
+    const step = { ...chosen, stateCopies: this.#slots?.takeCopies() };
+    this.#uncommitted.add(step);
     return step;
   }
 
@@ -229,7 +190,7 @@ export class Scheduler {
    */
   scheduleBeside(suspended: ScheduledStep): ScheduledStep | undefined {
     this.requireSuspended(suspended);
-    const decoding = this.#running.filter(isDecoding);
+    const decoding = this.#queue.running.filter(isDecoding);
     if (decoding.length === 0) return undefined;
     const scheduled = decoding.map((sequence): ScheduledSequence => {
       if (!this.#blocks.grow(sequence, sequence.length)) throw new SuspendedStepError();
@@ -247,106 +208,13 @@ export class Scheduler {
   requireSuspended({ scheduled }: ScheduledStep): void {
     const isNeeded = scheduled.some(({ sequence: { status } }) => status === "running");
     const hasFailed = this.#slots !== undefined && this.#uncommitted.size > 1;
-    const outgrows = this.#running.some((each) => !each.isLong && this.#isLong(each));
+    const outgrows = this.#queue.running.some((each) => !each.isLong && this.#isLong(each));
     if (!isNeeded || hasFailed || outgrows) throw new SuspendedStepError();
   }
 
   /** Whether sequences wait for a next token. */
   get isDecoding(): boolean {
-    return this.#running.some(isDecoding);
-  }
-
-  /** Whether more than so many tokens of prompts are to be read. */
-  #hasUnread(mostBeside: number): boolean {
-    if (mostBeside === Infinity) return false;
-    let numUnread = 0;
-    for (const sequence of [...this.#running, ...this.#waiting]) {
-      if (!isDecoding(sequence)) numUnread += sequence.length - sequence.numComputed;
-      if (numUnread > mostBeside) return true;
-    }
-    return false;
-  }
-
-  /**
-   * Chooses a step of next tokens and prompts.
-   *
-   * @param options.isApart whether it is of prompts alone. Next tokens get the blocks that they need first, and count as
-   * if they had a part in it: no more sequences run than one step holds.
-   */
-  #choose(
-    { isApart = false, mostPromptTokens }: {
-      readonly isApart?: boolean;
-      readonly mostPromptTokens: number;
-    },
-  ): ScheduledStep | undefined {
-    const scheduled: ScheduledSequence[] = [];
-    let promptBudget = mostPromptTokens;
-    let numNextTokens = 0;
-    let budget = this.#limits.maxBatchTokens;
-    let rows = this.#limits.maxSequences;
-    /** One token is reserved for each later sequence; prompts are scored with rows of logits left over. */
-    const chooseChunk = (sequence: Sequence, numBehind: number) => {
-      const { numComputed, length, scoring } = sequence;
-      // The first of a step advances whatever comes behind it.
-      const mostOfPrompt = Math.max(promptBudget, scheduled.length === 0 ? 1 : 0);
-      const spareRows = Math.max(1, rows - numBehind - this.#waiting.length);
-      const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
-      const limits = [length - numComputed, budget - numBehind, most];
-      if (!isDecoding(sequence)) {
-        const inWindows = this.#blocks.countWindowTokens(sequence) - numComputed;
-        limits.push(mostOfPrompt, Math.max(1, inWindows));
-      }
-      const numTokens = Math.min(...limits);
-      return this.#endWithBlock(sequence, numTokens);
-    };
-    const take = (sequence: Sequence, numTokens: number) => {
-      const { numComputed, length, scoring } = sequence;
-      const end = numComputed + numTokens;
-      const scored = scoring?.rows(numComputed, end);
-      const samples = end === length;
-      scheduled.push({ sequence, numTokens, samples, scored });
-      sequence.isComputing = this.#slots !== undefined;
-      budget -= numTokens;
-      if (isDecoding(sequence)) numNextTokens++;
-      else promptBudget -= numTokens;
-      rows -= Math.max(1, (scored?.length ?? 0) + (samples ? 1 : 0));
-    };
-    /** Lets a sequence have its next token beside the step. */
-    const leave = (sequence: Sequence) => {
-      this.#makeRoom(sequence, 1);
-      budget--;
-      rows--;
-    };
-
-    for (let i = 0; i < this.#running.length && budget > 0; i++) {
-      const sequence = this.#running[i]!;
-      if (isApart && isDecoding(sequence)) {
-        leave(sequence);
-        continue;
-      }
-      const numTokens = chooseChunk(sequence, this.#running.length - i - 1);
-      if (numTokens === 0) continue;
-      if (this.#makeRoom(sequence, numTokens)) take(sequence, numTokens);
-    }
-    while (budget > 0 && rows > 0 && promptBudget > 0) {
-      const sequence = this.#admitNext();
-      if (sequence === undefined) break;
-      if (isApart && isDecoding(sequence)) {
-        leave(sequence);
-        continue;
-      }
-      const numTokens = chooseChunk(sequence, 0);
-      if (!this.#makeRoom(sequence, numTokens)) break;
-      take(sequence, numTokens);
-    }
-    if (scheduled.length === 0) return undefined;
-    return {
-      scheduled,
-      numTokens: scheduled.reduce((sum, { numTokens }) => sum + numTokens, 0),
-      numNextTokens,
-      ...isApart && { isApart },
-      stateCopies: this.#slots?.takeCopies(),
-    };
+    return this.#queue.isDecoding;
   }
 
   /**
@@ -358,42 +226,21 @@ export class Scheduler {
     this.#uncommitted.clear();
     this.#releaseEnded();
     this.#slots?.abandonCopies();
-    const first = this.#running.findIndex(({ isComputing }) => isComputing);
+    const first = this.#queue.running.findIndex(({ isComputing }) => isComputing);
     if (first < 0) return;
-    this.#restart(first);
+    this.#queue.restart(first);
   }
 
   /** A sequence that has become long begins anew: its keys so far have the angles of a short one. */
   #restartLong(): void {
     if (this.#limits.longFrom === undefined) return;
-    const first = this.#running.findIndex((each) => !each.isLong && this.#isLong(each));
-    if (first >= 0) this.#restart(first);
-    for (const sequence of this.#waiting) sequence.isLong ||= this.#isLong(sequence);
+    const first = this.#queue.running.findIndex((each) => !each.isLong && this.#isLong(each));
+    if (first >= 0) this.#queue.restart(first);
+    for (const sequence of this.#queue.waiting) sequence.isLong ||= this.#isLong(sequence);
   }
 
   #isLong({ length }: Sequence): boolean {
     return length > (this.#limits.longFrom ?? Infinity);
-  }
-
-  /** Has running sequences wait, with all that are younger: none runs while an older one waits. */
-  #restart(first: number): void {
-    for (const sequence of this.#running.splice(first).reverse()) {
-      this.#blocks.release(sequence);
-      sequence.status = "waiting";
-      this.#waiting.unshift(sequence);
-    }
-  }
-
-  /** How many of a sequence's next tokens to compute where a state is worth keeping at the end of a block. */
-  #endWithBlock({ numComputed, numPromptTokens, length }: Sequence, numTokens: number): number {
-    if (this.#slots === undefined) return numTokens;
-    const end = numComputed + numTokens;
-    const lastOfPrompt = this.#blocks.numShareableTokens(numPromptTokens);
-    if (numComputed < lastOfPrompt && end >= lastOfPrompt) return lastOfPrompt - numComputed;
-    // A prompt's chunks end with blocks as well, unless they are too short for that.
-    const { blockSize } = this.#limits;
-    const wholeBlocks = Math.floor(end / blockSize) * blockSize - numComputed;
-    return end < length && wholeBlocks > 0 ? wholeBlocks : numTokens;
   }
 
   /** Keeps a sequence's state at the end of its prompt's last block, and now and then on the way there. */
@@ -448,8 +295,7 @@ export class Scheduler {
     const sequence = this.#sequences.get(sequenceId);
     if (sequence === undefined) return;
     this.#sequences.delete(sequenceId);
-    const queue = sequence.status === "running" ? this.#running : this.#waiting;
-    queue.splice(queue.indexOf(sequence), 1);
+    this.#queue.remove(sequence);
     sequence.status = "ended";
     const isInStep = this.#uncommitted.values().some(({ isApart, scheduled }) =>
       isApart && scheduled.some((each) => each.sequence === sequence)
@@ -476,59 +322,10 @@ export class Scheduler {
   stats(): SchedulerStats {
     return {
       ...this.#blocks.stats(),
-      numRunning: this.#running.length,
-      numWaiting: this.#waiting.length,
-      numPreemptions: this.#numPreemptions,
+      numRunning: this.#queue.running.length,
+      numWaiting: this.#queue.waiting.length,
+      numPreemptions: this.#queue.numPreemptions,
     };
-  }
-
-  #longestPrompt(maxTokens: number): number {
-    if (maxTokens > 0) return this.maxSequenceLength - 1;
-    return Math.min(this.#limits.contextLength, this.#mostComputed());
-  }
-
-  #tooLong(numPromptTokens: number, maxTokens = Infinity): HearthError {
-    const wantsAnswer = maxTokens > 0;
-    const most = wantsAnswer ? this.maxSequenceLength : this.#longestPrompt(0);
-    const { contextLength, lengthLimit } = this.#limits;
-    const reason = most < contextLength ? "memory" : lengthLimit;
-    return contextExceeded({ numPromptTokens, wantsAnswer, most, reason });
-  }
-
-  /** Gives `sequence` the blocks for its next tokens. @returns false when it was preempted itself. */
-  #makeRoom(sequence: Sequence, numTokens: number): boolean {
-    while (!this.#blocks.grow(sequence, sequence.numComputed + numTokens)) {
-      const newest = this.#running.pop()!;
-      this.#blocks.release(newest);
-      newest.status = "waiting";
-      this.#waiting.unshift(newest);
-      this.#numPreemptions++;
-      if (newest === sequence) return false;
-    }
-    return true;
-  }
-
-  #admitNext(): Sequence | undefined {
-    const sequence = this.#waiting[0];
-    if (sequence === undefined || this.#running.length === this.#limits.maxSequences) {
-      return undefined;
-    }
-    if (this.#awaitsSibling(sequence)) return undefined;
-    // One spare block per running sequence: without it new sequences are often preempted soon, and in a tight pool a
-    // fifth more tokens are computed to save 5 % of the steps.
-    if (!this.#blocks.admit(sequence, this.#running.length)) return undefined;
-    this.#waiting.shift();
-    this.#running.push(sequence);
-    sequence.status = "running";
-    return sequence;
-  }
-
-  /** Whether another sample of the same request is still computing the prompt that both will share. */
-  #awaitsSibling(sequence: Sequence): boolean {
-    const numShared = this.#blocks.numShareableTokens(sequence.numPromptTokens);
-    return this.#running.some((other) =>
-      other.requestId === sequence.requestId && other.numComputed < numShared
-    );
   }
 
   /** Whether sequences of a request hold blocks, or may yet. */
@@ -540,8 +337,3 @@ export class Scheduler {
 
 /** A step of prompts that is suspended has to be given up; it is no failure of its sequences. */
 export class SuspendedStepError extends Error {}
-
-/** Whether a sequence has its prompt behind it and lacks one token. */
-function isDecoding({ length, numComputed, numPromptTokens }: Sequence): boolean {
-  return length > numPromptTokens && length - numComputed === 1;
-}

@@ -1,9 +1,9 @@
 /**
  * What a cut decoder graph consists of: the segments ONNX Runtime runs, and the attention that runs between them.
  *
- * One step packs the tokens of all its sequences on one axis (batch 1): run segment 0, then for every attention site of
+ * One step packs the tokens of all its sequences on one axis (batch 1): run segment 0, then for every attention node of
  * level `k` attend over the paged cache, then run segment `k + 1`, and so on to the last, which computes the wanted
- * rows only. A step that wants no row is done once the last site's keys and values are cached. Tensor names are those
+ * rows only. A step that wants no row is done once the last node's keys and values are cached. Tensor names are those
  * of the original graph and unique over the whole cut.
  *
  * @module
@@ -52,7 +52,7 @@ export interface HeadRows {
 
 /** Rotary position embedding that the attention is to apply to q and k, by the token's position in its sequence. */
 export interface Rotary {
-  /** `[positions, dim / 2]`; sites that share a table name the same tensor. */
+  /** `[positions, dim / 2]`; nodes that share a table name the same tensor. */
   readonly cos: StoredTensor;
   readonly sin: StoredTensor;
   /** How many leading elements of a head are rotated. */
@@ -69,9 +69,9 @@ export interface Rotary {
  * `s = scale * q·k`, then `softcap * tanh(s / softcap)` where there is one; visible when `i - localWindow < j <= i`.
  */
 export interface AttentionNode {
-  /** Index among the sites, in the order they run: the layer of the KV cache. */
+  /** Index among the attentions, in the order they run: the layer of the KV cache. */
   readonly layer: number;
-  /** The segment that must have run before; the next one may need this site's output. */
+  /** The segment that must have run before; the next one may need this node's output. */
   readonly afterSegment: number;
   /** Name of the graph's node, for messages. */
   readonly name: string;
@@ -102,9 +102,9 @@ export interface AttentionNode {
  * each sequence in order, from what their predecessors left, or from zeros.
  */
 export interface RecurrenceNode {
-  /** Index among these sites, in the order they run. */
+  /** Index among nodes of this kind, in the order they run. */
   readonly index: number;
-  /** The segment that must have run before; the next one may need this site's output. */
+  /** The segment that must have run before; the next one may need this node's output. */
   readonly afterSegment: number;
   /** Name of the graph's node, for messages. */
   readonly name: string;
@@ -119,9 +119,9 @@ export interface RecurrenceNode {
 
 /** A mixture of experts of the decoder: a router chooses some for each token. */
 export interface ExpertsNode {
-  /** Index among these sites, in the order they run. */
+  /** Index among nodes of this kind, in the order they run. */
   readonly index: number;
-  /** The segment that must have run before; the next one may need this site's output. */
+  /** The segment that must have run before; the next one may need this node's output. */
   readonly afterSegment: number;
   /** Name of the graph's node, for messages. */
   readonly name: string;
@@ -179,6 +179,3 @@ export interface GraphCut {
   /** Remarks for `inspect` and the log. */
   readonly notes: readonly string[];
 }
-
-/** A cut, or in one sentence why the graph is not cut. */
-export type CutResult = { readonly cut: GraphCut } | { readonly refused: string };

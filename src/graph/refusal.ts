@@ -8,3 +8,15 @@
 export class Refusal extends Error {
   override readonly name = "Refusal";
 }
+
+/** A cut, or in one sentence why the graph is not cut. */
+export type CutResult<Cut> = { readonly cut: Cut } | { readonly refused: string };
+
+export function tryCut<Cut>(cut: () => Cut): CutResult<Cut> {
+  try {
+    return { cut: cut() };
+  } catch (error) {
+    if (error instanceof Refusal) return { refused: error.message };
+    throw error;
+  }
+}

@@ -5,7 +5,7 @@
  */
 import type { AttentionNode, GraphCut, Segment } from "../graph/graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
-import type { AttentionOperand } from "./site_forms.ts";
+import type { AttentionOperand } from "./attention_operand.ts";
 import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
 import { slicesToSplits } from "../graph/rewrite/slices_to_splits.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";

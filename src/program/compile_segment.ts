@@ -16,8 +16,7 @@ import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import { eitherInput, readVector } from "../graph/constants.ts";
 import { findOriginal, isReshape } from "./reshapes.ts";
-import { type AttentionOperand, findOperandLayout } from "./site_forms.ts";
-import { computeOperand } from "./site_operands.ts";
+import { type AttentionOperand, computeOperand, findOperandLayout } from "./attention_operand.ts";
 import { compileMultiply, type RowSearch } from "./multiply.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
@@ -177,7 +176,7 @@ class Compiler {
     }
   }
 
-  /** Whether it is an operand whose heads turn, token after token. */
+  /** Whether it is an operand whose heads are rotated, token after token. */
   #isRotated(name: string): boolean {
     const { node } = this.#operands.get(name) ?? {};
     return node !== undefined && findRotation(this.#index, name, node.headDim) !== undefined;

@@ -29,9 +29,9 @@ export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
     const [k, outputs] = weights.shape as [number, number];
     return { format: { kind: "columns" }, k, outputs, weights };
   }
-  const turned = opType === "MatMul" ? transposedConstant(index, inputs[1]) : undefined;
+  const transposed = opType === "MatMul" ? transposedConstant(index, inputs[1]) : undefined;
   const isTransposed = intAttribute(node, "transB") === 1;
-  const table = turned ?? (opType === "Gemm" && isTransposed ? weights : undefined);
+  const table = transposed ?? (opType === "Gemm" && isTransposed ? weights : undefined);
   if (table?.shape.length === 2) {
     const [outputs, k] = table.shape as [number, number];
     return { format: { kind: "rows" }, k, outputs, weights: table };

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { range } from "../../kernels/common/written_out.ts";
+import { range } from "../../kernels/common/unroll.ts";
 import { Evaluation } from "../graph/evaluate/evaluation.ts";
 import type { Value } from "../graph/evaluate/value.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";

@@ -13,9 +13,9 @@ export interface FoundRotation {
   /** Tensors of cosines and sines of each token. */
   readonly cos: string;
   readonly sin: string;
-  /** Elements of a head that turn: the first. */
+  /** Elements of a head that are rotated: the first. */
   readonly size: number;
-  /** Whether neighbours turn together, rather than element `i` with `i + size / 2`. */
+  /** Whether neighbours are rotated together, rather than element `i` with `i + size / 2`. */
   readonly isInterleaved: boolean;
 }
 
@@ -37,13 +37,13 @@ export function findRotation(
   return undefined;
 }
 
-/** `x * cos + turned(x) * sin`. */
+/** `x * cos + rotated(x) * sin`. */
 function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation | undefined {
   const [left, right] = node.inputs.map((input) => index.producers.get(input));
-  for (const [straight, turned] of [[left, right], [right, left]]) {
-    if (straight?.opType !== "Mul" || turned?.opType !== "Mul") continue;
-    for (const [half, sin] of [turned.inputs, turned.inputs.toReversed()] as [string, string][]) {
-      const found = turnedHalves(index, half, size) ?? turnedNeighbours(index, half, size);
+  for (const [straight, rotated] of [[left, right], [right, left]]) {
+    if (straight?.opType !== "Mul" || rotated?.opType !== "Mul") continue;
+    for (const [half, sin] of [rotated.inputs, rotated.inputs.toReversed()] as [string, string][]) {
+      const found = rotatedHalves(index, half, size) ?? rotatedNeighbours(index, half, size);
       const cos = straight.inputs.find((other) => other !== found?.input);
       if (found !== undefined && cos !== undefined && straight.inputs.includes(found.input)) {
         return { ...found, cos, sin, size };
@@ -53,7 +53,7 @@ function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation 
   return undefined;
 }
 
-/** `concat(rotated(x[.. size]), x[size ..])`, the rest empty where whole heads turn. */
+/** `concat(rotated(x[.. size]), x[size ..])`, the rest empty where whole heads are rotated. */
 function ofFirstElements(
   index: GraphIndex,
   node: Node,
@@ -104,10 +104,10 @@ function singleOperator(node: Node, headDim: number): FoundRotation | undefined 
   return isOwn ? { input, cos, sin, size, isInterleaved } : undefined;
 }
 
-type Turned = Pick<FoundRotation, "input" | "isInterleaved">;
+type Rotated = Pick<FoundRotation, "input" | "isInterleaved">;
 
 /** `x` of `concat(-x[size / 2 ..], x[.. size / 2])`. */
-function turnedHalves(index: GraphIndex, name: string, size: number): Turned | undefined {
+function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);
   const axis = node && intAttribute(node, "axis");
   if (node?.opType !== "Concat" || node.inputs.length !== 2 || !isLastAxis(axis)) return undefined;
@@ -129,8 +129,8 @@ function turnedHalves(index: GraphIndex, name: string, size: number): Turned | u
     : undefined;
 }
 
-/** `x` of `stack(-x[1 :: 2], x[0 :: 2])`, their elements in turn: each stands on a new last axis, and these are joined. */
-function turnedNeighbours(index: GraphIndex, name: string, size: number): Turned | undefined {
+/** `x` of `stack(-x[1 :: 2], x[0 :: 2])`, their elements alternating: each stands on a new last axis, and these are joined. */
+function rotatedNeighbours(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);
   if (node?.opType !== "Concat" || node.inputs.length !== 2) return undefined;
   const axis = intAttribute(node, "axis");

@@ -41,7 +41,7 @@ export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOption
   const shapes = new Map(graph.initializers.map(({ name, shape }) => [name, shape]));
   const isSame = (node: Node, input: string): boolean => {
     if (node.opType === "Cast") return types.get(input) === types.get(node.outputs[0]!);
-    // Joined on a new axis, elements of both take turns.
+    // Joined on a new axis, elements of both alternate.
     if (node.opType === "Unsqueeze" && joined.has(node.outputs[0]!)) return false;
     // A split of what is in heads takes a part of each head, not of the row.
     const rank = node.opType === "Reshape" ? shapes.get(node.inputs[1]!)?.[0] : undefined;

@@ -4,7 +4,7 @@ import {
   type CausalConvParams,
   convFactors,
 } from "../../kernels/states/causal_conv.ts";
-import { causalConvReference } from "../../kernels/states/causal_conv_reference.ts";
+import { causalConvReference } from "./references/causal_conv_reference.ts";
 import { listRanges, StateStepBuffer } from "../../kernels/states/state_step.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";

@@ -3,7 +3,7 @@ import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { Buffer } from "node:buffer";
 import { CompositeAlpha } from "../../kernels/images/composite_alpha.ts";
 import { compositeAlpha, compositeBands } from "../../kernels/images/composite_alpha_reference.ts";
-import { type MaskFormat, weighAxis } from "../../kernels/images/image_form.ts";
+import { type MaskFormat, weighAxis } from "../../kernels/images/image_format.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";

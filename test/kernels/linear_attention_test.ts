@@ -3,7 +3,7 @@ import {
   LinearAttentionKernel,
   type LinearAttentionParams,
 } from "../../kernels/states/linear_attention.ts";
-import { linearAttentionReference } from "../../kernels/states/linear_attention_reference.ts";
+import { linearAttentionReference } from "./references/linear_attention_reference.ts";
 import { listRanges, StateStepBuffer } from "../../kernels/states/state_step.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";

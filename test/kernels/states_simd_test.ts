@@ -2,11 +2,15 @@
 import assert from "node:assert/strict";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import { type CausalConvParams, convFactors } from "../../kernels/states/causal_conv.ts";
-import { causalConvReference } from "../../kernels/states/causal_conv_reference.ts";
+import { causalConvReference } from "./references/causal_conv_reference.ts";
 import type { LinearAttentionParams } from "../../kernels/states/linear_attention.ts";
-import { linearAttentionReference } from "../../kernels/states/linear_attention_reference.ts";
+import { linearAttentionReference } from "./references/linear_attention_reference.ts";
 import { listRanges, type StateRange } from "../../kernels/states/state_step.ts";
-import { type SimdSite, SimdStates, type StateArrays } from "../../kernels/states/states_simd.ts";
+import {
+  type SimdRecurrence,
+  SimdStates,
+  type StateArrays,
+} from "../../kernels/states/states_simd.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeSteps, MAX_TOKENS, NUM_SLOTS } from "./state_case.ts";
@@ -61,9 +65,9 @@ function getAttention(shape: Linear): Omit<LinearAttentionParams, "elem"> {
   };
 }
 
-/** A site, and rows of one step for it. */
+/** A recurrence, and rows of one step for it. */
 interface Case {
-  readonly site: SimdSite;
+  readonly node: SimdRecurrence;
   readonly stateLength: number;
   readonly outWidth: number;
   readonly makeRows: (seed: number) => Omit<StateArrays, "out">;
@@ -78,7 +82,7 @@ function attentionCase(shape: Linear): Case {
   const params = getAttention(shape);
   const { heads, keyHeads, keyDim, valueDim } = shape;
   return {
-    site: { kind: "attention", params },
+    node: { kind: "attention", params },
     stateLength: heads * keyDim * valueDim,
     outWidth: heads * valueDim,
     makeRows: (seed) => {
@@ -115,7 +119,7 @@ function convolutionCase(params: Omit<CausalConvParams, "elem">): Case {
     params,
   );
   return {
-    site: { kind: "convolution", params, factors },
+    node: { kind: "convolution", params, factors },
     stateLength: (taps - 1) * channels,
     outWidth: channels,
     makeRows: (seed) => {
@@ -141,9 +145,9 @@ const CASES: Readonly<Record<string, Case>> = {
 
 const OPTIONS = { numSlots: NUM_SLOTS, maxSequences: NUM_SLOTS };
 
-for (const [name, { site, stateLength, outWidth, makeRows, reference }] of Object.entries(CASES)) {
+for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Object.entries(CASES)) {
   Deno.test(`SimdStates.run(), ${name}: is its reference's in float64`, () => {
-    const states = new SimdStates([site], { ...OPTIONS, threads: new KernelThreads(1) });
+    const states = new SimdStates([node], { ...OPTIONS, threads: new KernelThreads(1) });
     const state = new Float64Array(NUM_SLOTS * stateLength).fill(NaN);
     makeSteps().forEach((step, i) => {
       const rows = makeRows(i);
@@ -158,7 +162,7 @@ for (const [name, { site, stateLength, outWidth, makeRows, reference }] of Objec
   });
 
   Deno.test(`SimdStates.run(), ${name}: a row has the same bits however its sequence is divided`, () => {
-    const states = new SimdStates([site], { ...OPTIONS, threads: new KernelThreads(1) });
+    const states = new SimdStates([node], { ...OPTIONS, threads: new KernelThreads(1) });
     const rows = makeRows(9);
     const numRows = 90;
     const answer = (ends: readonly number[], slot: number) => {
@@ -167,8 +171,8 @@ for (const [name, { site, stateLength, outWidth, makeRows, reference }] of Objec
         const first = ends[i - 1] ?? 0;
         const part = (values: StateArrays["q"], stride: number) =>
           values && values.subarray(first * stride);
-        const { params } = site;
-        const strides = site.kind === "attention" ? attentionStrides(site.params) : {};
+        const { params } = node;
+        const strides = node.kind === "attention" ? attentionStrides(node.params) : {};
         const own = "x" in rows
           ? { x: part(rows.x, (params as CausalConvParams).stride) }
           : Object.fromEntries(
@@ -196,10 +200,10 @@ function attentionStrides({ q, k, v, decays, betas }: Omit<LinearAttentionParams
 }
 
 Deno.test("SimdStates.run() gives the same bits with helpers, and copies slots", async () => {
-  const sites = Object.values(CASES).map(({ site }) => site);
+  const nodes = Object.values(CASES).map(({ node }) => node);
   const threads = new KernelThreads(3, { minFlops: 0 });
-  const alone = new SimdStates(sites, { ...OPTIONS, threads: new KernelThreads(1) });
-  const helped = new SimdStates(sites, { ...OPTIONS, threads });
+  const alone = new SimdStates(nodes, { ...OPTIONS, threads: new KernelThreads(1) });
+  const helped = new SimdStates(nodes, { ...OPTIONS, threads });
   try {
     for (let round = 0; threads.numHelpedWorks < 20; round++) {
       assert.ok(round < 2000, "no helper takes part");

@@ -60,8 +60,8 @@ async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
   const result = splitGraph(model, { contextLength: CONTEXT });
   assert.ok("cut" in result, JSON.stringify(result));
   // The attention takes heads of 8 elements at least: where they have 4, two are one, in all ways alike.
-  const attentions = result.cut.attentions.map((site) =>
-    site.headDim === 4 ? { ...site, heads: 2, kvHeads: 2, headDim: 8, vHeadDim: 8 } : site
+  const attentions = result.cut.attentions.map((node) =>
+    node.headDim === 4 ? { ...node, heads: 2, kvHeads: 2, headDim: 8, vHeadDim: 8 } : node
   );
   return { ...result.cut, attentions };
 }

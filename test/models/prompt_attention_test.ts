@@ -13,7 +13,7 @@ const [HEADS, KV_HEADS, SIZE, BLOCK] = [6, 2, 32, 16];
 const [Q_WIDTH, KV_WIDTH] = [HEADS * SIZE, KV_HEADS * SIZE];
 const MAX_KEYS = 400;
 
-function site(options: Partial<AttentionNode> & { readonly isPacked?: boolean }): AttentionNode {
+function makeAttention(options: Partial<AttentionNode> & { readonly isPacked?: boolean }): AttentionNode {
   const { isPacked = false, ...rest } = options;
   const stride = Q_WIDTH + 2 * KV_WIDTH;
   const rows = (name: string, width: number, offset: number) =>
@@ -55,11 +55,11 @@ function makeSteps(): { steps: PackedStep[]; numBlocks: number } {
   return { steps: [first, last], numBlocks };
 }
 
-function promptTest(name: string, options: Parameters<typeof site>[0]): void {
+function promptTest(name: string, options: Parameters<typeof makeAttention>[0]): void {
   Deno.test(`PromptAttention gives what the kernels give: ${name}`, async () => {
     await using backend = await openNative();
     const { steps, numBlocks } = makeSteps();
-    const nodes = [site(options)];
+    const nodes = [makeAttention(options)];
     const normal = makeNormal(4);
     const table = (of: (x: number) => number) =>
       Float32Array.from({ length: MAX_KEYS * SIZE / 2 }, (_, i) => of(i / 7));

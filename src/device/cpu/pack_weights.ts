@@ -100,7 +100,7 @@ function isStored({ data }: StoredTensor): boolean {
     case "computed":
       return false;
     case "widened":
-    case "turned":
+    case "transposed":
     case "looked_up":
       return isStored(data.source);
     case "rows":

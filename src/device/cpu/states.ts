@@ -7,7 +7,7 @@ import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { convFactors } from "../../../kernels/states/causal_conv.ts";
 import { listRanges, type StateRange, type StateStep } from "../../../kernels/states/state_step.ts";
 import {
-  type SimdSite,
+  type SimdRecurrence,
   SimdStates,
   type StateArrays,
 } from "../../../kernels/states/states_simd.ts";
@@ -48,9 +48,9 @@ export class CpuStates implements SequenceStates {
   ) {
     this.#nodes = nodes;
     this.#names = nodes.map(listNames);
-    const groups = divideSites(nodes, numSlots);
+    const groups = divideNodes(nodes, numSlots);
     this.#memories = groups.map((group) => {
-      const simdNodes = group.map((node) => toSimdSite(node, constants));
+      const simdNodes = group.map((node) => toSimdRecurrence(node, constants));
       return new SimdStates(simdNodes, { numSlots, maxSequences, threads });
     });
     this.#places = groups.flatMap((group, i) =>
@@ -88,7 +88,7 @@ export class CpuStates implements SequenceStates {
 }
 
 /** The nodes, in their order, by the memories that their states fit in. */
-function divideSites(nodes: readonly RecurrenceNode[], numSlots: number): RecurrenceNode[][] {
+function divideNodes(nodes: readonly RecurrenceNode[], numSlots: number): RecurrenceNode[][] {
   const groups: RecurrenceNode[][] = [];
   let bytes = Infinity;
   for (const node of nodes) {
@@ -115,7 +115,10 @@ function listNames(node: RecurrenceNode): OperandNames {
   };
 }
 
-function toSimdSite(node: RecurrenceNode, constants: StatesOptions["constants"]): SimdSite {
+function toSimdRecurrence(
+  node: RecurrenceNode,
+  constants: StatesOptions["constants"],
+): SimdRecurrence {
   const { recurrence } = node;
   if (recurrence.kind !== "convolution") {
     const { decaysName: _decays, betasName: _betas, ...params } = linearParams(node, recurrence);

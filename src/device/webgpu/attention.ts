@@ -23,7 +23,7 @@ import type {
   RecordAttention,
 } from "../paged_attention.ts";
 import { type LayerCache, WebGpuKvCache } from "./kv_cache.ts";
-import { StepAngles } from "./form_constants.ts";
+import { StepAngles } from "./layout_constants.ts";
 
 interface Layer {
   readonly node: AttentionNode;
@@ -107,14 +107,11 @@ export class WebGpuAttention implements PagedAttention {
     const own = this.#layers[layer]!;
     const { node: before } = own;
     const node = {
-      ...before,
-      q,
-      k,
-      v,
+      ...{ ...before, q, k, v },
       rotary: rotary ?? before.rotary,
       scale: before.scale * scale,
     };
-    const ofForm = this.#getKernels(
+    const kernels = this.#getKernels(
       node,
       norms && {
         epsilon: norms.epsilon,
@@ -123,13 +120,13 @@ export class WebGpuAttention implements PagedAttention {
         ofRows: norms.ofRows,
       },
     );
-    const layerOfForm: Layer = {
+    const withLayout: Layer = {
       ...own,
-      ...ofForm,
+      ...kernels,
       gammas: gammas && this.#uploadFactors(gammas),
       angles: rotary && angles ? this.#getAngles(rotary, angles) : own.angles,
     };
-    return (buffers) => this.#record(layerOfForm, buffers);
+    return (buffers) => this.#record(withLayout, buffers);
   }
 
   #record(layer: Layer, { q, k, v, out }: OperandBuffers): void {

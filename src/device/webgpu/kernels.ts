@@ -18,7 +18,7 @@ import {
 } from "../../program/program.ts";
 import type { HeadRows } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
-import { readConstants } from "./form_constants.ts";
+import { readConstants } from "./layout_constants.ts";
 import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";
 import type { LayoutConstants } from "../paged_attention.ts";
 

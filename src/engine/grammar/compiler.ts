@@ -19,7 +19,7 @@ import { Vocabulary } from "./vocabulary.ts";
 const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 
-/** Longest turn of reading the vocabulary: an engine step may wait for one at each of its segments. */
+/** Longest time between two yields while the vocabulary is read: an engine step may wait for one at each of its segments. */
 const MAX_TURN_MS = 1;
 
 /** Its memory is allocated when the first grammar is compiled. */
@@ -42,7 +42,7 @@ export class GrammarCompiler {
     return this.#vocabulary !== undefined;
   }
 
-  /** Reads the vocabulary in turns of a millisecond, so that the thread can do other work in between. */
+  /** Reads the vocabulary and yields each millisecond, so that the thread can do other work in between. */
   prepare(): Promise<void> {
     return this.#preparing ??= (async () => {
       const thread = new BusyThread();

@@ -197,9 +197,9 @@ class GbnfParser {
     return true;
   }
 
-  #match(form: RegExp): string | undefined {
-    form.lastIndex = this.#at;
-    const found = form.exec(this.#text)?.[0];
+  #match(pattern: RegExp): string | undefined {
+    pattern.lastIndex = this.#at;
+    const found = pattern.exec(this.#text)?.[0];
     this.#at += found?.length ?? 0;
     return found;
   }

@@ -262,8 +262,8 @@ class PatternParser {
     return toCodePoints(CONTROLS[char] ?? char);
   }
 
-  #readHex(form: RegExp): CodePoints {
-    const digits = form.exec(this.#chars.slice(this.#at, this.#at + 8).join(""))?.[0];
+  #readHex(pattern: RegExp): CodePoints {
+    const digits = pattern.exec(this.#chars.slice(this.#at, this.#at + 8).join(""))?.[0];
     if (digits === undefined) throw this.#fault("an escape lacks hexadecimal digits");
     this.#at += digits.length;
     const code = Number.parseInt(digits, 16);

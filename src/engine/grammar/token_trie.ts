@@ -8,7 +8,7 @@
 export type Chunked<Result> = Generator<void, Result, void>;
 
 /** A slice of work, a fraction of a millisecond. */
-export const TOKENS_A_PIECE = 128;
+export const TOKENS_PER_CHUNK = 128;
 
 type Token = readonly [id: number, bytes: Uint8Array];
 
@@ -35,14 +35,14 @@ export class TokenTrie {
     const sorted = yield* sortTokens(tokens);
     let numNodes = 0;
     for (const [i, [, bytes]] of sorted.entries()) {
-      if (i % TOKENS_A_PIECE === 0) yield;
+      if (i % TOKENS_PER_CHUNK === 0) yield;
       numNodes += bytes.length - sharedLength(bytes, sorted[i - 1]?.[1]);
     }
     const trie = new TokenTrie(numNodes, vocabSize);
     const path: number[] = [];
     let node = 0;
     for (const [i, [id, bytes]] of sorted.entries()) {
-      if (i % TOKENS_A_PIECE === 0) yield;
+      if (i % TOKENS_PER_CHUNK === 0) yield;
       const shared = sharedLength(bytes, sorted[i - 1]?.[1]);
       for (const closed of path.splice(shared)) trie.#ends[closed] = node;
       for (let depth = shared; depth < bytes.length; depth++) {
@@ -93,7 +93,7 @@ export class TokenTrie {
 function* sortTokens(tokens: readonly Token[]): Chunked<Token[]> {
   const groups = new Map<number, { token: Token; key: string }[]>();
   for (const [i, token] of tokens.entries()) {
-    if (i % TOKENS_A_PIECE === 0) yield;
+    if (i % TOKENS_PER_CHUNK === 0) yield;
     const [first = 0, second = -1] = token[1];
     // Strings of bytes are compared faster than bytes.
     const keyed = { token, key: String.fromCharCode(...token[1]) };

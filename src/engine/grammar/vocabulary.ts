@@ -9,7 +9,7 @@
 import type { Frontier, Frontiers } from "./frontier.ts";
 import type { GrammarTokens } from "./grammar.ts";
 import { ANY_TOKEN } from "./network.ts";
-import { type Chunked, TOKENS_A_PIECE, TokenTrie } from "./token_trie.ts";
+import { type Chunked, TOKENS_PER_CHUNK, TokenTrie } from "./token_trie.ts";
 
 /** Plain tokens of more characters are tested one by one. */
 const MAX_PLAIN_CHARS = 64;
@@ -54,7 +54,7 @@ export class Vocabulary {
     const others: [number, Uint8Array][] = [];
     const byLength = Array.from({ length: MAX_PLAIN_CHARS + 1 }, (): number[] => []);
     for (let id = 0; id < tokens.vocabSize; id++) {
-      if (id % TOKENS_A_PIECE === 0) yield;
+      if (id % TOKENS_PER_CHUNK === 0) yield;
       const bytes = tokens.getBytes(id);
       if (bytes === undefined || bytes.length === 0 || tokens.endTokenIds.has(id)) continue;
       const length = countPlainChars(bytes);
@@ -102,10 +102,10 @@ function countPlainChars(bytes: Uint8Array): number | undefined {
       i++;
       continue;
     }
-    const form = LEADS.find(({ lead }) => lead === byte);
+    const range = LEADS.find(({ lead }) => lead === byte);
     const second = bytes[i + 1] ?? 0;
-    if (form === undefined || second < form.from || second > form.to) return undefined;
-    const end = i + 2 + form.rest;
+    if (range === undefined || second < range.from || second > range.to) return undefined;
+    const end = i + 2 + range.rest;
     for (i += 2; i < end; i++) if (((bytes[i] ?? 0) & 0xc0) !== 0x80) return undefined;
   }
   return count;

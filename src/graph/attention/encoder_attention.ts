@@ -72,7 +72,7 @@ function findProjecting(node: Node, search: Search): FoundAttention | undefined 
   refuseInputs(node, { past: 4, past_sequence_length: 6 });
   refuseCausal(node, "unidirectional");
   if (intAttribute(node, "do_rotary") === 1) {
-    throw new Refusal(`${describeNode(node)} turns its queries and keys itself.`);
+    throw new Refusal(`${describeNode(node)} rotates its queries and keys itself.`);
   }
   requireNoPadding(search, node, inputName(node, 3));
   const [input, weights, bias] = node.inputs as [string, string, string?];

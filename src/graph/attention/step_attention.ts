@@ -40,7 +40,7 @@ interface Operands {
  * are equal, and several tokens see what they would see one at a time.
  *
  * Attention to inputs that satisfy `isEncoded` (cross-attention) is replaced too: to the cut it looks like a cache to
- * which the queries are appended as keys and values. The runner of such a site must not append them, and must let each
+ * which the queries are appended as keys and values. The executor of such a node must not append them, and must let each
  * token attend to all positions.
  *
  * A mask of the encoder's input is assumed to hide nothing, as nothing is padded.

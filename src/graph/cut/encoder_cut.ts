@@ -49,6 +49,3 @@ export interface EncoderCut {
   /** Positions in the graph's tables, if it has such. */
   readonly maxPositions?: number | undefined;
 }
-
-/** A cut, or in one sentence why the graph is not cut. */
-export type EncoderCutResult = { readonly cut: EncoderCut } | { readonly refused: string };

@@ -12,7 +12,7 @@ import { type Graph, int64Tensor, makeNode, type Node, type Tensor } from "../fi
 import { makeValueInfo } from "../file/proto_write.ts";
 import type { DecoderInputs } from "../decoder_inputs.ts";
 import type { Probes } from "../probes.ts";
-import { isSite } from "../attention/attention_sites.ts";
+import { isKernelNode } from "../attention/replace_attentions.ts";
 
 /** Name of the positions' input where the graph has none. */
 const POSITIONS = "position_ids";
@@ -23,7 +23,7 @@ const MAX_FOLDED = 64;
 export function dependents(nodes: readonly Node[], sources: Iterable<string>): Set<string> {
   const reached = new Set(sources);
   for (const node of nodes) {
-    if (isSite(node) || !node.inputs.some((input) => reached.has(input))) continue;
+    if (isKernelNode(node) || !node.inputs.some((input) => reached.has(input))) continue;
     for (const output of node.outputs) if (output !== "") reached.add(output);
   }
   return reached;
@@ -99,7 +99,7 @@ class Folder {
     const { mask, caches } = probes.inputs;
     this.#fromInputs = dependents(nodes, [
       ...this.#index.inputs.keys(),
-      ...nodes.filter(isSite).flatMap(({ outputs }) => outputs),
+      ...nodes.filter(isKernelNode).flatMap(({ outputs }) => outputs),
     ]);
     this.#mayBePositions = caches.size === 0
       ? this.#fromInputs
@@ -110,7 +110,7 @@ class Folder {
   /** The nodes that replace a node. */
   replace(node: Node): readonly Node[] {
     const [output, ...more] = node.outputs;
-    if (isSite(node) || more.length > 0 || !this.#fromInputs.has(output!)) return [node];
+    if (isKernelNode(node) || more.length > 0 || !this.#fromInputs.has(output!)) return [node];
     const value = sameEverywhere(output!, this.#runs);
     const constant = value && toConstant(output!, value);
     if (constant !== undefined) {
@@ -197,7 +197,7 @@ interface FoldedGraph {
 /**
  * Folds what is constant, gives `Reshape` constant sizes, and takes positions from an input.
  *
- * @param probes of a graph whose attentions are site nodes.
+ * @param probes of a graph whose attentions are kernel nodes.
  * @param wanted the outputs to keep.
  */
 export function foldLengths(

@@ -1,15 +1,15 @@
 /**
- * Turns a whole decoder graph into one that treats tokens alike, its attentions replaced by site nodes.
+ * Turns a whole decoder graph into one that treats tokens alike, its attentions replaced by kernel nodes.
  *
  * @module
  */
 import type { Search } from "../attention/attention.ts";
 import {
+  type AttentionGraph,
   findAttentions,
-  type PlacedSite,
-  placeSites,
-  type SiteGraph,
-} from "../attention/attention_sites.ts";
+  replaceAttentions,
+  type ReplacedAttention,
+} from "../attention/replace_attentions.ts";
 import {
   type DecoderInputs,
   findInputs,
@@ -31,8 +31,8 @@ import { computeTokenMajor } from "../rewrite/token_major.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
 import { normByMeanSquare } from "../rewrite/unit_norms.ts";
 import { spellOperators } from "../rewrite/spelled_operators.ts";
-import { type PlacedMixture, placeExperts } from "../experts/place_experts.ts";
-import { type PlacedState, placeStates } from "../states/place_states.ts";
+import { type ReplacedMixture, replaceMixtures } from "../experts/replace_mixtures.ts";
+import { type ReplacedState, replaceStates } from "../states/replace_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
 
 /** A graph that treats tokens alike, ready to be partitioned into segments. */
@@ -40,9 +40,9 @@ export interface TokenwiseGraph {
   readonly inputs: DecoderInputs;
   /** The output to keep. */
   readonly wanted: string;
-  readonly sites: readonly PlacedSite[];
-  readonly states: readonly PlacedState[];
-  readonly mixtures: readonly PlacedMixture[];
+  readonly attentions: readonly ReplacedAttention[];
+  readonly states: readonly ReplacedState[];
+  readonly mixtures: readonly ReplacedMixture[];
   readonly probes: Probes;
   readonly proof: TokenProof;
   /** See {@linkcode GraphCut.longFrom}. */
@@ -50,27 +50,27 @@ export interface TokenwiseGraph {
 }
 
 /** The recurrences and mixtures of experts of a graph, and their results in a run. */
-interface OtherSites {
-  readonly states: readonly PlacedState[];
-  readonly mixtures: readonly PlacedMixture[];
+interface OtherNodes {
+  readonly states: readonly ReplacedState[];
+  readonly mixtures: readonly ReplacedMixture[];
   readonly known: (lengths: Lengths) => ReadonlyMap<string, Value>;
 }
 
-const NO_OTHERS: OtherSites = { states: [], mixtures: [], known: () => new Map() };
+const NO_OTHERS: OtherNodes = { states: [], mixtures: [], known: () => new Map() };
 
-/** Partial evaluations of a graph with site nodes, whose results have known shapes. */
-function probeSites(
+/** Partial evaluations of a graph with kernel nodes, whose results have known shapes. */
+function probeNodes(
   index: GraphIndex,
   inputs: DecoderInputs,
-  { sites, others, dtypes }: {
-    readonly sites: readonly PlacedSite[];
-    readonly others: OtherSites;
+  { attentions, others, dtypes }: {
+    readonly attentions: readonly ReplacedAttention[];
+    readonly others: OtherNodes;
     readonly dtypes: ReadonlyMap<string, Value["dtype"]>;
   },
 ): Probes {
   const known = (lengths: Lengths) => {
     const values = new Map(others.known(lengths));
-    for (const { node, found } of sites) {
+    for (const { node, found } of attentions) {
       const shape = [1, lengths.numTokens, found.heads * found.vHeadDim];
       const output = node.outputs[0]!;
       values.set(output, { dtype: dtypes.get(output)!, shape });
@@ -119,17 +119,17 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const plain = new GraphIndex(spellOperators(new Probes(spelled, inputs)));
   const normed = new GraphIndex(normByMeanSquare(new Probes(plain, inputs)));
   requireFloatCaches(normed, inputs);
-  const mixed = placeExperts({ index: normed, probes: new Probes(normed, inputs) });
+  const mixed = replaceMixtures({ index: normed, probes: new Probes(normed, inputs) });
   const whole = mixed.mixtures.length === 0 ? normed : new GraphIndex(mixed.graph);
-  const states = placeStates({ index: whole, probes: new Probes(whole, inputs, mixed.known) });
+  const states = replaceStates({ index: whole, probes: new Probes(whole, inputs, mixed.known) });
   const index = states.states.length === 0
     ? whole
     : new GraphIndex(computeTokenMajor(states.graph, whole.graph.outputs.map(({ name }) => name)));
   const { mixtures } = mixed;
   const known = (lengths: Lengths) => new Map([...mixed.known(lengths), ...states.known(lengths)]);
   const search = { index, probes: new Probes(index, inputs, known), contextLength };
-  const { graph, sites } = placeSites(search, findAttentions(search), [wanted]);
-  if (sites.length === 0) {
+  const { graph, attentions } = replaceAttentions(search, findAttentions(search), [wanted]);
+  if (attentions.length === 0) {
     const branching = whole.graph.nodes.find(hasSubgraph);
     throw new Refusal(
       "It holds no attention over a cache that Hearth knows: neither GroupQueryAttention, " +
@@ -139,7 +139,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   }
   const { longFrom } = joined;
   const others = { states: states.states, mixtures, known };
-  const { proof, ...tokenwise } = makeTokenwise(search, { graph, sites, others }, wanted);
+  const { proof, ...tokenwise } = makeTokenwise(search, { graph, attentions, others }, wanted);
   const notes = [...mixed.notes, ...proof.notes];
   return { ...tokenwise, proof: { ...proof, notes }, longFrom };
 }
@@ -147,25 +147,25 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
 /**
  * Folds what is computed from lengths alone, and proves that the rest treats tokens alike.
  *
- * @param search of the graph before its sites were placed.
+ * @param search of the graph before its attentions were replaced.
  * @throws {Refusal} when it does not.
  */
 export function makeTokenwise(
   search: Search,
-  { graph, sites, others = NO_OTHERS }: SiteGraph & { readonly others?: OtherSites },
+  { graph, attentions, others = NO_OTHERS }: AttentionGraph & { readonly others?: OtherNodes },
   wanted: string,
 ): TokenwiseGraph {
   const { inputs } = search.probes;
-  const dtypes = new Map(sites.map(({ found, node }): [string, Value["dtype"]] => {
+  const dtypes = new Map(attentions.map(({ found, node }): [string, Value["dtype"]] => {
     const value = search.probes.at(SHORT_LENGTHS[0]).value(found.output.tensor);
     return [node.outputs[0]!, value?.dtype ?? "undefined"];
   }));
-  const known = { sites, others, dtypes };
-  const placedProbes = probeSites(new GraphIndex(graph), inputs, known);
-  const folded = foldLengths(placedProbes, search.contextLength, [wanted]);
+  const known = { attentions, others, dtypes };
+  const nodeProbes = probeNodes(new GraphIndex(graph), inputs, known);
+  const folded = foldLengths(nodeProbes, search.contextLength, [wanted]);
   requireOnlyTokens(folded.graph, folded.inputs);
-  const probes = probeSites(new GraphIndex(folded.graph), folded.inputs, known);
+  const probes = probeNodes(new GraphIndex(folded.graph), folded.inputs, known);
   const proof = proveTokensAlike(probes);
   const { states, mixtures } = others;
-  return { inputs: folded.inputs, wanted, sites, states, mixtures, probes, proof };
+  return { inputs: folded.inputs, wanted, attentions, states, mixtures, probes, proof };
 }

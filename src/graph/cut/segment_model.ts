@@ -3,11 +3,14 @@
  *
  * @module
  */
-import type { Dim, Segment, TensorPort } from "../graph_cut.ts";
+import type { Segment, TensorPort } from "../graph_cut.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
 import { makeNode, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
-import type { SegmentNodes } from "./segments.ts";
+import { makePort } from "../describe_nodes.ts";
+import type { EncoderTail } from "./encoder_cut.ts";
+import type { TokenwiseGraph } from "./prepare_graph.ts";
+import type { Partition, SegmentNodes } from "./segments.ts";
 
 /** Input of the last segment: the wanted rows. */
 export const ROWS: TensorPort = {
@@ -18,12 +21,12 @@ export const ROWS: TensorPort = {
 };
 
 /** An output of the last segment: it has a row per wanted row. */
-export function toRowsPort(port: TensorPort): TensorPort {
+function toRowsPort(port: TensorPort): TensorPort {
   return { ...port, shape: port.shape.map((size) => size === "tokens" ? "rows" : size) };
 }
 
 /** Restricts a segment to the wanted rows: each input with tokens is gathered by row first. */
-export function gatherRows(
+function gatherRows(
   segment: SegmentNodes,
   ports: readonly TensorPort[],
 ): readonly Node[] {
@@ -43,11 +46,6 @@ export function gatherRows(
   return [...gathers, ...nodes];
 }
 
-/** Renames the sizes that vary to the symbols of ONNX. */
-function declare({ name, dtype, shape }: TensorPort) {
-  return makeValueInfo(name, dtype, shape.map((size: Dim) => size));
-}
-
 /**
  * Builds a segment's model.
  *
@@ -64,6 +62,7 @@ export function buildSegment(
     readonly outputs: readonly TensorPort[];
   },
 ): Segment {
+  const declare = ({ name, dtype, shape }: TensorPort) => makeValueInfo(name, dtype, shape);
   const used = new Set(nodes.flatMap((node) => node.inputs));
   const initializers = [...used].flatMap((name) => constants.get(name) ?? []);
   return {
@@ -85,4 +84,40 @@ export function buildSegment(
     inputs,
     outputs,
   };
+}
+
+/** Outputs of the last segment: rows of wanted tokens, or the tail's result. */
+function endWith(
+  part: Partition["segments"][number],
+  ports: { readonly inputs: readonly TensorPort[]; readonly outputs: readonly TensorPort[] },
+  tail: EncoderTail | undefined,
+) {
+  if (tail === undefined) {
+    return {
+      nodes: gatherRows(part, ports.inputs),
+      inputs: [...ports.inputs, ROWS],
+      outputs: ports.outputs.map(toRowsPort),
+    };
+  }
+  return {
+    nodes: [...part.nodes, ...tail.nodes],
+    inputs: [...ports.inputs, tail.input],
+    outputs: [tail.output],
+  };
+}
+
+/** A model of each segment; the last computes the wanted rows only, or the tail. */
+export function buildSegments(
+  model: ModelProto,
+  { probes, proof }: Pick<TokenwiseGraph, "probes" | "proof">,
+  { partition, tail }: { readonly partition: Partition; readonly tail?: EncoderTail | undefined },
+): Segment[] {
+  const last = partition.segments.length - 1;
+  return partition.segments.map((part, index) => {
+    const toPorts = (names: readonly string[]) =>
+      names.map((name) => makePort(name, probes, proof.axes));
+    const ports = { inputs: toPorts(part.inputs), outputs: toPorts(part.outputs) };
+    const ended = index === last ? endWith(part, ports, tail) : { nodes: part.nodes, ...ports };
+    return buildSegment(model, probes.index.constants, { index, ...ended });
+  });
 }

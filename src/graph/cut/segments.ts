@@ -1,6 +1,6 @@
 /**
- * Partitions the nodes of a graph with site nodes into segments, by level: the largest number of sites on any path to a
- * node.
+ * Partitions the nodes of a graph with kernel nodes into segments, by level: the largest number of kernel
+ * nodes on any path to a node.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { dependents } from "./fold_lengths.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import type { Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
-import { isSite } from "../attention/attention_sites.ts";
+import { isKernelNode } from "../attention/replace_attentions.ts";
 
 /** The nodes of one segment and the tensors that enter and leave it. */
 export interface SegmentNodes {
@@ -20,8 +20,8 @@ export interface SegmentNodes {
 /** The segments of a graph. */
 export interface Partition {
   readonly segments: readonly SegmentNodes[];
-  /** The level of each site: the segment that must have run before it. */
-  readonly siteLevels: ReadonlyMap<Node, number>;
+  /** The level of each kernel node: the segment that must have run before it. */
+  readonly nodeLevels: ReadonlyMap<Node, number>;
 }
 
 /** The level of every tensor that depends on an input. */
@@ -30,7 +30,7 @@ function computeLevels(nodes: readonly Node[], inputs: Iterable<string>): Map<st
   for (const node of nodes) {
     const known = node.inputs.flatMap((name) => levels.get(name) ?? []);
     if (known.length === 0) continue;
-    const level = Math.max(...known) + (isSite(node) ? 1 : 0);
+    const level = Math.max(...known) + (isKernelNode(node) ? 1 : 0);
     for (const output of node.outputs) if (output !== "") levels.set(output, level);
   }
   return levels;
@@ -42,7 +42,7 @@ function computeLevels(nodes: readonly Node[], inputs: Iterable<string>): Map<st
  *
  * @param lengths the tensors that hold lengths.
  * @param wanted the output of the last segment.
- * @throws {Refusal} when there is nothing to compute between two sites.
+ * @throws {Refusal} when there is nothing to compute between two kernel nodes.
  */
 export function partitionNodes(
   index: GraphIndex,
@@ -51,10 +51,10 @@ export function partitionNodes(
 ): Partition {
   const { nodes } = index.graph;
   const levels = computeLevels(nodes, index.inputs.keys());
-  const siteNodes = nodes.filter(isSite);
+  const kernelNodes = nodes.filter(isKernelNode);
   const running = dependents(nodes, [
     ...index.inputs.keys(),
-    ...siteNodes.flatMap(({ outputs }) => outputs),
+    ...kernelNodes.flatMap(({ outputs }) => outputs),
   ]);
   const isCopied = ({ outputs }: Node) =>
     outputs.every((name) => !running.has(name) || lengths.has(name));
@@ -63,7 +63,7 @@ export function partitionNodes(
 
   const parts = Array.from({ length: numSegments }, (_, level) => {
     const members = new Set(
-      nodes.filter((node) => !isSite(node) && !isCopied(node) && getLevel(node) === level),
+      nodes.filter((node) => !isKernelNode(node) && !isCopied(node) && getLevel(node) === level),
     );
     const inputs = new Set<string>();
     const open = [...members].flatMap((node) => node.inputs);
@@ -84,7 +84,7 @@ export function partitionNodes(
   const crossing = new Set([
     wanted,
     ...parts.flatMap(({ inputs }) => inputs),
-    ...siteNodes.flatMap(({ inputs }) => inputs),
+    ...kernelNodes.flatMap(({ inputs }) => inputs),
   ]);
   return {
     segments: parts.map((part) => ({
@@ -93,6 +93,6 @@ export function partitionNodes(
         outputs.filter((name) => crossing.has(name))
       ),
     })),
-    siteLevels: new Map(siteNodes.map((node) => [node, levels.get(node.outputs[0]!)! - 1])),
+    nodeLevels: new Map(kernelNodes.map((node) => [node, levels.get(node.outputs[0]!)! - 1])),
   };
 }

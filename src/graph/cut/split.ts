@@ -5,20 +5,20 @@
  * @module
  */
 import { storedBytes } from "../file/stored_tensor.ts";
-import type { CutResult, GraphCut, Segment, SharedWeight, TensorPort } from "../graph_cut.ts";
-import { prepareGraph, type TokenwiseGraph } from "./prepare_graph.ts";
+import type { GraphCut, Segment, SharedWeight, TensorPort } from "../graph_cut.ts";
+import { prepareGraph } from "./prepare_graph.ts";
 import type { ModelProto } from "../file/proto.ts";
-import { Refusal } from "../refusal.ts";
-import { buildSegment, gatherRows, ROWS, toRowsPort } from "./segment_model.ts";
-import { type Partition, partitionNodes } from "./segments.ts";
+import { type CutResult, Refusal, tryCut } from "../refusal.ts";
+import { buildSegments, ROWS } from "./segment_model.ts";
+import { partitionNodes } from "./segments.ts";
 import {
+  describeAttentions,
   describeMixtures,
-  describeSites,
   describeStates,
   isIndex,
   makePort,
   tableLimit,
-} from "../site_ports.ts";
+} from "../describe_nodes.ts";
 
 /** What the cut may assume. */
 export interface SplitOptions {
@@ -46,34 +46,11 @@ export function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
   );
 }
 
-/** A model of each segment; the last computes the wanted rows only. */
-function buildSegments(
-  model: ModelProto,
-  prepared: TokenwiseGraph,
-  partition: Partition,
-): Segment[] {
-  const { probes, proof } = prepared;
-  const last = partition.segments.length - 1;
-  return partition.segments.map((part, index) => {
-    const [inputs, outputs] = [part.inputs, part.outputs].map((names) =>
-      names.map((name) => makePort(name, probes, proof.axes))
-    ) as [TensorPort[], TensorPort[]];
-    const ported = index === last
-      ? {
-        nodes: gatherRows(part, inputs),
-        inputs: [...inputs, ROWS],
-        outputs: outputs.map(toRowsPort),
-      }
-      : { nodes: part.nodes, inputs, outputs };
-    return buildSegment(model, probes.index.constants, { index, ...ported });
-  });
-}
-
 function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   const prepared = prepareGraph(model.graph, contextLength);
-  const { inputs, wanted, probes, proof, sites } = prepared;
+  const { inputs, wanted, probes, proof, attentions } = prepared;
   const partition = partitionNodes(probes.index, proof.lengths, wanted);
-  const segments = buildSegments(model, prepared, partition);
+  const segments = buildSegments(model, prepared, { partition });
   const output = segments.at(-1)!.outputs.find(({ name }) => name === wanted)!;
   const width = output.shape.at(-1);
   if (typeof width !== "number") throw new Refusal(`The width of "${wanted}" is not known.`);
@@ -86,13 +63,13 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   const perLayer = inputs.perLayer && crossing.get(inputs.perLayer.name);
   const tokens = makePort(inputs.tokens.name, probes, proof.axes);
   const { longFrom } = prepared;
-  const limit = Math.min(tableLimit(probes), ...sites.map(({ found }) => found.maxPositions)) -
+  const limit = Math.min(tableLimit(probes), ...attentions.map(({ found }) => found.maxPositions)) -
     (longFrom ?? 0);
   return {
     segments,
-    attentions: describeSites(prepared, partition.siteLevels),
-    states: describeStates(prepared, partition.siteLevels),
-    experts: describeMixtures(prepared, partition.siteLevels),
+    attentions: describeAttentions(prepared, partition.nodeLevels),
+    states: describeStates(prepared, partition.nodeLevels),
+    experts: describeMixtures(prepared, partition.nodeLevels),
     tokens: { ...inputPort(tokens), kind: inputs.kind },
     perLayer,
     positions: positions && inputPort(positions),
@@ -106,11 +83,6 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
 }
 
 /** Cuts a decoder graph at its attentions, or says why not. */
-export function splitGraph(model: ModelProto, options: SplitOptions = {}): CutResult {
-  try {
-    return { cut: cutGraph(model, options.contextLength ?? DEFAULT_CONTEXT_LENGTH) };
-  } catch (error) {
-    if (error instanceof Refusal) return { refused: error.message };
-    throw error;
-  }
+export function splitGraph(model: ModelProto, options: SplitOptions = {}): CutResult<GraphCut> {
+  return tryCut(() => cutGraph(model, options.contextLength ?? DEFAULT_CONTEXT_LENGTH));
 }

@@ -4,20 +4,20 @@
  *
  * @module
  */
-import { placeSites } from "../attention/attention_sites.ts";
+import { replaceAttentions } from "../attention/replace_attentions.ts";
 import { type DecoderInputs, liftConstants } from "../decoder_inputs.ts";
 import { findEncoderAttentions } from "../attention/encoder_attention.ts";
-import type { EncoderAnswer, EncoderCut, EncoderCutResult, EncoderTail } from "./encoder_cut.ts";
-import type { Segment, TensorPort } from "../graph_cut.ts";
+import type { EncoderAnswer, EncoderCut, EncoderTail } from "./encoder_cut.ts";
+import type { TensorPort } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
 import { keepAllTokens, type PickedToken } from "./last_token.ts";
 import { makeTokenwise, type TokenwiseGraph } from "./prepare_graph.ts";
 import { Probes } from "../probes.ts";
 import type { Graph, ModelProto } from "../file/proto.ts";
-import { Refusal } from "../refusal.ts";
-import { buildSegment, gatherRows, ROWS, toRowsPort } from "./segment_model.ts";
-import { type Partition, partitionNodes } from "./segments.ts";
-import { describeSites, makePort, tableLimit } from "../site_ports.ts";
+import { type CutResult, Refusal, tryCut } from "../refusal.ts";
+import { buildSegments, ROWS } from "./segment_model.ts";
+import { partitionNodes } from "./segments.ts";
+import { describeAttentions, makePort, tableLimit } from "../describe_nodes.ts";
 
 /** What is wanted of an encoder. */
 interface EncoderSplitOptions {
@@ -64,50 +64,14 @@ function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph 
   const picked: PickedToken = "first";
   const whole = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted, picked));
   const search = { index: whole, probes: new Probes(whole, inputs), contextLength };
-  const placed = placeSites(search, findEncoderAttentions(search), [wanted]);
-  if (placed.sites.length === 0) {
+  const replaced = replaceAttentions(search, findEncoderAttentions(search), [wanted]);
+  if (replaced.attentions.length === 0) {
     throw new Refusal(
       "It holds no attention that Hearth knows: neither MultiHeadAttention, Attention, nor a softmax " +
         "between two products.",
     );
   }
-  return makeTokenwise(search, placed, wanted);
-}
-
-/** Outputs of the last segment: rows of wanted tokens, or the tail's result. */
-function endWith(
-  part: Partition["segments"][number],
-  ports: { readonly inputs: readonly TensorPort[]; readonly outputs: readonly TensorPort[] },
-  tail: EncoderTail | undefined,
-) {
-  if (tail === undefined) {
-    return {
-      nodes: gatherRows(part, ports.inputs),
-      inputs: [...ports.inputs, ROWS],
-      outputs: ports.outputs.map(toRowsPort),
-    };
-  }
-  return {
-    nodes: [...part.nodes, ...tail.nodes],
-    inputs: [...ports.inputs, tail.input],
-    outputs: [tail.output],
-  };
-}
-
-function buildSegments(
-  model: ModelProto,
-  prepared: TokenwiseGraph,
-  { partition, tail }: { readonly partition: Partition; readonly tail: EncoderTail | undefined },
-): Segment[] {
-  const { probes, proof } = prepared;
-  const last = partition.segments.length - 1;
-  return partition.segments.map((part, index) => {
-    const toPorts = (names: readonly string[]) =>
-      names.map((name) => makePort(name, probes, proof.axes));
-    const ports = { inputs: toPorts(part.inputs), outputs: toPorts(part.outputs) };
-    const ended = index === last ? endWith(part, ports, tail) : { nodes: part.nodes, ...ports };
-    return buildSegment(model, probes.index.constants, { index, ...ended });
-  });
+  return makeTokenwise(search, replaced, wanted);
 }
 
 function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
@@ -126,7 +90,7 @@ function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
     : { kind: "tail", input: tail.input };
   return {
     segments,
-    attentions: describeSites(prepared, partition.siteLevels),
+    attentions: describeAttentions(prepared, partition.nodeLevels),
     tokens: makePort(inputs.tokens.name, probes, proof.axes),
     positions: inputs.positions && crossing.get(inputs.positions.name),
     uncountedId: inputs.skipsPadding ? options.padTokenId : undefined,
@@ -138,11 +102,9 @@ function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
 }
 
 /** Cuts an encoder graph at its attentions, or says why not. */
-export function splitEncoder(model: ModelProto, options: EncoderSplitOptions): EncoderCutResult {
-  try {
-    return { cut: cut(model, options) };
-  } catch (error) {
-    if (error instanceof Refusal) return { refused: error.message };
-    throw error;
-  }
+export function splitEncoder(
+  model: ModelProto,
+  options: EncoderSplitOptions,
+): CutResult<EncoderCut> {
+  return tryCut(() => cut(model, options));
 }

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { SITE_DOMAIN } from "../attention/attention_sites.ts";
+import { KERNEL_DOMAIN } from "../attention/replace_attentions.ts";
 import { liftConstants } from "../decoder_inputs.ts";
 import type { EncoderNode } from "./encoder_cut.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
@@ -27,7 +27,7 @@ export interface FeatureCut {
   readonly numTokens: number;
 }
 
-interface Site {
+interface FeatureAttention {
   readonly found: UnmaskedAttention;
   readonly node: Node;
 }
@@ -41,34 +41,37 @@ interface Site {
 export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | undefined {
   const index = new GraphIndex(liftConstants(model.graph));
   const { found, run } = findUnmaskedAttentions(index);
-  const sites = found.filter((site) => isSelfAttention(site, run)).map((site): Site => {
-    const inputs = [site.q, site.k.tensor, site.v.tensor];
-    return {
-      found: site,
-      node: makeNode("AttentionSite", inputs, [site.output], { domain: SITE_DOMAIN }),
-    };
-  });
-  const lengths = new Set(sites.map(({ found }) => run.value(found.q)!.shape[1]!));
+  const attentions = found.filter((each) => isSelfAttention(each, run)).map(
+    (attention): FeatureAttention => {
+      const { q, k, v, output } = attention;
+      const options = { domain: KERNEL_DOMAIN };
+      return {
+        found: attention,
+        node: makeNode("AttentionNode", [q, k.tensor, v.tensor], [output], options),
+      };
+    },
+  );
+  const lengths = new Set(attentions.map(({ found }) => run.value(found.q)!.shape[1]!));
   const [numTokens] = lengths;
   if (numTokens === undefined || lengths.size > 1) return undefined;
-  const placed = placeSites(index, sites, wanted);
+  const replaced = replaceAttentions(index, attentions, wanted);
   const toPort = (name: string): TensorPort => {
     const { dtype, shape } = run.value(name)!;
     return { name, dtype, shape: ["rows", ...shape.slice(1)] };
   };
-  const partition = partitionNodes(placed, new Set(), wanted);
+  const partition = partitionNodes(replaced, new Set(), wanted);
   const crossing = partition.segments.flatMap(({ inputs, outputs }) => [...inputs, ...outputs]);
   if (crossing.some((name) => run.value(name) === undefined)) return undefined;
   return {
     segments: partition.segments.map(({ nodes, inputs, outputs }, segment) =>
-      buildSegment(model, placed.constants, {
+      buildSegment(model, replaced.constants, {
         index: segment,
         nodes,
         inputs: inputs.map(toPort),
         outputs: outputs.map(toPort),
       })
     ),
-    attentions: describeSites(sites, partition, run),
+    attentions: describeAttentions(attentions, partition, run),
     output: toPort(wanted),
     numTokens,
   };
@@ -85,22 +88,26 @@ function isSelfAttention({ q, k, v, output }: UnmaskedAttention, run: Evaluation
     );
 }
 
-function placeSites(index: GraphIndex, sites: readonly Site[], wanted: string): GraphIndex {
+function replaceAttentions(
+  index: GraphIndex,
+  attentions: readonly FeatureAttention[],
+  wanted: string,
+): GraphIndex {
   const { graph } = index;
   const nodeByOutput = new Map(
-    sites.map(({ found, node }) => [index.producers.get(found.output)!, node]),
+    attentions.map(({ found, node }) => [index.producers.get(found.output)!, node]),
   );
   const nodes = liveNodes(graph.nodes.map((node) => nodeByOutput.get(node) ?? node), [wanted]);
   const outputs = graph.outputs.filter(({ name }) => name === wanted);
   return new GraphIndex({ ...graph, nodes, outputs });
 }
 
-function describeSites(
-  sites: readonly Site[],
-  { siteLevels }: Partition,
+function describeAttentions(
+  attentions: readonly FeatureAttention[],
+  { nodeLevels }: Partition,
   run: Evaluation,
 ): EncoderNode[] {
-  return sites.map(({ found, node }, layer) => {
+  return attentions.map(({ found, node }, layer) => {
     const { q, k, v, output, heads, scale } = found;
     const { dtype, shape } = run.value(q)!;
     const [, numTokens, width] = shape as [number, number, number];
@@ -108,7 +115,7 @@ function describeSites(
     const size = width / heads;
     return {
       layer,
-      afterSegment: siteLevels.get(node)!,
+      afterSegment: nodeLevels.get(node)!,
       name: output,
       ...{ q: rows(q), k: rows(k.tensor), v: rows(v.tensor) },
       output: { name: output, dtype, shape: ["rows", numTokens, width] },

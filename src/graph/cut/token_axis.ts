@@ -9,7 +9,7 @@ import { describeNode } from "../graph_index.ts";
 import { hasSubgraph } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
-import { isSite } from "../attention/attention_sites.ts";
+import { isKernelNode } from "../attention/replace_attentions.ts";
 import { TOKEN_RULES, type TokenAxis } from "./token_rules.ts";
 
 /** The tokens' axis of each tensor; `undefined`: the tensor has none. */
@@ -72,7 +72,7 @@ export interface TokenProof {
 /**
  * Goes through the nodes that ONNX Runtime will run.
  *
- * @param probes of the graph, its attentions being site nodes.
+ * @param probes of the graph, its attentions being kernel nodes.
  * @throws {Refusal} at the first node that may mix tokens.
  */
 export function proveTokensAlike(probes: Probes): TokenProof {
@@ -82,12 +82,12 @@ export function proveTokensAlike(probes: Probes): TokenProof {
   const fromLengths = dependents(nodes, measuring.flatMap(({ outputs }) => outputs));
   const fromInputs = dependents(nodes, [
     ...probes.index.inputs.keys(),
-    ...nodes.filter(isSite).flatMap(({ outputs }) => outputs),
+    ...nodes.filter(isKernelNode).flatMap(({ outputs }) => outputs),
   ]);
   const lengths = new Set<string>();
   const mixing = new Set<string>();
   for (const node of nodes) {
-    if (isSite(node) || !node.outputs.some((name) => fromInputs.has(name))) continue;
+    if (isKernelNode(node) || !node.outputs.some((name) => fromInputs.has(name))) continue;
     if (hasSubgraph(node)) {
       throw new Refusal(`${describeNode(node)} chooses or repeats while it runs.`);
     }

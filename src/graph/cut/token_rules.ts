@@ -90,7 +90,7 @@ const slicing: TokenAxisRule = (node, { inputs: [input], output }, probes) => {
     known !== undefined && known.every((step) => step > 0);
 };
 
-/** Turns each token by its own angle: its position in a table, or its own row of a table. */
+/** Rotates each token by its own angle: its position in a table, or its own row of a table. */
 const rotation: TokenAxisRule = (node, { inputs: [x, ...others] }) => {
   if (x === undefined || x.axis >= x.shape.length - 1) return false;
   const [first, second, third] = others;

@@ -88,8 +88,8 @@ function findProduct(index: GraphIndex, tensor: string): GatheredProduct | undef
   }
   if (node?.opType !== "MatMul") return undefined;
   const [left, right] = node.inputs as [string, string];
-  const [matrix, turned] = [findGathered(index, left), findGathered(index, right)];
-  const found = matrix ?? turned;
+  const [matrix, transposed] = [findGathered(index, left), findGathered(index, right)];
+  const found = matrix ?? transposed;
   if (found?.constant.shape.length !== 3) return undefined;
   const weights = matrix === undefined ? transposeExperts(found.constant) : found.constant;
   return {

@@ -167,8 +167,8 @@ function findChoice(
   const part = index.producers.get(rows);
   if (part?.opType !== "Split" && part?.opType !== "Gather") return undefined;
   let name = elementsBehind(index, part.inputs[0]!);
-  const turned = index.producers.get(name);
-  if (turned?.opType === "Transpose") name = elementsBehind(index, turned.inputs[0]!);
+  const transposed = index.producers.get(name);
+  if (transposed?.opType === "Transpose") name = elementsBehind(index, transposed.inputs[0]!);
   const found = index.producers.get(name);
   const mask = found?.opType === "NonZero" ? producerBehind(index, found.inputs[0]) : undefined;
   if (mask?.opType !== "Gather") return undefined;
@@ -221,14 +221,14 @@ function stackProducts(products: readonly ExpertProduct[]): ExpertWeights {
   const stack = (
     key: "weights" | "scales" | "zeroPoints" | "bias",
     shape: readonly number[],
-    turn = (tensor: StoredTensor) => tensor,
+    transpose = (tensor: StoredTensor) => tensor,
   ) => {
     const tensors = products.map((product) => product[key]).filter((each) => each !== undefined);
     if (tensors.length === 0) return undefined;
     if (tensors.length < products.length) {
       throw new Refusal(`Some experts beside that of "${own.name}" have no constants like it.`);
     }
-    return stackExperts(tensors.map(turn), shape);
+    return stackExperts(tensors.map(transpose), shape);
   };
   const bias = stack("bias", [outputs]);
   if (matrix === "columns" || matrix.kind === "rows") {

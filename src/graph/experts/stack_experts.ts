@@ -39,11 +39,13 @@ export function transposeMatrix(matrix: StoredTensor): StoredTensor {
       compute: ([bytes], into) => {
         // Neither range has to begin at a multiple of the element size.
         const from = new Elements(bytes!.slice().buffer);
-        const turned = new Elements(from.length);
+        const transposed = new Elements(from.length);
         for (let i = 0; i < k; i++) {
-          for (let n = 0, at = i; n < outputs; n++, at += k) turned[at] = from[i * outputs + n]!;
+          for (let n = 0, at = i; n < outputs; n++, at += k) {
+            transposed[at] = from[i * outputs + n]!;
+          }
         }
-        into.set(new Uint8Array(turned.buffer));
+        into.set(new Uint8Array(transposed.buffer));
       },
     },
   };

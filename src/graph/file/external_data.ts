@@ -38,7 +38,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   readonly root: string;
   readonly #open = new Map<string, Promise<OpenFile>>();
   /** Serializes reads: seek and read must not be interleaved. */
-  #turn: Promise<unknown> = Promise.resolve();
+  #lastRead: Promise<unknown> = Promise.resolve();
 
   /**
    * @param folder of the graph.
@@ -97,8 +97,8 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   }
 
   read(file: string, offset: number, into: Uint8Array): Promise<void> {
-    const done = this.#turn.then(() => this.#readNow(file, offset, into));
-    this.#turn = done.catch(() => {});
+    const done = this.#lastRead.then(() => this.#readNow(file, offset, into));
+    this.#lastRead = done.catch(() => {});
     return done;
   }
 

@@ -38,8 +38,8 @@ export async function readRange(
     const halves = new Uint8Array(length / 2);
     await readRange(data.source, { files, offset: offset / 2, scratch }, halves);
     widenBytes(halves, into);
-  } else if (data.kind === "turned") {
-    await readTurned(data, { files, offset, scratch }, into);
+  } else if (data.kind === "transposed") {
+    await readTransposed(data, { files, offset, scratch }, into);
   } else if (data.kind === "looked_up") {
     const first = offset >> 1;
     const codes = new Uint8Array(((offset + length + 1) >> 1) - first);
@@ -142,8 +142,8 @@ async function readPartOfRow(
 const COLUMNS_AT_ONCE = 64;
 
 /** Reads the wanted part, some columns of the source at a time. */
-async function readTurned(
-  { source, numRows, numColumns, flip }: Extract<TensorBytes, { kind: "turned" }>,
+async function readTransposed(
+  { source, numRows, numColumns, flip }: Extract<TensorBytes, { kind: "transposed" }>,
   { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,
   into: Uint8Array,
 ): Promise<void> {

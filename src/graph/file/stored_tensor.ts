@@ -32,7 +32,7 @@ export type TensorBytes =
   | { readonly kind: "widened"; readonly source: StoredTensor; readonly length: number }
   /** The transpose of a constant of bytes, with the bits of `flip` inverted in each. */
   | {
-    readonly kind: "turned";
+    readonly kind: "transposed";
     /** `[numColumns, numRows]`. */
     readonly source: StoredTensor;
     readonly numRows: number;

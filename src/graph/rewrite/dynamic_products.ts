@@ -137,23 +137,23 @@ function spell(
   const blocks = k / blockSize;
   const name = (part: string) => `${output}/${part}`;
   const flip = weights.dtype === "int8" ? 128 : 0;
-  const turn = (
+  const transpose = (
     source: Tensor,
     part: string,
     [rows, columns]: readonly [number, number],
   ): Tensor => ({
     ...{ name: name(part), dtype: "uint8", shape: [rows, columns], rest: [] },
     data: {
-      kind: "turned",
+      kind: "transposed",
       ...{ source, numRows: rows, numColumns: columns, flip, length: rows * columns },
     },
   });
-  const levels = { ...turn(weights, "levels", [n, k]), shape: [n, blocks, blockSize] };
+  const levels = { ...transpose(weights, "levels", [n, k]), shape: [n, blocks, blockSize] };
   const constants = [levels, spread(scales, { name: name("scales"), n, blocks })];
   // Without zero points, 128 is the default.
   if (flip === 0 || !isZero(zeroPoints)) {
     const own = zeroPoints ?? makeZero(weights);
-    const zeros = turn(own, "own_zeros", [countElements(own.shape), 1]);
+    const zeros = transpose(own, "own_zeros", [countElements(own.shape), 1]);
     constants.push(spread(zeros, { name: name("zeros"), n, blocks }));
   }
   const product = makeNode(

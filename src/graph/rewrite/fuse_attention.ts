@@ -21,9 +21,9 @@ export function fuseAttention(model: ModelProto): ModelProto {
   if (!nodes.some(({ opType }) => opType === "Softmax") || nodes.some(hasSubgraph)) return model;
   const index = new GraphIndex(liftConstants(model.graph));
   const { found, run } = findUnmaskedAttentions(index);
-  const sites = found.filter((site) => isOfRows(site, run));
-  if (sites.length === 0) return model;
-  const fused = new Map(sites.map(({ q, k, v, output, heads, scale }) => [
+  const attentions = found.filter((each) => isOfRows(each, run));
+  if (attentions.length === 0) return model;
+  const fused = new Map(attentions.map(({ q, k, v, output, heads, scale }) => [
     index.producers.get(output)!,
     makeNode("MultiHeadAttention", [q, k.tensor, v.tensor], [output], {
       domain: "com.microsoft",

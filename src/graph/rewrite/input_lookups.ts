@@ -7,7 +7,7 @@ import { storedBytes } from "../file/stored_tensor.ts";
 import type { GraphCut, Segment, TensorPort } from "../graph_cut.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { int64Tensor, intAttribute, makeNode, type Node } from "../file/proto.ts";
-import { isIndex } from "../site_ports.ts";
+import { isIndex } from "../describe_nodes.ts";
 import { valueOfTensor } from "../evaluate/value.ts";
 import { sliceRows } from "../file/slice_rows.ts";
 

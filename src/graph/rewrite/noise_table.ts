@@ -20,8 +20,8 @@ export function uniformTable(): Float32Array<ArrayBuffer> {
 }
 
 /** The offset of the noise for a segment of text and a seed. */
-export function noiseOffset(seed: number, piece: number): number {
-  const mixed = Math.imul(seed ^ Math.imul(piece + 1, 0x9e3779b1), 0x85ebca6b);
+export function noiseOffset(seed: number, chunk: number): number {
+  const mixed = Math.imul(seed ^ Math.imul(chunk + 1, 0x9e3779b1), 0x85ebca6b);
   return ((mixed ^ (mixed >>> 13)) >>> 0) % NOISE_TABLE_SIZE;
 }
 
@@ -31,9 +31,9 @@ export function normalNoise(offset: number, length: number): Float32Array<ArrayB
   const noise = new Float32Array(length);
   for (let at = 0; at < length;) {
     const from = (offset + at) % NOISE_TABLE_SIZE;
-    const piece = table.subarray(from, from + length - at);
-    noise.set(piece, at);
-    at += piece.length;
+    const chunk = table.subarray(from, from + length - at);
+    noise.set(chunk, at);
+    at += chunk.length;
   }
   return noise;
 }

@@ -115,7 +115,7 @@ function assignSections(node: Node, half: number): number[] {
   return Array.from({ length: half }, (_, i) => i < 3 * (sizes[i % 3] ?? 0) ? i % 3 : 0);
 }
 
-/** `concat(x[.. size] * cos + turned(x[.. size]) * sin, x[size ..])`; `undefined` where neighbours turn together. */
+/** `concat(x[.. size] * cos + rotated(x[.. size]) * sin, x[size ..])`; `undefined` where neighbours are rotated together. */
 function spell(
   probes: Probes,
   node: Node,
@@ -158,13 +158,13 @@ function spell(
     : [slice("first", 0, 2 * half), slice("rest", 2 * half, headDim)];
   const [before, behind] = add("Split", [first, ints([half, half])], ["a", "b"], -1);
   const [negated] = add("Neg", [behind!], ["negated"]);
-  const [turned] = add("Concat", [negated, before], ["turned"], -1);
+  const [rotated] = add("Concat", [negated, before], ["rotated"], -1);
   const twice = (table: string, what: string) => {
     const [row] = add("Concat", [table, table], [what], -1);
     return isRows ? add("Reshape", [row, ints([-1, 1, 2 * half])], [`${what}_rows`])[0] : row;
   };
   const [straight] = add("Mul", [first, twice(cos, "cos")], ["straight"]);
-  const [crossed] = add("Mul", [turned, twice(sin, "sin")], ["crossed"]);
+  const [crossed] = add("Mul", [rotated, twice(sin, "sin")], ["crossed"]);
   const whole = rest === undefined && !isRows ? output : "sum";
   let [sum] = add("Add", [straight, crossed], [whole]);
   if (rest !== undefined) [sum] = add("Concat", [sum, rest], [isRows ? "joined" : output], -1);

@@ -10,7 +10,14 @@ import { attribute, hasSubgraph, intAttribute, makeNode } from "../file/proto.ts
 import type { Node, Tensor } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
-import type { GraphCut, Segment, TensorPort } from "../graph_cut.ts";
+import type {
+  AttentionNode,
+  ExpertsNode,
+  GraphCut,
+  RecurrenceNode,
+  Segment,
+  TensorPort,
+} from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
 
 /** Larger tables stay in f16; rows are widened when they are read. */
@@ -36,21 +43,9 @@ export function widenCut(cut: GraphCut): GraphCut {
   return {
     ...cut,
     segments: cut.segments.map((segment) => widenSegment(segment, outside)),
-    attentions: cut.attentions.map((site) => ({
-      ...site,
-      dtype: "float32",
-      output: widenPort(site.output),
-    })),
-    states: cut.states.map((site) => ({
-      ...site,
-      dtype: "float32",
-      output: widenPort(site.output),
-    })),
-    experts: cut.experts.map((site) => ({
-      ...site,
-      dtype: "float32",
-      output: widenPort(site.output),
-    })),
+    attentions: cut.attentions.map(widenNode),
+    states: cut.states.map(widenNode),
+    experts: cut.experts.map(widenNode),
     output: { ...cut.output, ...widenPort(cut.output) },
   };
 }
@@ -133,6 +128,12 @@ function widenSegment(segment: Segment, outside: ReadonlySet<string>): Segment {
 
 function makeCast(input: string, output: string): Node {
   return makeNode("Cast", [input], [output], { attributes: { to: FLOAT32 } });
+}
+
+function widenNode<Widened extends AttentionNode | RecurrenceNode | ExpertsNode>(
+  node: Widened,
+): Widened {
+  return { ...node, dtype: "float32", output: widenPort(node.output) };
 }
 
 function widenPort(port: TensorPort): TensorPort {

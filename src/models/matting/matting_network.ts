@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MaskFormat, TensorFormat } from "../../../kernels/images/image_form.ts";
+import type { MaskFormat, TensorFormat } from "../../../kernels/images/image_format.ts";
 import type { Backend } from "../../device/backend.ts";
 import type { ImageKernels, MaskedImage, OpenImage } from "../../device/images.ts";
 import { HearthError } from "../../base/errors.ts";

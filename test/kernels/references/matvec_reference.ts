@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { activate } from "../../../kernels/common/activation.ts";
+import { activate } from "./activate.ts";
 import {
   checkMatvec,
   type MatvecParams,

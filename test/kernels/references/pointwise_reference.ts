@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { activate } from "../../../kernels/common/activation.ts";
+import { activate } from "./activate.ts";
 import type { PointwiseParams } from "../../../kernels/pointwise/pointwise.ts";
 
 /** See {@linkcode Pointwise}. @returns `[numRows, width]`. */

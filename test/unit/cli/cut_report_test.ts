@@ -31,7 +31,7 @@ function table(name: string) {
   return { name, dtype: "float32", shape: [16, 8], data } as const;
 }
 
-const site: AttentionNode = {
+const node: AttentionNode = {
   layer: 0,
   afterSegment: 0,
   name: "/layers.0/attention",
@@ -54,9 +54,9 @@ const site: AttentionNode = {
 const cut: GraphCut = {
   segments: [
     segment(0, { inputs: [ids], outputs: [hidden] }),
-    segment(1, { inputs: [hidden, site.output], outputs: [logits] }),
+    segment(1, { inputs: [hidden, node.output], outputs: [logits] }),
   ],
-  attentions: [site],
+  attentions: [node],
   states: [],
   experts: [],
   tokens: { ...ids, kind: "ids" },

@@ -5,9 +5,9 @@ import type { AttentionNode, GraphCut } from "../../../src/graph/graph_cut.ts";
 
 /** 28 layers of 8 KV heads of 128, as Qwen3-0.6B has them: 112 KiB a token in f16. */
 function makeCut(maxPositions?: number): GraphCut {
-  const site = { kvHeads: 8, headDim: 128, vHeadDim: 128, dtype: "float16" } as AttentionNode;
+  const node = { kvHeads: 8, headDim: 128, vHeadDim: 128, dtype: "float16" } as AttentionNode;
   return {
-    attentions: Array.from({ length: 28 }, () => site),
+    attentions: Array.from({ length: 28 }, () => node),
     states: [],
     output: { width: 151_936 },
     maxPositions,
@@ -139,7 +139,7 @@ Deno.test("choosePagedLimits() keeps layers in one pool whose window is hardly s
 });
 
 Deno.test("choosePagedLimits() counts no memory for a main pool without layers", () => {
-  const attentions = GEMMA.attentions.map((site) => ({ ...site, localWindow: 512 }));
+  const attentions = GEMMA.attentions.map((node) => ({ ...node, localWindow: 512 }));
   const cut = { ...GEMMA, attentions } as GraphCut;
   const settings = { prefixCache: true, kvCacheMb: 64 };
   const limits = choosePagedLimits(cut, { ...OPTIONS, settings, contextLength: 32_768 });

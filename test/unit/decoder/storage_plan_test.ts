@@ -29,9 +29,9 @@ Deno.test("planStorage() never lets two tensors share memory while both are need
     // All outputs are written before any input is let go of.
     for (const port of segment.outputs) write(port);
     for (const { name } of segment.inputs) read(name);
-    for (const site of cut.attentions.filter((one) => one.afterSegment === segment.index)) {
-      write(site.output);
-      for (const { tensor } of [site.q, site.k, site.v]) read(tensor);
+    for (const node of cut.attentions.filter((one) => one.afterSegment === segment.index)) {
+      write(node.output);
+      for (const { tensor } of [node.q, node.k, node.v]) read(tensor);
     }
   }
   read(cut.output.name);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { activate } from "../../../kernels/common/activation.ts";
+import { activate } from "../../kernels/references/activate.ts";
 import { findActivation } from "../../../src/program/activations.ts";
 import { makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";

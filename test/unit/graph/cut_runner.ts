@@ -13,8 +13,8 @@ import type {
   TensorPort,
 } from "../../../src/graph/graph_cut.ts";
 import { convFactors } from "../../../kernels/states/causal_conv.ts";
-import { causalConvReference } from "../../../kernels/states/causal_conv_reference.ts";
-import { linearAttentionReference } from "../../../kernels/states/linear_attention_reference.ts";
+import { causalConvReference } from "../../kernels/references/causal_conv_reference.ts";
+import { linearAttentionReference } from "../../kernels/references/linear_attention_reference.ts";
 import {
   convParams,
   linearParams,
@@ -79,9 +79,9 @@ interface Tables {
 }
 
 /** Turns the pairs of one head in place. */
-function rotate(head: Float64Array, position: number, site: AttentionNode, tables: Tables): void {
-  if (site.rotary === undefined) return;
-  const { dim, interleaved } = site.rotary;
+function rotate(head: Float64Array, position: number, node: AttentionNode, tables: Tables): void {
+  if (node.rotary === undefined) return;
+  const { dim, interleaved } = node.rotary;
   const half = dim / 2;
   for (let i = 0; i < half; i++) {
     const [a, b] = interleaved ? [2 * i, 2 * i + 1] : [i, i + half];
@@ -101,7 +101,7 @@ function getHeads(data: Numbers, rows: HeadRows, token: number, count: number, s
 }
 
 function attendHead(
-  site: AttentionNode,
+  node: AttentionNode,
   query: Float64Array,
   cached: { readonly keys: readonly Float64Array[]; readonly values: readonly Float64Array[] },
   { head, position, sink }: {
@@ -110,8 +110,8 @@ function attendHead(
     readonly sink: number | undefined;
   },
 ): Float64Array {
-  const { headDim, vHeadDim, scale, softcap, localWindow = Infinity } = site;
-  const kvHead = Math.floor((head * site.kvHeads) / site.heads);
+  const { headDim, vHeadDim, scale, softcap, localWindow = Infinity } = node;
+  const kvHead = Math.floor((head * node.kvHeads) / node.heads);
   const first = Math.max(0, position - localWindow + 1);
   const scores: number[] = [];
   for (let j = first; j <= position; j++) {
@@ -133,32 +133,32 @@ function attendHead(
 
 /** Attends for all tokens of a step, and caches their keys and values. */
 function attend(
-  site: AttentionNode,
+  node: AttentionNode,
   tables: Tables,
   steps: readonly TestStep[],
   { q, k, v }: { readonly q: Numbers; readonly k: Numbers; readonly v: Numbers },
 ): Float64Array {
-  const { heads, kvHeads, headDim, vHeadDim } = site;
+  const { heads, kvHeads, headDim, vHeadDim } = node;
   const results: Float64Array[] = [];
   let token = 0;
   for (const { sequence, tokens } of steps) {
-    const keys = sequence.keys[site.layer] ??= [];
-    const values = sequence.values[site.layer] ??= [];
+    const keys = sequence.keys[node.layer] ??= [];
+    const values = sequence.values[node.layer] ??= [];
     const start = keys.length;
     for (let i = 0; i < tokens.length; i++) {
-      const newKeys = getHeads(k, site.k, token + i, kvHeads, headDim);
-      for (const head of newKeys) rotate(head, start + i, site, tables);
+      const newKeys = getHeads(k, node.k, token + i, kvHeads, headDim);
+      for (const head of newKeys) rotate(head, start + i, node, tables);
       keys.push(Float64Array.from(newKeys.flatMap((head) => [...head])));
       values.push(
-        Float64Array.from(getHeads(v, site.v, token + i, kvHeads, vHeadDim).flatMap((x) => [...x])),
+        Float64Array.from(getHeads(v, node.v, token + i, kvHeads, vHeadDim).flatMap((x) => [...x])),
       );
     }
     for (let i = 0; i < tokens.length; i++) {
-      getHeads(q, site.q, token + i, heads, headDim).forEach((query, head) => {
-        rotate(query, start + i, site, tables);
+      getHeads(q, node.q, token + i, heads, headDim).forEach((query, head) => {
+        rotate(query, start + i, node, tables);
         const sink = tables.sinks?.[head];
         results.push(
-          attendHead(site, query, { keys, values }, { head, position: start + i, sink }),
+          attendHead(node, query, { keys, values }, { head, position: start + i, sink }),
         );
       });
     }
@@ -171,19 +171,19 @@ function attend(
 
 /** Takes the tokens of a step through a recurrence. */
 function advance(
-  site: RecurrenceNode,
+  node: RecurrenceNode,
   constants: ReadonlyMap<string, Float64Array>,
   steps: readonly TestStep[],
   getOperand: (name: string) => Numbers,
 ): Float64Array {
-  const { recurrence, operands } = site;
+  const { recurrence, operands } = node;
   let first = 0;
   const out = new Float64Array(
     steps.reduce((sum, { tokens }) => sum + tokens.length, 0) * computeWidth(recurrence),
   );
   for (const { sequence, tokens } of steps) {
-    const isFresh = sequence.states[site.index] === undefined;
-    const state = sequence.states[site.index] ??= new Float64Array(stateSize(site));
+    const isFresh = sequence.states[node.index] === undefined;
+    const state = sequence.states[node.index] ??= new Float64Array(stateSize(node));
     const ranges = [{ first, end: first + tokens.length, slot: 0, isFresh }];
     first += tokens.length;
     const numbers = operands.map(({ tensor }) => Float64Array.from(getOperand(tensor)));
@@ -194,11 +194,11 @@ function advance(
         weights: read(weights.name),
         bias: bias && read(bias.name),
       }, recurrence);
-      const params = convParams(site, recurrence);
+      const params = convParams(node, recurrence);
       causalConvReference(params, { x: numbers[0]!, factors, state, out }, ranges);
       continue;
     }
-    const { decaysName, betasName, ...params } = linearParams(site, recurrence);
+    const { decaysName, betasName, ...params } = linearParams(node, recurrence);
     const of = (name: string | undefined) =>
       numbers[operands.findIndex(({ tensor }) => tensor === name)];
     const [q, k, v] = numbers as [Float64Array, Float64Array, Float64Array];
@@ -301,22 +301,22 @@ export class CutRunner implements AsyncDisposable {
         this.cut.segments[i]!.inputs.map(({ name }) => [name, known[name]!]),
       );
       Object.assign(known, await session.run(feeds));
-      for (const site of this.cut.attentions) {
-        if (site.afterSegment !== i) continue;
-        const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) => getNumbers(known[tensor]!));
-        const result = attend(site, this.#tables[site.layer]!, steps, { q: q!, k: k!, v: v! });
-        const shape = site.output.shape.map((size) =>
+      for (const node of this.cut.attentions) {
+        if (node.afterSegment !== i) continue;
+        const [q, k, v] = [node.q, node.k, node.v].map(({ tensor }) => getNumbers(known[tensor]!));
+        const result = attend(node, this.#tables[node.layer]!, steps, { q: q!, k: k!, v: v! });
+        const shape = node.output.shape.map((size) =>
           size === "tokens" ? all.length : size as number
         );
-        known[site.output.name] = floatTensor(site.output, shape, result);
+        known[node.output.name] = floatTensor(node.output, shape, result);
       }
-      for (const site of this.cut.states) {
-        if (site.afterSegment !== i) continue;
-        const result = advance(site, this.#constants, steps, (name) => getNumbers(known[name]!));
-        const shape = site.output.shape.map((size) =>
+      for (const node of this.cut.states) {
+        if (node.afterSegment !== i) continue;
+        const result = advance(node, this.#constants, steps, (name) => getNumbers(known[name]!));
+        const shape = node.output.shape.map((size) =>
           size === "tokens" ? all.length : size as number
         );
-        known[site.output.name] = floatTensor(site.output, shape, result);
+        known[node.output.name] = floatTensor(node.output, shape, result);
       }
     }
     const data = getNumbers(known[output.name]!);

@@ -107,12 +107,12 @@ Deno.test("splitGraph() keeps a scale and reports no window, cap or sinks where 
 });
 
 Deno.test("splitGraph() names one tensor for packed q, k and v", async () => {
-  const { attentions: [site] } = await assertSameAsWhole(
+  const { attentions: [node] } = await assertSameAsWhole(
     decoder(gqa({ do_rotary: 1 }, { packed: true, rotaryDim: 16 })),
   );
-  assert.equal(new Set([site!.q.tensor, site!.k.tensor, site!.v.tensor]).size, 1);
-  assert.deepEqual([site!.q.offset, site!.k.offset, site!.v.offset], [0, 64, 96]);
-  assert.equal(site!.q.tokenStride, 128);
+  assert.equal(new Set([node!.q.tensor, node!.k.tensor, node!.v.tensor]).size, 1);
+  assert.deepEqual([node!.q.offset, node!.k.offset, node!.v.offset], [0, 64, 96]);
+  assert.equal(node!.q.tokenStride, 128);
 });
 
 for (const interleaved of [0, 1]) {
@@ -202,9 +202,9 @@ Deno.test("splitGraph() joins rotary tables that are chosen by the sequence's le
   const model = await readModel(files, "model.onnx");
   const result = splitGraph(model, { contextLength: CONTEXT });
   assert.ok("cut" in result, JSON.stringify(result));
-  const { longFrom, maxPositions, attentions: [site] } = result.cut;
+  const { longFrom, maxPositions, attentions: [node] } = result.cut;
   assert.deepEqual([longFrom, maxPositions], [20, undefined]);
-  const { cos } = site!.rotary!;
+  const { cos } = node!.rotary!;
   assert.deepEqual(cos.shape, [20 + CONTEXT, 8]);
   const rows = new Float32Array((await bytesOfStored(cos, files)).slice().buffer);
   // Row 3 of the short table, and of the long one.

@@ -93,8 +93,8 @@ const overOwnCache: AddAttention = (graph, layer) => {
 };
 
 Deno.test("splitGraph() cuts ONNX's Attention over a cache that the graph appends to", async () => {
-  const { attentions: [site] } = await assertSameAsWhole(decoder(overOwnCache, { opset: OPSET }));
-  assert.deepEqual([site!.heads, site!.kvHeads, site!.scale], [4, 2, 0.25]);
+  const { attentions: [node] } = await assertSameAsWhole(decoder(overOwnCache, { opset: OPSET }));
+  assert.deepEqual([node!.heads, node!.kvHeads, node!.scale], [4, 2, 0.25]);
 });
 
 Deno.test("splitGraph() proves a boolean mask causal and recovers its window", async () => {

@@ -21,11 +21,11 @@ Deno.test("splitGraph() cuts attention as PyTorch exports it: repeated heads, ro
     { inputs: [MASK, POSITIONS] },
   );
   const cut = await assertSameAsWhole(model);
-  const [site] = cut.attentions;
-  assert.deepEqual([site!.heads, site!.kvHeads, site!.headDim, site!.vHeadDim], [4, 2, 16, 16]);
+  const [node] = cut.attentions;
+  assert.deepEqual([node!.heads, node!.kvHeads, node!.headDim, node!.vHeadDim], [4, 2, 16, 16]);
   // One factor stays with q in the segment, the other one became the scale.
-  assert.ok(Math.abs(site!.scale - 0.5) < 1e-6, String(site!.scale));
-  assert.equal(site!.localWindow, undefined);
+  assert.ok(Math.abs(node!.scale - 0.5) < 1e-6, String(node!.scale));
+  assert.equal(node!.localWindow, undefined);
   assert.deepEqual(cut.positions!.shape, [1, "tokens"]);
 });
 
@@ -50,9 +50,9 @@ Deno.test("splitGraph() recovers scale and softcap from what is done to the scor
       return graph.add("Add", [capped, additiveMask(graph)]);
     },
   }));
-  const [site] = (await assertSameAsWhole(model)).attentions;
-  assert.ok(Math.abs(site!.scale - 0.25) < 1e-6, String(site!.scale));
-  assert.ok(Math.abs(site!.softcap! - 0.75) < 1e-6, String(site!.softcap));
+  const [node] = (await assertSameAsWhole(model)).attentions;
+  assert.ok(Math.abs(node!.scale - 0.25) < 1e-6, String(node!.scale));
+  assert.ok(Math.abs(node!.softcap! - 0.75) < 1e-6, String(node!.softcap));
 });
 
 Deno.test("splitGraph() cuts a layer that attends to the keys and values of another, as Gemma 3n's last ones do", async () => {

@@ -125,7 +125,7 @@ Deno.test("readRange() reads parts of a constant that is turned, its bits invert
   );
   await assertRanges({
     ...{ name: "turned", dtype: "uint8", shape: [numRows, numColumns] },
-    data: { kind: "turned", source, numRows, numColumns, flip: 128, length: bytes.length },
+    data: { kind: "transposed", source, numRows, numColumns, flip: 128, length: bytes.length },
   }, wanted);
 });
 

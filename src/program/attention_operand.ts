@@ -1,5 +1,6 @@
 /**
- * How the dispatches of a segment leave the operands of the attention after it.
+ * The operands of attentions: how the dispatches of a segment leave them for the attention after it, or as ordinary
+ * tensors, token after token, their heads normalised and rotated.
  *
  * @module
  */
@@ -13,12 +14,12 @@ import { findNorm, type FoundNorm } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { readScale } from "./product_plan.ts";
 import type { OperandLayout } from "./program.ts";
-import type { Rows } from "./program_builder.ts";
+import { type ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
 import { isReshape } from "./reshapes.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
 /** Where the layout of an attention's operands is searched. */
-export interface LayoutSearch {
+interface LayoutSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;
   /** Where a tensor's rows are; computes them if that has not been done. */
@@ -50,11 +51,7 @@ interface Operand {
 export function findOperandLayout(search: LayoutSearch, node: AttentionNode): OperandLayout {
   const [q, k, v] = (["q", "k", "v"] as const).map((kind) =>
     readOperand(search, { kind, node })
-  ) as [
-    Operand,
-    Operand,
-    Operand,
-  ];
+  ) as [Operand, Operand, Operand];
   const epsilons = new Set([q, k].flatMap(({ norm }) => norm?.params.epsilon ?? []));
   if (epsilons.size > 1) throw new Refusal("The norms of its queries and keys differ.");
   const [epsilon] = epsilons;
@@ -70,7 +67,7 @@ export function findOperandLayout(search: LayoutSearch, node: AttentionNode): Op
 }
 
 /** Goes back from an operand as far as the attention can do what lies between. */
-export function readOperand(
+function readOperand(
   { index, getRows }: LayoutSearch,
   { kind, node }: AttentionOperand,
 ): Operand {
@@ -177,11 +174,11 @@ function findRotary(
 }
 
 /**
- * Which of a token's positions turns each pair of elements, where there are several.
+ * Which of a token's positions rotates each pair of elements, where there are several.
  *
- * @throws {Refusal} where a pair is turned by several.
+ * @throws {Refusal} where a pair is rotated by several.
  */
-export function findSections(
+function findSections(
   tables: PositionTables,
   { cos, sin, size, isInterleaved }: FoundRotation,
 ): readonly number[] | undefined {
@@ -192,7 +189,7 @@ export function findSections(
 }
 
 /** The table of a rotation's cosines or sines. @throws {Refusal} where they follow from more than positions. */
-export function angleTable(
+function angleTable(
   tables: PositionTables,
   name: string,
   { size, isInterleaved }: Pick<FoundRotation, "size" | "isInterleaved">,
@@ -200,4 +197,45 @@ export function angleTable(
   const table = tables.getTable(name, size / 2, { isInterleaved });
   if (table === undefined) throw new Refusal(`Its angles "${name}" are not by position alone.`);
   return table;
+}
+
+/** Adds one dispatch: what it computes from rows is the tensor `name`. */
+type Step = (name: string, x: Rows) => Rows;
+
+/**
+ * Computes an operand that the graph transposes to heads before tokens, and back. Both are left out: what lies between treats
+ * every head of a token alike.
+ *
+ * @throws {Refusal} where something else lies between.
+ */
+export function computeOperand(
+  search: LayoutSearch & { readonly program: ProgramBuilder },
+  operand: AttentionOperand,
+): Rows {
+  const { program, tables } = search;
+  const { kind, node } = operand;
+  const { rows, norm, rotation, scale } = readOperand(search, operand);
+  const heads = kind === "q" ? node.heads : node.kvHeads;
+  const headSize = kind === "v" ? node.vHeadDim : node.headDim;
+  const { positions } = tables;
+  const steps: Step[] = [];
+  if (norm !== undefined) steps.push((name, x) => program.norm(name, { x, norm }));
+  if (rotation !== undefined) {
+    if (positions === undefined) throw new Refusal("Its graph has no positions of tokens.");
+    const { size, isInterleaved } = rotation;
+    const [cos, sin] = [rotation.cos, rotation.sin].map((name) =>
+      angleTable(tables, name, rotation)
+    ) as [StoredTensor, StoredTensor];
+    const sections = findSections(tables, rotation);
+    const shape = { heads, headSize, size, isInterleaved, sections };
+    steps.push((name, x) => program.rotate(name, { x, cos, sin, positions, ...shape }));
+  }
+  if (scale !== 1) steps.push((name, a) => program.pointwise(name, { a, scale }));
+  const { tensor, tokenStride: stride, offset } = rows;
+  const source = { tensor, stride, offset, width: heads * headSize, elem: toElem(node.dtype) };
+  const { tensor: name } = node[kind];
+  return steps.reduce<Rows>(
+    (x, step, i) => step(i === steps.length - 1 ? name : `${name}/before_${i}`, x),
+    source,
+  );
 }

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type CausalConvParams, checkTaps } from "./causal_conv.ts";
-import type { StateRange } from "./state_step.ts";
+import { type CausalConvParams, checkTaps } from "../../../kernels/states/causal_conv.ts";
+import type { StateRange } from "../../../kernels/states/state_step.ts";
 
 /** Arrays of one convolution, laid out as its tensors. */
 interface CausalConvArrays {

@@ -3,8 +3,11 @@
  *
  * @module
  */
-import { checkLinearAttention, type LinearAttentionParams } from "./linear_attention.ts";
-import type { StateRange } from "./state_step.ts";
+import {
+  checkLinearAttention,
+  type LinearAttentionParams,
+} from "../../../kernels/states/linear_attention.ts";
+import type { StateRange } from "../../../kernels/states/state_step.ts";
 
 type Numbers = Float32Array | Float64Array | Float16Array;
 

@@ -1,9 +1,9 @@
 /**
- * Puts one site node in place of each recurrence, with token-major operands and result.
+ * Puts one kernel node in place of each recurrence, with token-major operands and result.
  *
  * @module
  */
-import { SITE_DOMAIN } from "../attention/attention_sites.ts";
+import { KERNEL_DOMAIN } from "../attention/replace_attentions.ts";
 import { type Graph, makeNode, type Node } from "../file/proto.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { Lengths } from "../probes.ts";
@@ -13,16 +13,16 @@ import { findScan } from "./find_scan.ts";
 import type { FoundState, StateSearch } from "./state.ts";
 
 /** A recurrence and the node that stands for it. */
-export interface PlacedState {
+export interface ReplacedState {
   readonly found: FoundState;
   readonly node: Node;
 }
 
-/** A graph whose recurrences are site nodes. */
+/** A graph whose recurrences are kernel nodes. */
 interface StateGraph {
   readonly graph: Graph;
-  readonly states: readonly PlacedState[];
-  /** The results of the site nodes in a run. */
+  readonly states: readonly ReplacedState[];
+  /** The results of the kernel nodes in a run. */
   readonly known: (lengths: Lengths) => ReadonlyMap<string, Value>;
 }
 
@@ -30,20 +30,20 @@ const FINDERS = [findCausalConv, findSpelledOutConv, findLinearAttention, findSc
 const FLOAT32 = 1;
 
 /** @throws {Refusal} when one of the recurrences cannot be expressed. */
-export function placeStates(search: StateSearch): StateGraph {
+export function replaceStates(search: StateSearch): StateGraph {
   const { index: { graph }, probes } = search;
-  const states: PlacedState[] = [];
-  const placed = new Map<string, readonly Node[]>();
+  const states: ReplacedState[] = [];
+  const replaced = new Map<string, readonly Node[]>();
   for (const node of graph.nodes) {
     const found = FINDERS.map((find) => find(node, search)).find((each) => each !== undefined);
     if (found === undefined) continue;
-    const { nodes, site } = makeNodes(found, search);
-    states.push({ found, node: site });
-    placed.set(found.output, nodes);
+    const { nodes, kernelNode } = makeNodes(found, search);
+    states.push({ found, node: kernelNode });
+    replaced.set(found.output, nodes);
   }
   const nodes = graph.nodes.flatMap((node) => {
-    const output = node.outputs.find((name) => placed.has(name));
-    return output === undefined ? [node] : placed.get(output)!;
+    const output = node.outputs.find((name) => replaced.has(name));
+    return output === undefined ? [node] : replaced.get(output)!;
   });
   const known = (lengths: Lengths) =>
     new Map(states.flatMap(({ found, node }): [string, Value][] => {
@@ -57,11 +57,11 @@ export function placeStates(search: StateSearch): StateGraph {
   return { graph: { ...graph, nodes }, states, known };
 }
 
-/** The site node of a recurrence, and transposes that bring operands and result into the order that it needs. */
+/** The kernel node of a recurrence, and transposes that bring operands and result into the order that it needs. */
 function makeNodes(
   found: FoundState,
   { probes }: StateSearch,
-): { readonly nodes: readonly Node[]; readonly site: Node } {
+): { readonly nodes: readonly Node[]; readonly kernelNode: Node } {
   const { name, recurrence, operands, operandOrders, output, outputOrder } = found;
   const before: Node[] = [];
   const step = (opType: string, input: string, attributes: Record<string, number | number[]>) => {
@@ -78,9 +78,9 @@ function makeNodes(
     return isLinear && i > 2 && isHalf ? step("Cast", rows, { to: FLOAT32 }) : rows;
   });
   const rows = outputOrder ? `${output}/rows` : output;
-  const site = makeNode("StateSite", inputs, [rows], { domain: SITE_DOMAIN, name });
+  const kernelNode = makeNode("RecurrenceNode", inputs, [rows], { domain: KERNEL_DOMAIN, name });
   const after = outputOrder
     ? [makeNode("Transpose", [rows], [output], { attributes: { perm: outputOrder } })]
     : [];
-  return { nodes: [...before, site, ...after], site };
+  return { nodes: [...before, kernelNode, ...after], kernelNode };
 }

@@ -1,10 +1,10 @@
 /**
- * Puts one site node in place of each mixture of experts.
+ * Puts one kernel node in place of each mixture of experts.
  *
  * @module
  */
 import { checkExperts } from "../../../kernels/experts/experts_params.ts";
-import { SITE_DOMAIN } from "../attention/attention_sites.ts";
+import { KERNEL_DOMAIN } from "../attention/replace_attentions.ts";
 import type { Value } from "../evaluate/value.ts";
 import { type Graph, makeNode, type Node } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
@@ -16,16 +16,16 @@ import { findLoopedExperts } from "./looped_experts.ts";
 import { expertsParams, findWeights, type FoundMixture, type MixtureSearch } from "./mixture.ts";
 
 /** A mixture and the node that stands for it: its inputs are rows and logits. */
-export interface PlacedMixture {
+export interface ReplacedMixture {
   readonly found: FoundMixture;
   readonly node: Node;
 }
 
-/** A graph whose mixtures of experts are site nodes. */
+/** A graph whose mixtures of experts are kernel nodes. */
 interface MixtureGraph {
   readonly graph: Graph;
-  readonly mixtures: readonly PlacedMixture[];
-  /** The results of the site nodes in a run. */
+  readonly mixtures: readonly ReplacedMixture[];
+  /** The results of the kernel nodes in a run. */
   readonly known: (lengths: Lengths) => ReadonlyMap<string, Value>;
   /** Why mixtures are left to ONNX Runtime, a sentence each. */
   readonly notes: readonly string[];
@@ -34,27 +34,27 @@ interface MixtureGraph {
 const FINDERS = [findExperts, findGatheredExperts, findLoopedExperts];
 
 /** Replaces the mixtures that Hearth's kernels compute; others stay as they are. */
-export function placeExperts(search: MixtureSearch): MixtureGraph {
+export function replaceMixtures(search: MixtureSearch): MixtureGraph {
   const { inputs } = search.probes;
-  const mixtures: PlacedMixture[] = [];
+  const mixtures: ReplacedMixture[] = [];
   let notes: ReadonlySet<string>;
   const values: ((lengths: Lengths) => [string, Value] | undefined)[] = [];
   let { index, probes } = search;
   // After a spelled-out mixture no shape is known until it is replaced.
   for (;;) {
-    const { placing, refusals } = findMixtures({ index, probes });
+    const { added, refusals } = findMixtures({ index, probes });
     notes = refusals;
-    if (placing.length === 0) break;
-    const placed = new Map(placing.map((mixture) => [mixture.node.outputs[0]!, mixture.node]));
-    for (const { found } of placing) {
+    if (added.length === 0) break;
+    const replaced = new Map(added.map((mixture) => [mixture.node.outputs[0]!, mixture.node]));
+    for (const { found } of added) {
       const before = probes;
       values.push((lengths) => {
         const value = findResult(found, before, lengths);
         return value && [found.output, value];
       });
     }
-    mixtures.push(...placing);
-    const nodes = index.graph.nodes.map((node) => placed.get(node.outputs[0] ?? "") ?? node);
+    mixtures.push(...added);
+    const nodes = index.graph.nodes.map((node) => replaced.get(node.outputs[0] ?? "") ?? node);
     index = new GraphIndex({ ...index.graph, nodes });
     probes = new Probes(index, inputs, knownFrom([...values]));
   }
@@ -85,16 +85,16 @@ function knownFrom(
 /** The mixtures that can be recognised with the shapes known so far, and why others are not. */
 function findMixtures(
   search: MixtureSearch,
-): { readonly placing: readonly PlacedMixture[]; readonly refusals: ReadonlySet<string> } {
+): { readonly added: readonly ReplacedMixture[]; readonly refusals: ReadonlySet<string> } {
   const refusals = new Set<string>();
-  const placing = search.index.graph.nodes.flatMap((node): PlacedMixture | [] => {
+  const added = search.index.graph.nodes.flatMap((node): ReplacedMixture | [] => {
     try {
       const found = FINDERS.map((find) => find(node, search)).find((each) => each !== undefined);
       if (found === undefined) return [];
       requireComputable(found, search);
       const { x, logits, output, name } = found;
-      const site = makeNode("ExpertsSite", [x, logits], [output], { domain: SITE_DOMAIN, name });
-      return { found, node: site };
+      const options = { domain: KERNEL_DOMAIN, name };
+      return { found, node: makeNode("ExpertsNode", [x, logits], [output], options) };
     } catch (error) {
       // A kernel refuses sizes by a RangeError.
       if (!(error instanceof Refusal) && !(error instanceof RangeError)) throw error;
@@ -102,7 +102,7 @@ function findMixtures(
       return [];
     }
   });
-  return { placing, refusals };
+  return { added, refusals };
 }
 
 /** @throws {Refusal} or {RangeError} when the kernels do not compute it. */

@@ -1,5 +1,5 @@
 /**
- * What writes the loops of a shader out.
+ * Unrolled loops of shaders.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Puts one site node in place of each attention, with token-major operands and result: the rest of the graph is what
+ * Puts one kernel node in place of each attention, with token-major operands and result: the rest of the graph is what
  * ONNX Runtime will run.
  *
  * @module
@@ -24,24 +24,24 @@ import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { followCache } from "./traced_operand.ts";
 
-/** Domain of the nodes that stand for attentions; no runtime knows it. */
-export const SITE_DOMAIN = "hearth";
+/** Domain of kernel nodes, which run in Hearth's kernels; no runtime knows it. */
+export const KERNEL_DOMAIN = "hearth";
 
-/** Whether the node stands for an attention. */
-export function isSite(node: Node): boolean {
-  return node.domain === SITE_DOMAIN;
+/** Whether a node runs in Hearth's kernels: an attention, a recurrence or a mixture of experts. */
+export function isKernelNode(node: Node): boolean {
+  return node.domain === KERNEL_DOMAIN;
 }
 
 /** An attention and the node that stands for it: inputs q, k, v, one output `[1, tokens, heads * vHeadDim]`. */
-export interface PlacedSite {
+export interface ReplacedAttention {
   readonly found: FoundAttention;
   readonly node: Node;
 }
 
-/** A graph whose attentions are site nodes. */
-export interface SiteGraph {
+/** A graph whose attentions are kernel nodes. */
+export interface AttentionGraph {
   readonly graph: Graph;
-  readonly sites: readonly PlacedSite[];
+  readonly attentions: readonly ReplacedAttention[];
 }
 
 /** Spelled-out attentions of decoders, which append their keys and values to a cache. */
@@ -95,12 +95,12 @@ function isSwap(node: Node | undefined, rank: number): node is Node {
     intsAttribute(node, "perm")?.join() === swap(rank).join();
 }
 
-/** Nodes and constants added with a site. */
+/** Nodes and constants added with an attention. */
 interface Additions {
   readonly before: Node[];
   readonly after: Node[];
   readonly constants: Tensor[];
-  /** Tensors made for earlier sites; two sites may read the same keys. */
+  /** Tensors made for earlier attentions; two attentions may read the same keys. */
   readonly made: Set<string>;
 }
 
@@ -174,8 +174,8 @@ function rowsOfResult({ index, probes }: Search, found: FoundAttention): string 
     : undefined;
 }
 
-/** Names the output of the site's node; adds nodes that convert it to head-major for consumers that need that. */
-function placeOutput(search: Search, found: FoundAttention, additions: Additions): string {
+/** Names the output of an attention's node; adds nodes that convert it to head-major for consumers that need that. */
+function addOutput(search: Search, found: FoundAttention, additions: Additions): string {
   const { tensor, layout } = found.output;
   if (layout === "token_major") return tensor;
   const rows = rowsOfResult(search, found) ?? `${tensor}/rows`;
@@ -194,19 +194,19 @@ function placeOutput(search: Search, found: FoundAttention, additions: Additions
 }
 
 /**
- * Replaces the attentions by site nodes and drops what nothing else reads: their masks, lengths and caches.
+ * Replaces the attentions by kernel nodes and drops what nothing else reads: their masks, lengths and caches.
  *
  * @param wanted the outputs to keep.
  */
-export function placeSites(
+export function replaceAttentions(
   search: Search,
   attentions: readonly FoundAttention[],
   wanted: readonly string[],
-): SiteGraph {
+): AttentionGraph {
   const { graph } = search.index;
   const constants: Tensor[] = [...graph.initializers];
-  const placedBefore = new Map<Node, readonly Node[]>();
-  const sites: PlacedSite[] = [];
+  const nodesByProducer = new Map<Node, readonly Node[]>();
+  const kernelNodes: ReplacedAttention[] = [];
   const replaced = new Set<string>();
   const made = new Set<string>();
   for (const found of attentions) {
@@ -215,25 +215,25 @@ export function placeSites(
     const operands = [found.q, found.k, found.v].map((operand) =>
       tokenMajor(search, castTo(search, operand, found.output.tensor, additions), additions)
     );
-    const output = placeOutput(search, found, additions);
-    const node = makeNode("AttentionSite", operands, [output], {
-      domain: SITE_DOMAIN,
+    const output = addOutput(search, found, additions);
+    const node = makeNode("AttentionNode", operands, [output], {
+      domain: KERNEL_DOMAIN,
       name: found.name,
     });
-    sites.push({ found, node });
+    kernelNodes.push({ found, node });
     replaced.add(output);
     replaced.add(found.output.tensor);
     const attention = search.index.producers.get(found.output.tensor)!;
-    placedBefore.set(attention, [...additions.before, node, ...additions.after]);
+    nodesByProducer.set(attention, [...additions.before, node, ...additions.after]);
   }
   const nodes = graph.nodes.flatMap((node) => {
-    const placed = placedBefore.get(node) ?? [];
+    const added = nodesByProducer.get(node) ?? [];
     const isReplaced = node.outputs.some((output) => replaced.has(output));
-    return isReplaced ? placed : [...placed, node];
+    return isReplaced ? added : [...added, node];
   });
   const live = liveNodes(nodes, wanted);
   return {
     graph: { ...graph, nodes: live, initializers: constants },
-    sites: sites.filter(({ node }) => live.includes(node)),
+    attentions: kernelNodes.filter(({ node }) => live.includes(node)),
   };
 }

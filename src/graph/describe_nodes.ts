@@ -65,67 +65,69 @@ export function tableLimit(probes: Probes): number {
   return limit;
 }
 
-/** The layout of a tensor's rows for a site. */
+/** The layout of the rows in which a kernel node reads a tensor. */
 function rowsAt(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
   const tokenStride = countElements(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
   return { tensor, tokenStride, offset };
 }
 
-/** The sites of all recurrences, in the order in which they run. */
+/** What all kinds of kernel nodes have. */
+interface Described {
+  readonly name: string;
+  readonly output: TensorPort;
+  readonly dtype: "float32" | "float16";
+  readonly afterSegment: number;
+}
+
+/** Describes kernel nodes of one kind that are part of the graph still, in the order in which they run. */
+function describeNodes<Found extends { readonly name: string }, Own>(
+  replaced: readonly { readonly found: Found; readonly node: Node }[],
+  { probes, proof: { axes } }: TokenwiseGraph,
+  levels: ReadonlyMap<Node, number>,
+  describe: (found: Found, inputs: readonly string[], axes: TokenAxes) => Own,
+): (Own & Described)[] {
+  return replaced.flatMap(({ found, node }) => {
+    const afterSegment = levels.get(node);
+    if (afterSegment === undefined) return [];
+    const { name } = found;
+    const output = makePort(node.outputs[0]!, probes, axes);
+    const dtype = requireFloat(output.dtype, name);
+    return [{ ...describe(found, node.inputs, axes), name, output, dtype, afterSegment }];
+  }).sort((a, b) => a.afterSegment - b.afterSegment);
+}
+
 export function describeStates(
-  { states, probes, proof: { axes } }: TokenwiseGraph,
+  graph: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,
 ): RecurrenceNode[] {
-  return states.flatMap(({ found: { name, recurrence }, node }) => {
-    const level = levels.get(node);
-    if (level === undefined) return [];
-    const output = makePort(node.outputs[0]!, probes, axes);
-    const dtype = requireFloat(output.dtype, name);
-    const operands = node.inputs.map((input) => rowsAt(input, axes));
-    return [{ name, recurrence, operands, output, dtype, afterSegment: level }];
-  })
-    .sort((a, b) => a.afterSegment - b.afterSegment)
-    .map((site, index) => ({ index, ...site }));
+  return describeNodes(graph.states, graph, levels, ({ recurrence }, inputs, axes) => {
+    return { recurrence, operands: inputs.map((input) => rowsAt(input, axes)) };
+  }).map((node, index) => ({ index, ...node }));
 }
 
-/** The sites of all mixtures of experts, in the order in which they run. */
 export function describeMixtures(
-  { mixtures, probes, proof: { axes } }: TokenwiseGraph,
+  graph: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,
 ): ExpertsNode[] {
-  return mixtures.flatMap(({ found: { name, mixture }, node }) => {
-    const level = levels.get(node);
-    if (level === undefined) return [];
-    const output = makePort(node.outputs[0]!, probes, axes);
-    const dtype = requireFloat(output.dtype, name);
-    const [x, logits] = node.inputs as [string, string];
-    const operands = [rowsAt(x, axes), rowsAt(logits, axes)] as const;
-    return [{ name, mixture, operands, output, dtype, afterSegment: level }];
-  })
-    .sort((a, b) => a.afterSegment - b.afterSegment)
-    .map((site, index) => ({ index, ...site }));
+  return describeNodes(graph.mixtures, graph, levels, ({ mixture }, inputs, axes) => {
+    const [x, logits] = inputs as [string, string];
+    return { mixture, operands: [rowsAt(x, axes), rowsAt(logits, axes)] as const };
+  }).map((node, index) => ({ index, ...node }));
 }
 
-/** The sites of all attentions, in the order in which they run. */
-export function describeSites(
-  { sites, probes, proof: { axes } }: TokenwiseGraph,
+export function describeAttentions(
+  graph: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,
 ): (AttentionNode & Pick<EncoderNode, "window">)[] {
-  const described = sites.map(({ found, node }) => {
-    const heads = [found.q, found.k, found.v].map(({ offset }, i) =>
-      rowsAt(node.inputs[i]!, axes, offset)
-    );
-    const [q, k, v] = heads as [HeadRows, HeadRows, HeadRows];
-    const output = makePort(node.outputs[0]!, probes, axes);
-    const { name, headDim, vHeadDim, kvHeads, scale, rotary, localWindow, softcap, sinks } = found;
-    const { window } = found;
-    const dtype = requireFloat(output.dtype, name);
+  return describeNodes(graph.attentions, graph, levels, (found, inputs, axes) => {
+    const [q, k, v] = [found.q, found.k, found.v].map(({ offset }, i) =>
+      rowsAt(inputs[i]!, axes, offset)
+    ) as [HeadRows, HeadRows, HeadRows];
+    const { heads, kvHeads, headDim, vHeadDim, scale } = found;
+    const { rotary, localWindow, window, softcap, sinks } = found;
     return {
-      ...{ name, q, k, v, output, heads: found.heads, kvHeads, headDim, vHeadDim, scale, dtype },
-      ...{ rotary, localWindow, window, softcap, sinks, afterSegment: levels.get(node)! },
+      ...{ q, k, v, heads, kvHeads, headDim, vHeadDim, scale },
+      ...{ rotary, localWindow, window, softcap, sinks },
     };
-  });
-  return described
-    .sort((a, b) => a.afterSegment - b.afterSegment)
-    .map((site, layer) => ({ layer, ...site }));
+  }).map((node, layer) => ({ layer, ...node }));
 }

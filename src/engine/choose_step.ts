@@ -1,0 +1,132 @@
+/**
+ * Chooses the tokens of a step.
+ *
+ * @module
+ */
+import type { DecoderLimits } from "../decoder/decoder.ts";
+import type { BlockManager } from "./blocks.ts";
+import type { Sequence } from "./sequence.ts";
+import { isDecoding, type SequenceQueue } from "./sequence_queue.ts";
+import type { ScheduledSequence, ScheduledStep } from "./step.ts";
+
+/** What a step is chosen from. */
+interface StepSource {
+  readonly limits: DecoderLimits;
+  readonly queue: SequenceQueue;
+  readonly blocks: BlockManager;
+}
+
+/** See {@linkcode chooseStep}. */
+interface StepWanted {
+  /**
+   * Whether it is of prompts alone. Next tokens get the blocks that they need first, and count as if they had a part in
+   * it: no more sequences run than one step holds.
+   */
+  readonly isApart?: boolean;
+  readonly mostPromptTokens: number;
+}
+
+/** Chooses a step of next tokens and prompts; `undefined` when there is nothing to do. */
+export function chooseStep(
+  source: StepSource,
+  wanted: StepWanted,
+): Omit<ScheduledStep, "stateCopies"> | undefined {
+  return new StepChoice(source, wanted).choose();
+}
+
+class StepChoice {
+  readonly #source: StepSource;
+  readonly #isApart: boolean;
+  readonly #scheduled: ScheduledSequence[] = [];
+  #numNextTokens = 0;
+  /** What the step has left: tokens of prompts, tokens, and rows of logits. */
+  #promptBudget: number;
+  #budget: number;
+  #rows: number;
+
+  constructor(source: StepSource, { isApart = false, mostPromptTokens }: StepWanted) {
+    this.#source = source;
+    this.#isApart = isApart;
+    this.#promptBudget = mostPromptTokens;
+    this.#budget = source.limits.maxBatchTokens;
+    this.#rows = source.limits.maxSequences;
+  }
+
+  choose(): ReturnType<typeof chooseStep> {
+    const { queue } = this.#source;
+    for (let i = 0; i < queue.running.length && this.#budget > 0; i++) {
+      const sequence = queue.running[i]!;
+      if (this.#leave(sequence)) continue;
+      const numTokens = this.#countChunk(sequence, queue.running.length - i - 1);
+      if (numTokens > 0 && queue.makeRoom(sequence, numTokens)) this.#take(sequence, numTokens);
+    }
+    while (this.#budget > 0 && this.#rows > 0 && this.#promptBudget > 0) {
+      const sequence = queue.admitNext();
+      if (sequence === undefined) break;
+      if (this.#leave(sequence)) continue;
+      const numTokens = this.#countChunk(sequence, 0);
+      if (!queue.makeRoom(sequence, numTokens)) break;
+      this.#take(sequence, numTokens);
+    }
+    if (this.#scheduled.length === 0) return undefined;
+    return {
+      scheduled: this.#scheduled,
+      numTokens: this.#scheduled.reduce((sum, { numTokens }) => sum + numTokens, 0),
+      numNextTokens: this.#numNextTokens,
+      ...this.#isApart && { isApart: true },
+    };
+  }
+
+  /**
+   * How many of a sequence's next tokens the step has room for. One token is reserved for each later sequence; prompts
+   * are scored with rows of logits left over.
+   */
+  #countChunk(sequence: Sequence, numBehind: number): number {
+    const { blocks, queue } = this.#source;
+    const { numComputed, length, scoring } = sequence;
+    // The first of a step advances whatever comes behind it.
+    const mostOfPrompt = Math.max(this.#promptBudget, this.#scheduled.length === 0 ? 1 : 0);
+    const spareRows = Math.max(1, this.#rows - numBehind - queue.waiting.length);
+    const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
+    const limits = [length - numComputed, this.#budget - numBehind, most];
+    if (!isDecoding(sequence)) {
+      const inWindows = blocks.countWindowTokens(sequence) - numComputed;
+      limits.push(mostOfPrompt, Math.max(1, inWindows));
+    }
+    return this.#endWithBlock(sequence, Math.min(...limits));
+  }
+
+  /** How many of a sequence's next tokens to compute where a state is worth keeping at the end of a block. */
+  #endWithBlock({ numComputed, numPromptTokens, length }: Sequence, numTokens: number): number {
+    if (!this.#source.limits.numStateSlots) return numTokens;
+    const end = numComputed + numTokens;
+    const lastOfPrompt = this.#source.blocks.numShareableTokens(numPromptTokens);
+    if (numComputed < lastOfPrompt && end >= lastOfPrompt) return lastOfPrompt - numComputed;
+    // A prompt's chunks end with blocks as well, unless they are too short for that.
+    const { blockSize } = this.#source.limits;
+    const wholeBlocks = Math.floor(end / blockSize) * blockSize - numComputed;
+    return end < length && wholeBlocks > 0 ? wholeBlocks : numTokens;
+  }
+
+  #take(sequence: Sequence, numTokens: number): void {
+    const { numComputed, length, scoring } = sequence;
+    const end = numComputed + numTokens;
+    const scored = scoring?.rows(numComputed, end);
+    const samples = end === length;
+    this.#scheduled.push({ sequence, numTokens, samples, scored });
+    sequence.isComputing = Boolean(this.#source.limits.numStateSlots);
+    this.#budget -= numTokens;
+    if (isDecoding(sequence)) this.#numNextTokens++;
+    else this.#promptBudget -= numTokens;
+    this.#rows -= Math.max(1, (scored?.length ?? 0) + (samples ? 1 : 0));
+  }
+
+  /** Lets a sequence have its next token beside a step of prompts alone. @returns whether it does. */
+  #leave(sequence: Sequence): boolean {
+    if (!this.#isApart || !isDecoding(sequence)) return false;
+    this.#source.queue.makeRoom(sequence, 1);
+    this.#budget--;
+    this.#rows--;
+    return true;
+  }
+}
