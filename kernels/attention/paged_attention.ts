@@ -11,7 +11,6 @@ import { tileSource } from "./attention_tile.ts";
 import { FOUR, HALF_FOUR } from "../common/four.ts";
 import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
 import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
-import { loadSource } from "./paged_attention_load.ts";
 import { decodeSource } from "./paged_attention_decode.ts";
 import prefillSource from "./paged_attention_prefill.wgsl" with { type: "text" };
 import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
@@ -134,4 +133,20 @@ export class PagedAttention {
       this.#reduce.encode(pass, reduced, [plan.numReduceItems, shape.kvHeads]);
     }
   }
+}
+
+/** WGSL for the tile of prefill, which reads keys and values of a paged cache: declares `load_key` and `load_value`. */
+function loadSource(isQuantized: boolean): string {
+  return ["key", "value"].map((what) => {
+    const cache = `${what[0]}_cache`;
+    const part = `${cache}[at + column]`;
+    return `
+fn load_${what}(item: Item, position: u32, kv_head: u32, column: u32) -> four {
+  let at = cache_at(item, position, kv_head);
+  return ${
+      isQuantized ? `pack(read_cached(${part}) * read_scale(${cache}[at + HEAD_FOURS]))` : part
+    };
+}
+`;
+  }).join("");
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
-import type { GpuContext } from "../../src/gpu/device.ts";
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { ACTIVATIONS } from "../common/activation.ts";
 import activationSource from "../common/activation.wgsl" with { type: "text" };
@@ -16,7 +16,6 @@ import ofRowsSource from "./matvec_of_rows.wgsl" with { type: "text" };
 import type { MatvecParams } from "./matvec_params.ts";
 import biasSource from "./bias.wgsl" with { type: "text" };
 import finishSource from "./finish.wgsl" with { type: "text" };
-import { int8RowSource } from "./int8_row.ts";
 import int8Source from "./int8_rows.wgsl" with { type: "text" };
 import {
   BLOCK,
@@ -27,9 +26,8 @@ import {
   type Int8Row,
   type Int8Tile,
 } from "./int8_shape.ts";
-import { int8TileSource } from "./int8_tile.ts";
+import { int8RowSource, int8TileSource } from "./int8_source.ts";
 import quantizeSource from "./quantize_rows.wgsl" with { type: "text" };
-import { roundedRows } from "./rounded_rows.ts";
 import rowsSource from "./rows.wgsl" with { type: "text" };
 
 const SHARED = {
@@ -227,4 +225,29 @@ function matrixConstants(params: Int8Params) {
     BLOCKS: k / blockSize,
     HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,
   };
+}
+
+/** Rows that lie together; see int8_rows.wgsl. */
+const GROUP_ROWS = 64;
+
+const roundedBuffers = new WeakMap<GpuContext, GPUBuffer>();
+
+/**
+ * Memory for rows in 8 bits, between the kernel that rounds them and the product that reads them: one buffer for all products of a device, which run one after the other. It grows to what the largest needs; what was
+ * recorded with a smaller one keeps that.
+ */
+function roundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
+  const groups = 2 ** Math.ceil(Math.log2(Math.ceil(numRows / GROUP_ROWS)));
+  const size = groups * groupBytes(k);
+  let buffer = roundedBuffers.get(gpu);
+  if (buffer === undefined || buffer.size < size) {
+    const usage = GPUBufferUsage.STORAGE;
+    roundedBuffers.set(gpu, buffer = createBuffer(gpu, { label: "rounded rows", size, usage }));
+  }
+  return buffer;
+}
+
+/** Words of the elements, a pair of words for each block, and one for each row. */
+function groupBytes(k: number): number {
+  return GROUP_ROWS * (k + k / BLOCK * 8 + 4);
 }

@@ -1,5 +1,5 @@
 // Products of one row in 8 bits with weights of 4 bits. Each workgroup rounds the row for itself while its weights are on
-// their way: as many threads as blocks wait for memory together. See int8_row.ts.
+// their way: as many threads as blocks wait for memory together. See int8_source.ts.
 
 // Words of the row at even indices, and at odd ones.
 var<workgroup> even_words: array<vec4<u32>, $BLOCKS>;

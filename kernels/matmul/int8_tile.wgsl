@@ -1,5 +1,5 @@
 // Products of rows in 8 bits with weights of 4 bits: a tile of $ROWS rows and $COLUMNS columns for each workgroup, staged in
-// workgroup memory $DEPTH blocks of 32 elements at a time while the next are on their way. See int8_tile.ts.
+// workgroup memory $DEPTH blocks of 32 elements at a time while the next are on their way. See int8_source.ts.
 
 // See int8_rows.wgsl: words, and the same as factors.
 @group(0) @binding(0) var<storage, read> rounded: array<vec4<u32>>;

@@ -12,7 +12,7 @@ import { compileCut, type CompiledSegment, refuseSegments } from "../program/com
 import { formatBytes } from "../base/format_bytes.ts";
 import { cutForCpu } from "../program/cpu_cut.ts";
 import { cutForGpu } from "../program/gpu_cut.ts";
-import { unpacksWeights } from "../program/unpacked_weights.ts";
+import { unpacksWeights } from "../program/quantized_segments.ts";
 import { widenCut } from "../graph/rewrite/widen_cut.ts";
 import type { EncoderCut } from "../graph/cut/encoder_cut.ts";
 import type { FeatureCut } from "../graph/cut/split_features.ts";

@@ -13,8 +13,7 @@ import { compileCut, type CompiledSegment, refuseSegments } from "../program/com
 import { cutForCpu } from "../program/cpu_cut.ts";
 import { listPrograms, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
 import type { Program, StepPrograms } from "../program/program.ts";
-import { sharesScales } from "../program/shared_scales.ts";
-import { unpacksWeights } from "../program/unpacked_weights.ts";
+import { sharesScales, unpacksWeights } from "../program/quantized_segments.ts";
 import { findWeights } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { bytesOfStored } from "../graph/file/stored_range.ts";

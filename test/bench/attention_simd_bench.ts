@@ -9,7 +9,7 @@
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { SimdAttention, type SimdLayer } from "../../kernels/attention/attention_simd.ts";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
-import { countCores } from "../../src/device/cpu/cores.ts";
+import { countCores } from "../../src/device/cpu/runtime.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { PromptAttention } from "../../src/device/cpu/prompt_attention.ts";
 import { makeLayer } from "../kernels/attention_simd_case.ts";

@@ -11,7 +11,7 @@ import { type ExpertBuffers, Experts, ExpertsScratch } from "../../kernels/exper
 import { type ExpertSource, SimdExperts } from "../../kernels/experts/experts_simd.ts";
 import type { ExpertsParams } from "../../kernels/experts/experts_params.ts";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
-import { countCores } from "../../src/device/cpu/cores.ts";
+import { countCores } from "../../src/device/cpu/runtime.ts";
 import { loadNative, openSession, Tensor } from "../../src/device/ort/ort.ts";
 import { createBuffer, type GpuContext, openDevice } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";

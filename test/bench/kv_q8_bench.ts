@@ -12,7 +12,7 @@ import { cachedHeadBytes } from "../../kernels/attention/kv_cache.ts";
 import { KvWrite } from "../../kernels/attention/kv_write.ts";
 import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
 import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
-import { countCores } from "../../src/device/cpu/cores.ts";
+import { countCores } from "../../src/device/cpu/runtime.ts";
 import { createBuffer, type GpuContext, openDevice } from "../../src/gpu/device.ts";
 import { queueDone } from "../../src/gpu/queue_done.ts";
 import { makeLayer } from "../kernels/attention_simd_case.ts";

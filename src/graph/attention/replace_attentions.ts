@@ -22,6 +22,7 @@ import {
 } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
+import { codeOfDtype } from "../file/dtype.ts";
 import { followCache } from "./traced_operand.ts";
 
 /** Domain of kernel nodes, which run in Hearth's kernels; no runtime knows it. */
@@ -132,9 +133,6 @@ function tokenMajor(
     : swapped;
 }
 
-/** `TensorProto.DataType`, as `Cast` takes it. */
-const CAST_TO = { float32: 1, float16: 10 } as const;
-
 /** Casts an operand to the type of the attention's result, since a graph may cast what it caches. */
 function castTo(
   { index, probes }: Search,
@@ -152,7 +150,7 @@ function castTo(
   const cast = `${operand.tensor}/${dtype}`;
   if (!additions.made.has(cast)) {
     additions.made.add(cast);
-    const attributes = { to: CAST_TO[dtype] };
+    const attributes = { to: codeOfDtype(dtype) };
     additions.before.push(makeNode("Cast", [operand.tensor], [cast], { attributes }));
   }
   return { ...operand, tensor: cast };

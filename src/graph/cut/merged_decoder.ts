@@ -3,12 +3,13 @@
  *
  * @module
  */
-import { appendInCacheDtype } from "../rewrite/cache_dtype.ts";
+import { codeOfDtype } from "../file/dtype.ts";
 import { isCrossCache } from "./cache_names.ts";
 import { fuseSkipNorms } from "../rewrite/fuse_skip_norms.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { keepOutputs, takeBranch } from "../rewrite/if_branch.ts";
-import type { ModelProto } from "../file/proto.ts";
+import { makeNode, type ModelProto, type Node } from "../file/proto.ts";
+import { GraphIndex } from "../graph_index.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
 import { type CrossInputs, nameStepAttentions } from "../attention/step_attention.ts";
 
@@ -52,4 +53,30 @@ export function cutStep(
   if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
   const result = splitGraph(fuseSkipNorms(model), options);
   return "refused" in result ? result : { ...result, crossInputs };
+}
+
+/**
+ * Rewrites `Concat(cast(past), new)` to `cast(Concat(past, cast(new)))` if `past` is an input, so that the cut finds
+ * the `Concat` next to the cache. Values do not change as long as caches hold what was appended.
+ */
+export function appendInCacheDtype(model: ModelProto): ModelProto {
+  const index = new GraphIndex(model.graph);
+  const nodes = model.graph.nodes.flatMap((node) => {
+    const [past, added] = node.inputs;
+    const cast = index.producers.get(past ?? "");
+    const cache = cast?.opType === "Cast" ? index.inputs.get(cast.inputs[0]!) : undefined;
+    const isAppending = node.opType === "Concat" && node.inputs.length === 2;
+    if (!isAppending || cache === undefined) return [node];
+    const { name, dtype } = cache;
+    if (dtype !== "float32" && dtype !== "float16") return [node];
+    const output = node.outputs[0]!;
+    const [row, joined] = [`${output}/row`, `${output}/joined`];
+    const concat: Node = { ...node, inputs: [name, row], outputs: [joined] };
+    return [
+      makeNode("Cast", [added!], [row], { attributes: { to: codeOfDtype(dtype) } }),
+      concat,
+      { ...cast!, name: output, inputs: [joined], outputs: [output] },
+    ];
+  });
+  return { ...model, graph: { ...model.graph, nodes } };
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { appendInCacheDtype } from "../../../src/graph/rewrite/cache_dtype.ts";
+import { appendInCacheDtype } from "../../../src/graph/cut/merged_decoder.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { keepOutputs, takeBranch } from "../../../src/graph/rewrite/if_branch.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";

@@ -1,9 +1,17 @@
 /**
- * Products for which ONNX Runtime has no kernel on the CPU.
+ * Segments with quantized weights, as ONNX Runtime runs them.
  *
  * @module
  */
 import { intAttribute, type ModelProto, type Node } from "../graph/file/proto.ts";
+
+/**
+ * Whether a segment rounds all rows of a step to 8 bits with one scale (`DynamicQuantizeLinear`, as int8 exports have it),
+ * so that what a row becomes depends on the sequences that share its step.
+ */
+export function sharesScales({ model }: { readonly model: ModelProto }): boolean {
+  return model.graph.nodes.some(({ opType }) => opType === "DynamicQuantizeLinear");
+}
 
 /**
  * Whether a segment has weights that ONNX Runtime unpacks whole at every run on the CPU, for one row as for many: a matrix
