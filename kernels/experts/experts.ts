@@ -10,17 +10,16 @@ import { Kernel } from "../../src/gpu/kernel.ts";
 import { ELEM } from "../common/elem.ts";
 import { FOUR } from "../common/four.ts";
 import combineShader from "./combine.wgsl" with { type: "text" };
-import { checkExperts, type ExpertsParams, firstOutputs } from "./experts_params.ts";
-import { firstOfFew, outputsPerGroup, secondOfFew } from "./few_rows.ts";
+import { checkExperts, type ExpertsParams } from "./experts_params.ts";
 import {
-  firstOfMany,
+  fewSource,
+  manySource,
   mostTiles,
   orderWords,
-  outputsPerTile,
-  secondOfMany,
+  outputsPerGroup,
+  type ProductName,
   TILE_ROWS,
-} from "./many_rows.ts";
-import type { ProductSource } from "./matrix_source.ts";
+} from "./experts_source.ts";
 import orderShader from "./order.wgsl" with { type: "text" };
 import routeShader from "./route.wgsl" with { type: "text" };
 
@@ -118,7 +117,7 @@ export class Experts {
   readonly #params: ExpertsParams;
   readonly #scratch: ExpertsScratch;
   readonly #route: Kernel<typeof ROUTE_BINDINGS>;
-  readonly #few: Readonly<Record<"first" | "second", Kernel<typeof PRODUCT_BINDINGS>>>;
+  readonly #few: Readonly<Record<ProductName, Kernel<typeof PRODUCT_BINDINGS>>>;
   readonly #many: ManyKernels;
 
   /** @throws {RangeError} when the kernels cannot run the sizes. */
@@ -145,8 +144,8 @@ export class Experts {
       },
     });
     this.#few = {
-      first: productKernel(gpu, "experts_first", firstOfFew(params, firstSource(params))),
-      second: productKernel(gpu, "experts_second", secondOfFew(params, secondSource(params))),
+      first: productKernel(gpu, "experts_few", fewSource("first", params)),
+      second: productKernel(gpu, "experts_few", fewSource("second", params)),
     };
     this.#many = manyKernels(gpu, params, scratch.maxRows);
   }
@@ -165,33 +164,32 @@ export class Experts {
   }
 
   #encodeFew(pass: ComputePass, { x, first, second, out }: ExpertsTensors, numRows: number): void {
-    const { topK, inner, hidden, activation } = this.#params;
+    const { topK, inner, hidden } = this.#params;
     const { routes, hidden: between } = this.#scratch;
-    const perGroup = outputsPerGroup(activation.gate !== undefined);
     this.#few.first.encode(pass, { ...bind(first, x), x, routes, out: between }, [
-      Math.ceil(inner / perGroup),
+      Math.ceil(inner / outputsPerGroup("first", this.#params).few),
       numRows * topK,
     ]);
     this.#few.second.encode(pass, { ...bind(second, between), x: between, routes, out }, [
-      Math.ceil(hidden / outputsPerGroup(false)),
+      Math.ceil(hidden / outputsPerGroup("second", this.#params).few),
       numRows,
     ]);
   }
 
   #encodeMany(pass: ComputePass, { x, first, second, out }: ExpertsTensors, numRows: number): void {
-    const { inner, hidden, activation } = this.#params;
+    const { inner, hidden } = this.#params;
     const { routes, counts, order, products, hidden: between } = this.#scratch;
     const kernels = this.#many;
     const tiles = mostTiles(this.#params, numRows);
     kernels.order.encode(pass, { routes, order, counts }, [1]);
     kernels.first.encode(pass, { ...bind(first, x), x, routes: order, out: between }, [
-      Math.ceil(inner / outputsPerTile(activation.gate !== undefined)),
+      Math.ceil(inner / outputsPerGroup("first", this.#params).many),
       tiles,
     ]);
     kernels.second.encode(
       pass,
       { ...bind(second, between), x: between, routes: order, out: products },
-      [Math.ceil(hidden / outputsPerTile(false)), tiles],
+      [Math.ceil(hidden / outputsPerGroup("second", this.#params).many), tiles],
     );
     kernels.combine.encode(pass, { products, routes, out }, [
       Math.ceil(hidden / 4 / COMBINE_THREADS),
@@ -229,8 +227,8 @@ function manyKernels(gpu: GpuContext, params: ExpertsParams, maxRows: number): M
       bindings: ORDER_BINDINGS,
       constants: { EXPERTS: experts, MOST_TILES: mostTiles(params, maxRows), TILE_ROWS },
     }),
-    first: productKernel(gpu, "experts_first", firstOfMany(params, firstSource(params))),
-    second: productKernel(gpu, "experts_second", secondOfMany(params, secondSource(params))),
+    first: productKernel(gpu, "experts_many", manySource("first", params)),
+    second: productKernel(gpu, "experts_many", manySource("second", params)),
     combine: Kernel.get(gpu, {
       name: "combine",
       source: FOUR[elem] + combineShader,
@@ -238,15 +236,6 @@ function manyKernels(gpu: GpuContext, params: ExpertsParams, maxRows: number): M
       constants: { FOURS: hidden / 4, TOP_K: topK },
     }),
   };
-}
-
-function firstSource(params: ExpertsParams): ProductSource {
-  const { elem, hidden, first } = params;
-  return { ...first, elem, rows: elem, k: hidden, outputs: firstOutputs(params) };
-}
-
-function secondSource({ elem, hidden, inner, second }: ExpertsParams): ProductSource {
-  return { ...second, elem, rows: "f32", k: inner, outputs: hidden };
 }
 
 function productKernel(

@@ -33,7 +33,7 @@ const TILE = 4;
 /** Rows that are computed at a time. */
 const MAX_ROWS = 128;
 /** Bytes that are read at a time. */
-const CHUNK_BYTES = 8 * 2 ** 20;
+const READ_BYTES = 8 * 2 ** 20;
 
 /** Reads what a matrix of all experts is made of. */
 export interface ExpertSource {
@@ -438,9 +438,9 @@ async function read(
   { bytes, source }: { readonly bytes: number; readonly source: ReadBytes },
 ): Promise<void> {
   const into = new Uint8Array(memory.buffer, at, bytes);
-  const chunk = new Uint8Array(Math.min(CHUNK_BYTES, bytes));
-  for (let offset = 0; offset < bytes; offset += CHUNK_BYTES) {
-    const part = chunk.subarray(0, Math.min(CHUNK_BYTES, bytes - offset));
+  const chunk = new Uint8Array(Math.min(READ_BYTES, bytes));
+  for (let offset = 0; offset < bytes; offset += READ_BYTES) {
+    const part = chunk.subarray(0, Math.min(READ_BYTES, bytes - offset));
     await source(offset, part);
     into.set(part, offset);
   }

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { range } from "../../kernels/common/unroll.ts";
 import { Evaluation } from "../graph/evaluate/evaluation.ts";
 import type { Value } from "../graph/evaluate/value.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
@@ -110,13 +109,14 @@ export class PositionTables {
     const isBy = (element: number, section: number) =>
       all.every((rows, table) => {
         const own = bySection[section]![table];
-        return rows !== undefined && own !== undefined && range(PROBED).every((position) => {
-          const at = position * rows.width + element * rows.step;
-          return own.data[at] === rows.data[at];
-        });
+        if (rows === undefined || own === undefined) return false;
+        return rows.data.subarray(0, PROBED * rows.width).every((angle, at) =>
+          at % rows.width !== element * rows.step || own.data[at] === angle
+        );
       });
-    const sections = range(width).map((element) =>
-      bySection.findIndex((_, section) => isBy(element, section))
+    const sections = Array.from(
+      { length: width },
+      (_, element) => bySection.findIndex((_, section) => isBy(element, section)),
     );
     return sections.includes(-1) ? undefined : sections;
   }

@@ -18,7 +18,7 @@ interface Case {
   readonly format: MaskFormat;
 }
 
-function makeForm(width: number, height: number, changes: Partial<MaskFormat> = {}): MaskFormat {
+function makeFormat(width: number, height: number, changes: Partial<MaskFormat> = {}): MaskFormat {
   return {
     width,
     height,
@@ -30,19 +30,19 @@ function makeForm(width: number, height: number, changes: Partial<MaskFormat> = 
 }
 
 const CASES: readonly Case[] = [
-  { name: "growing", image: noiseImage(101, 67), format: makeForm(16, 12) },
-  { name: "shrinking", image: noiseImage(7, 5), format: makeForm(64, 64) },
-  { name: "the same size", image: noiseImage(9, 9), format: makeForm(9, 9) },
-  { name: "to one pixel", image: noiseImage(1, 1), format: makeForm(64, 48) },
-  { name: "from one pixel", image: noiseImage(31, 3), format: makeForm(1, 1) },
-  { name: "a line", image: noiseImage(2000, 1), format: makeForm(32, 32, { filter: "lanczos" }) },
-  { name: "wide and low", image: noiseImage(301, 3), format: makeForm(64, 64) },
-  { name: "narrow and high", image: noiseImage(3, 301), format: makeForm(64, 64) },
-  { name: "bicubic", image: noiseImage(77, 91), format: makeForm(20, 30, { filter: "bicubic" }) },
+  { name: "growing", image: noiseImage(101, 67), format: makeFormat(16, 12) },
+  { name: "shrinking", image: noiseImage(7, 5), format: makeFormat(64, 64) },
+  { name: "the same size", image: noiseImage(9, 9), format: makeFormat(9, 9) },
+  { name: "to one pixel", image: noiseImage(1, 1), format: makeFormat(64, 48) },
+  { name: "from one pixel", image: noiseImage(31, 3), format: makeFormat(1, 1) },
+  { name: "a line", image: noiseImage(2000, 1), format: makeFormat(32, 32, { filter: "lanczos" }) },
+  { name: "wide and low", image: noiseImage(301, 3), format: makeFormat(64, 64) },
+  { name: "narrow and high", image: noiseImage(3, 301), format: makeFormat(64, 64) },
+  { name: "bicubic", image: noiseImage(77, 91), format: makeFormat(20, 30, { filter: "bicubic" }) },
   {
     name: "a part of the mask",
     image: noiseImage(50, 40),
-    format: makeForm(16, 16, { contentWidth: 16, contentHeight: 12.8 }),
+    format: makeFormat(16, 16, { contentWidth: 16, contentHeight: 12.8 }),
   },
 ];
 
@@ -103,7 +103,7 @@ Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
   const before = rgb.data.slice();
-  const format = makeForm(5, 6);
+  const format = makeFormat(5, 6);
   const mask = { values: makeMask(format), format };
   const got = compositeAlpha(rgb, mask);
   assert.deepEqual(rgb.data, before);
@@ -129,7 +129,7 @@ Deno.test("compositeBands() makes of some rows what they are in the whole image"
 
 Deno.test("compositeAlpha() takes NaN for 0", () => {
   const image = noiseImage(4, 4);
-  compositeAlpha(image, { values: new Float32Array(4).fill(NaN), format: makeForm(2, 2) });
+  compositeAlpha(image, { values: new Float32Array(4).fill(NaN), format: makeFormat(2, 2) });
   assert.ok(image.data.every((level, i) => i % 4 !== 3 || level === 0));
 });
 
@@ -174,7 +174,7 @@ kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) =
 kernelTest("CompositeAlpha takes masks that are no numbers as its reference does", async (gpu) => {
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
   const values = Float32Array.of(NaN, Infinity, -Infinity, 0.5, 3e38, -3e38, 1, NaN, 0.25);
-  const format = makeForm(3, 3);
+  const format = makeFormat(3, 3);
   const image = { width: 17, height: 7, channels: 4, data: new Uint8Array(17 * 7 * 4).fill(255) };
   const want = { ...image, data: image.data.slice() } as Pixels;
   compositeAlpha(want, { values, format });

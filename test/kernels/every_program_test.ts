@@ -14,7 +14,7 @@ async function listShaders(folder: URL): Promise<URL[]> {
   return urls;
 }
 
-/** What stays of a shader whose loops are written out. */
+/** What stays of a shader whose loops are unrolled. */
 function getFunctions(text: string): string[] {
   return text.split("\n").filter((line) => line.startsWith("fn "));
 }

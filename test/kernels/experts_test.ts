@@ -15,7 +15,7 @@ import {
 import { runAndRead, upload, uploadBytes } from "./tensors.ts";
 
 const NUM_ROWS = 75;
-const FORMS = [["few", true], ["many", false]] as const;
+const VARIANTS = [["few", true], ["many", false]] as const;
 
 function uploadMatrices(
   gpu: GpuContext,
@@ -61,32 +61,38 @@ for (const [name, params] of Object.entries(CASES)) {
   const tensors = makeTensors(params, NUM_ROWS);
   const wanted = expertsReference(params, tensors, NUM_ROWS);
   for (const elem of HAS_F16 ? ["f32", "f16"] as const : ["f32"] as const) {
-    for (const [form, isFew] of FORMS) {
-      kernelTest(`Experts of ${form} rows in ${elem} is its reference's: ${name}`, async (gpu) => {
-        const got = await run(gpu, { ...params, elem }, tensors, { numRows: NUM_ROWS, isFew });
-        const [abs, rel] = elem === "f16" ? [8e-3, 1e-3] : [3e-5, 1e-5];
-        assertClose(got, wanted, { abs, rel });
-      });
+    for (const [variant, isFew] of VARIANTS) {
+      kernelTest(
+        `Experts of ${variant} rows in ${elem} is its reference's: ${name}`,
+        async (gpu) => {
+          const got = await run(gpu, { ...params, elem }, tensors, { numRows: NUM_ROWS, isFew });
+          const [abs, rel] = elem === "f16" ? [8e-3, 1e-3] : [3e-5, 1e-5];
+          assertClose(got, wanted, { abs, rel });
+        },
+      );
     }
   }
 }
 
-for (const [form, isFew] of FORMS) {
-  kernelTest(`Experts of ${form} rows computes a row alike whatever is beside it`, async (gpu) => {
-    const params = Object.values(CASES)[0]!;
-    const { hidden } = params;
-    const tensors = makeTensors(params, NUM_ROWS);
-    const all = await run(gpu, params, tensors, { numRows: NUM_ROWS, isFew });
-    for (const row of [0, 33, NUM_ROWS - 1]) {
-      const own = {
-        ...tensors,
-        x: Array.from(tensors.x).slice(row * params.x.stride),
-        logits: Array.from(tensors.logits).slice(row * params.logits.stride),
-      };
-      const alone = await run(gpu, params, own, { numRows: 1, isFew });
-      assert.deepEqual(alone, all.slice(row * hidden, (row + 1) * hidden));
-    }
-  });
+for (const [variant, isFew] of VARIANTS) {
+  kernelTest(
+    `Experts of ${variant} rows computes a row alike whatever is beside it`,
+    async (gpu) => {
+      const params = Object.values(CASES)[0]!;
+      const { hidden } = params;
+      const tensors = makeTensors(params, NUM_ROWS);
+      const all = await run(gpu, params, tensors, { numRows: NUM_ROWS, isFew });
+      for (const row of [0, 33, NUM_ROWS - 1]) {
+        const own = {
+          ...tensors,
+          x: Array.from(tensors.x).slice(row * params.x.stride),
+          logits: Array.from(tensors.logits).slice(row * params.logits.stride),
+        };
+        const alone = await run(gpu, params, own, { numRows: 1, isFew });
+        assert.deepEqual(alone, all.slice(row * hidden, (row + 1) * hidden));
+      }
+    },
+  );
 }
 
 for (const prefersLast of [false, true]) {

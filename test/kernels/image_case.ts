@@ -26,7 +26,7 @@ export interface ResizeCase {
   readonly format: TensorFormat;
 }
 
-function makeForm(changes: Partial<TensorFormat>): TensorFormat {
+function makeFormat(changes: Partial<TensorFormat>): TensorFormat {
   const { width = 16, height = 12 } = changes;
   return {
     layout: "nchw",
@@ -52,27 +52,27 @@ const FILTERS: readonly ResampleFilter[] = [
 
 export const RESIZE_CASES: readonly ResizeCase[] = [
   ...FILTERS.flatMap((filter): ResizeCase[] => [
-    { name: `${filter}, shrinking`, image: noiseImage(101, 67), format: makeForm({ filter }) },
-    { name: `${filter}, growing`, image: noiseImage(5, 7), format: makeForm({ filter }) },
+    { name: `${filter}, shrinking`, image: noiseImage(101, 67), format: makeFormat({ filter }) },
+    { name: `${filter}, growing`, image: noiseImage(5, 7), format: makeFormat({ filter }) },
   ]),
-  { name: "one pixel", image: noiseImage(1, 1), format: makeForm({}) },
-  { name: "to one pixel", image: noiseImage(37, 41), format: makeForm({ width: 1, height: 1 }) },
-  { name: "a long line", image: noiseImage(3000, 1), format: makeForm({ filter: "lanczos" }) },
-  { name: "a high line", image: noiseImage(1, 3000), format: makeForm({ filter: "bicubic" }) },
-  { name: "the same size", image: noiseImage(16, 12), format: makeForm({}) },
+  { name: "one pixel", image: noiseImage(1, 1), format: makeFormat({}) },
+  { name: "to one pixel", image: noiseImage(37, 41), format: makeFormat({ width: 1, height: 1 }) },
+  { name: "a long line", image: noiseImage(3000, 1), format: makeFormat({ filter: "lanczos" }) },
+  { name: "a high line", image: noiseImage(1, 3000), format: makeFormat({ filter: "bicubic" }) },
+  { name: "the same size", image: noiseImage(16, 12), format: makeFormat({}) },
   {
     name: "channels side by side",
     image: noiseImage(33, 9),
-    format: makeForm({ layout: "nhwc", width: 17, height: 5 }),
+    format: makeFormat({ layout: "nhwc", width: 17, height: 5 }),
   },
   {
     name: "with a border, planes",
     image: noiseImage(40, 20),
-    format: makeForm({ contentWidth: 16, contentHeight: 8 }),
+    format: makeFormat({ contentWidth: 16, contentHeight: 8 }),
   },
   {
     name: "with a border, channels side by side",
     image: noiseImage(20, 40),
-    format: makeForm({ layout: "nhwc", contentWidth: 6, contentHeight: 12 }),
+    format: makeFormat({ layout: "nhwc", contentWidth: 6, contentHeight: 12 }),
   },
 ];

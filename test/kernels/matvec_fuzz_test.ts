@@ -56,7 +56,7 @@ for (let seed = 1; seed <= NUM_CASES; seed++) {
   const params = makeParams(random);
   const { k, n, elem, weights, gate, norm } = params;
   const what = `${weights.kind} ${n} x ${k}${gate ? ", gated" : ""}, ${norm?.kind ?? "no"} norm`;
-  kernelTest(`matvec of random form ${seed}: ${what}, ${elem}`, async (gpu) => {
+  kernelTest(`matvec of random shape ${seed}: ${what}, ${elem}`, async (gpu) => {
     const { int, fraction } = random;
     const tensors = drawTensors(params, {
       number: () => 2 * fraction() - 1,

@@ -191,9 +191,9 @@ kernelTest("matvec runs as on a graphics card with what every device shares", as
       const tiling = chooseMatvecTiling({ isFallbackAdapter: false }, params);
       for (const rows of tiling.rowCounts) {
         // Not every device refuses what it has no memory for.
-        const form = { ...tiling, rows };
-        const totals = chooseValues(params, form).count * tiling.groups;
-        const floats = numSums(params, form) + totals + 64;
+        const variant = { ...tiling, rows };
+        const totals = chooseValues(params, variant).count * tiling.groups;
+        const floats = numSums(params, variant) + totals + 64;
         assert.ok(4 * floats <= 16384, `${4 * floats} bytes for ${rows} rows of ${weights.kind}`);
         assert.ok(tiling.lanes * tiling.groups <= 256);
       }

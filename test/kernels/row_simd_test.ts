@@ -175,7 +175,7 @@ for (const [name, params] of cases) {
 }
 
 /** The kernel's ways: rows of 8 or of 16 bits, zero points or none, one plane or two. */
-const FORMS: readonly Partial<Blocks>[] = [
+const VARIANTS: readonly Partial<Blocks>[] = [
   {},
   { allowsInt8: false },
   { hasZeroPoints: true },
@@ -185,7 +185,7 @@ const FORMS: readonly Partial<Blocks>[] = [
 Deno.test("SimdRows.product() gives a row the same bits alone and beside others", async () => {
   const k = 256;
   const plain = { ...FULL, k, x: { stride: k + 8, offset: 4 } };
-  for (const change of FORMS) await assertSameBeside(withWeights(plain, change));
+  for (const change of VARIANTS) await assertSameBeside(withWeights(plain, change));
 });
 
 async function assertSameBeside(params: MatvecParams): Promise<void> {
@@ -207,7 +207,7 @@ async function assertSameBeside(params: MatvecParams): Promise<void> {
 
 Deno.test("SimdRows.product() gives the same bits with sums of 16 and of 32 bits", async () => {
   const numRows = 7;
-  for (const change of FORMS) await assertSameSums(withWeights(FULL, change), numRows);
+  for (const change of VARIANTS) await assertSameSums(withWeights(FULL, change), numRows);
 });
 
 async function assertSameSums(full: MatvecParams, numRows: number): Promise<void> {

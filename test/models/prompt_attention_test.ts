@@ -13,7 +13,9 @@ const [HEADS, KV_HEADS, SIZE, BLOCK] = [6, 2, 32, 16];
 const [Q_WIDTH, KV_WIDTH] = [HEADS * SIZE, KV_HEADS * SIZE];
 const MAX_KEYS = 400;
 
-function makeAttention(options: Partial<AttentionNode> & { readonly isPacked?: boolean }): AttentionNode {
+function makeAttention(
+  options: Partial<AttentionNode> & { readonly isPacked?: boolean },
+): AttentionNode {
   const { isPacked = false, ...rest } = options;
   const stride = Q_WIDTH + 2 * KV_WIDTH;
   const rows = (name: string, width: number, offset: number) =>

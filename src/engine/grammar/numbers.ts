@@ -98,8 +98,8 @@ class NumberBuilder {
       const scale = 10 ** (fraction.length - n);
       const multiple = this.#expressions.multipleOf(digits / greatestDivisor(digits, scale));
       const tail = n === 0 ? [] : [this.#text("."), this.#digits(n, n)];
-      const digits = this.#concat(this.#digits(1, Infinity), ...tail);
-      return this.#expressions.and([digits, multiple]);
+      const number = this.#concat(this.#digits(1, Infinity), ...tail);
+      return this.#expressions.and([number, multiple]);
     }));
   }
 

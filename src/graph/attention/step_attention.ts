@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { codeOfDtype } from "../file/dtype.ts";
 import { liftConstants } from "../decoder_inputs.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
@@ -11,9 +12,7 @@ import { findUnmaskedAttentions, type UnmaskedAttention } from "./unmasked_atten
 
 const MICROSOFT = "com.microsoft";
 const ENCODER_MASK = "encoder_attention_mask";
-/** `TensorProto.DataType`, as `Cast` takes it. */
-const CAST_TO = { float32: 1, float16: 10 } as const;
-type Float = keyof typeof CAST_TO;
+type Float = "float32" | "float16";
 
 /** The inputs that an attention reads all its keys and values from: `[batch, heads, positions, size]`. */
 export interface CrossInputs {
@@ -53,22 +52,22 @@ export function nameStepAttentions(
   const index = new GraphIndex(graph);
   const { found, run } = findUnmaskedAttentions(index, (input) => input === ENCODER_MASK);
   const crossInputs = new Map<string, CrossInputs>();
-  const placed = new Map<Node, readonly Node[]>();
+  const replacements = new Map<Node, readonly Node[]>();
   for (const attention of found) {
     const { k, v, output } = attention;
     const name = `${output}/attention`;
     if (k.kind === "appended" && v.kind === "appended") {
       const [keys, values] = [k.tensor, v.tensor];
       const operands = { keys, values, pastKeys: k.past, pastValues: v.past };
-      placed.set(index.producers.get(output)!, makeNodes(name, attention, operands, run));
+      replacements.set(index.producers.get(output)!, makeNodes(name, attention, operands, run));
     } else if (isEncoded(k.tensor) && isEncoded(v.tensor)) {
       const { q } = attention;
       const operands = { keys: q, values: q, pastKeys: k.tensor, pastValues: v.tensor };
-      placed.set(index.producers.get(output)!, makeNodes(name, attention, operands, run));
+      replacements.set(index.producers.get(output)!, makeNodes(name, attention, operands, run));
       crossInputs.set(name, { keys: k.tensor, values: v.tensor });
     }
   }
-  const nodes = graph.nodes.flatMap((node) => placed.get(node) ?? [node]);
+  const nodes = graph.nodes.flatMap((node) => replacements.get(node) ?? [node]);
   const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
   return { model: { ...model, graph: { ...graph, nodes: live } }, crossInputs };
 }
@@ -84,7 +83,7 @@ function makeNodes(
   const dtype = getDtype(operands.pastKeys);
   const before = new Map<string, Node>();
   const cast = (from: string, to: string, type: Float) =>
-    makeNode("Cast", [from], [to], { attributes: { to: CAST_TO[type] } });
+    makeNode("Cast", [from], [to], { attributes: { to: codeOfDtype(type) } });
   const alike = (tensor: string) => {
     if (getDtype(tensor) === dtype) return tensor;
     before.set(tensor, cast(tensor, `${name}/${tensor}`, dtype));

@@ -31,7 +31,7 @@ const CONSTANTS: Readonly<Record<string, number>> = {
 type Step = readonly [opType: string, inputs: readonly string[], output: string];
 
 /** From `x` to `y`. */
-const FORMS: readonly (readonly Step[])[] = [
+const PATTERNS: readonly (readonly Step[])[] = [
   [["Sigmoid", ["x"], "s"], ["Mul", ["x", "s"], "y"]],
   [["Relu", ["x"], "s"], ["Mul", ["s", "s"], "y"]],
   [["Relu", ["x"], "s"], ["Pow", ["s", "two"], "y"]],
@@ -73,8 +73,8 @@ const FORMS: readonly (readonly Step[])[] = [
   ],
 ];
 
-function find(form: readonly Step[]): ReturnType<typeof findActivation> {
-  return findIn(form.map(([opType, inputs, output]) => makeNode(opType, inputs, [output])));
+function find(pattern: readonly Step[]): ReturnType<typeof findActivation> {
+  return findIn(pattern.map(([opType, inputs, output]) => makeNode(opType, inputs, [output])));
 }
 
 function findIn(nodes: readonly Node[]): ReturnType<typeof findActivation> {
@@ -86,40 +86,42 @@ function findIn(nodes: readonly Node[]): ReturnType<typeof findActivation> {
 }
 
 /** All values of a graph. */
-function run(form: readonly Step[], values: Readonly<Record<string, number>>) {
+function run(pattern: readonly Step[], values: Readonly<Record<string, number>>) {
   const known: Record<string, number> = { ...CONSTANTS, ...values };
-  for (const [opType, [left, right], output] of form) {
+  for (const [opType, [left, right], output] of pattern) {
     known[output] = OPERATORS[opType]!(known[left!]!, known[right ?? left!]!);
   }
   return known;
 }
 
-/** Every form with one of its inputs or operators another. */
-function* makeVariants(form: readonly Step[]): Generator<readonly Step[]> {
-  for (const [at, [opType, inputs, output]] of form.entries()) {
+/** Every pattern with one of its inputs or operators another. */
+function* makeVariants(pattern: readonly Step[]): Generator<readonly Step[]> {
+  for (const [at, [opType, inputs, output]] of pattern.entries()) {
     const names = [
       "x",
       "z",
       ...Object.keys(CONSTANTS),
-      ...form.slice(0, at).map((step) => step[2]),
+      ...pattern.slice(0, at).map((step) => step[2]),
     ];
     for (const position of inputs.keys()) {
       for (const name of names) {
-        yield form.with(at, [opType, inputs.with(position, name), output]);
+        yield pattern.with(at, [opType, inputs.with(position, name), output]);
       }
     }
     for (const other of Object.keys(OPERATORS)) {
-      if (OPERATORS[other]!.length === inputs.length) yield form.with(at, [other, inputs, output]);
+      if (OPERATORS[other]!.length === inputs.length) {
+        yield pattern.with(at, [other, inputs, output]);
+      }
     }
   }
 }
 
 Deno.test("findActivation() finds an activation only where the graph computes it", () => {
-  for (const form of FORMS) {
-    const own = find(form);
+  for (const pattern of PATTERNS) {
+    const own = find(pattern);
     assert.equal(own?.input, "x");
-    assert.deepEqual([...own.between, "y"].sort(), form.map(([, , output]) => output).sort());
-    for (const variant of makeVariants(form)) {
+    assert.deepEqual([...own.between, "y"].sort(), pattern.map(([, , output]) => output).sort());
+    for (const variant of makeVariants(pattern)) {
       const found = find(variant);
       if (found === undefined) continue;
       for (const [x, z] of [[0.7, 0.4], [-1.3, 2.2], [2.4, -0.6]] as const) {

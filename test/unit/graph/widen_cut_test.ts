@@ -111,7 +111,7 @@ async function assertRanges(tensor: StoredTensor, wanted: Uint8Array): Promise<v
   }
 }
 
-Deno.test("readRange() reads parts of a constant that is turned, its bits inverted", async () => {
+Deno.test("readRange() reads parts of a constant that is transposed, its bits inverted", async () => {
   // More columns than are turned together.
   const [numRows, numColumns] = [3, 70];
   const bytes = Uint8Array.from({ length: numRows * numColumns }, (_, i) => i * 11);

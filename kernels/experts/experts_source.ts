@@ -1,0 +1,159 @@
+/**
+ * The WGSL of both products of experts, for few rows and for many. Loops are unrolled, since Deno's WebGPU unrolls none.
+ *
+ * @module
+ */
+import type { Elem } from "../../src/gpu/kernel.ts";
+import { ACTIVATIONS } from "../common/activation.ts";
+import activationSource from "../common/activation.wgsl" with { type: "text" };
+import { ELEM } from "../common/elem.ts";
+import { expand, type Values } from "../common/expand.ts";
+import commonTemplate from "./experts_common.wgsl" with { type: "text" };
+import fewTemplate from "./experts_few.wgsl" with { type: "text" };
+import manyTemplate from "./experts_many.wgsl" with { type: "text" };
+import {
+  DEPTH,
+  type ExpertActivation,
+  type ExpertProduct,
+  type ExpertsParams,
+  firstOutputs,
+  gateRows,
+} from "./experts_params.ts";
+
+/** Threads that sum a row of a matrix, along K, where rows are few; rows that they sum together; such groups. */
+const [LANES, ROWS, UNITS] = [32, 4, 4];
+/** Rows of a tile, where rows are many. */
+export const TILE_ROWS = 32;
+/** Rows of a matrix that a tile multiplies. */
+const COLUMNS = 64;
+/** Words before the experts of the tiles: how many tiles there are, and where their rows begin. */
+const ORDER_HEADER = 2;
+
+/** Which of an expert's products. */
+export type ProductName = "first" | "second";
+
+/** Outputs of a workgroup, where rows are few and where they are many. */
+export function outputsPerGroup(
+  name: ProductName,
+  { activation: { gate } }: ExpertsParams,
+): { readonly few: number; readonly many: number } {
+  const rowsPerOutput = name === "first" && gate ? 2 : 1;
+  return { few: UNITS * ROWS / rowsPerOutput, many: COLUMNS / rowsPerOutput };
+}
+
+/** Most tiles of so many rows. */
+export function mostTiles({ topK, experts }: ExpertsParams, numRows: number): number {
+  const pairs = numRows * topK;
+  return Math.ceil(pairs / TILE_ROWS) + Math.min(experts, pairs);
+}
+
+/** Words of the order of so many rows. */
+export function orderWords(params: ExpertsParams, maxRows: number): number {
+  return ORDER_HEADER + mostTiles(params, maxRows) * (1 + TILE_ROWS);
+}
+
+/** The product of each row with the matrices of its own experts. */
+export function fewSource(name: ProductName, params: ExpertsParams): string {
+  const { few } = outputsPerGroup(name, params);
+  return write(fewTemplate, name, params, {
+    ...{ IS_FEW: true, LANES, ROWS, UNITS },
+    UNIT_OUTPUTS: few / UNITS,
+    CHUNK: chunkLength(params[name]),
+    OUT: name === "first" ? "f32" : "elem",
+  });
+}
+
+/** The product of the rows that have an expert in common with its matrices. */
+export function manySource(name: ProductName, params: ExpertsParams): string {
+  return write(manyTemplate, name, params, {
+    ...{ IS_FEW: false, TILE_ROWS, COLUMNS, DEPTH, ORDER_HEADER },
+    THREADS: TILE_ROWS * COLUMNS / 32,
+    TILE_OUTPUTS: outputsPerGroup(name, params).many,
+    HALF: COLUMNS / 8,
+  });
+}
+
+function write(template: string, name: ProductName, params: ExpertsParams, own: Values): string {
+  const { elem, topK, hidden, inner, x, activation } = params;
+  const isFirst = name === "first";
+  const rows = isFirst
+    ? { ...gateRows(params), outputs: inner, matrixRows: firstOutputs(params) }
+    : { step: 1, gate: 0, up: 0, outputs: hidden, matrixRows: hidden };
+  const k = isFirst ? hidden : inner;
+  const values = {
+    ...own,
+    ...matrixValues(params[name], {
+      elem,
+      rows: isFirst ? elem : "f32",
+      k,
+      isFew: !!own["IS_FEW"],
+    }),
+    ...activationValues(activation),
+    IS_FIRST: isFirst,
+    IS_GATED: isFirst && activation.gate !== undefined,
+    MATRIX_ROWS: rows.matrixRows,
+    OUTPUTS: rows.outputs,
+    STEP: rows.step,
+    GATE: rows.gate,
+    UP: rows.up,
+    TOP_K: topK,
+    // The rows of the first product are the step's, those of the second one for each expert of them.
+    PER_ROW: isFirst ? topK : 1,
+    X_STRIDE: (isFirst ? x.stride : inner) / 4,
+    X_OFFSET: isFirst ? x.offset / 4 : 0,
+  };
+  return [
+    ELEM[elem],
+    isFirst ? activationSource : "",
+    ...[commonTemplate, template].map((each) => expand(each, values)),
+  ].join("");
+}
+
+/** Weights along K that a thread reads at a time where few rows are multiplied. */
+function chunkLength({ matrix }: ExpertProduct): number {
+  if (matrix.kind === "rows") return 8;
+  return matrix.bits === 4 && matrix.blockSize % 32 === 0 ? 32 : 16;
+}
+
+/** Four neighbouring elements. */
+const FOURS = { f32: "vec4<f32>", f16: "vec2<u32>" } as const;
+
+function matrixValues(
+  product: ExpertProduct,
+  { elem, rows, k, isFew }: {
+    readonly elem: Elem;
+    readonly rows: Elem;
+    readonly k: number;
+    readonly isFew: boolean;
+  },
+): Values {
+  const { matrix, hasBias } = product;
+  const shared = { K: k, XS: FOURS[rows], HAS_HALF_ROWS: rows === "f16", HAS_BIAS: hasBias };
+  if (matrix.kind === "rows") {
+    return { ...shared, IS_PLAIN: true, WEIGHTS: FOURS[elem], HAS_HALF_WEIGHTS: elem === "f16" };
+  }
+  const { bits, blockSize, hasZeroPoints } = matrix;
+  return {
+    ...shared,
+    IS_PLAIN: false,
+    WEIGHTS: isFew ? `vec${chunkLength(product) * bits / 32}<u32>` : "u32",
+    BITS: bits,
+    IS_NIBBLES: bits === 4,
+    LEVELS: 2 ** bits,
+    BLOCK: blockSize,
+    HAS_ZERO_POINTS: hasZeroPoints,
+    ZERO_BYTES: Math.ceil(k / blockSize * bits / 8),
+  };
+}
+
+function activationValues({ kind, alpha, gate }: ExpertActivation): Values {
+  const isBounded = gate !== undefined && Number.isFinite(gate.limit);
+  return {
+    IS_SILU: kind === "silu",
+    ACTIVATION: ACTIVATIONS.indexOf(kind),
+    ALPHA: `f32(${alpha})`,
+    IS_BOUNDED: isBounded,
+    LIMIT: `f32(${gate?.limit})`,
+    BETA: `f32(${gate?.beta})`,
+  };
+}
