@@ -146,8 +146,17 @@ Deno.test("pull again fetches the newer commit", async () => {
 Deno.test("serve downloads in the background: health tells how far it is, and the next start asks nobody", async () => {
   await withScene(async (scene) => {
     const { hub, env, commit } = scene;
+    const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
+    // The next piece comes when health has told of the one before and another report is due. A piece that follows
+    // too soon is not told of.
+    let told = Promise.withResolvers<void>();
+    const next = async () => {
+      told = Promise.withResolvers();
+      await Promise.race([told.promise, pause(1_000)]);
+      await pause(150);
+    };
     hub.onFile = ({ path }) =>
-      path.endsWith(".onnx") ? { type: "slow", pieceBytes: 300_000, pauseMs: 150 } : undefined;
+      path.endsWith(".onnx") ? { type: "stepped", pieceBytes: 500_000, next } : undefined;
     const words = ["-p", "0", ...Q4, "-m"];
     await using hearth = new HearthProcess([...words, ALIAS], { env });
     const url = await hearth.url();
@@ -155,6 +164,7 @@ Deno.test("serve downloads in the background: health tells how far it is, and th
     while (true) {
       const { status, error } = await health(url) as { status: string; error?: string };
       if (status === "ok") break;
+      if (/ [1-9]\d*%$/.test(error!) && !seen.has(error!)) told.resolve();
       seen.add(error!);
       assert.doesNotMatch(hearth.stderr, /ERROR/);
       await new Promise((resolve) => setTimeout(resolve, 50));

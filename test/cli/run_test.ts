@@ -71,8 +71,7 @@ Deno.test("run --verbose writes timings and tokens/s to standard error, and the 
     const times = /\nspoke \d+\.\d\d s in (\S+) s, first sound after (\S+) s, .*times as fast/
       .exec(spoken.stderr);
     assert.ok(times, spoken.stderr);
-    // A sentence's sound comes whole, at the end.
-    assert.ok(Number(times[2]) > Number(times[1]) / 4, times[0]);
+    assert.ok(Number(times[2]) <= Number(times[1]), times[0]);
     const heard = await runHearth(["run", "hearth-demo-asr", ...CPU, "-i", sound, "--verbose"]);
     // Its one piece of text has no rate.
     assert.match(

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/servers/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const NUM_REQUESTS = 300;
@@ -55,7 +56,9 @@ Deno.test("300 requests of which 100 hang up at random moments leave nothing beh
 
 Deno.test("a client that hangs up while it waits gives its place in the queue to the next", async () => {
   const engine = { prefixCache: true, maxSequences: 1 };
-  await using server = await TestServer.start({ engine, maxQueue: 1 });
+  const { spawnWorker, workers } = fragileSpawner();
+  await using server = await TestServer.start({ engine, maxQueue: 1, spawnWorker });
+  workers[0]!.postMessage({ type: "hold-steps", after: 20 });
   const { session } = server.app;
   const post = (body: unknown, signal?: AbortSignal) =>
     fetch(`${server.base}/v1/chat/completions`, {
@@ -79,6 +82,7 @@ Deno.test("a client that hangs up while it waits gives its place in the queue to
   }
   const next = post(chatBody());
   await running.body!.cancel();
+  workers[0]!.postMessage({ type: "go-on" });
   assert.equal((await next).status, 200);
   await (await next).body!.cancel();
   await server.untilIdle();

@@ -1,6 +1,7 @@
 /** Every stream, over a port, to a reader that takes each blank line for the end of an event that holds JSON. */
 import assert from "node:assert/strict";
 import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/servers/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
 import {
   CLIP,
   openSpeechServer,
@@ -39,15 +40,19 @@ Deno.test("streams of a chat model: each block holds one event of JSON, from the
 });
 
 Deno.test("streams: the head of a request that waits arrives before any byte of its body", async () => {
+  const { spawnWorker, workers } = fragileSpawner();
   await using server = await TestServer.start({
     engine: { prefixCache: true, maxSequences: 1 },
+    spawnWorker,
   });
+  workers[0]!.postMessage({ type: "hold-steps", after: 20 });
   const endless = chatBody({ stream: true, ...ENDLESS });
   const running = await post(server, "/v1/chat/completions", endless);
   await server.untilBusy();
   const waiting = await post(server, "/v1/chat/completions", chatBody({ stream: true }));
   assert.ok(await server.figure("hearth_sequences_waiting") > 0);
   await running.body!.cancel();
+  workers[0]!.postMessage({ type: "go-on" });
   const text = await waiting.text();
   assert.ok(text.startsWith("data: "), text.slice(0, 40));
   assert.ok(readStrictly(text).length > 2);

@@ -29,7 +29,7 @@ function echo({ beatMs, delayMs = 0 }: { beatMs?: number; delayMs?: number } = {
   const listener = new TestListener(
     (incoming, outgoing) =>
       incoming.on("data", () => {}).on("end", () => outgoing.end(`plain ${incoming.url}`)),
-    { upgradeHandler: bridgeUpgrades(app), headMs: 200, keepAliveMs: 200 },
+    { upgradeHandler: bridgeUpgrades(app), headMs: 1_000, keepAliveMs: 200 },
   );
   return { listener, budget, seen };
 }
@@ -49,7 +49,11 @@ Deno.test("MessageSocket outlives the time-outs of HTTP", async () => {
   socket.onmessage = ({ data }) => answer.resolve(data);
   await opened.promise;
   assert.equal(socket.protocol, "echo");
-  await new Promise((resolve) => setTimeout(resolve, 1500));
+  // Both times have passed when connections that came later are closed for them.
+  using silent = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
+  using served = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
+  await served.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  await Promise.all([silent, served].map((each) => new Response(each.readable).text()));
   socket.send("still here");
   assert.equal(await answer.promise, "10");
   const closed = new Promise((resolve) => socket.onclose = resolve);
@@ -59,7 +63,7 @@ Deno.test("MessageSocket outlives the time-outs of HTTP", async () => {
 });
 
 Deno.test("MessageSocket drops a client that answers no pings, and keeps one that does", async () => {
-  const { listener, seen } = echo({ beatMs: 100 });
+  const { listener, seen } = echo({ beatMs: 500 });
   await using _ = listener;
   const alive = new WebSocket(`ws://127.0.0.1:${listener.port}/`);
   await new Promise((resolve) => alive.onopen = resolve);

@@ -410,6 +410,36 @@ Deno.test("live speech: other models refuse it, and a recogniser says what it se
   assert.equal((await refused.json()).error.code, "unsupported_by_model");
 });
 
+const IDLE_MS = 123_000;
+
+/** The timers of one length, which do not end of themselves, until it is disposed of. */
+class HeldTimers implements Disposable {
+  numSet = 0;
+  readonly waiting = new Map<number, () => void>();
+  readonly #before = { setTimeout, clearTimeout };
+
+  constructor(heldMs: number) {
+    const { setTimeout, clearTimeout } = this.#before;
+    Object.assign(globalThis, {
+      setTimeout: (run: () => void, ms?: number, ...args: unknown[]) => {
+        if (ms !== heldMs) return setTimeout(run, ms, ...args);
+        this.waiting.set(--this.#lastId, run);
+        this.numSet++;
+        return this.#lastId;
+      },
+      clearTimeout: (id?: number) => {
+        if (!this.waiting.delete(id!)) clearTimeout(id);
+      },
+    });
+  }
+
+  #lastId = 0;
+
+  [Symbol.dispose](): void {
+    Object.assign(globalThis, this.#before);
+  }
+}
+
 Deno.test("live speech: a session whose client says nothing ends", async () => {
   await using app = await openSpeechApp();
   const { session } = app;
@@ -421,17 +451,21 @@ Deno.test("live speech: a session whose client says nothing ends", async () => {
         upgrade!((connection) =>
           MessageSocket.accept(connection, limits, (socket) => {
             const options = { socket, session, requestId: "one", budget, isOlder: false };
-            void new LiveSession({ ...options, idleMs: 300 }).run();
+            void new LiveSession({ ...options, idleMs: IDLE_MS }).run();
           })
         ),
       )
     ),
   });
+  using timers = new HeldTimers(IDLE_MS);
   using client = await LiveClient.open(listener.base);
   for (let n = 0; n < 5; n++) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
     client.send({ type: "input_audio_buffer.clear" });
     assert.equal((await client.next()).type, "input_audio_buffer.cleared");
   }
-  assert.deepEqual(await client.closed, { code: 1000, reason: "Nothing came for 0.3 s." });
+  // Each message sets the time back.
+  assert.equal(timers.numSet, 6);
+  assert.equal(timers.waiting.size, 1);
+  for (const end of timers.waiting.values()) end();
+  assert.deepEqual(await client.closed, { code: 1000, reason: "Nothing came for 123 s." });
 });

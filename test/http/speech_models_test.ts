@@ -4,6 +4,7 @@ import { Buffer } from "node:buffer";
 import { makeWav } from "../fixtures/audio/audio_files.ts";
 import goldens from "../fixtures/models/goldens/speech.json" with { type: "json" };
 import { TestApp, TestServer } from "../fixtures/servers/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
 import { postSpeech, speechForm } from "../fixtures/servers/speech_server.ts";
 import {
   goldenSound,
@@ -229,14 +230,18 @@ Deno.test("transcriptions: eight at a time give what each gives alone; clients t
 
 Deno.test("a recording without end stops when its client leaves", async () => {
   await using tiny = await makeTinySpeech("moonshine");
-  await using server = await TestServer.start({ folder: tiny.folder });
+  const { spawnWorker, workers } = fragileSpawner();
+  await using server = await TestServer.start({ folder: tiny.folder, spawnWorker });
   const long = makeWav(goldenSound(600));
+  workers[0]!.postMessage({ type: "hold-steps", after: 30 });
   const abort = new AbortController();
   const init = { method: "POST", body: speechForm(long), signal: abort.signal };
   const leaving = assert.rejects(fetch(`${server.base}/v1/audio/transcriptions`, init));
   await server.untilBusy();
   abort.abort();
   await leaving;
+  await server.untilIdle();
+  workers[0]!.postMessage({ type: "go-on" });
   await server.untilIdle();
   // Ten minutes are more than twenty pieces.
   assert.ok(await server.figure("hearth_windows_total") < 15);

@@ -6,6 +6,7 @@ import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { cpuTest } from "../fixtures/engine/cpu.ts";
 import { makeWav } from "../fixtures/audio/audio_files.ts";
 import goldens from "../fixtures/models/goldens/speech.json" with { type: "json" };
+import { gatherRequests } from "../fixtures/engine/count_calls.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import {
   goldenSound,
@@ -68,6 +69,7 @@ for (const name of ["moonshine", "granite_speech"] as const) {
       const wav = makeWav(goldenSound(1.2));
       const alone = (await transcribeFile(model, wav)).text;
       const before = await figures(model);
+      using _gathered = gatherRequests(6);
       const texts = await Promise.all(Array.from({ length: 6 }, () => transcribeFile(model, wav)));
       assert.deepEqual(texts.map(({ text }) => text), new Array(6).fill(alone));
       const after = await figures(model);

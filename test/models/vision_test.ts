@@ -9,6 +9,7 @@ import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
 import { loadVision } from "../../src/models/vision/vision.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
+import { gatherRequests } from "../fixtures/engine/count_calls.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
 import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/engine/model.ts";
@@ -74,8 +75,8 @@ async function assertSameTogether(
   });
   for (const engine of engines) {
     await withModel(family, { ...options, engine }, async (model) => {
-      // Images that are known come as fast as texts, and so all at once.
-      for (const messages of conversations) await chat(model, messages, { maxTokens: 1 });
+      // Texts come sooner than images, which are read first.
+      using _gathered = gatherRequests(conversations.length);
       const together = await Promise.all(
         conversations.map((messages) => answer(model, messages)),
       );

@@ -17,6 +17,7 @@ import {
   withFile,
 } from "../fixtures/page/page_visit.ts";
 import { TestServer } from "../fixtures/servers/server.ts";
+import { fragileSpawner } from "../fixtures/threads/fragile.ts";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const OCR_SAMPLE = join(ROOT, "models/hearth-demo-ocr/golden/askew.png");
@@ -34,9 +35,11 @@ function drawCircle(color: readonly [number, number, number]): Uint8Array {
   return encode({ width: size, height: size, data, channels: 3 });
 }
 
+const { spawnWorker, workers } = fragileSpawner();
+
 pageTest(
   "page: a chat streams, stops, is edited, kept and shown as a request",
-  "hearth-demo-chat",
+  { model: "hearth-demo-chat", screenshot: "hearth-demo-chat", spawnWorker },
   async ({ tab, server }) => {
     const { page } = tab;
     await tab.fill("Message", "What is the capital of France?");
@@ -47,21 +50,18 @@ pageTest(
       /^\d+ tokens.* · first after .* · prompt \d+/,
     );
 
-    // An answer without an end, stopped.
+    // An answer without an end, stopped. It does not go on before the server has heard of that.
+    const before = await server.figure("hearth_completion_tokens_total");
+    workers[0]!.postMessage({ type: "hold-steps", after: 20 });
     await setField(tab, "min_tokens", "1900");
     await tab.fill("Message", "Tell me a long story.");
     await tab.click("Send");
-    // At once: the answer does not wait for a pointer to arrive.
-    await page.waitForFunction(() => {
-      const buttons = [...document.querySelectorAll("button")];
-      const stop = buttons.find(({ textContent }) => textContent === "Stop");
-      stop?.click();
-      return stop !== undefined;
-    });
+    await tab.click("Stop");
     await page.waitForFunction(() => document.querySelector(".composer [type=submit]"));
     await server.untilIdle();
-    const numTokens = await server.figure("hearth_completion_tokens_total");
-    assert.ok(numTokens < 1500, `${numTokens} tokens of an answer that was stopped`);
+    const numTokens = await server.figure("hearth_completion_tokens_total") - before;
+    assert.ok(numTokens <= 20, `${numTokens} tokens of an answer that was stopped`);
+    workers[0]!.postMessage({ type: "go-on" });
 
     // The first question in other words: what came after it is in another branch.
     await setField(tab, "min_tokens", "0");
