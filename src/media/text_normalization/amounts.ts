@@ -20,7 +20,7 @@ const MINUS = String.raw`(?:(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;])[-\u2212])`;
 const RANGE = String.raw`(?:\s?[-\u2013]\s?|\s\u2013\s)`;
 const POWER = String.raw`\^?[23](?!\d)|[\u00b2\u00b3]`;
 /** A dash in the place of the hundredths: `250.\u2013`. */
-const NO_CENTS = String.raw`(?:\.?[\u2013-](?![\w$\u20ac\u00a3\u00a5]))`;
+const NO_CENTS = String.raw`(?:[.,]?[\u2013-](?![\w$\u20ac\u00a3\u00a5]))`;
 
 /** Amounts with the sign or the code of a currency before or after them. */
 export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
@@ -40,7 +40,7 @@ export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
     rule("money", {}, isOneScale)`${sign}(?<number>${number})${scale}${NO_CENTS}?${end}${per}`,
     rule(
       "money",
-    )`${START}(?<minus>${MINUS})?(?<number>${number})(?:${last})?${scale}\s?${currency}(?![\d\p{L}])${per}`,
+    )`${START}(?<minus>${MINUS})?(?<number>${number})(?:${last})?${scale}${NO_CENTS}?\s?${currency}(?![\d\p{L}])${per}`,
   ];
 }
 
@@ -125,8 +125,8 @@ export class AmountWords {
   }
 
   /** A number, perhaps with a word for a power of ten: `3 million`. */
-  cardinal({ number, minus, scale }: Fields): string {
-    return this.#number({ digits: this.#read(number!), minus, scale });
+  cardinal({ number, minus, scale }: Fields, noun?: Pick<Noun, "gender">): string {
+    return this.#number({ digits: this.#read(number!), minus, scale }, noun);
   }
 
   /** A number or a range with its unit; without a number, the unit. */
@@ -203,7 +203,7 @@ export class AmountWords {
     return replaceEach(linked.replace("{}", start + end), elisions);
   }
 
-  #number({ digits = "", minus, scale }: Fields, noun?: Noun): string {
+  #number({ digits = "", minus, scale }: Fields, noun?: Pick<Noun, "gender">): string {
     const power = scale === undefined ? undefined : this.nouns.scales.get(scale);
     const number = this.numbers.cardinal(digits, (power ?? noun)?.gender);
     const said = power === undefined ? number : power.inflect(digits).replace("{}", number);

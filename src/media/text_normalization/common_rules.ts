@@ -63,7 +63,11 @@ export const STOP = String.raw`(?:\.(?=\s*[^\s"')\]\u201d\u2019])|(?=\.))`;
 /** Rules for all three kinds; `{text:abbreviation}` finds their words. */
 export function abbreviationRules({ stopped, counted, plain }: Abbreviations): Rule[] {
   const read = (table: Table, end: string) => {
-    const names = matchAny(Object.keys(table)).replaceAll(" ", "\\s?");
+    const keys = Object.keys(table);
+    const names = matchAny([...keys, ...keys.filter(isWord).map(capitalize)]).replaceAll(
+      " ",
+      "\\s?",
+    );
     return words`{text:abbreviation} <- (?<![\p{L}\d.])(?<text>${names})${end}`;
   };
   return [
@@ -71,6 +75,16 @@ export function abbreviationRules({ stopped, counted, plain }: Abbreviations): R
     read(counted, String.raw`\.(?=\s?\(?(?:[\d#]|(?:[IVXL]{2,}|[VX])(?![\p{L}\d])))`),
     read(stopped, STOP),
   ];
+}
+
+const capitalize = (text: string) => text[0]!.toUpperCase() + text.slice(1);
+/** Letters alone may be anything where they are capitals. */
+const isWord = (abbreviation: string) => /^\p{L}{2}/u.test(abbreviation);
+
+/** The words for an abbreviation, which may begin a sentence: `Fig.` is "Figure" where `fig` is in the table. */
+export function expandAbbreviation(written: string, words: ReadonlyMap<string, string>): string {
+  return words.get(written) ??
+    capitalize(words.get(written[0]!.toLowerCase() + written.slice(1)) ?? written);
 }
 
 const MINUS = String.raw`(?<minus>(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2212])`;

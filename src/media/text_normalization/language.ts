@@ -23,6 +23,7 @@ import {
   type Abbreviations,
   cardinalRule,
   ELECTRONIC_RULES,
+  expandAbbreviation,
   scoreRule,
   TELEPHONE_RULES,
   VERSION_RULE,
@@ -30,7 +31,15 @@ import {
 import { matchAny, NumberWords, parseRoman } from "./numbers.ts";
 import type { NumberModule, NumberStyle } from "./numbers.ts";
 import { Scanner } from "./scanner.ts";
-import type { Condition, Context, Fields, Rule, Verbalizer } from "./token.ts";
+import {
+  type Condition,
+  type Context,
+  type Fields,
+  type Rule,
+  rule,
+  type TokenClass,
+  type Verbalizer,
+} from "./token.ts";
 
 /** The words of a language. */
 interface LanguageData extends NounTables {
@@ -46,6 +55,11 @@ interface LanguageData extends NounTables {
   /** Symbols of units that are words too (`5 in`), and that end names (`Room 4B`). */
   readonly unitWords?: readonly string[];
   readonly unitCodes?: readonly string[];
+  /** Rules as data, tried before the common ones and after them: class, pattern, and the words of a verbatim token. */
+  readonly patterns?: readonly (readonly string[])[];
+  readonly lastPatterns?: readonly (readonly string[])[];
+  /** Words for `{field:expand}` of such rules. */
+  readonly expansions?: Table;
 }
 
 /** What is known of a language. Where a function is left out, the common one is taken. */
@@ -109,6 +123,7 @@ function createRules(language: Language, { nouns, numbers }: AmountWords): Rule[
   const { abbreviations, unitWords: words = [], unitCodes: codes = [] } = data;
   return [
     ...ELECTRONIC_RULES,
+    ...readPatterns(data.patterns),
     ...rules,
     ...numericDateRules(data.isMonthFirst === true),
     CLOCK_RULE,
@@ -118,10 +133,15 @@ function createRules(language: Language, { nouns, numbers }: AmountWords): Rule[
     ...fractionRules(nouns, language.isFraction),
     ...abbreviationRules(abbreviations),
     ...lastRules,
+    ...readPatterns(data.lastPatterns),
     ...(versus === undefined ? [] : [scoreRule(versus)]),
     VERSION_RULE,
     cardinalRule(decimalSign),
   ];
+}
+
+function readPatterns(patterns: LanguageData["patterns"] = []): Rule[] {
+  return patterns.map(([kind, pattern, said]) => rule(kind as TokenClass, { said })`${pattern!}`);
 }
 
 function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer {
@@ -137,7 +157,8 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
     spell: (text) => text.match(/[\p{L}\d]/gu)!.map((sign) => ways["say"]!(sign)).join(" "),
     version: (text) =>
       text.split(".").map((part) => numbers.cardinal(part)).join(` ${data.address["."] ?? ""} `),
-    abbreviation: (text) => abbreviations.get(text.replaceAll(" ", ""))!,
+    abbreviation: (text) => expandAbbreviation(text.replaceAll(" ", ""), abbreviations),
+    expand: (text) => data.expansions![text]!,
     ...language.ways?.(amounts),
   };
   const common: Verbalizer = {

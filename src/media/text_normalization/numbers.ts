@@ -21,12 +21,15 @@ const PATTERNS: Readonly<Record<DecimalSign, string>> = {
     .raw`(?:\d{1,3}(?:\.\d{3})+(?!\d|\.\d)|[1-9]\d{0,2}(?: \d{3})+(?!\d)|\d+)(?:,\d+)?|\d+\.\d+`,
 };
 
-/** A number of the other kind, which only an amount of money beside it tells: `€1.234,56`, `12,50 €`. */
-const FOREIGN = String.raw`\d{1,3}(?:\.\d{3})+(?:,\d\d)?(?![\d.,]*\d)|\d+,\d\d(?![\d.,]*\d)`;
+/** A number of the other kind, which only an amount of money beside it tells: `€1.234,56`, `12,50 €`; `$1,250.50`. */
+const FOREIGN: Readonly<Record<DecimalSign, string>> = {
+  ".": String.raw`\d{1,3}(?:\.\d{3})+(?:,\d\d)?(?![\d.,]*\d)|\d+,\d\d(?![\d.,]*\d)`,
+  ",": String.raw`\d{1,3}(?:,\d{3})+\.\d\d(?![\d.,]*\d)`,
+};
 
 /** A pattern for numbers, without groups. */
 export function numberPattern(sign: DecimalSign, { isMoney = false } = {}): string {
-  return sign === "." && isMoney ? `(?:${FOREIGN}|${PATTERNS[sign]})` : `(?:${PATTERNS[sign]})`;
+  return isMoney ? `(?:${FOREIGN[sign]}|${PATTERNS[sign]})` : `(?:${PATTERNS[sign]})`;
 }
 
 /**
@@ -40,6 +43,7 @@ export function readNumber(written: string, sign: DecimalSign, hasPointGroups = 
   if (isGrouped && (sign === "," || hasPointGroups || plain.length > 7)) {
     return plain.replaceAll(".", "").replace(",", ".");
   }
+  if (/^\d{1,3}(?:,\d{3})+\.\d+$/.test(plain)) return plain.replaceAll(",", "");
   const isComma = sign === "," || /^\d+,\d\d$/.test(plain);
   const digits = isComma ? plain.replace(",", ".") : plain.replaceAll(",", "");
   return digits.startsWith(".") ? `0${digits}` : digits;

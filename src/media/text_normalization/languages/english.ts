@@ -50,7 +50,6 @@ function sayTime(
 }
 
 const POWERS: Readonly<Record<string, string>> = { 2: "squared", 3: "cubed" };
-const EXPANSIONS: Readonly<Record<string, string>> = data.expansions;
 const COMMON_WORDS = new Set(data.commonWords.split(" "));
 
 /** Whether a text is written in capitals for emphasis, unlike a list of short forms. */
@@ -84,9 +83,12 @@ export const ENGLISH: Language = {
     year: (text) => sayYear(Number(text), numbers),
     figures: (text) => sayFigures(text, numbers),
     version: (text) => text.split(".").map((part) => sayFigures(part, numbers)).join(" point "),
-    name: (text) =>
-      text.replaceAll(/-(?=\d)|(?<=\p{L})(?=\d)|(?<=\d)(?=\p{L})/gu, " ")
-        .replaceAll(/\d+(?:\.\d+)?/g, (figures) => sayFigures(figures, numbers)),
+    name: (text) => {
+      const said = text.replaceAll(/-(?=\d)|(?<=\p{L})(?=\d)|(?<=\d)(?=\p{L})/gu, " ")
+        .replaceAll(/\d+(?:\.\d+)?/g, (figures) => sayFigures(figures, numbers));
+      // Several of them: B-52s.
+      return /\d\ds$/.test(text) ? said.replace(/y s$/, "ies").replace(/(x?) s$/, "$1s") : said;
+    },
     code: (text) =>
       text.toUpperCase().match(/[\p{L}\d]/gu)!
         .map((sign) => /\d/.test(sign) ? numbers.say(sign) : sign).join(" "),
@@ -96,7 +98,6 @@ export const ENGLISH: Language = {
       const said = /\d/.test(power) ? numbers.say(power) : power;
       return POWERS[minus + power] ?? `to the power of ${minus && "minus "}${said}`;
     },
-    expand: (text) => EXPANSIONS[text]!,
     rate: (text) => nouns.rate(text),
   }),
 };

@@ -9,7 +9,7 @@ import { matchAny } from "../numbers.ts";
 import { type Condition, type Rule, rule, tag, words } from "../token.ts";
 import data from "./english.json" with { type: "json" };
 
-const { cardinal, date, fraction, measure, ordinal, roman, telephone, time } = tag;
+const { cardinal, date, fraction, measure, roman, time } = tag;
 const { raw } = String;
 const feet = rule("measure", { unit: "ft" });
 const minutes = rule("measure", { unit: "min" });
@@ -85,26 +85,11 @@ const ADDRESS_END = raw`(?=,|\.?(?:$|\s\p{Lu}))`;
 
 /** What is tried before the common rules, since it looks like a part of what they read. */
 export const ENGLISH_RULES: readonly Rule[] = [
-  // Times, eras and proportions.
-  words`{year:year} {era:spell} <- (?<![\d.,$])(?<year>\d{1,5})\s?(?<era>B\.C\.(?:E\.)?|A\.D\b\.?|C\.E\.|(?:AD|BCE?|CE)(?![\p{L}\d]))`,
-  words`{era:spell} {year:year} <- \b(?<era>AD|A\.D\.|BC) ?(?<year>\d{1,4})\b(?![.,]?\d)`,
-  words`at <- (?<=\d{4}-\d\d-\d\d)[T ](?=\d\d:\d\d)`,
-  time`(?i:(?<![\d:.])(?<hour>0?[1-9]|1[0-2])(?:[:.](?<minute>[0-5]\d)(?::(?<second>[0-5]\d))?)?\s?(?<half>[ap])(?:\.m(?:\.(?=\s*[^\s"')])|(?=\.|$))|m\b))`,
   // Chapters and verses look like times and scores; the verse is a number of its own.
   cardinal`(?<=\b(?:${data.books.join("|")}) )(?<number>\d{1,3}):(?=\d{1,3}(?!\d))`,
   words`{number} to {last} <- (?i:(?<=\b(?:ratio|odds|scores?|aspect|scale|rate|resolution|screen|won|lost|lead|led)\b[^.!?]{0,20})${RATIO}|${RATIO}(?= (?:ratio|odds|mix|scale|lead|win)\b))`,
-  words`{text} minus <- \b(?<text>GMT|UTC)\s?[-\u2212]\s?(?=\d)`,
-  cardinal`(?<=\b(?:GMT|UTC)\s?[+\-\u2212]\s?)(?<number>\d{1,2})(?::00)?(?![:\d])`,
-  // Telephone numbers of North America, and codes that are read digit by digit.
-  telephone`(?<![\d.,-])(?:1[ .-])?\(?\d{3}\)?[ .-]?(?<=[ .)-])\d{3}[ .-]\d{4}(?![\d-])`,
-  telephone`(?<![\d.,-])\d{3}-\d{4}(?![\d-])`,
-  telephone`(?<![\p{L}\d.,-])[2-9]\d{6}(?!000)\d{3}(?![\d-]|[.,]\d)`,
-  words`one eight hundred <- (?<![\p{L}\d])1-800-(?=[A-Z])`,
-  telephone`(?<![\p{L}\d])1-8(?<last>\d)\k<last>-(?=[A-Z])`,
-  telephone`(?<=\b(?i:call|dial)(?:ed|ing)? )\d{3}\b(?![ .,-]?\d)|(?<=\bending (?:in|with) )\d{4}\b`,
   // Postal codes.
   rule("telephone", { mark: "groups" })`(?<![\d.,-])\d{5}-\d{4}(?![\d-])`,
-  telephone`(?<=\b[A-Z]{2} |\b(?i:zip(?: code)?):? (?:is )?)\d{5}\b(?![.,-]\d)`,
   // Numbers of houses, and points of the compass beside roads.
   words`{number:figures} {text:expand} <- (?<![\p{L}\d])(?<number>\d{1,5}) (?<text>[NSEW])\.?(?= (?:\p{Lu}[\p{Ll}']+ ){1,2}${ROAD}\b| \d+(?:st|nd|rd|th) ${ROAD}\b)`,
   words`{number:figures} <- (?<![\p{L}\d.,$])(?<number>\d{4})(?= (?:\p{Lu}[\p{Ll}']+ ){1,3}${ROAD}\b)`,
@@ -158,84 +143,27 @@ export const ENGLISH_RULES: readonly Rule[] = [
   words`by <- (?<=['"\u2032\u2033\d]\s?|\d\s?\p{L}{1,2}\s)x(?=\s?\d)`,
   words`{number} times <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)x(?=\s+(?:faster|slower|more|less|better|bigger|larger|smaller|higher|longer|cheaper|as|a|an|the|per|daily|weekly|monthly)\b|\/\p{L})`,
   // Units behind a word for a number, and rates without a number.
-  measure`(?<=\d\s?(?:hundred|thousand|million|billion|trillion) )(?<unit>k?m|k?g|lbs?|ft|mi|mph|k?W|k?Wh|l|L|gal|oz)(?<power>[\u00b2\u00b3])?(?![\p{L}\d'])`,
+  measure`(?<=\d\s?(?:hundred|thousand|million|billion|trillion) |\^[-\u2212]?\d+ |[${RAISED}] )(?<unit>[kcm]?m|k?g|lbs?|ft|mi|mph|k?W|k?Wh|l|L|gal|oz|[nm]?s|k?J|Pa|[kMG]?Hz)(?<power>[\u00b2\u00b3])?(?:\/(?<per>s|h|kg|mol)(?<perPower>[\u00b2\u00b3])?)?(?![\p{L}\d'])`,
   words`{per:rate} <- (?<=\p{L}{2}|\dx?)\/(?<per>${PERIOD})\b`,
   measure`(?<![\p{L}\d/])(?<unit>km|mi|m|ft|[kMG]b|[kMG]B)\/(?<per>h|s|sec|min|day)(?![\p{L}\d])`,
 ];
 
 /** What is tried after the common rules. */
 export const LAST_ENGLISH_RULES: readonly Rule[] = [
-  // Decades and years.
-  date`(?<![\d.,$])(?<decade>(?:1[1-9]|20)\d0)['\u2019]?s\b`,
-  date`(?<![\d.,$])['\u2019]?(?<decade>[1-9]0)['\u2019]?s\b`,
-  words`{number:figures} <- (?<=^|[\s(])['\u2019](?<number>\d\d)\b(?!['\u2019"])`,
-  date`(?<![\d.,$+])(?<year>(?:1[1-9]|20)\d\d)(?![.,]?\d)`,
-  date`(?i:(?<=\b(?:in|since|until|till|by|year|AD|before|after|from|around|circa) )(?<year>10\d\d)\b(?![.,]\d))`,
-  // Ordinals.
-  ordinal`(?i:(?<![\d.,\p{L}])(?<number>\d{1,3}(?:,\d{3})+|\d+)(?:st|nd|rd|th)(?![\p{L}\d]))`,
-  // Powers of ten: 6.02e23, 1e-5, but not 12e4567 or other codes.
-  words`{number} times ten to the {power} <- (?i:(?<![\p{L}\d.])(?<number>\d(?:\.\d+)?|\d+\.\d+)e\+?(?<power>\d{1,3})(?![\p{L}\d]))`,
-  words`{number} times ten to the minus {power} <- (?i:(?<![\p{L}\d.])(?<number>\d+(?:\.\d+)?)e-(?<power>\d{1,3})(?![\p{L}\d]))`,
-  // Hashes and identifiers.
-  words`{text:spell} <- (?<![\p{L}\d])(?<text>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[0-9a-f]*\d[0-9a-f]*[a-f][0-9a-f]*\d|[0-9a-f]*[a-f][0-9a-f]*\d[0-9a-f]*[a-f])[0-9a-f]{7,64})(?![\p{L}\d])`,
   // Powers: x², 10⁻³, 2^n.
   words`{power:power} <- (?<=[\d)\]]|(?<!\p{L})\p{L}{1,3})(?<power>\u207b?[${RAISED}]+)`,
-  words`{power:power} <- (?<=[\p{L}\d)\]])\^[({]?(?<power>[-\u2212]?\d+(?:\.\d+)?|\p{L}(?!\p{L}))[)}]?`,
-  words`{text:lowered} <- (?<text>[\u2080-\u2089]+)`,
-  // Versions: v2.5.1, v2.0.0-rc.1.
-  words`{mark} {text:version} <- (?<![\p{L}\d.])(?<mark>[vV])(?<text>\d+(?:\.\d+)+)(?![\p{L}\d])`,
-  words`R C <- (?<=\d\.\d+\.\d+|[vV]\d+\.\d+)-rc\.?(?!\p{L})`,
-  words`{text} <- (?<=\d\.\d+\.\d+|[vV]\d+\.\d+)-(?<text>\p{Ll}+)\.?(?!\p{L})`,
-  words`{number} point {last} <- (?<=\b[vV]ersion )(?<number>\d+)\.(?<last>[1-9]\d+)(?![\d.])`,
-  words`{text} {number:figures} <- (?<![\p{L}\d.])(?<text>\p{Lu})\.(?<number>\d{2,4})(?![\d.])`,
-  // Names with figures: GPT-4o, Qwen2.5-7B, DDR5-5600, H2O, 4K, 221B.
-  words`{text:name} <- (?<![\p{L}\d])(?!\p{Ll}{2,}-(?!\d+(?:\.\d+)?-\d+(?:\.\d+)?\p{Ll}))(?<text>\p{L}{1,12}(?:-?\d+(?:\.\d+)?\p{L}{0,8})(?:-?\d+(?:\.\d+)?\p{L}{0,8}|-\p{L}\d+){0,6})(?![\p{L}\d])`,
-  words`{text:name} <- (?<![\p{L}\d.,])(?<text>\d{1,4}(?:\.\d+)?\p{L}{1,3}\d{0,3})(?![\p{L}\d'\u2019])`,
-  words`number <- (?:#|\u2116)\s?(?=\d)`,
-  words`about <- (?<!\w)~(?=[$\u20ac\u00a3]?\d)`,
-  words`times <- (?<=\d)\s*\*\s*(?=\d)`,
   // Numerals of centuries, rulers, chapters and the like.
-  ordinalNumeral`(?<![\p{L}\d'-])(?<numeral>${NUMERAL})(?:(?:st|nd|rd|th)\b|(?= (?:century|centuries)\b))`,
+  ordinalNumeral`(?<![\p{L}\d'-])(?<numeral>${NUMERAL})(?:(?:st|nd|rd|th)\b|(?= (?:century|centuries|Dynasty|dynasty|(?:\p{L}+ )?Olympi\p{L}+)\b))`,
   // Alone, I is a word.
   ruler`(?<=\b(?:${
     data.rulers.join("|")
   }) )(?<numeral>${LONG}|IV|V|X|I(?=[,.;:)']| (?:of|was|had|reigned|ruled|died|and)\b|$))(?![\p{L}\d-])`,
   roman`(?<=\b(?:${titled(data.counted)}) )(?<numeral>${NUMERAL})(?![\p{L}\d'-])`,
   roman`(?<=(?<!\p{L})\p{Lu}\p{L}+ )(?<numeral>${LONG})(?![\p{L}\d'-])`,
-  // Titles and roads.
-  words`P H D <- (?<!\p{L})Ph\.?\s?D\b(?:\.(?=\s*[^\s"')]))?`,
   // After a name a road, elsewhere somebody's title.
   words`Drive <- (?<=\p{Lu}\p{Ll}{2,}\s)(?<!\b(?:The|This|Our|Your|His|Her|Dear|Yes|Thanks|Hello)\s)Dr${STOP}(?!\s+\p{Lu}\p{Ll})`,
   words`Doctor <- (?<!\p{L})Dr${STOP}`,
   // In an address a full stop may be left out.
   words`{text:expand} <- ${ADDRESS}(?<text>${data.roads.replaceAll(" ", "|")})${ADDRESS_END}`,
-  // AT&T, R&D.
-  words`{text:spell} and {last:spell} <- (?<![\p{L}\d&])(?<text>\p{Lu}{1,4})&(?<last>\p{Lu}{1,3})(?![\p{L}\d&])`,
-  // A grade; with a plus the sign is read.
-  words`minus <- (?<=(?:^|[\s("])[A-F])-(?=\s(?:student|grade|average|in|on|for)\b|[,;)]|\.(?:\s|$))`,
-  // The full stop of a unit within a sentence: 16 oz. of it.
-  words`<- (?<=(?:\d\s?|\d\/)(?:lbs?|oz|gal|qt|pt|yrs?|mos?|wks?|hrs?|mins?|secs?|ft|yds?|mi|tsp|tbsp))\.(?=\s+[\p{Ll}\d=+(&]|[;,])`,
-  words`divided by <- (?<=(?<![\p{L}\d])\p{L}|\d|\)) \/ (?=\(|\d|\p{L}(?![\p{L}\d]))`,
-  words`for example, <- (?<!\p{L})e\.\s?g\.,?`,
-  words`that is, <- (?<!\p{L})i\.\s?e\.,?`,
-  // Before a name a saint, after one a street.
   words`Street <- (?<=(?:\p{Lu}\p{Ll}+|\d(?:st|nd|rd|th))\s)St(?!\.\s+\p{Lu}\p{Ll})${STOP}`,
-  words`Saint <- (?<!\p{L})St\.(?=\s+\p{Lu})`,
-  // Not an answer.
-  words`number <- (?:(?<=\d(?:,| and| or) )|(?<!\b(?:said|says?|answer(?:ed|s)?|is|was|and|or) ))(?<!\p{L})no\.(?=\s*\d)`,
-  words`versus <- (?<![\p{L}\d])vs(?![\p{L}\d.])`,
-  words`with <- (?<!\p{L})w\/(?=\s?[\p{L}\d])`,
-  // U.S. and b.i.d., letter by letter.
-  words`{text:code} <- (?<![\p{L}\d.])(?<text>\p{L}(?:\.\p{L})+)(?:\.(?=\s*[^\s"')\]])|(?=\.)|(?![\p{L}\d]))`,
-  // A link to a name, and a topic.
-  words`hashtag <- (?<!\S)#(?=\p{L})`,
-  words`dot <- (?<!\S)\.(?=\p{L})`,
-  // Comparisons and arrows.
-  words`less than <- (?<=[\w)|\]])(?:\s+<\s+|<)(?=[\w($.-])`,
-  words`greater than <- (?<=[\w)|\]])(?:\s+>\s+|>)(?=[\w($.-])`,
-  words`less than <- (?<!\S)<(?=[$]?\d)`,
-  words`more than <- (?<!\S)>(?=[$]?\d)`,
-  // Between letters of short forms nothing is said.
-  words`<- (?<=(?<!\p{L})\p{Lu}+)\/(?=\p{Lu}+(?!\p{L}))`,
-  words`or <- (?<=\p{L})(?:\/| \/ )(?=\p{L})`,
 ];

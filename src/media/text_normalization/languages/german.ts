@@ -6,14 +6,14 @@
 import { STOP } from "../common_rules.ts";
 import { CLOCK, dayMonthRule, HOUR, MINUTE, validDate } from "../date_rules.ts";
 import type { Language } from "../language.ts";
-import type { NumberWords } from "../numbers.ts";
+import { type NumberWords, parseRoman } from "../numbers.ts";
 import { type Context, tag, words } from "../token.ts";
 import data from "./german.json" with { type: "json" };
 
 const endsIn = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
 /** Words after which an ordinal ends in -n, and in -e. */
 const WEAK_N = endsIn(
-  "am|vom|zum|beim|im|zur|dem|den|des|bis|seit|ab|einem|einen|ihrem|seinem|unserem|(?:in|an|auf|aus|bei|mit|nach|von|zu|seit) (?:der|die)",
+  "am|vom|zum|beim|im|zur|dem|den|des|bis|seit|ab|spätestens|einem|einen|ihrem|seinem|unserem|(?:in|an|auf|aus|bei|mit|nach|von|zu|seit) (?:der|die)",
 );
 const WEAK_E = endsIn("der|die|das|diese[rs]?|jede[rs]?|ihre|seine|unsere");
 /** Words before an ordinal, and nouns after one. */
@@ -28,6 +28,14 @@ function sayOrdinal(digits: string, { before }: Context, numbers: NumberWords): 
   const said = numbers.ordinal(digits);
   if (WEAK_N.test(before)) return `${said}n`;
   return WEAK_E.test(before) ? said : `${said}r`;
+}
+
+/** Years from 1100 to 1999 in hundreds: neunzehnhundertneunzig. */
+function sayYear(year: number, numbers: NumberWords): string {
+  if (year < 1_100 || year >= 2_000) return numbers.cardinal(year);
+  const rest = year % 100;
+  const end = rest === 0 ? "" : numbers.cardinal(rest);
+  return `${numbers.cardinal(Math.floor(year / 100))}hundert${end}`;
 }
 
 export const GERMAN: Language = {
@@ -53,15 +61,15 @@ export const GERMAN: Language = {
   // A number that is hardly ever anything but a year.
   lastRules: [tag.date`(?<![\p{L}\d.,:\/$+-])(?<year>(?:1[1-9]|20)\d\d)(?![\d:\/]|[.,]\d)`],
   sayDay: sayOrdinal,
-  // Years from 1100 to 1999 in hundreds: neunzehnhundertneunzig.
-  sayYear: (year, numbers) => {
-    if (year < 1_100 || year >= 2_000) return numbers.cardinal(year);
-    const rest = year % 100;
-    const end = rest === 0 ? "" : numbers.cardinal(rest);
-    return `${numbers.cardinal(Math.floor(year / 100))}hundert${end}`;
-  },
+  sayYear,
   verbalizer: ({ numbers }) => ({
     ordinal: ({ number }, context) => sayOrdinal(number!, context, numbers),
+    // A ruler: Heinrich der Achte.
+    roman: ({ numeral }, { before }) => {
+      const said = numbers.ordinal(parseRoman(numeral!));
+      const article = /(?:a|Elisabeth|Margarethe) $/.test(before) ? "die" : "der";
+      return `${article} ${said[0]!.toUpperCase()}${said.slice(1)}`;
+    },
     time: ({ hour, ...fields }, { after }) => {
       const hours = numbers.cardinal(Number(hour), "masculine");
       const minutes = numbers.minutes(fields);
@@ -70,4 +78,5 @@ export const GERMAN: Language = {
       return minutes === "" && isStart ? hours : `${hours} Uhr${minutes}`;
     },
   }),
+  ways: ({ numbers }) => ({ decade: (text) => `${sayYear(Number(text), numbers)}er` }),
 };

@@ -5,27 +5,55 @@
  */
 import type { Language } from "../language.ts";
 import { CLOCK, dayMonthRule, HOUR, MINUTE } from "../date_rules.ts";
-import { rule, tag, words } from "../token.ts";
+import { parseRoman } from "../numbers.ts";
+import { rule, tag } from "../token.ts";
 import french from "./french.json" with { type: "json" };
 import italian from "./italian.json" with { type: "json" };
 import portuguese from "./portuguese.json" with { type: "json" };
 import spanish from "./spanish.json" with { type: "json" };
 
-const { ordinal, roman, time } = tag;
+const { ordinal, time } = tag;
 const ordinalNumeral = rule("roman", { mark: "ordinal" });
 /** `14h30`, but not a duration. */
 const HOUR_LETTER_RULE = time`(?<!\d-)${HOUR}\s?h\s?${MINUTE}(?!\s?min|[\p{L}\d])`;
 
-/**
- * What the four have in common: ordinals have a gender, and so have hours.
- *
- * @param clock the word between hours and minutes; the noun of hours is said of `all`, of `full` ones, or of `none`.
- */
-function create({ and, says }: typeof french.clock, language: Language): Language {
+/** Women who reigned. */
+const QUEEN = /(?:a|Isabel|[EÉ]lisabeth|Elizabeth|Catherine) $/;
+
+/** What their data have beside that of other languages. */
+interface RomanceData {
+  /** The word between hours and minutes; the noun of hours is said of `all`, of `full` ones, or of `none`. */
+  readonly clock: { readonly and: string; readonly says: string };
+  /** Nouns, as patterns: feminine ones, those that are numbered (`page 1`), and what is none behind a number. */
+  readonly feminineNouns: string;
+  readonly numberedNouns: string;
+  readonly particles: string;
+  /** Rulers up to this number have ordinals: "Alfonso décimo", "Alfonso trece". */
+  readonly rulers: number;
+}
+
+/** What the four have in common: ordinals have a gender, and so have hours and numbers before nouns. */
+function create(
+  { clock: { and, says }, rulers, ...nouns }: RomanceData,
+  language: Language,
+): Language {
+  const feminine = new RegExp(`^ ${nouns.feminineNouns}(?!\\p{L})`, "u");
+  const numbered = new RegExp(`(?<!\\p{L})(?:${nouns.numberedNouns}) $`, "iu");
+  const counted = new RegExp(`^ (?!(?:${nouns.particles})(?!\\p{L}))\\p{L}{3}`, "u");
   return {
-    feminine: /^ \p{L}+a(?!\p{L})/u,
+    feminine,
     ...language,
     verbalizer: (amounts) => ({
+      cardinal: (fields, { before, after }) => {
+        const counts = counted.test(after) && !numbered.test(before);
+        const gender = feminine.test(after) ? "feminine" : "masculine";
+        return amounts.cardinal(fields, counts ? { gender } : undefined);
+      },
+      roman: ({ numeral, mark }, { before }) => {
+        const [number, { numbers }] = [parseRoman(numeral!), amounts];
+        if (mark === undefined || mark === "" && number > rulers) return numbers.cardinal(number);
+        return numbers.ordinal(number, QUEEN.test(before) ? "feminine" : "masculine");
+      },
       ordinal: ({ number, mark = "" }) => {
         const gender = /^[ªa]$|re$/.test(mark) ? "feminine" : "masculine";
         const said = amounts.numbers.ordinal(number!, gender);
@@ -43,7 +71,7 @@ function create({ and, says }: typeof french.clock, language: Language): Languag
   };
 }
 
-export const FRENCH: Language = create(french.clock, {
+export const FRENCH: Language = create(french, {
   load: () => import("n2words/fr-FR"),
   data: french,
   inflections: {
@@ -55,16 +83,13 @@ export const FRENCH: Language = create(french.clock, {
     dayMonthRule("fr", "er"),
     time`${CLOCK}\s?h(?:eures?)?(?!\p{L})`,
     HOUR_LETTER_RULE,
-    words`seconde <- (?<![\p{L}\d.,])2ndes?(?![\p{L}\d])`,
-    words`second <- (?<![\p{L}\d.,])2nds?(?![\p{L}\d])`,
     ordinal`(?<![\p{L}\d.,])(?<number>1)(?<mark>er|re|ère)s?(?![\p{L}\d])`,
     ordinal`(?<![\p{L}\d.,])(?<number>\d+)(?:e|ème|eme)s?(?![\p{L}\d])`,
     ordinalNumeral`(?<!\p{L})(?<numeral>(?=[IVX])X{0,2}(?:IX|IV|V?I{0,3}))(?:e|er|ème)(?= siècle)`,
   ],
-  feminine: /^ (?:tasse|heure|livre|douzaine|journée|cuillère|bouteille|portion|page)/,
 });
 
-export const ITALIAN: Language = create(italian.clock, {
+export const ITALIAN: Language = create(italian, {
   load: () => import("n2words/it-IT"),
   data: italian,
   inflections: {
@@ -82,7 +107,7 @@ export const ITALIAN: Language = create(italian.clock, {
   ],
 });
 
-export const PORTUGUESE: Language = create(portuguese.clock, {
+export const PORTUGUESE: Language = create(portuguese, {
   load: () => import("n2words/pt-PT"),
   data: portuguese,
   inflections: {
@@ -100,16 +125,15 @@ export const PORTUGUESE: Language = create(portuguese.clock, {
     dayMonthRule("pt", "[º°]", "de"),
     time`${CLOCK}\s?h(?:oras|rs?)?(?!\p{L})`,
     HOUR_LETTER_RULE,
-    roman`(?<=\b[sS]éculo )(?<numeral>[IVX]+)(?!\p{L})`,
     ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>[ºª]|[oa](?=\s))(?!C)`,
   ],
 });
 
-export const SPANISH: Language = create(spanish.clock, {
+export const SPANISH: Language = create(spanish, {
   load: () => import("n2words/es-ES"),
   data: spanish,
   inflections: {
-    corrections: [[/dieciseis/g, "dieciséis"], [/cienta/g, "ciento"]],
+    corrections: [[/dieciseis/g, "dieciséis"], [/\bcienta\b/g, "ciento"]],
     agreement: {
       masculine: [[/veintiuno$/, "veintiún"], [/\buno$/, "un"]],
       feminine: [[/veintiuno$/, "veintiuna"], [/\buno$/, "una"]],
@@ -120,7 +144,6 @@ export const SPANISH: Language = create(spanish.clock, {
     dayMonthRule("es", "[º°]", "del?"),
     time`${CLOCK}\s?h(?:oras|rs?)?\.?(?!\p{L})`,
     HOUR_LETTER_RULE,
-    roman`(?<=\b[sS]iglo )(?<numeral>[IVX]+)(?!\p{L})`,
     ordinal`(?<![\p{L}\d.,])(?<number>\d+)\.?(?<mark>er(?![\p{L}\d])|[ºª]|[oa](?=\s))(?!C)`,
   ],
 });
