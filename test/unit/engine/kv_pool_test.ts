@@ -128,7 +128,7 @@ Deno.test("EngineLoop gives memory back that it has not needed for ten minutes",
   }) as unknown as typeof setTimeout;
   try {
     await generate(engine, makePrompt(0, 100), 4);
-    await new Promise((resolve) => setTimeout(resolve, 5));
+    while (timers.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     assert.deepEqual(decoder.sizes, [26]);
     assert.ok(timers[0]!.ms > 9.9 * 60_000);
     timers[0]!.run();

@@ -56,32 +56,23 @@ function counting(first: number, length: number): Uint32Array<ArrayBuffer> {
   return Uint32Array.from({ length }, (_, i) => first + i);
 }
 
-Deno.test({
-  name: "keepDownloadBuffers() lends a buffer again, which then maps at once",
-  ignore: !canTakeRangeEarly(),
-  sanitizeOps: false,
-  sanitizeResources: false,
-  fn: async () => {
-    using created = new Created();
-    const gpu = await openTestDevice();
-    for (let i = 0; i < 100; i++) {
-      const length = 2 + i * 37 % 1000;
-      const { read, last, waited } = await download(gpu, counting(i, length));
-      assert.deepEqual(read, counting(i, length));
-      assert.deepEqual(last, [i + length - 2, i + length - 1]);
-      assert.equal(waited, i === 0, `download ${i}`);
-    }
-    assert.equal(created.downloads.length, 1);
-    gpu.device.destroy();
-  },
-});
+gpuTest("keepDownloadBuffers() lends a buffer again, which then maps at once", async () => {
+  using created = new Created();
+  const gpu = await openTestDevice();
+  for (let i = 0; i < 100; i++) {
+    const length = 2 + i * 37 % 1000;
+    const { read, last, waited } = await download(gpu, counting(i, length));
+    assert.deepEqual(read, counting(i, length));
+    assert.deepEqual(last, [i + length - 2, i + length - 1]);
+    assert.equal(waited, i === 0, `download ${i}`);
+  }
+  assert.equal(created.downloads.length, 1);
+  gpu.device.destroy();
+}, { ignore: !canTakeRangeEarly() });
 
-Deno.test({
-  name: "keepDownloadBuffers() keeps two buffers of a size, and none of more than 4 MiB",
-  ignore: !canTakeRangeEarly(),
-  sanitizeOps: false,
-  sanitizeResources: false,
-  fn: async () => {
+gpuTest(
+  "keepDownloadBuffers() keeps two buffers of a size, and none of more than 4 MiB",
+  async () => {
     using created = new Created();
     const gpu = await openTestDevice();
     const together = () => Promise.all([1, 2, 3, 4].map((i) => download(gpu, counting(i, 100))));
@@ -96,13 +87,12 @@ Deno.test({
     assert.equal(created.downloads.length, 10);
     gpu.device.destroy();
   },
-});
+  { ignore: !canTakeRangeEarly() },
+);
 
-Deno.test({
-  name: "keepDownloadBuffers() leaves buffers alone on versions of Deno that are not verified",
-  sanitizeOps: false,
-  sanitizeResources: false,
-  fn: async () => {
+gpuTest(
+  "keepDownloadBuffers() leaves buffers alone on versions of Deno that are not verified",
+  async () => {
     const gpu = await openTestDevice();
     const device = { createBuffer: () => assert.fail() } as unknown as GPUDevice;
     const { createBuffer } = device;
@@ -110,7 +100,7 @@ Deno.test({
     assert.equal(device.createBuffer, createBuffer);
     gpu.device.destroy();
   },
-});
+);
 
 /** A graph with an operator that ONNX Runtime has for the CPU alone: its inputs are downloaded. */
 function openSum(gpu: GpuContext) {
@@ -133,15 +123,9 @@ gpuTest("ONNX Runtime's downloads are right in kept buffers", async (gpu) => {
   await session.release();
 });
 
-Deno.test({
-  name: "a download of ONNX Runtime in a kept buffer fails once the device is gone",
-  ignore: !canTakeRangeEarly(),
-  sanitizeOps: false,
-  sanitizeResources: false,
-  fn: async () => {
-    const gpu = await openTestDevice();
-    for (let i = 0; i < 3; i++) await download(gpu, counting(i, 8));
-    gpu.device.destroy();
-    await assert.rejects(download(gpu, counting(0, 8)));
-  },
-});
+gpuTest("a download of ONNX Runtime in a kept buffer fails once the device is gone", async () => {
+  const gpu = await openTestDevice();
+  for (let i = 0; i < 3; i++) await download(gpu, counting(i, 8));
+  gpu.device.destroy();
+  await assert.rejects(download(gpu, counting(0, 8)));
+}, { ignore: !canTakeRangeEarly() });

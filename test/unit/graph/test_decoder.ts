@@ -33,8 +33,11 @@ export const SIZES: DecoderSizes = {
 export class DecoderBuilder extends GraphBuilder {
   readonly sizes: DecoderSizes;
 
-  constructor(sizes: DecoderSizes, externalFile?: string) {
-    super({ externalFile });
+  constructor(
+    sizes: DecoderSizes,
+    external: Pick<DecoderOptions, "externalFile" | "externalOffset"> = {},
+  ) {
+    super(external);
     this.sizes = sizes;
   }
 }
@@ -70,6 +73,8 @@ export interface DecoderOptions {
   readonly prepare?: (graph: DecoderBuilder) => void;
   /** Name of a file that would hold the weights; they are declared, not made. */
   readonly externalFile?: string;
+  /** Where in that file the weights begin. */
+  readonly externalOffset?: number;
   /** From the last hidden state to the logits; a product by default. */
   readonly project?: (graph: DecoderBuilder, hidden: string) => void;
   /** Name of an output that holds the last hidden state, in place of the logits. */
@@ -88,7 +93,7 @@ export function decoder(
 ): Uint8Array<ArrayBuffer> {
   const sizes = { ...SIZES, ...options.sizes };
   const { layers, heads, kvHeads, headDim, hidden: width, vocab } = sizes;
-  const graph = new DecoderBuilder(sizes, options.externalFile);
+  const graph = new DecoderBuilder(sizes, options);
   options.prepare?.(graph);
   let hidden = options.embeddings
     ? "inputs_embeds"

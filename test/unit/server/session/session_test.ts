@@ -17,6 +17,9 @@ function task(options: Partial<GenerationOptions> = {}): ChatTask {
 /** A task that would not end by itself within a test. */
 const ENDLESS_TASK = task({ maxTokens: 2000, logitBias: [[2039, -100], [2041, -100]] });
 
+/** How long the session waits for a worker's metrics. */
+const METRICS_TIMEOUT_MS = 1_000;
+
 /** A started session on the real worker, with faults in the order of its workers. */
 function openSession(
   faults: readonly string[] = [],
@@ -40,6 +43,15 @@ function openSession(
     phases,
     [Symbol.asyncDispose]: () => session.stop(),
   };
+}
+
+/** Ends waits of so many milliseconds at once, until it is disposed of. */
+function hurryTimers(...delays: readonly number[]): Disposable {
+  const { setTimeout } = globalThis;
+  globalThis.setTimeout =
+    ((run: () => void, ms: number, ...rest: unknown[]) =>
+      setTimeout(run, delays.includes(ms) ? 0 : ms, ...rest)) as typeof setTimeout;
+  return { [Symbol.dispose]: () => void (globalThis.setTimeout = setTimeout) };
 }
 
 async function finishReason(events: AsyncIterable<ChatEvent>): Promise<string> {
@@ -98,6 +110,8 @@ Deno.test("Session replaces a worker that dies, and ends its requests with an er
 
 Deno.test("Session gives up when every worker is lost while it loads", async () => {
   const policyLosses = 6;
+  // Waits before a restart, but for one that is as long as the wait for a worker's end.
+  using _waits = hurryTimers(500, 2_000, 4_000);
   await using opened = openSession(Array(policyLosses).fill("lose-on=load"));
   const { session, workers } = opened;
   await assert.rejects(session.ready(), { kind: "model_not_loaded", message: /lost to order/ });
@@ -123,6 +137,7 @@ Deno.test("Session.metrics() does without a worker that does not answer", async 
   await using opened = openSession(["deaf-to=metrics"]);
   assert.deepEqual(await opened.session.metrics(), []);
   await opened.session.ready();
+  using _timeout = hurryTimers(METRICS_TIMEOUT_MS);
   assert.deepEqual(await opened.session.metrics(), []);
 });
 
@@ -134,6 +149,7 @@ Deno.test("Session.metrics() returns the worker's metrics, the last reported if 
   const figures = await session.metrics();
   assert.ok(figures.some(({ name }) => name === "hearth_completion_tokens_total"));
   workers[0]!.postMessage({ type: "go-deaf", to: "metrics" });
+  using _timeout = hurryTimers(METRICS_TIMEOUT_MS);
   assert.deepEqual(await session.metrics(), figures);
 });
 

@@ -11,24 +11,28 @@ const piece = (isLast: boolean): SpeakEvent => ({
 Deno.test("TaskStream tells the worker of each piece that is read, and of none that is not", async () => {
   const { port1, port2 } = new MessageChannel();
   const told: unknown[] = [];
-  port2.onmessage = ({ data }) => told.push(data.type);
+  let onTold = () => {};
+  port2.onmessage = ({ data }) => {
+    told.push(data.type);
+    onTold();
+  };
+  const untilTold = async (count: number) => {
+    while (told.length < count) await new Promise<void>((resolve) => onTold = resolve);
+    return told;
+  };
   const stream = new TaskStream<SpeakEvent>(port1, { onEnd: () => {} });
-  const settle = () => new Promise((resolve) => setTimeout(resolve, 5));
   for (let i = 0; i < 3; i++) port2.postMessage(piece(false));
-  await settle();
+  // Time enough to tell of them, if it did.
+  await new Promise((resolve) => setTimeout(resolve, 5));
   assert.deepEqual(told, []);
   await stream.next();
-  await settle();
-  assert.deepEqual(told, ["taken"]);
+  assert.deepEqual(await untilTold(1), ["taken"]);
   await stream.next();
   await stream.next();
   const waiting = stream.next();
   port2.postMessage(piece(true));
   await waiting;
-  await settle();
-  assert.deepEqual(told, ["taken", "taken", "taken", "taken"]);
   await stream.return();
-  await settle();
-  assert.equal(told.at(-1), "cancel");
+  assert.deepEqual(await untilTold(5), ["taken", "taken", "taken", "taken", "cancel"]);
   port2.close();
 });

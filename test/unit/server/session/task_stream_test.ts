@@ -17,6 +17,7 @@ class Wire implements Disposable {
   readonly told: unknown[] = [];
   numEnds = 0;
   readonly #heard = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<void>();
 
   constructor(signal?: AbortSignal) {
     const { port1, port2 } = new MessageChannel();
@@ -25,7 +26,18 @@ class Wire implements Disposable {
       this.told.push(data);
       this.#heard.resolve();
     };
-    this.stream = new TaskStream(port1, { signal, onEnd: () => this.numEnds++ });
+    this.stream = new TaskStream(port1, {
+      signal,
+      onEnd: () => {
+        this.numEnds++;
+        this.#ended.resolve();
+      },
+    });
+  }
+
+  /** Resolves when the stream has ended for its owner. */
+  get ended(): Promise<void> {
+    return this.#ended.promise;
   }
 
   /** Waits until the worker is told something. */
@@ -53,7 +65,7 @@ Deno.test("TaskStream ends for its owner when the last event arrives, though nob
   wire.worker.postMessage(START);
   wire.worker.postMessage(DONE);
   await first;
-  await new Promise((resolve) => setTimeout(resolve));
+  await wire.ended;
   assert.equal(wire.numEnds, 1);
   assert.deepEqual(await wire.stream.next(), { done: false, value: DONE });
   assert.equal((await wire.stream.next()).done, true);
