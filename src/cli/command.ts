@@ -1,5 +1,5 @@
 /**
- * A command, and its flags: the syntax, range, default and help of each in one value.
+ * A command and its flags: each flag's syntax, range, default and help in one value.
  *
  * @module
  */
@@ -7,60 +7,60 @@
 /** A parsed call of a command. */
 export interface Call<F extends FlagTable> {
   readonly flags: FlagValues<F>;
-  /** Operands, at most as many as the command declares. */
+  /** Operands: no more than the command declares. */
   readonly operands: readonly string[];
 }
 
 /** One command. */
 export interface Command<F extends FlagTable = FlagTable> {
   readonly name: string;
-  /** What other programs call it. */
+  /** The name that other programs have for the command. */
   readonly alias?: string;
   /** One line for the list of commands. */
   readonly summary: string;
-  /** Operands in order, as the help shows them: `<model>` is required, `[port]` optional. */
+  /** Operands in order, as `--help` shows them: `<model>` is required, `[port]` optional. */
   readonly operands: readonly string[];
   readonly flags: F;
   /**
    * Runs the command.
    *
-   * @returns the process's exit code.
-   * @throws {StartupError} when it cannot go on, for a reason that the user can fix.
+   * @returns the exit code of the process.
+   * @throws {StartupError} when it fails for a reason that the user can fix.
    */
   readonly run: (call: Call<F>) => Promise<number>;
 }
 
-/** Ties the types of a command's flags to what its `run` receives, and erases them for the list of commands. */
+/** Checks that `run` accepts the command's flags, and erases their types so that commands fit in one list. */
 export function defineCommand<F extends FlagTable>(command: Command<F>): Command {
-  // Safe: the parser fills `flags` from this very command's table.
+  // Safe: the parser fills `flags` from the table of this command.
   return command as unknown as Command;
 }
 
-/** The command line or environment cannot be understood; the message says which part and what is expected. */
+/** The command line or environment is invalid. The message says which part, and what is expected. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
 
-/** One flag. Its long name and its environment variable follow from its key in a {@linkcode FlagTable}. */
+/** A flag. Its long name and its environment variable are derived from its key in a {@linkcode FlagTable}. */
 export interface Flag<T> {
   /** One letter, if it has a short form. */
   readonly short: string | undefined;
-  /** Name of the value in the help; a flag without one is a switch. */
+  /** Name of the value in `--help`; a flag without one is a switch. */
   readonly placeholder: string | undefined;
   readonly help: string;
   readonly fallback: T;
-  /** Whether several values may be given: by naming the flag again, or with commas between them too. */
+  /** Whether the flag takes several values: by repeating it (`again`), or also separated by commas (`commas`). */
   readonly repeats: "never" | "again" | "commas";
   /**
-   * Reads the values given, in order; a flag that does not repeat takes the last.
+   * Parses the values in order; a flag that takes a single value uses the last one.
    *
-   * @param source as the user wrote it (`--port`, `HEARTH_PORT`), for the message.
-   * @throws {UsageError} when a value is not in the flag's range.
+   * @param source the flag as the user wrote it (`--port`, `HEARTH_PORT`), for error messages.
+   * @throws {UsageError} when a value is out of the flag's range.
    */
   readonly parse: (texts: readonly string[], source: string) => T;
 }
 
-/** The flags of one command, by camelCase key. */
+/** The flags of a command, by camelCase key. */
 export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
 
 /** The parsed values of a table's flags. */
@@ -74,7 +74,7 @@ interface FlagOptions {
 }
 
 interface ValueOptions<Fallback> extends FlagOptions {
-  /** `undefined` if absent. */
+  /** Default value; `undefined` if absent. */
   readonly fallback?: Fallback;
 }
 
@@ -96,7 +96,7 @@ function single<T, Fallback>(
   };
 }
 
-/** A flag whose value is any text that is not empty. */
+/** Defines a flag whose value is any text that is not empty. */
 export function text<Fallback extends string | undefined = undefined>(
   options: ValueOptions<Fallback> & Placeholder,
 ): Flag<string | Fallback> {
@@ -108,7 +108,7 @@ export function text<Fallback extends string | undefined = undefined>(
   });
 }
 
-/** A flag whose value is a whole number from `min` to `max`. */
+/** Defines a flag whose value is a whole number from `min` to `max`. */
 export function integer<Fallback extends number | undefined = undefined>(
   options: ValueOptions<Fallback> & Placeholder & { readonly min: number; readonly max: number },
 ): Flag<number | Fallback> {
@@ -120,7 +120,7 @@ export function integer<Fallback extends number | undefined = undefined>(
   });
 }
 
-/** A flag whose value is one of a few words. */
+/** Defines a flag whose value is one of a few words. */
 export function choice<
   const Word extends string,
   const Fallback extends Word | undefined = undefined,
@@ -136,9 +136,9 @@ export function choice<
 }
 
 /**
- * A flag that may be given several times, or once with commas.
+ * Defines a flag that takes several values, repeated or separated by commas.
  *
- * @param options.parseItem reads one value; it may throw a {@linkcode UsageError}.
+ * @param options.parseItem parses one value; it may throw a {@linkcode UsageError}.
  */
 export function list(
   options: FlagOptions & Placeholder & {
@@ -158,7 +158,7 @@ export function list(
   };
 }
 
-/** A flag that may be given several times, each time with any text. */
+/** Defines a flag that may be repeated, each time with any text. */
 export function texts(options: FlagOptions & Placeholder): Flag<readonly string[]> {
   return {
     short: options.short,
@@ -170,7 +170,7 @@ export function texts(options: FlagOptions & Placeholder): Flag<readonly string[
   };
 }
 
-/** A flag whose value is a number from `min` to `max`. */
+/** Defines a flag whose value is a number from `min` to `max`. */
 export function number<Fallback extends number | undefined = undefined>(
   options: ValueOptions<Fallback> & Placeholder & { readonly min: number; readonly max: number },
 ): Flag<number | Fallback> {
@@ -193,7 +193,7 @@ const SWITCH_WORDS: Readonly<Record<string, boolean>> = {
   "off": false,
 };
 
-/** A flag that is on or off: `--name`, `--no-name`; in the environment a word such as `1` or `false`. */
+/** Defines a switch: `--name`, `--no-name`; in the environment a word such as `1` or `false`. */
 export function toggle(options: FlagOptions & { readonly fallback?: boolean }): Flag<boolean> {
   return {
     short: options.short,
@@ -210,12 +210,12 @@ export function toggle(options: FlagOptions & { readonly fallback?: boolean }): 
   };
 }
 
-/** `maxQueue` → `max-queue`. */
+/** Converts a key to a flag: `maxQueue` → `max-queue`. */
 export function flagName(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** `maxQueue` → `HEARTH_MAX_QUEUE`. */
+/** Converts a key to an environment variable: `maxQueue` → `HEARTH_MAX_QUEUE`. */
 export function environmentName(key: string): string {
   return `HEARTH_${flagName(key).replaceAll("-", "_").toUpperCase()}`;
 }

@@ -1,5 +1,5 @@
 /**
- * Runs what the command line asks for, and turns every ending into an exit code.
+ * Runs the command that the command line names, and turns its outcome into an exit code.
  *
  * @module
  */
@@ -44,14 +44,14 @@ export async function runCommandLine(words: readonly string[]): Promise<number> 
   }
 }
 
-/** Whether the message is enough, without a stack: for expected failures, and for what the operating system refuses. */
+/** Whether the message is enough, without a stack: for expected errors, and errors of the operating system. */
 function isExpected(error: unknown): error is Error {
   return error instanceof UsageError || error instanceof StartupError || isSystemError(error);
 }
 
 /**
- * All commands, the default one first. A new command is a function and an entry here. Functions are imported when
- * called, so that `--help` does not load the server.
+ * All commands, the default one first. To add a command, write a function and an entry here. Functions are imported
+ * when called, so that `--help` does not load the server.
  */
 export const COMMANDS: readonly [Command, ...Command[]] = [
   defineCommand({
@@ -66,14 +66,14 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "router",
-    summary: "Serve several models behind one address, each loaded when it is asked for.",
+    summary: "Serve several models behind one address, each loaded when it is requested.",
     operands: [],
     flags: ROUTER_FLAGS,
     run: async ({ flags }) => await (await import("./router.ts")).router(flags),
   }),
   defineCommand({
     name: "run",
-    summary: "Use a model without a server: once, or at a terminal in a chat.",
+    summary: "Use a model without a server: once, or in a chat at a terminal.",
     operands: ["<model>", "[prompt]"],
     flags: RUN_FLAGS,
     run: async ({ flags, operands: [model = "", prompt] }) => {
@@ -82,7 +82,7 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "pull",
-    summary: "Download a model, or what is newer of it, without serving it.",
+    summary: "Download a model, or update it, without serving it.",
     operands: ["<model>"],
     flags: PULL_FLAGS,
     run: async ({ flags, operands: [model = ""] }) => {
@@ -92,7 +92,7 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   defineCommand({
     name: "list",
     alias: "ls",
-    summary: "Show the models on this machine and those of the catalogue (also ls).",
+    summary: "List the models on this machine and in the catalogue (also ls).",
     operands: [],
     flags: REPORT_FLAGS,
     run: async ({ flags }) => await (await import("./models.ts")).list(flags),
@@ -108,14 +108,14 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "ps",
-    summary: "Show the servers that run.",
+    summary: "List the running servers.",
     operands: [],
     flags: REPORT_FLAGS,
     run: async ({ flags }) => await (await import("./servers.ts")).ps(flags),
   }),
   defineCommand({
     name: "stop",
-    summary: "Stop the server on a port, or the only one there is.",
+    summary: "Stop the server on a port, or the only server.",
     operands: ["[port]"],
     flags: {},
     run: async ({ operands: [port] }) => await (await import("./servers.ts")).stop(port),
@@ -129,7 +129,7 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "inspect",
-    summary: "Show how a model's graphs, or one .onnx file, are cut for the paged engine.",
+    summary: "Show how a model's graphs, or one .onnx file, are split for paged attention.",
     operands: ["<model>"],
     flags: REPORT_FLAGS,
     run: async ({ flags, operands: [model = ""] }) => {

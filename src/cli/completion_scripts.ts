@@ -1,22 +1,22 @@
 /**
- * The completion scripts of the shells. In each, the first command is the default one.
+ * The completion scripts of the shells. In each script, the first command is the default one.
  *
  * @module
  */
 
-/** What may follow: words, a file, or nothing that could be told. */
+/** What to complete: words, files, or nothing. */
 export type Values = readonly string[] | "files" | "none";
 
-/** A flag as shells know it. */
+/** A flag as the scripts complete it. */
 export interface CompletedFlag {
   readonly long: string;
   readonly short: string | undefined;
   readonly help: string;
-  /** `undefined` for a switch. */
+  /** Values of the flag; `undefined` for a switch. */
   readonly values: Values | undefined;
 }
 
-/** A command as shells know it. */
+/** A command as the scripts complete it. */
 export interface CompletedCommand {
   readonly name: string;
   readonly summary: string;
@@ -24,7 +24,7 @@ export interface CompletedCommand {
   readonly operands: Values;
 }
 
-/** Completion for bash. */
+/** Writes the completion script for bash. */
 export function writeBash(commands: readonly CompletedCommand[]): string {
   const names = commands.map(({ name }) => name).join(" ");
   const cases = commands.flatMap((command) => {
@@ -63,7 +63,7 @@ function complete(values: Values): string {
   return `COMPREPLY=($(compgen -W "${values.join(" ")}" -- "$current"))`;
 }
 
-/** Completion for fish. */
+/** Writes the completion script for fish. */
 export function writeFish(commands: readonly CompletedCommand[]): string {
   const [first] = commands;
   const names = commands.map(({ name }) => name).join(" ");
@@ -105,7 +105,7 @@ function quoteFish(text: string): string {
   return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
 }
 
-/** Completion for zsh. */
+/** Writes the completion script for zsh. */
 export function writeZsh(commands: readonly CompletedCommand[]): string {
   const names = commands.map(({ name, summary }) => `    ${quoteZsh(`${name}:${summary}`)}`);
   const cases = commands.map(({ name, flags, operands }) =>
@@ -153,7 +153,7 @@ function quoteZsh(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Completion for PowerShell. */
+/** Writes the completion script for PowerShell. */
 export function writePowerShell(commands: readonly CompletedCommand[]): string {
   const tables = commands.map(({ name, flags, operands }) => {
     const valued = flags.flatMap(({ long, short, values }) =>
@@ -191,7 +191,7 @@ ${tables.join("\n")}
 }`;
 }
 
-/** Files are what PowerShell completes where nothing else is offered. */
+/** Lists the words. PowerShell completes files by itself if nothing else is offered. */
 function list(values: Values): string {
   return typeof values === "string" ? "@()" : `@(${values.map(quotePowerShell).join(", ")})`;
 }

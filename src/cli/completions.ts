@@ -1,6 +1,6 @@
 /**
- * `completions`: scripts that let a shell complete commands, flags, their values and model names, from the tables
- * that parse.
+ * `completions`: scripts with which a shell completes commands, flags, their values and model names, made from the
+ * tables that parse the command line.
  *
  * @module
  */
@@ -65,7 +65,7 @@ function describeFlag(
   };
 }
 
-/** What a placeholder stands for: `<model>`, `<file>`, or words with bars between. */
+/** What completes a placeholder: `<model>`, `<file>`, or words separated by bars. */
 function completeValues(placeholder: string, models: readonly string[]): Values {
   if (/file|folder/.test(placeholder)) return "files";
   if (placeholder === "<model>") return models;

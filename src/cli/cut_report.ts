@@ -1,5 +1,5 @@
 /**
- * A cut decoder in words: its cache, its context, and what runs each segment.
+ * Describes a split decoder: its cache, its context, and what runs each segment.
  *
  * @module
  */
@@ -18,12 +18,16 @@ import type { EncoderCut } from "../graph/cut/encoder_cut.ts";
 import type { FeatureCut } from "../graph/cut/split_features.ts";
 import type { AttentionNode, GraphCut, Segment } from "../graph/graph_cut.ts";
 
-/** Names of a cut's attentions to an encoder. */
+/** Names of the cross-attention nodes, which attend to an encoder. */
 export type CrossSites = ReadonlySet<string>;
 
 const NO_SITES: CrossSites = new Set();
 
-/** The decoder's figures, a line each, then its segments. @param contextLength tokens that the model was made for, if known. */
+/**
+ * Describes a decoder: its totals, one per line, then its segments.
+ *
+ * @param contextLength tokens that the model was trained for, if known.
+ */
 export function describeCut(
   cut: GraphCut,
   { crossSites = NO_SITES, contextLength = Infinity }: {
@@ -44,7 +48,7 @@ export function describeCut(
     ...longest < Infinity ? [describeContext(attentions, longest)] : [],
     summarizeSteps(onGpu, 2 * attentions.length - crossSites.size),
     ...crossSites.size > 0
-      ? [`encoder    ${crossSites.size} of ${attentions.length} attentions are to it`]
+      ? [`encoder    ${crossSites.size} of ${attentions.length} attention nodes attend to it`]
       : [],
     ...cut.notes.map((note) => `note       ${note}`),
     "",
@@ -56,7 +60,7 @@ export function describeCut(
   ];
 }
 
-/** One line: numbers of segments and attentions, and the largest segment's weights. */
+/** Summarizes a graph in one line: numbers of segments and attention nodes, and the weights of the largest segment. */
 export function summarizeCut(cut: GraphCut | EncoderCut | FeatureCut): string {
   const { segments, attentions } = cut;
   const largest = Math.max(...segments.map(({ weightBytes }) => weightBytes));
@@ -69,14 +73,14 @@ export function summarizeCut(cut: GraphCut | EncoderCut | FeatureCut): string {
     `largest ${megabytes(largest)}`;
 }
 
-/** A line of a segment: its nodes and weights. */
+/** Describes a segment in one line: its nodes and weights. */
 export function describeSegment({ index, model, weightBytes }: Segment): string {
   return `segment ${index}: ${model.graph.nodes.length} nodes, ${
     megabytes(weightBytes)
   } of weights`;
 }
 
-/** Compiles a cut's segments as a GPU runs them. */
+/** Compiles the segments of a graph as a GPU would run them. */
 export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSegment[] {
   const onGpu = cutForGpu(cut, Infinity);
   return compileCut(onGpu, {
@@ -86,7 +90,7 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
   });
 }
 
-/** Compiles a cut's segments as the kernels on the CPU run them. */
+/** Compiles the segments of a graph as the CPU kernels would run them. */
 export function compileForCpu(cut: GraphCut): CompiledSegment[] {
   const options = { takesLayout: () => false, contextLength: 1, writesSums: false, rotates: true };
   return refuseSegments(compileCut(cutForCpu(widenCut(cut)), options), findRefusal);
@@ -105,9 +109,9 @@ function describeOnCpu(compiled: CompiledSegment, segment: Segment): string {
 }
 
 /**
- * Counts what a decoding step takes on a GPU.
+ * Counts the dispatches of a decoding step on a GPU.
  *
- * @param numAttention dispatches of the attentions; keys and values of an encoder are kept from before.
+ * @param numAttention dispatches of attention; the keys and values of an encoder are already cached.
  */
 function summarizeSteps(compiled: readonly CompiledSegment[], numAttention: number): string {
   const programs = compiled.flatMap((each) => "refused" in each ? [] : [each.few]);
@@ -118,13 +122,13 @@ function summarizeSteps(compiled: readonly CompiledSegment[], numAttention: numb
     (left === 0 ? "one submit" : `${left} runs of ONNX Runtime`);
 }
 
-/** Bytes of a token's keys or values in one head: the CPU keeps all of them in f32. */
+/** Bytes per token of the keys, and of the values, of one head. The CPU keeps all of them in f32. */
 const HEAD_BYTES: Readonly<Record<"gpu" | "cpu", HeadBytes>> = {
   gpu: (dtype, headSize) => (dtype === "float16" ? 2 : 4) * headSize,
   cpu: (_, headSize) => 4 * headSize,
 };
 
-/** What a token takes in the cache of a GPU. */
+/** Describes what a token takes in the cache of a GPU. */
 function describeCache(attentions: readonly AttentionNode[]): string {
   const dtypes = [...new Set(attentions.map(({ dtype }) => dtype))].join(" and ");
   const inWindows = bytesPerToken(attentions.filter(({ localWindow }) => localWindow));
@@ -137,7 +141,7 @@ function bytesPerToken(attentions: readonly AttentionNode[]): number {
     BLOCK_SIZE;
 }
 
-/** The longest sequence, and what its keys and values take. */
+/** Describes the longest sequence, and what its keys and values take. */
 function describeContext(attentions: readonly AttentionNode[], tokens: number): string {
   const [onGpu, onCpu] = (["gpu", "cpu"] as const).map((device) => {
     const pools = divideLayers(attentions, {

@@ -21,11 +21,7 @@ import { readAvailableBytes, shareMemory } from "../models/folder/memory.ts";
 
 const MARKS = { ok: "ok", warning: "warning", failed: "FAILED" } as const;
 
-/**
- * Prints what was found.
- *
- * @returns 0 when models can be served; what only downloads need counts as a warning.
- */
+/** Prints the results. @returns 0 when models can be served; problems that only affect downloads count as warnings. */
 export async function doctor({ json }: { readonly json: boolean }): Promise<number> {
   configureLog({ level: "error", format: "text" });
   quietenVulkan();
@@ -33,7 +29,7 @@ export async function doctor({ json }: { readonly json: boolean }): Promise<numb
   const checks: Check[] = [
     checkRuntime(),
     chooseDevice(adapters),
-    // On a machine with a GPU the check must not download the native runtime.
+    // If there is a GPU, checking the CPU must not download the native runtime.
     await testDevice({ device: "cpu", cpuRuntime: adapters.some(isTaken) ? "web" : "auto" }),
     ...(adapters.length > 0 ? [await testDevice({ device: "webgpu" })] : []),
     await checkMemory(),
@@ -51,7 +47,10 @@ function isTaken({ isTaken }: AdapterReport): boolean {
   return isTaken;
 }
 
-/** Its thread is not terminated: the driver crashes if the process exits while a thread that used the GPU is ending. */
+/**
+ * Tests a device. The test's thread is not terminated, because the driver crashes if the process exits while a thread
+ * that used the GPU is ending.
+ */
 async function testDevice(options: BackendOptions): Promise<Check> {
   const name = `self-test on ${options.device}`;
   const worker = new Worker(new URL("./doctor_thread.ts", import.meta.url), { type: "module" });
@@ -88,17 +87,17 @@ function printReport(
   printLine(`\n${isHealthy ? "Healthy." : "Not healthy: see FAILED above."}`);
 }
 
-/** What is reported of an adapter. */
+/** What is reported about an adapter. */
 interface AdapterReport {
   readonly name: string;
   readonly isSoftware: boolean;
   readonly features: readonly string[];
   readonly limits: Readonly<Record<string, number>>;
-  /** Whether `--device auto` would take it. */
+  /** Whether `--device auto` would use it. */
   readonly isTaken: boolean;
 }
 
-/** The limits that decide whether a model fits, and which kernels run. */
+/** The limits that decide whether a model fits and which kernels run. */
 const LIMITS = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
@@ -108,7 +107,7 @@ const LIMITS = [
   "maxComputeWorkgroupsPerDimension",
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
-/** All adapters that WebGPU offers: high-performance, low-power and software. */
+/** Finds all adapters that WebGPU offers: high-performance, low-power and software. */
 async function findAdapters(): Promise<AdapterReport[]> {
   const gpu = navigator.gpu as GPU | undefined;
   const taken = formatName(await findAdapter({ allowFallback: false }));
@@ -138,7 +137,7 @@ function formatName(adapter: GPUAdapter | null | undefined): string | undefined 
   return adapter.info.description || adapter.info.vendor || "unnamed adapter";
 }
 
-/** Which device `--device auto` would take, and why. */
+/** Tells which device `--device auto` would use, and why. */
 function chooseDevice(adapters: readonly AdapterReport[]): Check {
   const name = "device";
   const taken = adapters.find(({ isTaken }) => isTaken);
@@ -150,7 +149,8 @@ function chooseDevice(adapters: readonly AdapterReport[]): Check {
     return {
       name,
       status: "ok",
-      text: "the CPU: there is only a software adapter, which is slower; --device webgpu takes it",
+      text:
+        "the CPU: there is only a software adapter, which is slower; use it with --device webgpu",
     };
   }
   const driver = Deno.build.os === "linux" ? "; a GPU needs its Vulkan driver and libvulkan1" : "";
@@ -160,7 +160,7 @@ function chooseDevice(adapters: readonly AdapterReport[]): Check {
 /** The result of one check. */
 export interface Check {
   readonly name: string;
-  /** `failed`: models cannot be served so. */
+  /** `failed` means that models cannot be served. */
   readonly status: "ok" | "warning" | "failed";
   readonly text: string;
 }
@@ -172,7 +172,7 @@ const PACKAGES = [
 ];
 const HUB_TIMEOUT_MS = 5_000;
 
-/** Versions, and whether the fast read-back was verified on this version of Deno. */
+/** Checks the versions, and whether fast read-back was verified on this version of Deno. */
 function checkRuntime(): Check {
   const imports: Readonly<Record<string, string>> = manifest.imports;
   const packages = PACKAGES.map((name) => `${name} ${imports[name]?.replace(/^npm:.+@/, "")}`);
@@ -183,29 +183,30 @@ function checkRuntime(): Check {
   return {
     name: "runtime",
     status: "warning",
-    text: `${text}; not a Deno on which fast read-back from the GPU was verified: slower tokens`,
+    text:
+      `${text}; fast read-back from the GPU was not verified on this Deno, so tokens are slower`,
   };
 }
 
-/** The memory that models can take. */
+/** Checks the memory that models can take. */
 async function checkMemory(): Promise<Check> {
   const name = "memory";
   const available = await readAvailableBytes();
   if (available === undefined) {
-    return { name, status: "warning", text: "the system does not say how much is free" };
+    return { name, status: "warning", text: "the system does not report how much is free" };
   }
   const { cacheBytes } = shareMemory({ weightsBytes: 0, activationBytes: 0 }, available);
   return {
     name,
     status: "ok",
-    text: `${formatBytes(available)} are free; keys and values of a model on the CPU take up to ` +
+    text: `${formatBytes(available)} free; keys and values of a model on the CPU take up to ` +
       `${
         Math.round(100 * cacheBytes / available)
       } % of what its weights leave, unless --kv-cache-mb says how much`,
   };
 }
 
-/** Whether the cache can be written, and what it holds. */
+/** Checks whether the cache can be written, and how much it holds. */
 async function checkCache(): Promise<Check> {
   const name = "cache";
   const { cacheFolder } = readHubSettings();
@@ -228,13 +229,13 @@ async function checkCache(): Promise<Check> {
   return { name, status: "ok", text: `${cacheFolder}: ${models}, ${size}${free}` };
 }
 
-/** Whether models can be downloaded. */
+/** Checks whether models can be downloaded. */
 async function checkHub(): Promise<Check> {
   const name = "hub";
   const settings = readHubSettings();
   const { endpoint, token, isOffline } = settings;
   if (isOffline) {
-    return { name, status: "ok", text: `${endpoint} is not asked: HF_HUB_OFFLINE is set` };
+    return { name, status: "ok", text: `$${endpoint} is not contacted: HF_HUB_OFFLINE is set` };
   }
   try {
     const response = await askHub(settings, {
@@ -246,14 +247,14 @@ async function checkHub(): Promise<Check> {
   } catch (error) {
     const { name: kind, message } = error as Error;
     const text = kind === "TimeoutError"
-      ? `${endpoint} does not answer within ${HUB_TIMEOUT_MS / 1000} s`
+      ? `${endpoint} did not answer within ${HUB_TIMEOUT_MS / 1000} s`
       : message;
     return {
       name,
       status: "warning",
-      text: `${text} (models in the cache are served all the same)`,
+      text: `${text} (cached models can still be served)`,
     };
   }
-  const login = token === undefined ? "without a token" : "and takes the token";
+  const login = token === undefined ? "without a token" : "and accepts the token";
   return { name, status: "ok", text: `${endpoint} answers, ${login}` };
 }

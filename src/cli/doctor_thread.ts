@@ -1,6 +1,6 @@
 /**
- * The thread in which `doctor` tests a device. It alone imports ONNX Runtime, so that starting a server does not wait
- * for it.
+ * The thread in which `doctor` tests a device. Only it imports ONNX Runtime, so that starting a server does not wait
+ * for that.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { GREEDY, type SampleRow } from "../../kernels/sample/sample_row.ts";
 import type { Backend } from "../device/backend.ts";
 import { Tensor } from "../device/ort/ort.ts";
 
-/** What worked or what did not, in words. */
+/** The result of a test, in words. */
 export interface DeviceTestResult {
   readonly status: "ok" | "warning" | "failed";
   readonly text: string;
@@ -33,7 +33,10 @@ async function testDevice(options: BackendOptions): Promise<DeviceTestResult> {
       const isSlow = backend instanceof CpuBackend && options.cpuRuntime === "auto" &&
         backend.runtime === "web";
       if (!isSlow) return { status: "ok", text };
-      return { status: "warning", text: `${text}; onnxruntime-node, much faster, does not load` };
+      return {
+        status: "warning",
+        text: `${text}; onnxruntime-node, which is much faster, does not load`,
+      };
     } finally {
       await backend.dispose();
     }
@@ -52,10 +55,10 @@ const GREEDY_ROW: SampleRow = {
 };
 
 /**
- * Runs the test.
+ * Tests a backend.
  *
- * @returns what worked, in words.
- * @throws {Error} saying what did not.
+ * @returns what works, in words.
+ * @throws {Error} saying what does not.
  */
 async function testBackend(backend: Backend): Promise<string> {
   const logits = Float32Array.from(
@@ -71,7 +74,7 @@ async function testBackend(backend: Backend): Promise<string> {
     const back = await backend.read(tensor);
     const wrong = back.findIndex((value, index) => value !== logits[index]);
     if (wrong >= 0 || back.length !== logits.length) {
-      throw new Error(`what was written did not come back: element ${wrong} of ${back.length}.`);
+      throw new Error(`data was not read back as written: element ${wrong} of ${back.length}.`);
     }
     const tokens = await sampler.sample([{
       logits: tensor,
@@ -82,7 +85,7 @@ async function testBackend(backend: Backend): Promise<string> {
     sampler.dispose();
     storage?.dispose();
   }
-  return `${backend.adapter}: data comes back, a kernel gives the right results`;
+  return `${backend.adapter}: data is read back correctly, a kernel gives the right results`;
 }
 
 function requireLargest(logits: Float32Array, row: number, tokenId: number): void {

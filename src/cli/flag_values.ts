@@ -1,5 +1,5 @@
 /**
- * What the flags' values stand for: folders, programs, keys, memory.
+ * Resolves flag values: folders, programs, keys, memory.
  *
  * @module
  */
@@ -9,7 +9,11 @@ import { SETTING_FLAGS } from "./shared_flags.ts";
 import { StartupError } from "../base/errors.ts";
 import type { ApiKey } from "../base/config.ts";
 
-/** Its absolute path; `undefined` where the flag is not given. @throws {StartupError} when there is no such folder. */
+/**
+ * Returns the folder's absolute path; `undefined` if the flag is not set.
+ *
+ * @throws {StartupError} when there is no such folder.
+ */
 export async function findFolder(
   flag: string,
   path: string | undefined,
@@ -18,10 +22,10 @@ export async function findFolder(
   const folder = resolve(path);
   const stat = await Deno.stat(folder).catch(() => undefined);
   if (stat?.isDirectory) return folder;
-  throw new StartupError(`${flag} wants a folder; there is none at ${folder}.`);
+  throw new StartupError(`${flag} wants a folder, but there is none at ${folder}.`);
 }
 
-/** The companion models' folders. @throws {StartupError} when there is no such folder. */
+/** Finds the folders of companion models. @throws {StartupError} when there is no such folder. */
 export async function findCompanions(
   flags: { readonly vad: string | undefined; readonly speakerEncoder: string | undefined },
 ): Promise<{ vadFolder: string | undefined; speakerEncoderFolder: string | undefined }> {
@@ -34,16 +38,17 @@ export async function findCompanions(
   };
 }
 
-/** The program of `--ffmpeg`. @throws {StartupError} when it is no ffmpeg. */
+/** Checks the program of `--ffmpeg`. @throws {StartupError} when it is not an ffmpeg. */
 export async function findFfmpeg(program: string | undefined): Promise<string | undefined> {
   if (program === undefined || await isFfmpeg(program)) return program;
   throw new StartupError(
-    `--ffmpeg wants an ffmpeg; ${program} is none, or cannot be started. Install one, or give its path.`,
+    `--ffmpeg wants an ffmpeg, but ${program} is not one, or cannot be started. Install ffmpeg, or give its path.`,
   );
 }
 
 /**
- * All accepted keys. A line of the file is `<label>:<key>`; empty lines and lines that begin with `#` are ignored.
+ * Reads all accepted keys. Each line of the file is `<label>:<key>`; empty lines and lines that begin with `#` are
+ * ignored.
  *
  * @throws {StartupError} when the file cannot be read, or a key cannot be sent in a header.
  */
@@ -81,33 +86,39 @@ function readLines(path: string): string[] {
   try {
     return Deno.readTextFileSync(path).split("\n").map((line) => line.trim());
   } catch (error) {
-    // The system's message names the path.
+    // The system's message contains the path.
     throw new StartupError(`The keys cannot be read: ${(error as Error).message}`);
   }
 }
 
-/** Headers hold visible ASCII; clients encode anything else differently. */
+/**
+ * Checks that a key can be sent in a header. Headers hold visible ASCII; clients encode other characters differently.
+ */
 function requireKey(key: string, where: string): string {
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new StartupError(
-    `${where}: an API key is made of visible ASCII characters, without spaces.`,
+    `${where}: an API key must consist of visible ASCII characters, without spaces.`,
   );
 }
 
 const MIB = 2 ** 20;
 const MOST_BYTES = 1024 * MIB;
-/** One whole body has to fit. */
+/** The largest body has to fit, with some room. */
 const LEAST_BYTES = 128 * MIB;
 const SHARE = 1 / 8;
 
-/** An eighth of the memory that the process may have, from 128 MiB to 1 GiB. @param limitBytes `Infinity` if unknown. */
+/**
+ * An eighth of the memory that the process may use, but at least 128 MiB and at most 1 GiB.
+ *
+ * @param limitBytes `Infinity` if unknown.
+ */
 export function defaultBodyBytes(limitBytes: number): number {
   return Math.min(MOST_BYTES, Math.max(LEAST_BYTES, Math.floor(limitBytes * SHARE)));
 }
 
 /**
- * The memory that this process may have: the machine's, or less where its control group (a container, a systemd unit)
- * has a limit.
+ * The memory that this process may use: all of the machine's, or less if its control group (a container, a systemd
+ * unit) has a limit.
  *
  * @param read reads a file of the system.
  */
@@ -116,13 +127,13 @@ export function readMemoryLimit(
   machineBytes: number = Deno.systemMemoryInfo().total,
 ): number {
   const own = readOr(read, "/proc/self/cgroup").match(/^0::(\/.*)$/m)?.[1] ?? "/";
-  // Every group above has a limit of its own. In a container its own group is the root.
+  // Every parent group has a limit of its own. In a container, the process's own group is the root.
   const names = own.split("/").filter((name) => name !== "");
   const folders = names.map((_, depth) => `/${names.slice(0, depth + 1).join("/")}`);
   const limits = ["", ...folders].map((folder) => `/sys/fs/cgroup${folder}/memory.max`);
   const bytes = [...limits, "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
     .map((path) => Number.parseInt(readOr(read, path)))
-    // "max" is not a number.
+    // "max" is not a number, and fails this comparison.
     .filter((limit) => limit > 0);
   return Math.min(machineBytes > 0 ? machineBytes : Infinity, ...bytes);
 }

@@ -1,6 +1,6 @@
 /**
- * Every flag of every command: its range, its default and its help text, once. These tables parse the command line
- * and the environment, print `--help`, and fill the tables of docs/flags.md.
+ * All flags of all commands: range, default and help text. These tables parse the command line and the environment,
+ * print `--help`, and fill the tables of docs/flags.md.
  *
  * @module
  */
@@ -33,8 +33,8 @@ export const SERVE_FLAGS = {
     placeholder: "<model>",
     help:
       "Model to serve: a folder, a catalogue alias (qwen3-0.6b), or owner/name[@revision] on the " +
-      "Hugging Face hub. Without it the built-in hearth-demo-chat is served, whose context of 2,048 " +
-      "tokens is too short for agents: for tools take qwen3-0.6b or, the larger the better, qwen3-4b.",
+      "Hugging Face hub. Default: the built-in hearth-demo-chat, whose context of 2,048 " +
+      "tokens is too short for agents. For tools use qwen3-0.6b or, better, a larger one such as qwen3-4b.",
   }),
   modelAlias: list({
     placeholder: "<name>",
@@ -42,17 +42,17 @@ export const SERVE_FLAGS = {
       if (name === "") throw new UsageError(`${source} has an empty name.`);
       return name;
     },
-    help: "Another name that requests may use for the model, for clients that cannot choose one: " +
+    help: "Another name that requests may use for the model, for clients with a fixed name: " +
       "tts-1, whisper-1, text-embedding-3-small.",
   }),
   anyModel: toggle({
-    help: "Answer to every name of a model. Without it, an unknown one is answered 404.",
+    help: "Accept every model name. Without it, requests with an unknown name get a 404.",
   }),
   address: text({
     short: "a",
     placeholder: "<address>",
     fallback: "127.0.0.1",
-    help: "Address to listen on. Anything but loopback lets other machines in: see --api-key.",
+    help: "Address to listen on. Any other than loopback lets other machines in: see --api-key.",
   }),
   port: integer({
     short: "p",
@@ -60,7 +60,7 @@ export const SERVE_FLAGS = {
     min: 0,
     max: 65535,
     fallback: 10100,
-    help: "Port to listen on; 0 takes a free one.",
+    help: "Port to listen on; 0 chooses a free one.",
   }),
   allowRemoteShutdown: toggle({
     help: "Accept POST /shutdown from other machines too. Only for a secured network.",
@@ -73,7 +73,7 @@ export const SERVE_FLAGS = {
     min: 0,
     max: 1_000_000,
     fallback: 512,
-    help: "Requests that may wait while the model works on others; more are answered 429.",
+    help: "Requests that may wait while the model works on others; further ones get a 429.",
   }),
   workerTimeout: integer({
     placeholder: "<seconds>",
@@ -81,8 +81,8 @@ export const SERVE_FLAGS = {
     max: 86_400,
     fallback: 30,
     help:
-      "Time that the model's thread may answer nothing: it is then replaced, and its requests end " +
-      "with 503. A step of the model, and each stage of its loading, may take twenty times as long.",
+      "Time that the model's thread may be unresponsive. It is then replaced, and its requests end " +
+      "with a 503. A step of the model, or a stage of its loading, may take twenty times as long.",
   }),
   drainSeconds: integer({
     placeholder: "<seconds>",
@@ -90,8 +90,8 @@ export const SERVE_FLAGS = {
     max: 3600,
     fallback: 1,
     help:
-      "Time that requests in flight have to finish when the server is asked to stop. With more " +
-      "than 1 it keeps answering meanwhile, new requests with 503, so that a proxy asks another.",
+      "Time for requests in progress to finish when the server is asked to stop. If it is more " +
+      "than 1, new requests get a 503 during that time, so that a proxy sends them elsewhere.",
   }),
   maxConnections: integer({
     placeholder: "<count>",
@@ -99,30 +99,30 @@ export const SERVE_FLAGS = {
     max: 1_000_000,
     fallback: 4096,
     help:
-      "Connections open at once; beyond them idle ones are closed, and new ones refused. Fewer " +
-      "where the process may open fewer files (ulimit -n).",
+      "Most open connections. Beyond that, idle ones are closed, or else new ones refused. Fewer " +
+      "if the process may not open enough files (ulimit -n).",
   }),
   bodyMemoryMb: integer({
     placeholder: "<MiB>",
     min: 1,
     max: 1_048_576,
-    help:
-      "Memory for the request bodies that are being read, all together; more are answered 429. " +
-      "Default: an eighth of what the machine or container has, 1024 at most.",
+    help: "Memory for all request bodies being read, in total; further requests get a 429. " +
+      "Default: an eighth of the memory of the machine or container, at most 1024.",
   }),
   kvCacheMb: integer({
     placeholder: "<MiB>",
     min: 1,
     max: 1_048_576,
     help:
-      "Most device memory for keys and values, which grow as requests need them. Default: what the " +
-      "device gives; on the CPU and where a GPU has no memory of its own, 60 % of what is free.",
+      "Most device memory for keys and values, allocated as requests need it. Default: what the " +
+      "device offers; on the CPU, or a GPU without memory of its own, 60 % of the free memory.",
   }),
   kvCacheDtype: choice({
     values: KV_CACHE_DTYPES,
     fallback: "auto",
-    help: "How keys and values are kept. auto: as the device computes with them, in 16 bits on a " +
-      "GPU or 32. q8: in 8 bits, with a scale for each token and head: half of 16 bits, or a quarter " +
+    help:
+      "Data type of cached keys and values. auto: the type that the device computes with, 16 bits on a " +
+      "GPU or 32. q8: 8 bits with a scale for each token and head, which takes half of 16 bits, or a quarter " +
       "of 32.",
   }),
   maxModelLen: integer({
@@ -130,15 +130,16 @@ export const SERVE_FLAGS = {
     min: 2,
     max: 16_777_216,
     help:
-      "Most tokens of prompt and answer together. Default: as many as the model was made for, or " +
-      "fewer where the memory for keys and values does not hold them.",
+      "Most tokens of prompt and answer together. Default: the context that the model was trained for, or " +
+      "less if the memory for keys and values cannot hold it.",
   }),
   maxBatchTokens: integer({
     placeholder: "<count>",
     min: 1,
-    // A GPU starts 65,535 workgroups of a kernel at most: one for each token, or for four rows of attention.
+    // A GPU can start at most 65,535 workgroups of a kernel: one for each token, or for four rows of attention.
     max: 32_768,
-    help: "Most tokens in one step of the decoder; longer prompts take several. Default: 512.",
+    help:
+      "Most tokens in one step of the decoder; longer prompts take several steps. Default: 512.",
   }),
   maxSequences: integer({
     placeholder: "<count>",
@@ -151,41 +152,40 @@ export const SERVE_FLAGS = {
     min: 0,
     max: 1_000_000,
     fallback: 1000,
-    help: "Answers of /responses kept in memory for previous_response_id.",
+    help: "Most answers of /responses kept in memory for previous_response_id.",
   }),
   storedResponsesMb: integer({
     placeholder: "<MiB>",
     min: 1,
     max: 65_536,
     fallback: 64,
-    help: "Memory for all of them; the oldest are dropped first.",
+    help: "Memory for these answers; the oldest are dropped first.",
   }),
   reasoningField: choice({
     values: REASONING_FIELDS,
     fallback: "reasoning_content",
     help:
-      "Field of chat completions that holds the thought. Clients that read only reasoning need " +
-      "the other one; both at once break clients that take them for one.",
+      "Field of chat completions that holds the thought. Clients that only read reasoning need " +
+      "reasoning; having both would break clients that join the two.",
   }),
   ui: toggle({
     fallback: true,
-    help: "Serve the web page at /. Without it, / leads to the description of the API.",
+    help: "Serve the web page at /. Without it, / links to the API's description.",
   }),
   prefixCache: toggle({
     fallback: true,
-    help: "Reuse the keys and values of equal prompt prefixes.",
+    help: "Reuse the keys and values of prompts that begin with the same tokens.",
   }),
   batchInvariant: toggle({
     help:
-      "Compute the same tokens, to the bit, whatever other requests run beside. GPUs always do; " +
-      "on the CPU prompts, and more than four sequences, take longer.",
+      "Compute bit-identical results whatever other requests run at the same time. GPUs always do; " +
+      "on the CPU, prompts and steps of more than four sequences then take longer.",
   }),
   ...IMAGE_FLAGS,
   allowedHost: list({
     placeholder: "<host>",
     parseItem: parseHost,
-    help:
-      "Host name by which clients may call this server, besides loopback names and the address.",
+    help: "Host name that clients may use for this server, besides loopback names and the address.",
   }),
   corsOrigin: list({
     placeholder: "<origin>",
@@ -197,34 +197,35 @@ export const SERVE_FLAGS = {
   apiKey: text({
     placeholder: "<key>",
     help:
-      "Require this bearer token on everything but /health. Prefer the environment variable: other " +
+      "Require this bearer token on everything but /health. Prefer the environment variable, because other " +
       "users of this machine can read command lines.",
   }),
   apiKeyFile: text({
     placeholder: "<file>",
     help:
-      "File of such keys, one on a line as label:key; the log names callers by label. A server " +
-      "without a terminal reads it again at SIGHUP.",
+      "File of such keys, one per line as label:key; the log names callers by their label. A server " +
+      "that was started without a terminal reads it again on SIGHUP.",
   }),
   trustedProxy: list({
     placeholder: "<address>",
     parseItem: parseProxy,
-    help: "Address or range (10.0.0.0/8) of a proxy whose X-Forwarded-For is trusted: nothing " +
-      "else that comes from there counts as local. Name 127.0.0.1 where a proxy on this machine " +
-      "may not say whom it serves.",
+    help:
+      "Address or range (10.0.0.0/8) of a proxy whose X-Forwarded-For is trusted. No other request " +
+      "from there counts as local. Use 127.0.0.1 if a proxy on this machine " +
+      "may hide for whom it sends a request.",
   }),
   mediaDir: text({
     placeholder: "<folder>",
-    help: "Folder from which file:// references are served when the address is not loopback.",
+    help: "Folder from which file:// references may be read if the address is not loopback.",
   }),
   allowPrivateMedia: toggle({
     help:
-      "Fetch http(s) media from private and loopback addresses even when other machines may call.",
+      "Fetch http(s) media from private and loopback addresses even if other machines may call.",
   }),
   logLevel: choice({
     values: LOG_LEVELS,
     fallback: "info",
-    help: "Least severity of the log lines written to standard error.",
+    help: "Lowest level of the log lines written to standard error.",
   }),
   logFormat: choice({
     values: LOG_FORMATS,
@@ -233,7 +234,7 @@ export const SERVE_FLAGS = {
   }),
 } satisfies FlagTable;
 
-/** Flags of `serve` that each model of a router has for itself. */
+/** Flags of `serve` that a router sets for each of its models. */
 const {
   model: _model,
   modelAlias: _modelAlias,
@@ -256,7 +257,7 @@ const {
   ...MODEL_FLAGS
 } = SERVE_FLAGS;
 
-/** Flags that the processes behind a router have from it, or from its configuration. */
+/** Flags that a router passes to its models' processes, or that its configuration sets for them. */
 export const ROUTED_FLAGS = { drainSeconds, bodyMemoryMb, logLevel, logFormat, ...MODEL_FLAGS };
 
 /** Flags of `router`. */
@@ -264,11 +265,11 @@ export const ROUTER_FLAGS = {
   model: texts({
     short: "m",
     placeholder: "<model>",
-    help: "Model to route to, as serve takes it. The flag may be given several times.",
+    help: "Model to route to, named as for serve. The flag may be repeated.",
   }),
   config: text({
     placeholder: "<file>",
-    help: "YAML file of models, with flags of serve for each.",
+    help: "YAML file that lists models, each with flags of serve.",
   }),
   maxLoaded: integer({
     placeholder: "<count>",
@@ -276,7 +277,7 @@ export const ROUTER_FLAGS = {
     max: 1000,
     fallback: 4,
     help:
-      "Most models loaded at once. For another, the one used least recently is ended when its " +
+      "Most models loaded at once. To load another, the least recently used one is ended when its " +
       "requests are done.",
   }),
   maxMemoryMb: integer({
@@ -284,9 +285,9 @@ export const ROUTER_FLAGS = {
     min: 1,
     max: 100_000_000,
     help:
-      "Most memory of all loaded models together; for another, models are ended as with --max-loaded " +
-      "until it fits. A model's is what its process holds in RAM, or what the file of --config gives " +
-      "as memory-mb: memory of a GPU is not counted otherwise. Default: not limited.",
+      "Most memory of all loaded models together. To load another, models are ended as with --max-loaded " +
+      "until it fits. A model counts as much as its process holds in RAM, or what the file of --config gives " +
+      "as memory-mb; GPU memory only counts if it is given there. Default: no limit.",
   }),
   idleTimeout: integer({
     placeholder: "<seconds>",
@@ -316,20 +317,21 @@ export const RUN_FLAGS = {
     short: "i",
     placeholder: "<text|file>",
     help:
-      "What the model gets, after the prompt if there is one: a text, or the path of a file. A word " +
+      "Input for the model, after the prompt if there is one: a text, or the path of a file. A word " +
       "with a slash or a file extension is read as a path. A text model answers all inputs together; " +
       "an embedding model turns each into a vector; a reranker takes a query and documents; a speech " +
-      "model takes recordings; a speech synthesis model takes texts, and perhaps a recording whose " +
+      "model takes recordings; a speech synthesis model takes texts, and optionally a recording whose " +
       "voice to clone; a vision model takes images and texts; an OCR model reads each image; a " +
       "background-removal model cuts out each. - is standard input. Without an input, a pipe is read, " +
-      "and a terminal becomes a chat.",
+      "and at a terminal a chat begins.",
   }),
   output: text({
     short: "o",
     placeholder: "<file>",
-    help: "File to write the result to, once it is complete; speech is written as its name says: " +
-      ".wav, .mp3, .flac, .opus, .pcm; an image without its background is a .png. Of several such " +
-      "images: a folder, or a name that gets numbers. Default, and for -: standard output.",
+    help:
+      "File to write the result to, once it is complete. Its name gives the format of speech: " +
+      ".wav, .mp3, .flac, .opus, .pcm; an image without its background is a .png. For several such " +
+      "images: a folder, or a name to which numbers are added. Default, and for -: standard output.",
   }),
   temperature: number({
     placeholder: "<number>",
@@ -342,22 +344,22 @@ export const RUN_FLAGS = {
     min: 1,
     max: 1_000_000,
     help:
-      "Most tokens of an answer or a transcript. Default: to the end of the context, or of the " +
+      "Most tokens of an answer or a transcript. Default: up to the end of the context, or of the " +
       "image or recording.",
   }),
   voice: text({
     placeholder: "<name>",
-    help: "Voice of a speech synthesis model. Default: its first.",
+    help: "Voice of a speech synthesis model. Default: its first voice.",
   }),
   speed: number({
     placeholder: "<number>",
     min: 0.25,
     max: 4,
-    help: "Speed of a speech synthesis model; 1 is its own.",
+    help: "Speed of a speech synthesis model; 1 is the normal speed.",
   }),
   verbose: toggle({
     short: "v",
-    help: "Also write to standard error how long loading and each answer took, and tokens/s.",
+    help: "Also print the times of loading and of each answer, and tokens/s, to standard error.",
   }),
   ...IMAGE_FLAGS,
   ...WEIGHTS_FLAGS,
@@ -365,12 +367,12 @@ export const RUN_FLAGS = {
   ...SPEECH_FLAGS,
 } satisfies FlagTable;
 
-/** Flags of commands that report something: `list`, `ps`, `doctor`, `inspect`. */
+/** Flags of commands that print a report: `list`, `ps`, `doctor`, `inspect`. */
 export const REPORT_FLAGS = {
   json: toggle({ help: "Print JSON." }),
 } satisfies FlagTable;
 
 /** Flags of `rm`. */
 export const RM_FLAGS = {
-  yes: toggle({ short: "y", help: "Do not ask." }),
+  yes: toggle({ short: "y", help: "Do not ask for confirmation." }),
 } satisfies FlagTable;

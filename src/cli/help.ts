@@ -1,5 +1,5 @@
 /**
- * `--help` and the flag tables of docs/flags.md, from the tables that parse.
+ * Writes `--help` and the flag tables of docs/flags.md, from the tables that parse the command line.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import { COMMON_FLAGS } from "./shared_flags.ts";
 const LINE_WIDTH = 80;
 const INDENT = " ".repeat(6);
 const NOTES = [
-  "Each flag can also come from the environment variable in its brackets; the command line has " +
-  "precedence. A switch has a --no- form, and in the environment takes 1 or 0.",
-  "Exit codes: 0 done, 1 it could not be done, 2 the command line was not understood.",
+  "Each flag can also be set by the environment variable in its brackets; the command line has " +
+  "precedence. A switch is turned off by --no- and its name; in the environment it takes 1 or 0.",
+  "Exit codes: 0 success, 1 failure, 2 invalid command line.",
 ];
 const REPEATS = { never: [], again: ["repeatable"], commas: ["repeatable, or with commas"] };
 
-/** The whole `--help` of a command; the default command's lists the others too. */
+/** Writes the whole `--help` of a command; that of the default command also lists the others. */
 export function formatHelp(command: Command, commands: readonly Command[]): string {
   const isDefault = command === commands[0];
   const name = isDefault ? "" : ` ${command.name}`;
@@ -38,7 +38,7 @@ export function formatHelp(command: Command, commands: readonly Command[]): stri
   ].join("\n");
 }
 
-/** The table in docs/flags.md of a command's flags. */
+/** Writes the table of a command's flags for docs/flags.md. */
 export function formatFlagTable(table: FlagTable): string {
   const rows = Object.entries(table).map(([key, flag]) => {
     const name = `\`${formatNames(key, flag).replaceAll("|", "\\|")}\``;
@@ -55,7 +55,7 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
     ...REPEATS[flag.repeats],
     ...(isCommon ? [] : [environmentName(key)]),
   ];
-  // One array element, so that wrapping does not split it.
+  // A single array element, so that wrapping does not split it.
   const note = notes.length === 0 ? [] : [`[${notes.join("; ")}]`];
   return [`  ${formatNames(key, flag)}`, ...wrap([...flag.help.split(" "), ...note], INDENT)];
 }
@@ -72,7 +72,7 @@ function formatDefault({ fallback }: Flag<unknown>): string {
   return typeof fallback === "string" || typeof fallback === "number" ? String(fallback) : "";
 }
 
-/** Lines of words, the first after `start`, the others indented as far. */
+/** Wraps words into lines. The first line follows `start`, and the others are indented as far. */
 function wrap(words: readonly string[], start: string): string[] {
   const indent = " ".repeat(start.length);
   const lines: string[] = [];

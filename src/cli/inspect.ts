@@ -1,5 +1,5 @@
 /**
- * `inspect`: shows how a model's graphs are cut at their attentions, or why they are not.
+ * `inspect`: shows how a model's graphs are split at their attention nodes, or why they are not.
  *
  * @module
  */
@@ -31,7 +31,7 @@ import { printLine } from "./print.ts";
 /** A graph that was inspected. */
 interface Inspected {
   readonly path: string;
-  /** Tokens that the model was made for, if its folder says so. */
+  /** Tokens that the model was trained for, if its folder says so. */
   readonly contextLength: number | undefined;
   readonly result:
     | { readonly kind: "decoder"; readonly cut: GraphCut; readonly crossSites?: CrossSites }
@@ -42,20 +42,23 @@ interface Inspected {
 
 /** Names of encoder outputs, in order of preference. */
 const ENCODER_OUTPUTS = ["last_hidden_state", "token_embeddings", "sentence_embedding", "logits"];
-/** Context length where the folder does not name one. */
+/** Context length if the folder does not give one. */
 const LONGEST_TEXT = 8192;
 
 async function isFile(path: string): Promise<boolean> {
   return (await Deno.stat(path).catch(() => undefined))?.isFile ?? false;
 }
 
-/** The graphs that the folder's family runs, the main one first, each in all dtypes; else all of its graphs. */
+/**
+ * Finds the graphs that the model's family runs, the main one first, each in all dtypes. Without a known family, finds
+ * all graphs.
+ */
 async function findGraphs(path: string): Promise<string[]> {
   const folder = await openAnyFolder(path);
   const all = [...folder.files].filter((file) => file.endsWith(".onnx")).sort();
   if (all.length === 0) {
     throw new StartupError(
-      `${path} has no graph to inspect: no onnx/model*.onnx, nor any other .onnx.`,
+      `${path} has no graph to inspect: want onnx/model*.onnx or any other .onnx file.`,
     );
   }
   const run = graphsOfFamily(folder);
@@ -69,13 +72,13 @@ function graphsOfFamily(folder: ModelFolder): string[] {
     );
     return files.filter((file) => file !== undefined && folder.files.has(file)) as string[];
   } catch (error) {
-    // A folder of no known family can still be inspected.
+    // A folder without a known family can still be inspected.
     if (error instanceof StartupError) return [];
     throw error;
   }
 }
 
-/** The context length of the folder a graph belongs to, if the folder has a config that names it. */
+/** Finds the context length of a graph's folder, if its config gives one. */
 async function findContextLength(graph: string): Promise<number | undefined> {
   for (const folder of [dirname(graph), dirname(dirname(graph))]) {
     if (await isFile(join(folder, "config.json"))) {
@@ -102,7 +105,8 @@ async function inspectGraph(path: string): Promise<Inspected> {
 }
 
 /**
- * Cuts a graph as a decoder or an encoder: one without a cache, but with an output that encoders have, is an encoder.
+ * Splits a graph as a decoder or an encoder. A graph without a cache but with an output that encoders have is an
+ * encoder.
  */
 function cutModel(model: ModelProto, contextLength: number | undefined): Inspected["result"] {
   const { inputs, outputs } = model.graph;
@@ -127,13 +131,13 @@ function cutModel(model: ModelProto, contextLength: number | undefined): Inspect
   return "cut" in result ? { kind: "encoder", ...result } : result;
 }
 
-/** Cuts an encoder of sound or of images. */
+/** Splits an encoder of audio or images. */
 function cutFeatures(model: ModelProto, wanted: string): Inspected["result"] {
   const cut = splitFeatures(model, wanted);
   if (cut !== undefined) return { kind: "features", cut };
   return {
     refused:
-      "It takes no input_ids, and holds no attentions of one length whose tokens all see each other.",
+      "It has no input_ids, and no attention nodes of one length whose tokens all attend to each other.",
   };
 }
 
@@ -149,7 +153,7 @@ function describe({ result, contextLength }: Inspected): string[] {
   return describeCut(result.cut, { crossSites: result.crossSites, contextLength });
 }
 
-/** What `--json` prints of a graph: the cut without the segments' bytes. */
+/** The JSON of a graph: how it is split, without the segments' bytes. */
 function toPlain({ path, result, contextLength }: Inspected): unknown {
   if ("refused" in result) return { graph: path, refused: result.refused };
   const { segments, ...rest } = result.cut;
@@ -167,7 +171,7 @@ function toPlain({ path, result, contextLength }: Inspected): unknown {
   };
 }
 
-/** Dispatches of our kernels that a step takes on a GPU, or why it takes none. */
+/** Reports the dispatches of Hearth's own kernels in a step on a GPU, or why it has none. */
 function reportSmallSteps(compiled: CompiledSegment | undefined): object {
   if (compiled === undefined) return {};
   if ("refused" in compiled) return { notCompiled: compiled.refused };
@@ -181,11 +185,11 @@ function withoutBytes(_key: string, value: unknown): unknown {
 }
 
 /**
- * Prints a line for the graph at `path`, or for each graph of a folder, then the segments of the first one that is cut.
- * `--json` prints all of the cuts but their weights.
+ * Prints one line for the graph at `path`, or for each graph in a folder, then the segments of the first one that can
+ * be split. `--json` prints everything but the weights.
  *
  * @param path a model folder or an `.onnx` file.
- * @returns 0 when a graph is cut, 1 when none is.
+ * @returns 0 when a graph can be split, 1 when none can.
  * @throws {StartupError} when there is no graph, or it cannot be read.
  */
 export async function inspect(path: string, options: { json: boolean }): Promise<number> {

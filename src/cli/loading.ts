@@ -1,5 +1,6 @@
 /**
- * How a model is found or downloaded, and how that and its loading are reported: a line that rewrites itself on a terminal, a line every five seconds elsewhere.
+ * Finds or downloads a model, and reports its progress: on a terminal as a line that rewrites itself, elsewhere as a
+ * line every five seconds.
  *
  * @module
  */
@@ -19,21 +20,21 @@ const BAR_CELLS = 20;
 /** Longest wait for a terminal that does not take output. */
 const MAX_FLUSH_MS = 1000;
 
-// Width of a terminal that does not report it.
+// Width that is assumed for a terminal that does not report one.
 const DEFAULT_COLUMNS = 80;
 
-/** Writes to standard error, and only when that is a terminal. */
+/** A progress line on standard error. It is only written if that is a terminal. */
 export class ProgressLine {
   readonly #title: string;
   #isThere = false;
   #isOver = false;
 
-  /** `title` says what is loading. */
+  /** @param title says what is loading. */
   constructor(title: string) {
     this.#title = title;
   }
 
-  /** Writes the line in place of the one before. */
+  /** Replaces the line. */
   show(progress: LoadProgress): void {
     if (this.#isOver || !Deno.stderr.isTerminal()) return;
     const columns = Deno.consoleSize().columns || DEFAULT_COLUMNS;
@@ -48,7 +49,7 @@ export class ProgressLine {
     this.#isThere = false;
   }
 
-  /** Erases the line for good and waits until that is written, so that later standard output is not erased. */
+  /** Erases the line for good, and waits until that is written, so that output that follows is not erased. */
   async remove(): Promise<void> {
     this.#isOver = true;
     this.clear();
@@ -56,12 +57,13 @@ export class ProgressLine {
   }
 
   #write(line: string): void {
-    // The cursor goes back to the start, so that a log line, also of the worker's thread, overwrites this one.
+    // The cursor returns to the start of the line, so that log lines, including those of the worker's thread, overwrite
+    // it.
     stderrQueue.push(`${CLEAR_TO_END}${line}\r`);
   }
 }
 
-/** Erases the line at a signal to stop, and says what is to be said before the signal ends the process. */
+/** At a signal to stop, erases the line and prints an explanation before the signal ends the process. */
 export function removeOnStopSignal(line: ProgressLine, explain: () => string | undefined): void {
   leaveOnStopSignal(async () => {
     await line.remove();
@@ -70,7 +72,7 @@ export function removeOnStopSignal(line: ProgressLine, explain: () => string | u
   });
 }
 
-/** The bar comes before the words, so that a narrow terminal cuts off what matters least. */
+/** Formats the line. The bar comes first, so that a narrow terminal cuts off what matters least. */
 function formatProgress(title: string, { what, fraction, detail }: LoadProgress): string {
   if (fraction === undefined) return `${title}: ${what}`;
   const filled = Math.floor(fraction * BAR_CELLS);
@@ -79,13 +81,10 @@ function formatProgress(title: string, { what, fraction, detail }: LoadProgress)
   return `[${bar}]${share}${detail === undefined ? "" : ` ${detail}`}  ${title}: ${what}`;
 }
 
-/**
- * How a download is reported: a line that rewrites itself on a terminal, a line every five
- * seconds elsewhere.
- */
+/** How often a download is reported without a terminal. */
 const LINE_EVERY_MS = 5_000;
 
-/** Progress of a download as progress of loading. */
+/** Converts the progress of a download to that of loading. */
 export function describeDownload(progress: DownloadProgress): LoadProgress {
   const { file, receivedBytes, totalBytes, bytesPerSecond, secondsLeft } = progress;
   const details = [
@@ -100,7 +99,7 @@ export function describeDownload(progress: DownloadProgress): LoadProgress {
   };
 }
 
-/** `27 s`, `3 min 5 s`, `2 h 11 min`. */
+/** Formats a duration: `27 s`, `3 min 5 s`, `2 h 11 min`. */
 export function formatDuration(seconds: number): string {
   const whole = Math.ceil(seconds);
   if (whole < 60) return `${whole} s`;
@@ -109,7 +108,7 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** Throttles calls: the first passes at once, then one every five seconds. */
+/** Throttles calls: the first one passes at once, then one every five seconds. */
 export class SparseLines {
   readonly #write: (progress: LoadProgress) => void;
   readonly #now: () => number;
@@ -131,24 +130,24 @@ export class SparseLines {
   }
 }
 
-/** What somebody is told who stops a command while it downloads. */
+/** Shown when a command is stopped during a download. */
 export const DOWNLOAD_STOPPED =
   "Stopped. What has been downloaded is kept, and the next download continues from there.";
 
-/** Which weights, and how to get them. */
+/** Which weights to get, and how. */
 interface GetModelOptions {
   readonly device: DeviceChoice;
   readonly dtype: Dtype | undefined;
   readonly kind: ModelKind | undefined;
   readonly offline: boolean;
-  /** Ask the hub for the newest revision. */
+  /** Whether to ask the hub for the newest revision. */
   readonly refresh?: boolean;
   readonly onProgress: (progress: LoadProgress) => void;
   readonly signal?: AbortSignal;
 }
 
 /**
- * The model with its folder; one of the hub is downloaded unless it is cached.
+ * Returns the model with its folder. A model of the hub is downloaded unless it is cached.
  *
  * @throws {StartupError} when it cannot be found or downloaded.
  */
@@ -158,7 +157,7 @@ export async function getModel(
 ): Promise<ResolvedModel> {
   if (!("hubId" in model)) return model;
   onProgress({ what: "looking for its files" });
-  // Imported late: models in the cache start faster without these.
+  // Imported on demand: cached models start faster without it.
   const { acquireModel } = await import("../hub/acquire.ts");
   const { classifyDevice } = await import("../device/device_class.ts");
   const { chooseFiles } = await import("../models/load/model_files.ts");
@@ -172,8 +171,8 @@ export async function getModel(
 }
 
 /**
- * Sets `XDG_RUNTIME_DIR` where it is unset, before an adapter is looked for: Mesa's software Vulkan would write an
- * "error" about it, although it does not use it. A server calls this only once its process-id file is written, whose
+ * Sets `XDG_RUNTIME_DIR` if it is unset, before looking for an adapter: Mesa's software Vulkan would report an "error"
+ * about the variable, although it does not use it. A server calls this only after writing its process-id file, whose
  * folder depends on the variable.
  */
 export function quietenVulkan(): void {

@@ -41,7 +41,7 @@ import { findRunning } from "./running.ts";
  * Downloads a model.
  *
  * @returns 0 when its files are there.
- * @throws {StartupError} when they cannot be had.
+ * @throws {StartupError} when they cannot be downloaded.
  */
 export async function pull(name: string, flags: FlagValues<typeof PULL_FLAGS>): Promise<number> {
   const model = await nameModel(name, undefined, { asksHub: !flags.offline });
@@ -72,18 +72,18 @@ export async function pull(name: string, flags: FlagValues<typeof PULL_FLAGS>): 
   }
 }
 
-/** A model whose files are here. */
+/** A model whose files are on this machine. */
 interface LocalModel {
   readonly id: string;
   readonly aliases: readonly string[];
   readonly source: "built-in" | "cache";
-  /** `undefined` where it is unknown, or not known yet. */
+  /** The kind; `undefined` if it is unknown. */
   readonly kind: ModelKind | undefined;
   readonly dtypes: readonly Dtype[];
-  /** Whether requests share steps or batches, or are computed one at a time; `undefined` where that is not told. */
+  /** Whether requests share steps or batches, or are computed one at a time; `undefined` if that is unknown. */
   readonly path: "batched" | "one at a time" | undefined;
   readonly bytes: number;
-  /** `undefined` while a download is not complete. */
+  /** The folder; `undefined` while the download is incomplete. */
   readonly folder: string | undefined;
 }
 
@@ -110,7 +110,7 @@ export async function list({ json }: { readonly json: boolean }): Promise<number
   ]);
   const head = ["  MODEL", "ALIAS", "KIND", "DTYPES", "REQUESTS", "SIZE", "FROM"];
   for (const line of formatTable([head, ...rows])) printLine(line);
-  printLine(`\nIn the catalogue, to download (${PROGRAM} pull <alias>) or to serve (-m <alias>):`);
+  printLine(`\nIn the catalogue; download with ${PROGRAM} pull <alias>, or serve with -m <alias>:`);
   const missing = catalogue.filter(({ isHere }) => !isHere);
   const known = missing.map(({ alias, id, kind }) => [`  ${alias}`, kind, id]);
   for (const line of formatTable([["  ALIAS", "KIND", "MODEL"], ...known])) printLine(line);
@@ -132,7 +132,7 @@ async function listOfCache(): Promise<LocalModel[]> {
   return described.filter((model) => model !== undefined);
 }
 
-/** `undefined` for another tool's model, which has no ONNX graph. */
+/** Describes a cached model; `undefined` for another program's model, which has no ONNX graph. */
 async function describeCached({ id, bytes, folder }: CachedModel): Promise<LocalModel | undefined> {
   const hubId = `${id.owner}/${id.name}`;
   const facts = folder === undefined
@@ -174,10 +174,10 @@ function listDtypes(folder: ModelFolder, main: WantedGraph): Dtype[] {
   });
 }
 
-/** Kinds without decoders, of which requests always share batches. */
+/** Kinds without decoders whose requests always share batches. */
 const BATCHING_KINDS: ReadonlySet<ModelKind> = new Set(["embedding", "rerank", "matting"]);
 
-/** `undefined` too for graphs that are incomplete. */
+/** Finds how requests are computed; `undefined` also for incomplete graphs. */
 async function findPath(
   folder: ModelFolder,
   graphs: readonly WantedGraph[],
@@ -190,7 +190,10 @@ async function findPath(
   }
 }
 
-/** A name without a suffix is fp32, unless it ends as another dtype's would. */
+/**
+ * Whether a file's name says that it has the dtype with this suffix. A name without a suffix is fp32, unless it ends
+ * like another dtype's.
+ */
 function isOfDtype(file: string, suffix: string): boolean {
   if (suffix !== ".onnx") return file.endsWith(suffix);
   return DTYPES.every((dtype) => {
@@ -200,11 +203,11 @@ function isOfDtype(file: string, suffix: string): boolean {
 }
 
 /**
- * Removes all revisions of a model, after asking unless `yes`.
+ * Removes all revisions of a model, after asking unless `yes` is set.
  *
  * @returns 0 when it is gone, 1 when the answer was no.
- * @throws {StartupError} when it is not in the cache, a running server uses it, or standard input is no terminal to ask
- * at.
+ * @throws {StartupError} when it is not in the cache, a running server uses it, or standard input is not a terminal to
+ * ask at.
  */
 export async function rm(name: string, { yes }: { readonly yes: boolean }): Promise<number> {
   const model = await nameModel(name);
@@ -214,7 +217,9 @@ export async function rm(name: string, { yes }: { readonly yes: boolean }): Prom
     );
   }
   if (model.hubId.revision !== "main") {
-    throw new StartupError(`rm removes all revisions of a model: name it as ${model.id}.`);
+    throw new StartupError(
+      `rm removes all revisions of a model: leave out the revision and name it ${model.id}.`,
+    );
   }
   const { cacheFolder } = readHubSettings();
   const { bytes } = await scanModel(cacheFolder, model.hubId);
@@ -225,14 +230,14 @@ export async function rm(name: string, { yes }: { readonly yes: boolean }): Prom
   const server = (await findRunning()).find((each) => each.model === model.id);
   if (server !== undefined) {
     throw new StartupError(
-      `${model.id} is being served at ${server.url}, by process ${server.pid}: stop that first.`,
+      `${model.id} is being served at ${server.url} by process ${server.pid}: stop that server first.`,
     );
   }
   if (!yes && !ask(`Remove ${model.id} (${formatBytes(bytes)}) from ${cacheFolder}?`)) return 1;
   await Deno.remove(folder, { recursive: true });
   const locks = lockFolder(cacheFolder, model.hubId);
   await Deno.remove(locks, { recursive: true }).catch(() => {});
-  printLine(`Removed ${model.id}: ${formatBytes(bytes)} are free again.`);
+  printLine(`Removed ${model.id} and freed ${formatBytes(bytes)}.`);
   return 0;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Parses the words of the command line and the environment into a command's flags and operands.
+ * Parses the command line and the environment into a command's flags and operands.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import {
 import { COMMON_FLAGS } from "./shared_flags.ts";
 import { log } from "../base/log.ts";
 
-/** Which command is meant, and the words left for it. */
+/** The chosen command, and the words that follow it. */
 interface CommandWords {
   readonly command: Command;
   readonly words: readonly string[];
@@ -43,7 +43,8 @@ interface OptionToken {
 }
 
 /**
- * Takes the command's name off the words; the first of `commands` is the default. `help run` is `run --help`.
+ * Takes the command's name off the words. Without one, the first of `commands` is chosen. `help run` means `run
+ * --help`.
  *
  * @throws {UsageError} when the first word is neither a flag nor a command.
  */
@@ -68,10 +69,10 @@ export function chooseCommand(
 }
 
 /**
- * Reads a command's flags and operands. A flag on the command line has precedence over its environment variable,
- * and that over the default; a variable that holds the address of a service is none.
+ * Parses a command's flags and operands. The command line has precedence over environment variables, and those over
+ * defaults. A variable that holds the address of a service is ignored.
  *
- * @throws {UsageError} when a word is unknown, missing or out of its range.
+ * @throws {UsageError} when a word is unknown or missing, or a value is out of range.
  */
 export function parseCall(
   command: Command,
@@ -85,7 +86,7 @@ export function parseCall(
       Object.entries(table).map(([key, flag]) => [flagName(key), describeOption(flag)]),
     ),
     allowPositionals: true,
-    // parseArgs' own messages neither suggest similar names nor say what is expected, hence its tokens.
+    // The tokens are used because parseArgs' own errors neither suggest similar names nor say what is expected.
     strict: false,
     tokens: true,
   });
@@ -158,7 +159,7 @@ function checkOperands(command: Command, operands: readonly string[]): void {
   const hint = "model" in command.flags
     ? `; to serve the model "${extra}", write -m ${extra}`
     : "input" in command.flags
-    ? `; a prompt of several words wants quotes, and further inputs -i`
+    ? `; put a prompt of several words in quotes, and give further inputs with -i`
     : "";
   throw new UsageError(`${name} takes no "${extra}"${hint}. See ${name} --help.`);
 }
@@ -182,12 +183,14 @@ function collectValues<F extends FlagTable>(
   return Object.fromEntries(values);
 }
 
-/** Whether a value is the address of a service: a Service called hearth sets `HEARTH_PORT=tcp://10.0.0.1:80`. */
+/**
+ * Whether a value is the address of a service: a Kubernetes Service called hearth sets `HEARTH_PORT=tcp://10.0.0.1:80`.
+ */
 function isServiceLink(value: string): boolean {
   return /^(tcp|udp|sctp):\/\//.test(value);
 }
 
-/** Logs each variable of a flag that is not used because it holds the address of a service. */
+/** Logs each variable that would set a flag but is ignored because it holds the address of a service. */
 export function warnOfServiceLinks(flags: FlagTable, environment: Environment): void {
   for (const variable of Object.keys(flags).map(environmentName)) {
     const value = environment[variable];
@@ -195,7 +198,7 @@ export function warnOfServiceLinks(flags: FlagTable, environment: Environment): 
     log.warn("a variable is ignored: it is the address of a service, not a setting", {
       variable,
       value,
-      remedy: "set enableServiceLinks: false, or name the service otherwise",
+      remedy: "set enableServiceLinks: false, or rename the service",
     });
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Lines and tables for the user at the command line; while serving, events go to the log instead.
+ * Lines and tables for the user of a command. While serving, events go to the log instead.
  *
  * @module
  */
@@ -10,19 +10,19 @@ export function printLine(line: string): void {
   writeText(Deno.stdout, `${line}\n`);
 }
 
-/** Writes why a command ended to standard error. */
+/** Writes to standard error why a command failed. */
 export function printProblem(message: string): void {
   writeMessage(Deno.stderr, `hearth: ${message}\n`);
 }
 
-/** Writes a line to standard output; a failure to write it is ignored. */
+/** Writes a line to standard output, ignoring failures to write it. */
 export function printMessage(line: string): void {
   writeMessage(Deno.stdout, `${line}\n`);
 }
 
 const GAP = "   ";
 
-/** One line per row, each column as wide as its widest cell. */
+/** Formats one line per row, with each column as wide as its widest cell. */
 export function formatTable(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows) {

@@ -1,5 +1,5 @@
 /**
- * The models of a router, from its flags and its configuration file.
+ * Reads a router's models from its flags and its configuration file.
  *
  * @module
  */
@@ -17,13 +17,13 @@ import { ROUTED_FLAGS, type ROUTER_FLAGS, SERVE_FLAGS } from "./flags.ts";
 import { parseCall } from "./parse.ts";
 
 const { model, modelAlias, anyModel, kind } = SERVE_FLAGS;
-/** Flags that a model of the file may have. */
+/** Flags that the file may set for a model. */
 const FILE_FLAGS = { ...ROUTED_FLAGS, model, modelAlias, anyModel, kind };
 
 /**
- * All models that are named.
+ * Returns all models that are named.
  *
- * @throws {StartupError} when there is none, one is not found or named twice, or the file is not understood.
+ * @throws {StartupError} when there is none, one is not found or named twice, or the file is invalid.
  */
 export async function readRoutedModels(
   flags: FlagValues<typeof ROUTER_FLAGS>,
@@ -35,7 +35,9 @@ export async function readRoutedModels(
     ...config === undefined ? [] : readEntries(config),
   ];
   if (entries.length === 0) {
-    throw new StartupError("router wants models: -m <model>, several times, or --config <file>.");
+    throw new StartupError(
+      "router wants models: give -m <model>, which may be repeated, or --config <file>.",
+    );
   }
   const models = await Promise.all(entries.map((entry) => describe(entry, common)));
   const names = new Set<string>();
@@ -46,9 +48,9 @@ export async function readRoutedModels(
   return models;
 }
 
-/** A model of the flags or the file. */
+/** A model from the flags or the file. */
 interface Entry {
-  /** Of its `serve` command. */
+  /** Arguments of its `serve` command. */
   readonly words: readonly string[];
   readonly memoryBytes?: number;
 }
@@ -70,11 +72,11 @@ async function describe(
   };
 }
 
-/** @throws {UsageError} when a flag is unknown or its value out of range. */
+/** Parses the flags of a model. @throws {UsageError} when a flag is unknown or its value is out of range. */
 function parseWords(words: readonly string[]): FlagValues<typeof FILE_FLAGS> {
   const call = parseCall(SERVE, words, {});
   if (typeof call === "string") throw new UsageError(`There is no flag ${call} of a model.`);
-  // Safe: these are the flags of that command.
+  // Safe: these flags are the ones that were parsed.
   return call.flags as FlagValues<typeof FILE_FLAGS>;
 }
 
@@ -86,7 +88,7 @@ const SERVE = {
   run: () => Promise.resolve(0),
 };
 
-/** Reads the kind from the model's folder, else from the catalogue; `undefined` if neither says. */
+/** Reads a model's kind from its folder or from the catalogue; `undefined` if neither tells. */
 async function findKind(name: string, id: string): Promise<ModelKind | undefined> {
   try {
     const { folder } = await resolveModel(name);
@@ -97,10 +99,10 @@ async function findKind(name: string, id: string): Promise<ModelKind | undefined
   }
 }
 
-/** A setting of the file that is no flag. */
+/** A setting of the file that is not a flag. */
 const MEMORY = "memory-mb";
 
-/** The words of each model in the file: `models: [{ model: qwen3-0.6b, max-model-len: 8192 }]`. */
+/** Reads the arguments of each model from the file: `models: [{ model: qwen3-0.6b, max-model-len: 8192 }]`. */
 function readEntries(path: string): Entry[] {
   const found = readYaml(path);
   const { models } = isMap(found) ? found : {};
@@ -143,7 +145,7 @@ function writeWord(name: string, value: unknown, where: string): string[] {
   throw new StartupError(`${where}: ${name}: want a text, a number, true or false, or a list.`);
 }
 
-/** @throws {StartupError} when a flag is unknown or its value out of range. */
+/** Checks a model's arguments. @throws {StartupError} when a flag is unknown or its value is out of range. */
 function checkWords(words: readonly string[], where: string): void {
   try {
     parseWords(words);
@@ -153,7 +155,7 @@ function checkWords(words: readonly string[], where: string): void {
   }
 }
 
-/** The words that give a command these values. */
+/** Writes flag values as arguments of a command. */
 function writeWords(table: FlagTable, values: Readonly<Record<string, unknown>>): string[] {
   return Object.entries(table).flatMap(([key, { fallback }]) => {
     const value = values[key];

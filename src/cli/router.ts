@@ -1,5 +1,6 @@
 /**
- * `router`: serves several models behind one address, each in a process of its own that is started when it is asked for.
+ * `router`: serves several models behind one address, each in a process of its own that starts when the model is
+ * requested.
  *
  * @module
  */
@@ -29,13 +30,13 @@ import {
   warnOfOpenDoor,
 } from "./serve.ts";
 
-/** Beyond the grace period of requests: a device may take a while to be given back. */
+/** Time beyond the grace period before a process is killed, since freeing a device may take a while. */
 const MAX_STOP_MS = 10_000;
 
 type RouterFlags = FlagValues<typeof ROUTER_FLAGS>;
 
 /**
- * Serves until SIGINT, SIGTERM, SIGHUP or an accepted `POST /shutdown`, and ends all models' processes.
+ * Serves until SIGINT, SIGTERM, SIGHUP or an accepted `POST /shutdown`, then ends the processes of all models.
  *
  * @returns the exit code.
  * @throws {StartupError} when there is no such model, or the address is not available.
@@ -87,7 +88,10 @@ function stopMs({ drainSeconds }: RouterFlags): number {
   return drainSeconds * 1000 + MAX_STOP_MS;
 }
 
-/** How this very program is run again, and with which environment: flags from `HEARTH_…` are given as words. */
+/**
+ * Returns the command line and environment with which this program is run again. Flags that came from `HEARTH_…` are
+ * passed as arguments.
+ */
 function findProgram(): { program: string[]; environment: Record<string, string> } {
   const program = Deno.build.standalone
     ? [Deno.execPath()]
@@ -100,7 +104,7 @@ function findProgram(): { program: string[]; environment: Record<string, string>
 
 function readSettings(flags: RouterFlags, keys: KeyRing): ListenSettings {
   return {
-    // Brackets belong to an IPv6 address in a URL only.
+    // Only in a URL does an IPv6 address have brackets.
     host: flags.address.replace(/^\[(.*)\]$/, "$1"),
     port: flags.port,
     allowRemoteShutdown: flags.allowRemoteShutdown,

@@ -1,5 +1,5 @@
 /**
- * The servers that run on this machine for this user, by their process-id files.
+ * Finds the servers that this user runs on this machine, by their process-id files.
  *
  * @module
  */
@@ -12,19 +12,19 @@ import { log } from "../base/log.ts";
 import { PROGRAM } from "../base/version.ts";
 
 const HEALTH_TIMEOUT_MS = 2_000;
-/** The addresses at which this machine reaches a server that listens at all of its addresses. */
+/** Addresses at which this machine reaches a server that listens on all addresses. */
 const LOOPBACKS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
-/** The state of a server that does not answer. */
+/** State of a server that does not answer. */
 export const NO_ANSWER = "does not answer";
 
-/** A server that has a process. */
+/** A server whose process exists. */
 export interface RunningServer extends PidRecord {
-  /** Its URL from this machine. */
+  /** The server's URL on this machine. */
   readonly url: string;
 }
 
-/** All running servers. Files of processes that no longer exist are removed. */
+/** Finds all running servers, and removes the files of processes that no longer exist. */
 export async function findRunning(): Promise<RunningServer[]> {
   const folder = runFolder();
   const servers: RunningServer[] = [];
@@ -42,7 +42,7 @@ export async function findRunning(): Promise<RunningServer[]> {
   return servers.sort((a, b) => a.port - b.port);
 }
 
-/** The state that a server reports: `ready`, or why it is not. */
+/** Asks a server for its state: `ready`, or why it is not. */
 export async function askState({ url }: RunningServer): Promise<string> {
   try {
     const signal = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
@@ -71,9 +71,8 @@ async function readRecord(path: string): Promise<PidRecord | undefined> {
   }
 }
 
-// The process-id file of a running server: `<port>.pid` in the user's run folder. Its first line
-// is the process id and nothing else, so that `kill $(head -n 1 …)` works; its second is what is
-// served, as JSON.
+// The process-id file of a running server: `<port>.pid` in the user's run folder. Its first line is the process id and
+// nothing else, so that `kill $(head -n 1 …)` works; its second line describes the server, as JSON.
 
 /** The content of a process-id file. */
 interface PidRecord {
@@ -81,11 +80,14 @@ interface PidRecord {
   readonly model: string;
   readonly host: string;
   readonly port: number;
-  /** ISO 8601. */
+  /** Start time in ISO 8601. */
   readonly startedAt: string;
 }
 
-/** The path of the file for a port: below `$XDG_RUNTIME_DIR`, else the home folder; on Windows below `%LOCALAPPDATA%`. */
+/**
+ * Path of the process-id file of a port: below `$XDG_RUNTIME_DIR` or else the home folder; on Windows below
+ * `%LOCALAPPDATA%`.
+ */
 export function pidFilePath(
   port: number,
   environment: Environment = Deno.env.toObject(),
@@ -95,8 +97,8 @@ export function pidFilePath(
 }
 
 /**
- * The path for a server's own file: another server may use the same port at another address, and then owns the file
- * named by the port alone.
+ * Path for a server's own file. Another server may use the same port at another address, and then owns the file that is
+ * named by the port only.
  */
 function freePidFilePath({ host, port, pid }: PidRecord): string {
   const path = pidFilePath(port);
@@ -106,7 +108,7 @@ function freePidFilePath({ host, port, pid }: PidRecord): string {
       isAlive(Number(owner));
     if (isOthers) return join(dirname(path), `${port}@${host.replaceAll(":", "_")}.pid`);
   } catch {
-    // It does not exist, or is incomplete.
+    // The file does not exist, or is incomplete.
   }
   return path;
 }
@@ -116,12 +118,12 @@ export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // Another user's process exists too.
+    // A process of another user exists too.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }
 
-/** The folder of all these files. */
+/** The folder of all process-id files. */
 function runFolder(
   environment: Environment = Deno.env.toObject(),
   os: string = Deno.build.os,
@@ -132,7 +134,7 @@ function runFolder(
   return join(HOME || USERPROFILE || homedir(), ".hearth", "run");
 }
 
-/** The file of this server. It is optional: if it cannot be written, the log says so. */
+/** The process-id file of this server. It is optional: if it cannot be written, that is only logged. */
 export class PidFile {
   readonly #path: string;
   readonly #pid: number;
@@ -142,13 +144,10 @@ export class PidFile {
     this.#pid = pid;
   }
 
-  /**
-   * Writes the file, in place of one that a server on this port left behind when it was killed: whoever holds the
-   * port owns the file.
-   */
+  /** Writes the file. It may replace one that a killed server left behind: whoever holds the port owns the file. */
   static write(record: PidRecord, path: string = freePidFilePath(record)): PidFile {
     const { pid, ...served } = record;
-    // Renamed into place: a reader sees the old file or the whole new one.
+    // Renamed into place, so that readers see either the old file or the complete new one.
     const draft = `${path}.${pid}`;
     try {
       Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
@@ -164,7 +163,7 @@ export class PidFile {
     return new PidFile(path, pid);
   }
 
-  /** Removes the file if it is still this process's; synchronous, so that a process about to exit can call it. */
+  /** Removes the file if it still belongs to this process. Synchronous, so that a process can call it on exit. */
   remove(): void {
     try {
       const [pid] = Deno.readTextFileSync(this.#path).split("\n", 1);
@@ -182,24 +181,24 @@ function isAbsence(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }
 
-/** `http://host:port`, with brackets around an IPv6 address. */
+/** Formats `http://host:port`, with brackets around an IPv6 address. */
 export function formatUrl(host: string, port: number): string {
   return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** `ss -l`'s state of a socket that listens, in /proc/net/tcp. */
+/** The state of a listening socket in /proc/net/tcp. */
 const LISTENS = "0A";
 
 /**
- * The message for a port that is taken: who has it, as far as this user can find out, and what to do. A Hearth is known
- * by its process-id file, on Linux another program by its process.
+ * Explains that a port is taken: by whom, as far as this user can find out, and what to do. A Hearth server is known by
+ * its process-id file, and on Linux another program by its process.
  */
 export async function explainTakenPort(host: string, port: number): Promise<string> {
   const taken = `Port ${port} of ${host} is taken.`;
   const servers = await findRunning().catch(() => []);
   const hearth = servers.find((server) => server.port === port && overlap(server.host, host));
   if (hearth !== undefined) {
-    return `${taken} The Hearth that serves ${hearth.model} has it (process ${hearth.pid}). Stop it ` +
+    return `${taken} The Hearth server of ${hearth.model} has it (process ${hearth.pid}). Stop that ` +
       `(${PROGRAM} stop ${port}), or choose another port with -p.`;
   }
   const owner = Deno.build.os === "linux" ? await findListener(port) : undefined;
@@ -209,12 +208,12 @@ export async function explainTakenPort(host: string, port: number): Promise<stri
   return `${taken} ${who} Stop it, or choose another port with -p.`;
 }
 
-/** Whether who listens at one address leaves no room at the other. */
+/** Whether a server that listens on one address takes the port on the other too. */
 function overlap(a: string, b: string): boolean {
   return a === b || a in LOOPBACKS || b in LOOPBACKS;
 }
 
-/** The process that listens on a port; `undefined` if there is none that this user may look at. */
+/** The process that listens on a port; `undefined` if there is none that this user may inspect. */
 async function findListener(
   port: number,
 ): Promise<{ readonly pid: string; readonly name: string } | undefined> {
@@ -232,7 +231,7 @@ async function findListener(
   return undefined;
 }
 
-/** The sockets that listen on a port, as links to descriptors name them: `socket:[1234]`. */
+/** The sockets that listen on a port, in the notation of descriptor links: `socket:[1234]`. */
 async function listSockets(port: number): Promise<ReadonlySet<string>> {
   const tables = await Promise.all(
     ["tcp", "tcp6"].map((name) => Deno.readTextFile(`/proc/net/${name}`).catch(() => "")),
@@ -243,7 +242,7 @@ async function listSockets(port: number): Promise<ReadonlySet<string>> {
   return new Set(listening.map((row) => `socket:[${row[9]}]`));
 }
 
-/** What a folder holds; nothing where it may not be read. */
+/** Lists a folder; empty if it cannot be read. */
 async function listNames(folder: string): Promise<string[]> {
   try {
     return (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name);

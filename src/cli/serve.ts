@@ -1,5 +1,5 @@
 /**
- * `serve`: opens the port, loads the model in the background, and serves until it is asked to stop.
+ * `serve`: opens the port, loads the model in the background, and serves until asked to stop.
  *
  * @module
  */
@@ -46,7 +46,7 @@ const LAST_SPANS_MS = 1_000;
 type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 
 /**
- * Serves until SIGINT, SIGTERM, SIGHUP or an accepted `POST /shutdown`; a signal while it is stopping ends the process at once.
+ * Serves until SIGINT, SIGTERM, SIGHUP or an accepted `POST /shutdown`. A second signal ends the process at once.
  *
  * @param spawnWorker starts the thread that owns the device.
  * @returns the exit code, after the server has stopped.
@@ -59,7 +59,7 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   const link = RouterLink.find();
   link?.onEnd(stopRequest.resolve);
   let pidFile: PidFile | undefined = undefined;
-  // From the beginning on: a signal that nobody listens to would leave the process-id file behind.
+  // From the start, because an unhandled signal would leave the process-id file behind.
   const keys = { current: readApiKeys(flags) };
   stopOnSignal({
     requestStop: stopRequest.resolve,
@@ -82,7 +82,7 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(bodyBytes) };
   const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
   const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve, spans };
-  // On a thread of its own, while this one opens the port.
+  // The model loads on a thread of its own, while this thread opens the port.
   session.start();
   const server = await listen(deps);
   const { port } = server.address;
@@ -94,7 +94,7 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     startedAt: new Date().toISOString(),
   });
   const url = formatUrl(settings.host, port);
-  // Standard output is the router's, if there is one: the report goes to the log.
+  // Under a router, standard output carries the messages for the router, so the report goes to the log.
   const report = new StartReport({ format: link === undefined ? flags.logFormat : "json", url });
   report.listening(model, { isNamed: flags.model !== undefined });
   warnOfOpenDoor(settings);
@@ -118,18 +118,20 @@ function toLogSettings({ logLevel, logFormat }: ServeFlags): LogSettings {
   return { level: logLevel, format: logFormat };
 }
 
-/** Whether waiting and asking the hub again does not help. */
+/** Whether it is of no use to wait and ask the hub again. */
 function isFinal(error: unknown): boolean {
   return error instanceof NoGraphsError || error instanceof HubError && !error.isTransient;
 }
 
-/** The session that loads the model, which is found, and perhaps downloaded, once the session starts. */
+/**
+ * Creates the session that loads the model. The model is looked up, and downloaded if needed, once the session starts.
+ */
 async function makeSession(
   flags: ServeFlags,
   { model, spawnWorker, onRefused }: {
     readonly model: Awaited<ReturnType<typeof requireModel>>;
     readonly spawnWorker: (() => Worker) | undefined;
-    /** The hub has no such model, or not for this user, or without graphs. */
+    /** Called when the hub has no such model, refuses it to this user, or has no graphs for it. */
     readonly onRefused: (error: StartupError) => void;
   },
 ): Promise<Session> {
@@ -156,8 +158,8 @@ async function makeSession(
     load: async (options) => {
       const get = () => getModel(model, { ...choices, offline, ...options });
       const onFull = (reason: string) => {
-        log.error("no space for the download: it is tried again every half a minute", { reason });
-        options.onProgress({ what: `waiting for space. ${reason}` });
+        log.error("no space for the download; it is tried again every 30 s", { reason });
+        options.onProgress({ what: `waiting for disk space. ${reason}` });
       };
       const waiting = waitForSpace(get, { onFull, signal: options.signal });
       const found = await waiting.catch((cause) => {
@@ -183,9 +185,10 @@ async function makeSession(
 }
 
 /**
- * What is to be served, unless it is certain already that it cannot be.
+ * Resolves the model to serve, and fails early if it certainly cannot be served.
  *
- * @throws {StartupError} when there is no such model, its folder holds none, or it would have to be downloaded offline.
+ * @throws {StartupError} when there is no such model, its folder holds none, or it would have to be downloaded while
+ * offline.
  */
 async function requireModel({ model: name = DEFAULT_MODEL, offline }: ServeFlags) {
   const model = await nameModel(name, undefined, { asksHub: !offline });
@@ -199,18 +202,17 @@ async function requireCached(name: string): Promise<void> {
     await resolveModel(name);
   } catch (error) {
     if (!(error instanceof StartupError)) throw error;
-    const why =
-      "This start was told to stay offline (--offline, HF_HUB_OFFLINE); online it would be downloaded.";
+    const why = "The server is offline (--offline, HF_HUB_OFFLINE) and cannot download it.";
     throw new StartupError(`${error.message}\n${why}`);
   }
 }
 
-/** Keys that may be replaced while requests come. */
+/** API keys that may be replaced while the server runs. */
 export interface KeyRing {
   current: readonly ApiKey[];
 }
 
-/** Keys that cannot be read leave those that there were. */
+/** Reads the keys again. If they cannot be read, the old ones stay valid. */
 export function readKeysAgain(
   flags: Pick<ServeFlags, "apiKey" | "apiKeyFile">,
   keys: KeyRing,
@@ -220,14 +222,14 @@ export function readKeysAgain(
     log.info("the API keys were read again", { numKeys: keys.current.length });
   } catch (error) {
     const reason = (error as Error).message;
-    log.error("the API keys cannot be read again; those before still hold", { reason });
+    log.error("the API keys cannot be read again; the old ones stay valid", { reason });
   }
 }
 
 async function readSettings(flags: ServeFlags, keys: KeyRing): Promise<ServerSettings> {
   const { address, port, allowRemoteShutdown, allowPrivateMedia } = flags;
   return {
-    // Brackets belong to an IPv6 address in a URL only.
+    // Only in a URL does an IPv6 address have brackets.
     host: address.replace(/^\[(.*)\]$/, "$1"),
     port,
     allowRemoteShutdown,
@@ -257,7 +259,7 @@ async function listen(deps: AppDeps): Promise<RunningServer> {
   }
 }
 
-/** Why the address is not available, and what to do. */
+/** Explains why an address is not available, and what to do. */
 export async function explainListenError(
   error: unknown,
   { host, port }: Pick<ServerSettings, "host" | "port">,
@@ -270,14 +272,14 @@ export async function explainListenError(
   }
   const reason = error instanceof Error ? error.message : String(error);
   return `Cannot listen at ${host}, port ${port}: ${reason}. Choose an address of this machine with -a: ` +
-    "127.0.0.1 for this machine alone, 0.0.0.0 for all others too.";
+    "127.0.0.1 for this machine only, 0.0.0.0 to let other machines in.";
 }
 
-/** Asks to stop at the first signal, and ends the process at the second. */
+/** Requests a stop at the first signal, and ends the process at the second. */
 export function stopOnSignal({ requestStop, removePidFile, onHangup }: {
   readonly requestStop: () => void;
   readonly removePidFile: () => void;
-  /** Called at SIGHUP, where that is no terminal's. */
+  /** Called at SIGHUP if that does not mean that the terminal closed. */
   readonly onHangup: (() => void) | undefined;
 }): void {
   let isStopping = false;
@@ -287,7 +289,7 @@ export function stopOnSignal({ requestStop, removePidFile, onHangup }: {
       Deno.exit(exitCode);
     }
     isStopping = true;
-    log.info("stopping; a second signal ends it at once", { signal });
+    log.info("stopping; a second signal ends the server at once", { signal });
     requestStop();
   }, { onHangup });
 }
@@ -309,7 +311,7 @@ function reportStates(session: Session, report: StartReport, progressLine: Progr
     if (state.phase === "loading") {
       const progress = state.progress ?? { what: "starting" };
       progressLine.show(progress);
-      // Without a terminal only downloads take long enough to be reported.
+      // Without a terminal, only downloads take long enough to be reported.
       if (progress.detail !== undefined && !Deno.stderr.isTerminal()) lines.show(progress);
     }
     if (state.phase === "failed") report.failed(state.reason);

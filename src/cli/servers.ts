@@ -1,5 +1,5 @@
 /**
- * `ps` and `stop`: the servers that run.
+ * `ps` and `stop`: list and stop running servers.
  *
  * @module
  */
@@ -10,14 +10,14 @@ import { StartupError } from "../base/errors.ts";
 import { sleep } from "../hub/retry.ts";
 import { UsageError } from "./command.ts";
 
-/** Prints a line per server. @returns 0. */
+/** Prints one line per server. @returns 0. */
 export async function ps({ json }: { readonly json: boolean }): Promise<number> {
   const servers = await Promise.all((await findRunning()).map(async (server) => {
     const uptimeSeconds = Math.round((Date.now() - Date.parse(server.startedAt)) / 1000);
     return { ...server, state: await askState(server), uptimeSeconds };
   }));
   if (json) printLine(JSON.stringify(servers, undefined, 2));
-  else if (servers.length === 0) printLine("No server runs.");
+  else if (servers.length === 0) printLine("No server is running.");
   else {
     const rows = servers.map(({ pid, model, url, uptimeSeconds, state }) => [
       String(pid),
@@ -38,20 +38,22 @@ const STOP_TIMEOUT_MS = 10_000;
 const LOOK_EVERY_MS = 50;
 
 /**
- * Stops the server on `port`, or the only one there is, and waits until it has gone.
+ * Stops the server on `port`, or the only server, and waits until it is gone.
  *
- * @returns 0 when it has.
- * @throws {StartupError} when there is none, there are several, or it does not end.
+ * @returns 0 when it is.
+ * @throws {StartupError} when there is no server, there are several, or it does not stop.
  */
 export async function stop(port: string | undefined): Promise<number> {
   const server = chooseServer(await findRunning(), port);
   await askToStop(server);
   const deadline = performance.now() + STOP_TIMEOUT_MS;
-  // The file is removed last; the process itself may remain until its parent reaps it.
+  // The file is removed last. The process itself may remain until its parent reaps it.
   while ((await findRunning()).some(({ pid }) => pid === server.pid)) {
     if (performance.now() > deadline) {
       throw new StartupError(
-        `Process ${server.pid} was asked to stop ${STOP_TIMEOUT_MS / 1000} s ago and still runs.`,
+        `Process ${server.pid} was asked to stop ${
+          STOP_TIMEOUT_MS / 1000
+        } s ago and is still running.`,
       );
     }
     await sleep(LOOK_EVERY_MS, undefined);
@@ -68,13 +70,15 @@ function chooseServer(servers: readonly RunningServer[], port: string | undefine
   const [server] = wanted;
   if (server !== undefined && wanted.length === 1) return server;
   const known = servers.map(({ port, model }) => `${port} (${model})`).join(", ");
-  if (server !== undefined) throw new StartupError(`Several servers run; name a port: ${known}.`);
+  if (server !== undefined) {
+    throw new StartupError(`Several servers are running; name a port: ${known}.`);
+  }
   const where = port === undefined ? "" : ` on port ${port}`;
   const others = servers.length === 0 ? "" : `; there are ${known}`;
-  throw new StartupError(`No server runs${where}${others}.${namedByPid(servers, port)}`);
+  throw new StartupError(`No server is running${where}${others}.${namedByPid(servers, port)}`);
 }
 
-/** `ps` prints the process id first: where that was given, the message names the port. */
+/** Since `ps` prints process ids first, explains that a given number is one, and which port is meant. */
 function namedByPid(servers: readonly RunningServer[], port: string | undefined): string {
   const meant = servers.find(({ pid }) => pid === Number(port));
   return meant === undefined ? "" : ` ${port} is a process id; its port is ${meant.port}.`;
@@ -82,13 +86,13 @@ function namedByPid(servers: readonly RunningServer[], port: string | undefined)
 
 async function askToStop(server: RunningServer): Promise<void> {
   const { pid, url } = server;
-  // The process id of a server that was killed may have been reused by an unrelated process.
+  // The process id of a killed server may have been reused by an unrelated process.
   if (await askState(server) === NO_ANSWER) {
     throw new StartupError(
       `Process ${pid} should be the server at ${url}, but nothing answers there. If it is Hearth: kill ${pid}`,
     );
   }
-  // Windows would end the process at once, with its requests unfinished.
+  // On Windows this would end the process at once, with its requests unfinished.
   if (Deno.build.os !== "windows") return Deno.kill(pid, "SIGTERM");
   const key = Deno.env.get("HEARTH_API_KEY");
   const response = await fetch(`${url}/shutdown`, {

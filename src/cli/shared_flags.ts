@@ -1,5 +1,5 @@
 /**
- * Flags that several commands have.
+ * Flags that several commands share.
  *
  * @module
  */
@@ -8,40 +8,40 @@ import type { SettingNames } from "../base/errors.ts";
 import { choice, type FlagTable, integer, text, toggle, UsageError } from "./command.ts";
 import { isIP } from "node:net";
 
-/** Flags of every command, without environment variables. */
+/** Flags of every command, which have no environment variables. */
 export const COMMON_FLAGS = {
   help: toggle({ short: "h", help: "Print this help and exit." }),
   version: toggle({ help: "Print the version and exit." }),
 } satisfies FlagTable;
 
-/** Which weights of a model, for which device. */
+/** Flags that choose a model's weights and device. */
 export const WEIGHTS_FLAGS = {
   device: choice({
     values: ["auto", "webgpu", "cpu"],
     fallback: "auto",
-    help: "Where the model runs. auto: WebGPU where there is a hardware adapter, else the CPU. " +
-      "webgpu: also on a software adapter.",
+    help: "Where the model runs. auto: WebGPU if there is a hardware adapter, else the CPU. " +
+      "webgpu: WebGPU, even on a software adapter.",
   }),
   dtype: choice({
     values: DTYPES,
-    help: "Weights to load. Default: the best for the device among those the model has.",
+    help: "Weights to load. Default: the best of the model's weights for the device.",
   }),
   kind: choice({
     values: MODEL_KINDS,
     help: "What the model does. Default: detected from its folder.",
   }),
   offline: toggle({
-    help: "Send no requests to the Hugging Face hub: use its cache on this machine. " +
+    help: "Send no requests to the Hugging Face hub; only use its cache on this machine. " +
       "HF_HUB_OFFLINE=1 does the same.",
   }),
 } satisfies FlagTable;
 
-/** How a model runs on the CPU. */
+/** Flags for models that run on the CPU. */
 export const CPU_FLAGS = {
   cpuRuntime: choice({
     values: CPU_RUNTIMES,
     fallback: "auto",
-    help: "Build of ONNX Runtime that models run on where --device is the CPU. native: " +
+    help: "Build of ONNX Runtime that runs models on the CPU. native: " +
       "onnxruntime-node. web: onnxruntime-web, much slower. auto: native, or web where that does " +
       "not load.",
   }),
@@ -49,12 +49,12 @@ export const CPU_FLAGS = {
     placeholder: "<count>",
     min: 1,
     max: 64,
-    help: "Threads that share the work of a model on the CPU, and those that decode and encode " +
+    help: "Threads that share the work of a model on the CPU, and threads that decode and encode " +
       "images (background removal). Default: one per physical core, up to 4 for images.",
   }),
 } satisfies FlagTable;
 
-/** How large images and documents may be. */
+/** Limits on the size of images and documents. */
 export const IMAGE_FLAGS = {
   maxImageMegapixels: integer({
     placeholder: "<count>",
@@ -62,34 +62,34 @@ export const IMAGE_FLAGS = {
     max: 256,
     fallback: 64,
     help:
-      "Largest image that is decoded, in millions of pixels: each takes 3 or 4 bytes of memory. Pages of PDF files are drawn no larger.",
+      "Largest image that is decoded, in millions of pixels: each takes 3 or 4 bytes of memory. Pages of PDF files are rendered within this limit.",
   }),
   maxPdfPages: integer({
     placeholder: "<count>",
     min: 1,
     max: 10_000,
     fallback: 100,
-    help: "Most pages of a PDF file; one with more is refused.",
+    help: "Most pages of a PDF file; a longer one is refused.",
   }),
 } satisfies FlagTable;
 
-/** Companion models for speech recognition and synthesis. */
+/** Flags for companion models and programs of speech recognition and synthesis. */
 export const SPEECH_FLAGS = {
   vad: text({
     placeholder: "<folder>",
-    help: "Folder of a voice activity model (Silero VAD in ONNX): a speech model then skips all " +
+    help:
+      "Folder of a voice activity model (Silero VAD in ONNX), with which speech models skip everything " +
       "but speech. Default: whole recordings are transcribed.",
   }),
   ffmpeg: text({
     placeholder: "<program>",
-    help:
-      "Path of an ffmpeg, or ffmpeg for the one that is installed: it converts recordings that " +
-      "Hearth does not read (AMR, WMA, AC-3 and others). Default: those are refused.",
+    help: "Path of an ffmpeg, or ffmpeg for the installed one. It converts recordings that " +
+      "Hearth cannot read (AMR, WMA, AC-3 and others). Default: such recordings are refused.",
   }),
   speakerEncoder: text({
     placeholder: "<folder>",
-    help: "Folder of a speaker-embedding model (x-vector, in ONNX): SpeechT5 then clones " +
-      "the voice of a recording. Default: only the voices of its folder.",
+    help: "Folder of a speaker embedding model (x-vector, in ONNX), with which SpeechT5 clones " +
+      "the voice of a recording. Default: only the voices in its folder.",
   }),
 } satisfies FlagTable;
 
@@ -118,12 +118,14 @@ export function parseOrigin(item: string, source: string): string {
   );
 }
 
-/** Whether it is one of an application that shows pages of its own: `app://obsidian.md`, `chrome-extension://…`. */
+/**
+ * Whether an origin belongs to an application that shows pages of its own: `app://obsidian.md`, `chrome-extension://…`.
+ */
 function isAppOrigin(item: string): boolean {
   return /^[a-z][a-z\d+.-]*:\/\/[\w.-]+$/.test(item) && URL.parse(item)?.origin === "null";
 }
 
-/** The flags of settings that errors of models are about. */
+/** The flags of the settings that errors of models refer to. */
 export const SETTING_FLAGS: SettingNames = {
   device: "--device",
   dtype: "--dtype",

@@ -1,5 +1,6 @@
 /**
- * How the start of a server is reported: on standard output, in the log with `--log-format json`, or to the router that started it.
+ * Reports the start of a server: on standard output, in the log with `--log-format json`, or to the router that started
+ * it.
  *
  * @module
  */
@@ -23,7 +24,7 @@ export class StartReport {
     this.#url = options.url;
   }
 
-  /** The port is open; `isNamed` says whether the user named the model. */
+  /** Reports that the port is open. `isNamed` tells whether the user named the model. */
   listening(model: Pick<ResolvedModel, "id">, { isNamed }: { isNamed: boolean }): void {
     if (this.#format === "json") {
       log.info("listening", { version: VERSION, url: this.#url, model: model.id });
@@ -32,22 +33,22 @@ export class StartReport {
     printMessage(`Hearth ${VERSION} listens at ${this.#url} and is loading ${model.id}.`);
     if (isNamed) return;
     printMessage(
-      `No model was named, so it is the built-in ${DEFAULT_MODEL}: a toy to try Hearth with. ` +
+      `No model was named, so the server uses the built-in ${DEFAULT_MODEL}, a toy to try Hearth with. ` +
         `A real one: ${PROGRAM} -m qwen3-0.6b`,
     );
   }
 
-  /** The model cannot be loaded. It is written after the log line about it, for whoever looks at the last line. */
+  /** Reports that the model cannot be loaded. Comes after the log line about it, for readers of the last line. */
   failed(reason: string): void {
     if (this.#format === "json") return;
     const end = /[.!?)]$/.test(reason) ? "" : ".";
     stderrQueue.push(
-      `hearth: ${reason}${end} The server stays up and answers 503: stop it with Ctrl-C, and start it ` +
-        "again once that is mended.\n",
+      `hearth: ${reason}${end} The server stays up and answers with 503. Stop it with Ctrl-C, and start it ` +
+        "again once the problem is fixed.\n",
     );
   }
 
-  /** The model is ready, `elapsedMs` after the process began; or ready again, after its device was lost. */
+  /** Reports that the model is ready, `elapsedMs` after the process began, or ready again after its device was lost. */
   ready(info: ModelInfo, elapsedMs: number): void {
     if (this.#wasReady) return log.info("the model is ready again", { model: info.id });
     this.#wasReady = true;
@@ -70,17 +71,17 @@ export class StartReport {
   }
 }
 
-/** The tokens that are served, and those that the model was made for if they are more. */
+/** Describes the context length that is served, and the model's own if that is longer. */
 function describeContext({ contextLength, maxModelLength = contextLength }: ModelInfo): string {
   const isShorter = maxModelLength! < contextLength!;
   return `${maxModelLength} tokens${isShorter ? ` of the model's ${contextLength}` : ""}`;
 }
 
-/** Tells the router how the model fares, and hears when it is to stop. */
+/** Tells the router about the model's state, and learns from it when to stop. */
 export class RouterLink {
   private constructor() {}
 
-  /** `undefined` for a server that no router started. */
+  /** Returns `undefined` for a server that was not started by a router. */
   static find(): RouterLink | undefined {
     return Deno.env.get(ROUTER_VARIABLE) === undefined ? undefined : new RouterLink();
   }
@@ -94,7 +95,7 @@ export class RouterLink {
     printMessage(JSON.stringify(report));
   }
 
-  /** Reports once the model is ready; if it cannot be loaded, or not again, reports why and calls `onFailed`. */
+  /** Reports when the model is ready. If it cannot be loaded, at first or again, reports why and calls `onFailed`. */
   follow(session: Session, onFailed: () => void): void {
     const look = () => {
       const { state } = session;

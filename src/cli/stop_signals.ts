@@ -9,7 +9,7 @@ const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
   ? ["SIGINT", "SIGBREAK"]
   : ["SIGINT", "SIGTERM", ...endsWithTerminal() ? ["SIGHUP" as const] : []];
 
-/** Whether a closed terminal ends the process: `nohup` has it go on, and a listener would undo that. */
+/** Whether closing the terminal ends the process. Under `nohup` it does not, and a listener would change that. */
 function endsWithTerminal(): boolean {
   try {
     const [, ignored = "0"] = /^SigIgn:\s*([\da-f]+)$/m.exec(
@@ -17,7 +17,7 @@ function endsWithTerminal(): boolean {
     ) ?? [];
     return (BigInt(`0x${ignored}`) & 1n) === 0n;
   } catch {
-    // Not Linux: nohup leaves no terminal to write to.
+    // On other systems than Linux: under nohup, no output goes to the terminal.
     return Deno.stdout.isTerminal() || Deno.stderr.isTerminal();
   }
 }
@@ -32,7 +32,7 @@ const EXIT_CODES: Partial<Record<Deno.Signal, number>> = {
 
 /**
  * At a signal to stop, calls `leave` and then lets the signal end the process, so that a script that waits for it ends
- * too. A second signal ends it at once.
+ * too. A second signal ends the process at once.
  */
 export function leaveOnStopSignal(leave: () => Promise<void>): void {
   keepIgnoringHangups();
@@ -40,7 +40,7 @@ export function leaveOnStopSignal(leave: () => Promise<void>): void {
     const listener = async () => {
       Deno.removeSignalListener(signal, listener);
       await leave();
-      // On Windows a process cannot send itself one.
+      // On Windows a process cannot send itself a signal.
       if (Deno.build.os === "windows") Deno.exit(EXIT_CODES[signal]);
       Deno.kill(Deno.pid, signal);
     };
@@ -49,8 +49,8 @@ export function leaveOnStopSignal(leave: () => Promise<void>): void {
 }
 
 /**
- * Has the process go on when its terminal closes, if it was started so: Deno, where anything listens to a signal, would
- * end at a hangup that `nohup` has it ignore.
+ * Keeps the process running when its terminal closes, if it was started with `nohup`. Deno would otherwise end at a
+ * hangup as soon as anything listens to a signal.
  */
 function keepIgnoringHangups(): void {
   if (Deno.build.os !== "windows" && !STOP_SIGNALS.includes("SIGHUP")) {
@@ -59,9 +59,9 @@ function keepIgnoringHangups(): void {
 }
 
 /**
- * Calls `listener` at each signal to stop, with the exit code of a process that the signal ends at once.
+ * Calls `listener` at each signal to stop, with the exit code of a process that this signal ends.
  *
- * @param options.onHangup called at SIGHUP in its place, in a process without a terminal whose closing it could mean.
+ * @param options.onHangup called instead at SIGHUP, in a process that has no terminal that could have closed.
  */
 export function onStopSignal(
   listener: (signal: Deno.Signal, exitCode: number) => void,

@@ -2,39 +2,39 @@ import type { MediaSpan, Sequence } from "./sequence.ts";
 
 const NONE = -1;
 
-/** Everything that makes two full blocks the same. */
+/** Everything that identifies the content of a full block. */
 interface BlockContent {
-  /** i32 `[blockSize]`. */
+  /** Token ids: i32 `[blockSize]`. */
   readonly tokens: Int32Array;
   readonly media: string;
-  /** The block that holds everything before this one, `NONE` for the first. */
+  /** The block that holds everything before this one; `NONE` for the first. */
   readonly predecessor: number;
   readonly scope: number;
   readonly hash: number;
 }
 
 /**
- * The full blocks of a pool by what they hold.
+ * The full blocks of a pool, indexed by their content.
  *
- * A block's content is its own tokens, the media they stand for, and its predecessor, which is the one block that
- * holds everything before it: a hash chain, and at the same time a tree. The hash (32 bits, of the tokens, the media
- * and the predecessor's hash) only says where to look. What is found there is compared with the predecessor's id,
- * the media and every token; and as no content is kept twice, an equal predecessor id means equal tokens back to
- * the first. So two prefixes are never confused, whatever their hashes: a wrong answer, or a look at another client's
- * prompt, is not a matter of luck. The price is 4 bytes a token.
+ * A block's content is its own tokens, the media that they stand for, and its predecessor: the one block that holds
+ * everything before it. This makes it both a hash chain and a tree. The hash (32 bits, of the tokens, the media and the
+ * predecessor's hash) only says where to look; what is found is then compared by the predecessor's id, the media and
+ * every token. Since no content is stored twice, equal predecessor ids mean equal tokens back to the first. So two
+ * prefixes are never confused, whatever their hashes, and neither a wrong answer nor a leak of another client's prompt
+ * depends on luck. This costs 4 bytes per token.
  *
- * Its owner must remove a block before its predecessor.
+ * The owner must remove a block before its predecessor.
  */
 export class BlockIndex {
   readonly #blockSize: number;
-  /** i32 `[numBlocks, blockSize]`. */
+  /** Token ids of all blocks: i32 `[numBlocks, blockSize]`. */
   #tokens = new Int32Array();
   #media: string[] = [];
   #predecessors = new Int32Array();
   #scopes = new Int32Array();
   #hashes = new Int32Array();
   #isIndexed = new Uint8Array();
-  /** The first block of each bucket; `#nextInBucket` has the others. */
+  /** The first block of each bucket; `#nextInBucket` links the others. */
   #buckets = new Int32Array();
   #nextInBucket = new Int32Array();
 
@@ -43,7 +43,7 @@ export class BlockIndex {
     this.resize(numBlocks);
   }
 
-  /** Changes the number of blocks; its owner has removed those that go. */
+  /** Changes the number of blocks. The owner must have removed the blocks that disappear. */
   resize(numBlocks: number): void {
     this.#tokens = resized(this.#tokens, numBlocks * this.#blockSize);
     this.#media = Array.from({ length: numBlocks }, (_, i) => this.#media[i] ?? "");
@@ -64,17 +64,17 @@ export class BlockIndex {
     return this.#isIndexed[blockId] === 1;
   }
 
-  /** The `cacheScope` of the sequence that brought an indexed block here. */
+  /** The `cacheScope` of the sequence that added the block to the index. */
   getScope(blockId: number): number {
     return this.#scopes[blockId]!;
   }
 
-  /** The indexed blocks from `first` on, and those that have one of them before them in their sequence. */
+  /** Lists the indexed blocks from `first` on, and the blocks that have one of them among their predecessors. */
   withPrefixFrom(first: number): number[] {
-    /** Whether blocks before `first` that were looked at are among them. */
+    /** Whether blocks before `first` that were visited have such a predecessor. */
     const known = new Map<number, boolean>();
     const isBehind = (start: number): boolean => {
-      // Walked, not recursed: a prefix may have thousands of blocks.
+      // A loop, not a recursion: a prefix may have thousands of blocks.
       const walked: number[] = [];
       let blockId = start;
       while (blockId !== NONE && blockId < first && !known.has(blockId)) {
@@ -88,12 +88,15 @@ export class BlockIndex {
     return Array.from(this.#isIndexed.keys()).filter((id) => this.has(id) && isBehind(id));
   }
 
-  /** The block that holds what the full block `index` of `sequence` holds; its table must reach up to there. */
+  /**
+   * Finds the block with the same content as the full block `index` of `sequence`. The sequence's block table must hold
+   * all blocks before it.
+   */
   find(sequence: Sequence, index: number): number | undefined {
     return this.#search(this.#sliceContent(sequence, index));
   }
 
-  /** Like {@linkcode find}, but what is not there is added, in the sequence's own block. */
+  /** Finds a block like {@linkcode find}. If there is none, adds the sequence's own block. */
   findOrAdd(sequence: Sequence, index: number): number {
     const content = this.#sliceContent(sequence, index);
     const found = this.#search(content);
@@ -110,7 +113,7 @@ export class BlockIndex {
     return blockId;
   }
 
-  /** Forgets a block that is in the index. */
+  /** Removes an indexed block. */
   remove(blockId: number): void {
     const bucket = this.#hashToBucket(this.#hashes[blockId]!);
     const next = this.#nextInBucket[blockId]!;
@@ -173,14 +176,14 @@ export class BlockIndex {
   }
 }
 
-/** A copy of another length. */
+/** Copies an array to another length. */
 function resized(values: Int32Array, length: number): Int32Array<ArrayBuffer> {
   const copy = new Int32Array(length);
   copy.set(values.subarray(0, length));
   return copy;
 }
 
-/** Which media stand in tokens `start` to `end`, and where; empty when none do. */
+/** Describes which media are at which of the tokens from `start` to `end`; empty if there are none. */
 function describeMedia(media: readonly MediaSpan[], start: number, end: number): string {
   let description = "";
   for (const span of media) {
@@ -190,7 +193,7 @@ function describeMedia(media: readonly MediaSpan[], start: number, end: number):
   return description;
 }
 
-/** Takes one 32-bit word more into a hash: a round of MurmurHash3 (x86, 32 bits; Austin Appleby, public domain). */
+/** Mixes another 32-bit word into a hash: a round of MurmurHash3 (x86, 32 bits; Austin Appleby, public domain). */
 export function mixHash(hash: number, value: number): number {
   let k = Math.imul(value, 0xcc9e2d51);
   k = Math.imul((k << 15) | (k >>> 17), 0x1b873593);
@@ -198,7 +201,7 @@ export function mixHash(hash: number, value: number): number {
   return (Math.imul((h << 13) | (h >>> 19), 5) + 0xe6546b64) | 0;
 }
 
-/** The last step of MurmurHash3: every bit of `hash` reaches the low bits that choose the bucket. */
+/** The last step of MurmurHash3: spreads every bit of `hash` to the low bits, which choose the bucket. */
 function spreadHash(hash: number): number {
   let h = hash;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);

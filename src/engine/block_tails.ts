@@ -1,5 +1,5 @@
 /**
- * Blocks that nobody holds and that are full only in part.
+ * Partly filled blocks that no sequence holds.
  *
  * @module
  */
@@ -7,16 +7,17 @@ import type { Sequence } from "./sequence.ts";
 
 interface Tail {
   readonly blockId: number;
-  /** What its first slots hold; less than a block. */
+  /** Tokens of the block's first slots: fewer than a block has. */
   readonly tokens: Int32Array;
 }
 
 /**
- * The last blocks of sequences that have ended, by the full block before each, of which a tail is known: the newest.
- * Unlike a full block, a tail is not shared. Who continues it takes it, and writes on behind the tokens that are the
- * same. The full block stands for all before it, as in the index of blocks.
+ * The partly filled last blocks ("tails") of sequences that have ended, by the full block before each. For each full
+ * block only the newest tail is kept. Unlike a full block, a tail is not shared: a sequence that continues it takes it
+ * over, and writes behind the tokens that they have in common. As in the index of blocks, the full block stands for
+ * everything before it.
  *
- * Media do not appear in tails.
+ * Tails never contain media.
  */
 export class BlockTails {
   readonly #blockSize: number;
@@ -31,17 +32,17 @@ export class BlockTails {
     return this.#predecessors.has(blockId);
   }
 
-  /** The tail behind a full block. */
+  /** The tail after a full block, if there is one. */
   after(predecessor: number): number | undefined {
     return this.#tails.get(predecessor)?.blockId;
   }
 
-  /** How many tokens a tail holds. */
+  /** Number of tokens in a tail. */
   getLength(blockId: number): number {
     return this.#tails.get(this.#predecessors.get(blockId)!)!.tokens.length;
   }
 
-  /** The index in its table of the block that a sequence leaves as a tail, if it leaves one. */
+  /** The position, in a sequence's block table, of the block that it leaves as a tail, if it leaves one. */
   findIndex(sequence: Sequence): number | undefined {
     const { numComputed, numSealedBlocks } = sequence;
     const start = numSealedBlocks * this.#blockSize;
@@ -50,7 +51,7 @@ export class BlockTails {
     return isTail ? numSealedBlocks : undefined;
   }
 
-  /** Adds the tail of a sequence; the full block before it has none. */
+  /** Adds the tail of a sequence. The full block before it must not have one. */
   add(sequence: Sequence): void {
     const { numComputed, numSealedBlocks, blockIds } = sequence;
     const predecessor = blockIds.at(numSealedBlocks - 1);
@@ -60,20 +61,23 @@ export class BlockTails {
     this.#predecessors.set(blockId, predecessor);
   }
 
-  /** Forgets a tail. */
+  /** Removes a tail. */
   remove(blockId: number): void {
     this.#tails.delete(this.#predecessors.get(blockId)!);
     this.#predecessors.delete(blockId);
   }
 
-  /** How many tokens of a sequence, whose table ends in a full block, are those of the tail behind it. */
+  /**
+   * How many tokens the next block of a sequence has in common with the tail after its last full block, where its table
+   * must end.
+   */
   countSame(sequence: Sequence): number {
     const { blockIds, tokens, length } = sequence;
     if (blockIds.length === 0) return 0;
     const tail = this.#tails.get(blockIds.at(blockIds.length - 1));
     if (tail === undefined) return 0;
     const start = blockIds.length * this.#blockSize;
-    // The last token is left to compute, for its logits.
+    // The last token must be computed anyway, for its logits.
     const most = Math.min(tail.tokens.length, length - 1 - start);
     const next = tokens.view(start, start + most);
     const end = next.findIndex((token, i) => token !== tail.tokens[i]);
@@ -82,7 +86,7 @@ export class BlockTails {
   }
 }
 
-/** Whether media stand in tokens `start` to `end`: equal placeholders may be different media. */
+/** Whether there are media among tokens `start` to `end`: equal placeholders may stand for different media. */
 function hasMedia({ media }: Sequence, start: number, end: number): boolean {
   return media.some((span) => span.start < end && span.end > start);
 }

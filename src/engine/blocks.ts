@@ -1,5 +1,5 @@
 /**
- * Who holds which block of the paged KV cache, and which prefixes are still in it.
+ * Tracks which sequences hold which blocks of the paged KV cache, and which prefixes are cached.
  *
  * @module
  */
@@ -17,42 +17,44 @@ import {
   WindowBlocks,
 } from "./window_blocks.ts";
 
-/** A tail, and how many of its tokens a sequence goes on from. */
+/** A tail, and how many of its tokens a sequence can reuse. */
 interface FoundTail {
   readonly blockId: number;
   readonly numTokens: number;
 }
 
-/** `numUsedBlocks + numCachedBlocks + numFreeBlocks` is the whole pool. */
+/** Statistics of the main pool. `numUsedBlocks + numCachedBlocks + numFreeBlocks` is its size. */
 export interface BlockStats extends PoolStats {
-  /** The pools of layers with a window. */
+  /** Statistics of the pools for layers with a sliding window. */
   readonly windows: readonly PoolStats[];
   /** Prompt tokens of all sequences that were started. */
   readonly numPrefixQueryTokens: number;
-  /** How many of those were found in the prefix cache. */
+  /** Prompt tokens of these that were found in the prefix cache. */
   readonly numPrefixHitTokens: number;
-  /** Blocks with a known prefix that were reused for something else. */
+  /** Blocks with cached content that were reused for other content. */
   readonly numEvictedBlocks: number;
 }
 
-/** What is known of a sequence that waits, and what it would take from each pool. */
+/** What the cache holds of a waiting sequence, and the blocks that it would need from each pool. */
 interface FoundPrefix {
   readonly tail: FoundTail | undefined;
   readonly end: PrefixEnd;
-  /** The main pool's, then those of the windows. */
+  /** Needs of the main pool, then of the window pools. */
   readonly needs: readonly AdmissionNeeds[];
 }
 
 /**
  * Hands out the blocks of the KV cache and counts references to them.
  *
- * A block that is full is sealed: it is never written again, other sequences find it by its content and refer to it.
- * No content is kept twice: a sequence that fills a block whose content another has sealed meanwhile moves to that one.
- * A block nobody holds goes to the free list, and stays findable there until it is reused: those that hold nothing
- * first, then the longest unused. A sequence gives its blocks back last to first, so that a prefix outlives what
- * follows it. The block that it has filled in part stays findable likewise, for one sequence that goes on from there.
+ * A full block is sealed: it is never written again, and other sequences can find it by its content and refer to it. No
+ * content is stored twice: if another sequence has already sealed a block with the same content, a sequence that fills
+ * one switches to that block. A block without references goes to the free list and stays findable until it is reused.
+ * Blocks without content are reused first, then the least recently used. A sequence releases its blocks from last to
+ * first, so that prefixes outlive what follows them. Its partly filled last block also stays findable, for a single
+ * sequence that continues from it.
  *
- * Layers with a window have blocks of their own, see {@linkcode WindowBlocks}; all others share those of the main pool.
+ * Layers with a sliding window have blocks of their own, see {@linkcode WindowBlocks}; all other layers share the
+ * blocks of the main pool.
  */
 export class BlockManager {
   #numBlocks: number;
@@ -70,7 +72,10 @@ export class BlockManager {
   readonly #slots: StateSlots | undefined;
   readonly #windows: readonly WindowBlocks[];
 
-  /** @param slots of states, where sequences have such: a prefix is only as good as the state behind it. */
+  /**
+   * @param slots of recurrent states, if the model has any: a cached prefix is only usable together with the state
+   * after it.
+   */
   constructor(
     limits: Pick<
       DecoderLimits,
@@ -92,12 +97,13 @@ export class BlockManager {
   }
 
   /**
-   * Gives a sequence that holds nothing the blocks for all its tokens: full ones already in the cache by reference, the
-   * tail behind them if it begins with the same tokens, the others new. At least its last token is left to compute, for
-   * its logits. In layers with a window it gets what is known; there is room for a step's tokens behind that.
+   * Gives a waiting sequence blocks for all its tokens: references to full blocks in the cache, the tail after them if
+   * it begins with the same tokens, and new blocks for the rest. At least the last token is left to compute, for its
+   * logits. In layers with a window, the sequence gets the cached blocks that it needs, and has room for the tokens of
+   * a step after them.
    *
-   * @param numSpare blocks of each pool that must be left over.
-   * @returns false, and changes nothing, when there are not enough blocks.
+   * @param numSpare blocks of each pool that must remain.
+   * @returns false, without changing anything, if there are not enough blocks.
    */
   admit(sequence: Sequence, numSpare: number): boolean {
     const { blockIds, length } = sequence;
@@ -122,29 +128,29 @@ export class BlockManager {
     return this.#growMain(sequence, length);
   }
 
-  /** What {@linkcode admit} would take of each pool for a sequence that holds nothing. */
+  /** Counts the blocks of each pool that {@linkcode admit} would take for a waiting sequence. */
   countNeeds(sequence: Sequence): readonly AdmissionNeeds[] {
     const { needs } = this.#findPrefix(sequence);
     sequence.blockIds.clear();
     return needs;
   }
 
-  /** How many blocks of each pool a sequence that runs lacks for so many tokens. */
+  /** Counts the blocks of each pool that a running sequence lacks to hold `numTokens` tokens. */
   countMissing(sequence: Sequence, numTokens: number): number[] {
     const numMissing = Math.ceil(numTokens / this.#blockSize) - sequence.blockIds.length;
     const ofWindows = this.#windows.map((each) => each.countMissing(sequence, numTokens));
     return [Math.max(0, numMissing), ...ofWindows];
   }
 
-  /** How many of a sequence's tokens its layers with a window have blocks for. */
+  /** How many of a sequence's tokens have blocks in every layer with a window. */
   countWindowTokens(sequence: Sequence): number {
     return Math.min(...this.#windows.map((window) => window.countTokens(sequence)));
   }
 
   /**
-   * Gives a sequence blocks until they hold `numTokens`.
+   * Gives a sequence blocks until they can hold `numTokens`.
    *
-   * @returns false when there are not enough; the sequence keeps those it got.
+   * @returns false if there are not enough; the sequence keeps those that it got.
    */
   grow(sequence: Sequence, numTokens: number): boolean {
     return this.#growMain(sequence, numTokens) &&
@@ -162,7 +168,7 @@ export class BlockManager {
     return true;
   }
 
-  /** Makes the blocks that a sequence has filled findable, and takes those from it that it does not see any longer. */
+  /** Makes the blocks that a sequence has filled findable, and releases those that have left its windows. */
   commit(sequence: Sequence): void {
     if (this.#sharesBlocks) this.#seal(sequence);
     for (const window of this.#windows) window.trim(sequence);
@@ -183,13 +189,16 @@ export class BlockManager {
     sequence.numSealedBlocks = numFull;
   }
 
-  /** Keeps the state of a sequence as it is behind its last sealed block, for all that go on from there. */
+  /** Saves the state of a sequence after its last sealed block, for sequences that continue from there. */
   saveState({ blockIds, numSealedBlocks, numComputed, stateSlot }: Sequence): void {
     const isThere = numSealedBlocks > 0 && numComputed === numSealedBlocks * this.#blockSize;
     if (isThere) this.#slots?.save(blockIds.at(numSealedBlocks - 1), stateSlot!);
   }
 
-  /** Takes all blocks from a sequence, which stay findable, and its state, which does as far as it is that of a block. */
+  /**
+   * Takes all blocks from a sequence; they stay findable. Its state also stays findable if it is the state after a
+   * block.
+   */
   release(sequence: Sequence): void {
     const { blockIds } = sequence;
     const tail = this.#sharesBlocks ? this.#tails.findIndex(sequence) : undefined;
@@ -207,7 +216,7 @@ export class BlockManager {
     sequence.numSealedBlocks = 0;
   }
 
-  /** Forgets what the blocks of a scope hold, once no sequence of that scope is left. */
+  /** Forgets the content of all blocks of a scope, once no sequence of that scope is left. */
   forget(cacheScope: number): void {
     for (let blockId = 0; blockId < this.#numBlocks; blockId++) {
       if (!this.#index.has(blockId) || this.#index.getScope(blockId) !== cacheScope) continue;
@@ -222,10 +231,10 @@ export class BlockManager {
   }
 
   /**
-   * Changes the number of blocks of a pool, 0 being the main one and the others those of windows. Of one that gets
-   * smaller, the last blocks go with what they hold, and so do cached blocks whose prefix goes.
+   * Changes the number of blocks of a pool: 0 is the main pool, the others are those of windows. When a pool shrinks,
+   * its last blocks are removed along with their content, and so are cached blocks whose prefix is removed.
    *
-   * @returns false, and changes nothing, when a sequence holds a block that would go.
+   * @returns false, without changing anything, if a sequence holds a block that would be removed.
    */
   resize(numBlocks: number, pool = 0): boolean {
     return pool === 0 ? this.#resizeMain(numBlocks) : this.#windows[pool - 1]!.resize(numBlocks);
@@ -241,7 +250,7 @@ export class BlockManager {
     const references = new Int32Array(numBlocks);
     references.set(this.#references.subarray(0, numBlocks));
     this.#references = references;
-    // Prefixes begin in low blocks, which stay longest.
+    // Prefixes begin in low blocks, which are kept longest.
     for (let blockId = Math.min(this.#numBlocks, numBlocks) - 1; blockId >= 0; blockId--) {
       if (!this.#free.has(blockId) || this.#holdsContent(blockId)) continue;
       this.#free.remove(blockId);
@@ -251,7 +260,7 @@ export class BlockManager {
     return true;
   }
 
-  /** How many of a sequence's first `numTokens` tokens may come from blocks that other sequences hold. */
+  /** How many of a sequence's first `numTokens` tokens are in blocks that it may share with other sequences. */
   numShareableTokens(numTokens: number): number {
     if (!this.#sharesBlocks) return 0;
     return Math.floor((numTokens - 1) / this.#blockSize) * this.#blockSize;
@@ -272,7 +281,7 @@ export class BlockManager {
     };
   }
 
-  /** Gives a sequence that holds nothing the indexed blocks of its prefix, without references yet. */
+  /** Puts the indexed blocks of a waiting sequence's prefix into its table, without referencing them yet. */
   #findPrefix(sequence: Sequence): FoundPrefix {
     const { blockIds, length } = sequence;
     for (let i = 0; i < this.numShareableTokens(length) / this.#blockSize; i++) {
@@ -281,7 +290,7 @@ export class BlockManager {
       blockIds.push(blockId);
     }
     const tail = this.#trimToKnown(sequence);
-    // A block in use costs nothing; one that is only cached leaves the free list like a new one.
+    // A block in use costs nothing. A block that is only cached leaves the free list, like a new one.
     const numFound = blockIds.view().filter((id) => this.#references[id] === 0).length;
     const numUsed = blockIds.length - numFound;
     const ofMain = { numBlocks: Math.ceil(length / this.#blockSize) - numUsed, numFound };
@@ -290,13 +299,13 @@ export class BlockManager {
     return { needs, end, tail };
   }
 
-  /** The place where a sequence goes on whose table holds the full blocks that are known. */
+  /** The position from which a sequence continues, given that its table holds the cached full blocks. */
   #findEnd({ blockIds }: Sequence, tail: FoundTail | undefined): PrefixEnd {
     const numTokens = blockIds.length * this.#blockSize + (tail?.numTokens ?? 0);
     return { numTokens, tail: tail?.blockId };
   }
 
-  /** The cached blocks that a pool without those from `firstGone` on cannot keep. */
+  /** The cached blocks that must go when a pool loses its blocks from `firstGone` on. */
   #blocksBehind(firstGone: number): Set<number> {
     const behind = new Set(this.#index.withPrefixFrom(firstGone));
     for (const blockId of [...behind]) {
@@ -314,7 +323,7 @@ export class BlockManager {
     return this.#index.has(blockId) || this.#tails.has(blockId);
   }
 
-  /** Takes a block out of the index or the tails. @returns whether it was in either. */
+  /** Removes a block from the index or the tails. @returns whether it was in either. */
   #forgetContent(blockId: number): boolean {
     this.#forgetBehind(blockId);
     if (this.#index.has(blockId)) this.#index.remove(blockId);
@@ -324,7 +333,7 @@ export class BlockManager {
     return true;
   }
 
-  /** Forgets what is known by a block beside its own content. */
+  /** Forgets what is stored for a block besides its own content: its state, and blocks of windows. */
   #forgetBehind(blockId: number): void {
     this.#slots?.forget(blockId);
     for (const window of this.#windows) window.forget(blockId);
@@ -336,7 +345,7 @@ export class BlockManager {
     this.#numCachedBlocks--;
   }
 
-  /** The tail behind a sequence's full blocks, if some of its tokens are those of the sequence. */
+  /** Finds the tail after a sequence's full blocks, if it begins with the same tokens. */
   #findTail(sequence: Sequence): FoundTail | undefined {
     const numTokens = this.#tails.countSame(sequence);
     if (numTokens === 0) return undefined;
@@ -344,7 +353,7 @@ export class BlockManager {
     return { blockId: this.#tails.after(blockIds.at(blockIds.length - 1))!, numTokens };
   }
 
-  /** Gives a sequence the tail behind its full blocks. */
+  /** Gives a sequence the tail after its full blocks. */
   #takeTail(sequence: Sequence, { blockId }: FoundTail): void {
     this.#tails.remove(blockId);
     this.#acquire(blockId);
@@ -352,9 +361,10 @@ export class BlockManager {
   }
 
   /**
-   * Takes those of a sequence's cached blocks away behind which a state or a block of a window is missing.
+   * Drops cached blocks from the end of a sequence's table until a state, and the blocks of all windows, are cached for
+   * where it ends.
    *
-   * @returns the tail that it can go on from.
+   * @returns the tail that the sequence can continue from, if any.
    */
   #trimToKnown(sequence: Sequence): FoundTail | undefined {
     const tail = this.#findTail(sequence);
@@ -381,7 +391,7 @@ export class BlockManager {
     );
   }
 
-  /** The most blocks to keep where something behind `numKept` is missing; `undefined` if nothing is. */
+  /** The most blocks to keep if something is missing for `numKept`; `undefined` if nothing is. */
   #findGap(blockIds: Int32List, numKept: number): number | undefined {
     if (this.#slots?.has(blockIds.at(numKept - 1)) === false) return numKept - 1;
     const end = { numTokens: numKept * this.#blockSize };
@@ -392,7 +402,7 @@ export class BlockManager {
     return undefined;
   }
 
-  /** Gives a sequence a slot, with the state behind its cached tokens. @returns false when there is none. */
+  /** Gives a sequence a state slot, with the state after its cached tokens. @returns false if there is none. */
   #takeSlot(sequence: Sequence, tail: FoundTail | undefined): boolean {
     const slots = this.#slots;
     if (slots === undefined) return true;
@@ -405,20 +415,20 @@ export class BlockManager {
     return sequence.stateSlot !== undefined;
   }
 
-  /** @param tail the index of the block that becomes a tail. */
+  /** Releases a sequence's state slot. @param tail index in the table of the block that becomes a tail. */
   #releaseSlot(sequence: Sequence, tail: number | undefined): void {
     const { blockIds, numComputed, numSealedBlocks, stateSlot, isComputing } = sequence;
     if (this.#slots === undefined || stateSlot === undefined) return;
     const isSealed = numSealedBlocks > 0 && numComputed === numSealedBlocks * this.#blockSize;
     const last = tail ?? (isSealed ? numSealedBlocks - 1 : undefined);
-    // What a step makes of it is known once that has run.
+    // While a step is running, the state that it will leave is not known yet.
     if (last === undefined || isComputing) this.#slots.release(stateSlot);
     else this.#slots.keep(blockIds.at(last), stateSlot);
     sequence.stateSlot = undefined;
     sequence.isComputing = false;
   }
 
-  /** Makes a tail a block that holds nothing of use. */
+  /** Removes a tail, whose block then holds nothing of use. */
   #forgetTail(blockId: number): void {
     this.#forgetBehind(blockId);
     this.#tails.remove(blockId);

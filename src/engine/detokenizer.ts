@@ -1,15 +1,15 @@
-/** Most bytes of a character. */
+/** Most bytes of a UTF-8 character. */
 const MAX_CHAR_BYTES = 4;
 
 /**
- * The bytes that a token adds to the text; `undefined` if it is not shown. The first token that is shown may lose the
- * space before its word.
+ * Returns the bytes that a token adds to the text; `undefined` if it is not shown. The first token that is shown may
+ * lose the space before its word.
  */
 export type BytesOfToken = (tokenId: number, isFirst: boolean) => Uint8Array | undefined;
 
 /**
- * Turns the tokens of one completion into text as they come: the bytes of all of them, one after the other, read as
- * UTF-8. Bytes of a character that is not complete are held back, and bytes that are none become U+FFFD.
+ * Turns the tokens of one completion into text as they arrive, by decoding their concatenated bytes as UTF-8. The bytes
+ * of an incomplete character are held back, and invalid bytes become U+FFFD.
  *
  * @example
  * ```ts
@@ -24,12 +24,12 @@ export type BytesOfToken = (tokenId: number, isFirst: boolean) => Uint8Array | u
 export class Detokenizer {
   readonly #getBytes: BytesOfToken;
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
-  /** Bytes of a character that is not complete. */
+  /** Bytes of an incomplete character. */
   #heldBack = new Uint8Array(0);
   #isFirst: boolean;
   #length = 0;
 
-  /** @param options.isFirst whether no text stands before the completion. */
+  /** @param options.isFirst whether the completion begins the text. */
   constructor(getBytes: BytesOfToken, { isFirst = false }: { readonly isFirst?: boolean } = {}) {
     this.#getBytes = getBytes;
     this.#isFirst = isFirst;
@@ -45,7 +45,7 @@ export class Detokenizer {
     return this.#heldBack.length > 0;
   }
 
-  /** @returns the text completed by `tokenId`: whole characters, often none. */
+  /** Takes the next token. @returns the text that it completes: whole characters, often none. */
   push(tokenId: number): string {
     const bytes = this.#getBytes(tokenId, this.#isFirst);
     if (bytes === undefined) return "";
@@ -58,7 +58,7 @@ export class Detokenizer {
     return this.#read(all.subarray(0, end));
   }
 
-  /** Ends the text. @returns what was held back. */
+  /** Ends the text. @returns the text of the bytes that were held back. */
   flush(): string {
     const rest = this.#heldBack;
     this.#heldBack = new Uint8Array(0);
@@ -72,7 +72,7 @@ export class Detokenizer {
   }
 }
 
-/** Bytes at the end that begin a character and do not complete it. */
+/** Number of bytes at the end that belong to an incomplete character. */
 function lengthOfIncomplete(bytes: Uint8Array): number {
   for (let length = 1; length < MAX_CHAR_BYTES && length <= bytes.length; length++) {
     const byte = bytes[bytes.length - length]!;
@@ -83,7 +83,7 @@ function lengthOfIncomplete(bytes: Uint8Array): number {
   return 0;
 }
 
-/** Number of bytes by the first one; 1 for what begins no character. */
+/** Number of bytes of a character, from its first byte; 1 for a byte that begins no character. */
 function lengthOfChar(lead: number): number {
   if (lead < 0xc2 || lead > 0xf4) return 1;
   return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;

@@ -1,35 +1,35 @@
 /**
- * DRY ("don't repeat yourself"): a penalty on tokens that would go on a repetition, growing with its length.
+ * DRY ("don't repeat yourself"): a penalty on tokens that would continue a repetition, which grows with its length.
  *
- * A token is penalised by `multiplier * base ^ (n - allowedLength)` if the last `n ≥ allowedLength` tokens stood before it
- * already, `n` the most for which that is so. Tokens with a breaker in their text begin anew: a repetition does not
- * reach across them.
+ * A token is penalised by `multiplier * base ^ (n - allowedLength)`, where `n` is the length of the longest suffix of
+ * the text that has occurred before, followed by this token, if `n ≥ allowedLength`. Breaker tokens end repetitions: no
+ * match extends across them.
  *
  * @see https://github.com/oobabooga/text-generation-webui/pull/5677
  * @module
  */
 
-/** As llama.cpp has them. */
+/** The parameters of DRY, as in llama.cpp. */
 export interface DryOptions {
-  /** Over 0. */
+  /** Greater than 0. */
   readonly multiplier: number;
   /** At least 1. */
   readonly base: number;
   /** Longest repetition that is not penalised, at least 1. */
   readonly allowedLength: number;
-  /** Most recent tokens of prompt and completion that it looks back on; all if absent. */
+  /** How many of the most recent tokens, of prompt and completion, are examined; all if absent. */
   readonly window?: number | undefined;
-  /** Whether a repetition does not reach across the token. It is asked once for each. */
+  /** Whether a token ends repetitions. Called once per token id. */
   readonly isBreaker: (tokenId: number) => boolean;
 }
 
-/** Largest exponent: beyond it float32 overflows. */
+/** Largest natural logarithm of a power: beyond it float32 overflows. */
 const LARGEST_LOG = 88.7;
 
-/** What a token of one sequence is penalised by, step by step. */
+/** Computes the penalties of one sequence, step by step. */
 export class DryPenalty {
   readonly #options: DryOptions;
-  /** Of all tokens that were asked for. */
+  /** Results of `isBreaker` by token id. */
   readonly #breakers = new Map<number, boolean>();
 
   constructor(options: DryOptions) {
@@ -37,7 +37,7 @@ export class DryPenalty {
   }
 
   /**
-   * What is subtracted from the logits of tokens that would go on a repetition, by token.
+   * Returns what to subtract from the logits of tokens that would continue a repetition.
    *
    * @param tokens prompt and completion so far.
    */
@@ -67,10 +67,10 @@ export class DryPenalty {
   }
 }
 
-/** How many tokens from each place on equal those from the start on: the Z function. */
+/** The Z function: for each index, how many tokens from there on equal those at the start. */
 function matchesOfStart(tokens: Int32Array): Int32Array {
   const lengths = new Int32Array(tokens.length);
-  // The match that reaches furthest: from `left` up to `right`.
+  // The match that extends furthest, from `left` up to `right`.
   let left = 0;
   let right = 0;
   for (let at = 1; at < tokens.length; at++) {

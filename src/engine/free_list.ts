@@ -1,17 +1,17 @@
 const NONE = -1;
-/** Stands before the first and after the last block: in the arrays, block `id` is at `id + 1`. */
+/** Stands before the first and after the last block. In the arrays, block `id` is at index `id + 1`. */
 const SENTINEL = 0;
 
 /**
- * The blocks nobody refers to, in the order in which they will be reused: a doubly linked list threaded through two
- * arrays, so that taking the first, putting one at either end and taking one out of the middle are all O(1).
+ * The blocks without references, in the order in which they will be reused. A doubly linked list within two arrays, so
+ * that taking the first block, adding one at either end and removing one from the middle are all O(1).
  */
 export class FreeList {
   #next = Int32Array.of(SENTINEL);
   #previous = Int32Array.of(SENTINEL);
   #length = 0;
 
-  /** Holds blocks 0 to `numBlocks - 1`, in that order. */
+  /** Creates a list of blocks 0 to `numBlocks - 1`, in that order. */
   constructor(numBlocks: number) {
     this.resize(numBlocks);
   }
@@ -25,9 +25,9 @@ export class FreeList {
   }
 
   /**
-   * Changes the number of blocks. New ones are reused first, the lowest before the others.
+   * Changes the number of blocks. New ones are reused before all others, the lowest first.
    *
-   * @throws {Error} when a block that goes is not in the list.
+   * @throws {Error} when a block that disappears is not in the list.
    */
   resize(numBlocks: number): void {
     const numBefore = this.#next.length - 1;
@@ -37,7 +37,7 @@ export class FreeList {
     for (let blockId = numBlocks - 1; blockId >= numBefore; blockId--) this.pushFirst(blockId);
   }
 
-  /** The block to reuse next, taken out; `undefined` when there is none. */
+  /** Takes the block to reuse next; `undefined` if there is none. */
   takeFirst(): number | undefined {
     const first = this.#next[SENTINEL]!;
     if (first === SENTINEL) return undefined;
@@ -53,7 +53,7 @@ export class FreeList {
     this.#insert(blockId, this.#previous[SENTINEL]!, SENTINEL);
   }
 
-  /** @throws {Error} when the block is not in the list. */
+  /** Removes a block. @throws {Error} when the block is not in the list. */
   remove(blockId: number): void {
     if (!this.has(blockId)) throw new Error(`Block ${blockId} is not free.`);
     const next = this.#next[blockId + 1]!;
@@ -74,13 +74,13 @@ export class FreeList {
     this.#length++;
   }
 
-  /** First to last. */
+  /** Iterates from first to last. */
   *[Symbol.iterator](): Generator<number> {
     for (let at = this.#next[SENTINEL]!; at !== SENTINEL; at = this.#next[at]!) yield at - 1;
   }
 }
 
-/** A copy of another length; what it adds is `NONE`. */
+/** Copies an array to another length, filled up with `NONE`. */
 function resized(links: Int32Array, length: number): Int32Array<ArrayBuffer> {
   const copy = new Int32Array(length).fill(NONE);
   copy.set(links.subarray(0, length));

@@ -2,11 +2,11 @@ import type { SampledToken } from "../decoder/decoder.ts";
 import type { EngineLoop } from "./loop.ts";
 import type { GenerationRequest } from "./generation_request.ts";
 
-/** A request of one sample. */
+/** A request for a single sample. */
 export interface GenerateOptions<Token extends SampledToken = SampledToken>
   extends Omit<GenerationRequest, "samples"> {
   readonly sample: GenerationRequest["samples"][number];
-  /** @returns whether the sequence ends with the token. */
+  /** Called for each token. @returns whether the sequence ends with it. */
   readonly onToken: (token: Token) => boolean;
   readonly signal: AbortSignal;
 }
@@ -14,7 +14,7 @@ export interface GenerateOptions<Token extends SampledToken = SampledToken>
 /**
  * Runs a request to its end.
  *
- * @throws the signal's reason, and what the step throws; the request is out of the batch before the next step then.
+ * @throws the signal's reason, or what a step throws; the request then leaves the batch before the next step.
  */
 export async function generate<Token extends SampledToken>(
   engine: EngineLoop<Token>,
@@ -39,17 +39,17 @@ export async function generate<Token extends SampledToken>(
   }
 }
 
-/** What a request generated. */
+/** The result of a request. */
 interface Generated {
-  /** Tokens without the one that ended it. */
+  /** Tokens, without the one that ended the sequence. */
   readonly tokens: number[];
-  /** Sum of the natural logarithms of all chosen tokens' probabilities, the end's among them. */
+  /** Sum of the natural log-probabilities of all chosen tokens, including the one that ended the sequence. */
   readonly sumLogprobs: number;
-  /** Tokens that were chosen, the end among them. */
+  /** Number of chosen tokens, including the one that ended the sequence. */
   readonly numChosen: number;
 }
 
-/** Runs a request to the first of `endTokens`, or its length. @throws as {@linkcode generate} does. */
+/** Runs a request until one of `endTokens`, or its maximum length. @throws as {@linkcode generate} does. */
 export async function generateTokens(
   engine: EngineLoop,
   { endTokens, ...request }: Omit<GenerateOptions, "onToken"> & {

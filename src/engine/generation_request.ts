@@ -1,5 +1,5 @@
 /**
- * What the engine is asked to generate.
+ * A request to the engine.
  *
  * @module
  */
@@ -9,37 +9,43 @@ import type { Grammar } from "./grammar/grammar.ts";
 import type { MediaSpan, SectionPositions } from "./sequence.ts";
 import type { TokenRules } from "./token_rules.ts";
 
-/** A prompt and the samples wanted of its completion. */
+/** A prompt, and the completions wanted of it. */
 export interface GenerationRequest {
-  /** Copied. */
+  /** Token ids of the prompt, which the engine copies. */
   readonly promptTokens: Int32Array;
-  /** One per completion wanted, each with its own seed; the completions share the prompt's blocks. */
+  /** Sampling parameters, one per completion, each with its own seed. The completions share the prompt's blocks. */
   readonly samples: readonly SamplingParams[];
   /**
-   * Most tokens per completion; to the end of the context when absent. With 0 the prompt alone may fill the context;
-   * one token is sampled all the same, and the completion ends with it.
+   * Most tokens per completion; up to the end of the context if absent. With 0 the prompt may fill the whole context;
+   * one token is still sampled, and ends the completion.
    */
   readonly maxTokens?: number | undefined;
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
-  /** A penalty on what would go on a repetition. */
+  /** A penalty on tokens that would continue a repetition. */
   readonly dry?: DryOptions | undefined;
-  /** None of `endTokenIds` is chosen until a completion has this many tokens. */
+  /** Tokens that a completion must have before one of `endTokenIds` may be chosen. */
   readonly minTokens?: number | undefined;
-  /** Tokens that would end a completion. */
+  /** Tokens that end a completion. */
   readonly endTokenIds?: readonly number[] | undefined;
-  /** How many most likely tokens to report with each chosen one, 0 to 20; absent: no log-probabilities at all. */
+  /**
+   * How many of the most likely tokens to report with each chosen one, 0 to 20; if absent, no log-probabilities are
+   * reported.
+   */
   readonly topLogprobs?: number | undefined;
-  /** Score the prompt's tokens, and report so many of the most likely with each, 0 to 20. */
+  /**
+   * How many of the most likely tokens to report with each token of the prompt, 0 to 20; if absent, the prompt is not
+   * scored.
+   */
   readonly promptLogprobs?: number | undefined;
-  /** What each completion must match. */
+  /** A grammar that each completion must match. */
   readonly grammar?: Grammar | undefined;
-  /** Media spans in order, none within another. */
+  /** Media spans, in order and without overlap. */
   readonly media?: readonly MediaSpan[] | undefined;
-  /** Positions for a rotary embedding in sections; the indices in the sequence if absent. */
+  /** Positions for a rotary embedding in sections; if absent, the indices in the sequence. */
   readonly sectionPositions?: SectionPositions | undefined;
   /**
-   * Encoder input that all tokens of the request attend to, for encoder-decoders. It is encoded when the request runs;
-   * equal objects are encoded once, as long as their keys and values are kept.
+   * For encoder-decoders: the encoder input that all tokens of the request attend to. It is encoded when the request
+   * runs; the same object is only encoded once while its keys and values are kept.
    */
   readonly encoderInput?: object | undefined;
   /** Creates the token rules of each sample. */

@@ -38,6 +38,12 @@ export type EndReason = "length" | "stop";
  */
 interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
+   * The request's first step begins. Must not throw.
+   *
+   * @param numCachedTokens prompt tokens found in the prefix cache.
+   */
+  onScheduled?(numCachedTokens: number): void;
+  /**
    * A sample got a token.
    *
    * @param end why no other can follow: the maximum length, or a complete grammar.
@@ -237,6 +243,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       if (running === undefined || running.scheduledAtMs !== undefined) continue;
       running.scheduledAtMs = nowMs;
       this.metrics.queueSeconds.observe((nowMs - running.arrivedAtMs) / 1000);
+      running.listener.onScheduled?.(running.sequences[0]?.numCachedTokens ?? 0);
     }
   }
 

@@ -1,39 +1,39 @@
 /**
- * Reads answers of HTTP/1.1 (RFC 9112) from a connection to a model's process, which is a server of this program: what
- * it sends is taken to be well-formed.
+ * Reads HTTP/1.1 responses (RFC 9112) from a connection to a model's process. That process is a server of this program,
+ * so its responses are assumed to be well-formed.
  *
  * @module
  */
 import { Buffer } from "node:buffer";
 import { joinBytes } from "../base/join_bytes.ts";
 
-/** Enough for the head and the whole of most answers. */
+/** Size of the first read: enough for the head, and for all of most responses. */
 const FIRST_READ_BYTES = 4 * 1024;
 const READ_BYTES = 64 * 1024;
-/** A longer head is none. */
+/** Largest head of a response. */
 const MAX_HEAD_BYTES = 64 * 1024;
 
 const LINE_END = "\r\n";
 const HEAD_END = "\r\n\r\n";
 const NOTHING = Buffer.alloc(0);
 
-/** Status and headers of an answer. */
+/** Status and headers of a response. */
 export interface AnswerHead {
   readonly status: number;
   readonly headers: Headers;
 }
 
-/** What tells where a body ends. */
+/** How the end of a body is found. */
 type Framing =
   | { readonly type: "length"; left: number }
-  /** So many bytes are still to come of the chunk; `undefined` before the first. */
+  /** `left` is the number of bytes still to come of the current chunk; `undefined` before the first. */
   | { readonly type: "chunks"; left: number | undefined }
   | { readonly type: "close" };
 
-/** One answer after the other: a head, and its body to the end. */
+/** Reads one response after another: the head, then the body up to its end. */
 export class AnswerReader {
   readonly #connection: Pick<Deno.Conn, "read">;
-  /** Read and not yet passed on. */
+  /** Bytes that were read and not passed on yet. */
   #rest: Buffer = NOTHING;
   #readBytes = FIRST_READ_BYTES;
   #framing: Framing = { type: "length", left: 0 };
@@ -43,20 +43,20 @@ export class AnswerReader {
     this.#connection = connection;
   }
 
-  /** Whether the last answer has been read whole, and another may follow. */
+  /** Whether the last response has been read completely, so that another may follow. */
   get isIdle(): boolean {
     const framing = this.#framing;
     return !this.#hasEnded && framing.type === "length" && framing.left === 0 &&
       this.#rest.length === 0;
   }
 
-  /** What has been read after the last head, if the connection is no longer HTTP's. */
+  /** Bytes read after the last head, for a connection that leaves HTTP. */
   get rest(): Uint8Array {
     return this.#rest;
   }
 
   /**
-   * Reads the head of the next answer; interim ones are passed over.
+   * Reads the head of the next response; interim responses are skipped.
    *
    * @param method of the request.
    * @throws {Error} when the connection ends first.
@@ -78,7 +78,7 @@ export class AnswerReader {
   }
 
   /**
-   * Reads on in the body, as far as it has arrived, or else is the next to arrive.
+   * Reads what has arrived of the body, or waits for the next bytes.
    *
    * @returns `undefined` at its end.
    * @throws {Error} when the connection ends first.
@@ -98,12 +98,12 @@ export class AnswerReader {
     return piece;
   }
 
-  /** All the chunks that are there, at least one. */
+  /** Reads all chunks that have arrived, and at least one. */
   async #readChunks(
     framing: Framing & { type: "chunks" },
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const pieces: Uint8Array<ArrayBuffer>[] = [];
-    // A line break ends the last chunk, and another the size of the next.
+    // A line break ends the last chunk, and another one the size of the next chunk.
     const hasNext = () => framing.left === 0 && this.#rest.includes(LINE_END, LINE_END.length);
     while (pieces.length === 0 || hasNext()) {
       if (framing.left === 0) await this.#readTo(LINE_END);
@@ -123,7 +123,7 @@ export class AnswerReader {
     return pieces.length === 1 ? pieces[0] : joinBytes(pieces);
   }
 
-  /** The text up to an end, which is taken too. */
+  /** Reads text up to `end`, and skips `end`. */
   async #readTo(end: string): Promise<string> {
     for (;;) {
       const length = this.#rest.indexOf(end);
@@ -142,7 +142,7 @@ export class AnswerReader {
     return new Uint8Array(buffer as ArrayBuffer, byteOffset, length);
   }
 
-  /** @returns `false` at the end of the connection. */
+  /** Reads more bytes. @returns `false` if the connection has ended. */
   async #readMore(): Promise<boolean> {
     const bytes = Buffer.allocUnsafeSlow(this.#readBytes);
     const count = await this.#connection.read(bytes);
@@ -167,5 +167,5 @@ function chooseFraming(method: string, status: number, headers: Headers): Framin
 }
 
 function cutOff(): Error {
-  return new Error("the connection ended before the answer did");
+  return new Error("the connection ended before the end of the response");
 }

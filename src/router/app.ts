@@ -1,5 +1,5 @@
 /**
- * The router as a function from a request to its answer.
+ * The router as a function from a request to its response.
  *
  * @module
  */
@@ -31,15 +31,15 @@ import { ownRoutes } from "./own_routes.ts";
 import { readModelName } from "./read_model_name.ts";
 import { RouterMetrics } from "./router_metrics.ts";
 
-/** What the router is made of. */
+/** What the router depends on. */
 export interface RouterDeps extends StopDeps {
   readonly pool: ModelPool;
   readonly bodyLimits: BodyLimits;
-  /** Whether it is about to end. */
+  /** Whether the router is shutting down. */
   readonly isStopping: () => boolean;
 }
 
-/** All endpoints: its own, and those of the models behind them, each also below `/v1`. */
+/** Creates the app with the router's own endpoints and those of the models behind it; each also answers below `/v1`. */
 export function createRouterApp(deps: RouterDeps): App {
   const { pool, settings } = deps;
   const metrics = new RouterMetrics(pool);
@@ -73,17 +73,21 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
     });
   })();
   const { status, failure } = pool.states.find((state) => state.model.id === model.id)!;
-  // A model that did not start the last time may be answered with an honest status.
+  // If a model could not be loaded the last time, the client should get a real error status rather than an early
+  // stream.
   const isEarly = status !== "loaded" && failure === undefined && asksForEvents(raw, named.body);
   return isEarly ? streamEarly(raw, answer) : await answer;
 }
 
-/** Whether a call is local, as for a model's own server: where other machines may call, nobody is. */
+/**
+ * Whether a call is local, by the same rule as for a model's own server. If other machines may call, no call counts as
+ * local.
+ */
 function isLocalCall(call: Call, settings: ListenSettings): boolean {
   return isLoopback(settings.host) && isLocal(call.req.raw, call.env, settings);
 }
 
-/** Gives each request an id; logs and counts it when it is answered. */
+/** Gives each request an id, and logs and counts the request when its response is complete. */
 function identify(metrics: RouterMetrics): MiddlewareHandler<Env> {
   return async (call, next) => {
     const startMs = performance.now();

@@ -1,6 +1,6 @@
 /**
  * What a model's process tells the router: lines of JSON on its standard output. The router holds the other end of its
- * standard input, and the process stops when that is closed, also because the router was killed.
+ * standard input; the process stops when that is closed, which also happens if the router is killed.
  *
  * @module
  */
@@ -9,9 +9,9 @@ import type { ModelKind } from "../base/config.ts";
 /** The environment variable that tells `serve` that a router started it. */
 export const ROUTER_VARIABLE = "HEARTH_UNDER_ROUTER";
 
-/** One line. */
+/** One line of JSON. */
 export type ChildReport =
-  /** It listens at this port. */
+  /** The process listens on this port. */
   | { readonly type: "listening"; readonly port: number }
   | {
     readonly type: "ready";

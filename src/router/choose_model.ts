@@ -1,5 +1,5 @@
 /**
- * Which model a request is for: the one it names, else the only one that serves its path.
+ * Chooses the model for a request: the one it names, or else the only one that serves its path.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { RoutedModel } from "./routed_model.ts";
 
 const TEXT_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];
 
-/** Kinds behind paths that do not run the model, or that go by another name. */
+/** Kinds of models for paths that do not run the model, or that are aliases. */
 const KINDS_BY_PATH: readonly (readonly [path: RegExp, kinds: readonly ModelKind[]])[] = [
   [/^\/responses\/.+$/, ["text", "vision", "ocr"]],
   [/^\/v2\/rerank$/, ["rerank"]],
@@ -18,13 +18,13 @@ const KINDS_BY_PATH: readonly (readonly [path: RegExp, kinds: readonly ModelKind
   [/^\/(tokenize|detokenize|apply-template)$/, TEXT_KINDS],
 ];
 
-/** Whether models of a kind serve a path, written without `/v1`. */
+/** Whether models of a kind serve a path, which is given without `/v1`. */
 function mayServe(kind: ModelKind, path: string): boolean {
   return path === "/info" || servesPath(kind, path) ||
     KINDS_BY_PATH.some(([pattern, kinds]) => pattern.test(path) && kinds.includes(kind));
 }
 
-/** The model of that id or other name. */
+/** Finds a model by its id or another name. */
 function findModel<M extends RoutedModel>(
   models: readonly M[],
   name: string,
@@ -34,7 +34,7 @@ function findModel<M extends RoutedModel>(
     models.find(({ aliases }) => aliases.includes(ANY_NAME));
 }
 
-/** @throws {HearthError} `model_not_found` if no model has that name. */
+/** Finds a model by name. @throws {HearthError} `model_not_found` if no model has that name. */
 export function requireModel<M extends RoutedModel>(models: readonly M[], name: string): M {
   const found = findModel(models, name);
   if (found !== undefined) return found;

@@ -1,6 +1,6 @@
 /**
- * Streams of a model that is still being loaded: their head is sent at once, since clients and proxies wait longer for
- * events than for a head.
+ * Streams of a model that is still loading. Their headers are sent at once, since clients and proxies wait longer for
+ * events than for headers.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
 import { formatError } from "./forward.ts";
 import type { NamedBody } from "./read_model_name.ts";
 
-/** A comment of events. No blank line follows, as some clients take one for the end of an event. */
+/** An SSE comment. No blank line follows, because some clients take one for the end of an event. */
 const KEEP_ALIVE = ": keep-alive\n";
 /** Well below the minute after which proxies close silent connections. */
 const KEEP_ALIVE_MS = 10_000;
@@ -18,7 +18,7 @@ const STREAMING_PATHS = /^\/(v1\/)?(chat\/completions|completions|responses|mess
 
 const encoder = new TextEncoder();
 
-/** Whether a request asks for events. Only small bodies are looked into. */
+/** Whether a request asks for a stream of events. Only small bodies are examined. */
 export function asksForEvents(request: Request, body: NamedBody["body"]): boolean {
   if (!(body instanceof Uint8Array) || !STREAMING_PATHS.test(new URL(request.url).pathname)) {
     return false;
@@ -31,8 +31,8 @@ export function asksForEvents(request: Request, body: NamedBody["body"]): boolea
 }
 
 /**
- * Answers with the events of `answer` before it is there. An error, which can have no status of its own any more, is an
- * event.
+ * Starts a stream at once, and later passes on the events of `answer`. By then an error can no longer have a status of
+ * its own, so it is sent as an event.
  */
 export function streamEarly(request: Request, answer: Promise<Response>): Response {
   const opened = open(request, answer);
@@ -58,7 +58,7 @@ export function streamEarly(request: Request, answer: Promise<Response>): Respon
   });
 }
 
-/** The events of an answer; of an error, one event. Never rejects. */
+/** Returns the events of a response; for an error, a single event. Never rejects. */
 async function open(
   request: Request,
   answer: Promise<Response>,
@@ -76,7 +76,7 @@ async function open(
   return ReadableStream.from([encoder.encode(text)]).getReader();
 }
 
-/** `undefined` if the promise takes longer. */
+/** Waits for a promise, and returns `undefined` if it takes longer. */
 async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T | undefined> {
   const late = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => late.resolve(undefined), timeoutMs);

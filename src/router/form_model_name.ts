@@ -5,17 +5,17 @@
  */
 import type { NameScanner } from "./json_model_name.ts";
 
-/** More of a part's headers, or of the field, is not read. */
+/** Most bytes read of a part's headers, or of the field. */
 const MAX_FIELD_LENGTH = 16 * 1024;
 
 const decoder = new TextDecoder("latin1");
 
-/** A scanner of forms. */
+/** Finds the model's name in a form. */
 export class FormModelName implements NameScanner {
   name: string | undefined;
-  /** The line break before each boundary and the boundary. */
+  /** The line break and boundary that end a part. */
   readonly #end: string;
-  /** What was read and may belong to something that has not ended; as Latin-1, so that a byte is a character. */
+  /** Text that was read and may be part of something incomplete; as Latin-1, so that each byte is one character. */
   #text = "\r\n";
   #place: "content" | "headers" | "field" = "content";
   #isOver = false;
@@ -31,7 +31,7 @@ export class FormModelName implements NameScanner {
     return this.#isOver;
   }
 
-  /** Reads one part of the form. @returns whether it was there. */
+  /** Reads one part of the form. @returns whether it was complete. */
   #step(): boolean {
     if (this.#place === "headers") return this.#readHeaders();
     const at = this.#text.indexOf(this.#end);
@@ -50,7 +50,7 @@ export class FormModelName implements NameScanner {
   }
 
   #readHeaders(): boolean {
-    // The last boundary has two dashes in place of headers.
+    // After the last boundary come two dashes instead of headers.
     if (this.#text.startsWith("--")) this.#isOver = true;
     const at = this.#text.indexOf("\r\n\r\n");
     if (at < 0) {
@@ -59,7 +59,7 @@ export class FormModelName implements NameScanner {
     }
     const isModel = /^content-disposition:.*;\s*name=("model"|model(?=[\s;]|$))/im
       .test(this.#text.slice(0, at));
-    // An empty field ends with the line break that ends the headers.
+    // An empty field ends with the same line break that ends its headers.
     this.#text = this.#text.slice(at + (isModel ? "\r\n\r\n" : "\r\n").length);
     this.#place = isModel ? "field" : "content";
     return true;

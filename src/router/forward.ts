@@ -1,5 +1,5 @@
 /**
- * Sends a request on to a model's process, and its answer back, chunk by chunk.
+ * Forwards a request to a model's process, and its response back, chunk by chunk.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import type { ModelAnswer } from "./model_client.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
 
-/** Headers of one connection (RFC 9110, 7.6.1), and those that this router decides. */
+/** Headers of a single connection (RFC 9110, 7.6.1), and those that the router sets itself. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
   ...["connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"],
   ...["host", "content-length", "origin", "authorization", "x-api-key", "accept-encoding"],
@@ -29,25 +29,25 @@ const HOP_HEADERS: readonly string[] = [
   "upgrade",
 ];
 
-/** An answer that is no longer goes on in one piece. */
+/** Responses up to this size are sent in one write. */
 const SMALL_BYTES = 64 * 1024;
 
 const LINE_FEED = 0x0a;
 
-/** A request on its way. */
+/** A request that is being forwarded. */
 interface Passage {
   readonly lease: Lease;
   readonly body: NamedBody["body"];
   readonly requestId: string;
-  /** Who asks, unless it is a caller on this machine: that may do more. */
+  /** The caller's address. `undefined` for local callers, who have more rights. */
   readonly remoteAddress: string | undefined;
-  /** Present where the client asks for a WebSocket. */
+  /** Present if the client asks for a WebSocket. */
   readonly upgrade: Exchange["upgrade"] | undefined;
 }
 
 /**
- * Forwards a request. The client's disconnect ends it at the model too, and a client that does not read slows it down.
- * The lease ends with the answer.
+ * Forwards a request. If the client disconnects, the request also ends at the model; a client that does not read slows
+ * it down. The lease ends with the response.
  *
  * @throws {HearthError} `inference_failed` when the process ended before it answered.
  */
@@ -74,7 +74,7 @@ export async function forward(request: Request, passage: Passage): Promise<Respo
   }
 }
 
-/** Sends a request on, and waits for the head of its answer. */
+/** Sends a request to the process, and waits for the head of the response. */
 async function sendOn(request: Request, passage: Passage): Promise<ModelAnswer> {
   const { lease: { address }, body } = passage;
   const { pathname, search } = new URL(request.url);
@@ -113,7 +113,10 @@ async function readWhole(answer: ModelAnswer): Promise<Uint8Array<ArrayBuffer>> 
   return pieces.length === 1 ? pieces[0]! : joinBytes(pieces);
 }
 
-/** The body of an answer. If the process ends in the middle, events end with an error, and anything else is cut off. */
+/**
+ * Passes on the body of a response. If the process ends midway, a stream of events ends with an error, and anything
+ * else is cut off.
+ */
 function passOn(answer: ModelAnswer, request: Request, lease: Lease): ReadableStream<Uint8Array> {
   const isEvents = answer.headers.get("content-type")?.startsWith("text/event-stream");
   let lastByte: number | undefined = LINE_FEED;
@@ -130,7 +133,7 @@ function passOn(answer: ModelAnswer, request: Request, lease: Lease): ReadableSt
         const error = request.signal.aborted ? undefined : lostError(lease, cause);
         if (!isEvents || error === undefined) controller.error(error ?? cause);
         else {
-          // Events that are sent whole end with a line break; one that was torn ends here.
+          // A complete event ends with a line break. An event that was cut off is ended here.
           const start = lastByte === LINE_FEED ? "" : "\n\n";
           controller.enqueue(new TextEncoder().encode(start + formatError(request, error)));
           controller.close();
@@ -158,11 +161,11 @@ export function formatError(request: Request, error: HearthError): string {
 
 /** The error for a request whose process ended. */
 function lostError({ model: { id } }: Lease, cause: unknown): HearthError {
-  log.warn("a model's process was lost while it worked on a request", {
+  log.warn("a model's process ended while working on a request", {
     model: id,
     reason: cause instanceof Error ? cause.message : String(cause),
   });
-  const message = `The process of ${id} ended while it worked on this request. ` +
+  const message = `The process of ${id} ended while working on this request. ` +
     "The next request starts it again.";
   return new HearthError("inference_failed", message);
 }

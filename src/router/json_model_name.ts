@@ -7,9 +7,9 @@
 
 /** Finds the model's name in the body of a request. */
 export interface NameScanner {
-  /** Reads on. @returns whether the search is over. */
+  /** Reads the next bytes. @returns whether the search is over. */
   push(chunk: Uint8Array): boolean;
-  /** `undefined` while it is not known, and if the body has none. */
+  /** The name; `undefined` while it is unknown, and if the body has none. */
   readonly name: string | undefined;
 }
 
@@ -20,14 +20,14 @@ const COMMA = 0x2c;
 const OPENING: ReadonlySet<number> = new Set([0x7b, 0x5b]);
 const CLOSING: ReadonlySet<number> = new Set([0x7d, 0x5d]);
 const BRACE = 0x7b;
-/** White space of JSON and the bytes of a byte order mark. */
+/** JSON white space, and the bytes of a byte order mark. */
 const BLANK: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
-/** Longer names are no names. */
+/** Longest name that is read. */
 const MAX_NAME_BYTES = 4096;
 
 const decoder = new TextDecoder();
 
-/** A scanner of JSON. */
+/** Finds the model's name in JSON. */
 export class JsonModelName implements NameScanner {
   name: string | undefined;
   #depth = 0;
@@ -37,7 +37,7 @@ export class JsonModelName implements NameScanner {
   /** Whether the next string of the outermost object is a value. */
   #isValue = false;
   #key: string | undefined;
-  /** Bytes of a string of the outermost object. */
+  /** Bytes of the current string in the outermost object. */
   #text: number[] = [];
 
   push(chunk: Uint8Array): boolean {
@@ -64,7 +64,7 @@ export class JsonModelName implements NameScanner {
       this.#isInString = true;
       this.#isEscaped = false;
       this.#text = [];
-      // A string alone is no object.
+      // A string outside an object ends the search.
       this.#isOver = this.#depth === 0;
     } else if (OPENING.has(byte)) {
       this.#depth++;

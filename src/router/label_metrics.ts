@@ -1,18 +1,18 @@
 /**
- * The metrics of several processes as one text for Prometheus.
+ * Merges the metrics of several processes into one text for Prometheus.
  *
  * @module
  */
 
-/** A metric's lines: its `# HELP` and `# TYPE`, then its samples. */
+/** The lines of one metric: its `# HELP` and `# TYPE`, then its samples. */
 interface Family {
   readonly comments: readonly string[];
   readonly samples: string[];
 }
 
 /**
- * Joins texts of Prometheus' format. Each sample gets the label `model`, unless it has one; a metric that several
- * processes have is described once.
+ * Merges texts in Prometheus' format. Each sample gets the label `model` unless it has one, and a metric of several
+ * processes is described only once.
  *
  * @param scrapes each model's name and text.
  */

@@ -1,32 +1,32 @@
 /**
- * Which models start and which leave, within a number of models and an amount of memory. Pure.
+ * Decides which models start and which are ended, within a number of models and an amount of memory. Pure.
  *
  * @module
  */
 
-/** What all loaded models may take. */
+/** Limits on all loaded models together. */
 export interface RoomLimits {
   readonly maxLoaded: number;
-  /** Infinite where memory is not limited. */
+  /** Most memory; infinite if it is not limited. */
   readonly maxBytes: number;
 }
 
-/** A model that is loaded, or comes or goes. */
+/** A model that is loaded, loading or ending. */
 interface Occupant {
-  /** Whether it could leave: it is neither loading nor ending. */
+  /** Whether the model can be ended: it is neither loading nor ending. */
   readonly isLoaded: boolean;
-  /** It leaves already. */
+  /** Whether the model is already ending. */
   readonly isLeaving: boolean;
   readonly numInUse: number;
-  /** The larger, the later. */
+  /** A counter that is larger the more recently the model was used. */
   readonly lastUse: number;
-  /** What it takes, as far as known. */
+  /** Memory that the model takes, as far as known. */
   readonly bytes: number;
 }
 
 /**
- * The first of those that want to come, as far as there is room. One that takes more than all there is comes once it is
- * alone.
+ * Returns the waiting models that can start now, in order, as far as there is room. A model that is larger than the
+ * memory limit starts once no other model is loaded.
  */
 export function chooseStarts<W extends Pick<Occupant, "bytes">>(
   wanted: readonly W[],
@@ -44,7 +44,7 @@ export function chooseStarts<W extends Pick<Occupant, "bytes">>(
   return wanted.slice(0, end < 0 ? wanted.length : end);
 }
 
-/** Those that leave so that `wanted` have room: idle ones first, then those used least recently. */
+/** Returns the models to end so that `wanted` have room: idle ones first, then the least recently used. */
 export function chooseLeaving<O extends Occupant>(
   occupants: readonly O[],
   wanted: readonly Pick<Occupant, "bytes">[],
@@ -54,9 +54,9 @@ export function chooseLeaving<O extends Occupant>(
   const candidates = staying.filter(({ isLoaded }) => isLoaded)
     .sort((a, b) => Math.sign(a.numInUse) - Math.sign(b.numInUse) || a.lastUse - b.lastUse);
   let numTooMany = staying.length + wanted.length - maxLoaded;
-  // The others wait until it has come.
+  // Memory is freed for the first waiting model only; the others wait until it has started.
   let excessBytes = sumBytes(staying) + (wanted[0]?.bytes ?? 0) - maxBytes;
-  // With nobody waiting, the last one stays, however large it is.
+  // If no model is waiting, the last one stays, however large it is.
   const mayLeave = wanted.length > 0 ? candidates.length : staying.length - 1;
   const leaving: O[] = [];
   for (const each of candidates.slice(0, mayLeave)) {

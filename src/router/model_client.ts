@@ -1,39 +1,39 @@
 /**
- * Requests to a model's process, over connections of HTTP/1.1 that are kept: `fetch` takes a millisecond more for each,
- * and sends large bodies without their length.
+ * Sends requests to a model's process, over HTTP/1.1 connections that are kept open. `fetch` would take a millisecond
+ * longer for each, and would send large bodies without their length.
  *
  * @module
  */
 import { joinBytes } from "../base/join_bytes.ts";
 import { type AnswerHead, AnswerReader } from "./answer_reader.ts";
 
-/** The process closes idle connections after 75 s. */
+/** Connections idle for longer are not reused, since the process closes them after 75 s. */
 const MAX_IDLE_MS = 60_000;
 const MAX_IDLE = 64;
 
 const encoder = new TextEncoder();
 
-/** A request as it is sent. */
+/** A request to be sent. */
 interface ModelRequest {
   readonly method: string;
-  /** With its query. */
+  /** Path with its query. */
   readonly path: string;
   readonly headers: Iterable<readonly [name: string, value: string]>;
   readonly body: Uint8Array | ReadableStream<Uint8Array> | null;
-  /** Of the body; unknown if absent, if it is a stream. */
+  /** Length of the body; if absent and the body is a stream, it is unknown. */
   readonly bodyBytes?: number | undefined;
   /** Aborting it closes the connection. */
   readonly signal: AbortSignal;
 }
 
-/** Its answer. */
+/** The response to a request. */
 export interface ModelAnswer extends AnswerHead {
   readonly hasBody: boolean;
-  /** The next bytes; `undefined` at the end. @throws {Error} when the process ends first. */
+  /** Reads the next bytes; `undefined` at the end. @throws {Error} when the process ends first. */
   read(): Promise<Uint8Array<ArrayBuffer> | undefined>;
-  /** Gives up the rest. */
+  /** Discards the rest of the body. */
   cancel(): void;
-  /** After status 101: the connection, and what has been read from it already. */
+  /** After status 101: returns the connection, and the bytes that were already read from it. */
   takeConnection(): { readonly connection: Deno.TcpConn; readonly rest: Uint8Array };
 }
 
@@ -46,7 +46,7 @@ interface Channel {
 /** The connections to one process. */
 export class ModelClient {
   readonly #port: number;
-  /** The last used last. */
+  /** Idle connections, most recently used last. */
   readonly #idle: Channel[] = [];
   #isClosed = false;
 
@@ -55,19 +55,19 @@ export class ModelClient {
   }
 
   /**
-   * Sends a request and waits for the head of its answer.
+   * Sends a request and waits for the head of the response.
    *
    * @throws {Error} when the process ends first, or the signal is aborted.
    */
   async send(request: ModelRequest): Promise<ModelAnswer> {
-    // What has been read of a stream cannot be sent again.
+    // A stream that was partly read cannot be sent again.
     const mayRepeat = !(request.body instanceof ReadableStream);
     const kept = mayRepeat ? this.#takeIdle() : undefined;
     if (kept !== undefined) {
       try {
         return await this.#exchange(kept, request);
       } catch (error) {
-        // The process may have closed it in the meantime.
+        // The process may have closed the idle connection.
         if (request.signal.aborted) throw error;
       }
     }
@@ -77,7 +77,7 @@ export class ModelClient {
     return await this.#exchange(channel, request);
   }
 
-  /** Closes all idle connections, and the others when they are. */
+  /** Closes idle connections now, and the others as soon as they are idle. */
   close(): void {
     this.#isClosed = true;
     for (const channel of this.#idle.splice(0)) close(channel);
@@ -93,10 +93,10 @@ export class ModelClient {
       close(channel);
     };
     let isSent = false;
-    // A body that ends early leaves nothing to wait for.
+    // If the request's body ends early, there is no response to wait for.
     sendRequest(channel.connection, request).then((isWhole) => isSent = isWhole, abort);
     try {
-      // It may come before all is sent.
+      // The head may arrive before the whole request is sent.
       const head = await channel.reader.readHead(method);
       const finish = () => {
         signal.removeEventListener("abort", abort);
@@ -113,9 +113,9 @@ export class ModelClient {
   #makeAnswer(
     { connection, reader }: Channel,
     { status, headers, finish, end }: AnswerHead & {
-      /** After the body's last byte. */
+      /** Called after the body's last byte. */
       readonly finish: () => void;
-      /** Before. */
+      /** Called if the body ends before its last byte. */
       readonly end: () => void;
     },
   ): ModelAnswer {
@@ -157,7 +157,9 @@ export class ModelClient {
 }
 
 /**
- * @returns whether all of it was sent. If not, there may be an answer all the same.
+ * Sends a request.
+ *
+ * @returns whether all of it was sent; even if not, there may be a response.
  * @throws what the body's stream throws.
  */
 async function sendRequest(connection: Deno.TcpConn, request: ModelRequest): Promise<boolean> {
@@ -206,6 +208,6 @@ function close({ connection }: Channel): void {
   try {
     connection.close();
   } catch {
-    // It is closed.
+    // The connection is already closed.
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Which models are loaded: starts them when they are asked for, and ends the one used least recently where another
- * needs its place. Decides only; `ModelProcess` runs them.
+ * Decides which models are loaded: starts them when they are requested, and ends the least recently used one when
+ * another needs its memory. `ModelProcess` runs them.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { chooseLeaving, chooseStarts, type RoomLimits } from "./make_room.ts";
 import type { ModelAddress, ModelProcess } from "./model_process.ts";
 import type { RoutedModel } from "./routed_model.ts";
 
-/** How a pool behaves. */
+/** Options of a pool. */
 interface PoolOptions extends RoomLimits {
   readonly models: readonly RoutedModel[];
   /** Time without a request after which a model is ended; never if absent. */
@@ -25,22 +25,22 @@ export interface Lease extends Disposable {
 
 type ModelStatus = "unloaded" | "loading" | "loaded" | "unloading";
 
-/** What is known of a model. */
+/** The state of a model. */
 export interface ModelState {
   readonly model: RoutedModel;
   readonly status: ModelStatus;
-  /** Why it could not be loaded the last time; absent if it could, or was not asked for. */
+  /** Why loading last failed; absent if it succeeded, or was never tried. */
   readonly failure: string | undefined;
-  /** `undefined` unless it is loaded. */
+  /** Address of the model's process; `undefined` unless it is loaded. */
   readonly address: ModelAddress | undefined;
-  /** Requests that it works on, and that wait for it. */
+  /** Requests that the model works on, and requests that wait for it. */
   readonly numInUse: number;
   readonly numWaiting: number;
-  /** How often it was started. */
+  /** How often the process was started. */
   readonly numStarts: number;
-  /** How often its process ended unasked. */
+  /** How often the process ended unexpectedly. */
   readonly numLosses: number;
-  /** Memory that it takes, or took the last time; 0 if unknown. */
+  /** Memory that the model takes, or last took; 0 if unknown. */
   readonly bytes: number;
 }
 
@@ -56,11 +56,11 @@ interface Slot extends ModelState {
   numLosses: number;
   bytes: number;
   readonly isLoaded: boolean;
-  /** Takes no new requests: it ends when those that it has are done. */
+  /** Whether the model takes no new requests, and ends when its current ones are done. */
   isLeaving: boolean;
-  /** Counts up with each use, over all models. */
+  /** A counter over all models that increases with each use. */
   lastUse: number;
-  /** The same for when the first of those that wait came. */
+  /** Value of this counter when the first waiting request came. */
   waitingSince: number;
   readonly waiting: Set<PromiseWithResolvers<Lease>>;
   idleTimer: ReturnType<typeof setTimeout> | undefined;
@@ -78,13 +78,13 @@ export class ModelPool {
     this.#slots = options.models.map(newSlot);
   }
 
-  /** All models in the order in which they were named. */
+  /** The states of all models, in the order in which they were named. */
   get states(): readonly ModelState[] {
     return this.#slots;
   }
 
   /**
-   * Waits until the model is loaded. Aborting `signal` ends the wait; a start that has begun goes on.
+   * Waits until the model is loaded. Aborting `signal` ends the wait, but not a start that has begun.
    *
    * @throws {HearthError} `model_not_loaded` when it cannot be loaded, `shutting_down`.
    */
@@ -118,7 +118,7 @@ export class ModelPool {
     await process.ended;
   }
 
-  /** Refuses new requests, lets the processes finish those they have, and resolves when all have ended. */
+  /** Refuses new requests and lets the processes finish theirs. Resolves when all processes have ended. */
   async close(): Promise<void> {
     this.#isClosing = true;
     for (const slot of this.#slots) rejectAll(slot, shuttingDown());
@@ -127,7 +127,7 @@ export class ModelPool {
     await Promise.all(processes.map(({ ended }) => ended));
   }
 
-  /** Does whatever can be done now; called after each change. */
+  /** Starts, ends and serves whatever can be now. Called after each change. */
   #schedule(): void {
     if (this.#isClosing) return;
     for (const slot of this.#slots) this.#serve(slot);
@@ -143,18 +143,18 @@ export class ModelPool {
     }
   }
 
-  /** Those that have a process. */
+  /** Slots with a process. */
   get #running(): Slot[] {
     return this.#slots.filter(({ process }) => process !== undefined);
   }
 
-  /** Where memory is limited, looks what the model takes now. */
+  /** If memory is limited, measures what the model takes now. */
   #measure(slot: Slot): void {
     if (this.#options.maxBytes === Infinity || slot.model.memoryBytes !== undefined) return;
     slot.bytes = slot.process?.memoryBytes() ?? slot.bytes;
   }
 
-  /** Gives all that wait for a loaded model their leases. */
+  /** Gives leases to all requests that wait for a loaded model. */
   #serve(slot: Slot): void {
     if (!takesRequests(slot)) return;
     for (const waiter of slot.waiting) waiter.resolve(this.#lease(slot));
@@ -168,7 +168,7 @@ export class ModelPool {
     slot.lastUse = ++this.#clock;
     let isHeld = true;
     const release = () => {
-      // A process that ended took its requests with it.
+      // A lease on a process that has ended no longer counts.
       if (!isHeld || slot.process !== process) return;
       isHeld = false;
       slot.numInUse--;
@@ -201,7 +201,7 @@ export class ModelPool {
     process.ended.then(async () => this.#forget(slot, { hasFailed: await hasFailed }));
   }
 
-  /** The process of a model has ended. */
+  /** Called when the process of a model has ended. */
   #forget(slot: Slot, { hasFailed }: { readonly hasFailed: boolean }): void {
     clearTimeout(slot.idleTimer);
     if (slot.status === "loaded") slot.numLosses++;
@@ -231,7 +231,7 @@ export class ModelPool {
   }
 }
 
-/** Whether requests go to it at once. */
+/** Whether requests go to the model at once. */
 function takesRequests(slot: Slot): slot is Slot & { readonly address: ModelAddress } {
   return slot.status === "loaded" && !slot.isLeaving && slot.address !== undefined;
 }
@@ -277,7 +277,9 @@ function shuttingDown(): HearthError {
   return new HearthError("shutting_down", "shutting down");
 }
 
-/** The reason may contain this machine's paths: it is in the log. */
+/**
+ * The error when a model cannot be loaded. The reason is only in the log, because it may contain paths on this machine.
+ */
 function notLoaded({ model: { id } }: Slot): HearthError {
   return new HearthError(
     "model_not_loaded",

@@ -9,38 +9,38 @@ import { type ChildReport, ROUTER_VARIABLE } from "./child_report.ts";
 import { ModelClient } from "./model_client.ts";
 import type { RoutedModel } from "./routed_model.ts";
 
-/** Where a loaded model answers. */
+/** Address of a loaded model. */
 export interface ModelAddress {
   readonly url: string;
-  /** The host of the URL, with its port. */
+  /** Host and port. */
   readonly host: string;
-  /** The key that it wants. */
+  /** API key of the process. */
   readonly key: string;
-  /** The connections to it. */
+  /** Connections to the process. */
   readonly client: ModelClient;
   readonly kind: ModelKind;
-  /** Tokens of prompt and completion together that are served, where there is a limit. */
+  /** Most tokens of prompt and completion together; absent if there is no limit. */
   readonly contextLength: number | undefined;
 }
 
-/** A model's process, as the pool knows it. */
+/** A model's process, as the pool sees it. */
 export interface ModelProcess {
-  /** Rejects with the reason if it ends before it is ready. */
+  /** Resolves when the model is ready; rejects with the reason if the process ends before. */
   readonly ready: Promise<ModelAddress>;
-  /** Resolves when it has ended. */
+  /** Resolves when the process has ended. */
   readonly ended: Promise<void>;
-  /** Memory of the process that is in RAM now; `undefined` where the system does not say. */
+  /** Resident memory of the process; `undefined` if the system does not report it. */
   memoryBytes(): number | undefined;
-  /** Asks it to finish its requests and to end; kills it if that takes too long. */
+  /** Asks the process to finish its requests and exit; kills it if that takes too long. */
   stop(): void;
 }
 
 /** How processes are started. */
 interface ProcessOptions {
-  /** The words that run this very program, up to its command. */
+  /** Command line that runs this program, without the program's command. */
   readonly program: readonly string[];
   readonly environment: Environment;
-  /** Time from the request to stop until it is killed. */
+  /** Time between asking the process to stop and killing it. */
   readonly maxStopMs: number;
 }
 
@@ -57,11 +57,11 @@ export function startModelProcess(
     clearEnv: true,
     stdin: "piped",
     stdout: "piped",
-    // Its log lines go where the router's go.
+    // The process logs to the same place as the router.
     stderr: "inherit",
   }).spawn();
   const ready = readReports(child.stdout, key);
-  // Whoever waits for it hears of it; perhaps nobody does.
+  // Callers that wait for the address get the error; there may be none.
   ready.catch(() => {});
   let killTimer: ReturnType<typeof setTimeout> | undefined;
   const ended = child.status.then(async ({ code, signal }) => {
@@ -78,7 +78,7 @@ export function startModelProcess(
   return { ready, ended, stop, memoryBytes: () => readResidentBytes(child.pid) };
 }
 
-/** As Linux has it. */
+/** Reads the resident memory from Linux's `/proc`. */
 function readResidentBytes(pid: number): number | undefined {
   try {
     const status = Deno.readTextFileSync(`/proc/${pid}/status`);
@@ -90,15 +90,15 @@ function readResidentBytes(pid: number): number | undefined {
 }
 
 function kill(child: Deno.ChildProcess, { id: model }: RoutedModel): void {
-  log.warn("a model's process does not end and is killed", { model, pid: child.pid });
+  log.warn("a model's process does not stop and is killed", { model, pid: child.pid });
   try {
     child.kill("SIGKILL");
   } catch {
-    // It has ended meanwhile.
+    // The process has ended in the meantime.
   }
 }
 
-/** Reads until the model is ready, and goes on reading so that the pipe does not fill. */
+/** Reads reports until the model is ready, and keeps reading so that the pipe does not fill up. */
 async function readReports(
   stdout: ReadableStream<Uint8Array<ArrayBuffer>>,
   key: string,
@@ -124,7 +124,7 @@ async function readReports(
   }
 }
 
-/** Libraries may print lines of their own. */
+/** Whether a line is a report: libraries may print other lines. */
 function isReport(line: string): boolean {
   return line.startsWith('{"type":');
 }

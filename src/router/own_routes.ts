@@ -19,16 +19,16 @@ import type { RouterMetrics } from "./router_metrics.ts";
 
 const DESCRIPTION =
   "Several models behind one address. A request names its model in `model`, or as `?model=`; without " +
-  "a name, the only model that serves the path answers. Models are loaded when they are asked for. " +
+  "a name, the only model that serves the path answers. Models are loaded when they are requested. " +
   "Every path also answers below `/v1`.";
 
 const STATUSES = ["unloaded", "loading", "loaded", "unloading"] as const;
 
 const RoutedModelObject = ModelObject.omit({ meta: true }).extend({
-  kind: z.enum(MODEL_KINDS).optional().describe("Absent while it is not known"),
+  kind: z.enum(MODEL_KINDS).optional().describe("Absent while unknown"),
   status: z.object({
     value: z.enum(STATUSES),
-    failed: z.literal(true).optional().describe("It could not be loaded the last time"),
+    failed: z.literal(true).optional().describe("The last attempt to load it failed"),
   }),
 }).meta({ id: "RoutedModel" });
 
@@ -37,14 +37,14 @@ const RoutedModelList = z.object({
   data: z.array(RoutedModelObject),
 }).meta({ id: "RoutedModelList" });
 
-/** What they need. */
+/** What the endpoints depend on. */
 interface OwnDeps extends StopDeps {
   readonly pool: ModelPool;
   readonly metrics: RouterMetrics;
   readonly isStopping: () => boolean;
 }
 
-/** All of them, the pages that describe the API among them. */
+/** Returns all of them, including the pages that describe the API. */
 export function ownRoutes(deps: OwnDeps): Route[] {
   const { pool, metrics } = deps;
   const routes: Route[] = [
@@ -52,7 +52,7 @@ export function ownRoutes(deps: OwnDeps): Route[] {
       method: "GET",
       path: "/health",
       operation: {
-        summary: "Whether the router answers",
+        summary: "Whether the router is running",
         response: { description: "It does", content: z.object({ status: z.literal("ok") }) },
         errors: ["shutting_down"],
       },
@@ -104,7 +104,7 @@ export function ownRoutes(deps: OwnDeps): Route[] {
       path: "/models/:id{.+}/load",
       operation: {
         summary: "Load a model",
-        response: { description: "It is loaded", content: RoutedModelObject },
+        response: { description: "The model is loaded", content: RoutedModelObject },
         errors: ["model_not_found", "model_not_loaded", "shutting_down"],
       },
       handle: async (call) => {
@@ -118,7 +118,7 @@ export function ownRoutes(deps: OwnDeps): Route[] {
       path: "/models/:id{.+}/unload",
       operation: {
         summary: "End a model when its requests are answered",
-        response: { description: "It has ended", content: RoutedModelObject },
+        response: { description: "The model is no longer loaded", content: RoutedModelObject },
         errors: ["model_not_found"],
       },
       handle: async (call) => {
@@ -128,7 +128,7 @@ export function ownRoutes(deps: OwnDeps): Route[] {
     },
     {
       method: "GET",
-      // Hono has one that ends in a name match all paths below it.
+      // In Hono, a path that ends in a name would match all paths below it.
       path: "/models/:id{(?!.+/(?:un)?load$).+}",
       operation: {
         summary: "One model",
@@ -150,7 +150,7 @@ function stateNamed({ states }: ModelPool, call: Call): ModelState {
   return states.find((state) => state.model.id === model.id)!;
 }
 
-/** A model as the list shows it; `status` is llama.cpp's. */
+/** Describes a model for the list; `status` is llama.cpp's field. */
 function describeModel(
   { model, status, failure, address }: ModelState,
 ): z.output<typeof RoutedModelObject> {

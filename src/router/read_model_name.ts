@@ -1,5 +1,5 @@
 /**
- * Reads as much of a request's body as it takes to know the model.
+ * Reads as much of a request's body as is needed to find the model's name.
  *
  * @module
  */
@@ -10,22 +10,22 @@ import { joinBytes } from "../base/join_bytes.ts";
 import { FormModelName } from "./form_model_name.ts";
 import { JsonModelName } from "./json_model_name.ts";
 
-/** Bodies up to here are read whole: they go on with their length, in one piece. */
+/** Bodies up to this size are read completely, and forwarded at once with their length. */
 const SMALL_BYTES = 64 * 1024;
 
-/** A body whose model is known as far as it tells. */
+/** A body, and the model that it names. */
 export interface NamedBody {
-  /** `undefined` if the body names none. */
+  /** `undefined` if the body names no model. */
   readonly name: string | undefined;
-  /** The whole body: what was read and the rest, which is read as it is sent on. */
+  /** The whole body: what was read, then the rest, which is read while it is forwarded. */
   readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array> | null;
 }
 
 /**
- * Reads the model's name in JSON or a form. Where clients send it after a large file or large media, all of that is held
- * meanwhile, within `limits` and its budget for all bodies.
+ * Reads the model's name from JSON or a form. If it comes after a large file or large media, these are held in memory
+ * until then, within `limits` and the budget for all bodies.
  *
- * @param share what this body holds.
+ * @param share the body's share of that budget.
  * @throws {HearthError} `payload_too_large`, `overloaded`, `request_timeout`.
  */
 export async function readModelName(
@@ -33,20 +33,20 @@ export async function readModelName(
   { limits, share, isWhole = false }: {
     readonly limits: BodyLimits;
     readonly share: BodyShare;
-    /** Whether all of the body has arrived. */
+    /** Whether the whole body has arrived. */
     readonly isWhole?: boolean | undefined;
   },
 ): Promise<NamedBody> {
   const { headers } = request;
   const contentType = headers.get("content-type") ?? "";
   const isForm = /^multipart\/form-data\s*(;|$)/i.test(contentType);
-  // A form has its file, and text around it.
+  // A form holds a file, and text around it.
   const maxBytes = limits.maxBytes + (isForm ? limits.maxTextBytes : 0);
   const declaredBytes = Number(headers.get("content-length") ?? Infinity);
   if (Number.isFinite(declaredBytes)) requireAtMost(declaredBytes, maxBytes, "request body");
   const scanner = isForm ? new FormModelName(contentType) : new JsonModelName();
   if (isWhole) {
-    // Its stream would take longer than all else here.
+    // Reading a small body as a stream would take longer than everything else here.
     const bytes = await request.bytes();
     if (bytes.length === 0) return { name: undefined, body: null };
     share.take(bytes.length);
@@ -76,7 +76,7 @@ async function readInTime(
 ): Promise<ReadableStreamReadResult<Uint8Array>> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    const message = `Nothing of the request body came for ${maxPauseMs / 1000} s.`;
+    const message = `No bytes of the request body arrived for ${maxPauseMs / 1000} s.`;
     late.reject(new HearthError("request_timeout", message));
     reader.cancel().catch(() => {});
   }, maxPauseMs);
@@ -87,7 +87,7 @@ async function readInTime(
   }
 }
 
-/** The body from its beginning: `chunks`, then what `reader` still gives, one chunk at a time. */
+/** Returns the body from its beginning: `chunks`, then what `reader` yields, one chunk at a time. */
 function continueBody(
   chunks: Uint8Array[],
   reader: ReadableStreamDefaultReader<Uint8Array>,

@@ -5,17 +5,17 @@
  */
 import type { ModelKind } from "../base/config.ts";
 
-/** A model and how its process is started. */
+/** A model, and how its process is started. */
 export interface RoutedModel {
-  /** What `GET /models` reports. */
+  /** The id that `GET /models` reports. */
   readonly id: string;
-  /** Other names that requests may use; `*` stands for all. */
+  /** Other names that requests may use; `*` matches every name. */
   readonly aliases: readonly string[];
   readonly ownedBy: string;
-  /** `undefined` until it is known: a model that is not downloaded says so only once it is loaded. */
+  /** `undefined` while unknown: a model that is not downloaded yet reveals it only once it is loaded. */
   readonly kind: ModelKind | undefined;
-  /** Memory that it takes, as the user says; measured if absent. */
+  /** Memory that the model takes, according to the user; measured if absent. */
   readonly memoryBytes?: number | undefined;
-  /** The words of its `serve` command. */
+  /** Arguments of the model's `serve` command. */
   readonly args: readonly string[];
 }

@@ -1,5 +1,5 @@
 /**
- * The router's own metrics; those of the models are beside them with a label `model`.
+ * The router's own metrics. Those of the models are added with the label `model`.
  *
  * @module
  */
@@ -14,26 +14,27 @@ const SCRAPE_MS = 2_000;
 
 /** A request that was answered. */
 interface Observation {
-  /** `none` if it went to no model. */
+  /** Id of the model; `none` if the request went to no model. */
   readonly model: string;
   readonly method: string;
   readonly status: number;
   readonly seconds: number;
 }
 
-/** What the router counts. */
+/** The router's metrics. */
 export class RouterMetrics {
   readonly #pool: ModelPool;
   readonly #metrics = new MetricSet();
   readonly #requests = new Counter({
     name: "hearth_router_requests_total",
-    help: "Requests answered; status 499 are those whose client went away first",
+    help: "Requests answered; status 499 means that the client disconnected first",
     labelNames: ["model", "method", "status"] as const,
     registers: [this.#metrics.registry],
   });
   readonly #durations = new Histogram({
     name: "hearth_router_request_duration_seconds",
-    help: "From a request's arrival until its answer was sent whole, loading included",
+    help:
+      "Seconds from a request's arrival until its response was sent completely, including loading",
     labelNames: ["model", "method"] as const,
     buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300],
     registers: [this.#metrics.registry],
@@ -43,7 +44,7 @@ export class RouterMetrics {
     this.#pool = pool;
     this.#metrics.gauge(
       "hearth_router_resident_memory_bytes",
-      "Memory of the router's process that is in RAM",
+      "Resident memory of the router's process",
       () => Deno.memoryUsage().rss,
     );
     this.#perModel(
@@ -53,12 +54,12 @@ export class RouterMetrics {
     );
     this.#perModel(
       "hearth_router_requests_in_flight",
-      "Requests that the model works on",
+      "Requests that the model is working on",
       ({ numInUse }) => numInUse,
     );
     this.#perModel(
       "hearth_router_requests_waiting",
-      "Requests that wait until the model is loaded",
+      "Requests waiting for the model to be loaded",
       ({ numWaiting }) => numWaiting,
     );
     this.#perModel(
@@ -68,12 +69,12 @@ export class RouterMetrics {
     );
     this.#perModel(
       "hearth_router_model_memory_bytes",
-      "Memory that the model takes, or took the last time, where --max-memory-mb is set",
+      "Memory that the model takes, or last took, if --max-memory-mb is set",
       ({ bytes }) => bytes,
     );
     this.#perModel(
       "hearth_router_model_losses",
-      "How often the model's process ended unasked",
+      "How often the model's process ended unexpectedly",
       ({ numLosses }) => numLosses,
     );
   }
@@ -83,7 +84,7 @@ export class RouterMetrics {
     this.#durations.observe({ model, method }, seconds);
   }
 
-  /** All metrics in Prometheus' text format. A model that does not answer in time is left out. */
+  /** Writes all metrics in Prometheus' text format. A model that does not answer in time is left out. */
   async scrape(): Promise<string> {
     const scrapes = await Promise.all(
       this.#pool.states.flatMap(({ model: { id }, address }) =>

@@ -1,5 +1,5 @@
 /**
- * The router on a port.
+ * Serves the router on a port.
  *
  * @module
  */
@@ -13,9 +13,9 @@ import { createRouterApp, type RouterDeps } from "./app.ts";
 const LAST_WRITES_MS = 1000;
 
 /**
- * Listens at `deps.settings.host` and `port`.
+ * Listens on `deps.settings.host` and `port`.
  *
- * @throws {Deno.errors.AddrInUse} and others of Deno's when the address is not available.
+ * @throws {Deno.errors.AddrInUse} or another of Deno's errors when the address is not available.
  */
 export function startRouter(deps: Omit<RouterDeps, "isStopping">): RunningServer {
   const { settings, pool } = deps;
@@ -32,7 +32,7 @@ export function startRouter(deps: Omit<RouterDeps, "isStopping">): RunningServer
   listener.open();
   const { hostname, port } = listener.address;
   const stop = async () => {
-    // A longer grace period implies a proxy in front, which must be told to route elsewhere.
+    // A longer grace period suggests a proxy in front, which needs time to notice and send requests elsewhere.
     const closedAtOnce = settings.drainSeconds > 1 ? undefined : listener.close();
     // The models' processes end when their requests are answered, or the grace period is over.
     await pool.close();

@@ -1,5 +1,5 @@
 /**
- * A WebSocket through the router: bytes pass both ways as they come, and no faster than they are read.
+ * A WebSocket through the router: bytes pass both ways as they arrive, and no faster than they are read.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { formatHead } from "../server/http/connection/upgrades.ts";
 import type { ModelAnswer } from "./model_client.ts";
 
 /**
- * Gives the client's connection to the process that accepted it.
+ * Connects the client to the process that accepted the WebSocket.
  *
  * @param answer of status 101.
  * @param onEnd called when either side has ended.
@@ -36,7 +36,7 @@ async function join({ socket, head, headers }: Upgraded, answer: ModelAnswer): P
   try {
     await Promise.race([sendUp(socket, connection, head), sendDown(connection, socket)]);
   } catch {
-    // One side is gone.
+    // One side has disconnected.
   }
   socket.end(() => socket.destroy());
   answer.cancel();

@@ -11,7 +11,7 @@ const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] a
 
 const contentWanted = "a string or an array of content parts that is not empty";
 
-/** The content of messages that need none. */
+/** Content that may be null, absent or empty. */
 const Content = cutAtFirstBad(
   ContentPart,
   z.union([z.string(), z.array(ContentPart), z.null()], { error: contentWanted }),
@@ -41,9 +41,9 @@ export const ChatMessage = z.preprocess(
   z.object({
     role: z.enum(ROLES, { error: `one of ${ROLES.join(", ")}` }),
     content: Content.optional().describe(
-      "May be null, absent or empty in what the assistant said or a function returned",
+      "May be null, absent or empty in messages of assistants and tools",
     ),
-    name: words().describe("Of the function that a tool message answers for"),
+    name: words().describe("Name of the function whose result a tool message holds"),
     tool_calls: listSchema(ToolCall).nullish().describe("The calls that the assistant made"),
     tool_call_id: words().describe("The call that a tool message answers"),
     function_call: FunctionCall.nullish().meta({ deprecated: true }),
@@ -60,7 +60,7 @@ export const ChatMessage = z.preprocess(
 
 export type ChatMessage = z.output<typeof ChatMessage>;
 
-/** Turns `images` beside the content into parts of it. */
+/** Appends `images`, which Ollama's clients send beside the content, to the content. */
 function appendImages(message: unknown): unknown {
   if (typeof message !== "object" || message === null) return message;
   const { images, ...others } = message as { images?: unknown; content?: unknown };
@@ -72,7 +72,10 @@ function appendImages(message: unknown): unknown {
   return { ...others, content: [...parts, ...added] };
 }
 
-/** An answer that was stopped is kept without text by some clients, and functions may return nothing. */
+/**
+ * Whether a message has the content that its role needs. Some clients keep an answer that was stopped without its text,
+ * and functions may return nothing.
+ */
 function hasContent(
   { role, content }: { readonly role: string; readonly content?: unknown },
 ): boolean {

@@ -42,9 +42,9 @@ const REASONING_FORMATS = [
 const biasWanted =
   `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;
 
-/** Keeps only the first bad entry if there is one; see `cutAtFirstBad` for the reason. */
+/** Keeps only the first bad entry, if there is one. `cutAtFirstBad` gives the reason. */
 function firstBadBias(given: unknown): unknown {
-  // Lua's and PHP's empty object.
+  // Lua and PHP write an empty object as an empty array.
   const value = Array.isArray(given) && given.length === 0 ? {} : given;
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const isGood = ([id, bias]: [string, unknown]) =>
@@ -70,7 +70,7 @@ const Seed = orText(
     .refine(Number.isInteger, { error: seedWanted }),
 );
 
-/** A chat completion request. `null` stands for an absent field; fields not named here are ignored. */
+/** A chat completion request. `null` counts as absent; unknown fields are ignored. */
 export const ChatRequest = z.object({
   model: text("the name of the loaded model").describe(
     "The loaded model's id, alias or owner/name",
@@ -84,27 +84,27 @@ export const ChatRequest = z.object({
   top_k: integerFrom(-1).nullish().describe("0 and -1 are off; default off, or the model's own"),
   min_p: numberFrom(0, 1).nullish().describe("Default 0, or the model's own"),
   max_tokens: tokenLimit(0).nullish()
-    .describe("Most tokens of completion; to the end of the context if absent, 0 or -1"),
+    .describe("Most tokens to generate; up to the end of the context if absent, 0 or -1"),
   max_completion_tokens: tokenLimit(0).nullish().describe(
-    "The newer name of max_tokens, which it overrules",
+    "The newer name of max_tokens, which it overrides",
   ),
   stop: stopField().nullish().describe("The completion ends before the first of these"),
   include_stop_str_in_output: flag().nullish()
-    .describe("The completion ends behind the string or token that ends it, not before"),
+    .describe("Keep the stop string or token at the end of the text; default false"),
   skip_special_tokens: flag().nullish()
     .describe("Whether special tokens are left out of the text; default true"),
   stop_token_ids: listSchema(tokenId(), { max: MAX_STOP_TOKENS }).nullish()
     .describe("Tokens that end the completion besides the model's own"),
   min_tokens: integerFrom(0).nullish()
-    .describe("Until the completion has so many tokens, nothing but max_tokens ends it"),
-  ignore_eos: flag().nullish().describe("The model's own end does not end the completion"),
+    .describe("The completion does not end before it has this many tokens, except by max_tokens"),
+  ignore_eos: flag().nullish().describe("Continue past the model's end-of-sequence token"),
   add_generation_prompt: flag().nullish()
     .describe("Whether the prompt ends where the assistant's answer begins; default true"),
   continue_final_message: flag().nullish()
-    .describe("Leave the last message open: the completion continues its text"),
+    .describe("Continue the text of the last message instead of answering it"),
   seed: Seed.nullish().meta({
     type: ["integer", "null"],
-    description: "The same seed gives the same tokens; -1 stands for a random one",
+    description: "The same seed gives the same tokens; -1 means a random seed",
   }),
   n: integerFrom(1, MAX_CHOICES).nullish().describe("Completions to generate; default 1"),
   presence_penalty: numberFrom(-2, 2).nullish().describe("Default 0"),
@@ -112,25 +112,27 @@ export const ChatRequest = z.object({
   repetition_penalty: numberFrom(0.01, 2).nullish().describe(
     "1 is off; default 1, or the model's own",
   ),
-  logit_bias: LogitBias.nullish().describe("From token id to what is added to its logit"),
+  logit_bias: LogitBias.nullish().describe("Values to add to the logits of tokens, by token id"),
   logprobs: flag().nullish().describe("Report the log-probability of each token; default false"),
   top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish()
-    .describe("The most likely tokens to report beside each; needs logprobs"),
+    .describe("How many of the most likely tokens to report for each token; needs logprobs"),
   prompt_logprobs: PromptLogprobsField,
   ...STRUCTURED_OUTPUT,
   ...TOOL_FIELDS,
   ...SPELLINGS,
   reasoning_effort: EffortField
-    .describe("none switches thinking off where the model's chat template can, others on"),
+    .describe("none turns thinking off if the model's chat template can; other values turn it on"),
   include_reasoning: flag().nullish()
-    .describe("Whether thought is shown, in reasoning_content; default true"),
+    .describe(
+      "Whether the answer includes the model's thought, as reasoning_content; default true",
+    ),
   reasoning_format: z.enum(REASONING_FORMATS, {
     error: `one of ${REASONING_FORMATS.join(", ")}`,
   }).nullish().describe(
-    "none and raw leave the thought in the text, between <think> and </think>; hidden shows none",
+    "none and raw leave the thought in the text, between <think> and </think>; hidden removes it",
   ),
   separate_reasoning: flag().nullish()
-    .describe("SGLang's: false is reasoning_format none; default true"),
+    .describe("SGLang's field: false means reasoning_format none; default true"),
   chat_template_kwargs: openObject("an object").nullish()
     .describe("Variables of the model's chat template, such as enable_thinking"),
   stream: flag().nullish().describe("Answer as server-sent events; default false"),
@@ -138,12 +140,12 @@ export const ChatRequest = z.object({
     include_usage: flag().nullish(),
     continuous_usage_stats: flag().nullish(),
   }, { error: "an object" }).nullish().describe(
-    "With include_usage, one more chunk has the usage; with continuous_usage_stats beside it, each",
+    "include_usage adds a last chunk with the usage; continuous_usage_stats too puts it into each",
   ),
 }, { error: "a JSON object" })
   .refine(({ top_logprobs: top, logprobs }) => !top || logprobs === true, {
     path: ["top_logprobs"],
-    error: "logprobs to be true beside it",
+    error: "logprobs to be true as well",
   })
   .refine(
     (request) => (request.min_tokens ?? 0) <= (readMaxTokens(request) ?? Infinity),
@@ -156,7 +158,7 @@ export const ChatRequest = z.object({
     ({ continue_final_message: goesOn, add_generation_prompt: begins }) => !goesOn || !begins,
     {
       path: ["continue_final_message"],
-      error: "false, or add_generation_prompt to be false beside it",
+      error: "false, or add_generation_prompt to be false as well",
     },
   )
   .refine(...NO_PROMPT_LOGPROBS_IN_STREAMS)
@@ -164,7 +166,7 @@ export const ChatRequest = z.object({
 
 export type ChatRequest = z.output<typeof ChatRequest>;
 
-/** The most tokens that a chat wants; `undefined` for no limit. */
+/** The most tokens that a chat may generate; `undefined` for no limit. */
 export function readMaxTokens(request: LimitFields): number | undefined {
   const limit = request.max_completion_tokens ?? request.max_tokens ?? findOtherLimit(request) ?? 0;
   return limit > 0 ? limit : undefined;
@@ -175,7 +177,7 @@ interface LimitFields extends LimitSpellings {
   readonly max_completion_tokens?: number | null | undefined;
 }
 
-/** How many likely tokens to report beside each; `undefined` for no log-probabilities. */
+/** How many of the most likely tokens to report for each token; `undefined` for no log-probabilities. */
 export function readTopLogprobs(
   { logprobs, top_logprobs: top, n_probs: older }: Partial<
     Pick<ChatRequest, "logprobs" | "top_logprobs" | "n_probs">
@@ -185,7 +187,7 @@ export function readTopLogprobs(
   return older ? Math.min(older, MAX_TOP_LOGPROBS) : undefined;
 }
 
-/** Whether each chunk of a stream has the usage so far: as in vLLM, only where the usage is wanted at all. */
+/** Whether each chunk of a stream carries the usage so far. As in vLLM, this also requires `include_usage`. */
 export function wantsRunningUsage(
   { stream_options: options }: Pick<ChatRequest, "stream_options">,
 ): boolean {

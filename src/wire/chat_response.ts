@@ -1,5 +1,5 @@
 /**
- * The answers to a chat completion request, whole and in chunks.
+ * The answers to a chat completion request, whole or in chunks.
  *
  * @module
  */
@@ -29,7 +29,7 @@ const Usage = z.object({
     cached_tokens: integerFrom(0).describe("Prompt tokens that did not have to be computed again"),
   }),
   completion_tokens_details: z.object({
-    reasoning_tokens: integerFrom(0).describe("Completion tokens of thought"),
+    reasoning_tokens: integerFrom(0).describe("Completion tokens that are thought"),
   }).optional(),
 }).meta({ id: "Usage" });
 
@@ -43,12 +43,13 @@ const ToolCall = z.object({
 
 const thought = {
   reasoning_content: z.string().optional().describe("What the model thought, if it did"),
-  reasoning: z.string().optional().describe("The same, in its place: with --reasoning-field"),
+  reasoning: z.string().optional()
+    .describe("The same as reasoning_content; --reasoning-field says which of them is used"),
 };
 
 const Message = z.object({
   role: z.literal("assistant"),
-  content: z.string().nullable().describe("null where the model only called functions"),
+  content: z.string().nullable().describe("null if the model only called functions"),
   ...thought,
   tool_calls: z.array(ToolCall).optional(),
   function_call: FunctionCall.optional().meta({ deprecated: true }),
@@ -105,33 +106,29 @@ export type ChatChunk = z.output<typeof ChatChunk>;
 /** A finished choice of a {@linkcode ChatCompletion}. */
 export type ChatChoice = ChatCompletion["choices"][number];
 export type ChatMessage = z.output<typeof Message>;
-/** What a {@linkcode ChatChunk} adds to a choice. */
+/** The part of a choice that a {@linkcode ChatChunk} adds. */
 export type ChatDelta = z.output<typeof Delta>;
 export type FinishReason = z.output<typeof FinishReason>;
 /** A chosen token as OpenAI reports it. */
 export type ChoiceLogprob = z.output<typeof ChoiceLogprobs>["content"][number];
 
-/** What all chunks of a completion share. */
+/** The fields that all chunks of a completion share. */
 export interface CompletionHead {
   readonly id: string;
   readonly createdSeconds: number;
   readonly model: string;
 }
 
-/** Tokens counted. */
+/** Token counts. */
 interface UsageCounts {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number;
-  /** Present where the model reasons. */
+  /** Tokens of thought; absent if the model does not reason. */
   readonly reasoningTokens?: number | undefined;
 }
 
-/**
- * Tokens so far, for a chunk of a stream that asks for it.
- *
- * @param completionTokens of the chunk's choice.
- */
+/** Usage so far, for a chunk of a stream that asks for it. @param completionTokens of the chunk's choice. */
 export function runningUsage(
   promptTokens: number,
   completionTokens: number,
@@ -155,7 +152,7 @@ function usage(counts: UsageCounts): z.output<typeof Usage> {
   };
 }
 
-/** The answer that is not streamed. */
+/** Builds the answer to a request that is not streamed. */
 export function chatCompletion(
   head: CompletionHead,
   result: Pick<ChatCompletion, "choices" | "prompt_logprobs"> & { readonly usage: UsageCounts },
@@ -180,7 +177,7 @@ function chunk(head: CompletionHead, choices: ChatChunk["choices"]): ChatChunk {
   };
 }
 
-/** A fragment of a choice. */
+/** Builds a chunk that adds to a choice. */
 export function deltaChunk(
   head: CompletionHead,
   { index, delta, logprobs }: {
@@ -197,12 +194,12 @@ export function deltaChunk(
   }]);
 }
 
-/** A chunk that adds nothing. */
+/** Builds a chunk that adds nothing. */
 export function emptyChunk(head: CompletionHead): ChatChunk {
   return chunk(head, [{ index: 0, delta: {}, finish_reason: null }]);
 }
 
-/** The last chunk of a choice. */
+/** Builds the last chunk of a choice. */
 export function finishChunk(
   head: CompletionHead,
   finish: { index: number; reason: FinishReason },
@@ -210,12 +207,12 @@ export function finishChunk(
   return chunk(head, [{ index: finish.index, delta: {}, finish_reason: finish.reason }]);
 }
 
-/** The chunk that `stream_options.include_usage` asks for. */
+/** Builds the chunk that `stream_options.include_usage` asks for. */
 export function usageChunk(head: CompletionHead, counts: UsageCounts): ChatChunk {
   return { ...chunk(head, []), usage: usage(counts) };
 }
 
-/** The head of a new completion by `model`, made now. */
+/** Builds the head of a new completion by `model`. */
 export function newCompletionHead(model: string): CompletionHead {
   return {
     id: `chatcmpl-${crypto.randomUUID()}`,

@@ -1,5 +1,5 @@
 /**
- * Embeddings in the form of Cohere's second version: the request, and vectors in several types.
+ * Embeddings in the format of Cohere's API v2: the request, and vectors of several types.
  *
  * @module
  */
@@ -10,7 +10,7 @@ const MAX_TEXTS = 16_384;
 const TYPES = ["float", "int8", "uint8", "binary", "ubinary", "base64"] as const;
 const INPUT_TYPES = ["search_document", "search_query", "classification", "clustering"] as const;
 
-/** A request. `null` stands for an absent field; fields not named here are ignored. */
+/** A request. `null` counts as absent; unknown fields are ignored. */
 export const CohereEmbedRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
   texts: listSchema(text(), { min: 1, max: MAX_TEXTS }),
@@ -19,15 +19,15 @@ export const CohereEmbedRequest = z.object({
     .describe("Default float"),
   output_dimension: integerFrom(1).nullish(),
   truncate: z.enum(["NONE", "END"], { error: "NONE or END" }).nullish()
-    .describe("END, which is the default, cuts what is longer than the model takes"),
+    .describe("END, the default, cuts texts that are longer than the model's limit"),
   max_tokens: integerFrom(1).nullish()
     .describe("Cut each text to this many tokens, special ones included"),
-  images: z.null({ error: "nothing, as images are not embedded" }).optional(),
+  images: z.null({ error: "no value, because images cannot be embedded" }).optional(),
   inputs: z.null({ error: "texts instead" }).optional(),
 }, { error: "a JSON object" })
   .refine(({ truncate, max_tokens: most }) => truncate !== "NONE" || typeof most !== "number", {
     path: ["max_tokens"],
-    error: "nothing beside truncate NONE, with which no text is cut",
+    error: "no value together with truncate NONE, with which no text is cut",
   })
   .meta({ id: "CohereEmbedRequest" });
 
@@ -57,8 +57,8 @@ type EmbeddingType = typeof TYPES[number];
 export type CohereEmbedResponse = z.output<typeof CohereEmbedResponse>;
 
 /**
- * Vectors in the types asked for. Bytes are the elements, which lie from -1 to 1, times 127; bits are their signs, eight
- * to a byte, the first the highest.
+ * Converts vectors to the requested types. For bytes, elements, which are between -1 and 1, are multiplied by 127. Bits
+ * are the signs of elements, eight to a byte, with the first element in the highest bit.
  *
  * @param vectors f32 `[texts, dimensions]`, row-major, each row of length 1.
  *
@@ -100,7 +100,7 @@ function toByte(value: number): number {
   return Math.max(-128, Math.min(127, Math.round(value * 127)));
 }
 
-/** Zero counts as not positive. */
+/** Packs the signs of a vector into bytes. Zero counts as not positive. */
 function packBits(row: Float32Array): number[] {
   return Array.from({ length: Math.ceil(row.length / 8) }, (_, byte) => {
     let packed = 0;

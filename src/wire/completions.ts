@@ -1,5 +1,5 @@
 /**
- * The body of a request to `/completions`: text to continue, without a chat template.
+ * The body of a request to `/completions`: text to continue without a chat template.
  *
  * @module
  */
@@ -13,9 +13,9 @@ import {
 } from "./prompt_logprobs.ts";
 
 const MAX_PROMPTS = 256;
-/** OpenAI's. */
+/** OpenAI's limit. */
 const MAX_BEST_OF = 20;
-/** OpenAI's. */
+/** OpenAI's default. */
 export const DEFAULT_MAX_TOKENS = 16;
 
 const promptWanted =
@@ -26,7 +26,7 @@ const Prompt = z.union([text(), listSchema(text(), many), TokenIds, listSchema(T
   error: promptWanted,
 });
 
-// The sampling and structured-output fields of chat requests.
+// Sampling and structured-output fields shared with chat requests.
 const {
   messages: _messages,
   tools: _tools,
@@ -54,23 +54,29 @@ const {
   ...SAMPLING_FIELDS
 } = ChatRequest.shape;
 
-/** A completion request. `null` stands for an absent field; fields not named here are ignored. */
+/** A completion request. `null` counts as absent; unknown fields are ignored. */
 export const CompletionsRequest = z.object({
   ...SAMPLING_FIELDS,
   prompt: Prompt.describe("The text or texts to continue; token ids are the model's"),
   suffix: text().nullish()
-    .describe("What follows what is to be filled in, for models that can fill in the middle"),
+    .describe("Text after the gap, for models that can fill in the middle"),
   max_tokens: tokenLimit(0).nullish().describe(
-    `Default ${DEFAULT_MAX_TOKENS}; -1 to the end of the context; ` +
-      "0 for no completion: for the prompt alone, with echo or prompt_logprobs",
+    `Default ${DEFAULT_MAX_TOKENS}; -1 means up to the end of the context; ` +
+      "0 generates nothing and is for echo or prompt_logprobs of the prompt",
   ),
   logprobs: integerFrom(0, 20).nullish()
-    .describe("Report the log-probability of each token, and of as many of the most likely"),
+    .describe(
+      "Report the log-probability of each token, and of this many of the most likely tokens",
+    ),
   add_special_tokens: flag().nullish()
-    .describe("Whether the tokenizer's special tokens, such as BOS, stand around it; default true"),
+    .describe(
+      "Whether to add the tokenizer's special tokens, such as BOS, to the prompt; default true",
+    ),
   echo: flag().nullish().describe("Put the prompt before its completion"),
   best_of: integerFrom(1, MAX_BEST_OF).nullish()
-    .describe("Generate so many, and give the n of the highest mean log-probability"),
+    .describe(
+      "Generate this many completions, and return the n with the highest mean log-probability",
+    ),
   prompt_logprobs: PromptLogprobsField,
 }, { error: "a JSON object" })
   .refine(({ best_of: best, n }) => (best ?? Infinity) >= (n ?? 1), {
@@ -79,7 +85,7 @@ export const CompletionsRequest = z.object({
   })
   .refine(({ best_of: best, n, stream }) => !stream || (best ?? 1) <= (n ?? 1), {
     path: ["best_of"],
-    error: "the value of n in a stream, as the best are known in the end",
+    error: "the value of n in a stream, because the best are only known at the end",
   })
   .refine(...NO_PROMPT_LOGPROBS_IN_STREAMS)
   .meta({ id: "CompletionsRequest" });
@@ -88,7 +94,7 @@ export type CompletionsRequest = z.output<typeof CompletionsRequest>;
 
 const Logprobs = z.object({
   tokens: z.array(z.string()),
-  token_logprobs: z.array(z.number().nullable()).describe("null for the first token of all"),
+  token_logprobs: z.array(z.number().nullable()).describe("null for the first token of a text"),
   top_logprobs: z.array(z.record(z.string(), z.number()).nullable()),
   text_offset: z.array(integerFrom(0)),
 });
@@ -100,7 +106,7 @@ export const TextCompletion = z.object({
   created: integerFrom(0).describe("Seconds since 1970"),
   model: z.string(),
   choices: z.array(z.object({
-    index: integerFrom(0).describe("Of prompt p and its choice c: p × n + c"),
+    index: integerFrom(0).describe("p × n + c for choice c of prompt p"),
     text: z.string(),
     logprobs: Logprobs.nullable(),
     prompt_logprobs: PromptLogprobs.optional(),
@@ -115,5 +121,5 @@ export const TextCompletion = z.object({
 }).meta({ id: "TextCompletion" });
 
 export type TextCompletion = z.output<typeof TextCompletion>;
-/** Log-probabilities in the form of completions. */
+/** Log-probabilities in the format of completions. */
 export type CompletionLogprobs = z.output<typeof Logprobs>;

@@ -1,5 +1,5 @@
 /**
- * The parts a message's content may be made of.
+ * The parts that a message's content may consist of.
  *
  * @module
  */
@@ -11,7 +11,7 @@ const AUDIO_FORMATS = ["wav", "mp3", "m4a", "ogg", "flac"] as const;
 
 const referenceWanted = `a media reference that starts with ${MEDIA_SCHEMES.join(", ")}`;
 
-/** Where an image or audio is: a string that starts with one of the schemes. */
+/** The location of an image or audio: a string that begins with one of the schemes. */
 export const MediaReference = z.string({ error: referenceWanted })
   .regex(/^(file:\/\/|base64:\/\/|https?:\/\/|data:)/i, { error: referenceWanted })
   .meta({
@@ -51,7 +51,7 @@ const FilePart = z.object({
   type: z.literal("file"),
   file: z.object({
     file_data: text("a media reference, or base64").describe(
-      "A PDF, an image or a text: a reference as of an image, or base64",
+      "A PDF, an image or a text file: a media reference, or base64",
     ),
     filename: z.string({ error: "a string" }).nullish(),
   }, { error: "an object with file_data; files by id are not served" }),
@@ -67,7 +67,7 @@ const ThinkingPart = z.object({
   thinking: z.string({ error: "a string" }),
 }).meta({ id: "ThinkingPart" });
 
-/** One part: text, an image, audio or a file; of an assistant's message also a refusal or a thought. */
+/** A content part: text, an image, audio or a file; in assistant messages also a refusal or a thought. */
 export const ContentPart = z.preprocess(
   readOtherForm,
   z.discriminatedUnion(
@@ -80,7 +80,7 @@ export const ContentPart = z.preprocess(
   ),
 );
 
-/** Types of parts in the Responses API, by those of chats. */
+/** Types of parts in the Responses API, with their names in chats. */
 const OTHER_TYPES: Readonly<Record<string, string>> = {
   input_text: "text",
   output_text: "text",
@@ -89,7 +89,7 @@ const OTHER_TYPES: Readonly<Record<string, string>> = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A part in the form of another API: the Responses API, Anthropic's images, and images under other names. */
+/** Converts a part from another API's format: the Responses API, Anthropic's images, or other names for images. */
 function readOtherForm(part: unknown): unknown {
   if (typeof part !== "object" || part === null) return part;
   const fields = part as Fields;
@@ -99,7 +99,7 @@ function readOtherForm(part: unknown): unknown {
   return image === undefined ? part : { type, image_url: image };
 }
 
-/** A media reference as it is, and base64 as one. */
+/** Returns a media reference unchanged, and bare base64 as a reference. */
 export function asReference(text: string): string {
   return MediaReference.safeParse(text).success ? text : `base64://${text}`;
 }
@@ -113,7 +113,7 @@ function toSource(source: unknown): unknown {
 /** A part that is text. */
 export type WordsPart = Extract<ContentPart, { type: "text" | "refusal" | "thinking" }>;
 
-/** Whether a part is text: all others are media. */
+/** Whether a part is text; all others are media. */
 export function isWords(part: ContentPart): part is WordsPart {
   return part.type === "text" || part.type === "refusal" || part.type === "thinking";
 }

@@ -1,5 +1,5 @@
 /**
- * Requests and answers of `/embeddings`.
+ * Requests to `/embeddings` and their answers.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { z } from "zod";
 import { flag, integerFrom, listSchema, text, tokenId } from "./fields.ts";
 import { embeddingsByType } from "./cohere_embed.ts";
 
-/** Bounds memory: all vectors are held until the last one is computed. */
+/** Most inputs of a request, which bounds memory: all vectors are held until the last one is computed. */
 const MAX_INPUTS = 16_384;
 
 const inputWanted =
@@ -30,55 +30,59 @@ const Input = z.union(
 
 const cutWanted = "true or false, or END or NONE";
 
-/** Truncation options; shared with rerank requests. */
+/** Truncation options, shared with rerank requests. */
 export const TRUNCATION_FIELDS = {
   truncate: z.union([flag(), z.enum(["END", "NONE"], { error: cutWanted })], { error: cutWanted })
     .nullish()
     .describe(
-      "Cut what is longer than the model takes, at its end; default false, which makes it an error, and on " +
+      "Cut texts longer than the model's limit at their end; by default they are an error, and on " +
         "/v2/rerank true",
     ),
-  truncation: flag().nullish().describe("Voyage's name of truncate"),
+  truncation: flag().nullish().describe("Voyage's name for truncate"),
   truncate_prompt_tokens: z.union(
     [z.literal(-1), integerFrom(1)],
     { error: "a whole number from 1 up, or -1 for the model's own limit" },
-  ).nullish().describe("Cut to this many tokens, special ones included; -1 is the model's limit"),
+  ).nullish().describe(
+    "Cut to this many tokens, special ones included; -1 means the model's limit",
+  ),
 };
 
 const VECTOR_TYPES = ["float", "base64", "int8", "uint8", "binary", "ubinary"] as const;
 const VectorType = z.enum(VECTOR_TYPES, { error: `one of ${VECTOR_TYPES.join(", ")}` });
 
-/** How vectors are written. */
+/** How the elements of vectors are written. */
 type VectorType = typeof VECTOR_TYPES[number];
 
 const INPUT_TYPES = ["query", "document", "passage", "search_query", "search_document"] as const;
 
-/** An embedding request. `null` stands for an absent field; fields not named here are ignored. */
+/** An embedding request. `null` counts as absent; unknown fields are ignored. */
 export const EmbeddingRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
-  input: Input.describe("The text or texts; as token ids, those of the model's own tokenizer"),
+  input: Input.describe("The text or texts, or their token ids in the model's own tokenizer"),
   encoding_format: z.enum(["float", "base64"], { error: "float or base64" }).nullish()
     .describe("Vectors as numbers, or as base64 of little-endian float32; default float"),
   embedding_type: VectorType.nullish().describe(
-    "Jina's and NIM's: numbers, base64 of them, bytes (elements times 127), or the signs of elements in bits",
+    "Jina's and NIM's field: numbers, their base64, bytes (elements times 127), or bits (signs of elements)",
   ),
-  output_dtype: VectorType.nullish().describe("Voyage's name of embedding_type"),
+  output_dtype: VectorType.nullish().describe("Voyage's name for embedding_type"),
   dimensions: integerFrom(1).nullish()
-    .describe("Leading elements to keep of each vector, for models trained for that"),
-  output_dimension: integerFrom(1).nullish().describe("Voyage's name of dimensions"),
+    .describe("Length to which each vector is shortened, for models trained for that"),
+  output_dimension: integerFrom(1).nullish().describe("Voyage's name for dimensions"),
   input_type: z.enum(INPUT_TYPES, { error: `one of ${INPUT_TYPES.join(", ")}` }).nullish()
-    .describe("Puts the model's prompt for this before each text, where it has one"),
+    .describe("Puts the model's prompt for this purpose before each text, if it has one"),
   prompt_name: text("a prompt's name").nullish()
-    .describe("Puts the model's prompt of this name before each text"),
+    .describe("Puts the model's prompt with this name before each text"),
   task: text("a task's name").nullish()
-    .describe("Jina's: retrieval.query and retrieval.passage, else the name of a prompt"),
+    .describe("Jina's field: retrieval.query, retrieval.passage, or the name of a prompt"),
   normalize: flag().nullish()
-    .describe("Give vectors length 1; default as the model has it, and true for shortened ones"),
-  normalized: flag().nullish().describe("Jina's name of normalize"),
+    .describe(
+      "Scale vectors to length 1; the default is the model's own, and true for shortened vectors",
+    ),
+  normalized: flag().nullish().describe("Jina's name for normalize"),
   embd_normalize: z.union([z.literal(-1), z.literal(2)], { error: "-1 (no) or 2 (length 1)" })
-    .nullish().describe("llama.cpp's name of normalize"),
+    .nullish().describe("llama.cpp's name for normalize"),
   add_special_tokens: z.literal(true, {
-    error: "true: models read texts with their special tokens",
+    error: "true, because models need their special tokens",
   })
     .nullish(),
   ...TRUNCATION_FIELDS,
@@ -96,7 +100,7 @@ const PURPOSES = {
   "retrieval.passage": "document",
 } as const;
 
-/** The purpose of a request's texts, or the name of the prompt for them, under any of the names it may have. */
+/** The purpose of a request's texts, or the name of their prompt, from whichever field gives it. */
 export function readPurpose(
   { input_type: type, prompt_name: name, task }: EmbeddingRequest,
 ): { readonly inputType?: "query" | "document"; readonly promptName?: string } {
@@ -108,7 +112,10 @@ export function readPurpose(
   return inputType === undefined ? { promptName: said } : { inputType };
 }
 
-/** How a request wants its vectors written. `encoding_format` is sent by clients unasked: another type counts more. */
+/**
+ * The type in which a request wants its vectors. Clients send `encoding_format` by default, so the other fields take
+ * precedence.
+ */
 export function readVectorType(request: EmbeddingRequest): VectorType {
   const type = request.embedding_type ?? request.output_dtype ?? "float";
   return type === "float" ? request.encoding_format ?? "float" : type;
@@ -123,15 +130,15 @@ export function readNormalization(request: EmbeddingRequest): boolean | undefine
 /** Numbers written between two yields, so that the server can answer other requests in between. */
 const ELEMENTS_PER_PIECE = 32_768;
 
-/** Vectors in the order of the inputs. */
+/** A list of vectors in the order of the inputs. */
 export const EmbeddingList = z.object({
-  id: z.string().describe("Of the request"),
+  id: z.string().describe("The request's id"),
   object: z.literal("list"),
   data: z.array(z.object({
     object: z.literal("embedding"),
     index: integerFrom(0).describe("Index of the input in the request"),
     embedding: z.union([z.array(z.number()), z.base64()])
-      .describe("Numbers, bytes or bits, by the type asked for"),
+      .describe("Numbers, bytes or bits, by the requested type"),
   })),
   model: z.string(),
   usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
@@ -139,11 +146,11 @@ export const EmbeddingList = z.object({
 
 export type EmbeddingList = z.output<typeof EmbeddingList>;
 
-/** What {@linkcode writeEmbeddings} writes. */
+/** The contents of an {@linkcode EmbeddingList}. */
 interface EmbeddingResult {
   readonly id: string;
   readonly model: string;
-  /** f32 `[inputs, dimensions]`, row-major. */
+  /** Vectors: f32 `[inputs, dimensions]`, row-major. */
   readonly vectors: Float32Array;
   readonly dimensions: number;
   readonly promptTokens: number;
@@ -151,7 +158,7 @@ interface EmbeddingResult {
 }
 
 /**
- * Writes an {@linkcode EmbeddingList} as JSON, piece by piece.
+ * Writes an {@linkcode EmbeddingList} as JSON, in chunks.
  *
  * @example
  * ```ts
@@ -191,7 +198,7 @@ function writeVector(vector: Float32Array, format: VectorType): string {
   return `[${rows[format]![0]!.join(",")}]`;
 }
 
-/** All machines that Deno runs on are little-endian, as the format wants it. */
+/** Encodes as little-endian, which all machines that Deno runs on are. */
 function encodeBase64({ buffer, byteOffset, byteLength }: Float32Array): string {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength).toBase64();
 }

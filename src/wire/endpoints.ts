@@ -1,5 +1,5 @@
 /**
- * Which endpoints a model serves, and whether a request is meant for it.
+ * Tells which endpoints a model serves, and whether a request is meant for the model.
  *
  * @module
  */
@@ -55,8 +55,10 @@ interface Model {
 }
 
 /**
- * @param asked the path in the message, where it is another that goes with `path`.
- * @throws {HearthError} `unsupported_by_model` unless a model of this kind serves `path`.
+ * Checks that a model of this kind serves `path`.
+ *
+ * @param asked the path for the error message, if it differs from `path`.
+ * @throws {HearthError} `unsupported_by_model`.
  */
 export function requireEndpoint(model: Model, path: InferencePath, asked: string = path): void {
   const served = SERVED_BY_KIND[model.kind];
@@ -69,17 +71,21 @@ export function requireEndpoint(model: Model, path: InferencePath, asked: string
   );
 }
 
-/** Among a model's other names: it answers to all. */
+/** If this is among a model's other names, the model answers to every name. */
 export const ANY_NAME = "*";
 
-/** @throws {HearthError} `model_not_found` unless `name` is the model's id or one of its other names. */
+/**
+ * Checks the model name of a request.
+ *
+ * @throws {HearthError} `model_not_found` unless `name` is the model's id or one of its other names.
+ */
 export function requireModelName(model: Model, name: string): void {
   if (name === model.id || model.aliases.some((each) => each === name || each === ANY_NAME)) return;
   throw new HearthError(
     "model_not_found",
     `The model ${JSON.stringify(name.slice(0, 100))} is not loaded; this server has ${model.id}. ` +
-      "For clients that cannot choose a name, --model-alias gives it more names, and with " +
-      "--any-model it answers to all.",
+      "For clients that cannot change the name, --model-alias adds names, and with " +
+      "--any-model the server accepts every name.",
     { param: "model" },
   );
 }

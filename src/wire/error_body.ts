@@ -1,12 +1,12 @@
 /**
- * How an error looks on the wire: the specification has three shapes, told apart by path and status.
+ * The JSON of errors. The specification has three shapes, which depend on path and status.
  *
  * @module
  */
 import { z } from "zod";
 import type { ErrorKind, HearthError } from "../base/errors.ts";
 
-/** The usual shape, OpenAI's. */
+/** OpenAI's shape, which is the usual one. */
 const NestedError = z.object({
   error: z.object({
     message: z.string(),
@@ -19,7 +19,7 @@ const NestedError = z.object({
 /** The short shape. */
 const FlatError = z.object({ error: z.string() }).meta({ id: "FlatError" });
 
-/** The shape of a health check that failed. */
+/** The shape of a failed health check. */
 const HealthFailure = z.object({ status: z.literal("unhealthy"), error: z.string() })
   .meta({ id: "HealthFailure" });
 
@@ -29,7 +29,7 @@ const AnthropicError = z.object({
   error: z.object({ type: z.string(), message: z.string() }),
 }).meta({ id: "AnthropicError" });
 
-/** Anthropic's names of errors, by status; others are `api_error`. */
+/** Anthropic's names of errors, by status; all others are `api_error`. */
 const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
   400: "invalid_request_error",
   401: "authentication_error",
@@ -51,7 +51,7 @@ const FLAT: Readonly<Record<string, readonly number[]>> = {
   "/shutdown": [403],
 };
 
-/** Which shape the errors of `status` have on `path`; the `/v1` prefix makes no difference. */
+/** The shape that errors of `status` have on `path`, with or without the `/v1` prefix. */
 export function errorSchema(
   path: string,
   status: number,
@@ -75,7 +75,7 @@ export function anthropicError({ kind, message }: HearthError): z.output<typeof 
   return { type: "error", error: { type, message } };
 }
 
-/** The answer to a request for `path` that ended in `error`. */
+/** The response to a request for `path` that failed with `error`. */
 export function errorAnswer(path: string, error: HearthError): {
   status: number;
   body: unknown;
@@ -95,19 +95,19 @@ export function errorAnswer(path: string, error: HearthError): {
 
 interface ErrorShape {
   readonly status: number;
-  /** OpenAI's `error.type`. */
+  /** Value of OpenAI's `error.type`. */
   readonly type: string;
   readonly retryAfterSeconds?: number;
   /** How a client may authenticate (RFC 9110, `WWW-Authenticate`). */
   readonly challenge?: string;
 }
 
-/** What HTTP has for every kind of error. */
+/** The HTTP status and headers of every kind of error. */
 export const ERROR_KINDS = {
   invalid_http: { status: 400, type: "invalid_request_error" },
   invalid_json: { status: 400, type: "invalid_request_error" },
   invalid_value: { status: 400, type: "invalid_request_error" },
-  // OpenAI's name, which clients of live speech look for.
+  // OpenAI's name for it, which clients of live transcription look for.
   input_audio_buffer_commit_empty: { status: 400, type: "invalid_request_error" },
   invalid_media: { status: 400, type: "invalid_request_error" },
   missing_file: { status: 400, type: "invalid_request_error" },

@@ -1,14 +1,14 @@
 /**
- * Field types of requests. The error of each says what is expected.
+ * Field types of requests. Each has an error that says what is expected.
  *
  * @module
  */
 import { z } from "zod";
 
-/** A number in decimal digits, as forms and settings give it. */
+/** A number in decimal digits, as in forms and settings. */
 const DECIMAL = /^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})(e[+-]?\d{1,3})?$/i;
 
-/** A number, for which many clients send its text: what their users typed, or an environment variable. */
+/** Accepts a number, or its text: many clients send what their users typed, or an environment variable. */
 export function orText<T extends z.ZodType>(number: T): z.ZodPreprocess<T> {
   return z.preprocess(
     (value) => typeof value === "string" && DECIMAL.test(value.trim()) ? Number(value) : value,
@@ -37,12 +37,12 @@ export function integerFrom(
   return orText(wholeNumber(min, max));
 }
 
-/** A token's number. Never its text: where there is a choice, that is a text to be read. */
+/** A token id. It is never accepted as text, since where both are allowed a text would be read as one. */
 export function tokenId(): z.ZodInt {
   return wholeNumber(0, 2 ** 31 - 1);
 }
 
-/** Most tokens of an answer, from `min` up; -1 (llama.cpp's) sets no limit. */
+/** A token limit of at least `min`; -1 (llama.cpp's value) means no limit. */
 export function tokenLimit(min: 0 | 1): z.ZodPreprocess<z.ZodInt> {
   const error = `a whole number from ${min} up, or -1 for no limit`;
   const isLimit = (value: number) => value === -1 || value >= min;
@@ -59,14 +59,17 @@ export function text(what = "a string that is not empty"): z.ZodString {
   return z.string({ error: what }).min(1, { error: what });
 }
 
-/** Longer ones are no use: a completion is searched for each from its first token on. */
+/**
+ * Longest stop string. Longer ones are of no use, since a completion is searched for each of them from its first token
+ * on.
+ */
 const MAX_STOP_CHARACTERS = 1024;
-/** Editors that complete code send two dozen. */
+/** Most stop strings; code editors send two dozen. */
 const MAX_STOP_STRINGS = 64;
-/** The model's thread prepares its search for all of them. */
+/** Most characters of all stop strings together, for which the model's thread prepares a search. */
 const MAX_ALL_STOP_CHARACTERS = 16 * 1024;
 
-/** A string that ends a completion; an empty one ends none. */
+/** A string that ends a completion; an empty string ends none. */
 function stopString(): z.ZodString {
   const error = `a string of at most ${MAX_STOP_CHARACTERS} characters`;
   return z.string({ error }).max(MAX_STOP_CHARACTERS, { error });
@@ -80,7 +83,7 @@ export function stopStrings(): z.ZodPreprocess<z.ZodArray<z.ZodString>> {
   );
 }
 
-/** One string that ends a completion, or several. */
+/** A stop string, or an array of them. */
 export function stopField(): z.ZodUnion<[z.ZodString, ReturnType<typeof stopStrings>]> {
   const error = `a string of at most ${MAX_STOP_CHARACTERS} characters, or an array of at most ` +
     `${MAX_STOP_STRINGS} of them`;
@@ -101,8 +104,8 @@ export function listSchema<T extends z.ZodType>(
 }
 
 /**
- * `schema`, shown an array only up to its first bad item and not far beyond `max`. Zod reports every bad item,
- * and a request of a few megabytes can hold so many that the reports alone exhaust the memory.
+ * Shows `schema` an array only up to its first bad item, and not far beyond `max`. Zod reports every bad item, and a
+ * request of a few megabytes can hold so many that the reports alone exhaust the memory.
  */
 export function cutAtFirstBad<T extends z.ZodType>(
   item: z.ZodType,
@@ -117,7 +120,7 @@ export function cutAtFirstBad<T extends z.ZodType>(
   }, schema);
 }
 
-/** An object with any names. It stays the object that was read, which its JSON is known by. */
+/** An object with any names. The object itself is kept, because its original JSON is looked up by it. */
 export function openObject(
   error: string,
 ): z.ZodCustom<Record<string, unknown>, Record<string, unknown>> {

@@ -1,12 +1,13 @@
 /**
- * Items of a Responses history that tools left behind which this server does not have: histories go on without them.
+ * Items in a Responses history that come from tools that this server does not have. The conversation continues without
+ * them.
  *
  * @module
  */
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Calls that the client ran itself, by their type: the name of the tool, and the field of what it was called with. */
+/** Types of calls that the client ran itself, with the name of the tool and the field that holds its input. */
 const CLIENT_CALLS: Readonly<Record<string, readonly [name: string | undefined, field: string]>> = {
   custom_tool_call: [undefined, "input"],
   local_shell_call: ["local_shell", "action"],
@@ -14,7 +15,7 @@ const CLIENT_CALLS: Readonly<Record<string, readonly [name: string | undefined, 
   apply_patch_call: ["apply_patch", "operation"],
 };
 
-/** Types of items that are taken as they are. */
+/** Types of items that are accepted unchanged. */
 const OWN_TYPES: ReadonlySet<unknown> = new Set([
   "message",
   "function_call",
@@ -25,8 +26,8 @@ const OWN_TYPES: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * An item as the schema takes it. What the client ran itself becomes a call of a function and its output; other items
- * of tools become `hosted`, which the model is not shown.
+ * Converts an item to one that the schema accepts. Calls that the client ran itself become function calls with outputs;
+ * items of other tools become `hosted`, which the model is not shown.
  */
 export function readHostedItem(item: unknown): unknown {
   if (typeof item !== "object" || item === null) return item;
@@ -46,7 +47,7 @@ export function readHostedItem(item: unknown): unknown {
   return { type: "hosted", item };
 }
 
-/** Text as it is, and parts; of anything else its JSON. */
+/** Returns text and parts unchanged, and anything else as JSON. */
 function toOutput(output: unknown): unknown {
   const hasParts = Array.isArray(output) &&
     output.every((part) => /^(input|output)_/.test(String((part as Fields | null)?.["type"])));

@@ -16,17 +16,17 @@ const Color = z.string({ error: colorWanted })
   .describe("Background colour; transparent if absent");
 
 const TEXTS = {
-  mask_only: "Answer with the alpha channel alone, as a grey image; default false",
-  crop: "Cut the image to where the subject is; default false",
+  mask_only: "Return only the alpha channel, as a grey image; default false",
+  crop: "Crop the image to its subject; default false",
   refine: "Let the outline follow the image's own edges, and take the background's colour out of " +
     "the subject's rim; default false",
 } as const;
 
-/** A request as JSON. Fields not named here are ignored. */
+/** A JSON request. Unknown fields are ignored. */
 export const MattingRequest = z.object({
   model: ChatRequest.shape.model,
   messages: ChatRequest.shape.messages.describe(
-    "The last user message has one image part; text is passed over",
+    "The last user message has one image part; text is ignored",
   ),
   background: Color.nullish(),
   mask_only: flag().nullish().describe(TEXTS.mask_only),
@@ -50,7 +50,7 @@ const Fields = z.object({
   refine: Switch.optional().meta({ description: TEXTS.refine }),
 }).refine(isMaskOrBackground, { path: ["background"], error: "nothing beside mask_only" });
 
-/** A request as a form; fields not named here are ignored. */
+/** A form. Unknown fields are ignored. */
 export const MattingForm = z.object({
   image: z.unknown().meta({
     type: "string",
@@ -79,11 +79,7 @@ function isMaskOrBackground({ background, mask_only }: MattingFields): boolean {
   return mask_only !== true || (background ?? undefined) === undefined;
 }
 
-/**
- * Checks a form's fields; one that is empty counts as absent.
- *
- * @throws {HearthError} `invalid_value`.
- */
+/** Validates a form's fields. An empty field counts as absent. @throws {HearthError} `invalid_value`. */
 export function parseMattingForm(
   fields: Iterable<readonly [name: string, value: string]>,
 ): { readonly model: string | undefined; readonly options: MattingOptions } {
@@ -92,7 +88,7 @@ export function parseMattingForm(
   return { model, options: mattingOptions(parsed) };
 }
 
-/** The options of a JSON request. */
+/** Reads the options of a JSON request. */
 export function mattingOptions(
   { background, mask_only, crop, refine }: MattingFields,
 ): MattingOptions {
@@ -104,7 +100,7 @@ export function mattingOptions(
   };
 }
 
-/** Names and their `rrggbb`. */
+/** Colour names, each with its `rrggbb`. */
 const NAMES =
   `aliceblue f0f8ff antiquewhite faebd7 aqua 00ffff aquamarine 7fffd4 azure f0ffff beige f5f5dc
   bisque ffe4c4 black 000000 blanchedalmond ffebcd blue 0000ff blueviolet 8a2be2 brown a52a2a
@@ -138,11 +134,11 @@ const COLORS = new Map(
   Array.from({ length: NAMES.length / 2 }, (_, i) => [NAMES[2 * i]!, NAMES[2 * i + 1]!]),
 );
 
-/** Levels from 0 to 255; an alpha of 255 is opaque. */
+/** Colour levels from 0 to 255; an alpha of 255 is opaque. */
 type ColorLevels = readonly [red: number, green: number, blue: number, alpha: number];
 
 /**
- * Reads `#rgb`, `#rgba`, `#rrggbb`, `#rrggbbaa` or a name, in letters of either case.
+ * Parses `#rgb`, `#rgba`, `#rrggbb`, `#rrggbbaa` or a colour name, in upper or lower case.
  *
  * @example
  * ```ts

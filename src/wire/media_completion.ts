@@ -1,5 +1,5 @@
 /**
- * A chat completion whose content is media: the answer of endpoints that take `messages` and make files.
+ * A chat completion whose content is media, from endpoints that take `messages` and create files.
  *
  * @module
  */
@@ -9,31 +9,31 @@ import { integerFrom } from "./fields.ts";
 
 const ImageContent = z.object({
   type: z.literal("image"),
-  image_url: z.object({ url: z.string().describe("data: and a PNG file as base64") }),
+  image_url: z.object({ url: z.string().describe("A data: URL of a PNG file") }),
 }).meta({ id: "ImageContent" });
 
 const AudioContent = z.object({
   type: z.literal("audio"),
-  audio_url: z.object({ url: z.string().describe("data: and a sound file as base64") }),
+  audio_url: z.object({ url: z.string().describe("A data: URL of an audio file") }),
 }).meta({ id: "AudioContent" });
 
-/** The answer that holds an image. */
+/** An answer that holds an image. */
 export const ImageCompletion = completionSchema(ImageContent).meta({ id: "ImageCompletion" });
 
-/** The answer that holds speech. */
+/** An answer that holds speech. */
 export const AudioCompletion = completionSchema(AudioContent).meta({ id: "AudioCompletion" });
 
 export type ImageCompletion = z.output<typeof ImageCompletion>;
 
 export type AudioCompletion = z.output<typeof AudioCompletion>;
 
-/** The answer that holds a PNG file. */
+/** Builds an answer that holds a PNG file. */
 export function imageCompletion(head: CompletionHead, png: Uint8Array): ImageCompletion {
   const url = `data:image/png;base64,${png.toBase64()}`;
   return completion(head, { content: { type: "image", image_url: { url } }, numTokens: 0 });
 }
 
-/** The answer that holds a sound file. @param speech.numTokens of the text. */
+/** Builds an answer that holds an audio file. @param speech.numTokens of the text. */
 export function audioCompletion(
   head: CompletionHead,
   speech: {
@@ -62,7 +62,7 @@ function completionSchema<T extends z.ZodType>(content: T) {
       prompt_tokens: integerFrom(0),
       completion_tokens: integerFrom(0),
       total_tokens: integerFrom(0),
-    }).describe("Tokens of text; images and sound are not counted in tokens"),
+    }).describe("Tokens of text; images and audio do not count as tokens"),
   });
 }
 

@@ -1,12 +1,12 @@
 /**
- * Where a request may hold media in its own bytes.
+ * The fields of requests that may hold media bytes.
  *
  * @module
  */
 
 /**
- * Paths of the fields, as the request schemas have them: names, and `[]` for an item of an array. A string there that
- * begins with `base64://` or `data:` is media; anywhere else it is text, whatever it begins with.
+ * Paths of media fields in the request schemas: names, and `[]` for an array's item. In these fields a string that
+ * begins with `base64://` or `data:` is media. In any other field it is text.
  */
 export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].image_url",
@@ -19,17 +19,17 @@ export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "input.[].output.[].image_url",
 ]);
 
-/** Paths of fields that hold media too, or base64 without any such beginning. */
+/** Paths of fields that may also hold base64 without a prefix. */
 export const FILE_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].file.file_data",
   "input.[].content.[].file_data",
   "input.[].output.[].file_data",
 ]);
 
-/** Paths of lists whose items are media too, or base64 without any such beginning. */
+/** Paths of lists whose items may also be base64 without a prefix. */
 export const MEDIA_LISTS: ReadonlySet<string> = new Set(["messages.[].images.[]"]);
 
-/** Paths of fields that hold base64 without any such beginning; the text of documents is no base64. */
+/** Paths of fields that hold base64 without a prefix. Documents have text in the same field, which is not base64. */
 export const BASE64_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].input_audio.data",
   "messages.[].content.[].source.data",

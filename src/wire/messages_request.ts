@@ -1,5 +1,5 @@
 /**
- * The body of a request to `/messages`, Anthropic's form of a chat.
+ * The body of a request to `/messages`, the chat endpoint of Anthropic's API.
  *
  * @module
  */
@@ -33,7 +33,7 @@ const ImageSource = z.discriminatedUnion("type", [
 const ImageBlock = z.object({ type: z.literal("image"), source: ImageSource });
 
 const NoCitations = z.object({
-  enabled: z.literal(false, { error: "false, as citations are not served" }).nullish(),
+  enabled: z.literal(false, { error: "false, because citations are not supported" }).nullish(),
 }, { error: "an object" }).nullish();
 
 const DocumentSource = z.discriminatedUnion("type", [
@@ -79,7 +79,7 @@ const ToolUseBlock = z.object({
   input: openObject("an object"),
 });
 
-/** A tool with `defer_loading`, in a result, that the model may call from now on. */
+/** A tool with `defer_loading`, named in a result: the model may call it from then on. */
 const ToolReferenceBlock = z.object({
   type: z.literal("tool_reference"),
   tool_name: text("the name of a tool"),
@@ -103,12 +103,12 @@ const ToolResultBlock = z.object({
 const ThinkingBlock = z.object({ type: z.literal("thinking"), thinking: words() });
 const RedactedBlock = z.object({ type: z.literal("redacted_thinking") });
 
-/** Call or result of a tool that Anthropic ran. The model is not shown it. */
+/** A call, or the result, of a tool that Anthropic ran. The model is not shown it. */
 const HostedBlock = z.object({ type: z.literal("hosted") });
 const HOSTED_BLOCKS =
   /^(server_tool_use|(?!tool_result$)\w+_tool_result|mcp_tool_use|container_upload|compaction|fallback)$/;
 
-/** Anthropic's own blocks, as the schema takes them. */
+/** Converts Anthropic's own blocks to ones that the schema accepts. */
 function readHostedBlock(block: unknown): unknown {
   const type = typeof block === "object" && block !== null && "type" in block ? block.type : "";
   return typeof type === "string" && HOSTED_BLOCKS.test(type) ? { type: "hosted" } : block;
@@ -136,7 +136,7 @@ const Block = z.preprocess(
   ),
 );
 
-/** A tool that Anthropic would run; it is passed over. */
+/** A tool that Anthropic would run; it is ignored. */
 const HostedTool = z.object({ type: text("a type"), name: words().nullish() })
   .refine(({ type }) => type !== "custom", { abort: true });
 
@@ -184,7 +184,7 @@ const SystemMessage = z.object({
     z.union([z.string(), z.array(SystemBlock)], { error: contentWanted }),
   ).optional(),
   clear_at: z.enum(["next_user_message", "never"], { error: '"next_user_message" or "never"' })
-    .nullish().describe("next_user_message leaves it out once a later message is the user's"),
+    .nullish().describe("next_user_message leaves the message out once a later one is the user's"),
 });
 const Message = z.discriminatedUnion("role", [Turn, SystemMessage], {
   error: "a message object whose role is user, assistant or system",
@@ -210,15 +210,15 @@ const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const;
 const OutputConfig = z.object({
   format: OutputFormat.nullish(),
   effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish()
-    .describe("How much thought, where thinking is on"),
+    .describe("How much to think, if thinking is on"),
 }, { error: "an object" });
 
 const notServed = (instead: string) =>
   z.union([z.null(), z.array(z.unknown()).max(0)], {
-    error: `nothing, as it is not served; ${instead}`,
+    error: `no value, because it is not supported; ${instead}`,
   }).optional();
 
-/** Fields of both endpoints. */
+/** Fields that both endpoints share. */
 const PROMPT_FIELDS = {
   model: text("the name of the loaded model"),
   messages: listSchema(Message, { min: 1, max: MAX_MESSAGES }),
@@ -234,16 +234,16 @@ const PROMPT_FIELDS = {
   }, { error: "an object" }).nullish(),
   output_config: OutputConfig.nullish().describe("Format of the answer"),
   output_format: OutputFormat.nullish()
-    .meta({ deprecated: true, description: "The older form of output_config.format" }),
+    .meta({ deprecated: true, description: "The older name of output_config.format" }),
   mcp_servers: notServed("call them yourself and send their tools"),
   container: notServed("run code yourself, as a tool"),
 };
 
-/** A request for a message. `null` stands for an absent field; fields not named here are ignored. */
+/** A request for a message. `null` counts as absent; unknown fields are ignored. */
 export const MessagesRequest = z.object({
   ...PROMPT_FIELDS,
   max_tokens: integerFrom(0).describe(
-    "Most tokens of the answer; 0 computes the prompt alone, for requests that begin as it does",
+    "Most tokens of the answer; 0 only computes the prompt, which caches it for requests that begin with it",
   ),
   stop_sequences: stopStrings().nullish(),
   stream: flag().nullish(),

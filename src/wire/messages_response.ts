@@ -29,7 +29,9 @@ export const MessageObject = z.object({
   stop_reason: StopReason.nullable(),
   stop_sequence: z.string().nullable(),
   usage: z.object({
-    input_tokens: integerFrom(0).describe("Without those of cache_read_input_tokens"),
+    input_tokens: integerFrom(0).describe(
+      "Tokens of the prompt, not counting cache_read_input_tokens",
+    ),
     cache_creation_input_tokens: integerFrom(0),
     cache_read_input_tokens: integerFrom(0),
     output_tokens: integerFrom(0),
@@ -39,7 +41,7 @@ export const MessageObject = z.object({
 /** An event of a stream. */
 export const MessageEvent = z.looseObject({ type: z.string() }).meta({ id: "MessageEvent" });
 
-/** Tokens of a prompt. */
+/** The number of tokens of a prompt. */
 export const TokenCount = z.object({ input_tokens: integerFrom(0) }).meta({ id: "TokenCount" });
 
 export type MessageObject = z.output<typeof MessageObject>;

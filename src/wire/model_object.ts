@@ -1,5 +1,5 @@
 /**
- * Models as the model list shows them.
+ * Models as the model list describes them.
  *
  * @module
  */
@@ -15,34 +15,34 @@ export const ModelObject = z.object({
   ),
   owned_by: z.string(),
   max_model_len: integerFrom(1).optional()
-    .describe("Tokens of prompt and completion together that are served, where there is a limit"),
-  context_length: integerFrom(1).optional().describe("The same by another name"),
+    .describe("Most tokens of prompt and completion together; absent if there is no limit"),
+  context_length: integerFrom(1).optional().describe("The same as max_model_len"),
   meta: z.object({
-    n_ctx: integerFrom(1).describe("The same by llama.cpp's name"),
-    n_ctx_train: integerFrom(1).describe("Tokens that the model was made for"),
+    n_ctx: integerFrom(1).describe("llama.cpp's name for max_model_len"),
+    n_ctx_train: integerFrom(1).describe("Tokens of context that the model was trained for"),
   }).optional(),
 }).meta({ id: "Model" });
 
-/** The loaded model, in a list. */
+/** A list of the loaded model. */
 export const ModelList = z.object({ object: z.literal("list"), data: z.array(ModelObject) })
   .meta({ id: "ModelList" });
 
-/** The same with what clients of speech APIs read. */
+/** The same list with the field that clients of speech APIs read. */
 export const AudioModelList = ModelList.extend({
   models: z.array(z.object({ id: z.string(), name: z.string() })),
 }).meta({ id: "AudioModelList" });
 
-/** What the list says of a model. */
+/** What the list says about a model. */
 interface ListedModel {
   readonly id: string;
-  /** `null` to leave it out of the answer. */
+  /** Seconds since 1970; `null` leaves it out of the answer. */
   readonly createdSeconds: number | null;
   readonly ownedBy: string;
   readonly contextLength: number | undefined;
   readonly maxModelLength: number | undefined;
 }
 
-/** The object of one model. */
+/** Builds the object of one model. */
 export function modelObject(model: ListedModel): z.output<typeof ModelObject> {
   const { id, ownedBy, createdSeconds, contextLength, maxModelLength } = model;
   const served = maxModelLength ?? contextLength;
@@ -58,7 +58,7 @@ export function modelObject(model: ListedModel): z.output<typeof ModelObject> {
   };
 }
 
-/** The list that holds just this model. */
+/** Builds a list of just this model. */
 export function modelList(model: ListedModel): z.output<typeof ModelList> {
   return { object: "list", data: [modelObject(model)] };
 }

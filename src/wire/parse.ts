@@ -1,5 +1,5 @@
 /**
- * Parses a decoded body to a request, or to an error that names the field, the value seen and the value expected.
+ * Parses a decoded body into a request, or an error that names the field, the value seen and the value wanted.
  *
  * @module
  */
@@ -36,11 +36,14 @@ export function parseRequest<T extends z.ZodType>(schema: T, body: unknown): z.o
 interface Fault {
   readonly path: Path;
   readonly wanted: string;
-  /** The last name of the path is itself invalid, not its value. */
+  /** Whether the last name of the path is itself invalid, rather than its value. */
   readonly isName?: boolean;
 }
 
-/** Descends into a union along the alternative whose type matched: its error is of length, or lies deeper. */
+/**
+ * Finds the innermost error. In a union, follows the alternative whose type matched: its error is about a length, or
+ * lies deeper.
+ */
 function findFault(issue: z.core.$ZodIssue, parents: Path): Fault {
   const path = [...parents, ...issue.path];
   if (issue.code === "invalid_key") {
@@ -66,7 +69,7 @@ function formatPath(path: Path): string {
   return path.map((key, index) => {
     if (typeof key === "number") return `[${key}]`;
     const name = shorten(String(key));
-    // Forms name lists so: include[].
+    // Names with brackets: forms write lists as include[].
     if (!/^[A-Za-z_]\w*(\[\])?$/.test(name)) return `[${JSON.stringify(name)}]`;
     return index === 0 ? name : `.${name}`;
   }).join("");

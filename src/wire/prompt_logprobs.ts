@@ -1,5 +1,5 @@
 /**
- * Log-probabilities of a prompt's tokens, as vLLM has them.
+ * Log-probabilities of a prompt's tokens, in vLLM's format.
  *
  * @module
  */
@@ -9,15 +9,15 @@ import { integerFrom } from "./fields.ts";
 /** What vLLM and OpenAI write for minus infinity, which JSON lacks. */
 const LOWEST = -9999;
 
-/** How many of the most likely tokens to report with each of the prompt's. */
+/** How many of the most likely tokens to report for each token of the prompt. */
 export const PromptLogprobsField = integerFrom(0, 20).nullish().describe(
-  "Report the log-probability of each token of the prompt, and of as many of the most likely",
+  "Report the log-probability of each token of the prompt, and of this many of the most likely tokens",
 );
 
-/** Streamed chunks have no field for them. */
+/** Streamed chunks have no field for a prompt's log-probabilities. */
 export const NO_PROMPT_LOGPROBS_IN_STREAMS = [
   ({ prompt_logprobs: top, stream }: PromptLogprobsRequest) => !stream || typeof top !== "number",
-  { path: ["prompt_logprobs"], error: "nothing in a stream, which does not report them" },
+  { path: ["prompt_logprobs"], error: "no value in a stream, which cannot report them" },
 ] satisfies [unknown, unknown];
 
 interface PromptLogprobsRequest {
@@ -25,13 +25,15 @@ interface PromptLogprobsRequest {
   readonly stream?: boolean | null | undefined;
 }
 
-/** Tokens by their ids for each token of the prompt, its own among them; `null` for the first. */
+/** Reported tokens by their ids, for each token of the prompt and including it; `null` for the first. */
 export const PromptLogprobs = z.array(
   z.record(
     z.string(),
     z.object({
       logprob: z.number(),
-      rank: integerFrom(1).nullable().describe("1 is the most likely; null beyond those reported"),
+      rank: integerFrom(1).nullable().describe(
+        "1 for the most likely; null for a token that is not among the reported ones",
+      ),
       decoded_token: z.string(),
     }),
   ).nullable(),
@@ -41,11 +43,11 @@ export const PromptLogprobs = z.array(
 interface ScoredToken {
   readonly id: number;
   readonly token: string;
-  /** Absent for the prompt's first. */
+  /** Absent for the first token of the prompt. */
   readonly logprob?: number | undefined;
 }
 
-/** @param numTop how many of the most likely are shown. */
+/** @param numTop how many of the most likely tokens are reported. */
 export function promptLogprobs(
   tokens: readonly (ScoredToken & { readonly top: readonly ScoredToken[] })[],
   numTop: number,

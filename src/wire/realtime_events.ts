@@ -1,5 +1,5 @@
 /**
- * The events of a live transcription session, as OpenAI's client has them.
+ * The events of a live transcription session, in OpenAI's format.
  *
  * @module
  */
@@ -8,7 +8,10 @@ import { HearthError } from "../base/errors.ts";
 import { nestedError } from "./error_body.ts";
 import { parseRequest } from "./parse.ts";
 
-/** More values than this are in no event that is served; of one that is long, almost all is one string of base64. */
+/**
+ * Most commas in an event. No event that is served has more values, and almost all of a long event is one string of
+ * base64.
+ */
 const MAX_COMMAS = 1000;
 const LONG_BYTES = 64 * 1024;
 
@@ -17,12 +20,12 @@ const ClientEvent = z.looseObject({
   event_id: z.string({ error: "a text" }).optional(),
 }, { error: "an object" });
 
-const AppendEvent = z.object({ audio: z.string({ error: "the sound in base64" }) });
+const AppendEvent = z.object({ audio: z.string({ error: "the audio in base64" }) });
 
-/** What a client says. */
+/** An event that a client sends. */
 export type ClientEvent = z.output<typeof ClientEvent>;
 
-/** @throws {HearthError} `invalid_json`, `invalid_value`. */
+/** Parses a client's event. @throws {HearthError} `invalid_json`, `invalid_value`, `payload_too_large`. */
 export function parseClientEvent(bytes: Uint8Array): ClientEvent {
   if (bytes.length > LONG_BYTES) requireFewValues(bytes);
   let value: unknown;
@@ -35,7 +38,7 @@ export function parseClientEvent(bytes: Uint8Array): ClientEvent {
   return parseRequest(ClientEvent, value);
 }
 
-/** Small values take many times their length once they are decoded. */
+/** Refuses events with many values: small values take many times their length once they are decoded. */
 function requireFewValues(bytes: Uint8Array): void {
   let numCommas = 0;
   for (let at = bytes.indexOf(0x2c); at >= 0; at = bytes.indexOf(0x2c, at + 1)) {
@@ -44,7 +47,7 @@ function requireFewValues(bytes: Uint8Array): void {
   }
 }
 
-/** The sound of `input_audio_buffer.append`. @throws {HearthError} `invalid_value`. */
+/** Decodes the audio of `input_audio_buffer.append`. @throws {HearthError} `invalid_value`. */
 export function decodeAppended(event: ClientEvent): Uint8Array<ArrayBuffer> {
   const { audio } = parseRequest(AppendEvent, event);
   try {
@@ -56,10 +59,10 @@ export function decodeAppended(event: ClientEvent): Uint8Array<ArrayBuffer> {
   }
 }
 
-/** An event of the server's, before it has an id. */
+/** An event that the server sends, before it has an id. */
 export type ServerEvent = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** An event about the text of a turn. */
+/** Builds an event about the text of a turn. */
 export function transcriptionEvent(
   type: "delta" | "completed" | "failed",
   itemId: string,
@@ -70,12 +73,12 @@ export function transcriptionEvent(
   return { type: name, item_id: itemId, content_index: 0, ...fields, ...logprobs };
 }
 
-/** The event for a client's mistake, or for a failure of ours. The session goes on. */
+/** Builds the event for a client's mistake, or for a failure of the server. The session continues. */
 export function errorEvent(error: HearthError, eventId: string | undefined): ServerEvent {
   return { type: "error", error: { ...describeError(error), event_id: eventId ?? null } };
 }
 
-/** An error within an event. */
+/** Describes an error inside an event. */
 export function describeError(error: HearthError): Record<string, unknown> {
   return { param: null, ...nestedError(error).error };
 }

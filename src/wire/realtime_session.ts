@@ -1,5 +1,5 @@
 /**
- * The settings of a live transcription session, in both shapes that OpenAI's API has for them.
+ * The settings of a live transcription session, in both shapes of OpenAI's API.
  *
  * @module
  */
@@ -9,20 +9,20 @@ import { HearthError } from "../base/errors.ts";
 import { detectsLanguage, LANGUAGES, readLanguage } from "../media/languages.ts";
 import { parseRequest } from "./parse.ts";
 
-/** What is transcribed and how turns are found. */
+/** The settings of a session. */
 export interface RealtimeSettings {
   readonly format: LiveFormat;
-  /** One of the API's codes; detected from the sound if absent. */
+  /** A language code of the API; if absent, the language is detected. */
   readonly language: string | undefined;
-  /** `undefined` if the client says where turns end. */
+  /** How turns are detected; `undefined` if the client says where turns end. */
   readonly turns: RealtimeTurns | undefined;
 }
 
-/** How turns are found: the fields of OpenAI's `server_vad`. */
+/** How turns are detected: the fields of OpenAI's `server_vad`. */
 export interface RealtimeTurns {
-  /** Likelihood of speech, 0 to 1, from which on it is taken for it. */
+  /** Likelihood, 0 to 1, from which audio counts as speech. */
   readonly threshold: number;
-  /** Sound before the speech that is taken too. */
+  /** Audio before the speech that is part of the turn. */
   readonly prefixMs: number;
   /** Silence that ends a turn. */
   readonly silenceMs: number;
@@ -33,7 +33,7 @@ const DEFAULT_TURNS: RealtimeTurns = { threshold: 0.5, prefixMs: 300, silenceMs:
 const PCM16: LiveFormat = { coding: "pcm16", sampleRateHz: 24_000 };
 const TELEPHONE_HZ = 8_000;
 
-/** Of a session that has not been told otherwise. */
+/** Settings of a session before its first update. */
 export const DEFAULT_SETTINGS: RealtimeSettings = {
   format: PCM16,
   language: undefined,
@@ -107,11 +107,12 @@ const OlderSession = z.object({
 }, sessionError);
 
 /**
- * What the update leaves of the settings. Only what it names changes; `null` takes turn detection or the language away.
+ * Applies an update to the settings. Only fields that it names change; `null` turns turn detection off, or makes the
+ * language be detected.
  *
- * @param event of the type `session.update`, or of the older `transcription_session.update`.
- * @param model the loaded one. A language that it lacks is passed over if OpenAI's API has it: clients send the one of
- * their user.
+ * @param event of type `session.update`, or of the older `transcription_session.update`.
+ * @param model the loaded model. A language of OpenAI's API that it does not know is ignored, because clients often
+ * send their user's language.
  * @throws {HearthError} `invalid_value`.
  */
 export function updateSettings(
@@ -171,15 +172,15 @@ function merge(
   };
 }
 
-/** A session as the server shows it. */
+/** A session as the server describes it. */
 interface ShownSession {
   readonly id: string;
-  /** The loaded model. */
+  /** Id of the loaded model. */
   readonly model: string;
   readonly settings: RealtimeSettings;
 }
 
-/** The session in the shape of `session.updated`. */
+/** Describes the session in the shape of `session.updated`. */
 export function describeSession({ id, model, settings }: ShownSession): Record<string, unknown> {
   const { format: { coding, sampleRateHz }, language, turns } = settings;
   const format = coding === "pcm16"
@@ -202,7 +203,7 @@ export function describeSession({ id, model, settings }: ShownSession): Record<s
   };
 }
 
-/** The session in the shape of `transcription_session.updated`. */
+/** Describes the session in the shape of `transcription_session.updated`. */
 export function describeOlderSession(
   { id, model, settings }: ShownSession,
 ): Record<string, unknown> {

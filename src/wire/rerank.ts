@@ -1,5 +1,5 @@
 /**
- * Requests and answers of `/rerank` and `/score`.
+ * Requests to `/rerank` and `/score`, and their answers.
  *
  * @module
  */
@@ -9,12 +9,12 @@ import { flag, integerFrom, listSchema, text } from "./fields.ts";
 
 const MAX_DOCUMENTS = 16_384;
 
-/** How scores are given; shared with requests of scores. */
+/** How scores are given. Shared by both requests. */
 const SCORE_FIELDS = {
   raw_scores: flag().nullish()
-    .describe("Give logits, which are not bounded, in place of scores from 0 to 1"),
-  use_activation: flag().nullish().describe("vLLM's name of the opposite of raw_scores"),
-  activation: flag().nullish().describe("vLLM's former name of the same"),
+    .describe("Return logits, which are unbounded, instead of scores from 0 to 1"),
+  use_activation: flag().nullish().describe("vLLM's field, the opposite of raw_scores"),
+  activation: flag().nullish().describe("vLLM's former name for use_activation"),
 };
 
 /** Whether a request wants logits. */
@@ -33,22 +33,22 @@ const Document = z.union(
   { error: documentWanted },
 ).meta({ id: "RerankDocument" });
 
-/** A rerank request. `null` stands for an absent field; fields not named here are ignored. */
+/** A rerank request. `null` counts as absent; unknown fields are ignored. */
 export const RerankRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
-  query: text().describe("What the documents are to answer"),
+  query: text().describe("The query that the documents are compared with"),
   documents: listSchema(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to order"),
-  top_n: integerFrom(1).nullish().describe("Best results to return; all if absent"),
-  top_k: integerFrom(1).nullish().describe("Voyage's name of top_n"),
+  top_n: integerFrom(1).nullish().describe("How many of the best results to return; all if absent"),
+  top_k: integerFrom(1).nullish().describe("Voyage's name for top_n"),
   return_documents: flag().nullish()
-    .describe("Repeat each document in its result; default true, on /v2/rerank false"),
-  return_text: flag().nullish().describe("llama.cpp's name of return_documents"),
+    .describe("Include the document in each result; default true, on /v2/rerank false"),
+  return_text: flag().nullish().describe("llama.cpp's name for return_documents"),
   ...SCORE_FIELDS,
   instruction: text().max(4096, { error: "a string of at most 4096 characters" }).nullish()
     .describe("What relevance means, for language models that rerank; the model's own if absent"),
   max_tokens_per_doc: integerFrom(1).nullish()
     .describe(
-      "Cut each document to this many tokens; default no limit of its own, on /v2/rerank 4096",
+      "Cut each document to this many tokens; by default up to the model's limit, on /v2/rerank 4096",
     ),
   ...TRUNCATION_FIELDS,
 }, { error: "a JSON object" }).meta({ id: "RerankRequest" });
@@ -58,12 +58,12 @@ export type RerankRequest = z.output<typeof RerankRequest>;
 const RerankResult = z.object({
   index: integerFrom(0).describe("Index of the document in the request"),
   relevance_score: z.number()
-    .describe("Higher is more relevant; from 0 to 1, unless raw scores are asked for"),
+    .describe("Higher is more relevant; from 0 to 1, unless raw_scores is set"),
   document: z.union([z.string(), z.object({ text: z.string() })]).optional()
-    .describe("As the request had it"),
+    .describe("The document as the request had it"),
 }).meta({ id: "RerankResult" });
 
-/** Results, the most relevant first. */
+/** Results, most relevant first. */
 export const RerankList = z.object({
   object: z.literal("list"),
   model: z.string(),
@@ -71,7 +71,7 @@ export const RerankList = z.object({
   usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
 }).meta({ id: "RerankList" });
 
-/** Results as Cohere's second version has them. */
+/** Results in the format of Cohere's API v2. */
 export const CohereRerankList = z.object({
   id: z.string(),
   results: z.array(RerankResult),
@@ -84,7 +84,7 @@ export const CohereRerankList = z.object({
 export type RerankList = z.output<typeof RerankList>;
 export type CohereRerankList = z.output<typeof CohereRerankList>;
 
-/** Orders by logit, since scores may be rounded to the same; equal logits keep the order of the documents. */
+/** Sorts by logit, since scores may be rounded to the same value. Equal logits keep the order of the documents. */
 export function orderResults(
   { scores, logits }: { readonly scores: Float32Array; readonly logits: Float32Array },
   request: RerankRequest,
@@ -107,7 +107,7 @@ const Texts = z.union([text(), listSchema(text(), { min: 1, max: MAX_PAIRS })], 
   error: "a string or an array of strings, none of them empty",
 });
 
-/** A request: one text with each of one or several, or as many on both sides. */
+/** A score request: one text compared with one or several, or two lists of the same length compared pair by pair. */
 export const ScoreRequest = z.object({
   model: z.unknown().optional().describe("Ignored: the loaded model is used"),
   text_1: Texts,
@@ -120,7 +120,7 @@ export const ScoreRequest = z.object({
       const numFirst = listTexts(first).length;
       return numFirst === 1 || numFirst === listTexts(second).length;
     },
-    { path: ["text_2"], error: "as many texts as text_1 has, unless that is one" },
+    { path: ["text_2"], error: "as many texts as in text_1, unless that is one text" },
   )
   .meta({ id: "ScoreRequest" });
 
@@ -138,7 +138,7 @@ export const ScoreList = z.object({
   usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
 }).meta({ id: "ScoreList" });
 
-/** The texts of one side. */
+/** Returns the texts of one side as a list. */
 export function listTexts(texts: string | readonly string[]): readonly string[] {
   return typeof texts === "string" ? [texts] : texts;
 }

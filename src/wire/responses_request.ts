@@ -1,5 +1,5 @@
 /**
- * The body of a request to `/responses`, OpenAI's newer form of a chat.
+ * The body of a request to `/responses`, OpenAI's successor of chat completions.
  *
  * @module
  */
@@ -38,7 +38,7 @@ const ImagePart = z.object({
 const FilePart = z.object({
   type: z.literal("input_file"),
   file_data: text("a media reference, or base64").nullish()
-    .describe("A PDF, an image or a text: a reference, or base64"),
+    .describe("A PDF, an image or a text file: a media reference, or base64"),
   file_url: MediaReference.nullish(),
   filename: words().nullish(),
 }).refine(({ file_data: data, file_url: url }) => Boolean(data) !== Boolean(url), {
@@ -90,7 +90,7 @@ const ItemReference = z.object({
   id: text("the id of an item of a stored response"),
 });
 
-/** Item of a tool that this server does not have. */
+/** An item of a tool that this server does not have. */
 const HostedItem = z.object({
   type: z.literal("hosted"),
   item: z.looseObject({ type: text() }),
@@ -112,7 +112,7 @@ const TypedItem = z.discriminatedUnion(
   },
 );
 
-/** A message item may omit its `type`; items of tools that are not here are taken too. */
+/** An item of the input. A message may omit its `type`. Items of tools that this server does not have are accepted. */
 const Item = z.preprocess(
   (value) =>
     typeof value === "object" && value !== null && "role" in value && !("type" in value)
@@ -132,14 +132,14 @@ const FunctionTool = z.object({
   strict: flag().nullish(),
 });
 
-/** Clients often list tools that only OpenAI hosts; those are ignored. */
+/** Clients often list tools that only OpenAI hosts. They are ignored. */
 const HostedTool = z.object({ type: text("function, or the name of a hosted tool") });
 const GroupedTool = z.union([
   FunctionTool,
   HostedTool.refine(({ type }) => type !== "function" && type !== "namespace"),
 ], { error: "a tool with a type, and a name if it is a function" });
 
-/** How Codex sends the tools of an MCP server. */
+/** The format in which Codex sends the tools of an MCP server. */
 const NamespaceTool = z.object({
   type: z.literal("namespace"),
   name: Name,
@@ -199,7 +199,7 @@ const {
   top_k,
 } = ChatRequest.shape;
 
-/** Fields of chat requests that vLLM takes here too. */
+/** Fields of chat requests that are accepted here too, as in vLLM. */
 export const GENERATION_FIELDS = {
   ...{ frequency_penalty, presence_penalty, repetition_penalty, logit_bias, top_k, min_p, seed },
   ...{ stop, stop_token_ids, include_stop_str_in_output, skip_special_tokens },
@@ -210,10 +210,12 @@ const summaryWanted = "auto, concise or detailed";
 const Summary = z.enum(["auto", "concise", "detailed"], { error: summaryWanted }).nullish();
 
 const notServed = (instead: string) =>
-  z.union([z.null(), z.literal(false)], { error: `nothing, as it is not served; ${instead}` })
+  z.union([z.null(), z.literal(false)], {
+    error: `no value, because it is not supported; ${instead}`,
+  })
     .optional();
 
-/** A request for a response. `null` stands for an absent field; fields not named here are ignored. */
+/** A request for a response. `null` counts as absent; unknown fields are ignored. */
 export const ResponsesRequest = z.object({
   model: text("the name of the loaded model"),
   input: z.union([z.string(), listSchema(Item, { max: MAX_ITEMS })], {
@@ -229,26 +231,26 @@ export const ResponsesRequest = z.object({
     .describe("Format of the answer"),
   reasoning: z.object({
     effort: EffortField,
-    summary: Summary.describe("Give the thought, in full, in the place of its summary"),
+    summary: Summary.describe("Return the whole thought as its summary"),
     generate_summary: Summary.meta({ deprecated: true }),
   }, { error: "an object" }).nullish(),
-  reasoning_effort: EffortField.describe("The name in chats of reasoning.effort"),
+  reasoning_effort: EffortField.describe("Chat completions' name for reasoning.effort"),
   max_output_tokens: tokenLimit(0).nullish(),
-  max_tokens: tokenLimit(0).nullish().describe("The name in chats of max_output_tokens"),
+  max_tokens: tokenLimit(0).nullish().describe("Chat completions' name for max_output_tokens"),
   max_completion_tokens: tokenLimit(0).nullish().describe("Another"),
   temperature: numberFrom(0, 2).nullish(),
   top_p: numberFrom(0, 1).nullish(),
   ...GENERATION_FIELDS,
   top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish(),
   truncation: z.enum(["auto", "disabled"], { error: '"auto" or "disabled"' }).nullish()
-    .describe("auto leaves out the oldest turns of a conversation that is too long"),
+    .describe("auto leaves out the oldest turns if a conversation is too long"),
   include: listSchema(text()).nullish(),
   metadata: z.record(z.string(), words(), { error: "an object of strings" }).nullish(),
   store: flag().nullish().describe("Keep the response in the server's memory; default true"),
   stream: flag().nullish(),
   chat_template_kwargs: openObject("an object").nullish(),
   user: words().nullish(),
-  background: notServed("ask without it and wait"),
+  background: notServed("send the request without it and wait"),
   conversation: notServed("use previous_response_id"),
   prompt: notServed("send instructions and input"),
 }, { error: "a JSON object" }).refine(
@@ -256,13 +258,13 @@ export const ResponsesRequest = z.object({
     input.length > 0 || Boolean(instructions) || Boolean(previous),
   {
     path: ["input"],
-    error: "something to answer, or instructions or previous_response_id beside it",
+    error: "at least one item, unless instructions or previous_response_id are set",
   },
 ).meta({ id: "ResponsesRequest" });
 
 export type ResponsesRequest = z.output<typeof ResponsesRequest>;
 export type FunctionTool = z.output<typeof FunctionTool>;
-/** What a request's input, and a stored response's history, are made of. */
+/** An item of a request's input or of a stored response's history. */
 export type InputItem = z.output<typeof TypedItem>;
 /** A part of an item's content. */
 export type InputPart = z.output<typeof Part>;

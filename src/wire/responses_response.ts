@@ -1,5 +1,5 @@
 /**
- * Responses, and the events that they are streamed as.
+ * Responses, and the events in which they are streamed.
  *
  * @module
  */
@@ -42,7 +42,7 @@ const OutputItem = z.discriminatedUnion("type", [
     status: Status,
     call_id: z.string(),
     name: z.string(),
-    namespace: z.string().optional().describe("Where the function was sent within one"),
+    namespace: z.string().optional().describe("The namespace in which the function was defined"),
     arguments: z.string(),
   }),
 ]).meta({ id: "ResponseOutputItem" });
@@ -84,16 +84,16 @@ export const ResponseObject = z.object({
 
 export type ResponseObject = z.output<typeof ResponseObject>;
 export type OutputItem = z.output<typeof OutputItem>;
-/** A token with its log-probability, as parts of text have it. */
+/** A token with its log-probability, in a part of text. */
 export type OutputLogprob = z.output<typeof Logprob>;
 
-/** An event of a stream; `sequence_number` counts them. */
+/** An event of a stream. `sequence_number` counts the events. */
 export const ResponseEvent = z.looseObject({
   type: z.string().describe("response.created … response.completed"),
   sequence_number: integerFrom(0),
 }).meta({ id: "ResponseEvent" });
 
-/** How many tokens an input has. */
+/** The number of tokens of an input. */
 export const InputTokenCount = z.object({
   object: z.literal("response.input_tokens"),
   input_tokens: integerFrom(0),
@@ -108,7 +108,7 @@ export const InputItemList = z.object({
   has_more: z.boolean(),
 }).meta({ id: "ResponseInputItems" });
 
-/** The answer to the deletion of a response. */
+/** The answer to a request that deletes a response. */
 export const DeletedResponse = z.object({
   id: z.string(),
   object: z.literal("response"),

@@ -1,5 +1,5 @@
 /**
- * The body of a speech request, in the specification's form (`messages`) or in OpenAI's (`input`).
+ * The body of a speech request, in the specification's format (`messages`) or OpenAI's (`input`).
  *
  * @module
  */
@@ -10,22 +10,22 @@ import { ChatRequest } from "./chat_request.ts";
 import { flag, integerFrom, numberFrom, text } from "./fields.ts";
 import { parseRequest } from "./parse.ts";
 
-/** Some ten hours of speech. */
+/** Longest text of a request: some ten hours of speech. */
 const MAX_CHARS = 500_000;
 
-/** OpenAI's format that is not written. */
+/** A format of OpenAI's that is not supported. */
 const UNWRITTEN = "aac";
 
 const voiceWanted = "the name of a voice, or an object with its id";
 
-/** A speech request. `null` stands for an absent field; fields not named here are ignored. */
+/** A speech request. `null` counts as absent; unknown fields are ignored. */
 export const SpeechRequest = z.object({
   model: ChatRequest.shape.model,
   input: z.string({ error: "a string" }).nullish()
-    .describe(`The text to speak, at most ${MAX_CHARS} characters; the answer is the sound`),
+    .describe(`The text to speak, at most ${MAX_CHARS} characters; the answer is the audio`),
   messages: ChatRequest.shape.messages.nullish().describe(
     "Instead of input: the text parts of the last user message are spoken; the answer is JSON. " +
-      "One audio part beside them is a recording whose voice is cloned, if the model supports that",
+      "An audio part next to them is a recording whose voice is cloned, if the model supports it",
   ),
   voice: z.union([text(voiceWanted), z.object({ id: text("the name of a voice") })], {
     error: voiceWanted,
@@ -37,19 +37,19 @@ export const SpeechRequest = z.object({
       "Default mp3, with messages wav; pcm is 24 kHz, 16 bits, one channel, no header; for " +
         "aac the answer is mp3",
     ),
-  speed: numberFrom(0.25, 4).nullish().describe("Default 1; the pitch stays"),
+  speed: numberFrom(0.25, 4).nullish().describe("Default 1; the pitch does not change"),
   instructions: z.string({ error: "a string" }).nullish()
-    .describe("Passed over: no voice takes any"),
+    .describe("Ignored: no voice follows instructions"),
   stream_format: z.enum(["audio", "sse"], { error: "audio or sse" }).nullish()
-    .describe("The sound itself, or events that carry it; default audio"),
+    .describe("audio sends the audio itself, sse sends events that carry it; default audio"),
   stream: flag().nullish()
-    .describe("Beside input the sound is always sent as it is made; not beside messages"),
+    .describe("With input the audio is always streamed, with messages never"),
   seed: integerFrom(-1, 2 ** 32 - 1).nullish()
-    .describe("The same seed gives the same sound; default 0; -1 stands for a random one"),
+    .describe("The same seed gives the same audio; default 0; -1 means a random seed"),
 }, { error: "a JSON object" })
   .refine(({ input, messages }) => (input ?? null) === null || (messages ?? null) === null, {
     path: ["messages"],
-    error: "nothing beside input",
+    error: "no value together with input",
   })
   .refine(({ input, messages }) => (input ?? null) !== null || (messages ?? null) !== null, {
     path: ["input"],
@@ -57,11 +57,11 @@ export const SpeechRequest = z.object({
   })
   .refine(({ messages, stream_format: form }) => !messages || form !== "sse", {
     path: ["stream_format"],
-    error: "audio or nothing beside messages, whose answer comes in one piece",
+    error: "audio or no value together with messages, whose answer is not streamed",
   })
   .refine(({ messages, stream }) => !messages || !stream, {
     path: ["stream"],
-    error: "false or nothing beside messages, whose answer comes in one piece",
+    error: "false or no value together with messages, whose answer is not streamed",
   })
   .meta({ id: "SpeechRequest", anyOf: [{ required: ["input"] }, { required: ["messages"] }] });
 
@@ -77,14 +77,14 @@ export interface ParsedSpeechRequest {
   readonly speed: number;
   readonly isEvents: boolean;
   readonly seed: number;
-  /** What is passed over. */
+  /** Warnings about what is ignored. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Checks a request.
+ * Parses a request.
  *
- * @throws {HearthError} `unsupported_format` for a format that is not written, `invalid_value` for any other field.
+ * @throws {HearthError} `unsupported_format` for an unknown format, `invalid_value` for any other field.
  */
 export function parseSpeech(body: unknown): ParsedSpeechRequest {
   const format = (body as { response_format?: unknown } | null)?.response_format;
@@ -103,8 +103,8 @@ export function parseSpeech(body: unknown): ParsedSpeechRequest {
   const isUnwritten = wanted === UNWRITTEN;
   return {
     warnings: [
-      ...instructions ? ["instructions are passed over: no voice takes any"] : [],
-      ...isUnwritten ? ["response_format aac is not written; the answer is mp3"] : [],
+      ...instructions ? ["instructions are ignored: no voice follows them"] : [],
+      ...isUnwritten ? ["response_format aac is not supported; the answer is mp3"] : [],
     ],
     model: request.model,
     input: request.input ?? undefined,
@@ -121,7 +121,12 @@ function randomSeed(): number {
   return crypto.getRandomValues(new Uint32Array(1))[0]!;
 }
 
-/** @throws {HearthError} `invalid_value` when there is no text, or more than is taken; `param` is its path. */
+/**
+ * Checks the length of the text.
+ *
+ * @param param its path in the request.
+ * @throws {HearthError} `invalid_value` when it is empty or too long.
+ */
 export function requireSpeakable(text: string, param: string): void {
   const isEmpty = text.trim() === "";
   if (!isEmpty && text.length <= MAX_CHARS) return;
@@ -143,7 +148,7 @@ export const SpeechEvent = z.discriminatedUnion("type", [
     type: z.literal("speech.audio.done"),
     usage: z.object({
       input_tokens: integerFrom(0),
-      output_tokens: integerFrom(0).describe("Always 0: sound is not counted in tokens"),
+      output_tokens: integerFrom(0).describe("Always 0: audio does not count as tokens"),
       total_tokens: integerFrom(0),
     }),
   }),
@@ -163,7 +168,7 @@ export const VoiceList = z.object({
 
 export type VoiceList = z.output<typeof VoiceList>;
 
-/** The list of voices. */
+/** Builds the list of voices. */
 export function voiceList(
   voices: readonly { readonly id: string; readonly language: string }[],
 ): VoiceList {

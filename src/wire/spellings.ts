@@ -1,18 +1,18 @@
 /**
  * Fields of chat requests under the names that other servers have for them: llama.cpp, Ollama, TGI, Anthropic,
- * OpenRouter and those whose clients were written for them.
+ * OpenRouter, and servers whose clients were written for these.
  *
  * @module
  */
 import { z } from "zod";
 import { flag, integerFrom, listSchema, numberFrom, stopField, text } from "./fields.ts";
 
-/** Tokens of context that llama.cpp's repeat penalty looks back on. */
+/** Tokens that llama.cpp's repeat penalty looks back on by default. */
 const REPEAT_LAST_N = 64;
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
-/** Other words for an effort; `undefined` leaves the choice to the model. */
+/** Other words for an effort. `undefined` leaves the choice to the model. */
 const EFFORT_WORDS: Readonly<Record<string, typeof EFFORTS[number] | undefined>> = {
   "": undefined,
   auto: undefined,
@@ -26,7 +26,7 @@ const EFFORT_WORDS: Readonly<Record<string, typeof EFFORTS[number] | undefined>>
   false: "none",
 };
 
-/** `reasoning_effort`, which may be a switch. */
+/** `reasoning_effort`, for which some clients send true or false. */
 export const EffortField = z.preprocess(
   (value) => Object.hasOwn(EFFORT_WORDS, String(value)) ? EFFORT_WORDS[String(value)] : value,
   z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish(),
@@ -34,16 +34,16 @@ export const EffortField = z.preprocess(
 
 type Effort = z.output<typeof EffortField>;
 
-/** A limit of tokens; a negative one is none. */
+/** A token limit; a negative one means no limit. */
 const Limit = () => integerFrom(-2).nullish();
 
 const other = (name: string) => ({ deprecated: true, description: `Another name of ${name}` });
 
 const MAX_BREAKERS = 64;
-/** As llama.cpp and text-generation-webui have them. */
+/** The defaults of llama.cpp and text-generation-webui. */
 const DRY = { base: 1.75, allowedLength: 2, breakers: ["\n", ":", '"', "*"] };
 
-/** A list, or its JSON: text-generation-webui takes it as its users write it. */
+/** A list of strings, or its JSON text: text-generation-webui sends it as its users typed it. */
 function breakersField() {
   return z.preprocess(
     (value) => typeof value === "string" ? readList(value) : value,
@@ -59,7 +59,7 @@ function readList(written: string): unknown {
   }
 }
 
-/** Spellings of limits of tokens and stop strings. */
+/** Other names of token limits, stop strings and sampling fields. */
 const GENERATION_SPELLINGS = {
   n_predict: Limit().meta(other("max_tokens")),
   num_predict: Limit().meta(other("max_tokens")),
@@ -68,34 +68,36 @@ const GENERATION_SPELLINGS = {
   stop_sequences: stopField().nullish().meta(other("stop")),
   repeat_penalty: numberFrom(0.01, 10).nullish().meta({
     deprecated: true,
-    description: "repetition_penalty on the last repeat_last_n tokens alone",
+    description: "repetition_penalty that applies only to the last repeat_last_n tokens",
   }),
   top_n_sigma: numberFrom(-1, 100).nullish().describe(
-    "Keep tokens whose logit is at most so many standard deviations below the largest; default off, as 0 and -1",
+    "Keep tokens whose logit is at most this many standard deviations below the largest; 0 and -1 are off; default off",
   ),
   dry_multiplier: numberFrom(0, 100).nullish()
-    .describe("Strength of DRY, llama.cpp's penalty on what would go on a repetition; default 0"),
+    .describe("Strength of DRY, a penalty on tokens that would continue a repetition; default 0"),
   dry_base: numberFrom(0, 100).nullish()
-    .describe("How fast it grows with the repetition's length; default 1.75; below 1 it is off"),
+    .describe(
+      "How fast DRY's penalty grows with the length of the repetition; default 1.75; below 1 it is off",
+    ),
   dry_allowed_length: integerFrom(0).nullish()
-    .describe("Longest repetition that it lets pass; default 2"),
+    .describe("Longest repetition without a DRY penalty; default 2"),
   dry_penalty_last_n: integerFrom(-1).nullish()
-    .describe("Tokens that it looks back on; default -1, all; 0 switches it off"),
+    .describe("Tokens that DRY looks back on; default -1, which means all; 0 turns DRY off"),
   dry_sequence_breakers: breakersField().nullish()
     .describe('Repetitions do not reach across tokens with these; default line breaks, : " *'),
   repeat_last_n: integerFrom(-1).nullish().meta({
     deprecated: true,
-    description: `Default ${REPEAT_LAST_N}; -1 stands for all, 0 switches repeat_penalty off`,
+    description: `Default ${REPEAT_LAST_N}; -1 means all, 0 turns repeat_penalty off`,
   }),
 };
 
 const budget = () =>
   integerFrom(-1).nullish().meta({
     deprecated: true,
-    description: "0 switches thinking off; other limits of it are not enforced",
+    description: "0 turns thinking off; other limits are not enforced",
   });
 
-/** Spellings of whether and how much the model thinks. */
+/** Other names of fields that say whether and how much the model thinks. */
 const THINKING_SPELLINGS = {
   enable_thinking: EffortField.meta(other("chat_template_kwargs.enable_thinking")),
   think: EffortField.meta(other("reasoning_effort")),
@@ -112,7 +114,7 @@ const THINKING_SPELLINGS = {
   thinking_token_budget: budget(),
 };
 
-/** All of chats; completions have those of generation. */
+/** All other names in chat requests. Completions only have those of generation. */
 export const SPELLINGS = {
   ...GENERATION_SPELLINGS,
   ...THINKING_SPELLINGS,
@@ -123,7 +125,7 @@ type Spelled = {
   readonly [Name in keyof typeof SPELLINGS]?: z.output<(typeof SPELLINGS)[Name]> | undefined;
 };
 
-/** Limits of tokens under their other names. */
+/** Token limits under their other names. */
 export interface LimitSpellings {
   readonly n_predict?: number | null | undefined;
   readonly num_predict?: number | null | undefined;
@@ -131,7 +133,7 @@ export interface LimitSpellings {
   readonly max_output_tokens?: number | null | undefined;
 }
 
-/** A wish for DRY. */
+/** Settings of DRY. */
 interface DryWish {
   readonly multiplier: number;
   readonly base: number;
@@ -140,13 +142,13 @@ interface DryWish {
   readonly breakers: readonly string[];
 }
 
-/** The limit of tokens that `request` sets under another name; `undefined` if it sets none. */
+/** The token limit that `request` sets under another name; `undefined` if it sets none. */
 export function findOtherLimit(request: LimitSpellings): number | undefined {
   return request.max_output_tokens ?? request.max_new_tokens ?? request.n_predict ??
     request.num_predict ?? undefined;
 }
 
-/** The repetition penalty that looks back on some tokens alone; `undefined` if there is none. */
+/** The repetition penalty that looks back on a limited number of tokens; `undefined` if there is none. */
 export function findRepeatPenalty(
   { repeat_penalty: penalty, repeat_last_n: window }: Spelled,
 ): { readonly penalty: number; readonly window: number } | undefined {
@@ -155,7 +157,7 @@ export function findRepeatPenalty(
   return { penalty: penalty!, window: numTokens < 0 ? Infinity : numTokens };
 }
 
-/** DRY as a request wants it; `undefined` if it wants none. */
+/** The settings of DRY in a request; `undefined` if it is off. */
 export function findDry(request: Spelled): DryWish | undefined {
   const { dry_multiplier: multiplier, dry_penalty_last_n: window } = request;
   const base = request.dry_base ?? DRY.base;
@@ -169,7 +171,7 @@ export function findDry(request: Spelled): DryWish | undefined {
   };
 }
 
-/** How much the model is to think, by any of the names; `undefined` leaves it to the model. */
+/** How much the model is to think, from whichever field says so; `undefined` leaves it to the model. */
 export function findEffort(
   request: Spelled & { readonly reasoning_effort?: Effort | undefined },
 ): Effort {
@@ -187,7 +189,7 @@ function effortIn(reasoning: Spelled["reasoning"]): Effort {
   return enabled === false ? "none" : effort ?? (enabled ? "medium" : undefined);
 }
 
-/** Whether the thought is to be left out of the answer. */
+/** Whether the answer must not include the thought. */
 export function hidesReasoning({ reasoning }: Spelled): boolean {
   return isRecord(reasoning) && reasoning.exclude === true;
 }

@@ -1,6 +1,6 @@
 /**
- * The fields of a chat request that say what the answer must look like: OpenAI's `response_format`, vLLM's
- * `structured_outputs` and its older `guided_*`, llama.cpp's `grammar` and `json_schema`.
+ * The fields of a chat request that constrain the answer's format: OpenAI's `response_format`, vLLM's
+ * `structured_outputs` and older `guided_*`, and llama.cpp's `grammar` and `json_schema`.
  *
  * @module
  */
@@ -16,7 +16,7 @@ const Schema = z.unknown().refine(
   { error: schemaWanted },
 ).meta({ type: ["object", "boolean"] });
 
-/** A schema, or its text. */
+/** A schema, or its JSON as text. */
 const SchemaOrText = z.union([Schema, text()], {
   error: `${schemaWanted}, or its text`,
 });
@@ -41,18 +41,20 @@ const ResponseFormat = z.discriminatedUnion("type", [
   }),
 ], { error: formatWanted });
 
-/** Clients whose fields can be filled in by hand send an empty one. */
+/** Clients with forms to fill in send an empty string for no value. */
 const textOrNone = () => z.string({ error: "a string" });
 
 const ollamaWanted = `"json", or ${schemaWanted}`;
-/** Ollama's clients send an empty text for no format. */
+/** Ollama's clients send an empty string for no format. */
 const OllamaFormat = z.union([z.enum(["json", ""]), z.record(z.string(), z.unknown())], {
   error: ollamaWanted,
 });
 
 const Choices = listSchema(text(), { min: 1, max: MAX_CHOICES });
 
-const notServed = z.union([z.null(), z.literal(false)], { error: "nothing, as it is not served" })
+const notServed = z.union([z.null(), z.literal(false)], {
+  error: "no value, because it is not supported",
+})
   .optional();
 
 const StructuredOutputs = z.object({
@@ -71,14 +73,14 @@ export const STRUCTURED_OUTPUT = {
   response_format: ResponseFormat.nullish()
     .describe("Format of the answer; a schema is enforced whether strict or not"),
   structured_outputs: StructuredOutputs.nullish().describe(
-    "The same in vLLM's form: one of json, regex, choice and grammar",
+    "The same in vLLM's format: one of json, regex, choice and grammar",
   ),
   guided_json: SchemaOrText.nullish().describe("Older name of structured_outputs.json"),
   guided_regex: textOrNone().nullish().describe("Older name of structured_outputs.regex"),
   guided_choice: Choices.nullish().describe("Older name of structured_outputs.choice"),
   guided_grammar: textOrNone().nullish().describe("Older name of structured_outputs.grammar"),
-  grammar: textOrNone().nullish().describe("The same in llama.cpp's form: a grammar in GBNF"),
-  json_schema: Schema.nullish().describe("The same in llama.cpp's form: a JSON schema"),
+  grammar: textOrNone().nullish().describe("llama.cpp's field: a grammar in GBNF"),
+  json_schema: Schema.nullish().describe("llama.cpp's field: a JSON schema"),
   format: OllamaFormat.nullish().describe('The same in Ollama\'s form: "json" or a JSON schema'),
 };
 

@@ -1,11 +1,11 @@
 /**
- * What is wrong with a task, told of the request that it was made from.
+ * Translates errors about a task's fields to the request's fields.
  *
  * @module
  */
 import type { WireError } from "../base/errors.ts";
 
-/** Fields of requests, by those of tasks that they are called otherwise than. */
+/** Names of request fields, by those of task fields that are named differently. */
 const REQUEST_FIELDS: Readonly<Record<string, string>> = {
   continuesFinalMessage: "continue_final_message",
   logitBias: "logit_bias",
@@ -16,8 +16,8 @@ const REQUEST_FIELDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * An error of a model, whose `param` is a task's field where no field of a request came with the task, in the request's
- * words: its message begins with the request's field then.
+ * Translates a model's error whose `param` is a task's field to the field of the request, whose name then also begins
+ * its message. Errors that already name a request's field are unchanged.
  *
  * @example
  * ```ts

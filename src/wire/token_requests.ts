@@ -1,5 +1,6 @@
 /**
- * The bodies of `/tokenize`, `/detokenize` and `/apply-template`, in vLLM's shapes and llama.cpp's, and their answers.
+ * The bodies of `/tokenize`, `/detokenize` and `/apply-template`, in the formats of vLLM and llama.cpp, and their
+ * answers.
  *
  * @module
  */
@@ -8,7 +9,7 @@ import { ChatRequest } from "./chat_request.ts";
 import { flag, integerFrom, listSchema, tokenId } from "./fields.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
-/** Most tokens to turn back into text at once. */
+/** Most tokens of a request to `/detokenize`. */
 const MAX_TOKENS = 250_000;
 
 const {
@@ -37,12 +38,14 @@ const words = () => z.string({ error: "a string" });
 export const TokenizeRequest = z.object({
   ...CHAT_FIELDS,
   messages: CHAT_FIELDS.messages.optional(),
-  prompt: words().nullish().describe("vLLM's name of the text"),
-  content: words().nullish().describe("llama.cpp's name of the text"),
+  prompt: words().nullish().describe("vLLM's name for the text"),
+  content: words().nullish().describe("llama.cpp's name for the text"),
   add_special_tokens: flag().nullish().describe("vLLM's; default true"),
   add_special: flag().nullish().describe("llama.cpp's; default false"),
   return_token_strs: flag().nullish().describe("vLLM's: also token_strs"),
-  with_pieces: flag().nullish().describe("llama.cpp's: tokens as objects of id and piece"),
+  with_pieces: flag().nullish().describe(
+    "llama.cpp's field: return tokens as objects with id and piece",
+  ),
 }, { error: "a JSON object" })
   .refine(
     ({ messages, prompt, content }) =>
@@ -55,13 +58,13 @@ export const TokenizeRequest = z.object({
     oneOf: ["prompt", "content", "messages"].map((name) => ({ required: [name] })),
   });
 
-/** A request for the text of tokens. */
+/** A request for the text of given tokens. */
 export const DetokenizeRequest = z.object({
   tokens: listSchema(tokenId(), { max: MAX_TOKENS }),
   model: z.unknown().optional(),
 }, { error: "a JSON object" }).meta({ id: "DetokenizeRequest" });
 
-/** The tokens. */
+/** The answer with the tokens. */
 export const TokenizeResponse = z.object({
   count: integerFrom(0),
   max_model_len: integerFrom(1).nullable(),
@@ -71,17 +74,17 @@ export const TokenizeResponse = z.object({
       z.object({
         id: integerFrom(0),
         piece: z.union([z.string(), z.array(integerFrom(0, 255))])
-          .describe("Its text; its bytes where they are no whole characters"),
+          .describe("Text of the token; its bytes if they are not whole characters"),
       }),
     ]),
   ),
   token_strs: z.array(z.string()).nullable()
-    .describe("Their texts; bytes that are no whole character are written \\xe2"),
+    .describe("Texts of the tokens; bytes that are not a whole character are written as \\xe2"),
 }).meta({ id: "TokenizeResponse" });
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A token as llama.cpp gives it: its text, or its bytes where they are no text. */
+/** A token in llama.cpp's format: its text, or its bytes if they are not valid text. */
 export function tokenPiece(bytes: readonly number[]): string | number[] {
   try {
     return decoder.decode(Uint8Array.from(bytes));
@@ -90,11 +93,11 @@ export function tokenPiece(bytes: readonly number[]): string | number[] {
   }
 }
 
-/** The text, by vLLM's name and by llama.cpp's. */
+/** The answer with the text, under vLLM's and llama.cpp's names. */
 export const DetokenizeResponse = z.object({ prompt: z.string(), content: z.string() })
   .meta({ id: "DetokenizeResponse" });
 
-/** The rendered prompt. */
+/** The answer with the rendered prompt. */
 export const ApplyTemplateResponse = z.object({ prompt: z.string() })
   .meta({ id: "ApplyTemplateResponse" });
 

@@ -1,5 +1,5 @@
 /**
- * The fields of a chat request that describe functions.
+ * The fields of a chat request that describe tools.
  *
  * @module
  */
@@ -11,7 +11,7 @@ const MAX_TOOLS = 1024;
 const nameWanted = "a name of 1 to 128 letters, digits, _ - . : /";
 const Name = z.string({ error: nameWanted }).regex(/^[\w.:/-]{1,128}$/, { error: nameWanted });
 
-/** The schema of a function's arguments, an object; the rest of it is checked where it is used. */
+/** The schema of a function's arguments. Only checks that it is an object; the rest is checked where it is used. */
 export const Parameters = openObject("a JSON schema of an object")
   .refine(
     ({ type }) => type === undefined || [type].flat().includes("object"),
@@ -30,11 +30,11 @@ const FunctionTool = z.object({
   function: Function,
 }, { error: "an object with type and function" }).meta({ id: "Tool" });
 
-/** A tool that the server of its client would run; it is passed over. */
+/** A tool that another server would run; it is ignored. */
 const HostedTool = z.object({ type: text("a type") })
   .refine(({ type }) => type !== "function", { abort: true });
 
-/** A function may stand in the tool itself, as in the Responses API. */
+/** A tool. Its function's fields may also be in the tool itself, as in the Responses API. */
 const Tool = z.preprocess(
   (value) => isFlat(value) ? { type: "function", function: value } : value,
   z.union([FunctionTool, HostedTool], { error: "an object with type and function" }),
@@ -76,15 +76,17 @@ export const TOOL_FIELDS = {
     "Functions that the model may call",
   ),
   tool_choice: ToolChoice.nullish()
-    .describe("Whether it may, must, or must call one by its name; default auto"),
+    .describe(
+      "Whether the model may call functions (auto), must (required), or must call a named one; default auto",
+    ),
   parallel_tool_calls: flag().nullish()
     .describe("Whether an answer may hold several calls; default true"),
   functions: listSchema(Function, { max: MAX_TOOLS }).nullish()
-    .meta({ deprecated: true, description: "The older form of tools" }),
+    .meta({ deprecated: true, description: "The older name of tools" }),
   function_call: z.union(
     [z.enum(["auto", "none"]), z.object({ name: Name })],
     { error: '"auto", "none", or an object with the name of a function' },
-  ).nullish().meta({ deprecated: true, description: "The older form of tool_choice" }),
+  ).nullish().meta({ deprecated: true, description: "The older name of tool_choice" }),
 };
 
 /** The fields of a parsed request. */

@@ -1,5 +1,5 @@
 /**
- * The fields of a transcription request, beside its file.
+ * The fields of a transcription request besides its file.
  *
  * @module
  */
@@ -10,37 +10,37 @@ import { numberFrom } from "./fields.ts";
 import { parseRequest } from "./parse.ts";
 
 const GRANULARITIES = ["word", "segment"] as const;
-/** Names that clients have for the field; they send it once per value. */
+/** Names that clients use for the field, which they send once per value. */
 const NAMES = ["timestamp_granularities[]", "timestamp_granularities"] as const;
 
-/** The same, and with an index as some forms number them. */
+/** Matches these names, also with an index, which some forms add. */
 const INDEXED = /^timestamp_granularities(\[\d*\])?$/;
 
-/** What has times. */
+/** The parts of a transcript that can have times. */
 export type Granularity = typeof GRANULARITIES[number];
 
 const Granularities = z.array(z.enum(GRANULARITIES)).optional();
 
-/** The form's fields. */
+/** Form fields for the granularity of times. */
 const GranularityFields = {
   [NAMES[0]]: Granularities.describe(
-    "What times are of, with response_format verbose_json: default segment",
+    "Which parts have times, with response_format verbose_json; default segment",
   ),
-  [NAMES[1]]: Granularities.describe("The same, for clients that send it without brackets"),
+  [NAMES[1]]: Granularities.describe("The same, for clients that leave out the brackets"),
 };
 
-/** What a form asks for. */
+/** The granularities that a form asks for. */
 interface AskedGranularities {
-  /** `segment` alone where none is asked for. */
+  /** Only `segment` if none is requested. */
   readonly granularities: ReadonlySet<Granularity>;
   readonly warnings: readonly string[];
 }
 
 /**
- * Reads them. In any format but `verbose_json` there is no place for times, and they are passed over.
+ * Reads the granularities. Only `verbose_json` has times; in other formats they are ignored.
  *
- * @param fields of a form, in their order.
- * @throws {HearthError} `invalid_value` for an unknown one.
+ * @param fields of the form, in order.
+ * @throws {HearthError} `invalid_value` for an unknown value.
  */
 function readGranularities(
   fields: readonly (readonly [name: string, value: string])[],
@@ -64,7 +64,7 @@ function readGranularities(
   const [first] = given;
   if (first === undefined) return { granularities: new Set(["segment"]), warnings: [] };
   if (format !== "verbose_json") {
-    const warning = `${first[0]} is passed over; use response_format verbose_json with it`;
+    const warning = `${first[0]} is ignored; use it together with response_format verbose_json`;
     return { granularities: new Set(["segment"]), warnings: [warning] };
   }
   return { granularities: new Set(given.map(([, value]) => value as Granularity)), warnings: [] };
@@ -81,11 +81,11 @@ const languageWanted = `one of ${
 const streamWanted = "true or false";
 
 const Included = z.string().optional()
-  .describe("Passed over: no log-probabilities are reported with a transcription");
+  .describe("Ignored: transcriptions have no log-probabilities");
 
 const INCLUDED = /^include(\[\d*\])?$/;
 
-/** Python writes its own words, and some clients numbers. */
+/** Spellings of true and false: Python capitalizes them, and some clients send numbers. */
 const FLAGS: Readonly<Record<string, boolean>> = {
   ...{ true: true, 1: true, yes: true, on: true },
   ...{ false: false, 0: false, no: false, off: false },
@@ -104,7 +104,7 @@ const Fields = z.object({
   response_format: z.enum(FORMATS, { error: `one of ${FORMATS.join(", ")}` }).optional()
     .describe("Default json"),
   temperature: numberFrom(0, 1).optional().meta({
-    description: "0 to 1, default 0; parts that go wrong are tried again at higher ones",
+    description: "0 to 1, default 0; parts that fail are decoded again at higher temperatures",
   }),
   stream: z.string()
     .refine((text) => Object.hasOwn(FLAGS, text.toLowerCase()), { error: streamWanted })
@@ -119,7 +119,7 @@ const Fields = z.object({
   include: Included,
 });
 
-/** A transcription request as a form; fields not named here are ignored. */
+/** A transcription request as a form. Unknown fields are ignored. */
 export const TranscriptionRequest = z.object({
   file: z.unknown().meta({
     type: "string",
@@ -130,7 +130,7 @@ export const TranscriptionRequest = z.object({
   ...GranularityFields,
 }).meta({ id: "TranscriptionRequest" });
 
-/** A translation request as a form: the same, but the text is English, and there are no word times. */
+/** A translation request as a form. Unlike a transcription request, its text is English and it has no word times. */
 export const TranslationRequest = TranscriptionRequest.omit({
   "timestamp_granularities[]": true,
   timestamp_granularities: true,
@@ -144,15 +144,15 @@ export interface TranscriptionOptions {
   readonly format: typeof FORMATS[number];
   readonly temperature: number;
   readonly stream: boolean;
-  /** What has times in `verbose_json`. */
+  /** The parts that have times in `verbose_json`. */
   readonly granularities: ReadonlySet<Granularity>;
-  /** What is passed over. */
+  /** Warnings about what is ignored. */
   readonly warnings: readonly string[];
 }
 
 /**
- * Checks a form's fields; one that is empty counts as absent, and the last of several with one name counts, except for
- * granularities.
+ * Validates a form's fields. An empty field counts as absent. Of several fields with the same name, the last counts,
+ * except for granularities.
  *
  * @throws {HearthError} `unsupported_format` for the format, `invalid_value` for any other field.
  */
@@ -170,16 +170,15 @@ export function parseTranscription(
   const { language, temperature = 0, response_format = "json" } = parseRequest(Fields, given);
   const { granularities, warnings } = readGranularities(present, response_format);
   const included = present.filter(([name]) => INCLUDED.test(name))
-    .map(([name, value]) => `${name} ${value} is passed over: it is not reported`);
+    .map(([name, value]) => `${name} ${value} is ignored: it is not supported`);
   const options = { language, format: response_format, temperature, stream, granularities };
   return { ...options, warnings: [...warnings, ...included] };
 }
 
 /**
- * The same for a translation's form.
+ * Validates the fields of a translation's form.
  *
- * @throws {HearthError} as for a transcription; `invalid_value` for another language than English, and for times of
- * words.
+ * @throws {HearthError} as for a transcription; `invalid_value` for a language other than English, and for word times.
  */
 export function parseTranslation(
   fields: readonly (readonly [name: string, value: string])[],

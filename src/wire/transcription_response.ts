@@ -12,7 +12,7 @@ export const Transcription = z.object({ text: z.string() }).meta({ id: "Transcri
 
 const Segment = z.object({
   id: integerFrom(0),
-  seek: integerFrom(0).describe("First frame of its window, a hundredth of a second each"),
+  seek: integerFrom(0).describe("First frame of the segment's window, in hundredths of a second"),
   start: z.number().describe("Seconds"),
   end: z.number().describe("Seconds"),
   text: z.string(),
@@ -24,7 +24,7 @@ const Segment = z.object({
 }).meta({ id: "TranscriptionSegment" });
 
 const Word = z.object({
-  word: z.string().describe("With the punctuation that belongs to it"),
+  word: z.string().describe("The word and its punctuation"),
   start: z.number().describe("Seconds"),
   end: z.number().describe("Seconds"),
 }).meta({ id: "TranscriptionWord" });
@@ -32,12 +32,14 @@ const Word = z.object({
 /** The long answer. */
 export const VerboseTranscription = z.object({
   task: z.literal("transcribe"),
-  language: z.string().describe("Its English name, in lower case; empty where it is not known"),
-  duration: z.number().describe("Seconds of sound"),
+  language: z.string().describe("English name of the language, in lower case; empty if unknown"),
+  duration: z.number().describe("Duration of the audio in seconds"),
   text: z.string(),
-  truncated: z.literal(true).optional().describe("The file ends early: what is there was heard"),
+  truncated: z.literal(true).optional().describe(
+    "The file ends early; the text covers what there is",
+  ),
   words: z.array(Word).optional().describe("With timestamp_granularities word"),
-  segments: z.array(Segment).optional().describe("Left out where only words are asked for"),
+  segments: z.array(Segment).optional().describe("Absent if only words are requested"),
 }).meta({ id: "VerboseTranscription" });
 
 /** One event of a stream. */
@@ -54,56 +56,58 @@ export const TranscriptionEvent = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("transcript.text.done"),
     text: z.string(),
-    truncated: z.literal(true).optional().describe("The file ends early: what is there was heard"),
+    truncated: z.literal(true).optional().describe(
+      "The file ends early; the text covers what there is",
+    ),
   }),
 ]).meta({ id: "TranscriptionEvent" });
 
 export type VerboseTranscription = z.output<typeof VerboseTranscription>;
 export type TranscriptionEvent = z.output<typeof TranscriptionEvent>;
 
-/** A piece of a transcript, as the model gives it. */
+/** A segment of a transcript, as the model returns it. */
 export interface TranscriptSegment {
   readonly id: number;
-  /** First frame of the window it was decoded from, in hundredths of a second. */
+  /** First frame of the window that the segment was decoded from, in hundredths of a second. */
   readonly seekFrame: number;
   readonly startSeconds: number;
   readonly endSeconds: number;
-  /** Text as the model writes it: with a space in front where its language has spaces. */
+  /** Text as the model writes it: with a leading space if its language uses spaces. */
   readonly text: string;
-  /** Its tokens, with the timestamps around them. */
+  /** The segment's tokens, including the timestamps around them. */
   readonly tokens: readonly number[];
-  /** Temperature of the window's accepted decoding. */
+  /** Temperature at which the window's text was accepted. */
   readonly temperature: number;
   readonly meanLogprob: number;
   readonly compressionRatio: number;
   readonly noSpeechProbability: number;
-  /** Present if requested: in order, not overlapping, within the segment. */
+  /** Words, if requested: in order, not overlapping, and within the segment. */
   readonly words?: readonly TranscriptWord[] | undefined;
 }
 
 /** A word of a transcript. */
 export interface TranscriptWord {
-  /** Text with the punctuation that belongs to it, and no space around it. */
+  /** Text with its punctuation, without spaces around it. */
   readonly text: string;
   readonly startSeconds: number;
   readonly endSeconds: number;
 }
 
-/** A whole transcript, as the model gives it. */
+/** A whole transcript, as the model returns it. */
 export interface Transcript {
   readonly language: string;
   readonly durationSeconds: number;
-  /** Says what is missing of a file that ends early. */
+  /** Says what is missing if the file ends early. */
   readonly truncated?: string | undefined;
   readonly segments: readonly TranscriptSegment[];
 }
 
-/** The text of all segments. */
+/** Joins the text of all segments. */
 export function transcriptText(segments: readonly Pick<TranscriptSegment, "text">[]): string {
   return segments.map(({ text }) => text).join("").trimStart();
 }
 
-/** The long answer, with the requested times. */
+/** Builds the `verbose_json` answer, with the requested times. */
 export function verboseTranscription(
   transcript: Transcript,
   granularities: ReadonlySet<Granularity>,
@@ -122,7 +126,7 @@ export function verboseTranscription(
   };
 }
 
-/** A segment as an event of a stream. */
+/** Builds a stream's event of a segment. */
 export function segmentEvent(
   { id, startSeconds, endSeconds, text, words }: TranscriptSegment,
 ): TranscriptionEvent {
@@ -155,7 +159,7 @@ function describeSegment(segment: TranscriptSegment): z.output<typeof Segment> {
   };
 }
 
-/** Rounds away the binary-fraction errors of sums of hundredths. */
+/** Rounds away the floating-point errors of sums of hundredths. */
 function roundTo(value: number, digits: number): number {
   return Number(value.toFixed(digits));
 }

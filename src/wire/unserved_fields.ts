@@ -1,54 +1,57 @@
 /**
- * Fields that are known and not served. Those that would change the meaning of the answer are refused; those that
- * tune sampling, or how the answer is made, are passed over with a warning.
+ * Known fields that are not supported. Those that would change the meaning of the answer are refused; those that tune
+ * sampling, or how the answer is computed, are ignored with a warning.
  *
  * @module
  */
 import { HearthError } from "../base/errors.ts";
 
-/** What to use instead, by name. A value that changes nothing (`null`, `false`, 0, an empty list) is accepted. */
+/**
+ * What to use instead, by the name of the field. A value that changes nothing (`null`, `false`, 0, an empty list) is
+ * accepted.
+ */
 type Unserved = Readonly<Record<string, string>>;
 
-/** What is refused, and what is passed over, in requests of one kind. */
+/** Fields that are refused, and fields that are ignored, in one kind of request. */
 interface Fields {
   readonly refused: Unserved;
-  readonly passedOver: Unserved;
+  readonly ignored: Unserved;
 }
 
-/** Refused by what answers with text. */
+/** Fields refused in requests that are answered with text. */
 const REFUSED_BY_TEXT: Unserved = {
-  // OpenAI
-  audio: "text answers; /audio/speech speaks",
-  // vLLM
+  // OpenAI's fields
+  audio: "/audio/speech",
+  // vLLM's
   bad_words: "logit_bias",
   allowed_token_ids: "logit_bias",
   truncate_prompt_tokens: "a prompt that fits",
   chat_template: "the model's own template",
-  add_special_tokens: "special tokens that the template writes",
+  add_special_tokens: "/completions",
   structural_tag: "structured_outputs, or tools",
   documents: "documents within messages",
   echo: "continue_final_message",
-  return_token_ids: "text",
-  return_tokens_as_token_ids: "text",
+  return_token_ids: "the text",
+  return_tokens_as_token_ids: "the text",
   logits_processors: "logit_bias",
-  // SGLang
+  // SGLang's
   regex: "structured_outputs.regex",
   ebnf: "grammar, in GBNF",
   stop_regex: "stop",
   no_stop_trim: "include_stop_str_in_output",
   lora_path: "the loaded model",
   custom_logit_processor: "logit_bias",
-  return_hidden_states: "text",
-  // llama.cpp
-  return_tokens: "text",
+  return_hidden_states: "the text",
+  // llama.cpp's
+  return_tokens: "the text",
   lora: "the loaded model",
 };
 
-/** Passed over by what answers with text. */
-const PASSED_OVER_BY_TEXT: Unserved = {
-  // OpenAI
-  web_search_options: "a tool of yours that searches",
-  // vLLM
+/** Fields ignored in requests that are answered with text. */
+const IGNORED_BY_TEXT: Unserved = {
+  // OpenAI's fields
+  web_search_options: "a search tool of your own",
+  // vLLM's
   best_of: "n",
   use_beam_search: "sampling",
   thinking_token_budget: "max_tokens, or reasoning_effort",
@@ -56,7 +59,7 @@ const PASSED_OVER_BY_TEXT: Unserved = {
   media_io_kwargs: "the model's own settings",
   guided_whitespace_pattern: "a grammar",
   repetition_detection: "max_tokens",
-  // llama.cpp and others
+  // Fields of llama.cpp and others
   t_max_predict_ms: "max_tokens",
   thinking_budget: "max_tokens, or reasoning_effort",
   thinking_budget_tokens: "max_tokens, or reasoning_effort",
@@ -68,18 +71,18 @@ const PASSED_OVER_BY_TEXT: Unserved = {
   xtc_probability: "temperature",
 };
 
-const TEXT: Fields = { refused: REFUSED_BY_TEXT, passedOver: PASSED_OVER_BY_TEXT };
+const TEXT: Fields = { refused: REFUSED_BY_TEXT, ignored: IGNORED_BY_TEXT };
 
-/** Fields of chat that other families of the API call otherwise; the services that they come from refuse them too. */
+/** Chat fields that have other names in the Responses API, which refuses them too. */
 const RESPONSE: Fields = {
   refused: {
     ...REFUSED_BY_TEXT,
     response_format: "text.format",
     logprobs: "top_logprobs",
     functions: "tools",
-    n: "a request for each answer",
+    n: "one request per answer",
   },
-  passedOver: PASSED_OVER_BY_TEXT,
+  ignored: IGNORED_BY_TEXT,
 };
 
 const MESSAGE: Fields = {
@@ -87,64 +90,64 @@ const MESSAGE: Fields = {
     ...REFUSED_BY_TEXT,
     stop: "stop_sequences",
     response_format: "output_config.format",
-    logprobs: "no log-probabilities",
+    logprobs: "/chat/completions",
     functions: "tools",
-    n: "a request for each answer",
+    n: "one request per answer",
   },
-  passedOver: {
-    ...PASSED_OVER_BY_TEXT,
+  ignored: {
+    ...IGNORED_BY_TEXT,
     max_completion_tokens: "max_tokens",
     reasoning_effort: "thinking, and output_config.effort",
   },
 };
 
-/** Fields of chat, for what answers its `messages` with a file. */
+/** Chat fields, for endpoints that answer `messages` with a file. */
 const FILE: Fields = {
   refused: {
-    n: "a request for each answer",
-    logprobs: "no text of an answer",
-    tools: "no functions to call",
-    functions: "no functions to call",
+    n: "one request per answer",
+    logprobs: "a language model",
+    tools: "a language model",
+    functions: "a language model",
   },
-  passedOver: {
-    stop: "no end before that of the input",
-    max_tokens: "no limit",
-    max_completion_tokens: "no limit",
+  ignored: {
+    stop: "a shorter input",
+    max_tokens: "a shorter input",
+    max_completion_tokens: "a shorter input",
   },
 };
 
 const IMAGE: Fields = {
   refused: {
     ...FILE.refused,
-    stream: "an answer in one piece",
-    // OpenAI's fields of images
-    response_format: "an answer in JSON, or in PNG to a form",
+    stream: "false",
+    // OpenAI's fields for images
+    response_format: "a form, which is answered with a PNG file",
     output_format: "png",
-    size: "the size of the image",
+    size: "an image of the wanted size",
     mask: "mask_only, or an image without one",
   },
-  passedOver: FILE.passedOver,
+  ignored: FILE.ignored,
 };
 
-/** Refused and passed over by what takes texts and gives numbers. */
+/** Fields of requests that are answered with vectors or scores. */
 const NUMBERS: Fields = {
   refused: {
     // TEI, vLLM
     truncation_direction: "right: texts are cut at their end",
     truncation_side: "right: texts are cut at their end",
-    chat_template: "the model's own form of texts",
-    messages: "the texts alone",
+    chat_template: "the model's own template",
+    messages: "plain texts",
     // Infinity, NIM, Jina
     modality: "text",
     images: "texts",
     image: "texts",
     image_url: "texts",
     instruct: "instruction",
-    // Rarely said, and never harmless
+    // Rarely sent, and never harmless
     pooling: "the model's own pooling",
     pooling_type: "the model's own pooling",
   },
-  passedOver: {
+  ignored: {
     mm_processor_kwargs: "the model's own settings",
     max_chunks_per_doc: "max_tokens_per_doc; a document is scored as a whole",
     max_chunk_per_doc: "max_tokens_per_doc; a document is scored as a whole",
@@ -156,12 +159,12 @@ const EMBEDDING: Fields = {
   refused: {
     ...NUMBERS.refused,
     // Jina
-    late_chunking: "an input for each text",
-    return_multivector: "one vector of each text",
-    // vLLM
+    late_chunking: "a separate input for each text",
+    return_multivector: "one vector per text",
+    // vLLM's
     embed_dtype: "float32",
     endianness: "little",
-    // What models are told, in the words of other APIs
+    // Prompts and instructions, as other APIs name them
     prompt: "prompt_name, or the text with its prompt",
     instruction: "prompt_name, or the text with its instruction",
     query_instruction: "input_type query, or the text with its instruction",
@@ -176,13 +179,13 @@ const EMBEDDING: Fields = {
     outputDimensionality: "dimensions",
     output_dimensionality: "dimensions",
     long_text_mode: "truncate",
-    // Cohere, BGE-M3's servers
+    // Fields of Cohere, and of servers for BGE-M3
     embedding_types: "embedding_type, or /v2/embed",
     output_type: "dense vectors",
     return_sparse: "dense vectors",
-    return_colbert_vecs: "one vector of each text",
+    return_colbert_vecs: "one vector per text",
   },
-  passedOver: NUMBERS.passedOver,
+  ignored: NUMBERS.ignored,
 };
 
 const SCORE: Fields = {
@@ -195,9 +198,9 @@ const SCORE: Fields = {
     data_2: "text_2",
     softmax: "raw_scores",
     normalize: "raw_scores",
-    instruction: "/rerank, which takes one",
+    instruction: "/rerank",
   },
-  passedOver: NUMBERS.passedOver,
+  ignored: NUMBERS.ignored,
 };
 
 const RERANK: Fields = {
@@ -206,14 +209,14 @@ const RERANK: Fields = {
     texts: "documents",
     passages: "documents",
     rank_fields: "documents as strings",
-    return_embeddings: "scores; /embeddings gives vectors",
+    return_embeddings: "/embeddings",
     // Mixedbread, DashScope, FlagEmbedding
     input: "documents",
-    rewrite_query: "the query as it is to be read",
-    score_threshold: "top_n; results hold their scores",
+    rewrite_query: "the final query",
+    score_threshold: "top_n, or the scores in the results",
     normalize: "raw_scores",
   },
-  passedOver: NUMBERS.passedOver,
+  ignored: NUMBERS.ignored,
 };
 
 const UNSERVED = {
@@ -227,7 +230,7 @@ const UNSERVED = {
   image: IMAGE,
 } as const satisfies Readonly<Record<string, Fields>>;
 
-/** Values of these fields, one or several, that change nothing, besides those that are empty, false or 0. */
+/** Values, one or several for each field, that change nothing, besides empty values, false and 0. */
 const HARMLESS: Readonly<Record<string, unknown>> = {
   best_of: 1,
   embed_dtype: "float32",
@@ -252,27 +255,27 @@ const HARMLESS: Readonly<Record<string, unknown>> = {
   typical_p: 1,
 };
 
-/** Fields of which 0 is a value like any other. */
+/** Fields for which 0 is a meaningful value. */
 const ZERO_COUNTS: ReadonlySet<string> = new Set(["prompt_logprobs", "seed", "top_p"]);
 
-/** Fields of which `false` is: the default is true. */
+/** Fields for which `false` is a meaningful value, because the default is true. */
 const FALSE_COUNTS: ReadonlySet<string> = new Set(["normalize", "skip_special_tokens"]);
 
-/** Fields of which an empty object is: it asks for the defaults. */
+/** Fields for which an empty object is a meaningful value: it requests the defaults. */
 const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
 
 /**
- * Checks `body` for fields that are known and not served.
+ * Checks `body` for known fields that are not supported.
  *
- * @param body of a request in JSON, or the texts of a form.
- * @param answer what it is answered with.
- * @returns a warning for each field that is passed over.
+ * @param body of a JSON request, or the texts of a form.
+ * @param answer the kind of answer to the request.
+ * @returns a warning for each field that is ignored.
  * @throws {HearthError} `invalid_value` naming the first field that is refused.
  */
 export function findUnserved(body: unknown, answer: keyof typeof UNSERVED = "text"): string[] {
   if (typeof body !== "object" || body === null) return [];
   const fields = body as Record<string, unknown>;
-  const { refused, passedOver }: Fields = UNSERVED[answer];
+  const { refused, ignored }: Fields = UNSERVED[answer];
   const isSet = ([name]: [string, string]) =>
     Object.hasOwn(fields, name) && !changesNothing(name, fields[name]);
   const [first] = Object.entries(refused).filter(isSet);
@@ -280,11 +283,11 @@ export function findUnserved(body: unknown, answer: keyof typeof UNSERVED = "tex
   if (answer === "text" && wantsOtherModality(fields["modalities"])) {
     throw unserved("modalities", '["text"]');
   }
-  return Object.entries(passedOver).filter(isSet)
-    .map(([name, instead]) => `${name} is passed over; use ${instead}`);
+  return Object.entries(ignored).filter(isSet)
+    .map(([name, instead]) => `${name} is ignored; use ${instead}`);
 }
 
-/** Whether a field's value is that of an absent field: nothing, `false`, 0, an empty list or object, or its default. */
+/** Whether a field's value is as good as absent: null, `false`, 0, an empty list or object, or its default. */
 export function changesNothing(name: string, value: unknown): boolean {
   if (value === 0) return !ZERO_COUNTS.has(name);
   if (value === false) return !FALSE_COUNTS.has(name);
@@ -301,7 +304,7 @@ function wantsOtherModality(modalities: unknown): boolean {
 }
 
 function unserved(name: string, instead: string): HearthError {
-  return new HearthError("invalid_value", `${name} is not served; want ${instead}.`, {
+  return new HearthError("invalid_value", `${name} is not supported; use ${instead}.`, {
     param: name,
   });
 }

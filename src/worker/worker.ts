@@ -1,5 +1,5 @@
 /**
- * The thread that owns the device: loads the model, takes requests, each with a port for its events.
+ * The thread that owns the device. It loads the model and takes requests, each with a port for its events.
  *
  * @module
  */
@@ -31,9 +31,12 @@ import {
   type ToWorker,
 } from "./protocol.ts";
 
-/** Most unread pieces of an answer. */
+/** Most unread chunks of an answer. */
 const MAX_UNREAD = 2;
-/** Pauses before a program is compiled that requests can do without: while there is none, and while there are some. */
+/**
+ * Delays before compiling a program that requests can do without: while there are no requests, and while there are
+ * some.
+ */
 const COMPILE_AFTER_MS = { idle: 20, busy: 2_000 };
 
 interface Loaded {
@@ -71,7 +74,7 @@ async function load(options: LoadOptions): Promise<void> {
     const tasks = await DocumentTasks.open(model, { folder: options.model.folder, engine });
     if (isStopping) return await model.dispose();
     loaded = { backend, model, tasks, settingNames: options.settingNames };
-    // Announced even if it happened at the very end of loading.
+    // The loss is reported even if it happened at the very end of loading.
     backend.lost.then((reason) => {
       cancelAll();
       scope.postMessage({ type: "lost", reason });
@@ -113,9 +116,9 @@ async function load(options: LoadOptions): Promise<void> {
     });
     compileRest(backend);
   } catch (error) {
-    // Its backend is gone.
+    // The backend is being freed.
     if (isStopping) return;
-    // A StartupError's message is enough; of other errors the server shows the message, and this log line the rest.
+    // A StartupError's message is enough. For other errors the server shows the message, and this log line the rest.
     if (!(error instanceof StartupError)) log.error("loading failed", { error });
     await backend?.dispose();
     scope.postMessage({
@@ -125,23 +128,26 @@ async function load(options: LoadOptions): Promise<void> {
   }
 }
 
-/** Compiles, one after the other, the programs that first requests do without. */
+/** Compiles the programs that the first requests could do without, one after the other. */
 function compileRest(backend: Backend): void {
   setTimeout(() => {
     if (!isStopping && backend.compileNext?.()) compileRest(backend);
   }, COMPILE_AFTER_MS[open.size === 0 ? "idle" : "busy"]);
 }
 
-/** When a folder's config.json was written; of models without one, when the folder was. */
+/** When a folder's config.json was written, or the folder itself if it has none. */
 async function writtenSeconds(folder: string): Promise<number> {
   const { mtime } = await Deno.stat(join(folder, "config.json")).catch(() => Deno.stat(folder));
   return Math.floor((mtime?.getTime() ?? 0) / 1000);
 }
 
-/** Ports of requests in progress, and what cancels each. */
+/** Ports of requests in progress, each with a function that cancels the request. */
 const open = new Map<MessagePort, () => void>();
 
-/** The server tells the clients; what fails now is no request's own error, and not logged for each. */
+/**
+ * Cancels all requests. The server tells the clients; errors that follow are not those of a request, and are not logged
+ * for each.
+ */
 function cancelAll(): void {
   for (const cancel of [...open.values()]) cancel();
 }
@@ -194,7 +200,7 @@ function take(task: Task, port: MessagePort): void {
   }
 }
 
-/** Adds the name of the setting that an error is about to its message. */
+/** Adds to an error's message the name of the setting that it is about. */
 function nameSetting(event: TaskEvent): TaskEvent {
   if (event.type !== "error" || loaded === undefined) return event;
   const { setting: _named, ...error } = event.error;
@@ -202,7 +208,7 @@ function nameSetting(event: TaskEvent): TaskEvent {
   return { ...event, error: { ...error, message } };
 }
 
-/** Frees what is held; loading that is under way ends first, as it would hold more. */
+/** Frees all resources. Loading in progress is awaited first, as it would allocate more. */
 async function stop(): Promise<void> {
   isStopping = true;
   try {
@@ -215,7 +221,7 @@ async function stop(): Promise<void> {
   }
 }
 
-/** An uncaught error ends the thread; native memory that only this thread can free would leak. */
+/** Reports an uncaught error, which ends the thread. It first frees native memory that only this thread can free. */
 async function die(event: Event, reason: unknown): Promise<void> {
   event.preventDefault();
   log.error("the worker died", { error: reason });

@@ -72,9 +72,9 @@ terminalTest(
       /The capital of France is Paris\.\n\nprompt of \d+ tokens, .* tokens\/s\n>>> /,
     );
     assert.match(shown, /There is no command \/sytem\. Did you mean \/system\?/);
-    assert.match(shown, /This model sees no images/);
+    assert.match(shown, /This model takes no images/);
     assert.match(shown, /prompt of \d+ tokens \(\d+ cached\)/);
-    assert.match(shown, /talk\.md cannot be written: it is there already/);
+    assert.match(shown, /talk\.md cannot be written: it already exists/);
     const { messages } = JSON.parse(await Deno.readTextFile(json));
     assert.deepEqual(messages.map(({ role }: { role: string }) => role), [
       "system",
@@ -140,7 +140,7 @@ terminalTest(
     );
     assert.equal(code, 0, screen);
     assert.match(plain(screen), /There is no file .*no\.png\./);
-    assert.match(plain(screen), /two waves\.png goes with the next message\./);
+    assert.match(plain(screen), /two waves\.png will be sent with the next message\./);
     const { messages: [question, answer] } = JSON.parse(await Deno.readTextFile(json));
     assert.equal(question.content, "[image: two waves.png]\nWhat can you tell me?");
     const words = ["run", model.path, "-i", image, "-i", "What can you tell me?"];

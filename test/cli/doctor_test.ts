@@ -35,7 +35,7 @@ Deno.test("doctor --json tells versions, adapters, the device it would take, sel
   assert.match(readText(report, "cache"), /^ok: .*: 1 model, 2\.00 kB, .* free$/);
   assert.equal(readText(report, "hub"), `ok: ${hub.url} answers, without a token`);
   if (await findAdapter({ allowFallback: true }) === undefined) return;
-  assert.match(readText(report, "self-test on webgpu"), /^ok: .*data comes back/);
+  assert.match(readText(report, "self-test on webgpu"), /^ok: .*data is read back correctly/);
   assert.ok(report.adapters[0]!.limits["maxBufferSize"]! > 0);
 });
 

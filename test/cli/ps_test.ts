@@ -18,7 +18,7 @@ async function withRunFolder(use: (env: Record<string, string>) => Promise<void>
 
 Deno.test("ps without servers says so, and cleans up after those that were killed", async () => {
   await withRunFolder(async (env) => {
-    assert.equal((await runHearth(["ps"], { env })).stdout, "No server runs.\n");
+    assert.equal((await runHearth(["ps"], { env })).stdout, "No server is running.\n");
     await using killed = new HearthProcess(CPU, { env });
     await killed.url();
     killed.kill("SIGKILL");
@@ -37,7 +37,7 @@ Deno.test("ps where a file stands in the run folder's place finds no server", as
     const { code, stdout, stderr } = await runHearth(["ps"], { env });
     assert.deepEqual({ code, stdout, stderr }, {
       code: 0,
-      stdout: "No server runs.\n",
+      stdout: "No server is running.\n",
       stderr: "",
     });
   });
@@ -65,10 +65,13 @@ Deno.test("ps shows each server with process, model, address, uptime and state; 
     const port = new URL(await second.ready()).port;
     const both = await runHearth(["stop"], { env });
     assert.equal(both.code, 1);
-    assert.match(both.stderr, /Several servers run; name a port: \d+ \(hearth-demo-chat\), \d+ \(/);
+    assert.match(
+      both.stderr,
+      /Several servers are running; name a port: \d+ \(hearth-demo-chat\), \d+ \(/,
+    );
     const wrong = await runHearth(["stop", "1"], { env });
     assert.equal(wrong.code, 1);
-    assert.match(wrong.stderr, /No server runs on port 1; there are \d+ /);
+    assert.match(wrong.stderr, /No server is running on port 1; there are \d+ /);
     const byPid = await runHearth(["stop", String(second.pid)], { env });
     assert.match(byPid.stderr, new RegExp(`${second.pid} is a process id; its port is ${port}\\.`));
     assert.equal((await runHearth(["stop", "http"], { env })).code, 2);
@@ -80,9 +83,9 @@ Deno.test("ps shows each server with process, model, address, uptime and state; 
     assert.equal((await first.ending).code, 0);
     const none = await runHearth(["stop"], { env });
     assert.equal(none.code, 1);
-    assert.equal(none.stderr, "hearth: No server runs.\n");
+    assert.equal(none.stderr, "hearth: No server is running.\n");
     const noneThere = await runHearth(["stop", "99999"], { env });
-    assert.equal(noneThere.stderr, "hearth: No server runs on port 99999.\n");
+    assert.equal(noneThere.stderr, "hearth: No server is running on port 99999.\n");
   });
 });
 

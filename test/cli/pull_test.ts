@@ -218,7 +218,7 @@ Deno.test("serve --offline of a model that is not in the cache says what to do",
       assert.equal(code, 1);
       assert.equal(stdout, "");
       assert.match(stderr, /To fetch it: .* pull HuggingFaceTB/);
-      assert.match(stderr, /told to stay offline \(--offline, HF_HUB_OFFLINE\)/);
+      assert.match(stderr, /The server is offline \(--offline, HF_HUB_OFFLINE\)/);
     }
     assert.equal(hub.requests.length, 0);
   });

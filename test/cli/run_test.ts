@@ -68,7 +68,7 @@ Deno.test("run --verbose writes timings and tokens/s to standard error, and the 
     const sound = join(folder, "hello.wav");
     const speech = ["run", "hearth-demo-tts", ...CPU, "-i", "Hello there.", "-o", sound];
     const spoken = await runHearth([...speech, "--verbose"]);
-    const times = /\nspoke \d+\.\d\d s in (\S+) s, first sound after (\S+) s, .*times as fast/
+    const times = /\nspoke \d+\.\d\d s in (\S+) s, first audio after (\S+) s, .*times as fast/
       .exec(spoken.stderr);
     assert.ok(times, spoken.stderr);
     assert.ok(Number(times[2]) <= Number(times[1]), times[0]);
@@ -76,7 +76,7 @@ Deno.test("run --verbose writes timings and tokens/s to standard error, and the 
     // Its one piece of text has no rate.
     assert.match(
       heard.stderr,
-      /, \d+ tokens in \S+ s, first after \S+ s, \S+ times as fast as the \d+\.\d\d s of sound\n$/,
+      /, \d+ tokens in \S+ s, first after \S+ s, \S+ times as fast as the \d+\.\d\d s of audio\n$/,
     );
   });
 });
@@ -145,7 +145,7 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
     );
     const text = await runHearth([...words, "-i", "a cat"]);
     assert.equal(text.code, 1);
-    assert.match(text.stderr, /takes images, files: -i photo\.jpg; saw "a cat"/);
+    assert.match(text.stderr, /takes image files: -i photo\.jpg; there is no file "a cat"/);
     const noImage = await runHearth([...words, "-i", "deno.json"]);
     assert.equal(noImage.code, 1);
     assert.match(noImage.stderr, /^hearth: deno\.json: The file is not a supported image/);
@@ -179,7 +179,10 @@ Deno.test("run of a background-removal model makes a file of each image", async 
     assert.deepEqual([await computeWidth("cut-1.png"), await computeWidth("cut-2.png")], [40, 41]);
     const replacing = await runHearth([...words, "-o", join(folder, "a")]);
     assert.equal(replacing.code, 1);
-    assert.match(replacing.stderr, /disc\.png would be replaced by a result: name another folder/);
+    assert.match(
+      replacing.stderr,
+      /disc\.png would be overwritten by a result: name another folder/,
+    );
     assert.deepEqual(await Deno.readFile(first), discFile(40, 30));
     const nowhere = await runHearth(words);
     assert.equal(nowhere.code, 1);
@@ -253,7 +256,7 @@ Deno.test("run without an input, with a bad output or a broken model says so and
       assert.equal(nothing.code, 1);
       assert.match(
         nothing.screen,
-        /give a text or a file with -i\. A model of kind embedding has no chat/,
+        /give a text or a file with -i\. Models of kind embedding cannot chat/,
       );
     }
     await Deno.writeTextFile(join(folder, "config.json"), "{}");
@@ -277,7 +280,7 @@ Deno.test("run refuses a flag that models of this kind have no use for", async (
     assert.deepEqual([code, stdout], [1, ""], model);
     assert.match(
       stderr,
-      new RegExp(`^hearth: ${flag[0]} is for models of kind .*, and this one's is`),
+      new RegExp(`^hearth: ${flag[0]} is for models of kind .*, and this one is of kind`),
     );
   }
 });
@@ -311,7 +314,7 @@ Deno.test("run takes - for standard input and output", async () => {
   assert.match(empty.stderr, /^hearth: The input is empty: standard input\. Give a text/);
   const twice = await runHearth([...CHAT, "-i", "-", "-i", "-"]);
   assert.equal(twice.code, 1);
-  assert.match(twice.stderr, /Standard input is read once/);
+  assert.match(twice.stderr, /Standard input can only be read once/);
 });
 
 Deno.test("run that is refused leaves the output file as it was; one that answers replaces it", async () => {

@@ -99,7 +99,7 @@ Deno.test("serve on the port of a Hearth names its model and how to stop it", as
   assert.match(
     stderr,
     new RegExp(
-      `The Hearth that serves hearth-demo-chat has it \\(process ${other.pid}\\)\\. .* stop ${port}\\),`,
+      `The Hearth server of hearth-demo-chat has it \\(process ${other.pid}\\)\\. .* stop ${port}\\),`,
     ),
   );
 });
@@ -113,11 +113,14 @@ Deno.test("serve on an address of another machine ends with one clear line and e
 Deno.test("serve with a folder that is not there ends with one clear line and exit code 1", async () => {
   const { code, stderr } = await runHearth([...CPU, "--media-dir", "/nowhere/at/all"]);
   assert.equal(code, 1);
-  assert.equal(stderr, "hearth: --media-dir wants a folder; there is none at /nowhere/at/all.\n");
+  assert.equal(
+    stderr,
+    "hearth: --media-dir wants a folder, but there is none at /nowhere/at/all.\n",
+  );
   const vad = await runHearth(["--vad", "/nowhere/at/all"]);
   assert.deepEqual(
     { code: vad.code, stderr: vad.stderr },
-    { code: 1, stderr: "hearth: --vad wants a folder; there is none at /nowhere/at/all.\n" },
+    { code: 1, stderr: "hearth: --vad wants a folder, but there is none at /nowhere/at/all.\n" },
   );
 });
 
@@ -158,7 +161,7 @@ Deno.test("serve of a model that the hub cannot give now stays up and says why",
   assert.equal(status, 503);
   assert.match((body as { error: string }).error, /cannot be reached/);
   await hearth.logged(
-    /\nhearth: http:\/\/127\.0\.0\.1:9 cannot be reached .* Check the network, .* The server stays up and answers 503: stop it with Ctrl-C, .*\n/,
+    /\nhearth: http:\/\/127\.0\.0\.1:9 cannot be reached .* Check the network, .* The server stays up and answers with 503\. Stop it with Ctrl-C, .*\n/,
   );
 });
 

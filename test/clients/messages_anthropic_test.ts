@@ -96,8 +96,14 @@ Deno.test("anthropic: a message, its stream and the count of its tokens", async 
   const { usage } = again;
   assert.equal(input_tokens, usage.input_tokens + usage.cache_read_input_tokens!);
   const stream = client.messages.stream(REQUEST);
-  followStream(await Array.fromAsync(stream));
+  const events = await Array.fromAsync(stream);
+  followStream(events);
   assert.equal(readText(await stream.finalMessage()), readText(whole));
+  // The start of a stream already tells cached tokens from the others, which input_tokens excludes.
+  const [start] = events as [Anthropic.RawMessageStartEvent];
+  const { output_tokens: _started, ...atStart } = start.message.usage;
+  const { output_tokens: _ended, ...atEnd } = usage;
+  assert.deepEqual(atStart, atEnd);
 });
 
 Deno.test("anthropic: system as text and as blocks, stop sequences and the limit", async () => {
@@ -413,7 +419,7 @@ Deno.test("anthropic: errors have its shape and types", async () => {
   };
   await assert.rejects(
     client.messages.create({ ...REQUEST, messages: [{ role: "user", content: [cited] }] }),
-    isRefused(/citations\.enabled.*not served/),
+    isRefused(/citations\.enabled.*not supported/),
   );
   for (
     const [name, instead] of [["stop", "stop_sequences"], ["response_format", "output_config"]]
@@ -421,7 +427,7 @@ Deno.test("anthropic: errors have its shape and types", async () => {
     const strange = { ...REQUEST, [name!]: ["x"] };
     await assert.rejects(
       client.messages.create(strange),
-      isRefused(new RegExp(`${name} is not served; want ${instead}`)),
+      isRefused(new RegExp(`${name} is not supported; use ${instead}`)),
     );
   }
   const content = "word ".repeat(3000);

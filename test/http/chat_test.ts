@@ -269,7 +269,7 @@ Deno.test("chat refuses what would change the answer and is not served, by name"
     const { error } = await response.json();
     assert.equal(error.code, "invalid_value");
     assert.equal(error.param, name);
-    assert.match(error.message, /is not served/);
+    assert.match(error.message, /is not supported/);
   }
 });
 

@@ -90,7 +90,10 @@ Deno.test("responses and messages: a hosted tool's type may hold any character",
       ] as const
     ) {
       const { warning } = await readAnswer(app, path, { ...body, tools });
-      assert.match(warning!, /^299 hearth "tools that this server does not have: [\x20-\x7e]+"$/);
+      assert.match(
+        warning!,
+        /^299 hearth "tools are ignored: this server does not have [\x20-\x7e]+"$/,
+      );
       assert.ok(warning!.length < 300);
     }
   }

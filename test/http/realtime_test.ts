@@ -287,7 +287,7 @@ Deno.test("live speech: garbage is answered with errors, and the session goes on
       [many, "payload_too_large", /at most 1000 values/],
       ["[".repeat(60_000), "invalid_json", /not JSON/],
       ['{"type":"response.create"}', "invalid_value", /only transcribes/],
-      ['{"type":"input_audio_buffer.append"}', "invalid_value", /^audio: want the sound in base64/],
+      ['{"type":"input_audio_buffer.append"}', "invalid_value", /^audio: want the audio in base64/],
       ['{"type":"input_audio_buffer.append","audio":"*"}', "invalid_value", /^audio: want base64/],
       ['{"type":"input_audio_buffer.commit"}', "input_audio_buffer_commit_empty", /0 ms/],
       ['{"type":"session.update"}', "invalid_value", /^session: want an object/],
@@ -467,5 +467,5 @@ Deno.test("live speech: a session whose client says nothing ends", async () => {
   assert.equal(timers.numSet, 6);
   assert.equal(timers.waiting.size, 1);
   for (const end of timers.waiting.values()) end();
-  assert.deepEqual(await client.closed, { code: 1000, reason: "Nothing came for 123 s." });
+  assert.deepEqual(await client.closed, { code: 1000, reason: "The client sent nothing for 123 s." });
 });

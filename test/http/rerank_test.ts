@@ -116,15 +116,15 @@ Deno.test("rerank and score serve the fields of other APIs, and refuse by name w
     await rerank(app, { documents: long, ...cut });
   }
   const refusals: readonly (readonly [Record<string, unknown>, RegExp])[] = [
-    [{ texts: ["a"] }, /^texts is not served; want documents\./],
-    [{ rank_fields: ["title"] }, /^rank_fields is not served; want documents as strings\./],
-    [{ return_embeddings: true }, /^return_embeddings is not served; want scores/],
-    [{ modality: "image" }, /^modality is not served; want text\./],
-    [{ normalize: false }, /^normalize is not served; want raw_scores\./],
-    [{ rewrite_query: true }, /^rewrite_query is not served/],
-    [{ score_threshold: 0.5 }, /^score_threshold is not served; want top_n/],
-    [{ instruct: "judge by tone" }, /^instruct is not served; want instruction\./],
-    [{ truncation_direction: "Left" }, /^truncation_direction is not served; want right/],
+    [{ texts: ["a"] }, /^texts is not supported; use documents\./],
+    [{ rank_fields: ["title"] }, /^rank_fields is not supported; use documents as strings\./],
+    [{ return_embeddings: true }, /^return_embeddings is not supported; use \/embeddings/],
+    [{ modality: "image" }, /^modality is not supported; use text\./],
+    [{ normalize: false }, /^normalize is not supported; use raw_scores\./],
+    [{ rewrite_query: true }, /^rewrite_query is not supported/],
+    [{ score_threshold: 0.5 }, /^score_threshold is not supported; use top_n/],
+    [{ instruct: "judge by tone" }, /^instruct is not supported; use instruction\./],
+    [{ truncation_direction: "Left" }, /^truncation_direction is not supported; use right/],
     [{ instruction: "judge by tone" }, /^instruction: the loaded model takes none/],
     [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
     [{ raw_scores: "yes" }, /^raw_scores: want true or false/],
@@ -143,10 +143,10 @@ Deno.test("rerank and score serve the fields of other APIs, and refuse by name w
   };
   const response = await app.post("/rerank", { query: QUERY, documents: DOCUMENTS, ...unasked });
   assert.equal(response.status, 200);
-  assert.match(response.headers.get("warning") ?? "", /max_chunks_per_doc is passed over/);
+  assert.match(response.headers.get("warning") ?? "", /max_chunks_per_doc is ignored/);
   const refused = await app.post("/score", { ...pairs, items: ["a"] });
   assert.equal(refused.status, 400);
-  assert.equal((await refused.json()).error.message, "items is not served; want text_2.");
+  assert.equal((await refused.json()).error.message, "items is not supported; use text_2.");
 });
 
 Deno.test("rerank truncates long documents on request, and refuses them otherwise", async () => {

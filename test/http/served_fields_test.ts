@@ -1,4 +1,4 @@
-/** Every field of a chat request to a model that is no chat model works, is passed over or is refused, by its name. */
+/** Every field of a chat request to a model other than a chat model works, is ignored or is refused, by its name. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/png.ts";
 import {
@@ -102,7 +102,7 @@ async function assertPassedOver(
     await response.body?.cancel();
     assert.equal(response.status, 200, param);
     const warning = response.headers.get("warning") ?? "";
-    assert.ok(warning.startsWith(`299 hearth "${param} is passed over`), warning);
+    assert.ok(warning.startsWith(`299 hearth "${param} is ignored`), warning);
   }
 }
 

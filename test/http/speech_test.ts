@@ -142,7 +142,7 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
   "both forms": [
     { messages: [{ role: "user", content: "x" }] },
     "invalid_value",
-    /^messages: want nothing beside input/,
+    /^messages: want no value together with input/,
   ],
   "no user message": [
     { input: undefined, messages: [{ role: "assistant", content: "x" }] },

@@ -153,7 +153,7 @@ speechTest("transcriptions: languages, flags and granularities in common spellin
     const response = await postSpeech(app, audio, { language });
     assert.match(
       response.headers.get("warning")!,
-      /^299 hearth "language is passed over: .* fil"$/,
+      /^299 hearth "language is ignored: .* fil"$/,
     );
     assert.deepEqual(await response.json(), { text: CLIP_TEXT });
   }
@@ -175,15 +175,15 @@ speechTest("transcriptions: languages, flags and granularities in common spellin
 });
 
 speechTest(
-  "transcriptions: what has no place in the format is passed over with a warning",
+  "transcriptions: what the format cannot hold is ignored with a warning",
   async () => {
     const audio = await readRecording(CLIP.file);
     const plain = await (await postSpeech(app, audio, { response_format: "srt" })).text();
     const cases: [Record<string, string>, RegExp][] = [
       [{ "timestamp_granularities[]": "word" }, /timestamp_granularities\[\].*verbose_json/],
       [{ timestamp_granularities: "segment" }, /timestamp_granularities.*verbose_json/],
-      [{ "include[]": "logprobs" }, /include\[\] logprobs is passed over/],
-      [{ include: "logprobs" }, /include logprobs is passed over/],
+      [{ "include[]": "logprobs" }, /include\[\] logprobs is ignored/],
+      [{ include: "logprobs" }, /include logprobs is ignored/],
     ];
     for (const [fields, warning] of cases) {
       const response = await postSpeech(app, audio, { ...fields, response_format: "srt" });

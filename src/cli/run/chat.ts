@@ -1,5 +1,5 @@
 /**
- * `run` without an input, at a terminal: a conversation.
+ * `run` at a terminal without an input: a conversation.
  *
  * @module
  */
@@ -12,25 +12,28 @@ import { ChatTerminal } from "./terminal.ts";
 import { toMediaPart } from "./input.ts";
 import type { RunSession } from "./timed_session.ts";
 
-/** Kinds of models that can be talked to. */
+/** Kinds of models that support a conversation. */
 const CHAT_KINDS: readonly ModelKind[] = ["text", "vision", "ocr", "asr"];
 
-/** @throws {StartupError} when models of this kind need an input. */
+/** Checks that a model can be used without an input. @throws {StartupError} when models of this kind need one. */
 export function requireChatKind(kind: ModelKind): void {
   if (CHAT_KINDS.includes(kind)) return;
   throw new StartupError(
-    `There is no input: give a text or a file with -i. A model of kind ${kind} has no chat.`,
+    `There is no input: give a text or a file with -i. Models of kind ${kind} cannot chat.`,
   );
 }
 
-/** How the model is asked. */
+/** Options of a conversation. */
 interface ChatOptions {
   readonly session: RunSession;
   readonly temperature: number | undefined;
   readonly maxTokens: number | undefined;
 }
 
-/** Talks until the user leaves. `onOpen` is given what returns the terminal, for signals that end the process. */
+/**
+ * Runs the conversation until the user leaves. `onOpen` receives a function that restores the terminal, for signals
+ * that end the process.
+ */
 export async function chat(
   options: ChatOptions,
   onOpen: (close: () => void) => void,
@@ -62,7 +65,7 @@ class Conversation {
   readonly #kind: ModelKind;
   #system: string | undefined;
   #messages: ChatMessage[] = [];
-  /** Images and documents for the next message; an OCR model reads the last one again. */
+  /** Images and documents for the next message. An OCR model uses those of the last message again. */
   #images: (DocumentPart | ImagePart)[] = [];
 
   constructor(terminal: ChatTerminal, options: ChatOptions) {
@@ -73,7 +76,7 @@ class Conversation {
 
   greet(): void {
     const how = {
-      ocr: "Name an image with /image, and perhaps an instruction after it.",
+      ocr: "Name an image with /image, then write an instruction if you like.",
       asr: "Name a recording with /audio.",
       vision: "Write a message; /image adds an image to it.",
     }[this.#kind as string] ?? "Write a message.";
@@ -82,7 +85,9 @@ class Conversation {
 
   /** Sends a message and writes the answer. */
   async say(text: string): Promise<void> {
-    if (this.#kind === "asr") return this.#note("This model hears: name a recording with /audio.");
+    if (this.#kind === "asr") {
+      return this.#note("This model transcribes recordings: name one with /audio.");
+    }
     const images = this.#images;
     if (this.#kind === "ocr") {
       if (images.length === 0) return this.#note("This model reads images: name one with /image.");
@@ -92,7 +97,7 @@ class Conversation {
     const content: string | MessagePart[] = images.length === 0
       ? text
       : [...images, { type: "text", text }];
-    // Images that cannot be read are not sent again.
+    // An image that cannot be read is not sent again.
     this.#images = [];
     const question: ChatMessage = { role: "user", content };
     const answer = await this.#answer([...this.#messages, question]);
@@ -114,7 +119,7 @@ class Conversation {
       case "clear":
         this.#messages = [];
         this.#images = [];
-        return this.#note("The conversation is forgotten.");
+        return this.#note("The conversation was cleared.");
     }
   }
 
@@ -124,22 +129,24 @@ class Conversation {
     }
     if (text === "") return this.#note(this.#system ?? "There is no system prompt.");
     this.#system = text === "none" ? undefined : text;
-    this.#note("From the next message on.");
+    this.#note("The system prompt applies from the next message on.");
   }
 
   async #addImage(path: string): Promise<void> {
-    if (this.#kind === "asr") return this.#note("This model hears: name a recording with /audio.");
+    if (this.#kind === "asr") {
+      return this.#note("This model transcribes recordings: name one with /audio.");
+    }
     const file = await readFile(path, "/image photo.jpg");
     const { name } = file;
     const image = toMediaPart(file);
     if (this.#kind === "text" && image.type === "image") {
       return this.#note(
-        "This model sees no images, and reads the text of PDF files: take a vision model, such as qwen3-vl-2b.",
+        "This model takes no images, only the text of PDF files. For images use a vision model, such as qwen3-vl-2b.",
       );
     }
     if (this.#kind !== "ocr") {
       this.#images.push(image);
-      return this.#note(`${name} goes with the next message.`);
+      return this.#note(`${name} will be sent with the next message.`);
     }
     await this.#answer([{ role: "user", content: [image] }]);
     this.#images = [image];
@@ -148,7 +155,7 @@ class Conversation {
   async #transcribe(path: string): Promise<void> {
     if (this.#kind !== "asr") {
       return this.#note(
-        "This model hears nothing: take a speech recognition model, such as whisper-base.",
+        "This model takes no audio: use a speech recognition model, such as whisper-base.",
       );
     }
     const { bytes: audio, name: param } = await readFile(path, "/audio speech.wav");
@@ -168,7 +175,7 @@ class Conversation {
     if (isStopped) this.#terminal.write("\n\n");
   }
 
-  /** Writes the answer as it comes. @returns its text, as far as it went if it was stopped. */
+  /** Writes the answer as it is generated. @returns its text, even if it was stopped early. */
   async #answer(messages: readonly ChatMessage[]): Promise<string> {
     const { session, temperature, maxTokens } = this.#options;
     const system = this.#system === undefined
@@ -206,7 +213,7 @@ class Conversation {
       await Deno.writeTextFile(file, text, { createNew: true });
     } catch (error) {
       const reason = error instanceof Deno.errors.AlreadyExists
-        ? "it is there already; name a new file"
+        ? "it already exists; name a new file"
         : (error as Error).message;
       throw new StartupError(`${file} cannot be written: ${reason}.`);
     }
@@ -234,14 +241,14 @@ class Conversation {
   }
 }
 
-/** Text as it is, and an image by its file's name. */
+/** Shows text as it is, and an image by the name of its file. */
 function show(content: ChatMessage["content"]): string {
   if (typeof content === "string") return content;
   return content.map((part) => part.type === "text" ? part.text : `[${part.type}: ${part.param}]`)
     .join("\n");
 }
 
-/** A copy whose images may be transferred to the worker. */
+/** Copies a message, because its images are transferred to the worker. */
 function copyMedia(message: ChatMessage): ChatMessage {
   const { content } = message;
   if (typeof content === "string") return message;
@@ -253,7 +260,7 @@ function copyMedia(message: ChatMessage): ChatMessage {
   };
 }
 
-/** @throws {StartupError} when there is no such file, or none is named. */
+/** Reads the file that the user named. @throws {StartupError} when there is no such file, or none was named. */
 async function readFile(
   typed: string,
   example: string,

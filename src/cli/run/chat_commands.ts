@@ -1,12 +1,12 @@
 /**
- * What somebody may enter at the prompt of a chat besides messages.
+ * The commands that a user may enter in a chat.
  *
  * @module
  */
 import { homedir } from "node:os";
 import { findNearNames } from "../../base/near_names.ts";
 
-/** A command's name and what follows it. */
+/** A command's name and its argument. */
 export interface ChatCommand {
   readonly name: (typeof CHAT_COMMANDS)[number][0];
   readonly rest: string;
@@ -20,9 +20,9 @@ const CHAT_COMMANDS = [
     "<path>",
     "Give the model an image or a PDF with the next message; an OCR model reads it at once.",
   ],
-  ["audio", "<path>", "Have a speech recognition model write down a recording."],
+  ["audio", "<path>", "Transcribe a recording with a speech recognition model."],
   ["save", "<file>", "Write the conversation to a new file: .json as messages, else as Markdown."],
-  ["clear", "", "Forget the conversation, and begin anew."],
+  ["clear", "", "Clear the conversation and start over."],
   ["bye", "", "Leave (also /exit, /quit, ^D, or ^C twice)."],
 ] as const;
 
@@ -33,15 +33,11 @@ export const CHAT_HELP = [
   ...CHAT_COMMANDS.map(([name, operand, help]) => `  ${`/${name} ${operand}`.padEnd(16)}${help}`),
   "",
   '  A line that ends in \\ goes on in the next one; """ begins and ends a text of several lines.',
-  "  ^C stops an answer. Arrows up and down bring back what was entered before.",
+  "  ^C stops an answer. Arrow up and down recall earlier entries.",
   "",
 ].join("\n");
 
-/**
- * Reads a command.
- *
- * @returns `undefined` for a message; a text that says what is wrong where there is no such command.
- */
+/** Parses a command. @returns `undefined` for a message; for an unknown command, a text that says so. */
 export function readChatCommand(text: string): ChatCommand | string | undefined {
   const [, word, rest = ""] = /^\/([^\s/]*)(?:\s+([^]*))?$/.exec(text) ?? [];
   if (word === undefined) return undefined;
@@ -53,7 +49,10 @@ export function readChatCommand(text: string): ChatCommand | string | undefined 
   return `There is no command /${word}.${hint} /help lists them.`;
 }
 
-/** A path as it is typed, or dragged onto a terminal: in quotes, with `\ ` for spaces, from `~`. */
+/**
+ * Parses a path as it was typed or dragged onto the terminal: it may be quoted, escape spaces with `\ `, or begin with
+ * `~`.
+ */
 export function readTypedPath(text: string, home: string = homedir()): string {
   const quoted = /^(["'])(.*)\1$/.exec(text)?.[2];
   const isWindows = Deno.build.os === "windows";

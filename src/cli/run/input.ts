@@ -9,13 +9,13 @@ import type { DocumentPart, ImagePart } from "../../models/task.ts";
 
 /** One input. */
 export interface RunInput {
-  /** The name as the user wrote it. */
+  /** The input as the user wrote it. */
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isFile: boolean;
 }
 
-/** A file's extension, as models take and people name them. */
+/** Matches the file extensions that models take, and other common ones. */
 const EXTENSION = new RegExp(
   "\\.(txt|md|json|jsonl|csv|html|xml|pdf|" +
     "wav|mp3|flac|ogg|oga|opus|m4a|m4b|aac|aiff?|aifc|mp4|mov|webm|mka|mkv|amr|caf|wma|" +
@@ -24,21 +24,21 @@ const EXTENSION = new RegExp(
 );
 
 /**
- * Reads the inputs: each is a file if there is one of this name, else the text itself, unless that looks like the path
- * of a file; `-` is standard input, as none is.
+ * Reads the inputs. Each is a file if one with this name exists, or else the text itself, unless it looks like a path.
+ * `-` means standard input, which is also read if there are no inputs.
  *
- * @throws {StartupError} when there is no input, or an empty one, or a file is missing or cannot be read.
+ * @throws {StartupError} when there is no input, it is empty, or a file is missing or cannot be read.
  */
 export async function readInputs(given: readonly string[]): Promise<readonly RunInput[]> {
   if (given.filter((name) => name === "-").length > 1) {
-    throw new StartupError("Standard input is read once; want -i - once.");
+    throw new StartupError("Standard input can only be read once: give -i - once.");
   }
   const inputs = given.length > 0 ? await Promise.all(given.map(readInput)) : [await readStdin()];
   for (const input of inputs) requireContent(input);
   return inputs;
 }
 
-/** An unset variable of a shell script, or a command that failed, is not what somebody wants answered. */
+/** Refuses empty input: it usually comes from an unset variable of a shell script or a command that failed. */
 function requireContent(input: RunInput): void {
   if (!isText(input) || decodeText(input) !== "") return;
   const name = input.isFile ? input.name : `-i "${input.name}"`;
@@ -46,8 +46,8 @@ function requireContent(input: RunInput): void {
 }
 
 /**
- * Whether a text is rather the path of a file: one word with a slash or a known extension, or a slash in its first
- * word and such an extension at its end. Addresses of the web are not.
+ * Whether a text is probably the path of a file: one word with a slash or a known extension, or several words with a
+ * slash in the first and such an extension at the end. Web addresses are not paths.
  */
 export function looksLikePath(text: string, os: typeof Deno.build.os = Deno.build.os): boolean {
   if (/[\r\n]/.test(text) || /^[a-z][a-z\d+.-]+:\/\//i.test(text)) return false;
@@ -65,9 +65,9 @@ async function readStdin(): Promise<RunInput> {
   return { name: "standard input", bytes, isFile: true };
 }
 
-/** Whether an input is text; no image file is, by its first bytes. */
+/** Whether an input is text. Image files are not, judging by their first bytes. */
 export function isText({ bytes }: RunInput): boolean {
-  // Some PDF files are of ASCII alone.
+  // Some PDF files consist of ASCII only.
   if (isPdf(bytes)) return false;
   try {
     return !new TextDecoder("utf-8", { fatal: true }).decode(bytes).includes("\0");
@@ -76,7 +76,7 @@ export function isText({ bytes }: RunInput): boolean {
   }
 }
 
-/** The text of an input. @throws {StartupError} when it is not text. */
+/** Decodes the text of an input. @throws {StartupError} when it is not text. */
 export function decodeText({ name, bytes }: RunInput): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes).trim();
@@ -106,10 +106,10 @@ function explainNoFile(name: string, found: Deno.FileInfo | Error): string {
   if (found instanceof Deno.errors.PermissionDenied) {
     return `${name} cannot be read: ${found.message}`;
   }
-  return `There is no file ${name}. If that is itself the text, send it through standard input: -i -.`;
+  return `There is no file ${name}. If that is a text rather than a path, send it through standard input: -i -.`;
 }
 
-/** A file that is media: a PDF, or else an image. @param file.name for error messages. */
+/** Converts a file to a part of a message: a PDF, or else an image. @param file.name for error messages. */
 export function toMediaPart(
   { name: param, bytes }: { readonly name: string; readonly bytes: Uint8Array<ArrayBuffer> },
 ): DocumentPart | ImagePart {

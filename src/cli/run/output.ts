@@ -1,5 +1,5 @@
 /**
- * Where `run` writes its results: standard output, a device or pipe, a file, or a file for each input.
+ * Where `run` writes its results: standard output, a device or pipe, a file, or one file per input.
  *
  * @module
  */
@@ -11,21 +11,29 @@ import { SOUND_FORMATS } from "../../media/sound_format.ts";
 import { writeBytes, writeText } from "../../base/write_text.ts";
 import type { RunInput } from "./input.ts";
 
-/** Where results go. */
+/** A destination of results. */
 export interface Output {
-  /** @throws {StartupError} where bytes would end up on a terminal, or cannot be written. */
+  /** Writes part of the result. @throws {StartupError} when bytes would go to a terminal, or cannot be written. */
   write(piece: string | Uint8Array): void;
-  /** Called when all is written; a file appears, or its content is replaced, only now. @throws as `write`. */
+  /**
+   * Called when everything is written. Only now does a file appear, or is its content replaced.
+   *
+   * @throws {StartupError} as `write` does.
+   */
   finish(): void;
 }
 
-/** Extensions of the files that are written, by kind; those with text may be called anything. */
+/** Extensions that files with results may have, by kind of model; text files may have any. */
 const EXTENSIONS: Partial<Record<ModelKind, readonly string[]>> = {
   tts: SOUND_FORMATS,
   matting: ["png"],
 };
 
-/** @throws {StartupError} when the name's extension promises what a model of this kind does not write. */
+/**
+ * Checks the extension of a file.
+ *
+ * @throws {StartupError} when it promises a format that models of this kind do not produce.
+ */
 export function requireExtension(kind: ModelKind, path: string): void {
   const extension = extname(path).toLowerCase();
   const written = EXTENSIONS[kind]?.map((each) => `.${each}`);
@@ -38,11 +46,11 @@ export function requireExtension(kind: ModelKind, path: string): void {
 }
 
 /**
- * Looks at once whether the path can be written, before a model is loaded for it, and leaves it as it is until the end:
- * no failure leaves an empty or half a file.
+ * Opens an output. Checks right away whether the path can be written, before a model is loaded, but leaves the file
+ * untouched until the end, so that no failure leaves an empty or incomplete file.
  *
- * @param path `-` is standard output, as no path is.
- * @throws {StartupError} when it cannot.
+ * @param path `-` or `undefined` for standard output.
+ * @throws {StartupError} when it cannot be written.
  */
 export async function openOutput(path: string | undefined): Promise<Output> {
   if (path === undefined || path === "-") return { write: writeToStdout, finish: () => {} };
@@ -79,7 +87,7 @@ function replaceFile(path: string, bytes: Uint8Array): void {
     try {
       Deno.removeSync(path);
     } catch {
-      // It was not made, or cannot be removed either: the error above says why.
+      // It was not created, or cannot be removed either: the error above says why.
     }
     throw new StartupError(`${path} cannot be written: ${(error as Error).message}`);
   }
@@ -87,7 +95,7 @@ function replaceFile(path: string, bytes: Uint8Array): void {
 
 function writeToStdout(piece: string | Uint8Array): void {
   if (typeof piece !== "string" && Deno.stdout.isTerminal()) {
-    throw new StartupError("The result is binary: name an output file with -o.");
+    throw new StartupError("The result is binary: name a file for it with -o.");
   }
   writeChunk(Deno.stdout, piece);
 }
@@ -97,20 +105,19 @@ function writeChunk(target: typeof Deno.stdout | Deno.FsFile, piece: string | Ui
   else writeBytes(target, piece);
 }
 
-// Where `run` writes results that are a file for each input: into a folder, or under one name
-// with numbers.
+// Results that are one file per input: in a folder, or under one name with numbers.
 
-/** Whether a path names a folder: one that there is, or by a slash at its end. */
+/** Whether a path names a folder: it exists as one, or ends in a slash. */
 export async function namesFolder(path: string): Promise<boolean> {
   if (/[/\\]$/.test(path)) return true;
   return (await Deno.stat(path).catch(() => undefined))?.isDirectory === true;
 }
 
 /**
- * Names the file of each input's result. A folder gets files that are called as the inputs; a name gets numbers
- * (`cut-1.png`, `cut-2.png`).
+ * Names the file of each input's result. In a folder, files are named like the inputs; otherwise numbers are added to
+ * the name (`cut-1.png`, `cut-2.png`).
  *
- * @throws {StartupError} for standard output, or when a result would take the place of an input.
+ * @throws {StartupError} for standard output, or when a result would overwrite an input.
  */
 export async function nameResults(
   path: string | undefined,
@@ -135,11 +142,11 @@ export async function nameResults(
   );
   if (taken === undefined) return results;
   throw new StartupError(
-    `${taken.name} would be replaced by a result: name another folder with -o.`,
+    `${taken.name} would be overwritten by a result: name another folder with -o.`,
   );
 }
 
-/** Inputs of one name in several folders, or with several extensions, have several results. */
+/** Makes a name unique, as inputs from several folders, or with several extensions, may share one. */
 function findUnused(name: string, used: readonly string[]): string {
   const extension = extname(name);
   let unused = name;
@@ -150,9 +157,9 @@ function findUnused(name: string, used: readonly string[]): string {
 }
 
 /**
- * Writes each piece to the next of these files, once it is complete; folders that are missing are made.
+ * Writes each chunk to the next of these files, and creates missing folders.
  *
- * @throws {StartupError} when it cannot be written.
+ * @throws {StartupError} when a file cannot be written.
  */
 export function openFiles(paths: readonly string[]): Output {
   let index = 0;

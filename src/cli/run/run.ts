@@ -1,5 +1,5 @@
 /**
- * `run`: uses a model without a server: once, or in a conversation.
+ * `run`: uses a model without a server, once or in a conversation.
  *
  * @module
  */
@@ -35,9 +35,9 @@ import { RUNNERS, type RunTask } from "./tasks.ts";
 import { TimedSession } from "./timed_session.ts";
 
 /**
- * Loads the model, runs it on the inputs and writes the results; without inputs, at a terminal, talks.
+ * Loads the model, runs it on the inputs and writes the results. Without inputs, at a terminal, starts a conversation.
  *
- * @param options.prompt an input before those of the flags.
+ * @param options.prompt an input that comes before those of the flags.
  * @returns 0 on success, 1 when the model could not be loaded.
  * @throws {StartupError} when there is no such model, or an input or the output path does not suit it.
  */
@@ -112,12 +112,12 @@ export async function run(
   }
 }
 
-/** Whether somebody is there to talk to. */
+/** Whether there is a user to talk to: both standard streams are terminals. */
 function isTerminal(): boolean {
   return Deno.stdin.isTerminal() && Deno.stdout.isTerminal();
 }
 
-/** Kinds of models that have a use for a flag. */
+/** Kinds of models that support each flag. */
 const KINDS_OF = {
   temperature: ["text", "vision", "ocr", "asr"],
   maxTokens: ["text", "vision", "ocr", "asr"],
@@ -127,21 +127,23 @@ const KINDS_OF = {
 
 const KIND_FLAGS = Object.keys(KINDS_OF) as (keyof typeof KINDS_OF)[];
 
-/** @throws {StartupError} when models of this kind have no use for the flag. */
+/** Checks that models of this kind support a flag. @throws {StartupError} when they do not. */
 function requireFlag(kind: ModelKind, key: keyof typeof KINDS_OF): void {
   const kinds: readonly ModelKind[] = KINDS_OF[key];
   if (kinds.includes(kind)) return;
   throw new StartupError(
-    `--${flagName(key)} is for models of kind ${kinds.join(", ")}, and this one's is ${kind}.`,
+    `--${flagName(key)} is for models of kind ${
+      kinds.join(", ")
+    }, and this one is of kind ${kind}.`,
   );
 }
 
-/** @throws {StartupError} when its folder is of no known kind. */
+/** Finds the kind of a model. @throws {StartupError} when its folder is of no known kind. */
 async function findKind({ folder }: ResolvedModel): Promise<ModelKind> {
   return identifyFamily(await openAnyFolder(folder)).kind;
 }
 
-/** Whether the model was loaded; if not, the log says why. */
+/** Waits for the model. @returns whether it was loaded; if not, the log says why. */
 async function untilReady(session: Session, progressLine: ProgressLine): Promise<boolean> {
   const unsubscribe = session.onStateChange((state) => {
     if (state.phase === "loading" && state.progress) progressLine.show(state.progress);
@@ -152,7 +154,7 @@ async function untilReady(session: Session, progressLine: ProgressLine): Promise
   return session.state.phase === "ready";
 }
 
-/** Kinds of models that make a file of each input. */
+/** Kinds of models that make one file of each input. */
 const FILE_KINDS: readonly ModelKind[] = ["matting"];
 
 async function writeResult(

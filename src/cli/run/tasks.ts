@@ -1,5 +1,5 @@
 /**
- * What `run` does with a model of each kind.
+ * Runs a model of each kind on the inputs of `run`.
  *
  * @module
  */
@@ -15,22 +15,22 @@ import { isPdf } from "../../media/signature.ts";
 import { decodeText, isText, type RunInput, toMediaPart } from "./input.ts";
 import type { RunSession } from "./timed_session.ts";
 
-/** One use of a model. */
+/** The options of a run. */
 export interface RunTask {
   readonly session: RunSession;
   readonly inputs: readonly RunInput[];
   readonly temperature: number | undefined;
   readonly maxTokens: number | undefined;
-  /** Path of the file that is written; standard output if absent. */
+  /** Path of the file to write; standard output if absent. */
   readonly output: string | undefined;
   readonly voice: string | undefined;
   readonly speed: number | undefined;
 }
 
 /**
- * Yields the result piece by piece, as it is to be written: text, or the bytes of a file.
+ * Yields the result chunk by chunk, as it is to be written: text, or the bytes of a file.
  *
- * @throws {StartupError} when the inputs do not suit.
+ * @throws {StartupError} when the inputs do not suit the model.
  */
 type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
 
@@ -46,7 +46,7 @@ export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
   rerank: writeScores,
 };
 
-/** The answer to all texts, and to PDF files among them, as one message. */
+/** Yields the answer to one message of all texts, and the PDF files among them. */
 async function* writeReply(task: RunTask) {
   const parts = task.inputs.map((input): MessagePart =>
     isPdf(input.bytes) ? toMediaPart(input) : { type: "text", text: decodeText(input) }
@@ -55,7 +55,7 @@ async function* writeReply(task: RunTask) {
   yield* streamReply(task, texts.length === parts.length ? texts.join("\n\n") : parts);
 }
 
-/** The answer to one message of texts, images and PDF files, in their order. */
+/** Yields the answer to one message of texts, images and PDF files, in order. */
 async function* writeReplyToImages(task: RunTask) {
   const content = task.inputs.map((input): MessagePart =>
     isText(input) ? { type: "text", text: decodeText(input) } : toMediaPart(input)
@@ -63,7 +63,7 @@ async function* writeReplyToImages(task: RunTask) {
   yield* streamReply(task, content);
 }
 
-/** The text of each image or PDF file, with the same instruction; an empty line between two. */
+/** Yields the text of each image or PDF file, read with the same instruction, separated by empty lines. */
 async function* writeReadings(task: RunTask) {
   const { inputs } = task;
   const images = inputs.filter(({ isFile }) => isFile);
@@ -82,7 +82,7 @@ async function* writeReadings(task: RunTask) {
   }
 }
 
-/** The text of the answer to a message as it is generated, then a line break. */
+/** Yields the text of the answer to a message as it is generated, then a line break. */
 async function* streamReply(
   { session, temperature, maxTokens }: RunTask,
   content: ChatMessage["content"],
@@ -127,12 +127,12 @@ async function* writeTranscripts({ session, inputs, temperature = 0, maxTokens }
   }
 }
 
-/** A PNG file of each image. */
+/** Yields a PNG file of each image. */
 async function* writeCutOuts({ session, inputs }: RunTask) {
   const text = inputs.find(({ isFile }) => !isFile);
   if (text !== undefined) {
     throw new StartupError(
-      `A background-removal model takes images, files: -i photo.jpg; saw "${text.name}", which is no file.`,
+      `A background-removal model takes image files: -i photo.jpg; there is no file "${text.name}".`,
     );
   }
   for (const { name: param, bytes: image } of inputs) {
@@ -141,7 +141,7 @@ async function* writeCutOuts({ session, inputs }: RunTask) {
   }
 }
 
-/** A JSON array per line. */
+/** Yields one JSON array per line. */
 async function* writeVectors({ session, inputs }: RunTask) {
   const texts = inputs.map(decodeText);
   const task = { type: "embed", requestId: "run", inputs: texts } as const;
@@ -152,7 +152,7 @@ async function* writeVectors({ session, inputs }: RunTask) {
   }
 }
 
-/** A line per document, the best first: score, tab, document. */
+/** Yields one line per document, the best first: score, tab, document. */
 async function* writeScores({ session, inputs }: RunTask) {
   const [query, ...documents] = inputs.map(decodeText);
   if (query === undefined || documents.length === 0) {
@@ -168,15 +168,15 @@ async function* writeScores({ session, inputs }: RunTask) {
   }
 }
 
-/** Parses the name's extension, which is known to be one that is written; WAV without one. */
+/** Returns the audio format for the name's extension, which was checked before; WAV without an extension. */
 function parseSoundFormat(output: string | undefined): SoundFormat {
   const extension = extname(output ?? "").slice(1).toLowerCase();
   return SOUND_FORMATS.find((each) => each === extension) ?? "wav";
 }
 
 /**
- * A sound file in the format of its name's extension, WAV without one; the length in a WAV's header is set at the end.
- * An input that is not text is a recording whose voice is cloned.
+ * Yields an audio file in the format of the name's extension, or WAV without one. The length in a WAV header is filled
+ * in at the end. An input that is not text is a recording whose voice is cloned.
  */
 async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTask) {
   const format = parseSoundFormat(output);
@@ -184,7 +184,7 @@ async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTa
   const [recording, another] = inputs.filter((input) => !isText(input));
   if (texts.length === 0 || another !== undefined || (recording && voice !== undefined)) {
     throw new StartupError(
-      "A speech synthesis model takes texts, and a --voice or one recording whose voice to clone.",
+      "A speech synthesis model takes texts, and either a --voice or one recording whose voice to clone.",
     );
   }
   const info = session.requireReady();

@@ -11,9 +11,9 @@ import { writeMessage, writeText } from "../../base/write_text.ts";
 const PROMPT = ">>> ";
 const MORE_PROMPT = "... ";
 const QUOTES = '"""';
-/** Lines that come faster than somebody types are pasted together. */
+/** Lines that arrive faster than anyone types belong to one paste. */
 const PASTE_MS = 20;
-/** What would move the cursor, or change the terminal, if a model wrote it. */
+/** Characters with which a model could move the cursor or change the terminal. */
 // deno-lint-ignore no-control-regex
 const CONTROLS = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/g;
 const [DIM, PLAIN] = Deno.noColor ? ["", ""] : ["\x1b[2m", "\x1b[0m"];
@@ -24,7 +24,7 @@ interface Line {
   readonly atMs: number;
 }
 
-/** What the line editor draws, unless an answer is being written. */
+/** Receives what the line editor draws, and drops it while an answer is being written. */
 class EditorOutput extends Writable {
   isMuted = false;
 
@@ -38,7 +38,7 @@ class EditorOutput extends Writable {
   }
 }
 
-/** Owns standard input until it is closed. */
+/** The terminal of a conversation. It owns standard input until it is closed. */
 export class ChatTerminal implements Disposable {
   readonly #output = new EditorOutput();
   readonly #editor: Interface;
@@ -46,7 +46,7 @@ export class ChatTerminal implements Disposable {
   #wake: (() => void) | undefined;
   #isClosed = false;
   #isCancelled = false;
-  /** Whether a message has lines already. */
+  /** Whether the current message already has lines. */
   #isInside = false;
   /** Whether ^C was the last key at an empty prompt. */
   #isLeaving = false;
@@ -74,8 +74,8 @@ export class ChatTerminal implements Disposable {
   }
 
   /**
-   * Reads a message: a line, the lines after one that ends in `\`, or those between two `"""`; lines that are pasted at
-   * once are one message.
+   * Reads a message: a single line, lines continued by a `\` at their end, or the lines between two `"""`. Lines that
+   * are pasted together form one message.
    *
    * @returns `undefined` when the user leaves.
    */
@@ -94,20 +94,21 @@ export class ChatTerminal implements Disposable {
     return undefined;
   }
 
-  /** Writes an answer, without what a terminal would take for commands. */
+  /** Writes part of an answer, without characters that a terminal would take for commands. */
   write(text: string): void {
     writeText(Deno.stdout, text.replaceAll(CONTROLS, ""));
   }
 
-  /** Writes what is not the answer: reasoning, notes. */
+  /** Writes text that is not part of the answer: reasoning and remarks. */
   writeAside(text: string): void {
     writeText(Deno.stdout, `${DIM}${text.replaceAll(CONTROLS, "")}${PLAIN}`);
   }
 
   /**
-   * Runs what answers; ^C meanwhile aborts its signal. What is typed meanwhile is kept for the next prompt.
+   * Runs a function that writes an answer; ^C aborts its signal. Anything typed in the meantime is kept for the next
+   * prompt.
    *
-   * @returns whether it was stopped.
+   * @returns whether it was aborted.
    */
   async whileAnswering(run: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
     const answer = new AbortController();
@@ -124,7 +125,7 @@ export class ChatTerminal implements Disposable {
     return answer.signal.aborted;
   }
 
-  /** Gives the terminal back as it was. */
+  /** Restores the terminal. */
   close(): void {
     if (!this.#isClosed) this.#editor.close();
   }
@@ -133,7 +134,7 @@ export class ChatTerminal implements Disposable {
     this.close();
   }
 
-  /** The next line, with those that were pasted with it; `undefined` when it was cancelled, or the user leaves. */
+  /** Reads the next line, and lines pasted together with it; `undefined` when it was cancelled, or the user leaves. */
   async #readLines(prompt: string): Promise<string | undefined> {
     this.#editor.setPrompt(prompt);
     const typedAhead = this.#lines[0];
@@ -147,7 +148,7 @@ export class ChatTerminal implements Disposable {
         this.#lines.shift();
         texts.push(next.text);
         lastMs = next.atMs;
-        // A paste's further lines come with it.
+        // Further lines of a paste arrive along with this one.
         await new Promise((resolve) => setTimeout(resolve, 0));
         continue;
       }
@@ -178,14 +179,14 @@ export class ChatTerminal implements Disposable {
   }
 }
 
-/** Whether no further line belongs to a message. */
+/** Whether a message is complete. */
 function isWhole(text: string): boolean {
   const trimmed = text.trim();
   if (!trimmed.startsWith(QUOTES)) return !text.endsWith("\\");
   return trimmed.length >= 2 * QUOTES.length && trimmed.endsWith(QUOTES);
 }
 
-/** The message without its `"""`, or the backslashes at the ends of its lines. */
+/** Removes the `"""` of a message, or the backslashes at the ends of its lines. */
 function unwrap(text: string): string {
   const trimmed = text.trim();
   if (trimmed.startsWith(QUOTES)) return trimmed.slice(QUOTES.length, -QUOTES.length).trim();

@@ -1,5 +1,5 @@
 /**
- * A session that reports load and answer times, for `run --verbose`.
+ * A session that reports the times of loading and of each answer, for `run --verbose`.
  *
  * @module
  */
@@ -21,7 +21,7 @@ export interface RunSession {
 export class TimedSession implements RunSession {
   readonly #session: Session;
 
-  /** @param loadMs how long the model took to load. */
+  /** @param loadMs how long loading the model took. */
   constructor(session: Session, loadMs: number) {
     this.#session = session;
     const { id, dtype, backend, adapter } = session.requireReady();
@@ -42,7 +42,7 @@ export class TimedSession implements RunSession {
     let audioSeconds = 0;
     for await (const event of this.#session.stream(task, options)) {
       const { type } = event;
-      const isResult = !["admitted", "start", "prompt", "done"].includes(type);
+      const isResult = !["admitted", "start", "scheduled", "prompt", "done"].includes(type);
       if (isResult) {
         firstMs ??= performance.now();
         numChunks++;
@@ -52,7 +52,7 @@ export class TimedSession implements RunSession {
       try {
         yield event;
       } finally {
-        // Behind the end of the answer's line, where both go to a terminal.
+        // Written after the answer's last line, if both go to a terminal.
         if (type === "done") {
           tell(
             describe(event, {
@@ -80,14 +80,14 @@ function describe(
   },
 ): string {
   if ("audioSeconds" in event) {
-    return `spoke ${event.audioSeconds.toFixed(2)} s in ${seconds(tookMs)}, first sound after ` +
+    return `spoke ${event.audioSeconds.toFixed(2)} s in ${seconds(tookMs)}, first audio after ` +
       `${seconds(waitedMs)}${describeSound(event.audioSeconds, tookMs)}`;
   }
   if (!("usage" in event)) return `answered in ${seconds(tookMs)}`;
   const { promptTokens, cachedTokens, completionTokens } = event.usage;
   const cached = cachedTokens > 0 ? ` (${cachedTokens} cached)` : "";
   const first = `first after ${seconds(waitedMs)}`;
-  // The time to the first token belongs to the prompt, and an answer in one piece has no rate.
+  // The time to the first token belongs to the prompt. An answer that comes all at once has no rate.
   const rate = (completionTokens - 1) / ((tookMs - waitedMs) / 1000);
   const tokensPerSecond = isStreamed && completionTokens > 1 && Number.isFinite(rate)
     ? `, ${rate.toFixed(1)} tokens/s`
@@ -96,11 +96,11 @@ function describe(
     `${seconds(tookMs)}, ${first}${tokensPerSecond}`;
 }
 
-/** Speed relative to the sound's duration; empty without sound. */
+/** Describes the speed relative to the audio's duration; empty without audio. */
 function describeSound(soundSeconds: number, tookMs: number): string {
   if (soundSeconds === 0) return "";
   return `, ${(1000 * soundSeconds / tookMs).toFixed(1)} times as fast as the ` +
-    `${soundSeconds.toFixed(2)} s of sound`;
+    `${soundSeconds.toFixed(2)} s of audio`;
 }
 
 function seconds(ms: number): string {

@@ -1,5 +1,5 @@
 /**
- * The closure of a grammar's states: what can come next.
+ * The closure of a grammar's states: everything that can come next.
  *
  * @module
  */
@@ -7,34 +7,34 @@ import { EMPTY_TEXT } from "./expressions.ts";
 import { GrammarError } from "./grammar.ts";
 import type { Network } from "./network.ts";
 
-/** Most states that one byte may lead through. */
+/** Most states that a single byte may lead through. */
 const MAX_STATES = 20_000;
 
-/** An open call of a rule. */
+/** A call of a rule that has not ended. */
 export interface Call {
-  /** 0 until its callers are known. */
+  /** Identifies the call; 0 until its callers are known. */
   id: number;
   readonly rule: number;
   /** Where to continue when the rule ends. */
   returns: readonly Return[];
-  /** Callers in tail position, whose returns are this one's too. Empty once `id` is known. */
+  /** Callers in tail position, whose returns are returns of this call too. Empty once `id` is known. */
   callers: readonly Call[];
 }
 
-/** Where a rule returns to; `call` is `undefined` at the end of the text. */
+/** Where a rule returns to. `call` is `undefined` at the end of the text. */
 interface Return {
   readonly state: number;
   readonly call: Call | undefined;
 }
 
-/** One parse of the text so far: the expression being matched, the state after it, and the call it is in. */
+/** One parse of the text so far: the expression being matched, the state after it, and the call that contains it. */
 export interface Thread {
   readonly expression: number;
   readonly next: number;
   readonly call: Call;
 }
 
-/** A special token that may come. */
+/** A special token that may come next. */
 export interface TokenEdge {
   readonly tokenId: number;
   readonly next: number;
@@ -46,7 +46,7 @@ interface OpenCall extends Call {
   readonly callers: Call[];
 }
 
-/** Collects what can come next. */
+/** Collects everything that can come next. */
 export class Closure {
   readonly threads: Thread[] = [];
   readonly tokens: TokenEdge[] = [];
@@ -55,7 +55,7 @@ export class Closure {
   readonly #network: Network;
   /** Calls that begin here, by rule. */
   readonly #calls = new Map<number, OpenCall>();
-  /** States that were entered, by call. */
+  /** States that have been entered, by call. */
   readonly #entered = new Map<Call, Set<number>>();
   readonly #scanned = new Map<Call, Set<number>>();
   #numStates = 0;
@@ -64,12 +64,12 @@ export class Closure {
     this.#network = network;
   }
 
-  /** Whether the text is not in the grammar. */
+  /** Whether nothing can come and the text cannot end: it does not match the grammar. */
   get isEmpty(): boolean {
     return this.threads.length === 0 && this.tokens.length === 0 && !this.canEnd;
   }
 
-  /** Begins with a rule, after which the text ends. */
+  /** Begins with a rule that makes up the whole text. */
   begin(rule: number): void {
     this.#callRule(rule, { returns: [{ state: -1, call: undefined }], callers: [] });
     if (this.#network.isNullable[rule]) this.canEnd = true;
@@ -96,7 +96,7 @@ export class Closure {
       entered.add(state);
       if (++this.#numStates > MAX_STATES) throw new GrammarError("it is too ambiguous");
       for (const next of silent[state]!) queue.push([next, call]);
-      // For a call that begins here it is known whether the empty text matches.
+      // For a call that begins here, it is already known whether the rule matches the empty text.
       if (isFinal[state] && call.id !== 0) {
         for (const each of call.returns) {
           if (each.call === undefined) this.canEnd = true;
@@ -134,7 +134,7 @@ function getOrCreateSet(sets: Map<Call, Set<number>>, call: Call): Set<number> {
   return set;
 }
 
-/** The returns of a call whose callers are all known: its own, and those of the calls that it ends. */
+/** Lists the returns of a call whose callers are all known: its own, and those of calls that end along with it. */
 export function listReturns(call: Call): Return[] {
   const seen = new Set<Call>([call]);
   const returns: Return[] = [];

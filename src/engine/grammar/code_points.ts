@@ -1,31 +1,31 @@
 /**
- * Sets of Unicode code points, and the bytes that UTF-8 makes of them.
+ * Sets of Unicode code points, and their encoding in UTF-8.
  *
  * @module
  */
 import type { Expressions } from "./expressions.ts";
 
-/** Ranges `[first, last]` in order, apart from each other. */
+/** Ranges `[first, last]`, in order and not adjacent. */
 export type CodePoints = readonly (readonly [number, number])[];
 
 const LAST_CODE_POINT = 0x10ffff;
 const FIRST_SURROGATE = 0xd800;
 const LAST_SURROGATE = 0xdfff;
-/** The last code points of one, two and three bytes. */
+/** The last code points that take one, two and three bytes. */
 const LAST_OF_LENGTH = [0x7f, 0x7ff, 0xffff, LAST_CODE_POINT];
 
-/** All that UTF-8 can spell. */
+/** All code points that UTF-8 can encode. */
 export const ALL_CODE_POINTS: CodePoints = [
   [0, FIRST_SURROGATE - 1],
   [LAST_SURROGATE + 1, LAST_CODE_POINT],
 ];
 
-/** Those of a text. */
+/** The code points of a text. */
 export function toCodePoints(text: string): CodePoints {
   return unite(Array.from(text, (char) => [char.codePointAt(0)!, char.codePointAt(0)!] as const));
 }
 
-/** Sorts and merges ranges; surrogates, which no text contains, are left out. */
+/** Sorts and merges ranges, and leaves out surrogates, which no text contains. */
 export function unite(ranges: readonly (readonly [number, number])[]): CodePoints {
   const sorted = ranges.toSorted((a, b) => a[0] - b[0]);
   const merged: [number, number][] = [];
@@ -43,7 +43,7 @@ export function unite(ranges: readonly (readonly [number, number])[]): CodePoint
   );
 }
 
-/** The complement. */
+/** The complement of a set. */
 export function complementPoints(points: CodePoints): CodePoints {
   const gaps: [number, number][] = [];
   let next = 0;
@@ -55,7 +55,7 @@ export function complementPoints(points: CodePoints): CodePoints {
   return unite(gaps);
 }
 
-/** The intersection. */
+/** The intersection of two sets. */
 export function intersect(a: CodePoints, b: CodePoints): CodePoints {
   return complementPoints(unite([...complementPoints(a), ...complementPoints(b)]));
 }
@@ -64,7 +64,7 @@ export function hasCodePoint(points: CodePoints, point: number): boolean {
   return points.some(([first, last]) => first <= point && point <= last);
 }
 
-/** One code point of the set, in UTF-8. */
+/** An expression that matches one code point of the set, in UTF-8. */
 export function encodeSet(expressions: Expressions, points: CodePoints): number {
   const alternatives: number[] = [];
   const ascii = new Uint32Array(8);
@@ -85,7 +85,7 @@ export function encodeSet(expressions: Expressions, points: CodePoints): number 
 const utf8 = new TextEncoder();
 const encode = (point: number) => [...utf8.encode(String.fromCodePoint(point))];
 
-/** Byte sequences of one length between two others, as products of byte ranges. */
+/** Matches byte sequences of one length between two others, as products of byte ranges. */
 function encodeRange(expressions: Expressions, low: number[], high: number[]): number[] {
   const [first, ...lowRest] = low;
   const [last, ...highRest] = high;
@@ -115,7 +115,7 @@ function encodeRange(expressions: Expressions, low: number[], high: number[]): n
 const properties = new Map<string, CodePoints | undefined>();
 const MAX_PROPERTIES = 32;
 
-/** The code points with a Unicode property, tested one by one; `undefined` if there is no such property. */
+/** All code points with a Unicode property, tested one by one; `undefined` if the property does not exist. */
 export function codePointsWith(name: string): CodePoints | undefined {
   if (properties.has(name)) return properties.get(name);
   let test: RegExp;
@@ -138,15 +138,15 @@ export function codePointsWith(name: string): CodePoints | undefined {
   return ranges;
 }
 
-/** The last letter that has two cases, in Adlam. */
+/** The last letter in Unicode that has two cases: one of Adlam. */
 const LAST_CASED = 0x1e943;
-/** The dotted capital I and the dotless small one, each the other's alone in Turkish. */
+/** The dotted capital I and the dotless small one, which are case variants only in Turkish. */
 const UNFOLDED = new Set([0x130, 0x131]);
 
-/** Code points that are the same letter, by each of them. */
+/** Code points that are case variants of each other, by each of them. */
 let variants: ReadonlyMap<number, readonly number[]> | undefined;
 
-/** The set with the other cases of its letters, as ECMA-262 folds them with its flags `i` and `u`. */
+/** Adds the case variants of all letters in the set, as ECMA-262 folds cases with the flags `i` and `u`. */
 export function closeCase(points: CodePoints): CodePoints {
   variants ??= findVariants();
   const others = [...variants].flatMap(([point, same]) => hasCodePoint(points, point) ? same : []);

@@ -1,5 +1,5 @@
 /**
- * Grammars for one model, compiled when they are first asked for.
+ * Compiles grammars for one model, and caches them.
  *
  * @module
  */
@@ -15,21 +15,21 @@ import { specPhrase } from "./spec_phrase.ts";
 import type { Chunked } from "./token_trie.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
-/** Most grammars that are kept, and most characters of what they were made from. */
+/** Most grammars that are cached, and most characters of their sources. */
 const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 
 /** Longest time between two yields while the vocabulary is read: an engine step may wait for one at each of its segments. */
 const MAX_TURN_MS = 1;
 
-/** Its memory is allocated when the first grammar is compiled. */
+/** Compiles grammars. Its memory is allocated when the first one is compiled. */
 export class GrammarCompiler {
   readonly #readTokens: () => GrammarTokens;
   #reading: Chunked<Vocabulary> | undefined;
   #preparing: Promise<void> | undefined;
   #vocabulary: Vocabulary | undefined;
   #masks: MaskCache | undefined;
-  /** Grammars by what they were made from, the longest unused first. */
+  /** Grammars by their sources, least recently used first. */
   readonly #kept = new Map<string, Grammar>();
   #numKeptChars = 0;
 
@@ -50,7 +50,7 @@ export class GrammarCompiler {
     })();
   }
 
-  /** Reads the vocabulary for `maxMs`. @returns it once it is complete. */
+  /** Reads the vocabulary for `maxMs`. @returns the vocabulary, once it is complete. */
   #read(maxMs = Infinity): Vocabulary | undefined {
     this.#reading ??= Vocabulary.read(this.#readTokens());
     const end = performance.now() + maxMs;
@@ -62,9 +62,10 @@ export class GrammarCompiler {
   }
 
   /**
-   * Compiles a grammar, or finds it. Reads the rest of the vocabulary if {@linkcode prepare} has not.
+   * Compiles a grammar, or returns the cached one. Reads the rest of the vocabulary if {@linkcode prepare} has not.
    *
-   * @throws {HearthError} `invalid_value` with the path in the request when it cannot be enforced, or is too complex.
+   * @throws {HearthError} `invalid_value`, with the path in the request, when the grammar cannot be enforced or is too
+   * complex.
    */
   compile(spec: GrammarSpec): Grammar {
     const key = toKey(spec);
@@ -97,7 +98,7 @@ export class GrammarCompiler {
         vocabulary,
         masks: this.#masks,
       });
-      // A grammar that fails at the first token is refused now.
+      // Compiling the first mask refuses a grammar now that would fail at its first token.
       grammar.getMask(grammar.start);
       return grammar;
     } catch (error) {
@@ -106,7 +107,7 @@ export class GrammarCompiler {
   }
 }
 
-/** Equal only for equal grammars. A document that several parts are within is written once. */
+/** The cache key: equal only for equal grammars. A document that several parts refer to is written once. */
 function toKey(spec: GrammarSpec): string {
   const documents = new Map<unknown, number>();
   return JSON.stringify(spec, (name, value) => {
@@ -117,7 +118,7 @@ function toKey(spec: GrammarSpec): string {
   });
 }
 
-/** The client's error for an invalid grammar. */
+/** The error to report to the client for an invalid grammar. */
 export function refusal(error: unknown, fallbackParam?: string): unknown {
   const isTooDeep = error instanceof RangeError && /call stack/.test(error.message);
   if (!(error instanceof GrammarError) && !isTooDeep) return error;

@@ -1,27 +1,30 @@
 /**
- * The nodes of expressions, interned: equal expressions are one number.
+ * The nodes of expressions. They are interned: equal expressions have the same number.
  *
  * @module
  */
 import { GrammarError } from "./grammar.ts";
 
-/** Most expressions of one grammar; more means exponential growth. */
+/** Most expressions of one grammar; more would mean exponential growth. */
 const MAX_EXPRESSIONS = 250_000;
 /**
- * Most visits of expressions and their parts in one piece of work, for which other requests wait. Not a time: what a
- * grammar may be must not depend on the machine, nor on what else it does.
+ * Most visits of expressions and their parts in one unit of work, for which other requests wait. This is not a time,
+ * because which grammars are accepted must depend neither on the machine nor on its load.
  */
 const MAX_VISITS = 2_500_000;
 
 export type ExpressionNode =
   | { readonly kind: "nothing" | "empty" }
-  /** A byte of a set, as 256 bits. */
+  /** One byte of a set, given as 256 bits. */
   | { readonly kind: "set"; readonly bits: Uint32Array }
   | { readonly kind: "concat"; readonly first: number; readonly rest: number }
   | { readonly kind: "or" | "and"; readonly parts: readonly number[] }
   | { readonly kind: "not"; readonly part: number }
   | { readonly kind: "repeat"; readonly part: number; readonly min: number; readonly max: number }
-  /** Decimal digits, points passed over, that, after digits with the remainder `rest`, form a multiple of `divisor`. */
+  /**
+   * Decimal digits which, appended to a number with the remainder `rest`, form a multiple of `divisor`. Decimal points
+   * are skipped.
+   */
   | { readonly kind: "multiple"; readonly divisor: number; readonly rest: number };
 
 /** The nodes of one grammar. */
@@ -41,17 +44,17 @@ export class ExpressionNodes {
     return this.#isNullable[id]!;
   }
 
-  /** Whether it may match no text at all although it is not "nothing". */
+  /** Whether it may match no text at all without being `NOTHING` itself. */
   mayBeEmpty(id: number): boolean {
     return this.#mayBeEmpty[id]!;
   }
 
-  /** Begins a piece of work. */
+  /** Begins a unit of work. */
   beginWork(): void {
     this.#numVisits = 0;
   }
 
-  /** Counts visits. @throws {GrammarError} when the piece of work has too many. */
+  /** Counts visits. @throws {GrammarError} when the unit of work has too many. */
   visit(count: number): void {
     this.#numVisits += count;
     if (this.#numVisits > MAX_VISITS) {
@@ -61,7 +64,7 @@ export class ExpressionNodes {
     }
   }
 
-  /** @throws {GrammarError} when there are too many. */
+  /** Returns the number of a node, which is added if it is new. @throws {GrammarError} when there are too many. */
   intern(node: ExpressionNode): number {
     this.visit("parts" in node ? 1 + node.parts.length : 1);
     const key = toKey(node);

@@ -7,16 +7,16 @@
 import { type ByteClasses, FirstBytes } from "./first_bytes.ts";
 import { type ExpressionNode, ExpressionNodes, tooComplex } from "./expression_nodes.ts";
 
-/** No text at all. */
+/** Matches no text at all. */
 export const NOTHING = 0;
-/** The empty text alone. */
+/** Matches only the empty text. */
 export const EMPTY_TEXT = 1;
-/** Any bytes. */
+/** Matches any bytes. */
 export const ANYTHING = 3;
 
 const POINT = 0x2e;
 
-/** Most expressions visited to decide whether one matches anything. */
+/** Most expressions visited to decide whether an expression matches anything. */
 const MAX_SEARCHED = 20_000;
 /** Most alternatives of one expression. */
 const MAX_PARTS = 5_000;
@@ -35,30 +35,34 @@ export class Expressions {
     this.#nodes.intern({ kind: "repeat", part: anyByte, min: 0, max: Infinity });
   }
 
-  /** Begins a piece of work. */
+  /** Begins a unit of work. */
   beginWork(): void {
     this.#nodes.beginWork();
   }
 
-  /** Counts visits of expressions, or what costs as much. @throws {GrammarError} when there are too many. */
+  /**
+   * Counts visits of expressions, or of anything that costs as much.
+   *
+   * @throws {GrammarError} when there are too many.
+   */
   visit(count: number): void {
     this.#nodes.visit(count);
   }
 
-  /** One of the bytes whose bits are set, u32 `[8]`; owned by the expression. */
+  /** Matches one of the bytes whose bits are set in a u32 `[8]`, which the expression owns. */
   set(bits: Uint32Array): number {
     if (bits.every((word) => word === 0)) return NOTHING;
     return this.#nodes.intern({ kind: "set", bits });
   }
 
-  /** One byte from `first` to `last`. */
+  /** Matches one byte from `first` to `last`. */
   range(first: number, last: number): number {
     const bits = new Uint32Array(8);
     for (let byte = first; byte <= last; byte++) bits[byte >>> 5]! |= 1 << (byte & 31);
     return this.set(bits);
   }
 
-  /** This text, in UTF-8. */
+  /** Matches this text, in UTF-8. */
   text(text: string): number {
     return this.bytes(new TextEncoder().encode(text));
   }
@@ -116,7 +120,7 @@ export class Expressions {
     return this.#group("and", flat, ANYTHING);
   }
 
-  /** Every text that `part` does not match. */
+  /** Matches every text that `part` does not match. */
   not(part: number): number {
     if (part === NOTHING) return ANYTHING;
     if (part === ANYTHING) return NOTHING;
@@ -125,7 +129,7 @@ export class Expressions {
     return this.#nodes.intern({ kind: "not", part });
   }
 
-  /** `part` from `min` to `max` times; `max` may be infinite. */
+  /** Matches `part` from `min` to `max` times; `max` may be infinite. */
   repeat(part: number, min: number, max: number): number {
     if (max === 0 || part === EMPTY_TEXT) return EMPTY_TEXT;
     if (part === NOTHING) return min === 0 ? EMPTY_TEXT : NOTHING;
@@ -140,8 +144,8 @@ export class Expressions {
   }
 
   /**
-   * A number of decimal digits, leading zeros included, that `divisor` divides; also the empty text. Points between the
-   * digits are passed over.
+   * Matches decimal digits, with any leading zeros, whose number `divisor` divides; also the empty text. Decimal points
+   * between the digits are skipped.
    */
   multipleOf(divisor: number, rest = 0): number {
     return this.#nodes.intern({ kind: "multiple", divisor, rest });
@@ -152,7 +156,7 @@ export class Expressions {
     return this.#nodes.isNullable(id);
   }
 
-  /** What must follow `byte`; `NOTHING` if it cannot come. */
+  /** The expression for the rest of the text after `byte`; `NOTHING` if the byte cannot come. */
   derive(id: number, byte: number): number {
     const key = id * 256 + byte;
     const known = this.#derivatives.get(key);
@@ -163,19 +167,19 @@ export class Expressions {
     return derivative;
   }
 
-  /** Whether the whole text matches. */
+  /** Whether an expression matches a whole text. */
   matches(id: number, text: string): boolean {
     let rest = id;
     for (const byte of new TextEncoder().encode(text)) rest = this.derive(rest, byte);
     return this.isNullable(rest);
   }
 
-  /** Bytes by what they lead to: those of one class have the same derivative. */
+  /** Classes of bytes: all bytes of one class have the same derivative. */
   getClasses(id: number): ByteClasses {
     return this.#firstBytes.getClasses(id);
   }
 
-  /** Whether no text matches. @throws {GrammarError} when that takes too long to tell. */
+  /** Whether an expression matches no text. @throws {GrammarError} when that takes too long to decide. */
   isEmpty(id: number): boolean {
     if (id === NOTHING) return true;
     if (!this.#nodes.mayBeEmpty(id)) return false;

@@ -2,14 +2,14 @@ import type { ExpressionNodes } from "./expression_nodes.ts";
 
 const POINT = 0x2e;
 
-/** Classes of the bytes that expressions may begin with: those of one class lead to the same. */
+/** Classes of the bytes that expressions may begin with. All bytes of a class have the same derivative. */
 export class FirstBytes {
   readonly #nodes: ExpressionNodes;
   readonly #getSet: (byte: number) => number;
   readonly #classes = new Map<number, ByteClasses>();
   readonly #classesBySets = new Map<string, ByteClasses>();
 
-  /** @param getSet the expression of one byte. */
+  /** @param getSet returns the expression of a single byte. */
   constructor(nodes: ExpressionNodes, getSet: (byte: number) => number) {
     this.#nodes = nodes;
     this.#getSet = getSet;
@@ -30,7 +30,7 @@ export class FirstBytes {
     return classes;
   }
 
-  /** The sets that distinguish first bytes. */
+  /** Collects the sets that distinguish first bytes. */
   #collect(id: number, sets: Set<number>, seen: Set<number>): void {
     if (seen.has(id)) return;
     seen.add(id);
@@ -58,20 +58,20 @@ export class FirstBytes {
   }
 }
 
-/** Classes of bytes that lead to the same. */
+/** Classes of bytes with the same derivative. */
 export interface ByteClasses {
-  /** u8 `[256]`: the class of each byte. */
+  /** The class of each byte: u8 `[256]`. */
   readonly of: Uint8Array;
-  /** A byte of each class. */
+  /** One byte of each class. */
   readonly bytes: readonly number[];
 }
 
-/** The coarsest partition of bytes of which every set is a union. */
+/** The coarsest partition of bytes in which every set is a union of classes. */
 function divideBytes(sets: readonly Uint32Array[]): ByteClasses {
   return divide(sets.map((bits) => (byte) => bits[byte >>> 5]! >>> (byte & 31) & 1));
 }
 
-/** Classes that distinguish all that any of these does. */
+/** Joins partitions into one that distinguishes all bytes that any of them does. */
 export function joinClasses(classes: readonly ByteClasses[]): ByteClasses {
   if (classes.length === 1) return classes[0]!;
   return divide(classes.map(({ of }) => (byte) => of[byte]!));

@@ -58,6 +58,7 @@ export class PageAnswers {
     switch (event.type) {
       case "admitted":
       case "start":
+      case "scheduled":
       case "prompt":
         if (!this.#seen.has(event.type)) this.#emit(event);
         this.#seen.add(event.type);

@@ -198,8 +198,8 @@ export interface ToolCallDelta {
 export type ChatFinishReason = "stop" | "length" | "tool_calls";
 
 /**
- * Events from worker to server on a chat request's port, in this order: admitted (if sent), start, prompt (if wanted),
- * deltas and finishes, done. An error may come at any point, and is the last event.
+ * Events from worker to server on a chat request's port, in this order: admitted (if sent), start, scheduled (if sent),
+ * prompt (if wanted), deltas and finishes, done. An error may come at any point, and is the last event.
  */
 export type ChatEvent =
   /** Sent by models that know the rest of the start event only later. */
@@ -211,6 +211,8 @@ export type ChatEvent =
     /** The prompt's text, if it is echoed. */
     readonly text?: string | undefined;
   }
+  /** The model begins to compute the prompt, after the tokens found in the prefix cache. */
+  | { readonly type: "scheduled"; readonly cachedTokens: number }
   /** All tokens of the prompt, before the first delta. */
   | { readonly type: "prompt"; readonly tokens: readonly PromptToken[] }
   | {

@@ -107,6 +107,9 @@ export function generateChat(
     promptLogprobs: options.promptLogprobs,
     grammar: spec && grammars?.compile(spec),
   }, {
+    onScheduled: (cachedTokens) => {
+      if (prompt.numEncoded === undefined) emit({ type: "scheduled", cachedTokens });
+    },
     onScored: (token) => output.pushPrompt(token),
     onToken: (index, token, end) => output.push(index, token, end),
     onDone: (numCachedTokens, times) => output.end(numCachedTokens, times),

@@ -1,5 +1,5 @@
 /**
- * What a request needs to be let in: the right host, an allowed origin, a key.
+ * Request guards: allowed hosts, allowed origins, API keys.
  *
  * @module
  */
@@ -12,12 +12,12 @@ import { HearthError } from "../../base/errors.ts";
 import { isIP } from "node:net";
 import { getHost, getHostName, isLoopback } from "./locality.ts";
 
-/** A path and the same below `/v1`. */
+/** Returns `path` and the same path below `/v1`. */
 export function bothPaths(path: string): string[] {
   return path === "/" ? ["/"] : [path, `/v1${path}`];
 }
 
-/** Rejects requests that are not allowed, and answers CORS preflights. */
+/** Rejects requests from hosts or origins that are not allowed, and answers CORS preflights. */
 export function guard(settings: ListenSettings): MiddlewareHandler<Env> {
   return async (call, next) => {
     checkHost(call.req.raw, settings);
@@ -41,7 +41,10 @@ function preflightAnswer(call: Call): Response {
   });
 }
 
-/** All but health, which monitors call without a key, and the page, which asks the user for it. */
+/**
+ * Requires an API key on all paths except `/health`, which monitors call without one, and the page, which asks the user
+ * for it.
+ */
 export function requireApiKey(settings: ListenSettings): MiddlewareHandler<Env> {
   return async (call, next) => {
     const { path, raw } = call.req;
@@ -51,14 +54,14 @@ export function requireApiKey(settings: ListenSettings): MiddlewareHandler<Env> 
   };
 }
 
-/** Browsers cannot send headers with a WebSocket: OpenAI's client has them send the key as a sub-protocol. */
+/** Browsers cannot set headers on a WebSocket, so OpenAI's client sends the key as a sub-protocol. */
 const KEY_PROTOCOL = /(?:^|[\s,])openai-insecure-api-key\.([^\s,]+)/;
 
 /**
- * Checks a request's key: its bearer token, `x-api-key`, or a WebSocket's sub-protocol.
+ * Checks a request's key: its bearer token, its `x-api-key`, or a WebSocket's sub-protocol.
  *
  * @returns the key's label; `undefined` if no key is required.
- * @throws {HearthError} `invalid_api_key` when keys are set and the request shows none of them.
+ * @throws {HearthError} `invalid_api_key` when keys are set and the request carries none of them.
  */
 function checkApiKey(request: Request, apiKeys: readonly ApiKey[]): string | undefined {
   if (apiKeys.length === 0) return undefined;
@@ -69,11 +72,11 @@ function checkApiKey(request: Request, apiKeys: readonly ApiKey[]): string | und
     "invalid_api_key",
     shown === undefined
       ? "This server requires an API key: send it as Authorization: Bearer <key>."
-      : "The API key is not one that this server knows.",
+      : "This server does not know the API key that was sent.",
   );
 }
 
-/** Whether a request shows one of the keys. */
+/** Whether a request carries one of the keys. */
 export function showsKey(request: Request, apiKeys: readonly ApiKey[]): boolean {
   return findKey(shownKey(request), apiKeys) !== undefined;
 }
@@ -91,21 +94,21 @@ function findKey(shown: string | undefined, apiKeys: readonly ApiKey[]): ApiKey 
   return apiKeys.filter(({ key }) => timingSafeEqual(given, digest(key)))[0];
 }
 
-/** Both sides are hashed, so that their lengths are not revealed either. */
+/** Hashes a key, so that the comparison does not reveal its length either. */
 function digest(text: string): Uint8Array {
   return createHash("sha256").update(text).digest();
 }
 
-/** The settings that decide it. */
+/** The settings that decide which hosts and origins are allowed. */
 type GuardSettings = Pick<
   ServerSettings,
   "host" | "allowedHosts" | "corsOrigins"
 >;
 
 /**
- * Refuses requests meant for another host, so that a web page cannot reach a server on this machine through a name of
- * its own that resolves to it (DNS rebinding). Once --allowed-host is given, only those it names and loopback names are
- * served, whatever the address.
+ * Refuses requests whose `Host` is not this server. Otherwise a web page could reach a server on this machine through a
+ * domain of its own that resolves to the loopback address (DNS rebinding). Once `--allowed-host` is given, only the
+ * hosts that it names and loopback names are served, whatever address the server listens on.
  *
  * @throws {HearthError} `forbidden`.
  */
@@ -114,7 +117,7 @@ function checkHost(request: Request, settings: GuardSettings): void {
   const { allowedHosts } = settings;
   if (isLoopback(name) || allowedHosts.some((allowed) => allowed.toLowerCase() === name)) return;
   const isOpen = !isLoopback(settings.host) && allowedHosts.length === 0;
-  // Pages cannot rebind an IP address, nor this machine's own name.
+  // An IP address or the machine's own name cannot be rebound by a page.
   if (isOpen && (isAddress(name) || isOwnName(name))) return;
   throw new HearthError(
     "forbidden",
@@ -127,17 +130,17 @@ function isAddress(name: string): boolean {
   return isIP(name.replace(/^\[|\]$/g, "")) !== 0;
 }
 
-/** `box`, `box.local`, and the machine's own host name. */
+/** Whether `name` is this machine's host name: in full, its first label, or with `.local`. */
 function isOwnName(name: string): boolean {
   const own = Deno.hostname().toLowerCase();
   return name === own || name === `${own}.local` || name === own.split(".")[0];
 }
 
 /**
- * Refuses requests that a web page of another origin makes, unless that origin is allowed; of an allowed one,
- * refuses those a browser would send without asking first (a preflight).
+ * Refuses cross-origin requests from web pages unless their origin is allowed. From an allowed origin, it refuses POST
+ * requests with a content type that browsers send without a preflight.
  *
- * @returns the foreign origin that is allowed, or `undefined` when there is none.
+ * @returns the foreign origin that is allowed; `undefined` for a same-origin request or one without an origin.
  * @throws {HearthError} `forbidden`, `unsupported_media_type`.
  */
 function checkOrigin(request: Request, settings: GuardSettings): string | undefined {

@@ -1,5 +1,5 @@
 /**
- * The server as a function from a request to its answer.
+ * The server as a function from a request to its response.
  *
  * @module
  */
@@ -41,7 +41,7 @@ import { transcriptionsRoutes } from "./audio/transcriptions.ts";
 import { realtimeRoute } from "./realtime/realtime.ts";
 import { reportWarnings } from "./warnings.ts";
 
-/** All endpoints around `deps`, each also below `/v1`. */
+/** Creates the app with all endpoints; each also answers below `/v1`. */
 export function createApp(deps: AppDeps): App {
   const metrics = new ServerMetrics(deps.session, deps.connections);
   const app = new Hono<Env>({ getPath: plainPath });
@@ -62,10 +62,10 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
   return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
 }
 
-/** The endpoints as they are described, for a server that passes requests on. Their handlers must not be called. */
+/** The endpoints for the API description of a server that only forwards requests. Their handlers must not be called. */
 export function describedRoutes(): Route[] {
   const settings = { maxStoredResponses: 0, storedResponsesBytes: 0 };
-  // Only handlers look at more.
+  // Creating the routes reads only these settings; the handlers read the rest.
   return createApiRoutes({ settings } as AppDeps, {} as ServerMetrics);
 }
 
@@ -95,7 +95,7 @@ function createApiRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
   ];
 }
 
-/** Serves routes; other methods of their paths are answered with those that there are. */
+/** Registers routes. Other methods on their paths get a 405 that lists the allowed ones. */
 export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
   for (const [path, ofPath] of Map.groupBy(routes, (route) => route.path)) {
     const label = path.replace(/\{.*\}$/, "");
@@ -121,7 +121,7 @@ export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
   }
 }
 
-/** The error for an unknown path, with the nearest known ones. */
+/** The error message for an unknown path, with the nearest known path. */
 function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   const foreign = explainForeignPath(call.req.path, new URL(call.req.url).origin);
   if (foreign !== undefined) return foreign;
@@ -132,7 +132,7 @@ function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   return `There is no endpoint ${call.req.method} ${shownPath(call)}; see /docs.${hint}`;
 }
 
-/** Gives each request an id, and logs it when it is answered. */
+/** Gives each request an id, and logs the request when its response is complete. */
 function identify(
   metrics: ServerMetrics,
   { spans }: Pick<AppDeps, "spans">,
@@ -141,13 +141,13 @@ function identify(
     const startMs = performance.now();
     const requestId = nameRequest(call.req.raw);
     call.set("requestId", requestId);
-    // Counted from its headers on, so that slow uploads count too.
+    // A request counts as running from its headers on, so that slow uploads count too.
     const isWork = call.req.method === "POST" && !bothPaths("/shutdown").includes(call.req.path);
     if (isWork) metrics.begin(call.env.completed);
     await next();
     const { status, headers } = call.res;
     headers.set("x-request-id", requestId);
-    // Anthropic's name of it.
+    // Anthropic's name for the request id.
     if (/^(\/v1)?\/messages(\/|$)/.test(call.req.path)) headers.set("request-id", requestId);
     headers.set("x-content-type-options", "nosniff");
     reportWarnings(call);
@@ -155,7 +155,7 @@ function identify(
       const { method, raw: { signal } } = call.req;
       const route = call.get("route") ?? "none";
       const seconds = (performance.now() - startMs) / 1000;
-      // Also for a stream whose status was sent before.
+      // A client that hangs up is recorded as such even after the status of a stream has been sent.
       const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
       metrics.observe({ route, method, status: ending, seconds });
       const work = getWork(signal);
@@ -177,14 +177,17 @@ function identify(
   };
 }
 
-/** The log fields of a failed request: enough to find the cause, nothing of its content. */
+/** The log fields of a failed request: enough to find the cause, but none of its content. */
 function toRefusal({ error }: Call): { code?: string; param?: string | undefined } {
   if (error === undefined) return {};
   const { kind, param } = HearthError.from(error);
   return { code: kind, param: param && withoutOwnNames(param) };
 }
 
-/** Names that a request may choose itself: those in quotation marks, and all below a schema or a template's variables. */
+/**
+ * Removes names that the client chose from a parameter's path: those in quotation marks, and all names inside a schema
+ * or a template's variables.
+ */
 function withoutOwnNames(param: string): string {
   return param.replaceAll(/\["(?:[^"\\]|\\.)*"\]/g, "[…]")
     .replace(
@@ -194,8 +197,8 @@ function withoutOwnNames(param: string): string {
 }
 
 /**
- * The error for callers who may not know why the model could not be loaded: the reason may contain this machine's paths.
- * Where there are keys, those who show one may.
+ * Hides why the model could not be loaded from callers who may not know it: the reason may contain paths on this
+ * machine. If API keys are set, callers with a valid key see it.
  */
 function hideReason(thrown: unknown, call: Call, { session, settings }: AppDeps): unknown {
   const { state } = session;

@@ -21,16 +21,16 @@ import type { ModelInfo } from "../../worker/protocol.ts";
 const Info = z.object({
   id: z.string().describe("The loaded model"),
   kind: z.enum(MODEL_KINDS),
-  dtype: z.string().describe("Of its weights"),
+  dtype: z.string().describe("Data type of the weights"),
   device: z.enum(["webgpu", "cpu"]),
-  adapter: z.string().describe("The device by its own name"),
+  adapter: z.string().describe("Name that the device reports"),
   context_length: integerFrom(1).nullable().describe("Tokens of prompt and completion together"),
   max_sequences: integerFrom(1).describe("Requests that the model works on at once"),
   takes_reference_voice: z.boolean().describe("Whether it can speak with the voice of a recording"),
   version: z.string().describe("Of Hearth"),
 }).meta({ id: "Info" });
 
-/** The description of the running server. */
+/** Describes the running server. */
 export function infoRoute({ session }: AppDeps): Route {
   return {
     method: "GET",
@@ -67,7 +67,7 @@ export function healthRoute({ session }: AppDeps): Route {
     method: "GET",
     path: "/health",
     operation: {
-      summary: "Whether the model is loaded and the server takes requests",
+      summary: "Whether the model is loaded and the server accepts requests",
       response: {
         description: "The model is ready",
         content: Health,
@@ -81,7 +81,7 @@ export function healthRoute({ session }: AppDeps): Route {
   };
 }
 
-/** The list. */
+/** Lists the loaded model. */
 export function modelsRoute({ session }: AppDeps): Route {
   return {
     method: "GET",
@@ -95,7 +95,7 @@ export function modelsRoute({ session }: AppDeps): Route {
   };
 }
 
-/** The model by its name, which may have slashes in it. */
+/** Returns the model by its name, which may contain slashes. */
 export function modelRoute({ session }: AppDeps): Route {
   return {
     method: "GET",
@@ -113,7 +113,7 @@ export function modelRoute({ session }: AppDeps): Route {
   };
 }
 
-/** The list under the name that clients of speech APIs ask for, who read `models`. */
+/** Lists the loaded model for clients of speech APIs, which read the field `models`. */
 export function audioModelsRoute({ session }: AppDeps): Route {
   return {
     method: "GET",
@@ -132,7 +132,7 @@ export function audioModelsRoute({ session }: AppDeps): Route {
   };
 }
 
-/** The specification has `created` null; typed clients, which use `/v1`, need a number. */
+/** One entry of the list. The specification has `created` null, but typed clients, which use `/v1`, need a number. */
 function listed(info: ModelInfo, { req: { path } }: Call) {
   return { ...info, createdSeconds: path.startsWith("/v1/") ? info.createdSeconds : null };
 }

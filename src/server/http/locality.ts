@@ -1,6 +1,6 @@
 /**
- * Whether a request comes from this machine. Required for what only users of this machine may do: stop the server, read
- * files, fetch from private addresses.
+ * Decides whether a request comes from this machine. Only local callers may stop the server, read files, or have
+ * private addresses fetched.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { BlockList, isIP } from "node:net";
 import type { ServerSettings } from "../../base/config.ts";
 import type { Exchange } from "./connection/node_bridge.ts";
 
-/** Whether an address or host name, without port, means this machine. */
+/** Whether an address or host name, without its port, refers to this machine. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase().replace(/^\[|\]$/g, "").replace(/\.$/, "");
   return name === "localhost" || name.endsWith(".localhost") || name === "::1" ||
@@ -28,9 +28,10 @@ export const PROXY_HEADERS = [
 type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
 
 /**
- * Whether the caller is on this machine: the connection comes from it, nothing shows that a proxy forwarded it (some
- * speak HTTP/1.0 by default), and it is addressed to this machine. If the connection comes from a trusted proxy on this
- * machine, the caller is taken from X-Forwarded-For; a loopback address in one of another machine is that machine's.
+ * Whether the caller is on this machine: the connection comes from it, nothing shows that a proxy forwarded the request
+ * (some proxies speak HTTP/1.0 by default), and the request is addressed to this machine. If the connection comes from
+ * a trusted proxy on this machine, the caller is taken from X-Forwarded-For. A loopback address in the header of
+ * another machine's proxy means that machine.
  */
 export function isLocal(
   request: Request,
@@ -41,7 +42,7 @@ export function isLocal(
   const isTrusted = addressMatcher(trustedProxies);
   if (isTrusted(callerAddress)) {
     const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
-    // The last entry not added by a trusted proxy; entries before it can be forged.
+    // Takes the last entry that was not added by a trusted proxy; earlier ones can be forged.
     return isLoopback(hops.findLast((hop) => !isTrusted(hop)) ?? hops[0]!);
   }
   const isPassedOn = httpVersion === "1.0" ||
@@ -49,7 +50,7 @@ export function isLocal(
   return !isPassedOn;
 }
 
-/** The host that a request names, without port; empty if invalid. */
+/** The host that a request names, without its port; empty if invalid. */
 export function getHostName(request: Request): string {
   return URL.parse(`http://${getHost(request)}`)?.hostname ?? "";
 }
@@ -59,7 +60,7 @@ export function getHost(request: Request): string {
   return request.headers.get("host") ?? new URL(request.url).host;
 }
 
-/** Whether an address is one of those listed, each an address or a range such as `10.0.0.0/8`. */
+/** Creates a test for whether an address is listed. A list holds addresses and ranges such as `10.0.0.0/8`. */
 function addressMatcher(listed: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
   for (const range of listed) {

@@ -1,5 +1,5 @@
 /**
- * The media that a request refers to.
+ * Reads the media that a request refers to.
  *
  * @module
  */
@@ -14,34 +14,30 @@ import { isLoopback } from "./locality.ts";
 import type { ChatRequest } from "../../wire/chat_request.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
 
-/** Limits of a reference. */
+/** Limits on media that are fetched. */
 export type MediaLimits = Pick<MediaPolicy, "maxBytes" | "maxTotalMs">;
 
-/** Those of the API's decisions. */
+/** The limits that the API documents. */
 export const MEDIA_LIMITS: MediaLimits = { maxBytes: BODY_LIMITS.maxBytes, maxTotalMs: 30_000 };
 
-/** The caller on whose behalf media are read, and the limits. */
+/** The caller on whose behalf media are read, and the limits that apply. */
 export interface MediaDeps {
   readonly settings: ServerSettings;
   readonly signal: AbortSignal;
   /** Whether the request comes from this machine. */
   readonly isLocal: boolean;
-  /** 100 MiB and 30 s if absent. */
+  /** Limits on fetched media; 100 MiB and 30 s if absent. */
   readonly mediaLimits?: MediaLimits | undefined;
 }
 
 /** A content part that holds media. */
 export type MediaPart = Exclude<ContentPart, WordsPart>;
 
-/**
- * Reads a part's bytes.
- *
- * @throws {HearthError} `invalid_media`, saying which part cannot be read and why.
- */
+/** Reads the bytes of a part. @throws {HearthError} `invalid_media`, saying which part cannot be read and why. */
 export async function readPart(
   part: MediaPart,
   { param, settings, signal, isLocal, mediaLimits = MEDIA_LIMITS }: MediaDeps & {
-    /** The part's path in the request, for messages: `messages[0].content[1]`. */
+    /** The part's path in the request, for error messages: `messages[0].content[1]`. */
     readonly param: string;
   },
 ): Promise<Uint8Array<ArrayBuffer>> {
@@ -75,16 +71,15 @@ export interface LocatedPart {
   readonly param: string;
 }
 
-/** The kind of media that a model takes. */
+/** A medium that a model may take. */
 type Medium = "audio" | "image";
 
 const PLURALS: Readonly<Record<Medium, string>> = { audio: "audio", image: "images" };
 
 /**
- * The media part of the last user message. Text parts are ignored.
+ * Finds the media part of the last user message. Text parts are ignored.
  *
- * @throws {HearthError} `invalid_value` unless there is exactly one; `unsupported_by_model` for media of the other
- * kind.
+ * @throws {HearthError} `invalid_value` unless there is exactly one; `unsupported_by_model` for the other medium.
  */
 export function findOnlyMedia(
   messages: ChatRequest["messages"],
@@ -117,7 +112,7 @@ export function findOnlyMedia(
   );
 }
 
-/** The media kind of a part. */
+/** The medium of a part. */
 export function toMedium({ type }: MediaPart): Medium | "file" {
   if (type === "file") return "file";
   return type === "image" || type === "image_url" ? "image" : "audio";

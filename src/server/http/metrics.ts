@@ -13,16 +13,16 @@ import { type ConnectionFigures, newConnectionFigures } from "./connection/conne
 import type { Route } from "./route.ts";
 
 const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];
-/** Answers may take minutes. */
+/** Bucket bounds in seconds; answers may take minutes. */
 const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 /** An answered request. */
 interface Observation {
-  /** `none` when no route served it. */
+  /** Path of the route; `none` if no route served the request. */
   readonly route: string;
   readonly method: string;
   readonly status: number;
-  /** Seconds from its arrival until the last byte of the answer was sent, or the client disconnected. */
+  /** Seconds from the request's arrival until the last byte of the response was sent, or the client disconnected. */
   readonly seconds: number;
 }
 
@@ -35,13 +35,13 @@ export class ServerMetrics {
   readonly #registry = this.#metrics.registry;
   readonly #requests = new Counter({
     name: "hearth_http_requests_total",
-    help: "Requests answered; status 499 are those whose client went away first",
+    help: "Requests answered; status 499 means that the client disconnected first",
     labelNames: ["route", "method", "status"] as const,
     registers: [this.#registry],
   });
   readonly #durations = new Histogram({
     name: "hearth_http_request_duration_seconds",
-    help: "From a request's arrival until its answer was sent whole",
+    help: "Seconds from a request's arrival until its response was sent completely",
     labelNames: ["route", "method"] as const,
     buckets: SECONDS_BUCKETS,
     registers: [this.#registry],
@@ -52,17 +52,17 @@ export class ServerMetrics {
     const metrics = this.#metrics;
     metrics.gauge(
       "hearth_requests_in_flight",
-      "Requests whose head has come and whose answer has not been sent whole",
+      "Requests whose headers have arrived and whose response has not been sent completely",
       () => this.#numInFlight,
     );
     metrics.gauge(
       "hearth_live_sessions",
-      "Open sessions of live speech",
+      "Open live transcription sessions",
       () => this.#numLiveSessions,
     );
     metrics.gauge(
       "process_resident_memory_bytes",
-      "Memory of the process that is in RAM",
+      "Resident memory of the process",
       () => Deno.memoryUsage().rss,
     );
     metrics.gauge(
@@ -72,7 +72,7 @@ export class ServerMetrics {
     );
     metrics.gauge(
       "hearth_requests_waiting",
-      "Requests admitted beyond those that the model works on at once",
+      "Requests admitted and waiting for the model",
       () => session.numWaiting,
     );
     metrics.total(
@@ -82,12 +82,12 @@ export class ServerMetrics {
     );
     metrics.total(
       "hearth_worker_hangs_total",
-      "Workers lost since the start because they answered nothing for --worker-timeout",
+      "Workers lost since the start because they did not respond within --worker-timeout",
       () => session.numSilent,
     );
     metrics.gauge(
       "hearth_worker_silent_seconds",
-      "Seconds since the worker last gave a sign of life; 0 while it runs a step or loads",
+      "Seconds since the worker last responded; 0 while it runs a step or loads",
       () => session.silentSeconds,
     );
     metrics.gauge("hearth_connections_open", "Open connections", () => connections.open);
@@ -98,7 +98,7 @@ export class ServerMetrics {
     );
     metrics.total(
       "hearth_accept_failures_total",
-      "Connections that could not be accepted, as a rule for lack of a file descriptor",
+      "Connections that could not be accepted, usually for lack of a file descriptor",
       () => connections.failed,
     );
     metrics.total(
@@ -117,7 +117,7 @@ export class ServerMetrics {
     });
     new Gauge({
       name: "hearth_model_info",
-      help: "1, with what is loaded as labels; runtime is the build of ONNX Runtime",
+      help: "Always 1; the labels say what is loaded, and runtime is the build of ONNX Runtime",
       labelNames: ["model", "kind", "dtype", "backend", "runtime"] as const,
       registers: [this.#registry],
       collect() {
@@ -129,13 +129,13 @@ export class ServerMetrics {
     });
   }
 
-  /** Records a request that ends when `completed` resolves. */
+  /** Counts a request until `completed` resolves. */
   begin(completed: Promise<void>): void {
     this.#numInFlight++;
     completed.then(() => this.#numInFlight--);
   }
 
-  /** Records a live session that ends when `completed` resolves. */
+  /** Counts a live session until `completed` resolves. */
   beginLiveSession(completed: Promise<void>): void {
     this.#numLiveSessions++;
     completed.then(() => this.#numLiveSessions--);
@@ -146,7 +146,7 @@ export class ServerMetrics {
     this.#durations.observe({ route, method }, seconds);
   }
 
-  /** All metrics in Prometheus' text format. */
+  /** Writes all metrics in Prometheus' text format. */
   async scrape(): Promise<string> {
     const [own, workers] = await Promise.all([
       this.#registry.getMetricsAsJSON(),
@@ -156,7 +156,7 @@ export class ServerMetrics {
   }
 }
 
-/** The scrape. */
+/** The endpoint that Prometheus scrapes. */
 export function metricsRoute(metrics: ServerMetrics): Route {
   const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
   return {

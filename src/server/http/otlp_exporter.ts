@@ -1,5 +1,5 @@
 /**
- * Sends spans to an OpenTelemetry collector: OTLP over HTTP, as JSON. Deno's own exporter wants `OTEL_DENO=true` before
+ * Sends spans to an OpenTelemetry collector: OTLP over HTTP, as JSON. Deno's own exporter needs `OTEL_DENO=true` before
  * the process starts; this one only needs the collector's address.
  *
  * @module
@@ -7,11 +7,11 @@
 import { log } from "../../base/log.ts";
 import { VERSION } from "../../base/version.ts";
 
-/** A span whose times are milliseconds since 1970. */
+/** A span. Its times are in milliseconds since 1970. */
 export interface Span {
-  /** 32 hexadecimal digits. */
+  /** Trace id: 32 hexadecimal digits. */
   readonly traceId: string;
-  /** 16 hexadecimal digits. */
+  /** Span id: 16 hexadecimal digits. */
   readonly spanId: string;
   readonly parentSpanId?: string | undefined;
   readonly name: string;
@@ -22,14 +22,14 @@ export interface Span {
   readonly isError?: boolean;
 }
 
-/** Most spans that wait; more are dropped. */
+/** Most spans that wait to be sent; further ones are dropped. */
 const MAX_WAITING = 2048;
 const DEFAULT_DELAY_MS = 5_000;
 const TIMEOUT_MS = 10_000;
 const KINDS = { internal: 1, server: 2 } as const;
 const ERROR_STATUS = 2;
 
-/** Where the collector is, and how the spans are labelled. */
+/** The collector's address, and the labels of the spans. */
 interface ExporterSettings {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -48,14 +48,14 @@ export class OtlpExporter {
     this.#settings = settings;
   }
 
-  /** Configured by OpenTelemetry's environment variables; `undefined` if they name no collector. */
+  /** Creates an exporter configured by OpenTelemetry's environment variables; `undefined` if they name no collector. */
   static fromEnvironment(read: (name: string) => string | undefined): OtlpExporter | undefined {
     const base = read("OTEL_EXPORTER_OTLP_ENDPOINT");
     const url = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ??
       (base && `${base.replace(/\/$/, "")}/v1/traces`);
     if (!url || /^true$/i.test(read("OTEL_SDK_DISABLED") ?? "")) return undefined;
     if (!URL.canParse(url)) {
-      log.warn("no spans are sent: the collector's address is no URL", { endpoint: url });
+      log.warn("no spans are sent: the collector's address is not a URL", { endpoint: url });
       return undefined;
     }
     const attributes = readPairs(read("OTEL_RESOURCE_ATTRIBUTES"));
@@ -127,12 +127,12 @@ function toAttributes(values: Readonly<Record<string, string | number>>): unknow
   }));
 }
 
-/** Nanoseconds exceed the range of a double. */
+/** Converts milliseconds to nanoseconds as text, because they exceed the range of a double. */
 function toNanoseconds(ms: number): string {
   return String(BigInt(Math.round(ms * 1000)) * 1000n);
 }
 
-/** `a=1,b=2`, values percent-encoded. */
+/** Parses `a=1,b=2` with percent-encoded values. */
 function readPairs(text = ""): Record<string, string> {
   return Object.fromEntries(
     text.split(",").filter((pair) => pair.includes("=")).map((pair) => {

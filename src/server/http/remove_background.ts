@@ -25,10 +25,10 @@ import { warn } from "./warnings.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route, UPLOAD_ERRORS } from "./route.ts";
 
 const PATH = "/images/remove_background";
-/** Name of the form's file. */
+/** Name of the form field that holds the file. */
 const FIELD = "image";
 
-/** Removes the background of an image; as JSON or as files. */
+/** The endpoint that removes the background of an image, and answers with JSON or with the file. */
 export function removeBackgroundRoute(deps: AppDeps): Route {
   return {
     method: "POST",

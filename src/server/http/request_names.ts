@@ -1,5 +1,5 @@
 /**
- * How a request is named, and the answer to one that failed.
+ * Names requests for logs, and answers failed ones.
  *
  * @module
  */
@@ -8,10 +8,10 @@ import { HearthError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { Call } from "./route.ts";
 
-/** nginx's status for a client that disconnected before the answer; nobody receives it. */
+/** nginx's status for a client that disconnected before the answer. It is only logged. */
 export const CLIENT_DISCONNECTED = 499;
 
-/** Answers with the error that a handler threw; one that is not meant for clients is logged. */
+/** Answers with the error that a handler threw. An error that is not meant for clients is logged. */
 export function answerError(thrown: unknown, call: Call): Response {
   const requestId = call.get("requestId");
   const isAbort = thrown instanceof Error && thrown.name === "AbortError";
@@ -19,7 +19,7 @@ export function answerError(thrown: unknown, call: Call): Response {
     return new Response(null, { status: CLIENT_DISCONNECTED });
   }
   const error = HearthError.from(thrown);
-  // A HearthError from the worker has been logged there.
+  // The worker has already logged a HearthError of its own.
   if (error !== thrown) {
     log.error("a request failed", { requestId, path: call.req.path, error: thrown });
   }
@@ -32,13 +32,13 @@ export const MAX_SHOWN_PATH = 100;
 
 const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 
-/** The client's own id of a request if it is valid, else a new one. */
+/** The request id that the client sent, if it is valid; otherwise a new one. */
 export function nameRequest({ headers }: Request): string {
   const proposed = headers.get("x-request-id") ?? "";
   return SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
 }
 
-/** Removes doubled and trailing slashes from a path, and llama.cpp's name of one. */
+/** Removes doubled and trailing slashes from a path, and maps llama.cpp's names to this server's. */
 export function plainPath(request: Request): string {
   const { pathname } = new URL(request.url);
   return pathname.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
@@ -50,7 +50,7 @@ export function shownPath({ req: { path } }: Call): string {
   return path.length <= MAX_SHOWN_PATH ? path : `${path.slice(0, MAX_SHOWN_PATH)}…`;
 }
 
-/** Whose a path is, by what it begins with. */
+/** Owners of paths that this server does not have, by how the path begins. */
 const OWNERS: readonly (readonly [path: RegExp, owner: string])[] = [
   [/^\/(props|slots|completion|infill|embedding|lora-adapters)$/, "llama.cpp's own API"],
   [/^\/api\/v\d(\/|$)/, "LM Studio's own API"],
@@ -61,24 +61,24 @@ const OWNERS: readonly (readonly [path: RegExp, owner: string])[] = [
 ];
 
 /**
- * What to do about a request for another server's API, in one sentence; `undefined` for any other path.
+ * Tells what to do about a request for another server's API, in one sentence; `undefined` for any other path.
  *
- * @param origin of this server, as the client calls it.
+ * @param origin of this server, as the client addresses it.
  */
 export function explainForeignPath(path: string, origin: string): string | undefined {
   const owner = OWNERS.find(([pattern]) => pattern.test(path))?.[1];
   if (owner === undefined) return undefined;
-  return `This path belongs to ${owner}, which is not served here: have the client take this ` +
-    `server for an OpenAI-compatible one, with the base address ${origin}/v1.`;
+  return `This path belongs to ${owner}, which is not served here: configure the client for an ` +
+    `OpenAI-compatible server with the base address ${origin}/v1.`;
 }
 
-// Errors about the chat request that another form of the API stands for, in the words of the
-// request that was sent.
+// Errors about the chat request that another API's request was converted to, in terms of the fields that the client
+// sent.
 
 /**
- * The same error with its field, in `param` and in the message, as the client named it.
+ * Renames the error's field, in `param` and in the message, to the client's own.
  *
- * @param ownParam from a path in the chat request to the client's own.
+ * @param ownParam maps a path in the chat request to the client's own.
  */
 export function inOwnWords(error: unknown, ownParam: (param: string) => string): unknown {
   if (!(error instanceof HearthError) || error.param === undefined) return error;

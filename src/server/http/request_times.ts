@@ -1,5 +1,5 @@
 /**
- * Timings of a request, for its log line and its spans.
+ * Timings of a request for its log line and its spans.
  *
  * @module
  */
@@ -7,7 +7,10 @@ import { randomBytes } from "node:crypto";
 import type { Work } from "../session/task_stream.ts";
 import type { Span } from "./otlp_exporter.ts";
 
-/** Seconds and tokens of the model's work, as fields of a log line. `readSeconds` is the time until it began. */
+/**
+ * Log fields about the model's work, in seconds and tokens. `readSeconds` is the time from the request's start until
+ * that work began.
+ */
 export function workFields(work: Work | undefined, startMs: number): Record<string, unknown> {
   if (work === undefined) return {};
   const { times, usage } = work;
@@ -41,8 +44,9 @@ interface EndedRequest {
 }
 
 /**
- * A request's spans, below the one that its `traceparent` names (W3C Trace Context): itself, and what the model did.
- * None if the caller's trace is not sampled. The spans hold nothing of the request's or the answer's content.
+ * Builds the spans of a request below the one that its `traceparent` names (W3C Trace Context): one for the request,
+ * and those of the model's work. None if the caller's trace is not sampled. Spans never hold content of the request or
+ * the answer.
  */
 export function toSpans({ request, route, status, startMs, work }: EndedRequest): Span[] {
   const header = request.headers.get("traceparent") ?? "";
@@ -95,7 +99,7 @@ function toPhases(work: Work | undefined, startMs: number): Phase[] {
   if (times === undefined || usage === undefined) {
     return [read, { name: "work", fromMs: startedAtMs, toMs: endedAtMs }];
   }
-  // The model's thread reports durations; they are laid out backwards from the end.
+  // The model's thread reports only durations, so they are laid out backwards from the end.
   const decodeMs = endedAtMs - times.decodeMs;
   const prefillMs = decodeMs - times.prefillMs;
   const queueMs = prefillMs - times.queueMs;

@@ -1,5 +1,5 @@
 /**
- * An endpoint: its path, its handler and its API description.
+ * An endpoint: its path, its handler, and its description for the API.
  *
  * @module
  */
@@ -14,19 +14,19 @@ import type { MediaLimits } from "./media.ts";
 import type { Exchange } from "./connection/node_bridge.ts";
 import type { OtlpExporter } from "./otlp_exporter.ts";
 
-/** The dependencies of the endpoints. */
+/** What the endpoints depend on. */
 export interface AppDeps {
   readonly session: Session;
   readonly settings: ServerSettings;
-  /** Begins the shutdown sequence; called when the answer to an accepted request for it has been sent. */
+  /** Begins the shutdown sequence. Called when the response to an accepted shutdown request has been sent. */
   readonly requestShutdown: () => void;
-  /** The specification's limits if absent. */
+  /** Limits on request bodies; the specification's if absent. */
   readonly bodyLimits?: BodyLimits | undefined;
-  /** Those of the API's decisions if absent. */
+  /** Limits on fetched media; those that the API documents if absent. */
   readonly mediaLimits?: MediaLimits | undefined;
-  /** Connections of the port that the app is served on, if any. */
+  /** Connections of the port that the app is served on, if there is one. */
   readonly connections?: ConnectionFigures | undefined;
-  /** Exports the spans of requests; no tracing if absent. */
+  /** Exports the spans of requests; without it, there is no tracing. */
   readonly spans?: OtlpExporter | undefined;
 }
 
@@ -34,34 +34,34 @@ export interface AppDeps {
 export interface Env {
   Bindings: Exchange;
   Variables: {
-    /** The client's own, or a new one. */
+    /** The request id that the client sent, or a new one. */
     requestId: string;
     /** Path of the route that serves the request, without `/v1`. */
     route: string | undefined;
-    /** Label of the API key that the caller showed. */
+    /** Label of the API key that the caller sent. */
     keyLabel: string | undefined;
-    /** Id of the model that a router passed the request to. */
+    /** Id of the model that a router forwarded the request to. */
     model: string | undefined;
-    /** What was passed over in the request; absent if nothing was. */
+    /** Warnings about fields that were ignored; absent if there are none. */
     warnings: readonly string[] | undefined;
   };
 }
 
-/** A request being handled. */
+/** A request that is being handled. */
 export type Call = Context<Env>;
 
-/** Schemas of a body by media type; a schema alone is that of JSON. */
+/** Schemas of a body by media type; a single schema is that of JSON. */
 export type BodySchemas = z.ZodType | Readonly<Record<string, z.ZodType>>;
 
-/** The API description of an endpoint. */
+/** How the API's description presents an endpoint. */
 export interface Operation {
   readonly summary: string;
   readonly description?: string;
   readonly request?: BodySchemas;
-  /** Example bodies, by summary. */
+  /** Example bodies, by title. */
   readonly requestExamples?: Readonly<Record<string, unknown>>;
   readonly response: {
-    /** 200 if absent. */
+    /** Status of a success; 200 if absent. */
     readonly status?: number;
     readonly description: string;
     readonly content: BodySchemas;
@@ -69,7 +69,7 @@ export interface Operation {
   readonly errors: readonly ErrorKind[];
 }
 
-/** Errors of every request to the model. */
+/** Errors of every request that runs the model. */
 const MODEL_ERRORS = [
   "invalid_value",
   "unsupported_by_model",
@@ -82,23 +82,23 @@ const MODEL_ERRORS = [
   "shutting_down",
 ] as const satisfies readonly ErrorKind[];
 
-/** Errors of a request in JSON. */
+/** Errors of every JSON request. */
 export const JSON_ERRORS: readonly ErrorKind[] = ["invalid_json", ...MODEL_ERRORS];
 
-/** Errors of a request that uploads a file. */
+/** Errors of every request that uploads a file. */
 export const UPLOAD_ERRORS: readonly ErrorKind[] = [
   "missing_file",
   "invalid_media",
   ...MODEL_ERRORS,
 ];
 
-/** One endpoint; it also answers below `/v1`. */
+/** An endpoint, which also answers below `/v1`. */
 export interface Route {
   readonly method: "GET" | "POST" | "DELETE";
   /** Path in Hono's notation. */
   readonly path: string;
   /** Absent for pages that are not part of the API. */
   readonly operation?: Operation;
-  /** @throws {HearthError} for errors of the client or the model. */
+  /** Handles a request. @throws {HearthError} for errors of the client or the model. */
   readonly handle: (call: Call) => Response | Promise<Response>;
 }

@@ -1,5 +1,5 @@
 /**
- * The app on a port.
+ * Serves the app on a port.
  *
  * @module
  */
@@ -12,22 +12,22 @@ import type { AppDeps } from "./route.ts";
 
 const LAST_WRITES_MS = 1000;
 
-/** A server that listens. */
+/** A server that is listening. */
 export interface RunningServer {
-  /** Where it listens; the port is the real one when 0 was asked for. */
+  /** Address it listens on, with the real port if 0 was requested. */
   readonly address: { readonly hostname: string; readonly port: number };
   /**
-   * Ends it: accepts no new connections, waits for the requests in flight up to the grace period, ends the rest with an
-   * error, then ends the session. Calling it again waits for the same end.
+   * Stops the server: accepts no new connections, waits for requests in progress up to the grace period, ends the rest
+   * with an error, then ends the session. Further calls wait for the same end.
    */
   stop(): Promise<void>;
 }
 
 /**
- * Listens at `deps.settings.host` and `port`. The caller starts the session.
+ * Listens on `deps.settings.host` and `port`. The caller starts the session.
  *
  * @throws {Deno.errors.AddrInUse} when the port is taken; `AddrNotAvailable` or `PermissionDenied` when the address
- * cannot be had.
+ * cannot be used.
  */
 export function startServer(deps: AppDeps): RunningServer {
   const { settings, session } = deps;
@@ -49,12 +49,12 @@ export function startServer(deps: AppDeps): RunningServer {
   const stop = async () => {
     session.drain();
     const { drainSeconds } = settings;
-    // A longer grace period implies a proxy in front, which must be told to route elsewhere.
+    // A longer grace period suggests a proxy in front, which needs time to notice and send requests elsewhere.
     const closedAtOnce = drainSeconds > 1 ? undefined : listener.close();
     await settledWithin(Promise.all(inFlight), drainSeconds * 1000);
     const closed = closedAtOnce ?? listener.close();
     await session.stop();
-    // The error events written to open streams must still be sent.
+    // The error events for open streams still have to be sent.
     await settledWithin(Promise.all(inFlight), LAST_WRITES_MS);
     listener.closeAllConnections();
     await closed;

@@ -13,16 +13,16 @@ import type { Env, Route } from "./route.ts";
 
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
 
-/** What the shutdown needs of a server. */
+/** What shutting down needs of a server. */
 export interface StopDeps {
   readonly settings: ListenSettings;
-  /** Begins the shutdown sequence; called when the answer to an accepted request for it has been sent. */
+  /** Begins the shutdown sequence. Called when the response to an accepted shutdown request has been sent. */
   readonly requestShutdown: () => void;
 }
 
 /**
- * Writes the specification's line for every shutdown request, accepted or not. It is written to standard error
- * verbatim, in every log format and level, for supervisors that look for it.
+ * Writes the line that the specification requires for every shutdown request, accepted or not. It goes to standard
+ * error verbatim, in every log format and at every level, for supervisors that look for it.
  */
 export function announceShutdown({ settings }: Pick<StopDeps, "settings">): MiddlewareHandler<Env> {
   return async (_call, next) => {
@@ -33,7 +33,7 @@ export function announceShutdown({ settings }: Pick<StopDeps, "settings">): Midd
   };
 }
 
-/** Ends the server once the answer has been sent. */
+/** The endpoint that stops the server once its answer has been sent. */
 export function shutdownRoute(
   { settings, requestShutdown }: StopDeps,
 ): Route {
@@ -53,7 +53,7 @@ export function shutdownRoute(
       if (!settings.allowRemoteShutdown && !isLocal(call.req.raw, call.env, settings)) {
         throw new HearthError(
           "forbidden",
-          "Shutdown is accepted from this machine only; --allow-remote-shutdown would change that.",
+          "Shutdown is accepted from this machine only. Start the server with --allow-remote-shutdown to change that.",
         );
       }
       call.env.completed.then(requestShutdown);

@@ -1,5 +1,5 @@
 /**
- * A task's events, and how they are sent: Server-Sent Events.
+ * A task's events, and how they are sent as Server-Sent Events.
  *
  * @module
  */
@@ -9,38 +9,38 @@ import type { TaskEvent } from "../../models/task.ts";
 
 const encoder = new TextEncoder();
 
-/** One event. `data` has no line break. */
+/** Formats one event. `data` must not contain line breaks. */
 export function formatEvent(data: string): string {
   return `data: ${data}\n\n`;
 }
 
-/** One event with its type, for typed streams. */
+/** Formats one event with its type, for typed streams. */
 export function formatNamedEvent(
   event: { readonly type: string } & Readonly<Record<string, unknown>>,
 ): string {
   return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
-/** A comment. No blank line follows: some clients take one for the end of an event and find it empty. */
+/** A comment. No blank line follows, because some clients would take one for the end of an empty event. */
 const KEEP_ALIVE = encoder.encode(": keep-alive\n");
 /** Well below the minute after which proxies close silent connections. */
 const KEEP_ALIVE_MS = 10_000;
 
-/** How a stream is kept open in a silence. */
+/** How a stream is kept open while it is silent. */
 interface KeepAliveOptions {
-  /** Silence until a comment. */
+  /** Silence after which a comment is sent. */
   readonly keepAliveMs?: number;
   /**
-   * An event without content, written after comments and before the next event: some clients (Dify) read up to the next
-   * blank line and pass over all of it when it begins with a comment.
+   * An event without content, written between comments and the next event. Some clients (Dify) read up to the next
+   * blank line, and ignore everything up to it if it begins with a comment.
    */
   readonly emptyEvent?: string;
 }
 
 /**
- * An answer that writes each of `events` as soon as it arrives, formatted by `format`; an empty string writes nothing.
- * A comment is sent whenever nothing was written for `keepAliveMs`. When the client goes away, `events.return()` is
- * called, also while a `next()` is pending.
+ * Creates a response that writes each of `events` as soon as it arrives, formatted by `format`; nothing is written for
+ * an empty string. A comment is sent whenever nothing was written for `keepAliveMs`. When the client disconnects,
+ * `events.return()` is called, even while a `next()` is pending.
  */
 export function streamEvents<T>(
   events: TaskEvents<T>,
@@ -87,20 +87,20 @@ export function streamEvents<T>(
   });
 }
 
-/** Events that end with the request, or by `return()`, also while a `next()` is pending. */
+/** Events that end with the request, or when `return()` is called, even while a `next()` is pending. */
 export type TaskEvents<Event> =
   & AsyncIterable<Event>
   & Required<Pick<AsyncIterator<Event>, "next" | "return">>;
 
-/** Proxies give up on an answer without headers after a minute; a worker may be busy for longer. */
+/** Proxies give up on a response without headers after a minute, and a worker may be busy for longer. */
 export const LONGEST_WAIT_MS = 5000;
 
 /**
- * Waits until the request is admitted, as its first event says: until then an error can still have its own status. It
- * does not wait long for a busy worker.
+ * Waits for the first event, which says that the request is admitted: until then an error can still have its own
+ * status. It does not wait long for a busy worker.
  *
- * @returns all events, the first among them.
- * @throws {HearthError} the one of an error event that comes first.
+ * @returns all events, including the first.
+ * @throws {HearthError} the error of an error event that comes first.
  */
 export async function untilAdmitted<Event extends TaskEvent>(
   events: TaskEvents<Event>,
@@ -114,7 +114,7 @@ export async function untilAdmitted<Event extends TaskEvent>(
   return withFirst(first, events);
 }
 
-/** `rest` with one result in front. */
+/** Puts one result in front of `rest`. */
 export function withFirst<Event>(
   first: Promise<IteratorResult<Event>>,
   rest: TaskEvents<Event>,
@@ -127,7 +127,7 @@ export function withFirst<Event>(
       return result;
     },
     return: () => {
-      // After an abort there is nobody left to tell.
+      // After an abort, nobody is left to receive the error.
       waiting?.catch(() => {});
       waiting = undefined;
       return rest.return();
@@ -139,8 +139,8 @@ export function withFirst<Event>(
 }
 
 /**
- * Logs that a request's stream ended in an error, which the client reads as its last event. The loss of a worker, which
- * ends all of them, has a line of its own.
+ * Logs that a request's stream ended in an error, which the client gets as its last event. The loss of a worker ends
+ * all streams and has its own log line.
  */
 export function logFailure(
   requestId: string,

@@ -11,16 +11,16 @@ import { listMedia, type Task } from "../../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../../worker/protocol.ts";
 import { Heartbeat } from "./heartbeat.ts";
 
-/** Why a worker is lost: it said so or died, or it answers no more. */
+/** Why a worker is lost: it failed or died (`lost`), or it no longer responds (`silent`). */
 export type LossCause = "lost" | "silent";
 
-/** What a worker reports about itself. Nothing follows `onFailed` or `onLost`. */
+/** Receives what a worker reports about itself. Nothing follows `onFailed` or `onLost`. */
 interface WorkerListener {
   onProgress(progress: LoadProgress): void;
   onReady(info: ModelInfo): void;
-  /** The model cannot be loaded. */
+  /** Called when the model cannot be loaded. */
   onFailed(reason: string): void;
-  /** The device was lost, the worker died, or it answers no more. */
+  /** Called when the device was lost, the worker died, or it no longer responds. */
   onLost(reason: string, cause: LossCause): void;
 }
 
@@ -31,7 +31,7 @@ const RELEASE_TIMEOUT_MS = 1_000;
 export class WorkerClient {
   readonly #worker: Worker;
   readonly #listener: WorkerListener;
-  /** Where the worker asks for threads that help it. */
+  /** Port on which the worker asks for helper threads. */
   readonly #threads: MessagePort;
   readonly #heart: Heartbeat;
   readonly #timer: ReturnType<typeof setInterval>;
@@ -44,13 +44,13 @@ export class WorkerClient {
   #isOver = false;
   #isStopping = false;
 
-  /** Owns `worker` from here on and loads the model at once. */
+  /** Takes ownership of `worker` and starts loading the model. */
   constructor(worker: Worker, { load, listener, timeoutMs, exitsAfterStop }: {
     readonly load: LoadOptions;
     readonly listener: WorkerListener;
-    /** How long it may answer nothing between steps. */
+    /** How long the worker may be silent between steps. */
     readonly timeoutMs: number;
-    /** Whether the process ends right after `stop()`, and the thread with it. */
+    /** Whether the process exits right after `stop()`, which ends the thread as well. */
     readonly exitsAfterStop: boolean;
   }) {
     this.#worker = worker;
@@ -73,20 +73,20 @@ export class WorkerClient {
     worker.postMessage(message, [port2]);
   }
 
-  /** Seconds since the worker last gave a sign of life; 0 while it runs a step or loads. */
+  /** Seconds since the worker last responded; 0 while it runs a step or loads. */
   get silentSeconds(): number {
     return this.#isOver ? 0 : this.#heart.silentSeconds;
   }
 
-  /** Hands a request over; its events arrive on the other end of `port`, which goes to the worker. */
+  /** Sends a request to the worker. `port` goes to the worker too; its events arrive at the port's other end. */
   request(task: Task, port: MessagePort): void {
     const message = { type: "request", task, port } satisfies ToWorker;
     this.#worker.postMessage(message, [port, ...listMedia(task)]);
   }
 
   /**
-   * The worker's metrics; those it reported last (none if never) when it does not answer in time. A thread that runs a
-   * model on the CPU answers no messages meanwhile, and counters must not vanish then.
+   * Returns the worker's metrics, or those it reported last (none if never) if it does not answer in time. A thread
+   * that runs a model on the CPU cannot answer messages at that time, and its counters must not vanish then.
    */
   async metrics(timeoutMs: number): Promise<MetricObject[]> {
     const id = ++this.#lastMetricsId;
@@ -100,7 +100,7 @@ export class WorkerClient {
     return this.#metrics;
   }
 
-  /** Asks the worker to free what it holds, and terminates it when it has, or after a timeout. */
+  /** Asks the worker to free its resources, and terminates it once it has, or after a timeout. */
   async stop(timeoutMs: number): Promise<void> {
     this.#isStopping = true;
     if (this.#isOver) return;
@@ -122,8 +122,9 @@ export class WorkerClient {
   }
 
   /**
-   * Not where the process is about to end: a process that exits while a thread that used the GPU is being terminated
-   * crashes in the graphics driver, and there is no way to know when termination is over. An idle thread is harmless.
+   * Terminates the thread, unless the process is about to exit. A process that exits while a thread that used the GPU
+   * is being terminated crashes in the graphics driver, and there is no way to know when termination is complete. An
+   * idle thread is harmless.
    */
   #endThread(): void {
     if (!this.#exitsAfterStop) this.#terminate();
@@ -139,7 +140,7 @@ export class WorkerClient {
     this.#worker.postMessage(message);
   }
 
-  /** Terminating a thread leaks its native memory, so it is asked to free that first. */
+  /** Reports the loss. The worker is first asked to free its native memory, because terminating its thread leaks it. */
   #lose(reason: string, cause: LossCause = "lost"): void {
     if (this.#isOver) return this.#stopped.resolve();
     this.#end();
@@ -154,7 +155,7 @@ export class WorkerClient {
     else this.#lose(reason, "silent");
   }
 
-  /** Nothing is reported from now on. */
+  /** Stops reporting. */
   #end(): void {
     this.#isOver = true;
     clearInterval(this.#timer);

@@ -1,14 +1,14 @@
 /**
- * Notices a worker that answers no more.
+ * Notices when a worker no longer responds.
  *
  * @module
  */
 import { readSteps } from "../../base/running_steps.ts";
 
-/** Beats within the time that a worker may be silent. */
+/** Number of beats within the time that a worker may be silent. */
 const BEATS = 6;
 
-/** A step of the model, and each stage of its loading, may take so many times as long as a silence between them. */
+/** A step of the model, or a stage of its loading, may take this many times as long as a silence between steps. */
 export const STEP_FACTOR = 20;
 
 interface HeartbeatOptions {
@@ -19,9 +19,10 @@ interface HeartbeatOptions {
 }
 
 /**
- * Decides whether a worker that is asked at every beat still answers. Silence is counted in beats, not by the clock, so
- * that a machine that slept or a server's thread that was busy is not taken for a worker that hangs. A worker that
- * computes on the CPU cannot answer, one that waits for a GPU can: both are watched by the counters of their steps.
+ * Decides whether a worker that is pinged at every beat still responds. Silence is counted in beats, not by the clock,
+ * so that a sleeping machine or a busy server thread is not taken for a hanging worker. A worker that computes on the
+ * CPU cannot answer during a step, while one that waits for a GPU can; the progress of steps is watched by counters in
+ * both cases.
  */
 export class Heartbeat {
   /** Time between two beats. */
@@ -29,36 +30,36 @@ export class Heartbeat {
   readonly #timeoutMs: number;
   readonly #steps: SharedArrayBuffer;
   #isLoading = true;
-  /** Questions since the worker last gave a sign of life. */
+  /** Pings since the worker last responded. */
   #silentBeats = 0;
-  /** Beats since a step that is running began or ended a part. */
+  /** Beats since the running step last began or ended a part. */
   #stepBeats = 0;
   #lastChanges = 0;
 
-  /** The worker is loading until {@linkcode loaded}. */
+  /** Assumes that the worker is loading until {@linkcode loaded} is called. */
   constructor({ timeoutMs, steps }: HeartbeatOptions) {
     this.#timeoutMs = timeoutMs;
     this.#steps = steps;
     this.beatMs = timeoutMs / BEATS;
   }
 
-  /** Seconds since the worker last gave a sign of life, to the beat; 0 while it runs a step or loads. */
+  /** Seconds since the worker last responded, rounded to beats; 0 while it runs a step or loads. */
   get silentSeconds(): number {
     if (this.#isLoading || readSteps(this.#steps).running > 0) return 0;
     return Math.max(0, this.#silentBeats - 1) * this.beatMs / 1000;
   }
 
-  /** The worker said something. */
+  /** Called when the worker has sent anything. */
   heard(): void {
     this.#silentBeats = 0;
   }
 
-  /** The model is ready. */
+  /** Called when the model is ready. */
   loaded(): void {
     this.#isLoading = false;
   }
 
-  /** Time for another question. @returns why the worker is lost, or `undefined` while there is hope. */
+  /** Called at every beat. @returns why the worker is lost, or `undefined` if it may still respond. */
   beat(): string | undefined {
     const { running, changes } = readSteps(this.#steps);
     if (changes !== this.#lastChanges) {

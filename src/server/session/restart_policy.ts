@@ -1,5 +1,5 @@
 /**
- * When the worker of a session is replaced: after a loss, until it is lost too often, and when the model's files changed.
+ * Decides when a session's worker is replaced, and notices changes to the model's files.
  *
  * @module
  */
@@ -11,8 +11,8 @@ const MAX_LOSSES_IN_WINDOW = 5;
 const FIRST_WAIT_MS = 500;
 
 /**
- * Remembers when workers were lost. The first loss is answered at once, each further one within five minutes
- * after twice the wait of the one before, and the sixth not at all: the fault will not go away by itself.
+ * Decides how long to wait after a loss. The first loss is followed by a restart at once; each further one within five
+ * minutes, by a wait twice as long as the last. The sixth loss is final, as the fault will not go away by itself.
  */
 export class RestartPolicy {
   readonly #lossesMs: number[] = [];
@@ -41,17 +41,16 @@ export class RestartPolicy {
   }
 }
 
-// Notices that files of the model that is served were changed. Weights are mapped from disk: who
-// writes into such a file changes the model under its requests, and who cuts one short ends the
-// process with a bus error.
+// Notices changes to the files of the model that is served. Weights are mapped from disk: writing into such a file
+// changes the model under its running requests, and truncating one ends the process with a bus error.
 
-/** A file as it was when it was marked. */
+/** The state of a file when it was marked. */
 interface Mark {
   readonly bytes: number;
   readonly writtenMs: number;
 }
 
-/** Sizes and times of files, by path. */
+/** Sizes and modification times of files, by path. */
 export class ModelMarks {
   readonly #marks: ReadonlyMap<string, Mark>;
 
@@ -59,7 +58,7 @@ export class ModelMarks {
     this.#marks = marks;
   }
 
-  /** Marks what a model is read from in these folders; a folder that cannot be read has no marks. */
+  /** Marks the model files in these folders. A folder that cannot be read has no marks. */
   static async take(folders: readonly string[]): Promise<ModelMarks> {
     const marks = new Map<string, Mark>();
     for (const path of folders) {
@@ -73,7 +72,10 @@ export class ModelMarks {
     return new ModelMarks(marks);
   }
 
-  /** The path of a file whose size or time is another one now. Those that are gone are still mapped: they do not count. */
+  /**
+   * Returns the path of a file whose size or time has changed. Deleted files do not count, because they are still
+   * mapped.
+   */
   async findChanged(): Promise<string | undefined> {
     for (const [path, { bytes, writtenMs }] of this.#marks) {
       const now = await readMark(path);

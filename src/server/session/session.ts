@@ -1,5 +1,5 @@
 /**
- * The one loaded model as the server sees it: its state, and admission of requests.
+ * The loaded model as the server sees it: its state, and the admission of requests.
  *
  * @module
  */
@@ -12,18 +12,18 @@ import { notReadyError, type SessionState } from "./session_state.ts";
 import { type SupervisorOptions, WorkerSupervisor } from "./supervisor.ts";
 import { lastEvent, recordWork, TaskStream } from "./task_stream.ts";
 
-/** The parts of a session. */
+/** Options of a session. */
 interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
 
-/** How to cancel a request. */
+/** Options of a request. */
 interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What a session needs of the stream of any task. */
+/** The part of a task's stream that a session needs. */
 type OpenStream = Pick<TaskStream<TaskEvent>, "fail">;
 
-/** Owns the worker, through its supervisor, and every open request. */
+/** Owns the worker, through its supervisor, and all open requests. */
 export class Session {
   readonly #supervisor: WorkerSupervisor;
   readonly #maxQueue: number;
@@ -40,7 +40,7 @@ export class Session {
         this.#failStreams(
           new HearthError(
             "model_not_loaded",
-            `The model was lost while it worked on this request: ${reason}. Try again.`,
+            `The model was lost while working on this request: ${reason}. Try again.`,
           ),
         ),
     });
@@ -55,13 +55,13 @@ export class Session {
     return this.#streams.size;
   }
 
-  /** Requests admitted beyond those that the model works on at once; 0 while no model is ready. */
+  /** Requests admitted beyond the model's capacity; 0 while no model is ready. */
   get numWaiting(): number {
     if (this.#state.phase !== "ready") return 0;
     return Math.max(0, this.numInFlight - this.#state.info.maxSequences);
   }
 
-  /** Requests that are admitted at once; 0 while no model is ready. */
+  /** Requests that may be admitted at the same time; 0 while no model is ready. */
   get capacity(): number {
     return this.#state.phase === "ready" ? this.#state.info.maxSequences + this.#maxQueue : 0;
   }
@@ -71,24 +71,24 @@ export class Session {
     return this.#supervisor.numLosses;
   }
 
-  /** Those of them that were lost because they answered no more. */
+  /** Workers lost since the start because they no longer responded. */
   get numSilent(): number {
     return this.#supervisor.numSilent;
   }
 
-  /** Seconds since the worker last gave a sign of life; 0 while it runs a step or loads. */
+  /** Seconds since the worker last responded; 0 while it runs a step or loads. */
   get silentSeconds(): number {
     return this.#supervisor.silentSeconds;
   }
 
-  /** Starts the loading of the model, and the worker for it. */
+  /** Starts the worker, which loads the model. */
   start(): void {
     if (this.#isStarted || this.#state.phase !== "loading") return;
     this.#isStarted = true;
     this.#supervisor.start();
   }
 
-  /** Calls `listener` with every later state; the returned function unsubscribes. */
+  /** Calls `listener` on every change of state. The returned function unsubscribes it. */
   onStateChange(listener: (state: SessionState) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -109,15 +109,19 @@ export class Session {
     return this.requireReady();
   }
 
-  /** The model, if it is ready. @throws {HearthError} `model_not_loaded` or `shutting_down`, saying why. */
+  /**
+   * Returns the model if it is ready.
+   *
+   * @throws {HearthError} `model_not_loaded` or `shutting_down`, saying why it is not.
+   */
   requireReady(): ModelInfo {
     if (this.#state.phase === "ready") return this.#state.info;
     throw notReadyError(this.#state);
   }
 
   /**
-   * The model, if it is ready and would admit a request now. Called before the body is read, so that a refused request
-   * takes no memory.
+   * Returns the model if it is ready and a request would be admitted now. Called before the body is read, so that a
+   * refused request takes no memory.
    *
    * @throws {HearthError} `model_not_loaded`, `shutting_down`; `overloaded` when the queue is full.
    */
@@ -126,13 +130,13 @@ export class Session {
     if (this.#streams.size < this.capacity) return info;
     throw new HearthError(
       "overloaded",
-      `${this.#streams.size} requests are running or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
+      `${this.#streams.size} requests are running or waiting, the most that this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
     );
   }
 
   /**
-   * Sends a task to the worker, transferring its media. Aborting `signal`, or leaving the iteration early, cancels it
-   * before its next step, also while it waits. A `done` or `error` event is always the last.
+   * Sends a task to the worker, transferring its media. Aborting `signal`, or ending the iteration early, cancels the
+   * task before its next step, even while it waits. The last event is always `done` or `error`.
    *
    * @throws {HearthError} `model_not_loaded`, `shutting_down`; `overloaded` when the queue is full.
    */
@@ -155,9 +159,9 @@ export class Session {
   }
 
   /**
-   * Like {@linkcode stream}, for a task with a single answer.
+   * Runs a task that has a single answer.
    *
-   * @throws {HearthError} also the worker's error for the task.
+   * @throws {HearthError} as {@linkcode stream} does, and the worker's error for the task.
    */
   async answer<T extends Task>(
     task: T,
@@ -166,25 +170,25 @@ export class Session {
     return await lastEvent(this.stream(task, options));
   }
 
-  /** The worker's metrics; none without a model, or when the worker does not answer. */
+  /** Returns the worker's metrics; none without a model, or if the worker does not answer. */
   async metrics(): Promise<MetricObject[]> {
     return this.#state.phase === "ready" ? await this.#supervisor.metrics() : [];
   }
 
-  /** Refuses new requests from now on; those in flight continue. */
+  /** Refuses new requests from now on. Those in progress continue. */
   drain(): void {
     this.#setState({ phase: "stopping" });
     this.#supervisor.retire();
   }
 
-  /** Ends every request in flight with an error event, then the worker. */
+  /** Ends every request in progress with an error event, then stops the worker. */
   async stop(): Promise<void> {
     this.drain();
     this.#failStreams(notReadyError({ phase: "stopping" }));
     await this.#supervisor.stop();
   }
 
-  /** Ends the requests in flight in place of a worker that cannot. @returns how many they were. */
+  /** Ends the requests in progress for a worker that no longer can. @returns how many there were. */
   #failStreams(error: HearthError): number {
     const streams = [...this.#streams];
     for (const stream of streams) stream.fail(error.toWire());

@@ -13,11 +13,11 @@ export type SessionState =
   | { readonly phase: "ready"; readonly info: ModelInfo }
   /** Loading failed, or the worker was lost too often. */
   | { readonly phase: "failed"; readonly reason: string }
-  /** What was loaded is no longer what lies on disk. The reason names nothing that callers may not know. */
+  /** The model's files were changed after it was loaded. The reason reveals nothing that callers must not know. */
   | { readonly phase: "failed"; readonly reason: string; readonly isChanged: true }
   | { readonly phase: "stopping" };
 
-/** The error of every request that is refused, or ended, since there is no model. */
+/** The error for requests that are refused or ended because no model is ready. */
 export function notReadyError(state: Exclude<SessionState, { phase: "ready" }>): HearthError {
   const kind = state.phase === "stopping" ? "shutting_down" : "model_not_loaded";
   return new HearthError(kind, explain(state));

@@ -1,22 +1,22 @@
 /**
- * Starts the thread that owns the device. It loads nothing until it is told what.
+ * Starts the thread that owns the device. It loads nothing until told what to load.
  *
  * @module
  */
 
-/** A new thread. */
+/** Starts a thread. */
 export function spawnModelWorker(): Worker {
   return new Worker(new URL("../../worker/worker.ts", import.meta.url), { type: "module" });
 }
 
 /**
- * Starts a thread at once, so that its modules load while the caller's do.
+ * Starts a thread early, so that its modules load at the same time as the caller's.
  *
- * @returns what gives that thread, and later others.
+ * @returns a function that returns this thread at first, and then new ones.
  */
 export function spawnAhead(): () => Worker {
   let ahead: Worker | undefined = spawnModelWorker();
-  // Whoever is given the next one hears the same of it.
+  // The next owner of the thread gets the same error.
   ahead.onerror = (event) => {
     event.preventDefault();
     ahead = undefined;

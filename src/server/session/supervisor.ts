@@ -1,5 +1,5 @@
 /**
- * Keeps a worker running: resolves what it is to load, starts it, and replaces it when it is lost.
+ * Keeps a worker running: resolves which model to load, starts the worker, and replaces it when it is lost.
  *
  * @module
  */
@@ -21,7 +21,7 @@ const FILES_CHECK_MS = 10_000;
 const STOP_TIMEOUT_MS = 500;
 
 /**
- * Resolves what the worker is to load, and downloads it if needed.
+ * Resolves which model the worker is to load, and downloads it if needed.
  *
  * @throws {StartupError} when it cannot be found or downloaded.
  */
@@ -31,23 +31,27 @@ export type Prepare = (options: {
   readonly signal: AbortSignal;
 }) => Promise<LoadOptions>;
 
-/** What workers are started with. */
+/** Options for starting workers. */
 export interface SupervisorOptions {
   readonly load: LoadOptions | Prepare;
   /** Starts the thread that owns the device. */
   readonly spawnWorker?: () => Worker;
-  /** Seconds that a worker may answer nothing while it neither loads nor runs a step; 30 if absent. */
+  /** Seconds that a worker may be silent while it neither loads nor runs a step; 30 if absent. */
   readonly workerTimeoutSeconds?: number;
-  /** Pause between looks at the model's files; 10 s if absent. */
+  /** Time between checks of the model's files; 10 s if absent. */
   readonly filesCheckMs?: number;
-  /** Whether the process ends right after `stop()`, and the thread with it. */
+  /** Whether the process exits right after `stop()`, which ends the thread as well. */
   readonly exitsAfterStop?: boolean;
 }
 
-/** Told of the worker's state; only of losses once the supervisor is retired. */
+/** Told about changes of the worker's state. After the supervisor is retired, only losses are reported. */
 interface SupervisorListener {
   onState(state: Exclude<SessionState, { phase: "stopping" }>): void;
-  /** The worker's requests will not be finished; the resulting state was reported before. @returns how many they are. */
+  /**
+   * Called when the worker's requests can no longer be finished, after the new state was reported.
+   *
+   * @returns the number of these requests.
+   */
   onLost(reason: string): number;
 }
 
@@ -62,7 +66,7 @@ export class WorkerSupervisor {
   readonly #retirement = new AbortController();
   #client: WorkerClient | undefined;
   #restartTimer: ReturnType<typeof setTimeout> | undefined;
-  /** The model's files as they were when it was first loaded. */
+  /** The state of the model's files when it was first loaded. */
   #marks: Promise<ModelMarks> | undefined;
   #filesTimer: ReturnType<typeof setInterval> | undefined;
   #isChanged = false;
@@ -83,23 +87,23 @@ export class WorkerSupervisor {
     return this.#numLosses;
   }
 
-  /** Those of them that were lost because they answered no more. */
+  /** Workers lost since the start because they no longer responded. */
   get numSilent(): number {
     return this.#numSilent;
   }
 
-  /** Seconds since the worker last gave a sign of life; 0 while it runs a step or loads, and without a worker. */
+  /** Seconds since the worker last responded; 0 while it runs a step or loads, and without a worker. */
   get silentSeconds(): number {
     return this.#client?.silentSeconds ?? 0;
   }
 
-  /** Starts the loading of the model, and the worker for it. To be called once. */
+  /** Starts the worker, which loads the model. Call it once. */
   start(): void {
     if (typeof this.#load === "function") this.#prepare(this.#load);
     else this.#startWorker(this.#load);
   }
 
-  /** Sends a request to the worker, which must be ready; its events arrive on the other end of `port`. */
+  /** Sends a request to the worker, which must be ready. Its events arrive at the other end of `port`. */
   request(task: Task, port: MessagePort): void {
     if (this.#client === undefined) {
       throw new Error("A request was made before there was a worker.");
@@ -107,19 +111,19 @@ export class WorkerSupervisor {
     this.#client.request(task, port);
   }
 
-  /** The worker's metrics, those it reported last if it does not answer in time. */
+  /** Returns the worker's metrics, or those it reported last if it does not answer in time. */
   async metrics(): Promise<MetricObject[]> {
     return await this.#client?.metrics(METRICS_TIMEOUT_MS) ?? [];
   }
 
-  /** Starts no worker from now on; a running one continues. */
+  /** Starts no further worker; a running one continues. */
   retire(): void {
     clearTimeout(this.#restartTimer);
     clearInterval(this.#filesTimer);
     this.#retirement.abort();
   }
 
-  /** Retires, and ends the worker. */
+  /** Retires, and stops the worker. */
   async stop(): Promise<void> {
     this.retire();
     await this.#client?.stop(STOP_TIMEOUT_MS);
@@ -165,7 +169,7 @@ export class WorkerSupervisor {
     this.#filesTimer = setInterval(() => void this.#checkFiles(), this.#filesCheckMs);
   }
 
-  /** Refuses requests once a file has changed; those that the worker has go on. */
+  /** Refuses requests once a file has changed. Requests that the worker already has continue. */
   async #checkFiles(): Promise<void> {
     const path = await (await this.#marks)?.findChanged();
     if (path === undefined || this.#isChanged) return;
@@ -196,10 +200,10 @@ export class WorkerSupervisor {
       ? undefined
       : this.#restarts.recordLoss(performance.now());
     if (waitMs === undefined) {
-      this.#tell({ phase: "failed", reason: `lost again and again, at last because ${reason}` });
+      this.#tell({ phase: "failed", reason: `lost too often, most recently because ${reason}` });
     } else {
       this.#tell({ phase: "loading", progress: { what: `starting again after: ${reason}` } });
-      // Two workers at once would hold the model in memory twice.
+      // Two workers at the same time would hold the model in memory twice.
       const ended = this.#client!.ended;
       this.#restartTimer = setTimeout(() => void ended.then(() => this.#restart(load)), waitMs);
     }

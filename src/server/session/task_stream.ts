@@ -28,12 +28,12 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
   #reader: Reader<Event> | undefined;
   #ended = false;
 
-  /** Owns `port` from here on. `onEnd` runs once, as soon as nothing more can arrive. */
+  /** Takes ownership of `port`. `onEnd` is called once, as soon as nothing more can arrive. */
   constructor(
     port: MessagePort,
     options: {
       signal?: AbortSignal | undefined;
-      /** `last` is its final event; absent if it was cancelled. */
+      /** `last` is the stream's final event; absent if it was cancelled. */
       onEnd: (stream: TaskStream<Event>, last: Event | undefined) => void;
     },
   ) {
@@ -66,11 +66,11 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  /** Ends the stream with an error event, when the worker cannot send one or must not continue. */
+  /** Ends the stream with an error event if the worker cannot send one, or must not continue. */
   fail(error: WireError): void {
     if (this.#ended) return;
     this.#tell({ type: "cancel" });
-    // The backlog of a slow reader is dropped: there may be no time to send it before the process exits.
+    // A slow reader's backlog is dropped: there may be no time to send it before the process exits.
     this.#events.length = 0;
     this.#push({ type: "error", error } as Event);
   }
@@ -110,11 +110,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
   }
 }
 
-/**
- * Waits for the end of a task with a single answer.
- *
- * @throws {HearthError} the one of an error event.
- */
+/** Waits for the end of a task that has a single answer. @throws {HearthError} the error of an error event. */
 export async function lastEvent<Event extends TaskEvent>(
   stream: AsyncIterable<Event>,
 ): Promise<Extract<Event, { type: "done" }>> {
@@ -122,23 +118,23 @@ export async function lastEvent<Event extends TaskEvent>(
     if (event.type === "error") throw HearthError.fromWire(event.error);
     if (event.type === "done") return event as Extract<Event, { type: "done" }>;
   }
-  throw new Error("A stream of events ended without its last.");
+  throw new Error("A stream of events ended without a last event.");
 }
 
-/** Times are those of `performance.now()`. */
+/** Timing of the model's work on a request. Times are those of `performance.now()`. */
 export interface Work {
-  /** When the model got the task. */
+  /** When the model received the task. */
   readonly startedAtMs: number;
   readonly endedAtMs: number;
-  /** Times of models that generate. */
+  /** Timings of models that generate. */
   readonly times?: GenerationTimes | undefined;
   readonly usage?: TokenUsage | undefined;
 }
 
-/** Works by the signal of the request. */
+/** Timings by the signal of the request. */
 const works = new WeakMap<AbortSignal, Work>();
 
-/** Records that the work on this signal's request has ended. */
+/** Records that the model's work on the request with this signal has ended. */
 export function recordWork(
   signal: AbortSignal,
   { startedAtMs, last }: { readonly startedAtMs: number; readonly last: TaskEvent | undefined },
@@ -152,7 +148,7 @@ export function recordWork(
   });
 }
 
-/** The work on this signal's request, if there was any. */
+/** Returns the timing of the request with this signal, if the model worked on it. */
 export function getWork(signal: AbortSignal): Work | undefined {
   return works.get(signal);
 }

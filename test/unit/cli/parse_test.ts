@@ -171,7 +171,7 @@ Deno.test("parseCall() wants as many operands as the command names", () => {
   assert.ok(typeof call === "object");
   assert.deepEqual(call.operands, ["some-model", "Tell me."]);
   const asked = usage(() => parseCall(RUN, ["some-model", "Tell", "me"], {}));
-  assert.match(asked, /^run takes no "me"; a prompt of several words wants quotes/);
+  assert.match(asked, /^run takes no "me"; put a prompt of several words in quotes/);
 });
 
 Deno.test("parseCall() answers --help and --version whatever else is wrong", () => {

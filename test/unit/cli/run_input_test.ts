@@ -71,7 +71,7 @@ Deno.test("readInputs() refuses the path of a file that is not there, and a fold
     await assert.rejects(readInputs(["Describe it.", missing]), {
       name: "StartupError",
       message:
-        `There is no file ${missing}. If that is itself the text, send it through standard input: -i -.`,
+        `There is no file ${missing}. If that is a text rather than a path, send it through standard input: -i -.`,
     });
     await assert.rejects(readInputs(["missing.wav"]), {
       message: /^There is no file missing\.wav\./,

@@ -111,7 +111,7 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
     [
       { top_logprobs: 2 },
       "top_logprobs",
-      "top_logprobs: want logprobs to be true beside it, saw 2.",
+      "top_logprobs: want logprobs to be true as well, saw 2.",
     ],
     [{ stream: 1 }, "stream", "stream: want true or false, saw 1."],
     [

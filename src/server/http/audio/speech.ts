@@ -29,7 +29,7 @@ import type { ModelInfo } from "../../../worker/protocol.ts";
 
 const PATH = "/audio/speech";
 
-/** Synthesizes speech; as JSON, as sound or as events. */
+/** Synthesizes speech, and answers with JSON, audio or events. */
 export function speechRoute(deps: AppDeps): Route {
   const sound = z.string().meta({ format: "binary" });
   return {
@@ -38,10 +38,10 @@ export function speechRoute(deps: AppDeps): Route {
     operation: {
       summary: "Synthesize speech",
       description:
-        "With `messages` the answer is a chat completion that holds the sound; an audio part " +
-        "beside the text is a recording whose voice is cloned, if the model supports that. With " +
-        "`input` it is the sound itself, sent sentence by sentence; an error after the first of " +
-        "them breaks it off.",
+        "With `messages` the answer is a chat completion that holds the audio. An audio part " +
+        "beside the text is a recording whose voice is cloned, if the model supports it. With " +
+        "`input` the answer is the audio itself, sent sentence by sentence; after the first " +
+        "sentence, an error breaks it off.",
       request: SpeechRequest,
       requestExamples: {
         "a text": { model: "hearth-demo-tts", input: "Hello there.", voice: "af_alloy" },
@@ -100,11 +100,11 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   return streamEvents(events, createSpeechFormat({ onError }), { emptyEvent: NO_SPEECH });
 }
 
-/** A text and its path in the request. */
+/** The text to speak, and its path in the request. */
 interface SpokenText {
   readonly text: string;
   readonly param: string;
-  /** A recording whose voice is to be cloned. */
+  /** The recording whose voice is cloned. */
   readonly recording?: LocatedPart | undefined;
 }
 
@@ -136,12 +136,19 @@ function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText 
     throw invalid(another.param, `want one recording at most, saw ${recordings.length}`);
   }
   if (recording !== undefined && wish.voice !== undefined) {
-    throw invalid("voice", "want no value beside a recording, whose voice is cloned");
+    throw invalid(
+      "voice",
+      "want no value beside a recording, because the recording's voice is cloned",
+    );
   }
   return { text: texts.join("\n\n"), param, recording };
 }
 
-/** @throws {HearthError} `unsupported_by_model` when the model cannot clone the voice of such a part. */
+/**
+ * Checks that the model can clone the voice of an audio part.
+ *
+ * @throws {HearthError} `unsupported_by_model` for a model that cannot, and for parts that are neither text nor audio.
+ */
 function requireRecordings(
   { part, param }: LocatedPart,
   { id, kind, noRecordings }: ModelInfo,
@@ -163,7 +170,7 @@ function invalid(param: string, message: string): HearthError {
 
 const MAX_SHOWN = 20;
 
-/** The list. */
+/** Lists the voices of the loaded model. */
 export function voicesRoute({ session }: AppDeps): Route {
   return {
     method: "GET",
@@ -182,8 +189,8 @@ export function voicesRoute({ session }: AppDeps): Route {
 }
 
 /**
- * The id of the voice with this name: its id in any case, or the part after `_` of its id if that is unique, so that
- * `alloy` is `af_alloy`. `default` is the first voice.
+ * Finds the id of the voice called `name`. A name matches an id in any case, or the part of an id after `_` if no other
+ * id has the same one: `alloy` is `af_alloy`. `default` is the first voice.
  *
  * @throws {HearthError} `invalid_value`, naming the available voices, if any.
  */

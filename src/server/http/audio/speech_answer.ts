@@ -1,5 +1,5 @@
 /**
- * Answers a speech request with the worker's events: as JSON, as sound or as events.
+ * Answers a speech request with the worker's events: as JSON, audio or server-sent events.
  *
  * @module
  */
@@ -15,13 +15,13 @@ import { newCompletionHead } from "../../../wire/chat_response.ts";
 import { formatEvent, type TaskEvents, withFirst } from "../sse.ts";
 
 const MIB = 1024 * 1024;
-/** Most bytes of sound in a JSON answer: as base64, more would approach JavaScript's longest string. */
+/** Largest audio of a JSON answer: as base64, more would approach JavaScript's longest string. */
 const MAX_WHOLE_BYTES = 100 * MIB;
 
 /**
- * Reads all the sound and returns it as a chat completion.
+ * Reads all the audio and returns it as a chat completion.
  *
- * @throws {HearthError} the one of an error event; `invalid_value` when the sound is too long for JSON.
+ * @throws {HearthError} the error of an error event; `invalid_value` when the audio is too long for JSON.
  */
 export async function speechAsJson(
   events: TaskEvents<SpeakEvent>,
@@ -33,9 +33,9 @@ export async function speechAsJson(
 }
 
 /**
- * An answer that streams sound as it is generated; with its length if it came in one piece.
+ * Streams audio as it is generated. Audio that came as a single event has a `content-length`.
  *
- * @param options.onError called with an error after the first sound, which aborts the answer.
+ * @param options.onError called with an error after the first audio, which aborts the answer.
  */
 export async function speechAsSound(
   events: TaskEvents<SpeakEvent>,
@@ -69,22 +69,22 @@ export async function speechAsSound(
     },
   }, { highWaterMark: 0 });
   return new Response(body, {
-    // Neither caches nor proxies may buffer sound.
+    // Neither caches nor proxies may buffer the audio.
     headers: { ...headers, "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" },
   });
 }
 
-/** An event without sound. */
+/** An event without audio. */
 export const NO_SPEECH: string = writeSpeechEvent({ type: "speech.audio.delta", audio: "" });
 
 function writeSpeechEvent(event: SpeechEvent): string {
   return formatEvent(JSON.stringify(event));
 }
 
-/** Formats each event for the client, in order. */
+/** Creates the function that turns the worker's events, in order, into the client's. */
 export function createSpeechFormat(
   { onError }: {
-    /** Called with an error event, the last of the client's stream. */
+    /** Called with the error of an error event, which ends the client's stream. */
     onError: (error: HearthError) => void;
   },
 ): (event: SpeakEvent) => string {
@@ -108,7 +108,7 @@ export function createSpeechFormat(
   };
 }
 
-/** All the sound; its header has its length if the format allows. */
+/** Reads all the audio into one file. Its header has the length if the format allows it. */
 async function readWhole(
   events: TaskEvents<SpeakEvent>,
   format: SoundFormat,
@@ -133,7 +133,7 @@ async function readWhole(
 function tooLong(): HearthError {
   return new HearthError(
     "invalid_value",
-    `The speech is longer than the ${MAX_WHOLE_BYTES / MIB} MiB that one piece may have. ` +
+    `The speech is longer than the ${MAX_WHOLE_BYTES / MIB} MiB that one answer may hold. ` +
       "Send the text as input, whose answer is streamed, or request mp3 or opus.",
   );
 }

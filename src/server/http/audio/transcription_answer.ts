@@ -18,11 +18,7 @@ import { formatSrt, formatVtt } from "../../../media/subtitles.ts";
 import type { TranscribeEvent } from "../../../models/task.ts";
 import { formatEvent } from "../sse.ts";
 
-/**
- * Reads all events and builds the transcript.
- *
- * @throws {HearthError} the one of an error event.
- */
+/** Reads all events and builds the transcript. @throws {HearthError} the error of an error event. */
 export async function readTranscript(
   events: AsyncIterable<TranscribeEvent>,
 ): Promise<Transcript> {
@@ -47,7 +43,7 @@ export async function readTranscript(
   throw new HearthError("inference_failed", "The model ended this request without a result.");
 }
 
-/** The transcript in the requested format; a header says where the file ends early. */
+/** The transcript in the requested format. A `truncated` header says where a recording ends early. */
 export function transcriptAnswer(
   transcript: Transcript,
   options: TranscriptionOptions,
@@ -88,14 +84,14 @@ function writeTranscriptEvent(event: TranscriptionEvent): string {
   return formatEvent(JSON.stringify(event));
 }
 
-/** Formats each event for the client, in order. */
+/** Creates the function that turns the worker's events, in order, into the client's. */
 export function createTranscriptFormat(
   { hasSegments, onError, onTruncated }: {
-    /** Whether segments with their times are sent with the text. */
+    /** Whether segments and their times are sent along with the text. */
     readonly hasSegments: boolean;
-    /** Called with an error event, the last of the client's stream. */
+    /** Called with the error of an error event, which ends the client's stream. */
     onError: (error: HearthError) => void;
-    /** Called when the file ends early, with what is missing. */
+    /** Called when the recording ends early, with what is missing. */
     onTruncated: (message: string) => void;
   },
 ): (event: TranscribeEvent) => string {

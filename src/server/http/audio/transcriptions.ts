@@ -31,16 +31,16 @@ import {
   transcriptAnswer,
 } from "./transcription_answer.ts";
 
-/** Name of the form's file. */
+/** Name of the form field that holds the file. */
 const FIELD = "file";
 
-/** An endpoint for uploaded recordings. */
+/** An endpoint that transcribes or translates uploaded recordings. */
 interface Writing {
   readonly path: "/audio/transcriptions" | "/audio/translations";
   readonly summary: string;
   readonly request: z.ZodType;
   readonly parse: typeof parseTranscription;
-  /** Whether the text is English, regardless of the spoken language. */
+  /** Whether the text is English, whatever the language of the recording. */
   readonly translates: boolean;
 }
 
@@ -58,7 +58,7 @@ const WRITINGS: readonly Writing[] = [{
   translates: true,
 }];
 
-/** Transcriptions and translations of uploaded files, whole or streamed. */
+/** The endpoints that transcribe and translate uploaded files, whole or streamed. */
 export function transcriptionsRoutes(deps: AppDeps): Route[] {
   return WRITINGS.map((writing) => ({
     method: "POST",
@@ -131,8 +131,8 @@ async function answerUpload(
 }
 
 /**
- * The language as the model is told it. One that the specification names and the model does not know is passed over:
- * clients send the one of their user.
+ * The language to give to the model. A valid language code that the model does not know is ignored with a warning,
+ * because clients often send their user's language.
  */
 function servedLanguage(
   call: Call,
@@ -140,11 +140,11 @@ function servedLanguage(
   code: string | undefined,
 ): string | undefined {
   if (code === undefined || languages.includes(code) || !(code in LANGUAGES)) return code;
-  warn(call, `language is passed over: ${id} does not know ${code}`);
+  warn(call, `language is ignored: ${id} does not know ${code}`);
   return undefined;
 }
 
-/** The form, whose file may be missing. */
+/** Reads the form. `audio` is absent if no file was sent. */
 async function readUpload(
   request: Request,
   limits: AppDeps["bodyLimits"],

@@ -1,5 +1,5 @@
 /**
- * Reads request bodies, with their limits enforced while the bytes arrive.
+ * Reads request bodies, enforcing their limits while the bytes arrive.
  *
  * @module
  */
@@ -17,25 +17,25 @@ const encoder = new TextEncoder();
 /** Limits of a request body. */
 export interface BodyLimits {
   readonly maxBytes: number;
-  /** Most UTF-8 bytes, among these, of strings that are not media, decoded. */
+  /** Largest total of the body's strings that are not media, in decoded UTF-8 bytes. */
   readonly maxTextBytes: number;
-  /** Nesting depth of arrays and objects. */
+  /** Deepest nesting of arrays and objects. */
   readonly maxDepth: number;
-  /** Values in all its arrays and objects. */
+  /** Most values in all arrays and objects together. */
   readonly maxValues: number;
-  /** Objects among them: messages, content parts, documents. */
+  /** Most objects: messages, content parts, documents. */
   readonly maxObjects: number;
-  /** Names in one object. */
+  /** Most fields in one object. */
   readonly maxNames: number;
   /** Longest wait for the next bytes. */
   readonly maxPauseMs: number;
-  /** Longest wait for all of them. */
+  /** Longest wait for the whole body. */
   readonly maxTotalMs: number;
-  /** Shared by all bodies that are being read. */
+  /** The memory budget that all bodies being read share. */
   readonly budget: BodyBudget;
 }
 
-/** The specification's limits, and timeouts that slow but honest clients meet. */
+/** The specification's limits, with timeouts that slow but honest clients can meet. */
 export const BODY_LIMITS: BodyLimits = {
   maxBytes: 100 * MIB,
   maxTextBytes: 5 * MIB,
@@ -49,7 +49,8 @@ export const BODY_LIMITS: BodyLimits = {
 };
 
 /**
- * Reads and decodes a JSON body. Its media are decoded already; `getInlineMedia()` gives them by the signal of the request.
+ * Reads and decodes a JSON body. Its media are decoded as they arrive; `getInlineMedia()` returns them for the
+ * request's signal.
  *
  * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `overloaded`, `request_timeout`, `invalid_json`.
  */
@@ -76,7 +77,7 @@ export async function readJson(
 }
 
 /**
- * Refuses compressed bodies: a few bytes could expand beyond any limit.
+ * Refuses compressed bodies, because a few bytes could expand beyond any limit.
  *
  * @throws {HearthError} `unsupported_media_type`.
  */
@@ -89,15 +90,15 @@ export function requirePlain(request: Request): void {
   );
 }
 
-/** Whether the request says that its body is JSON. */
+/** Whether the request declares its body as JSON. */
 function isJson(request: Request): boolean {
   return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(request.headers.get("content-type") ?? "");
 }
 
 /**
- * The body with a key in the place of each of its media.
+ * Reads the body's JSON, with a key in place of each medium.
  *
- * @throws {SyntaxError} when the string that holds one is no JSON.
+ * @throws {SyntaxError} when a string that holds media is not valid JSON.
  */
 async function readText(
   request: Request,
@@ -127,7 +128,7 @@ async function readText(
   return text.finish();
 }
 
-/** @throws {HearthError} `payload_too_large`, `invalid_json`. */
+/** Checks what has been read so far against the limits. @throws {HearthError} `payload_too_large`, `invalid_json`. */
 function requireModest(meter: TextMeter, limits: BodyLimits): void {
   requireAtMost(meter.textBytes, limits.maxTextBytes, "strings in a request body, media aside,");
   if (meter.maxDepth > limits.maxDepth) {
@@ -153,7 +154,7 @@ function requireFew(
   throw new HearthError("payload_too_large", `${where} may have at most ${max} ${what}.`);
 }
 
-/** @throws {HearthError} `payload_too_large`, naming the limit. */
+/** Checks a size limit. @throws {HearthError} `payload_too_large`, naming the limit. */
 export function requireAtMost(bytes: number, maxBytes: number, what: string): void {
   if (bytes <= maxBytes) return;
   const limit = maxBytes % MIB === 0 ? `${maxBytes / MIB} MiB` : `${maxBytes} bytes`;
@@ -161,7 +162,7 @@ export function requireAtMost(bytes: number, maxBytes: number, what: string): vo
 }
 
 /**
- * The chunks of a body; leaving early, or being too slow, cancels it.
+ * Yields the chunks of a body. Ending the iteration early, or a body that is too slow, cancels it.
  *
  * @throws {HearthError} `request_timeout`, `overloaded`.
  */

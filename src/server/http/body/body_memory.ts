@@ -1,5 +1,5 @@
 /**
- * What request bodies may hold: memory over all requests, and the least rate at which a body must arrive to keep its own.
+ * Limits on request bodies: the memory that they hold together, and the slowest rate at which a body may arrive.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { HearthError } from "../../../base/errors.ts";
 
 const MIB = 1024 * 1024;
 
-/** Bytes that all bodies being read may hold. */
+/** The memory budget that all bodies being read share. */
 export class BodyBudget {
   readonly #maxBytes: number;
   #numBytes = 0;
@@ -21,12 +21,12 @@ export class BodyBudget {
     return this.#numBytes;
   }
 
-  /** Whether memory is short, so that a higher rate is required. */
+  /** Whether memory is short, so that bodies must arrive faster. */
   get isShort(): boolean {
     return this.#numBytes > this.#maxBytes / 2;
   }
 
-  /** A share for one body. */
+  /** Opens the share of one body. */
   open(): BodyShare {
     let held = 0;
     const add = (numBytes: number) => {
@@ -44,11 +44,11 @@ export class BodyBudget {
   }
 }
 
-/** What one body holds, until it is disposed of. */
+/** The part of the budget that one body holds until it is disposed of. */
 export interface BodyShare extends Disposable {
-  /** @throws {HearthError} `overloaded` when all bodies together would hold too much. */
+  /** Adds bytes to the share. @throws {HearthError} `overloaded` when all bodies together would hold too much. */
   take(numBytes: number): void;
-  /** Holds so many bytes less. */
+  /** Returns bytes to the budget. */
   give(numBytes: number): void;
 }
 
@@ -63,18 +63,18 @@ function tooMany(maxBytes: number): HearthError {
 /** Smaller bodies may be arbitrarily slow. */
 const HARMLESS_BYTES = 64 * 1024;
 
-/** Bytes that must come within a window. */
+/** Fewest bytes that must arrive within a window. */
 interface Pace {
   readonly windowMs: number;
   readonly minBytes: number;
 }
 
-/** A modem of the nineties is slower than this. */
+/** Even a dial-up modem is only a little slower. */
 const EASY: Pace = { windowMs: 20_000, minBytes: 20 * 8 * 1024 };
-/** While memory for bodies is short. */
+/** The rate required while memory for bodies is short. */
 const URGENT: Pace = { windowMs: 5_000, minBytes: 5 * 128 * 1024 };
 
-/** Watches one body. */
+/** Watches the rate at which one body arrives. */
 export class BodyPace {
   #numBytes = 0;
   #windowStartMs: number;

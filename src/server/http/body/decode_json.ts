@@ -4,18 +4,18 @@
  * @module
  */
 
-/** A value, and those of its objects whose JSON says more. */
+/** A decoded value, and those of its objects that JavaScript would write differently. */
 interface DecodedJson {
   readonly value: unknown;
   readonly written: readonly WrittenObject[];
 }
 
-/** @throws {SyntaxError} with the reason. */
+/** Decodes a body. @throws {SyntaxError} with the reason. */
 export function decodeJson(bytes: Uint8Array): unknown {
   return JSON.parse(decodeText(bytes));
 }
 
-/** Decodes a body. @throws {SyntaxError} with the reason. */
+/** Decodes a body, and finds the objects whose original JSON must be kept. @throws {SyntaxError} with the reason. */
 export function decodeWritten(bytes: Uint8Array): DecodedJson {
   const text = decodeText(bytes);
   const value: unknown = JSON.parse(text);
@@ -30,20 +30,20 @@ function decodeText(bytes: Uint8Array): string {
   }
 }
 
-/** The value, its objects known by how they were written. */
+/** Remembers the original JSON of the objects in `written`, and returns the value. */
 export function keepAllWritten({ value, written }: DecodedJson): unknown {
   for (const { path, json } of written) {
     const found = path.reduce<unknown>(
       (within, key) => (within as Record<string | number, unknown> | null | undefined)?.[key],
       value,
     );
-    // Of two fields with one name only the last is there.
+    // If two fields have the same name, only the last is in the value.
     if (typeof found === "object" && found !== null) keepWritten(found, json);
   }
   return value;
 }
 
-/** Fields whose objects have names of the client's choice, and are shown to the model. */
+/** Fields whose objects are shown to the model and have names that the client chooses. */
 const FIELDS: ReadonlySet<string> = new Set([
   "parameters",
   "input_schema",
@@ -52,20 +52,23 @@ const FIELDS: ReadonlySet<string> = new Set([
   "chat_template_kwargs",
 ]);
 
-/** Numbers that JavaScript writes otherwise, and keys that it sorts; within strings too, as this only looks. */
+/**
+ * Matches numbers that JavaScript writes differently, and keys that it sorts. It may also match within strings: it only
+ * decides whether to look closer.
+ */
 const MAY_DIFFER = /\d\.0+(?!\d)|\d[eE][-+\d]|\d{16}|-0|"\d+"[ \t\n\r]*:/;
 const FIELD_AT_ALL = new RegExp(`"(?:${[...FIELDS].join("|")})"`);
 const NUMBER = /-?\d[\d.eE+-]*/y;
 const NUMBER_KEY = /^"\d+"$/;
 
-/** Where an object is in the body, and its JSON. */
+/** The path of an object in the body, and its JSON. */
 interface WrittenObject {
   readonly path: readonly (string | number)[];
   readonly json: string;
 }
 
 /**
- * The outermost objects in such fields that hold such numbers or keys.
+ * Finds the outermost objects in such fields whose numbers or keys JavaScript would write differently.
  *
  * @param text valid JSON.
  * @example
@@ -82,10 +85,10 @@ export function findWrittenObjects(text: string): WrittenObject[] {
   return new Scanner(text).scan();
 }
 
-/** An object or array that the scanner is in. */
+/** An object or array that contains the scanner's position. */
 interface Level {
   readonly isObject: boolean;
-  /** The name or index of the value that is read. */
+  /** The name or index of the value being read. */
   key: string | number;
 }
 
@@ -94,7 +97,7 @@ class Scanner {
   readonly #levels: Level[] = [];
   readonly #found: WrittenObject[] = [];
   #isKey = false;
-  /** The object that may be kept, with the number of levels around it. */
+  /** The outermost object that may have to be kept, and the number of levels around it. */
   #open: { readonly start: number; readonly depth: number; differs: boolean } | undefined;
 
   constructor(text: string) {
@@ -107,7 +110,7 @@ class Scanner {
     return this.#found;
   }
 
-  /** Takes what begins at an offset, and returns where it ends. */
+  /** Reads the token at an offset, and returns the offset of its end. */
   #take(at: number): number {
     const char = this.#text[at]!;
     if (char === '"') return this.#takeString(at);
@@ -125,7 +128,7 @@ class Scanner {
     if (!this.#isKey || level === undefined) return end;
     const written = this.#text.slice(at, end);
     if (this.#open !== undefined && NUMBER_KEY.test(written)) this.#open.differs = true;
-    // Keys below an object that is kept whole are of no use.
+    // Keys inside an object that is kept whole are not needed.
     if (this.#open === undefined) level.key = JSON.parse(written);
     return end;
   }
@@ -164,14 +167,14 @@ class Scanner {
   }
 }
 
-/** Whether JavaScript would write the number otherwise, or take a float for an integer. */
+/** Whether JavaScript would write the number differently, or take a float for an integer. */
 function differs(written: string): boolean {
   const value = Number(written);
   if (/^-?\d+$/.test(written)) return !Number.isSafeInteger(value);
   return Number.isInteger(value);
 }
 
-/** The offset behind a string's closing quote. */
+/** Finds the offset after a string's closing quote. */
 function endOfString(text: string, start: number): number {
   let end = start;
   do {
@@ -190,33 +193,32 @@ function isEscaped(text: string, quote: number): boolean {
 export interface ToJsonThread {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /**
-   * A port for one answer: for messages on a worker itself Deno keeps a buffer of the largest one, perhaps a hundred
-   * megabytes, as long as the worker lives.
+   * A port for one answer. Deno keeps a buffer of the largest message that was posted to a worker, perhaps a hundred
+   * megabytes, as long as the worker lives; a port's buffer is freed with the port.
    */
   readonly port: MessagePort;
 }
 
-/** Its value, or the error. */
+/** The decoded value, or the error's message. */
 export type FromJsonThread = DecodedJson | { readonly why: string };
 
 /**
- * Objects of a request as they were written. JavaScript reads 1.0 as 1, rounds large integers and
- * sorts keys that are numbers; a chat template shows a function's schema or arguments as Python
- * would, which keeps them.
+ * The original JSON of objects in requests. JavaScript reads 1.0 as 1, rounds large integers and sorts numeric keys. A
+ * chat template shows a function's schema or arguments as Python would, without these changes.
  */
 const texts = new WeakMap<object, string>();
 
-/** Keeps the JSON that an object was read from. */
+/** Remembers the JSON that an object was read from. */
 function keepWritten(value: object, json: string): void {
   texts.set(value, json);
 }
 
-/** The JSON that an object was read from, if its own would differ. */
+/** Returns the JSON that an object was read from, if JavaScript would write it differently. */
 export function findWritten(value: object): string | undefined {
   return texts.get(value);
 }
 
-/** The object as JSON, numbers as they were written. */
+/** Writes an object as JSON, with its numbers and the order of its keys as the client sent them. */
 export function writeAsWritten(value: object): string {
   return texts.get(value) ?? JSON.stringify(value);
 }

@@ -1,6 +1,6 @@
 /**
- * Media within a JSON body, decoded while it arrives. In the JSON a short key takes its place: neither the parser nor
- * the server's thread ever has a string of a hundred megabytes to read, to copy or to decode in one go.
+ * Media within a JSON body, decoded as it arrives. In the JSON, a short key takes its place, so that neither the parser
+ * nor the server's thread ever has to read, copy or decode a string of a hundred megabytes in one go.
  *
  * @module
  */
@@ -9,43 +9,43 @@ import { HearthError } from "../../../base/errors.ts";
 import { Base64Decoder } from "../../../media/base64_decoder.ts";
 import { decodeJson } from "./decode_json.ts";
 
-/** Length of a key: a random UUID, which nobody can write into a body beforehand. */
+/** Length of a key: a random UUID, which a client cannot guess and put into a body. */
 const KEY_CHARS = 36;
 
-/** A character that pieces cut is no base64 either way. */
+/** Base64 is ASCII, so it does not matter that a chunk may end within a character. */
 const decoder = new TextDecoder();
 const QUOTE = new TextEncoder().encode('"');
-/** The rest of it may come with the next bytes. */
+/** An escape at the end of a chunk whose rest may come with the next one. */
 const UNFINISHED_ESCAPE = /\\(?:u[\da-f]{0,3})?$/i;
 const MAX_UNFINISHED_CHARS = 5;
-/** What base64 may be broken by, and a string in JSON not; other control characters are not base64 either. */
+/** Line breaks that base64 may contain and a JSON string may not. Other control characters are invalid in both. */
 const LINE_BREAKS = ["\n", "\r", "\t", "\f"];
 
 interface OpenMedia {
   readonly key: string;
   readonly base64: Base64Decoder;
-  /** The string in JSON as it was sent, if it may be text. */
+  /** The JSON string as it was sent, if it may be text. */
   text: ByteCollector | undefined;
 }
 
 /** The media of one body, by their keys. */
 export class InlineMedia {
   readonly #decoded = new Map<string, Uint8Array<ArrayBuffer> | HearthError>();
-  /** What may be text, as it was sent. */
+  /** Strings that may be text, as they were sent. */
   readonly #texts = new Map<string, string>();
   readonly #maxTextBytes: number;
   #numTextBytes = 0;
   #open: OpenMedia | undefined;
-  /** An escape that the last piece ended in. */
+  /** The escape that the last chunk ended in. */
   #escape = "";
   #numBytes = 0;
 
-  /** @param options.maxTextBytes most that is kept as it was sent, of all that may be text. */
+  /** @param options.maxTextBytes most bytes kept of all strings that may be text. */
   constructor({ maxTextBytes }: { readonly maxTextBytes: number }) {
     this.#maxTextBytes = maxTextBytes;
   }
 
-  /** Bytes of all that were decoded. */
+  /** Bytes of all decoded media together. */
   get numBytes(): number {
     return this.#numBytes;
   }
@@ -55,12 +55,12 @@ export class InlineMedia {
   }
 
   /**
-   * Takes base64 as it stands in a JSON string.
+   * Takes the next base64 of a JSON string.
    *
-   * @param options.maxBytes most that this string may still decode to.
-   * @param options.mayBeText whether it is kept as it is too.
-   * @returns the key of the string, if it has begun.
-   * @throws {SyntaxError} when it is no part of a JSON string.
+   * @param options.maxBytes most bytes that the rest of the string may decode to.
+   * @param options.mayBeText whether the string as it was sent is kept too.
+   * @returns the string's key, with its first chunk only.
+   * @throws {SyntaxError} when it is not part of a valid JSON string.
    */
   push(
     piece: Uint8Array,
@@ -80,7 +80,7 @@ export class InlineMedia {
     return isNew ? this.#open.key : undefined;
   }
 
-  /** The string has ended. @throws {SyntaxError} when it does not end as JSON strings do. */
+  /** Ends the string. @throws {SyntaxError} when it is not a valid end of a JSON string. */
   end(): void {
     if (this.#open === undefined) return;
     if (this.#escape !== "") throw new SyntaxError("Bad escape in a string");
@@ -115,9 +115,9 @@ export class InlineMedia {
   }
 
   /**
-   * Hands over what a field's text stands for; once.
+   * Returns the media that a field's key stands for, and forgets it.
    *
-   * @returns `undefined` when the text holds no key.
+   * @returns `undefined` when the text is not a key.
    * @throws {HearthError} `invalid_media` when it was not base64.
    */
   take(text: string): Uint8Array<ArrayBuffer> | undefined {
@@ -129,7 +129,7 @@ export class InlineMedia {
   }
 
   /**
-   * The text of a field that holds no base64, as it was sent.
+   * Returns the text of a field that turned out not to hold base64, as it was sent.
    *
    * @throws {HearthError} `payload_too_large` when it was too long to be kept.
    */
@@ -138,11 +138,11 @@ export class InlineMedia {
     if (sent !== undefined || !this.#decoded.has(text)) return sent ?? text;
     throw new HearthError(
       "payload_too_large",
-      "The text of a document whose type comes after it is too long; want the type before it.",
+      "The text of this document is too long to come before its type; send the type first.",
     );
   }
 
-  /** The text of a field as it was sent, as far as it was base64: its key replaced by what it stands for. */
+  /** Returns the text of a field with its key replaced by the base64 that it stands for. */
   restore(text: string): string {
     const found = this.#decoded.get(text.slice(-KEY_CHARS));
     if (!(found instanceof Uint8Array)) return text;
@@ -150,17 +150,17 @@ export class InlineMedia {
   }
 }
 
-/** The length of the escape that `text` ends within, 0 when it does not. */
+/** Length of the unfinished escape at the end of `text`; 0 if there is none. */
 function countUnfinished(text: string): number {
   const length = UNFINISHED_ESCAPE.exec(text.slice(-MAX_UNFINISHED_CHARS))?.[0].length ?? 0;
   const at = text.length - length;
   let before = at;
   while (text[before - 1] === "\\") before--;
-  // A backslash behind an odd number of others is the second half of an escape.
+  // A backslash after an odd number of others is the second half of an escape.
   return (at - before) % 2 === 0 ? length : 0;
 }
 
-/** @throws {SyntaxError} */
+/** Resolves the escapes of a JSON string. @throws {SyntaxError} when they are invalid. */
 function unescape(text: string): string {
   if (LINE_BREAKS.some((each) => text.includes(each))) {
     throw new SyntaxError("Bad control character in a string");
@@ -168,10 +168,10 @@ function unescape(text: string): string {
   return text.includes("\\") ? JSON.parse(`"${text}"`) : text;
 }
 
-/** Inline media by the signal of the request. */
+/** The media of each body, by the signal of its request. */
 const ofRequests = new WeakMap<AbortSignal, InlineMedia>();
 
-/** The media of the body of the request that has this signal. */
+/** Returns the media in the body of the request with this signal. */
 export function getInlineMedia(signal: AbortSignal): InlineMedia | undefined {
   return ofRequests.get(signal);
 }

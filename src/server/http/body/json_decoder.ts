@@ -1,5 +1,5 @@
 /**
- * Decodes JSON bodies, large ones on a thread of their own so that the server's thread stays responsive.
+ * Decodes JSON bodies: large ones on a separate thread, so that the server's thread stays responsive.
  *
  * @module
  */
@@ -11,20 +11,16 @@ import {
   type ToJsonThread,
 } from "./decode_json.ts";
 
-/** Decoding this many bytes takes a few milliseconds. */
+/** The largest body that is decoded on the server's thread, in a few milliseconds. */
 const MAX_OWN_BYTES = 256 * 1024;
 
-/** An idle thread holds some 10 MiB, and starts in tens of milliseconds. */
+/** When an idle thread is ended. It holds some 10 MiB, and starts in tens of milliseconds. */
 const IDLE_MS = 20_000;
 
-/** Started with a large body, and ended when there has been none for a while. */
+/** The decoding thread, started for a large body and ended when there has been none for a while. */
 let thread: JsonThread | undefined;
 
-/**
- * The value of a body, whose bytes are transferred.
- *
- * @throws {SyntaxError} with the reason.
- */
+/** Decodes a body. The bytes are transferred. @throws {SyntaxError} with the reason. */
 export async function decodeBody(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
   if (bytes.length <= MAX_OWN_BYTES) return keepAllWritten(decodeWritten(bytes));
   thread ??= new JsonThread(() => thread = undefined);

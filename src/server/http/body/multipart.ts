@@ -1,6 +1,6 @@
 /**
- * Reads `multipart/form-data` bodies (RFC 7578), with their limits enforced while the bytes arrive. A file is never
- * held more than once.
+ * Reads `multipart/form-data` bodies (RFC 7578), enforcing their limits while the bytes arrive. Only one copy of a file
+ * is ever held.
  *
  * @module
  */
@@ -11,9 +11,9 @@ import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost, requirePlain }
 
 /** A form as it was sent. */
 interface MultipartForm {
-  /** Names and texts, in their order; a name may come more than once. */
+  /** Names and texts in the order in which they were sent; a name may occur more than once. */
   readonly fields: readonly (readonly [name: string, value: string])[];
-  /** Bytes of the file; `undefined` where there is no part of its name. */
+  /** Bytes of the file; `undefined` if the form has no part with its name. */
   readonly file: Uint8Array<ArrayBuffer> | undefined;
 }
 
@@ -21,7 +21,7 @@ const MAX_PARTS = 100;
 const MAX_HEADER_BYTES = 16 * 1024;
 const CRLF = "\r\n";
 
-/** Whether the request says that its body is a form. */
+/** Whether the request declares its body as a form. */
 export function isMultipart(request: Request): boolean {
   return /^multipart\/form-data\s*(;|$)/i.test(request.headers.get("content-type") ?? "");
 }
@@ -29,9 +29,9 @@ export function isMultipart(request: Request): boolean {
 /**
  * Reads a form.
  *
- * @param options.fileName name of the one field that is kept as bytes; files of other names are passed over.
- * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `request_timeout`, `invalid_value` when the body
- * is no such form.
+ * @param options.fileName name of the one field that is kept as bytes; files in other fields are ignored.
+ * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `request_timeout`; `invalid_value` when the body
+ * is not a valid form.
  */
 export async function readMultipart(
   request: Request,
@@ -44,7 +44,7 @@ export async function readMultipart(
   const maxBytes = declared > 0 ? declared : limits.maxBytes;
   const parser = new Parser(boundary, { fileName, limits, maxBytes });
   using share = limits.budget.open();
-  // What comes before the first part and after the last one counts as well.
+  // The preamble and the epilogue count too.
   let numBytes = 0;
   for await (const chunk of readInTime(request.body, { limits, share })) {
     numBytes += chunk.length;
@@ -72,7 +72,7 @@ interface ParserOptions {
   readonly maxBytes: number;
 }
 
-/** Where the current bytes belong. */
+/** The part of the body that the current bytes belong to. */
 type State = "preamble" | "delimiter" | "headers" | "content" | "epilogue";
 
 class Parser {
@@ -81,7 +81,7 @@ class Parser {
   readonly #fields: [name: string, value: string][] = [];
   #file: Uint8Array<ArrayBuffer> | undefined;
   #state: State = "preamble";
-  /** Unparsed bytes; begins with a line break because the first delimiter need not have one in front. */
+  /** Unparsed bytes. They begin with a line break, because the first delimiter of a body need not have one. */
   #rest: Buffer = Buffer.from(CRLF);
   #part: { readonly name: string; readonly content: ByteCollector | undefined } | undefined;
   #numParts = 0;
@@ -105,7 +105,7 @@ class Parser {
     return { fields: this.#fields, file: this.#file };
   }
 
-  /** Parses the next piece of the buffer. @returns whether there may be more. */
+  /** Parses the next part of the buffer. @returns whether more may be parsed. */
   #advance(): boolean {
     switch (this.#state) {
       case "preamble":
@@ -142,7 +142,7 @@ class Parser {
     if (two !== CRLF) {
       throw malformed("a boundary is followed by something other than a line break");
     }
-    // The line break stays: it begins the blank line of a part without headers.
+    // The line break stays: a part without headers begins with it as its blank line.
     this.#state = "headers";
     return true;
   }
@@ -169,7 +169,7 @@ class Parser {
     if (isFile && this.#file !== undefined) {
       throw new HearthError(
         "invalid_value",
-        `${name}: want one file, saw a second part of this name; send each in a request of its own.`,
+        `${name}: want one file, saw a second part of this name; send one file per request.`,
         { param: name },
       );
     }
@@ -207,7 +207,7 @@ class Parser {
   }
 }
 
-/** A parameter of a header: `name="file"` or `name=file`. */
+/** Reads a parameter of a header: `name="file"` or `name=file`. */
 function parseParameter(header: string, name: string): string | undefined {
   const match = new RegExp(`(?:^|[;\\s])${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^;\\s]*))`, "i")
     .exec(header);

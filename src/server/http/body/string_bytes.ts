@@ -1,5 +1,5 @@
 /**
- * How long the strings of a JSON body are, whatever form they are written in.
+ * The length of a JSON body's strings, regardless of how they are escaped.
  *
  * @module
  */
@@ -9,8 +9,8 @@ const LETTER_U = 0x75;
 const HEX_DIGITS = 4;
 
 /**
- * Counts the UTF-8 bytes of JSON strings, decoded, from the bytes between their quotes, which may come in pieces. `\u0430`
- * is two bytes, as `а` is.
+ * Counts the decoded UTF-8 bytes of JSON strings. Takes the bytes between their quotes, in any number of chunks.
+ * `\u0430` counts as two bytes, just as `а` does.
  *
  * @example
  * ```ts
@@ -24,12 +24,12 @@ const HEX_DIGITS = 4;
  */
 export class StringBytes {
   #bytes = 0;
-  /** Whether the last byte was the backslash of an escape. */
+  /** Whether the last byte was a backslash that begins an escape. */
   #isEscaped = false;
   /** Hex digits of a `\u` that are still to come. */
   #numDigits = 0;
   #codeUnit = 0;
-  /** Whether a high surrogate comes right before. */
+  /** Whether the previous code unit was a high surrogate. */
   #followsHigh = false;
 
   get bytes(): number {
@@ -52,7 +52,7 @@ export class StringBytes {
     this.#followsHigh = false;
   }
 
-  /** Reads up to after the next backslash. */
+  /** Reads up to and including the next backslash. */
   #readPlain(piece: Uint8Array, start: number): number {
     const found = piece.indexOf(BACKSLASH, start);
     const end = found < 0 ? piece.length : found;
@@ -74,12 +74,12 @@ export class StringBytes {
   }
 
   #readDigit(byte: number): void {
-    // What is no digit is refused by the parser.
+    // The parser refuses anything that is not a hex digit.
     this.#codeUnit = this.#codeUnit * 16 + (parseInt(String.fromCharCode(byte), 16) || 0);
     if (--this.#numDigits > 0) return;
     const unit = this.#codeUnit;
     const isLow = unit >= 0xdc00 && unit <= 0xdfff;
-    // A pair is four bytes, of which its first half has been counted as three; so is a half alone.
+    // A surrogate pair is four bytes, and its first half was counted as three. A lone half is three.
     if (isLow && this.#followsHigh) this.#bytes += 1;
     else this.#bytes += unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
     this.#followsHigh = unit >= 0xd800 && unit <= 0xdbff;

@@ -22,45 +22,45 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** What stands before the base64 of a media reference; some writers of JSON escape slashes. */
+/** The head of a media reference before its base64; some JSON writers escape slashes. */
 const MEDIA_HEAD = /^(?:base64:(?:\\?\/){2}|data:[^,]*;\s*base64\s*,)/i;
-/** The same where base64 may stand alone; no reference begins so. */
+/** The same where bare base64 is allowed: 16 characters that cannot begin any other reference. */
 const BARE_HEAD = new RegExp(`${MEDIA_HEAD.source}|^(?=[\\w+/-]{16})`, "i");
-/** Names of the lists that hold media, to know the others by. */
+/** Names of lists that hold media, which other lists are told apart from. */
 const LIST_NAMES = new Set([...MEDIA_LISTS].map((path) => path.split(".").at(-2)!));
 /** Bytes of a string that are examined: enough for the names of media fields. */
 const MAX_PREFIX_BYTES = 16;
-/** The same in a media field: enough for a media type with its parameters. */
+/** Bytes examined in a media field: enough for a media type with its parameters. */
 const MAX_HEAD_BYTES = 256;
 /** Deeper arrays and objects are counted, but contain no media. */
 const MAX_TRACKED_DEPTH = 16;
 
-/** An array or object that is open. */
+/** An open array or object. */
 interface Frame {
   readonly isArray: boolean;
   /** Name of the current value. */
   name: string;
-  /** The beginning of the string of this name, as far as it has come. */
+  /** The beginning of the string of that name, as far as it has arrived. */
   type: string;
   numNames: number;
 }
 
-/** Takes the bytes of a body as text and media, in their order. The pieces are views of what was fed. */
+/** Receives the bytes of a body as text and media, in order. The chunks are views of what was fed. */
 interface BodyParts {
   onText(bytes: Uint8Array): void;
   /**
-   * Of a string in a media field: base64 as it stands in the JSON. It may be a document's text if the type of its block
-   * comes after it.
+   * Base64 from a string in a media field, as it stands in the JSON. With `mayBeText` it may be a document's text, if
+   * the block's type comes after it.
    */
   onMedia(bytes: Uint8Array, mayBeText: boolean): void;
-  /** The string ended that had the last media. */
+  /** Called when the string that held the last media has ended. */
   onMediaEnd(): void;
 }
 
 /**
- * Counts the UTF-8 bytes of a JSON body's strings, names included, how deep it nests, and how much there is in it, and
- * tells its text and its media apart. Media is base64 in the media fields of the API's schemas. It takes any bytes; the parser decides
- * whether they are JSON.
+ * Measures a JSON body as it arrives: the UTF-8 bytes of its strings (names included), its nesting depth, and its
+ * counts of values, objects and names. It also separates text from media, which is base64 in the API's media fields. It
+ * accepts any bytes; whether they are JSON is for the parser to decide.
  *
  * @example
  * ```ts
@@ -83,21 +83,21 @@ export class TextMeter {
   #numObjects = 0;
   readonly #frames: Frame[] = [];
   #isInString = false;
-  /** The chunk before ended inside a string, in a backslash that escapes the next byte. */
+  /** Whether the last chunk ended inside a string, in a backslash that escapes the next byte. */
   #isEscaped = false;
   #isMedia = false;
   /** Whether the current string is in a media field. */
   #mayBeMedia = false;
-  /** Whether it may be media without the head of a reference. */
+  /** Whether the current string may be base64 without the head of a reference. */
   #mayBeBare = false;
   /** Whether the current string, which is media, may be a document's text. */
   #mayBeText = false;
-  /** Whether it is the type of its object. */
+  /** Whether the current string is the `type` of its object. */
   #isType = false;
   #isAfterColon = false;
-  /** The first bytes of the string last begun. */
+  /** The first bytes of the most recent string. */
   #prefix = "";
-  /** Where the text begins, in the chunk being read, that was not passed on yet. */
+  /** Start of the text in the current chunk that has not been passed on yet. */
   #textStart = 0;
   readonly #parts: BodyParts | undefined;
 
@@ -113,7 +113,7 @@ export class TextMeter {
     return this.#maxDepth;
   }
 
-  /** Values in all arrays and objects, counted by commas. */
+  /** Values in all arrays and objects together, counted by commas. */
   get numValues(): number {
     return this.#numValues;
   }
@@ -122,7 +122,7 @@ export class TextMeter {
     return this.#numObjects;
   }
 
-  /** Most names in one object. */
+  /** Most names in any one object. */
   get maxNames(): number {
     return this.#maxNames;
   }
@@ -175,7 +175,7 @@ export class TextMeter {
     this.#isAfterColon = false;
   }
 
-  /** The string may be an item of a list of media, or a name. */
+  /** Begins a string that may be a name, or an item of a list of media. */
   #beginItem(): void {
     const [owner, list] = this.#frames.slice(-2);
     if (!list?.isArray || !LIST_NAMES.has(owner!.name)) return;
@@ -230,7 +230,7 @@ export class TextMeter {
     return end + 1;
   }
 
-  /** Examines the beginning of a string. @returns where media begins, or `end`. */
+  /** Examines the beginning of a string. @returns the index where its base64 begins, or `end`. */
   #findMedia(chunk: Uint8Array, start: number, end: number): number {
     const seen = this.#prefix.length;
     const missing = (this.#mayBeMedia ? MAX_HEAD_BYTES : MAX_PREFIX_BYTES) - seen;
@@ -242,12 +242,12 @@ export class TextMeter {
     if (head === undefined) return end;
     this.#isMedia = true;
     if (head.length >= seen) return start + head.length - seen;
-    // Base64 without a head, whose beginning came with the bytes before.
+    // Base64 without a head, whose beginning arrived with an earlier chunk.
     this.#passBeginning(this.#prefix.slice(head.length, seen));
     return start;
   }
 
-  /** Passes on the beginning of media that was passed on as text, before it could be told. */
+  /** Passes on as media what was passed on as text before it could be told from text. */
   #passBeginning(text: string): void {
     this.#parts?.onMedia(encoder.encode(text), this.#mayBeText);
   }

@@ -23,7 +23,7 @@ import { warn } from "../warnings.ts";
 
 const PATH = "/chat/completions";
 
-/** Chat completions, whole or streamed. */
+/** The endpoint for chat completions, whole or streamed. */
 export function chatRoute(deps: AppDeps): Route {
   return {
     method: "POST",
@@ -31,8 +31,8 @@ export function chatRoute(deps: AppDeps): Route {
     operation: {
       summary: "Continue a conversation",
       description:
-        "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. Its head is " +
-        "sent when the request is admitted; an error after that is one more event that holds it, " +
+        "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. Its headers are " +
+        "sent when the request is admitted; an error after that is sent as an event, " +
         "without `[DONE]`.",
       request: ChatRequest,
       requestExamples: CHAT_EXAMPLES,
@@ -77,16 +77,15 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   return streamEvents(events, format, { emptyEvent });
 }
 
-// Example chat requests of the API's description; each works as written with the built-in model
-// that it names.
+// Example chat requests for the API description. Each works as written with the built-in model that it names.
 
-/** A red circle, PNG. */
+/** A PNG of a red circle. */
 const CIRCLE =
   "iVBORw0KGgoAAAANSUhEUgAAAEAAAABAAQMAAACQp+OdAAAABlBMVEX////cHh7/Hx2WAAAAbUlEQVR42mNgoCWQ/wFl" +
   "/P8PoZn//z8AZvD///8BouT/f4ii+v///0HVQlQzghgNyAxmEAOknx3EeIDM4AcxPiAz5EGMH1gZ9iDGH1ow8FiK6UJMX8A9iOl3eLAg" +
   "AgoedPDAhAcvPMARUUAbAACTy7xBZ3GgqwAAAABJRU5ErkJggg==";
 
-/** Examples by what each shows. */
+/** Examples, by their titles. */
 export const CHAT_EXAMPLES: Readonly<Record<string, unknown>> = {
   "a question": {
     model: "hearth-demo-chat",

@@ -37,11 +37,11 @@ const DONE = formatEvent("[DONE]");
 interface AnswerOptions {
   readonly head: CompletionHead;
   readonly thoughtPosition: ThoughtPosition;
-  /** Whether a call is reported in the older form, as `function_call`. */
+  /** Whether a call is reported as `function_call`, OpenAI's older field. */
   readonly wantsFunctionCall: boolean;
 }
 
-/** A choice so far. */
+/** The parts of a choice received so far. */
 class ChoiceParts {
   text = "";
   reasoning = "";
@@ -79,19 +79,15 @@ class ChoiceParts {
 
 type DeltaEvent = Extract<ChatEvent, { type: "delta" }>;
 
-/**
- * Reads all events and builds the completion.
- *
- * @throws {HearthError} the one of an error event.
- */
+/** Reads all events and builds the completion. @throws {HearthError} the error of an error event. */
 export async function completeChat(
   events: AsyncIterable<ChatEvent>,
   options: AnswerOptions & {
     /** Number of choices. */
     readonly n: number;
-    /** Whether log-probabilities are wanted. */
+    /** Whether log-probabilities are requested. */
     readonly hasLogprobs: boolean;
-    /** How many of the most likely to report with each token of the prompt; none of the prompt if absent. */
+    /** Number of most likely tokens reported for each token of the prompt. If absent, the prompt is not scored. */
     readonly numPromptTop?: number | undefined;
   },
 ): Promise<ChatCompletion> {
@@ -129,19 +125,19 @@ export async function completeChat(
   throw new HearthError("inference_failed", "The model ended this request without a result.");
 }
 
-/** Formats each event for the client, in order. */
+/** Creates the function that turns the worker's events, in order, into the client's. */
 export function createChatFormat(
   options: AnswerOptions & {
     readonly includeUsage: boolean;
-    /** Whether each chunk has the usage so far. */
+    /** Whether each chunk carries the usage so far. */
     readonly hasRunningUsage: boolean;
-    /** Called with an error event, the last of the client's stream. */
+    /** Called with the error of an error event, which ends the client's stream. */
     readonly onError: (error: HearthError) => void;
   },
 ): (event: ChatEvent) => string {
   const { head, includeUsage, hasRunningUsage, thoughtPosition, onError } = options;
   const begun = new Set<number>();
-  /** Thoughts by choice. */
+  /** The parts of text and thought, by choice. */
   const thoughts = new Map<number, ThoughtParts>();
   let promptTokens = 0;
   const format = (chunk: ChatChunk, numTokens = 0) => {
@@ -170,6 +166,7 @@ export function createChatFormat(
         promptTokens = event.promptTokens;
         return "";
       case "admitted":
+      case "scheduled":
       case "prompt":
         return "";
       case "delta": {
@@ -177,7 +174,7 @@ export function createChatFormat(
         thoughts.set(event.index, thought);
         const delta = toDelta(event, { ...options, thought });
         const { logprobs } = event;
-        // Hidden reasoning leaves nothing to write.
+        // With hidden reasoning there may be nothing to send.
         if (Object.keys(delta).length === 0 && logprobs === undefined) return "";
         return write(event, { delta, logprobs });
       }
@@ -215,7 +212,7 @@ function toDelta(
   };
 }
 
-/** The first delta of a call has its name; its arguments follow. */
+/** Formats part of a call: the first delta has its name, and its arguments follow. */
 function toolCallDelta({ index, id, name, arguments: json }: ToolCallDelta) {
   return {
     index,

@@ -1,5 +1,5 @@
 /**
- * Makes the grammar of a task from the structured-output fields of a request.
+ * Builds a task's grammar from the structured-output fields of a request.
  *
  * @module
  */
@@ -14,22 +14,28 @@ interface Found {
 }
 
 /**
- * The format of the answer; `undefined` if it is free.
+ * The format that the answer must have; `undefined` if any is allowed.
  *
- * @throws {HearthError} `invalid_value` when two fields set it, or a schema's text is not JSON.
+ * @throws {HearthError} `invalid_value` when two fields set one, or a schema given as text is not JSON.
  */
 export function toGrammar(request: ChatRequest): GrammarSpec | undefined {
   return findFormat(request)?.spec;
 }
 
-/** Like {@linkcode toGrammar}, with the field. @throws what that throws. */
+/**
+ * Finds the format as {@linkcode toGrammar} does, with the path of its field.
+ *
+ * @throws {HearthError} `invalid_value` as {@linkcode toGrammar} does.
+ */
 export function findFormat(request: ChatRequest): Found | undefined {
   const found = [...responseFormats(request), ...structuredOutputs(request), ...others(request)];
   const [first, second] = found;
   if (second === undefined) return first;
   throw new HearthError(
     "invalid_value",
-    `${second.param}: the answer's format is already set by ${first!.param}; want one of them.`,
+    `${second.param}: the answer's format is already set by ${
+      first!.param
+    }; want only one of the two.`,
     { param: second.param },
   );
 }
@@ -117,10 +123,10 @@ function grammarAt(text: string, param: string): Found {
   return { param, spec: { kind: "gbnf", text, param } };
 }
 
-/** Deeper values cannot be sent to the worker: copying them overflows the stack. */
+/** Deepest schema that can be sent to the worker: copying a deeper one overflows the stack. */
 const MAX_DEPTH = 500;
 
-/** @throws {HearthError} `invalid_value` when a schema is too deep. */
+/** Checks a schema's depth. @throws {HearthError} `invalid_value` when it is too deep. */
 function requireShallow(schema: unknown, param: string): void {
   let level: unknown[] = [schema];
   for (let depth = 0; level.length > 0; depth++) {

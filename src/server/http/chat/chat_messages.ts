@@ -1,5 +1,5 @@
 /**
- * Makes a task's messages of those of a request, their media read.
+ * Converts a request's messages to those of a task, and reads their media.
  *
  * @module
  */
@@ -15,19 +15,19 @@ import type { ModelInfo } from "../../../worker/protocol.ts";
 import { BODY_LIMITS } from "../body/body.ts";
 import { type MediaDeps, type MediaPart, readPart, toMedium } from "../media.ts";
 
-/** Kinds that take images. */
+/** Kinds of models that take images. */
 const IMAGE_KINDS: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
 
-/** What messages are read with. */
+/** What reading messages needs besides the media settings. */
 export interface ReadMessagesOptions extends MediaDeps {
   readonly info: ModelInfo;
 }
 
 /**
- * Reads messages.
+ * Converts messages and reads their media.
  *
- * @throws {HearthError} `unsupported_by_model` when one holds media that the model's kind cannot take;
- * `invalid_media` when one cannot be read; `payload_too_large` when they are too large together.
+ * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
+ * `invalid_media` when media cannot be read; `payload_too_large` when the media are too large together.
  */
 export async function readMessages(
   messages: readonly RequestMessage[],
@@ -61,7 +61,10 @@ function toParts({ content, refusal }: RequestMessage): readonly ContentPart[] {
   return refusal ? [{ type: "refusal", refusal }] : [];
 }
 
-/** The older form of a call has no id: there is one call of a function at a time. */
+/**
+ * Makes an id for a call in OpenAI's older format, which has none. One per function is enough, as a message holds one
+ * call.
+ */
 function idOfFunction(name: string | null | undefined): string {
   return `call_${name}`;
 }
@@ -90,7 +93,7 @@ function readReasoning(
 }
 
 interface ReadPartsOptions extends ReadMessagesOptions {
-  /** Path of what is read. */
+  /** Path of the part or parts being read. */
   readonly param: string;
   readonly meter: MediaMeter;
 }
@@ -119,14 +122,14 @@ async function readMediaPart(part: MediaPart, options: ReadPartsOptions): Promis
   meter.add(bytes, param);
   if (part.type !== "file") return [{ type: isPdf(bytes) ? "document" : "image", bytes, param }];
   const { filename } = part.file;
-  // For an OCR model a text is an instruction.
+  // An OCR model would take the file's name for an instruction.
   const name: MessagePart[] = filename && info.kind !== "ocr"
     ? [{ type: "text", text: filename }]
     : [];
   return [...name, readFile(bytes, { info, param })];
 }
 
-/** A file by its content: a PDF, a text, or else an image. */
+/** Reads a file by its content, not its name: as a PDF, as text, or else as an image. */
 function readFile(
   bytes: Uint8Array<ArrayBuffer>,
   { info, param }: Pick<ReadPartsOptions, "info" | "param">,
@@ -152,11 +155,11 @@ function decodeText(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Adds up the bytes of a request's media: references are short, what they name is not. */
+/** Adds up the bytes of a request's media. A reference is short, but what it refers to may be large. */
 class MediaMeter {
   #numBytes = 0;
 
-  /** @throws {HearthError} `payload_too_large` when they are too many together. */
+  /** Adds the bytes of one medium. @throws {HearthError} `payload_too_large` when they are too many together. */
   add({ length }: Uint8Array, param: string): void {
     this.#numBytes += length;
     if (this.#numBytes <= BODY_LIMITS.maxBytes) return;
@@ -171,9 +174,10 @@ class MediaMeter {
 }
 
 /**
- * The message names the medium: other families of the API have other names for the type of the part.
+ * Checks that the model takes a part. The message names its medium, not its type, because the type has other names in
+ * other API families.
  *
- * @throws {HearthError} `unsupported_by_model` unless the model takes parts of this medium.
+ * @throws {HearthError} `unsupported_by_model` if the model does not take this medium.
  */
 function requireSupport(
   part: MediaPart,

@@ -1,5 +1,5 @@
 /**
- * Makes the worker's task of a chat completion request.
+ * Builds the worker's task from a chat completion request.
  *
  * @module
  */
@@ -18,20 +18,20 @@ import { toGrammar } from "./chat_grammar.ts";
 import type { ToolFields } from "../../../wire/tool_request.ts";
 import { HearthError } from "../../../base/errors.ts";
 
-/** What other servers take for no seed. */
+/** The seed that other servers take to mean "no seed". */
 const RANDOM_SEED = -1;
 const MIXING_FACTOR = 0x9e3779b1;
 
-/** What a task needs besides the request. */
+/** What building a task needs besides the request. */
 export interface ChatTaskOptions extends ReadMessagesOptions {
   readonly requestId: string;
 }
 
 /**
- * The task of `request`, its images read.
+ * Builds the task of `request`, and reads its media.
  *
  * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
- * `invalid_media` when one cannot be read; `payload_too_large` when they are too large together.
+ * `invalid_media` when media cannot be read; `payload_too_large` when the media are too large together.
  */
 export async function chatTask(
   request: ChatRequest,
@@ -48,7 +48,7 @@ export async function chatTask(
   };
 }
 
-/** How a request wants its prompt rendered. */
+/** The options with which a request wants its prompt rendered. */
 export function promptOptions(
   request:
     & Parameters<typeof findEffort>[0]
@@ -67,7 +67,10 @@ export function promptOptions(
   };
 }
 
-/** Switches of templates, which some clients send as text: any text is true there. */
+/**
+ * Converts the template's variables. Some clients send switches as text, and a template would take the text "false" for
+ * true.
+ */
 function templateVariables(given: ChatRequest["chat_template_kwargs"]): PromptOptions["variables"] {
   if (!given) return undefined;
   return Object.fromEntries(
@@ -78,7 +81,7 @@ function templateVariables(given: ChatRequest["chat_template_kwargs"]): PromptOp
   );
 }
 
-/** How a request wants its answer generated. */
+/** The options with which a request wants its answer generated. */
 export function generationOptions(request: ChatRequest): GenerationOptions {
   const stop = request.stop ?? request.stop_sequences ?? [];
   const repeat = findRepeatPenalty(request);
@@ -112,7 +115,7 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
   };
 }
 
-/** Folds 64 bits to 32; a value of 32 bits is unchanged. */
+/** Folds a seed of 64 bits to 32. A seed of 32 bits stays the same. */
 function foldSeed(seed: number): number {
   const bits = BigInt.asUintN(64, BigInt(seed));
   const low = Number(bits & 0xffff_ffffn);
@@ -125,7 +128,8 @@ type Choice = Pick<ToolOptions, "functions" | "choice">;
 /**
  * The tools of a request; `undefined` if it has none.
  *
- * @throws {HearthError} `invalid_value` when two functions have one name, or a choice names none of them.
+ * @throws {HearthError} `invalid_value` when two functions have the same name, or `tool_choice` names a function that
+ * is not among them.
  */
 export function toolOptions(request: ToolFields): ToolOptions | undefined {
   const { tools, functions: older } = request;
@@ -143,17 +147,19 @@ export function toolOptions(request: ToolFields): ToolOptions | undefined {
   requireOwnNames(functions, isOlder ? "functions" : "tools");
   const chosen = isOlder ? olderChoice(request, functions) : newerChoice(request, functions);
   if (chosen.functions.length === 0) return undefined;
-  // The older form allows one call.
+  // OpenAI's older fields allow one call.
   return { ...chosen, isParallel: !isOlder && (request.parallel_tool_calls ?? true) };
 }
 
-/** Warns of the tools of a request that are no functions. */
+/** Warnings about the tools of a request that are not functions. */
 export function warningsOfTools({ tools }: ToolFields): string[] {
   const types = (tools ?? []).flatMap((tool) => "function" in tool ? [] : [tool.type]);
-  return types.length > 0 ? [`tools that this server does not have: ${types.join(" ")}`] : [];
+  return types.length > 0
+    ? [`tools are ignored: this server does not have ${types.join(" ")}`]
+    : [];
 }
 
-/** Whether a request uses the older form of tools; the answer then does too. */
+/** Whether a request uses OpenAI's older fields for tools; the answer then does too. */
 export function wantsFunctionCall({ tools, functions }: ToolFields): boolean {
   return !tools?.length && (functions?.length ?? 0) > 0;
 }
@@ -180,7 +186,7 @@ function newerChoice(
   if (functions.length === 0) {
     throw new HearthError(
       "invalid_value",
-      `${param}: want no value without tools, or tools beside it.`,
+      `${param}: want it left out, or sent together with tools.`,
       { param },
     );
   }

@@ -1,5 +1,5 @@
 /**
- * Gives the model's events for a chat request; shared by all API families that chat.
+ * Starts a chat request on the model. Shared by all API families that chat.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import type { Session } from "../../session/session.ts";
 import type { TaskStream } from "../../session/task_stream.ts";
 import { findOnlyMedia, readPart } from "../media.ts";
 
-/** A request that was admitted. */
+/** A chat request that was admitted. */
 export interface OpenedChat {
   readonly info: ModelInfo;
   readonly events: TaskEvents<ChatEvent>;
@@ -29,8 +29,8 @@ export interface OpenedChat {
 /**
  * Sends `request`, received at `path`, to the model and waits until it is admitted.
  *
- * @throws {HearthError} when it names another model, the model does not serve the endpoint, or it is invalid as far as
- * known at admission.
+ * @throws {HearthError} when it names another model, the model does not serve the endpoint, or validation up to
+ * admission finds an error.
  */
 export async function openChat(
   request: ChatRequest,
@@ -38,9 +38,9 @@ export async function openChat(
     readonly call: Call;
     readonly deps: AppDeps;
     readonly path: InferencePath;
-    /** Nothing is generated: the prompt's tokens are counted. */
+    /** Whether to count the prompt's tokens without generating. */
     readonly onlyCounts?: boolean;
-    /** Nothing is generated: the prompt is computed, and so kept for requests that begin as it does. */
+    /** Whether to compute the prompt without generating, so that it is cached for requests that begin with it. */
     readonly onlyReads?: boolean;
   },
 ): Promise<OpenedChat> {
@@ -59,7 +59,7 @@ export async function openChat(
     isLocal: isLocal(call.req.raw, call.env, settings),
     onTruncated: (message: string) => {
       log.warn("a recording ends early", { requestId, message });
-      // The head of a stream was sent before.
+      // The headers of a stream have been sent by now.
       call.header("truncated", "true");
     },
   };
@@ -72,24 +72,24 @@ export async function openChat(
   return { info, events: await untilAdmitted(events) };
 }
 
-/** Why a model does not serve a field, by field. */
+/** Why a model does not serve a field, by field. Each completes the sentence "The model …". */
 type Reasons = Readonly<Partial<Record<keyof ChatRequest, string>>>;
 
-/** Fields that models do not serve which answer about one image or recording, without a conversation. */
+/** Fields not served by models that answer about one image or recording, without a conversation. */
 const NO_CHAT: Reasons = {
   prompt_logprobs: "scores no prompts",
   continue_final_message: "continues no messages",
   skip_special_tokens: "writes text without special tokens",
 };
 
-/** Fields that models do not serve whose answer is read off their input. */
+/** Fields not served by models that read their answer off their input. */
 const NO_GENERATION: Reasons = {
   n: "gives one answer",
   include_stop_str_in_output: "ends before a stop string",
   stop_token_ids: "ends where its input ends, or at a string",
 };
 
-/** Passed over by models whose answer is read off their input. */
+/** Fields ignored by models that read their answer off their input. */
 const NO_WEIGHTS: Reasons = {
   min_tokens: "ends where its input ends",
   ignore_eos: "ends where its input ends",
@@ -100,7 +100,7 @@ const NO_WEIGHTS: Reasons = {
   repetition_penalty: "weighs no tokens",
 };
 
-/** Fields that speech recognition does not serve. */
+/** Fields not served by speech recognition. */
 const NO_TRANSCRIPT: Reasons = {
   ...NO_GENERATION,
   stop_token_ids: "ends where the recording ends",
@@ -108,7 +108,7 @@ const NO_TRANSCRIPT: Reasons = {
   logprobs: "tells no log-probabilities of its tokens",
 };
 
-/** Passed over by speech recognition above a temperature of 0; below it they change nothing. */
+/** Fields that speech recognition ignores above a temperature of 0. At 0 they have no effect. */
 const NO_SAMPLING: Reasons = {
   top_p: "samples with a temperature alone",
   top_k: "samples with a temperature alone",
@@ -122,18 +122,18 @@ function refusedBy({ kind, readsLines }: ModelInfo): Reasons {
   return { ...NO_CHAT, ...(readsLines && NO_GENERATION) };
 }
 
-function passedOverBy({ kind, readsLines }: ModelInfo, { temperature }: ChatRequest): Reasons {
+function fieldsIgnoredBy({ kind, readsLines }: ModelInfo, { temperature }: ChatRequest): Reasons {
   if (kind === "asr") return { ...NO_WEIGHTS, ...((temperature ?? 0) > 0 && NO_SAMPLING) };
   return readsLines ? NO_WEIGHTS : {};
 }
 
 /**
- * Checks the fields that a text model serves and the loaded model does not: those that would change the meaning of the
- * answer are refused, those that tune it are passed over.
+ * Checks the fields that text models serve and the loaded model does not. Those that would change the meaning of the
+ * answer are refused; those that only tune it are ignored.
  *
- * @returns a warning for each field that is passed over.
- * @throws {HearthError} `unsupported_by_model` naming the first such field; `invalid_value` for tools or a format that
- * no model would take.
+ * @returns a warning for each ignored field.
+ * @throws {HearthError} `unsupported_by_model` naming the first refused field; `invalid_value` for invalid tools or an
+ * invalid format.
  */
 function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] {
   const { id, kind } = info;
@@ -146,30 +146,31 @@ function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] {
   if (choice !== "none") refuse("tools", "calls no functions");
   const format = findFormat(request);
   if (format !== undefined) {
-    refuse(format.param, "writes what it reads or hears; the form of its answer cannot be set");
+    refuse(format.param, "writes what it reads or hears; its answer cannot be given a format");
   }
   const isSet = ([name]: [string, string]) =>
     !changesNothing(name, request[name as keyof ChatRequest]);
   const [refused] = Object.entries(refusedBy(info)).filter(isSet);
   if (refused !== undefined) refuse(...refused);
-  return Object.entries(passedOverBy(info, request)).filter(isSet)
-    .map(([name, why]) => `${name} is passed over: ${id} (${kind}) ${why}`);
+  return Object.entries(fieldsIgnoredBy(info, request)).filter(isSet)
+    .map(([name, why]) => `${name} is ignored: ${id} (${kind}) ${why}`);
 }
 
-// Speech recognition through the chat endpoint: a message's audio part is the recording, the
-// transcript is the completion.
+// Speech recognition through the chat endpoint: a message's audio part is the recording, and the transcript is the
+// completion.
 
 /**
- * Transcribes the audio part of the last user message. Text parts are ignored: a recogniser takes no instructions.
+ * Transcribes the audio part of the last user message. Text parts are ignored, because a recogniser takes no
+ * instructions.
  *
- * @throws {HearthError} `invalid_value` unless the message has one audio part; `unsupported_by_model` for other media;
- * `invalid_media`.
+ * @throws {HearthError} `invalid_value` unless the message has exactly one audio part; `unsupported_by_model` for other
+ * media; `invalid_media`.
  */
 async function transcribeChat(
   request: ChatRequest,
   options: ChatTaskOptions & {
     readonly session: Session;
-    /** Called with what is missing of a recording that ends early, before the first word. */
+    /** Called before the first word if the recording ends early, with what is missing. */
     readonly onTruncated: (message: string) => void;
   },
 ): Promise<TaskEvents<ChatEvent>> {
@@ -185,7 +186,7 @@ async function transcribeChat(
   return new TranscriptAsChat(session.stream(task, { signal }), onTruncated);
 }
 
-/** Converts a transcription's events to those of a chat. */
+/** Converts a transcription's events to chat events. */
 class TranscriptAsChat implements TaskEvents<ChatEvent> {
   readonly #events: TaskStream<TranscribeEvent>;
   readonly #onTruncated: (message: string) => void;

@@ -1,5 +1,5 @@
 /**
- * Where a chat completion holds what the model thought.
+ * Where a chat completion puts what the model thought.
  *
  * @module
  */
@@ -7,10 +7,10 @@ import type { ChatRequest } from "../../../wire/chat_request.ts";
 import { hidesReasoning } from "../../../wire/spellings.ts";
 import type { ReasoningField } from "../../../base/config.ts";
 
-/** A field of its own, the text between two marks, or nowhere. */
+/** A field of its own, the text between two tags, or nowhere. */
 export type ThoughtPosition = ReasoningField | "content" | "hidden";
 
-/** The fields of a message, or of a part of one, that hold text and thought. */
+/** The fields of a message, or of a delta, that hold text and thought. */
 type Placed = Partial<Readonly<Record<ReasoningField | "content", string>>>;
 
 interface Written {
@@ -21,7 +21,7 @@ interface Written {
 const OPEN = "<think>\n";
 const CLOSE = "\n</think>\n\n";
 
-/** The place that `request` asks for, by the names that several servers have for it; `usual` if by none. */
+/** The position that `request` asks for, by any of the names that servers have for it; `usual` if it does not ask. */
 export function chooseThoughtPosition(
   request: ChatRequest,
   usual: ReasoningField,
@@ -32,31 +32,31 @@ export function chooseThoughtPosition(
   return isText ? "content" : usual;
 }
 
-/** Text and thought of a whole message. */
+/** Puts the text and the thought of a whole message into its fields. */
 export function placeThought({ text, reasoning }: Written, place: ThoughtPosition): Placed {
   if (reasoning === "" || place === "hidden") return { content: text };
   if (place === "content") return { content: OPEN + reasoning + CLOSE + text };
   return { content: text, [place]: reasoning };
 }
 
-/** Places text and thought of a message part by part. */
+/** Puts text and thought into a message's fields, delta by delta. */
 export class ThoughtParts {
   readonly #place: ThoughtPosition;
-  /** Whether a mark within the text has to be closed. */
+  /** Whether a tag in the text is still open. */
   #isOpen = false;
 
   constructor(place: ThoughtPosition) {
     this.#place = place;
   }
 
-  /** The next part; fields that it adds nothing to are absent. */
+  /** Takes the next delta. Fields that it adds nothing to are absent. */
   next({ text, reasoning }: Written): Placed {
     if (this.#place === "content") return toContent(this.#mark(reasoning) + this.#unmark(text));
     const hasThought = reasoning !== "" && this.#place !== "hidden";
     return { ...toContent(text), ...(hasThought && { [this.#place]: reasoning }) };
   }
 
-  /** What the end adds: the closing mark, if the message ended in a thought. */
+  /** Ends the message: returns the closing tag if the message ended in a thought. */
   end(): Placed {
     return this.#isOpen ? toContent(this.#close()) : {};
   }
@@ -77,7 +77,10 @@ export class ThoughtParts {
   }
 }
 
-/** Log-probabilities of markup come without text: clients take an empty one for the beginning of an answer. */
+/**
+ * Puts text into `content`. Log-probabilities of markup come without text, and clients would take an empty string for
+ * the beginning of an answer.
+ */
 function toContent(text: string): Placed {
   return text === "" ? {} : { content: text };
 }

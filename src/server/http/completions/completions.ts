@@ -33,7 +33,7 @@ import { warn } from "../warnings.ts";
 
 const PATH = "/completions";
 
-/** The endpoint. */
+/** The endpoint for completions of plain text. */
 export function completionsRoute(deps: AppDeps): Route {
   return {
     method: "POST",
@@ -92,9 +92,10 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
 }
 
 /**
- * Opens the streams one by one: other requests come in between, and where one is refused the rest is not begun.
+ * Opens the streams one after another, so that other requests can come in between. If one is refused, the rest are not
+ * opened.
  *
- * @throws {HearthError} the first refusal; those that were opened are ended.
+ * @throws {HearthError} the first refusal, after the streams opened before it have been ended.
  */
 async function openAll(
   tasks: readonly ChatTask[],
@@ -136,7 +137,7 @@ function completionTask(
     ...others,
     messages: [],
     n: numToGenerate,
-    // The best are chosen by their log-probabilities.
+    // With `best_of`, the best are chosen by their log-probabilities.
     logprobs: hasLogprobs || numToGenerate > (request.n ?? 1),
     prompt_logprobs: ofPrompt.length > 0 ? Math.max(...ofPrompt) : undefined,
     top_logprobs: logprobs ?? undefined,
@@ -156,13 +157,15 @@ function completionTask(
   };
 }
 
-/** An event and the index of its request. */
+/** An event, and the index of the request that it belongs to. */
 interface EventFrom<Event> {
   readonly from: number;
   readonly event: Event;
 }
 
-/** Events in the order of arrival. Ending the iteration, or an error event, ends all streams. */
+/**
+ * Merges streams, in the order in which their events arrive. Ending the iteration, or an error event, ends all streams.
+ */
 function mergeEvents<Event extends { readonly type: string }>(
   sources: readonly TaskEvents<Event>[],
 ): TaskEvents<EventFrom<Event>> {

@@ -17,14 +17,14 @@ import { formatEvent } from "../sse.ts";
 type Choice = TextCompletion["choices"][number];
 type Delta = Extract<ChatEvent, { type: "delta" }>;
 
-/** The part of a prompt that its choices begin with. */
+/** What is known of a prompt, which its choices may begin with. */
 interface Beginning {
   text: string;
   tokens: readonly PromptToken[];
   numTokens: number;
 }
 
-/** Merges completions of several prompts, or their chunks. */
+/** Merges the completions of several prompts, whole or chunk by chunk. */
 export class CompletionBuilder {
   readonly #request: CompletionsRequest;
   readonly #head: Pick<TextCompletion, "id" | "object" | "created" | "model">;
@@ -56,7 +56,12 @@ export class CompletionBuilder {
     this.#logprobs = this.#choices.map(() => []);
   }
 
-  /** @param from which prompt. @returns the piece of a choice that came with it. */
+  /**
+   * Takes the next event.
+   *
+   * @param from index of the prompt.
+   * @returns the part of a choice that the event adds, if any.
+   */
   push(event: ChatEvent, from: number): Choice | undefined {
     switch (event.type) {
       case "start":
@@ -82,7 +87,7 @@ export class CompletionBuilder {
     }
   }
 
-  /** The same as an event of a stream. */
+  /** Takes the next event, and formats what it adds as an event of the stream. */
   format(event: ChatEvent, from: number): string {
     const piece = this.push(event, from);
     if (piece !== undefined) {
@@ -118,7 +123,7 @@ export class CompletionBuilder {
     return { ...this.#head, choices, usage: this.#usageObject() };
   }
 
-  /** How many are generated, of which the best are returned. */
+  /** Completions generated for each prompt, of which the best are returned. */
   get #numPerPrompt(): number {
     return choicesToGenerate(this.#request);
   }
@@ -149,7 +154,7 @@ export class CompletionBuilder {
     return piece;
   }
 
-  /** The piece of a choice before the generated text: empty, or the prompt with `echo`. */
+  /** Begins a choice's next chunk: empty, or with the prompt if it is the first one and `echo` is set. */
   #begin(choice: Choice, from: number): Choice {
     const { echo, logprobs, prompt_logprobs: top } = this.#request;
     const piece = this.#newChoice(choice.index);
@@ -162,7 +167,7 @@ export class CompletionBuilder {
     return { ...piece, text };
   }
 
-  /** Where the generated text begins in a choice's. */
+  /** Offset of the generated text within a choice's text. */
   #findStart(from: number): number {
     return this.#request.echo ? this.#beginnings[from]!.text.length : 0;
   }
@@ -185,7 +190,7 @@ export class CompletionBuilder {
   }
 }
 
-/** How many completions a request takes for each of its prompts. */
+/** How many completions a request generates for each of its prompts. */
 export function choicesToGenerate({ n, best_of: best }: CompletionsRequest): number {
   return best ?? n ?? 1;
 }
@@ -194,7 +199,11 @@ function noLogprobs(): CompletionLogprobs {
   return { tokens: [], token_logprobs: [], top_logprobs: [], text_offset: [] };
 }
 
-/** @param start of the generated text in the choice's. */
+/**
+ * Adds the log-probabilities of generated tokens.
+ *
+ * @param start offset of the generated text within the choice's text.
+ */
 function addLogprobs(
   all: CompletionLogprobs,
   tokens: readonly ChosenLogprob[],
@@ -216,7 +225,7 @@ function addPrompt(
   all.text_offset.push(...offsetsIn(text, tokens));
   for (const { token, logprob: exact, top } of tokens) {
     all.tokens.push(token);
-    // JSON has no infinity; OpenAI writes this instead.
+    // JSON has no infinity; OpenAI sends -9999 instead.
     const logprob = exact === undefined ? null : Math.max(exact, -9999);
     all.token_logprobs.push(logprob);
     all.top_logprobs.push(
@@ -230,7 +239,10 @@ interface Scored {
   readonly logprob: number;
 }
 
-/** The most likely, and as with OpenAI the token itself, which may be one more; none where none are asked for. */
+/**
+ * The most likely tokens and, as with OpenAI, the chosen token too, even if it makes one more. Empty if none were
+ * requested.
+ */
 function toTop(top: readonly Scored[], own: Scored): Record<string, number> {
   if (top.length === 0) return {};
   return Object.fromEntries([...top, own].map(({ token, logprob }) => [token, logprob]));
@@ -239,7 +251,7 @@ function toTop(top: readonly Scored[], own: Scored): Record<string, number> {
 const encoder = new TextEncoder();
 const SPACE = 0x20;
 
-/** Offsets of tokens in their text, in UTF-16 units; special tokens have no width. */
+/** Offsets of tokens within their text, in UTF-16 units. Special tokens have no width. */
 function offsetsIn(text: string, tokens: readonly PromptToken[]): number[] {
   const bytes = encoder.encode(text);
   let at = 0;
@@ -247,7 +259,7 @@ function offsetsIn(text: string, tokens: readonly PromptToken[]): number[] {
   const isNext = (wanted: readonly number[]) => wanted.every((byte, i) => bytes[at + i] === byte);
   return tokens.map((token) => {
     const start = offset;
-    // SentencePiece puts a space before a text's first word.
+    // SentencePiece puts a space before the first word of a text.
     const own = token.bytes[0] === SPACE && at === 0 && !isNext(token.bytes)
       ? token.bytes.slice(1)
       : token.bytes;

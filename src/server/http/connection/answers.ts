@@ -1,5 +1,5 @@
 /**
- * The answers of each connection that are not complete, and those to what never becomes a request.
+ * Tracks each connection's unfinished responses, and answers input that is not a valid request.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import { log } from "../../../base/log.ts";
 import type { Duplex } from "node:stream";
 import process from "node:process";
 
-/** Makes `server` answer them with the usual error body. */
+/** Makes `server` answer malformed requests with the usual error body. */
 export function answerMalformed(server: Server, getAnswers: AnswersOf): void {
   server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
-    // An answer in progress cannot be followed by another, and after a reset nobody reads it.
+    // A response in progress cannot be followed by another, and after a reset nobody reads one.
     const hasBegun = [...getAnswers(socket)].some(({ headersSent }) => headersSent);
     if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
     const error = explain(cause);
@@ -23,7 +23,7 @@ export function answerMalformed(server: Server, getAnswers: AnswersOf): void {
   });
 }
 
-/** Explains errors by the codes of Node's parser. */
+/** Explains an error by the code of Node's parser. */
 function explain({ code, message }: Error & { readonly code?: string }): HearthError {
   switch (code) {
     case "HPE_HEADER_OVERFLOW":
@@ -42,7 +42,7 @@ function explain({ code, message }: Error & { readonly code?: string }): HearthE
   }
 }
 
-/** A raw HTTP response that closes the connection. */
+/** Formats a raw HTTP response that closes the connection. */
 export function formatAnswer(
   error: HearthError,
   requestId: string,
@@ -62,24 +62,24 @@ export function formatAnswer(
   ].join("\r\n");
 }
 
-// The answers of each connection that are not complete: a client may send requests before the
-// last one is answered.
+// The unfinished responses of each connection. There may be several: a client may send requests before the last one is
+// answered.
 
-/** Gives the incomplete answers of a connection. */
+/** Returns the unfinished responses of a connection. */
 export type AnswersOf = (socket: Duplex) => ReadonlySet<ServerResponse>;
 
 const NONE: ReadonlySet<ServerResponse> = new Set();
 
 /**
- * Tracks those of `server`, and closes all of them when their connection closes. To be called before other listeners to
- * its requests are added, which then find it true.
+ * Tracks the unfinished responses of `server`, and closes all of them when their connection closes. Call it before
+ * adding other request listeners, so that they find it up to date.
  */
 export function trackAnswers(server: Server): AnswersOf {
   const answers = new WeakMap<Duplex, Set<ServerResponse>>();
   server.on("connection", (socket: Duplex) => {
     const own = new Set<ServerResponse>();
     answers.set(socket, own);
-    // `node:http` itself closes the one that has the connection, not those that wait for it.
+    // `node:http` itself closes only the response that is being written, not those queued behind it.
     socket.once("close", () => process.nextTick(closeAll, own));
   });
   server.on("request", ({ socket }, outgoing) => {

@@ -1,5 +1,5 @@
 /**
- * The open connections of a server: how many there may be, and which are closed first.
+ * The open connections of a server: how many there may be, and which ones are closed first.
  *
  * @module
  */
@@ -11,24 +11,24 @@ import { formatAnswer } from "./answers.ts";
 import { TcpSocket, type TcpSocketOptions, turns } from "./tcp_socket.ts";
 import { Buffer } from "node:buffer";
 
-/** Descriptors reserved for other uses: the model's files, threads, libraries, and answers in progress. */
+/** Descriptors reserved for other uses: the model's files, threads, libraries, and requests in progress. */
 const RESERVED_DESCRIPTORS = 96;
 
 /** Connection counts for `/metrics`. */
 export interface ConnectionFigures {
   open: number;
-  /** Refused, or closed while idle, because there were too many. */
+  /** Connections refused, or closed while idle, because there were too many. */
   refused: number;
-  /** Failed accepts, as a rule for lack of a descriptor. */
+  /** Failed accepts, usually for lack of a file descriptor. */
   failed: number;
 }
 
-/** Counts of a server that does not listen yet. */
+/** The counts of a server that has had no connection yet. */
 export function newConnectionFigures(): ConnectionFigures {
   return { open: 0, refused: 0, failed: 0 };
 }
 
-/** Allows as many connections as `wanted`, or fewer where the process may not open so many files. */
+/** Returns how many connections to allow: `wanted`, or fewer if the process may not open that many files. */
 export function limitConnections(wanted: number, maxFiles = readDescriptorLimit()): number {
   if (maxFiles === undefined) return wanted;
   const reserved = Math.min(RESERVED_DESCRIPTORS, Math.floor(maxFiles / 2));
@@ -53,9 +53,9 @@ export class Connections {
   readonly #max: number;
   readonly #figures: ConnectionFigures;
   readonly #open = new Set<Connection>();
-  /** Connections without a request so far, the longest silent first, and when each was accepted. */
+  /** Connections that have sent no request yet, by when they were accepted, oldest first. */
   readonly #withoutRequest = new Map<Connection, number>();
-  /** Connections with all requests answered, the longest idle first. */
+  /** Connections whose requests have all been answered, longest idle first. */
   readonly #idle = new Set<Connection>();
   #nextClose = Promise.withResolvers<void>();
 
@@ -64,7 +64,7 @@ export class Connections {
     this.#figures = options.figures;
   }
 
-  /** Knows from now on when those of `server` have requests. */
+  /** Starts tracking which connections of `server` have requests in progress. */
   watch(server: Server): void {
     server.on("request", (incoming: IncomingMessage, outgoing: ServerResponse) => {
       const socket = incoming.socket as Duplex as TcpSocket;
@@ -72,18 +72,21 @@ export class Connections {
       this.#idle.delete(socket);
       socket.beginRequest({ isChunked: "transfer-encoding" in incoming.headers });
       outgoing.once("close", () => {
-        // The next request may be here before the write of the last answer is known to be done.
+        // The next request may arrive before the end of the last response is reported.
         if (socket.endRequest() === 0 && !socket.destroyed) this.#idle.add(socket);
       });
     });
     server.on("upgrade", (_incoming: IncomingMessage, socket: Duplex) => {
-      // It is neither waiting nor idle until it closes.
+      // An upgraded connection is neither waiting nor idle until it closes.
       this.#withoutRequest.delete(socket as TcpSocket);
       this.#idle.delete(socket as TcpSocket);
     });
   }
 
-  /** Resolves when another connection may be accepted, and the last had a turn of the event loop to be read. */
+  /**
+   * Resolves when another connection may be accepted. At the limit it first yields to the event loop, so that the last
+   * connection can be read.
+   */
   async room(): Promise<void> {
     if (this.#open.size < this.#max) return;
     await new Promise((resolve) => setTimeout(resolve));
@@ -102,9 +105,10 @@ export class Connections {
   }
 
   /**
-   * Counts a new connection. One too many closes the longest without a request, else the longest idle.
+   * Counts a new connection. At the limit, closes the connection that has gone longest without sending a request, or
+   * else the longest idle one.
    *
-   * @returns whether it may stay; if not, its client is to be told.
+   * @returns whether the new connection may stay; if not, tell its client.
    */
   admit(connection: Connection): boolean {
     const isFull = this.#open.size >= this.#max;
@@ -112,7 +116,7 @@ export class Connections {
     this.#figures.open = this.#open.size;
     if (isFull) {
       this.#figures.refused++;
-      // A client that has sent a request is more likely to send another.
+      // Clients that have sent a request before are more likely to send another.
       const victims = this.#withoutRequest.size > 0 ? this.#withoutRequest : this.#idle;
       const victim = victims.keys().next().value;
       if (victim === undefined) return false;
@@ -122,7 +126,7 @@ export class Connections {
     return true;
   }
 
-  /** A connection has become a socket. */
+  /** Replaces a connection by the socket it has become. */
   replace(connection: SilentConnection, socket: TcpSocket): void {
     this.#open.delete(connection);
     this.#open.add(socket);
@@ -132,7 +136,7 @@ export class Connections {
     socket.once("close", () => this.remove(socket));
   }
 
-  /** A connection has closed. */
+  /** Forgets a connection that has closed. */
   remove(connection: Connection): void {
     for (const each of [this.#open, this.#withoutRequest, this.#idle]) each.delete(connection);
     this.#figures.open = this.#open.size;
@@ -140,29 +144,29 @@ export class Connections {
     this.#nextClose = Promise.withResolvers();
   }
 
-  /** Those without a request so far that were accepted so long ago. */
+  /** Connections accepted at least `ms` ago that have sent no request yet. */
   overdue(ms: number): Connection[] {
     const latestMs = performance.now() - ms;
     return [...this.#withoutRequest].flatMap(([each, at]) => at <= latestMs ? [each] : []);
   }
 }
 
-/** Answers that there are too many connections. */
+/** Tells a client that there are too many connections. */
 export function refuse(socket: Duplex, max: number): void {
   const error = new HearthError(
     "overloaded",
-    `This server has ${max} connections, as many as it keeps (--max-connections). Try again later.`,
+    `This server has ${max} connections, the most it allows (--max-connections). Try again later.`,
   );
   const { headers } = errorAnswer("", error);
   socket.on("error", () => {});
   socket.end(formatAnswer(error, crypto.randomUUID(), headers), () => socket.destroy());
 }
 
-// A connection until its first bytes. Many never send any: scanners, clients that open
-// connections ahead, floods. A read that waits costs at most half of a socket that `node:http`
-// listens to, and the client's end closes the connection without an end of ours before it.
+// A connection before its first bytes. Many never send any: scanners, clients that connect in advance, floods. A
+// pending read costs at most half of what a socket under `node:http` does, and when the client closes its end, the
+// connection closes at once.
 
-/** Size of the first read: there may be many requests in it, and many new connections. */
+/** Size of the first read. It may have to hold several requests, and there may be many new connections. */
 const FIRST_READ_BYTES = 1024;
 
 export class SilentConnection {
@@ -171,14 +175,18 @@ export class SilentConnection {
   readonly #onClose: () => void;
   #isOpen = true;
 
-  /** @param onClose called when it closes before it has become a socket. */
+  /** @param onClose called when the connection closes before it has become a socket. */
   constructor(connection: Deno.TcpConn, onClose: () => void) {
     this.#connection = connection;
     this.#onClose = onClose;
     this.#first = this.#read();
   }
 
-  /** Waits for its first bytes; it closes if there are none. @returns whether it may become a socket. */
+  /**
+   * Waits for the first bytes, and closes the connection if there are none.
+   *
+   * @returns whether it may become a socket.
+   */
   async speaks(): Promise<boolean> {
     try {
       if (await this.#first === null) this.destroy();
@@ -188,13 +196,13 @@ export class SilentConnection {
     return this.#isOpen;
   }
 
-  /** Becomes a socket, which reads what was read here, or is still waited for. */
+  /** Turns the connection into a socket, whose first read is the one made here. */
   toSocket(options: Omit<TcpSocketOptions, "first">): TcpSocket {
     this.#isOpen = false;
     return new TcpSocket(this.#connection, { ...options, first: this.#first });
   }
 
-  /** Closes it, unless it has become a socket. */
+  /** Closes the connection, unless it has become a socket. */
   destroy(): void {
     if (!this.#isOpen) return;
     this.#isOpen = false;

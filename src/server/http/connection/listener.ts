@@ -1,8 +1,8 @@
 /**
  * Accepts connections one by one, and only while another may be open.
  *
- * `node:http`'s own listener accepts the whole backlog before it emits anything (Deno 2.9); if the descriptors run out
- * meanwhile it never accepts again, without an error.
+ * `node:http`'s own listener accepts the whole backlog before it emits anything (Deno 2.9). If the file descriptors run
+ * out in the meantime, it stops accepting forever, without an error.
  *
  * @module
  */
@@ -14,35 +14,37 @@ import { type TcpSocket, turns } from "./tcp_socket.ts";
 import { asksForWebSocket, type UpgradeListener } from "./upgrades.ts";
 import type { Socket } from "node:net";
 
-/** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
+/**
+ * Longer than clients keep idle connections, so that no client sends a request on a connection that is being closed.
+ */
 const KEEP_ALIVE_MS = 75_000;
 /** Timeout for the headers of a request. */
 const HEAD_MS = 20_000;
-/** Checks within a header timeout. */
+/** How often per header timeout overdue connections are looked for. */
 const HEAD_CHECKS = 10;
 /**
- * Connections that the system queues until they are accepted. A new one waits for all of them: of 1024 that ask
- * something, on a busy machine, one second. Where the queue is full, clients try again after a second: that is what
- * slows floods down, and delays a burst of honest clients beyond it.
+ * Connections that the system queues until they are accepted. A new connection waits for all of those before it: behind
+ * 1024 that send requests, on a busy machine, that took a second. When the queue is full, clients retry after a second.
+ * That slows floods down, but also delays bursts of honest clients.
  */
 const BACKLOG = 256;
-/** Wait after a failed accept; a descriptor may be free by then. */
+/** Wait after a failed accept, in case a descriptor is free by then. */
 const RETRY_MS = 50;
 
-/** How to listen. */
+/** Options of a listener. */
 export interface ListenerOptions {
   readonly host: string;
   readonly port: number;
   readonly maxConnections: number;
   readonly figures: ConnectionFigures;
   readonly handler: RequestListener;
-  /** For requests that ask for a WebSocket; if absent, they are requests like all others. */
+  /** Handles requests for a WebSocket; if absent, they are handled like all other requests. */
   readonly upgradeHandler?: UpgradeListener | undefined;
-  /** Timeout for the headers of a request, from the start of the connection for the first; 20 s if absent. */
+  /** Timeout for a request's headers; for the first request, it starts with the connection. 20 s if absent. */
   readonly headMs?: number | undefined;
-  /** How long an idle connection stays open, and one second more; 75 s if absent. */
+  /** How long an idle connection stays open, give or take a second; 75 s if absent. */
   readonly keepAliveMs?: number | undefined;
-  /** How long a client stays connected that takes nothing of its answer; 30 s if absent. */
+  /** How long a client may stay connected without reading its response; 30 s if absent. */
   readonly sendMs?: number | undefined;
 }
 
@@ -61,7 +63,7 @@ export class Listener {
     this.#server = this.#createServer();
   }
 
-  /** Where it listens, once it does. */
+  /** The address and port, once it listens. */
   get address(): Deno.NetAddr {
     return this.#listener!.addr;
   }
@@ -69,19 +71,19 @@ export class Listener {
   /**
    * Begins to listen.
    *
-   * @throws {Deno.errors.AddrInUse} and others of Deno's when the address is not available.
+   * @throws {Deno.errors.AddrInUse} or another of Deno's errors when the address is not available.
    */
   open(): void {
     const { host: hostname, port } = this.#options;
     this.#listener = Deno.listen({ hostname, port, tcpBacklog: BACKLOG });
-    // Starts the header timeouts of `node:http`.
+    // Makes `node:http` start its header timeouts.
     this.#server.emit("listening");
     const { headMs = HEAD_MS } = this.#options;
     this.#headChecks = setInterval(() => this.#endOverdue(headMs), headMs / HEAD_CHECKS);
     void this.#accept(this.#listener);
   }
 
-  /** Accepts no more connections. Resolves when the open ones have closed. */
+  /** Stops accepting connections. Resolves when the open ones have closed. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#listener?.close();
@@ -98,7 +100,7 @@ export class Listener {
   #createServer(): Server {
     const { headMs = HEAD_MS, keepAliveMs = KEEP_ALIVE_MS, upgradeHandler } = this.#options;
     const options = {
-      // Node's own option, missing from its types.
+      // An option of Node's that is missing from its types.
       shouldUpgradeCallback: (incoming: IncomingMessage) =>
         upgradeHandler !== undefined && asksForWebSocket(incoming),
       keepAliveTimeout: keepAliveMs,
@@ -106,7 +108,7 @@ export class Listener {
       connectionsCheckingInterval: headMs / HEAD_CHECKS,
     };
     const server = createServer(options);
-    // `node:http` keeps connections alive only while it listens.
+    // `node:http` keeps connections alive only while it believes that it is listening.
     Object.defineProperty(server, "listening", { get: () => !this.#isClosing });
     this.#connections.watch(server);
     const trackedAnswers = trackAnswers(server);
@@ -128,7 +130,8 @@ export class Listener {
         const connection = await listener.accept();
         this.#take(connection).catch((error) => this.#reportFailure(error));
         await this.#connections.room();
-        // A connection that waits is accepted without a turn of the event loop, as bytes that wait are read.
+        // Accepting a waiting connection does not yield to the event loop, just as reading bytes that have arrived does
+        // not.
         await turns.take(0);
       } catch (error) {
         if (this.#isClosing) return;
@@ -138,7 +141,7 @@ export class Listener {
     }
   }
 
-  /** Gives a connection to `node:http` once it has sent something. */
+  /** Hands a connection to `node:http` once it has sent something. */
   async #take(tcp: Deno.TcpConn): Promise<void> {
     const connection = new SilentConnection(tcp, () => this.#connections.remove(connection));
     const isAdmitted = this.#connections.admit(connection);
@@ -153,7 +156,10 @@ export class Listener {
     return socket;
   }
 
-  /** Answers those without a request in time, as `node:http` does those that it knows since their first bytes. */
+  /**
+   * Sends a timeout to connections that never sent a request in time. `node:http` does so for those that it knows, from
+   * their first bytes on.
+   */
   #endOverdue(headMs: number): void {
     for (const connection of this.#connections.overdue(headMs)) {
       const isSilent = connection instanceof SilentConnection;
@@ -170,25 +176,28 @@ export class Listener {
   }
 }
 
-// Clients that half-close the connection after the request (`shutdown(SHUT_WR)`), and still read
-// the answer.
+// Clients that half-close the connection after the request (`shutdown(SHUT_WR)`) and still read the response.
 
 /**
- * A half-closed client looks like one that is gone. Only writing tells them apart: to a client that is gone the second
- * write fails. So interim responses (RFC 9110, 15.2) are sent, which clients ignore.
+ * When to probe a client that has closed its end. A half-closed client looks like one that is gone; only writing tells
+ * them apart, since the second write to a client that is gone fails. The probes are interim responses (RFC 9110, 15.2),
+ * which clients ignore.
  */
 const PROBE_AFTER_MS = [0, 100, 500, 2_000];
 const PROBE_EVERY_MS = 5_000;
-/** HTTP/1.0 has no interim responses: its clients get what is answered so soon. Most are gone, as proxies that hang up. */
+/**
+ * How long a half-closed HTTP/1.0 client is kept. It cannot be probed, as HTTP/1.0 has no interim responses, and most
+ * such clients are proxies that have hung up.
+ */
 const BLIND_MS = 1_000;
 
-/** Makes `server` answer half-closed clients, and drop those that are gone. */
+/** Makes `server` answer half-closed clients, and drop clients that are gone. */
 function allowHalfClosed(server: Server, getAnswers: AnswersOf): void {
-  // Node's own option, missing from its types.
+  // An option of Node's that is missing from its types.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   server.on("connection", (socket: Socket) => {
     socket.once("end", () => {
-      // Without an answer under way there is nothing to wait for.
+      // Without a response in progress there is nothing to wait for.
       if (getAnswers(socket).size === 0) socket.end();
     });
   });
@@ -196,13 +205,13 @@ function allowHalfClosed(server: Server, getAnswers: AnswersOf): void {
     const { socket, httpVersion } = incoming;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const probe = (round: number) => {
-      // The rest of a body that is not complete can never come.
+      // The rest of an incomplete body can no longer come.
       if (!incoming.complete) return void socket.destroy();
       if (httpVersion === "1.0") {
         timer = setTimeout(() => socket.destroy(), BLIND_MS);
         return;
       }
-      // Once an answer has begun, its own writes fail.
+      // Once a response has begun, its own writes fail.
       if (!outgoing.headersSent) outgoing.writeProcessing();
       timer = setTimeout(() => probe(round + 1), PROBE_AFTER_MS[round + 1] ?? PROBE_EVERY_MS);
     };

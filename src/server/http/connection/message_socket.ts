@@ -1,6 +1,6 @@
 /**
- * A WebSocket (RFC 6455) as a sequence of messages: the client waits while they are not read, their memory is counted,
- * and clients that have vanished are noticed.
+ * A WebSocket (RFC 6455) as a sequence of messages. It slows a client down while messages are not read, counts the
+ * memory of messages, and notices clients that have vanished.
  *
  * @module
  */
@@ -11,27 +11,27 @@ import { HearthError } from "../../../base/errors.ts";
 import { type BodyBudget, BodyPace, type BodyShare } from "../body/body_memory.ts";
 import type { Upgraded } from "./node_bridge.ts";
 
-/** With so many unread messages the connection is not read any further. */
+/** With this many unread messages, nothing more is read from the connection. */
 const MAX_UNREAD = 4;
-/** A client answers a ping within this time, or it has vanished. */
+/** A client that does not answer a ping within this time has vanished. */
 const BEAT_MS = 20_000;
-/** Time for a client to confirm that the connection closes. */
+/** How long to wait for a client to confirm that the connection closes. */
 const CLOSE_MS = 2_000;
 
-/** Codes of RFC 6455, 7.4.1. */
+/** Close codes of RFC 6455, section 7.4.1. */
 export const CLOSE_CODES = { done: 1000, goingAway: 1001, tryAgainLater: 1013 } as const;
 
 interface MessageSocketOptions {
-  /** The sub-protocol to choose where the client offers it. */
+  /** The sub-protocol to choose if the client offers it. */
   readonly protocol: string;
   readonly maxMessageBytes: number;
-  /** Counts the bytes of messages that have not been read. */
+  /** Counts the bytes of unread messages. */
   readonly budget: BodyBudget;
-  /** 20 s if absent. */
+  /** Time between pings; 20 s if absent. */
   readonly beatMs?: number | undefined;
 }
 
-/** What is used of the package's socket, which has no types. */
+/** The parts that are used of the `ws` package's socket, which comes without types. */
 interface PlainSocket extends EventEmitter {
   send(text: string, done: () => void): void;
   ping(): void;
@@ -46,24 +46,22 @@ interface Message {
   readonly share: BodyShare;
 }
 
-/** The server's end. Iterate it once; the iteration ends when the connection does. */
+/** The server's end of a WebSocket. Iterate it once; the iteration ends when the connection closes. */
 export class MessageSocket implements AsyncIterable<Uint8Array> {
   /** Aborted when the connection has closed. */
   readonly closed: AbortSignal;
   readonly #socket: PlainSocket;
   readonly #budget: BodyBudget;
   readonly #messages: Message[] = [];
-  /** Of the message that arrives. */
+  /** The memory of the message that is arriving. */
   #share: BodyShare;
   #pace = new BodyPace(performance.now());
-  /** Whether anything came since the last ping. */
+  /** Whether anything has arrived since the last ping. */
   #isAlive = true;
   #isPaused = false;
   #arrival = Promise.withResolvers<void>();
 
-  /**
-   * Sends the answer to the handshake; a handshake that is invalid is answered with status 400, and `use` is not called.
-   */
+  /** Answers the handshake and calls `use`. An invalid handshake is answered with status 400, without calling `use`. */
   static accept(
     { incoming, socket, head, headers }: Upgraded,
     options: MessageSocketOptions,
@@ -82,7 +80,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     });
     server.handleUpgrade(incoming, socket, head, (plain: PlainSocket) => {
       const messages = new MessageSocket(plain, options);
-      // Before the package looks for a message in it.
+      // Must come before the package's own listener, which parses the bytes.
       socket.prependListener("data", ({ length }: Buffer) => messages.#count(length));
       use(messages);
     });
@@ -97,7 +95,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     const timer = setInterval(() => this.#beat(), beatMs);
     socket.on("message", (bytes: Buffer) => this.#receive(bytes));
     socket.on("pong", () => this.#isAlive = true);
-    // What breaks the protocol closes the connection with the code that RFC 6455 has for it.
+    // The package closes the connection after a protocol error, with the code that RFC 6455 gives.
     socket.on("error", () => {});
     socket.once("close", () => {
       clearInterval(timer);
@@ -123,12 +121,12 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** Resolves when the client has been sent it, or has gone: a client that does not read is waited for. */
+  /** Resolves when the message has been sent, or the client is gone. It waits for a client that does not read. */
   send(text: string): Promise<void> {
     return new Promise((resolve) => this.#socket.send(text, resolve));
   }
 
-  /** Says why, and closes. What was sent before arrives before. */
+  /** Closes the connection with a code and a reason. Messages sent earlier still arrive. */
   close(code: number, reason: string): void {
     this.#socket.close(code, reason);
   }
@@ -141,7 +139,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     this.#arrival.resolve();
   }
 
-  /** Bytes have arrived, before any message in them has. */
+  /** Counts bytes when they arrive, before the message that they belong to is complete. */
   #count(numBytes: number): void {
     this.#isAlive = true;
     this.#pace.add(numBytes);
@@ -160,7 +158,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
 
   /** Drops a client that is silent, or whose message takes too long for the memory that it holds. */
   #beat(): void {
-    // Its answers to pings are not read either.
+    // While reading is paused, answers to pings are not read either.
     if (this.#isPaused) return;
     const isSlow = this.#pace.isTooSlow(performance.now(), this.#budget);
     if (!this.#isAlive || isSlow) return this.#socket.terminate();

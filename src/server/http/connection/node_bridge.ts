@@ -1,8 +1,8 @@
 /**
- * Runs an app on `node:http`, one `Request` and `Response` per exchange.
+ * Runs an app on `node:http`, with one `Request` and `Response` per exchange.
  *
- * Not on `Deno.serve`: up to Deno 2.9 it does not notice a disconnect while the handler runs, unless the whole request
- * arrived in one read. Generation would continue for nobody.
+ * It does not use `Deno.serve`, which up to Deno 2.9 does not notice a disconnect while the handler runs, unless the
+ * whole request arrived in one read. Generation would go on with nobody to read it.
  *
  * @module
  */
@@ -14,47 +14,50 @@ import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { joinBytes } from "../../../base/join_bytes.ts";
 
-/** Replaces the Host of an HTTP/1.0 request without one. */
+/** Stands in for the host of an HTTP/1.0 request that names none. */
 const NO_HOST = "no-host.invalid";
 
-/** How long a client may continue to send a body after the answer. */
+/** How long a client may go on sending a body after the response. */
 const LINGER_MS = 3_000;
 
-/** A connection that is no longer HTTP's once the answer, of status 101, is sent. */
+/** A connection that leaves HTTP once its 101 response is sent. */
 export interface Upgraded {
   readonly incoming: IncomingMessage;
   readonly socket: Duplex;
-  /** What the client has sent after its request. */
+  /** Bytes that the client sent right after its request. */
   readonly head: Uint8Array;
-  /** Of the answer, which whoever takes the connection sends. */
+  /** Headers of the 101 response, which the new owner of the connection sends. */
   readonly headers: Headers;
 }
 
 /** The context of an exchange besides its request. */
 export interface Exchange {
-  /** IP address at the other end of the connection. */
+  /** IP address of the other end of the connection. */
   readonly callerAddress: string;
-  /** `1.0` or `1.1`. */
+  /** HTTP version: `1.0` or `1.1`. */
   readonly httpVersion: string;
-  /** Whether the request's body has arrived, all of it; not if absent. */
+  /** Whether the whole body of the request has arrived; false if absent. */
   readonly isWhole?: boolean;
-  /** Resolves when the answer was sent, or the client disconnected. */
+  /** Resolves when the response has been sent, or the client has disconnected. */
   readonly completed: Promise<void>;
   /**
-   * Gives the connection to `take` once the returned answer, of status 101, has passed through the app; absent unless
-   * the client asks for a WebSocket.
+   * Gives the connection to `take` once the returned 101 response has passed through the app. Absent unless the client
+   * asks for a WebSocket.
    */
   readonly upgrade?: (take: (connection: Upgraded) => void) => Response;
 }
 
-/** Answers requests; never throws. A request's signal is aborted when its client disconnects before the end. */
+/**
+ * Answers requests, and never throws. A request's signal is aborted when its client disconnects before the response is
+ * complete.
+ */
 export type App = (request: Request, exchange: Exchange) => Promise<Response>;
 
 /**
- * A listener for the `request` event of a server of `node:http`.
+ * Creates a listener for the `request` event of a `node:http` server.
  *
- * @param options.streamsAll writes every answer chunk by chunk. Else only events and sound are, and all others are
- * complete, with their length, before they are sent.
+ * @param options.streamsAll whether to write every response chunk by chunk. Otherwise only events and audio are, and
+ * all other responses are sent once they are complete, with their length.
  */
 export function bridge(
   app: App,
@@ -67,9 +70,9 @@ export function bridge(
       if (!outgoing.writableFinished) disconnected.abort();
       completed.resolve();
     });
-    // `close` reports a client that disconnected while it was written to.
+    // Clients that disconnect during a write are reported by `close`.
     outgoing.on("error", () => {});
-    // A small body sent with the headers is complete by then.
+    // After this, a small body that came with the headers is complete.
     await undefined;
     const { complete: isWhole } = incoming;
     const request = readRequest(incoming, disconnected.signal);
@@ -90,14 +93,14 @@ export function bridge(
   };
 }
 
-/** `undefined` for what HTTP allows and `Request` does not, such as the method `TRACE`. */
+/** Converts a request. Returns `undefined` for what HTTP allows and `Request` does not, such as the method `TRACE`. */
 export function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
   const { method = "GET", url = "/", headers } = incoming;
   const hasBody = "transfer-encoding" in headers || Number(headers["content-length"] ?? 0) > 0;
   const takesBody = method !== "GET" && method !== "HEAD";
   const origin = URL.parse(`http://${headers.host ?? NO_HOST}`)?.origin ?? "http://localhost";
   try {
-    // Concatenated, not resolved: a path that begins with two slashes must not become another host.
+    // The URL is concatenated, not resolved, so that a path with two leading slashes cannot become another host.
     return new Request(url.startsWith("/") ? `${origin}${url}` : url, {
       method,
       headers: readHeaders(incoming.rawHeaders),
@@ -109,7 +112,7 @@ export function readRequest(incoming: IncomingMessage, signal: AbortSignal): Req
   }
 }
 
-/** Answers requests without an endpoint: `TRACE` and `OPTIONS *`. */
+/** Answers requests for which no endpoint can exist: `TRACE` and `OPTIONS *`. */
 function refuse({ method, url = "" }: IncomingMessage, outgoing: ServerResponse): void {
   const message = `There is nothing here for ${method} ${url.slice(0, 100)}: this server takes ` +
     "GET, HEAD, POST and OPTIONS of a path.";
@@ -127,7 +130,7 @@ function readHeaders(raw: readonly string[]): Headers {
   return headers;
 }
 
-/** The body: whole if it is complete, else streamed with backpressure. */
+/** The body of a request: as bytes if it is complete, or else streamed with backpressure. */
 function readBody(incoming: IncomingMessage): BodyInit {
   return incoming.complete ? readWhole(incoming) : streamBody(incoming);
 }
@@ -146,7 +149,7 @@ function streamBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
       const fail = () => controller.error(new Error("the client went away"));
       pass = () => {
         if (!isWanted) return;
-        // All that has arrived: a client may send each byte as a chunk.
+        // Takes all bytes that have arrived, since a client may send each byte as a chunk.
         const chunk: Uint8Array | null = incoming.read(incoming.readableLength);
         if (chunk === null) return;
         isWanted = false;
@@ -174,9 +177,9 @@ function stopReading(incoming: IncomingMessage): void {
   incoming.pause();
 }
 
-/** A streamed body. */
+/** Content types of bodies that are streamed. */
 const STREAMED = /^(text\/event-stream|audio\/)/;
-/** A body whose length is known and no larger is written in one piece. */
+/** Bodies of a known length up to this size are written at once. */
 const SMALL_BYTES = 64 * 1024;
 
 interface Wire {
@@ -199,7 +202,7 @@ async function writeResponse(
     return await writeStream(body, wire);
   }
   const bytes = new Uint8Array(await response.arrayBuffer());
-  // An answer to HEAD has lost its body already, and with it the length that GET would have.
+  // A response to HEAD has already lost its body, and with it the length that a GET would have.
   const hasLength = status !== 204 && (incoming.method !== "HEAD" || body !== null);
   outgoing.writeHead(status, {
     ...Object.fromEntries(headers),
@@ -228,7 +231,7 @@ async function writeStream(
   }
 }
 
-/** Drains the client's body for a while: a client that is cut off while sending does not read its answer. */
+/** Drains the client's body for a while. A client that is cut off while sending does not read its response. */
 function discardRest(incoming: IncomingMessage): void {
   stopReading(incoming);
   const timer = setTimeout(() => incoming.socket.destroy(), LINGER_MS);

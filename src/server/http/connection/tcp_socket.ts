@@ -1,5 +1,5 @@
 /**
- * A connection of Deno's as the duplex stream that `node:http` works on.
+ * A Deno connection as the duplex stream that `node:http` needs.
  *
  * @module
  */
@@ -7,18 +7,17 @@ import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
 import { BusyThread } from "../../../base/yield_to_events.ts";
 
-// Shares the turns of the event loop among connections, and with new ones. Reads of bytes that
-// have arrived resolve without a turn of the loop, up to 128 in a row (Deno 2.9), and so do
-// accepts: a few clients that send, or connect, as fast as they can would leave no time to the
-// others.
+// Shares the time of the event loop fairly among connections. Reads of bytes that have already arrived resolve without
+// yielding to the event loop, up to 128 in a row (Deno 2.9), and so do accepts. A few clients that send, or connect, as
+// fast as they can would starve all others.
 
-/** Bytes that are read in a turn; handling them takes a fraction of a millisecond. */
+/** Most bytes read in one iteration of the event loop; handling them takes a fraction of a millisecond. */
 export const TURN_BYTES = 64 * 1024;
-/** What a read costs at least. */
+/** The least that a read counts for. */
 const MIN_BYTES = 4 * 1024;
 /**
- * Longest time without an idle moment. While every turn has work, connections that were waited for are looked at after
- * 61 turns only (the event interval of Tokio, which Deno runs on).
+ * Longest time without an idle moment. While every iteration has work to do, Deno's runtime polls for new events only
+ * every 61 iterations (Tokio's event interval).
  */
 const MAX_BUSY_MS = 20;
 
@@ -27,7 +26,7 @@ interface Waiting {
   readonly resolve: () => void;
 }
 
-/** What may be read in the current turn. */
+/** Budget of what may be read in the current iteration of the event loop. */
 export class ReadTurns {
   #left = TURN_BYTES;
   #hasNextTurn = false;
@@ -35,9 +34,9 @@ export class ReadTurns {
   readonly #waiting: Waiting[] = [];
 
   /**
-   * Takes part of a turn; small reads do not wait for large ones.
+   * Takes part of the budget. Small reads do not wait for large ones.
    *
-   * @returns what to wait for, if the current turn has too little left.
+   * @returns a promise to wait for if the current iteration has too little budget left.
    */
   take(count: number): Promise<void> | undefined {
     const numBytes = Math.max(MIN_BYTES, Math.min(count, TURN_BYTES));
@@ -67,31 +66,31 @@ export class ReadTurns {
 
 /** Size of the buffer of an idle connection. */
 const READ_BYTES = 4 * 1024;
-/** Size within a body that is one piece, after a read that filled such a buffer. */
+/** Buffer size within a body that is not chunked, once a read has filled the small buffer. */
 const MAX_READ_BYTES = TURN_BYTES;
-/** Size where requests are sent before the last was answered: there may be ten in it. */
+/** Buffer size for clients that send requests ahead of the responses: ten may fit in it. */
 const MIN_READ_BYTES = 512;
-/** Longest wait for a client to take something of what is sent to it. A stream that nobody reads holds a place. */
+/** How long to wait for a client to read anything. A stream that nobody reads takes up one of the model's sequences. */
 const SEND_MS = 30_000;
 /** Up to this size, chunks written together are sent in one call. */
 const MAX_JOINED_BYTES = 64 * 1024;
-/** No more requests are read while more than this are unanswered. */
+/** Reading stops while more requests than this are unanswered. */
 const MAX_UNANSWERED = 8;
 
-/** Turns of all connections together. */
+/** The read budget of all connections together. */
 export const turns = new ReadTurns();
 
 type Done = (error?: Error | null) => void;
 
-/** How to read and send. */
+/** Options of a socket. */
 export interface TcpSocketOptions {
-  /** What is read first; `null` at the end. */
+  /** The first read; `null` if the client has closed its end. */
   readonly first: Promise<Uint8Array | null>;
-  /** How long a client stays connected that takes nothing; 30 s if absent. */
+  /** How long a client stays connected without reading anything; 30 s if absent. */
   readonly sendMs?: number | undefined;
 }
 
-/** Has backpressure in both directions and allows half-open connections, as a socket of `node:net` does. */
+/** A socket with backpressure in both directions that may be half-open, like a socket of `node:net`. */
 export class TcpSocket extends Duplex {
   readonly remoteAddress: string;
   readonly #connection: Deno.TcpConn;
@@ -99,10 +98,10 @@ export class TcpSocket extends Duplex {
   #first: Promise<Uint8Array | null> | undefined;
   #readBytes = READ_BYTES;
   #maxReadBytes = MAX_READ_BYTES;
-  /** Whether a few bytes are much work: chunks of a byte, requests sent ahead. */
+  /** Whether a few bytes may be much work: one-byte chunks, or requests sent ahead. */
   #isCostly = false;
   #numUnanswered = 0;
-  /** A large buffer whose bytes the parser has taken, and copied. */
+  /** A large buffer that can be reused, because the parser has copied what it held. */
   #spare: Buffer | undefined;
   #isHttp = true;
   #answered = Promise.withResolvers<void>();
@@ -110,7 +109,7 @@ export class TcpSocket extends Duplex {
 
   constructor(connection: Deno.TcpConn, { first, sendMs = SEND_MS }: TcpSocketOptions) {
     super();
-    // Each request adds some. Node's warning would be written to standard error at once, whether it is read or not.
+    // Each request adds listeners. Node's warning about many of them would block if standard error is not read.
     this.setMaxListeners(0);
     this.#connection = connection;
     this.#first = first;
@@ -120,14 +119,14 @@ export class TcpSocket extends Duplex {
       // Writes are already joined: Nagle's algorithm would only delay them.
       connection.setNoDelay();
     } catch {
-      // macOS refuses it for a client that has gone, which the first read reports.
+      // macOS refuses this for a client that is gone, which the first read reports.
     }
   }
 
   /**
-   * The head of a request has been read from it.
+   * Called when the headers of a request have been read.
    *
-   * @param options.isChunked whether its body is in chunks; they may have a byte each, and each costs microseconds.
+   * @param options.isChunked whether the body is chunked. Chunks may have a single byte, and each costs microseconds.
    */
   beginRequest({ isChunked }: { readonly isChunked: boolean }): void {
     const isAhead = this.#numUnanswered++ > 0;
@@ -136,7 +135,11 @@ export class TcpSocket extends Duplex {
     this.#readBytes = isAhead ? MIN_READ_BYTES : READ_BYTES;
   }
 
-  /** A request has been answered, or its client has gone. @returns how many of its requests are unanswered. */
+  /**
+   * Called when a request has been answered, or its client is gone.
+   *
+   * @returns how many requests are still unanswered.
+   */
   endRequest(): number {
     this.#numUnanswered--;
     this.#answered.resolve();
@@ -144,19 +147,19 @@ export class TcpSocket extends Duplex {
     return this.#numUnanswered;
   }
 
-  /** The connection is no longer HTTP's: whoever reads it may keep what is read. */
+  /** Called when the connection leaves HTTP: its new reader may keep the buffers that it is given. */
   leaveHttp(): void {
     this.#isHttp = false;
   }
 
-  /** Emits `timeout` after `ms`, unless called again before; never for 0. */
+  /** Emits `timeout` after `ms`, unless it is called again before that. 0 turns it off. */
   setTimeout(ms: number): this {
     clearTimeout(this.#timer);
     this.#timer = ms > 0 ? setTimeout(() => this.emit("timeout"), ms) : undefined;
     return this;
   }
 
-  /** Closes the connection once all is sent. */
+  /** Closes the connection once everything has been sent. */
   destroySoon(): void {
     if (this.writableFinished) return void this.destroy();
     this.once("finish", () => this.destroy());
@@ -178,7 +181,7 @@ export class TcpSocket extends Duplex {
   }
 
   override _final(done: Done): void {
-    // It fails if the client has gone; nothing is left to close then.
+    // This fails if the client is gone, when there is nothing left to close.
     this.#connection.closeWrite().catch(() => {}).then(() => done());
   }
 
@@ -209,10 +212,11 @@ export class TcpSocket extends Duplex {
       const turn = turns.take(this.#isCostly ? TURN_BYTES : count ?? 0);
       if (turn !== undefined) await turn;
       if (this.destroyed) return;
-      // A body goes on as it began; a request after it is small again.
+      // A body mostly continues in full buffers; the next request is small again.
       this.#readBytes = (count ?? 0) < READ_BYTES ? READ_BYTES : this.#maxReadBytes;
       this.push(count === null ? null : bytes.subarray(0, count));
-      // A large body would leave its own length of garbage, whose collection takes longer than all else.
+      // Without reuse, a large body would leave its own length in garbage, and collecting it takes longer than
+      // everything else.
       const isTaken = this.#isHttp && this.readableLength === 0;
       if (isTaken && bytes.length === MAX_READ_BYTES) this.#spare = bytes;
     } catch (error) {
@@ -233,7 +237,7 @@ export class TcpSocket extends Duplex {
     done();
   }
 
-  /** @returns how many of the bytes were sent. */
+  /** Writes bytes. @returns how many of them were sent. */
   async #write(bytes: Uint8Array): Promise<number> {
     const giveUp = () => this.destroy(new Error("the client does not read"));
     const timer = setTimeout(giveUp, this.#sendMs);

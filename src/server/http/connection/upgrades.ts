@@ -1,6 +1,6 @@
 /**
- * Requests that turn their connection into a WebSocket's. They pass through the app as all others do, so that the same
- * guards hold.
+ * Requests that turn their connection into a WebSocket. They pass through the app like all others, so that the same
+ * guards apply.
  *
  * @module
  */
@@ -10,31 +10,34 @@ import { Buffer } from "node:buffer";
 import type { Duplex } from "node:stream";
 import { type App, readRequest, type Upgraded } from "./node_bridge.ts";
 
-/** A listener for the `upgrade` event of a server of `node:http`. */
+/** A listener for the `upgrade` event of a `node:http` server. */
 export type UpgradeListener = (
   incoming: IncomingMessage,
   socket: Duplex,
   head: Uint8Array,
 ) => Promise<void>;
 
-/** Whether a request wants a WebSocket. Other protocols, such as h2c, are offered by clients that do without. */
+/**
+ * Whether a request asks for a WebSocket. Offers of other protocols, such as h2c, are ignored: clients that make them
+ * can do without.
+ */
 export function asksForWebSocket({ headers }: IncomingMessage): boolean {
   return headers.upgrade?.toLowerCase() === "websocket";
 }
 
-/** Runs `app` for requests that ask for an upgrade. What it refuses is answered, and the connection closed. */
+/** Runs `app` for requests that ask for an upgrade. If it refuses one, its answer is sent and the connection closed. */
 export function bridgeUpgrades(app: App): UpgradeListener {
   return async (incoming, socket, head) => {
     const completed = Promise.withResolvers<void>();
     const disconnected = new AbortController();
-    // `close` reports a client that disconnected while it was written to.
+    // Clients that disconnect during a write are reported by `close`.
     socket.on("error", () => {});
     socket.once("close", () => {
       completed.resolve();
-      // Later, so that a connection that was closed in order is logged with the status that it had.
+      // Deferred, so that a connection that was closed properly is logged with its own status.
       setTimeout(() => disconnected.abort());
     });
-    // The rest of a body that nobody reads would be taken for the first bytes of the new protocol.
+    // The unread rest of a body would be taken for the first bytes of the new protocol.
     const hasBody = "transfer-encoding" in incoming.headers ||
       Number(incoming.headers["content-length"] ?? 0) > 0;
     const request = hasBody ? undefined : readRequest(incoming, disconnected.signal);
@@ -55,7 +58,7 @@ export function bridgeUpgrades(app: App): UpgradeListener {
   };
 }
 
-/** A whole answer that closes the connection. */
+/** Formats a complete response that closes the connection. */
 async function formatResponse(response: Response): Promise<Uint8Array> {
   const { status, headers } = response;
   const body = new Uint8Array(await response.arrayBuffer());
@@ -64,7 +67,7 @@ async function formatResponse(response: Response): Promise<Uint8Array> {
   return Buffer.concat([Buffer.from(formatHead(status, headers)), body]);
 }
 
-/** The head of an answer, up to the empty line. */
+/** Formats the head of a response, including the blank line. */
 export function formatHead(status: number, headers: Iterable<readonly [string, string]>): string {
   const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n`;

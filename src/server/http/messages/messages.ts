@@ -1,5 +1,5 @@
 /**
- * `POST /messages` and `POST /messages/count_tokens`: Anthropic's form of a chat.
+ * `POST /messages` and `POST /messages/count_tokens`: chat through Anthropic's Messages API.
  *
  * @module
  */
@@ -25,13 +25,13 @@ const PATH = "/messages";
 const EXAMPLE = { model: "", messages: [{ role: "user", content: "What does a cow say?" }] };
 const ERRORS = [...JSON_ERRORS, "invalid_media", "model_not_found"] as const;
 
-/** Both endpoints. */
+/** The endpoints of the Messages API. */
 export function messagesRoutes(deps: AppDeps): Route[] {
   return [{
     method: "POST",
     path: PATH,
     operation: {
-      summary: "Answer in the form of Anthropic's Messages API",
+      summary: "Continue a conversation through Anthropic's Messages API",
       description: "With `stream` the answer comes as typed events, from `message_start` to " +
         "`message_stop`. Errors have Anthropic's shape.",
       request: MessagesRequest,

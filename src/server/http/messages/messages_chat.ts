@@ -1,5 +1,5 @@
 /**
- * Makes the equivalent chat request of one in Anthropic's form.
+ * Converts a request of Anthropic's Messages API to the equivalent chat request.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import type {
 import { shownTools } from "./messages_tools.ts";
 import { writeAsWritten } from "../body/decode_json.ts";
 
-/** The chat request. */
+/** Converts a request to the equivalent chat request. */
 export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {
   const { tool_choice: choice } = request;
   const system = toSystem(request);
@@ -49,7 +49,7 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
   };
 }
 
-/** The request with the texts of its documents changed. */
+/** Returns the request with `change` applied to the texts of its documents. */
 export function withTexts<Request extends CountTokensRequest>(
   request: Request,
   change: (text: string) => string,
@@ -69,7 +69,10 @@ export function withTexts<Request extends CountTokensRequest>(
   return { ...request, messages };
 }
 
-/** Claude Code's first line, which is for billing and differs in each conversation: no prompt would begin as another. */
+/**
+ * Claude Code's first line. It is for billing and differs in each conversation, so that no two prompts would share a
+ * beginning.
+ */
 const BILLING_HEADER = /^x-anthropic-billing-header:/;
 
 function toSystem({ system }: CountTokensRequest): string {
@@ -78,7 +81,7 @@ function toSystem({ system }: CountTokensRequest): string {
   return texts.filter((text) => !BILLING_HEADER.test(text)).join("\n\n");
 }
 
-/** Whether a last message is the beginning of the answer, which continues it: the assistant's, of text alone. */
+/** Whether the last message is the beginning of the answer, to be continued: an assistant message of text only. */
 function beginsAnswer(last: Message | undefined): boolean {
   if (last?.role !== "assistant") return false;
   if (typeof last.content === "string") return last.content.trim() !== "";
@@ -94,7 +97,7 @@ function toEffort(
   return output?.effort ?? "medium";
 }
 
-/** Maps a path of the chat request to the client's own field. */
+/** Maps a path in the chat request to the path of the client's own field. */
 export function ownParam(param: string, request: MessagesRequest | CountTokensRequest): string {
   return param
     .replace(/^messages\[(\d+)\](?:\.content(?:\[(\d+)\])?)?/, (_, index, part) => {
@@ -125,17 +128,17 @@ function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["t
 /** A content part and the path of its block. */
 interface PartAtPath {
   readonly part: ContentPart;
-  /** `[1]`, or `[1].content[0]` within a result. */
+  /** Path within the message: `[1]`, or `[1].content[0]` inside a tool result. */
   readonly path: string;
 }
 
-/** A message and the paths of its parts in the request's message. */
+/** A chat message, and the paths of its parts in the request's message. */
 interface Source {
   readonly message: ChatMessage;
   readonly paths: readonly string[];
 }
 
-/** The messages of the chat, each with the position of the request's message that it comes from. */
+/** Lists the messages of the chat, each with the index of the request's message that it comes from. */
 function listSources({ messages }: CountTokensRequest): (Source & { readonly own: number })[] {
   const lastUser = messages.findLastIndex(({ role }) => role === "user");
   return messages.flatMap((message, own) => {
@@ -145,7 +148,7 @@ function listSources({ messages }: CountTokensRequest): (Source & { readonly own
   });
 }
 
-/** Tool results become messages of their own, before the text beside them. */
+/** Converts a message. Tool results become messages of their own, before the text next to them. */
 function toMessages(request: Message): Source[] {
   if (request.role === "system") return systemMessage(request);
   const { role, content } = request;
@@ -180,7 +183,7 @@ function toMessages(request: Message): Source[] {
   return [...results, { message, paths: located.map(({ path }) => path) }];
 }
 
-/** None for one that only changes tools. */
+/** Converts a system message. A message that only changes the tools becomes nothing. */
 function systemMessage({ content = "" }: Extract<Message, { role: "system" }>): Source[] {
   const blocks = typeof content === "string" ? [{ type: "text" as const, text: content }] : content;
   const located = blocks.flatMap((block, index): PartAtPath[] =>
@@ -225,7 +228,7 @@ function toPart(block: ContentBlock | ResultBlock, path: string): PartAtPath[] {
   return [{ part: { type: "image_url", image_url: url }, path }];
 }
 
-/** What the document is called and about, and then its text. */
+/** Converts a document: its title and context, then its text. */
 function documentParts(
   { source, title, context }: Extract<ContentBlock, { type: "document" }>,
   path: string,

@@ -1,5 +1,5 @@
 /**
- * Makes a message in Anthropic's form, and its stream events, of the model's events.
+ * Converts the model's events to a message of Anthropic's Messages API and its stream events.
  *
  * @module
  */
@@ -14,8 +14,9 @@ type MessageEventBody = { readonly type: string } & Readonly<Record<string, unkn
 /** Builds a message from events. */
 export class MessageBuilder {
   readonly message: MessageObject;
-  /** The open block, and a call's JSON so far. */
+  /** The open block, and the JSON of a call's arguments so far. */
   #open: { readonly block: MessageBlock; json: string } | undefined;
+  #hasStarted = false;
 
   constructor({ id, model }: { readonly id: string; readonly model: string }) {
     this.message = {
@@ -40,14 +41,16 @@ export class MessageBuilder {
     switch (event.type) {
       case "start":
         this.message.usage.input_tokens = event.promptTokens;
-        return [{ type: "message_start", message: structuredClone(this.message) }, {
-          type: "ping",
-        }];
+        return [];
+      case "scheduled":
+        this.#countCached(event.cachedTokens);
+        return this.#start();
       case "admitted":
       case "prompt":
         return [];
       case "delta":
         return [
+          ...this.#start(),
           ...this.#pushThought(event.reasoning ?? ""),
           ...this.#pushText(event.text),
           ...(event.toolCalls ?? []).flatMap((call) => this.#pushCall(call)),
@@ -62,13 +65,27 @@ export class MessageBuilder {
           ? "end_turn"
           : "stop_sequence";
         this.message.stop_sequence = stopSequence ?? null;
-        return [];
+        return this.#start();
       }
       case "done":
         return this.#finish(event.usage);
       case "error":
         return [anthropicError(HearthError.fromWire(event.error))];
     }
+  }
+
+  /** The events that begin a stream, once. They wait until it is known how much of the prompt was cached. */
+  #start(): MessageEventBody[] {
+    if (this.#hasStarted) return [];
+    this.#hasStarted = true;
+    return [{ type: "message_start", message: structuredClone(this.message) }, { type: "ping" }];
+  }
+
+  /** Moves cached tokens of the prompt from the input tokens, which exclude them, to their own count. */
+  #countCached(numTokens: number): void {
+    const { usage } = this.message;
+    usage.input_tokens += usage.cache_read_input_tokens - numTokens;
+    usage.cache_read_input_tokens = numTokens;
   }
 
   #pushThought(thinking: string): MessageEventBody[] {
@@ -122,7 +139,7 @@ export class MessageBuilder {
     if (this.#open === undefined) return [];
     const { block, json } = this.#open;
     if (block.type === "tool_use") block.input = readInput(json);
-    // Clients do not send a thought back that came without a signature.
+    // Clients do not send back thinking that came without a signature.
     const signing = block.type === "thinking"
       ? [this.#delta({ type: "signature_delta", signature: block.signature })]
       : [];
@@ -135,7 +152,7 @@ export class MessageBuilder {
 
   #finish(usage: Extract<ChatEvent, { type: "done" }>["usage"]): MessageEventBody[] {
     const { message } = this;
-    const closing = this.#close();
+    const closing = [...this.#start(), ...this.#close()];
     const { promptTokens, cachedTokens, completionTokens } = usage;
     message.usage.input_tokens = promptTokens - cachedTokens;
     message.usage.cache_read_input_tokens = cachedTokens;
@@ -149,7 +166,7 @@ export class MessageBuilder {
   }
 }
 
-/** Arguments that are not valid JSON (cut off, or unconstrained) are passed on as text. */
+/** Parses a call's arguments. If they are not valid JSON (cut off, or unconstrained), they are passed on as text. */
 function readInput(json: string): Record<string, unknown> {
   try {
     const input: unknown = JSON.parse(json === "" ? "{}" : json);
@@ -157,7 +174,7 @@ function readInput(json: string): Record<string, unknown> {
       return input as Record<string, unknown>;
     }
   } catch {
-    // Sent below.
+    // Passed on as text below.
   }
   return { invalid_json: json };
 }

@@ -1,19 +1,19 @@
 /**
- * Which tools of a request in Anthropic's form the model is shown.
+ * Selects the tools of a Messages request that the model is shown.
  *
  * @module
  */
 import type { CountTokensRequest, Message, MessagesTool } from "../../../wire/messages_request.ts";
 
-/** A tool and the path of the client's field that defines it. */
+/** A tool, and the path of the client's field that defines it. */
 interface ToolAtPath {
   readonly tool: MessagesTool;
   readonly path: string;
 }
 
 /**
- * The tools of a request and those that its messages define; without those that `defer_loading` holds back until the
- * conversation names them, and those that it removes.
+ * The tools that a request and its messages define. Leaves out tools with `defer_loading` that the conversation has not
+ * named yet, and tools that a message removes.
  */
 export function shownTools({ tools, messages }: CountTokensRequest): readonly ToolAtPath[] {
   const all = (tools ?? []).flatMap((tool, index): ToolAtPath[] =>
@@ -38,10 +38,12 @@ function isOwn(tool: ListedTool): tool is MessagesTool {
   return "input_schema" in tool;
 }
 
-/** Warns of the tools of a request that Anthropic would run. */
+/** Warnings about the tools of a request that Anthropic would run. */
 export function warningsOfTools({ tools }: CountTokensRequest): string[] {
   const types = (tools ?? []).flatMap((tool) => isOwn(tool) ? [] : [tool.type]);
-  return types.length > 0 ? [`tools that this server does not have: ${types.join(" ")}`] : [];
+  return types.length > 0
+    ? [`tools are ignored: this server does not have ${types.join(" ")}`]
+    : [];
 }
 
 interface ToolChange {

@@ -13,12 +13,12 @@ type Json = Record<string, unknown>;
 
 const COMPONENTS = "#/components/schemas/";
 
-/** Errors of every endpoint. */
+/** Errors that every endpoint may answer with. */
 const COMMON_ERRORS: readonly ErrorKind[] = ["invalid_api_key", "forbidden"];
 
 const ONE_MODEL = "One model, served from this machine. Every path also answers below `/v1`.";
 
-/** The description of `routes`, as OpenAPI 3.1. */
+/** Describes `routes` in OpenAPI 3.1. */
 function describeApi(routes: readonly Route[], description: string): Json {
   const components = new Map<string, Json>();
   const paths: Record<string, Json> = {};
@@ -45,14 +45,14 @@ function describeApi(routes: readonly Route[], description: string): Json {
     components: {
       schemas: Object.fromEntries(components),
       securitySchemes: {
-        apiKey: { type: "http", scheme: "bearer", description: "Where --api-key is set" },
+        apiKey: { type: "http", scheme: "bearer", description: "Required if --api-key is set" },
       },
     },
     security: [{}, { apiKey: [] }],
   };
 }
 
-/** Serves the description of `routes`, this one among them. @param description of the whole API. */
+/** Serves the description of `routes`, including this one. @param description of the API as a whole. */
 export function openApiRoute(routes: readonly Route[], description = ONE_MODEL): Route {
   const route: Route = {
     method: "GET",
@@ -67,7 +67,7 @@ export function openApiRoute(routes: readonly Route[], description = ONE_MODEL):
     },
     handle: (call) => call.json(document ??= describeApi([...routes, route], description)),
   };
-  // It takes some 40 ms, for which nobody who starts a server is to wait.
+  // Built on demand: it takes some 40 ms, which would delay the start.
   let document: Json | undefined;
   return route;
 }
@@ -159,15 +159,15 @@ function describeContent(
   );
 }
 
-/** A schema as JSON Schema; those with a name go to `components` and are referred to. */
+/** Describes a schema as JSON Schema. Named schemas go to `components` and are referred to. */
 function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json {
   const { $schema: _, $defs = {}, ...own } = z.toJSONSchema(schema, {
     io: "input",
-    // Checks in code, which say what they are beside it.
+    // Checks written in code cannot be represented; descriptions next to them say what they do.
     unrepresentable: "any",
     override: ({ zodSchema, jsonSchema }) => {
       if (zodSchema instanceof z.ZodObject) requireFields(zodSchema, jsonSchema);
-      // zod writes the largest safe integer for an unbounded maximum.
+      // For an integer without a maximum, zod writes the largest safe integer.
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },
   });
@@ -177,7 +177,7 @@ function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json 
   return withComponentRefs(own);
 }
 
-/** Names the fields that may not be absent: of those that are preprocessed zod does not tell. */
+/** Lists the required fields of an object. zod does not report those that are preprocessed. */
 function requireFields({ shape }: z.ZodObject, schema: Json): void {
   const required = Object.entries(shape).filter(([, field]) => {
     return !z.safeParse(field, undefined).success;

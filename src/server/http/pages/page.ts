@@ -1,5 +1,5 @@
 /**
- * `GET /` and `GET /docs`: the web page of the loaded model, and Swagger UI around the API's description.
+ * `GET /` and `GET /docs`: the web page for the loaded model, and Swagger UI for the API's description.
  *
  * @module
  */
@@ -12,8 +12,8 @@ import type { Call, Route } from "../route.ts";
 import docsPage from "./docs.html" with { type: "text" };
 
 /**
- * Styles are set by the style sheets and by scripts (CSSOM); the fonts of formulas are within a style sheet; recordings,
- * files and results are shown from blobs.
+ * Writes the page's Content-Security-Policy. Styles are set by style sheets and by scripts (CSSOM), the fonts of
+ * formulas are within a style sheet, and recordings, files and results are shown from blobs.
  */
 function writePolicy(connected: readonly string[]): string {
   return [
@@ -30,12 +30,12 @@ function writePolicy(connected: readonly string[]): string {
   ].join("; ");
 }
 
-/** More servers than this are not connected with. */
+/** Most additional servers that the page may connect to. */
 const MOST_ORIGINS = 20;
 
 /**
- * The page talks with its own server alone, unless its user has added others, MCP servers: their origins stand in the
- * page's address, `/?connect=https://mcp.example.org`.
+ * The policy for one request. The page connects only to its own server and to MCP servers that its user has added,
+ * whose origins are in the page's address: `/?connect=https://mcp.example.org`.
  */
 function policyOfPage(call: Call): string {
   return writePolicy((call.req.queries("connect") ?? []).filter(isOrigin).slice(0, MOST_ORIGINS));
@@ -46,8 +46,8 @@ function isOrigin(text: string): boolean {
 }
 
 /**
- * The page's files, by path. They hold nothing about the model or its users; the page itself asks for the API key. The
- * large ones are read when they are first asked for.
+ * The page's files, by path. They hold nothing about the model or its users; the page itself asks for the API key.
+ * Large files are read on first use.
  */
 const FILES: Readonly<
   Record<string, readonly [type: string, read: () => string | Promise<string>]>
@@ -80,12 +80,12 @@ const FILES: Readonly<
   }],
 };
 
-/** Whether the path is one of the page's own files, which anybody may read. */
+/** Whether a path is one of the page's own files, which anyone may read. */
 export function isPageFile(path: string): boolean {
   return Object.hasOwn(FILES, path);
 }
 
-/** The page and its parts; with `--no-ui` a link to the API's description instead. */
+/** Routes of the page and its files; with `--no-ui`, a link to the API's description instead. */
 export function pageRoutes({ settings }: { readonly settings: ListenSettings }): Route[] {
   if (!settings.ui) {
     return [{ method: "GET", path: "/", handle: (call) => call.redirect("docs") }];
@@ -96,6 +96,8 @@ export function pageRoutes({ settings }: { readonly settings: ListenSettings }):
 }
 
 /**
+ * Serves one file.
+ *
  * @param options.policy the Content-Security-Policy.
  * @param options.read called at the first request.
  */
@@ -141,7 +143,7 @@ const DOCS_SCRIPT = `SwaggerUIBundle({
 });
 `;
 
-/** Swagger UI sets styles on elements, and draws its icons from data URLs in its own stylesheet. */
+/** The policy of `/docs`. Swagger UI sets styles on elements, and its style sheet draws icons from data URLs. */
 const DOCS_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -153,7 +155,7 @@ const DOCS_POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/** Swagger UI and its parts. The large ones are read when they are first asked for. */
+/** Routes of Swagger UI and its files. Large files are read on first use. */
 export function docsRoutes(): Route[] {
   return [
     asset("/docs", "text/html", () => Promise.resolve(docsPage)),

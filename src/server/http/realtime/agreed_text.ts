@@ -1,5 +1,5 @@
 /**
- * Text of speech that goes on, by LocalAgreement-2: the words on which two hypotheses in a row agree are certain. Pure.
+ * Text of ongoing speech by LocalAgreement-2: words on which two consecutive hypotheses agree are final. Pure.
  *
  * @see Macháček, Dabre and Bojar, "Turning Whisper into Real-Time Transcription System", 2023
  * @module
@@ -7,19 +7,22 @@
 
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
-/** The text of one turn. What is certain is never taken back. */
+/** The text of one turn. Final text is never taken back. */
 export class AgreedText {
   #text = "";
   #hypothesis = "";
 
-  /** All that is certain. */
+  /** All text that is final so far. */
   get text(): string {
     return this.#text;
   }
 
   /**
+   * Takes the next hypothesis.
+   *
    * @param hypothesis the whole text of the turn so far.
-   * @returns what has become certain. It ends with a word: a full stop after it may be gone once the speaker goes on.
+   * @returns the text that has become final. It ends with a word, because a full stop after it may disappear once the
+   * speaker goes on.
    */
   push(hypothesis: string): string {
     const [before, now] = [this.#hypothesis, hypothesis].map((text) =>
@@ -32,7 +35,7 @@ export class AgreedText {
     return this.#add(joinWords(now!.slice(0, numAgreed)));
   }
 
-  /** Takes the final text. @returns what follows on what was certain. */
+  /** Takes the final transcript. @returns the text that follows what was final before. */
   end(transcript: string): string {
     return this.#add(textAfter(this.#text, transcript));
   }
@@ -44,8 +47,8 @@ export class AgreedText {
 }
 
 /**
- * The rest of a text after a beginning. If it begins otherwise, its first words that are nearest to that beginning, by
- * the number of words that differ, stand in its place.
+ * Returns the rest of a text after `beginning`. If the text begins differently, the words at its start that are nearest
+ * to `beginning` by edit distance are skipped instead.
  */
 function textAfter(beginning: string, text: string): string {
   if (text.startsWith(beginning)) return text.slice(beginning.length);
@@ -56,7 +59,7 @@ function textAfter(beginning: string, text: string): string {
   return joinWords(words.slice(end));
 }
 
-/** How many of the first words of `words` are nearest to `beginning`, by edit distance. */
+/** How many words at the start of `words` are nearest to `beginning`, by edit distance. */
 function findNearestLength(beginning: readonly string[], words: readonly string[]): number {
   let row = [0, ...words.map((_, at) => at + 1)];
   for (const [index, word] of beginning.entries()) {

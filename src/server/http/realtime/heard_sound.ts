@@ -1,28 +1,28 @@
 /**
- * The sound of a session that has not been transcribed.
+ * The audio of a session that has not been transcribed yet.
  *
  * @module
  */
 import { LiveDecoder, type LiveFormat } from "../../../media/audio/live_sound.ts";
 
-/** Positions are in milliseconds since the session's first sound. */
+/** Buffered audio in one format. Positions are in milliseconds since the session's first audio. */
 export class HeardSound {
   readonly format: LiveFormat;
   readonly #decoder: LiveDecoder;
   readonly #offsetMs: number;
   #pieces: Int16Array<ArrayBuffer>[] = [];
-  /** Samples before the pieces, and with them. */
+  /** Indexes of the first buffered sample, and of the sample after the last. */
   #start = 0;
   #end = 0;
 
-  /** @param options.startMs where the sound of this format begins. */
+  /** @param options.startMs position at which the audio in this format begins. */
   constructor(format: LiveFormat, { startMs }: { readonly startMs: number }) {
     this.format = format;
     this.#decoder = new LiveDecoder(format);
     this.#offsetMs = startMs;
   }
 
-  /** Where the sound that is held begins. */
+  /** Position at which the buffered audio begins. */
   get startMs(): number {
     return this.#offsetMs + this.#start / this.#samplesPerMs;
   }
@@ -31,17 +31,17 @@ export class HeardSound {
     return this.#offsetMs + this.#end / this.#samplesPerMs;
   }
 
-  /** How much is held. */
+  /** Duration of the buffered audio. */
   get durationMs(): number {
     return (this.#end - this.#start) / this.#samplesPerMs;
   }
 
-  /** Of its samples. */
+  /** Bytes of the buffered samples. */
   get numBytes(): number {
     return (this.#end - this.#start) * Int16Array.BYTES_PER_ELEMENT;
   }
 
-  /** Decodes bytes, which are still to be pushed. */
+  /** Decodes bytes into samples, without buffering these. */
   decode(bytes: Uint8Array): Int16Array<ArrayBuffer> {
     return this.#decoder.push(bytes);
   }
@@ -51,7 +51,7 @@ export class HeardSound {
     this.#end += samples.length;
   }
 
-  /** The sound from a position on, which is still held. */
+  /** Copies the audio from a position to the end. */
   copyFrom(ms: number): Int16Array<ArrayBuffer> {
     const from = this.#indexAt(ms) - this.#start;
     const samples = new Int16Array(this.#end - this.#start - from);
@@ -63,7 +63,7 @@ export class HeardSound {
     return samples;
   }
 
-  /** Takes the sound up to a position; what is before it is held no more. */
+  /** Removes and returns the audio up to a position. */
   takeTo(ms: number): Int16Array<ArrayBuffer> {
     const taken = new Int16Array(this.#indexAt(ms) - this.#start);
     for (let at = 0; at < taken.length;) {
@@ -76,7 +76,7 @@ export class HeardSound {
     return taken;
   }
 
-  /** Holds nothing before a position any more. */
+  /** Drops the audio before a position. */
   dropTo(ms: number): void {
     for (let left = this.#indexAt(ms) - this.#start; left > 0;) {
       const length = Math.min(left, this.#pieces[0]!.length);
@@ -85,7 +85,7 @@ export class HeardSound {
     }
   }
 
-  /** Samples of the first piece. */
+  /** Drops samples from the first chunk. */
   #drop(length: number): void {
     const piece = this.#pieces.shift()!;
     if (length < piece.length) this.#pieces.unshift(piece.subarray(length));

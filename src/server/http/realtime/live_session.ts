@@ -1,5 +1,5 @@
 /**
- * One live transcription session: the client's sound and events in, turns and transcripts out.
+ * A live transcription session: takes the client's audio and events, and sends turns and transcripts.
  *
  * @module
  */
@@ -30,34 +30,34 @@ import { LoudnessDetector } from "./loudness_detector.ts";
 import { TurnDetector } from "./turn_detector.ts";
 import { VoiceDetector } from "./voice_detector.ts";
 
-/** Sound is looked through for speech in pieces of this length, so that others have their turn. */
+/** Speech is looked for in chunks of this length, so that other sessions get time in between. */
 const PIECE_MS = 500;
-/** Longest sound that waits to be committed. */
+/** Longest audio that may wait to be committed. */
 const MAX_HELD_MS = 15 * 60_000;
-/** Shorter sound is not transcribed, as in OpenAI's API. */
+/** Shorter turns are not transcribed, as in OpenAI's API. */
 const MIN_TURN_MS = 100;
-/** Sessions whose client says nothing for so long are closed. */
+/** Sessions whose client sends nothing for this long are closed. */
 const IDLE_MS = 10 * 60_000;
 
 interface LiveSessionOptions {
   readonly socket: MessageSocket;
   readonly session: Session;
   readonly requestId: string;
-  /** For all sound that is held. */
+  /** Memory budget for the buffered audio of all sessions. */
   readonly budget: BodyBudget;
-  /** Whether the client speaks the API's older form, of its beta. */
+  /** Whether the client uses the format of the API's beta. */
   readonly isOlder: boolean;
-  /** Ten minutes if absent. */
+  /** How long a client may send nothing; ten minutes if absent. */
   readonly idleMs?: number | undefined;
 }
 
-/** What finds speech, and where turns are then. */
+/** Detects speech, and divides it into turns. */
 interface Listening {
   readonly detector: LoudnessDetector | VoiceDetector;
   readonly turns: TurnDetector;
 }
 
-/** Runs until the client leaves, is idle for too long, or the server stops. */
+/** A live session. It runs until the client leaves, is idle for too long, or the server stops. */
 export class LiveSession {
   readonly #options: LiveSessionOptions;
   readonly #id = newId("sess");
@@ -68,7 +68,7 @@ export class LiveSession {
   readonly #share: BodyShare;
   #heldBytes = 0;
   #listening: Listening | undefined;
-  /** Of the turn that has begun, or of the next. */
+  /** Id of the open turn, or of the next one. */
   #itemId = newId("item");
   #previousItemId: string | null = null;
   #numTurns = 0;
@@ -84,7 +84,7 @@ export class LiveSession {
     this.#listening = this.#listen();
   }
 
-  /** What was heard, for the log. */
+  /** Number of turns and duration of the audio, for the log. */
   get figures(): { readonly turns: number; readonly audioSeconds: number } {
     return { turns: this.#numTurns, audioSeconds: Math.round(this.#sound.endMs / 100) / 10 };
   }
@@ -99,7 +99,10 @@ export class LiveSession {
       }
     });
     const expire = () =>
-      over.resolve({ code: CLOSE_CODES.done, reason: `Nothing came for ${idleMs / 1000} s.` });
+      over.resolve({
+        code: CLOSE_CODES.done,
+        reason: `The client sent nothing for ${idleMs / 1000} s.`,
+      });
     let idleTimer = setTimeout(expire, idleMs);
     const serve = async () => {
       const { isOlder } = this.#options;
@@ -164,7 +167,7 @@ export class LiveSession {
     const { format } = settings;
     const { format: formatBefore, turns: turnsBefore } = this.#settings;
     this.#settings = settings;
-    // What was heard in another format cannot go on.
+    // Audio in another format cannot be continued.
     if (!isDeepStrictEqual(format, formatBefore)) await this.#clear();
     else if (!isDeepStrictEqual(settings.turns, turnsBefore)) this.#listening = this.#listen();
   }
@@ -175,7 +178,7 @@ export class LiveSession {
     if (this.#sound.durationMs + 1000 * samples.length / sampleRateHz > MAX_HELD_MS) {
       throw new HearthError(
         "payload_too_large",
-        `At most ${MAX_HELD_MS / 60_000} minutes of sound may wait; commit or clear it first.`,
+        `At most ${MAX_HELD_MS / 60_000} minutes of audio may wait; commit or clear it first.`,
       );
     }
     this.#share.take(samples.byteLength);
@@ -191,7 +194,10 @@ export class LiveSession {
     this.#hearOpenTurn();
   }
 
-  /** Has the text of a turn that goes on sent as far as it is certain. Turns before it come first. */
+  /**
+   * Starts a partial transcript of the open turn, which sends the text that is already final. Skipped while earlier
+   * turns are still being transcribed.
+   */
   #hearOpenTurn(): void {
     const isOpen = this.#listening?.turns.isInTurn ?? this.#settings.turns === undefined;
     if (!isOpen || this.#transcripts.isPending || this.#isStopping) return;
@@ -226,7 +232,7 @@ export class LiveSession {
     try {
       return await detector.push(samples);
     } catch (error) {
-      // It has lost its place; the next sound is listened to from its beginning.
+      // The detector no longer knows its position; the next audio starts a new one.
       this.#listening = undefined;
       throw error;
     }
@@ -235,7 +241,7 @@ export class LiveSession {
   async #commit(): Promise<void> {
     const { durationMs, endMs } = this.#sound;
     if (durationMs < MIN_TURN_MS) {
-      const message = `There is too little sound to commit: ${durationMs.toFixed(0)} ms, and at ` +
+      const message = `There is too little audio to commit: ${durationMs.toFixed(0)} ms, and at ` +
         `least ${MIN_TURN_MS} ms are wanted.`;
       throw new HearthError("input_audio_buffer_commit_empty", message);
     }
@@ -243,7 +249,7 @@ export class LiveSession {
     this.#listening = this.#listen();
   }
 
-  /** Hands over the sound up to a position. */
+  /** Ends the turn at a position, and passes its audio on to be transcribed. */
   async #addTurn(endMs: number): Promise<void> {
     const { format: { sampleRateHz }, language } = this.#settings;
     const itemId = this.#itemId;
@@ -270,7 +276,7 @@ export class LiveSession {
     await this.#transcripts.add({ itemId, samples, sampleRateHz, language, agreed });
   }
 
-  /** Forgets the sound that is held. */
+  /** Drops the buffered audio. */
   async #clear(): Promise<void> {
     await this.#partials.end();
     this.#sound = new HeardSound(this.#settings.format, { startMs: this.#sound.endMs });
@@ -279,14 +285,14 @@ export class LiveSession {
     this.#listening = this.#listen();
   }
 
-  /** Counts the memory of sound that is held no more. */
+  /** Returns the memory of audio that is no longer buffered to the budget. */
   #recount(): void {
     const { numBytes } = this.#sound;
     this.#share.give(this.#heldBytes - numBytes);
     this.#heldBytes = numBytes;
   }
 
-  /** Looks for turns from here on; `undefined` if the client says where they end. */
+  /** Starts looking for turns; `undefined` if the client says where they end. */
   #listen(): Listening | undefined {
     const { turns: wanted, format: { sampleRateHz } } = this.#settings;
     if (wanted === undefined) return undefined;

@@ -1,5 +1,5 @@
 /**
- * The transcripts of a session's turns, one after the other.
+ * Transcribes a session's turns, one after the other.
  *
  * @module
  */
@@ -18,23 +18,23 @@ import { logFailure } from "../sse.ts";
 import type { AgreedText } from "./agreed_text.ts";
 import { whenRoom } from "./when_room.ts";
 
-/** Turns that the model has at once: with more, a client that is ahead would keep others waiting. */
+/** Most turns that the model is given at once. With more, a client that is far ahead would keep others waiting. */
 const MAX_PENDING = 2;
 
-/** A turn whose sound is complete. */
+/** A turn whose audio is complete. */
 export interface Turn {
   readonly itemId: string;
   readonly samples: Int16Array<ArrayBuffer>;
   readonly sampleRateHz: number;
   readonly language: string | undefined;
-  /** What has been sent of its text. */
+  /** The text that has already been sent. */
   readonly agreed: AgreedText;
 }
 
 interface TranscriptsOptions {
   readonly session: Session;
   readonly requestId: string;
-  /** Aborted when the client has gone. */
+  /** Aborted when the client is gone. */
   readonly signal: AbortSignal;
   readonly send: (event: ServerEvent) => Promise<void>;
 }
@@ -55,13 +55,15 @@ export class LiveTranscripts {
     return this.#numPending > 0;
   }
 
-  /** Transcribes a turn. Resolves when another may follow, which is before its transcript is there. */
+  /**
+   * Transcribes a turn. Resolves when another turn may be added, which may be before this one's transcript is complete.
+   */
   async add(turn: Turn): Promise<void> {
     if (this.#numPending >= MAX_PENDING) await this.#lastButOne;
     this.#numPending++;
     const before = this.#last;
     const stream = this.#start(turn);
-    // Whoever reads it hears of it.
+    // `#report` handles the error when its turn comes.
     stream.catch(() => {});
     this.#lastButOne = before;
     const { itemId, agreed, samples, sampleRateHz } = turn;
@@ -88,7 +90,7 @@ export class LiveTranscripts {
       }, { signal }), signal);
   }
 
-  /** Never rejects. */
+  /** Sends a turn's transcript, or its error. Never rejects. */
   async #report(
     { itemId, agreed, seconds }: Pick<Turn, "itemId" | "agreed"> & { readonly seconds: number },
     opened: Promise<TaskStream<TranscribeEvent>>,
@@ -105,7 +107,7 @@ export class LiveTranscripts {
         if (event.type !== "segment") continue;
         segments.push(event.segment);
         const text = transcriptText(segments);
-        // Where it begins otherwise, the whole text tells how it goes on.
+        // If the text begins differently so far, the rest is worked out from the whole text at the end.
         if (text.startsWith(agreed.text)) await sendRest(text);
       }
       await sendRest(transcriptText(segments));

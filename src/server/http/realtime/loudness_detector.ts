@@ -1,19 +1,23 @@
 /**
- * Speech by loudness, for models that have no voice activity model beside them: what is well above the noise.
+ * Detects speech by loudness, for models that come without a voice activity model: speech is whatever is well above the
+ * noise.
  *
  * @module
  */
 
 const WINDOW_SECONDS = 0.032;
-/** Nothing quieter is heard, in decibels below full scale. */
+/** Anything quieter is never speech, in decibels relative to full scale. */
 const SILENCE_DB = -55;
-/** Of the noise, until a quieter moment tells. */
+/** Level of the noise that is assumed until a quieter moment is heard. */
 const FIRST_NOISE_DB = -45;
-/** Above the noise; here speech is as likely as not. */
+/** Level above the noise at which the likelihood of speech is one half. */
 const SPEECH_DB = 12;
-/** How steeply the likelihood rises. */
+/** How far the level must rise for the likelihood's odds to grow by a factor of e. */
 const SLOPE_DB = 3;
-/** The noise is the quietest sound of late: it follows louder sound slowly, and quieter sound at once. */
+/**
+ * The noise estimate is the quietest recent sound: it rises slowly with louder sound, and falls at once with quieter
+ * sound.
+ */
 const NOISE_RISE_DB_PER_SECOND = 2;
 
 /** Follows the loudness of one speaker. */
@@ -29,6 +33,8 @@ export class LoudnessDetector {
   }
 
   /**
+   * Takes samples.
+   *
    * @param samples full scale at 2^15.
    * @returns the likelihood of speech, 0 to 1, in each window that is complete.
    */

@@ -1,6 +1,6 @@
 /**
- * The text of a turn while somebody still speaks: the sound so far is transcribed again and again, and what two
- * transcripts in a row agree on is sent.
+ * Transcribes a turn while somebody is still speaking. The audio so far is transcribed again and again, and text on
+ * which two transcripts in a row agree is sent.
  *
  * @module
  */
@@ -13,19 +13,22 @@ import type { Session } from "../../session/session.ts";
 import { AgreedText } from "./agreed_text.ts";
 import type { HeardSound } from "./heard_sound.ts";
 
-/** New sound from one transcript to the next, and wall time before the first: who sends faster needs none. */
+/**
+ * New audio between one transcript and the next. It is also the least wall time before the first, so that clients that
+ * send faster than real time get no partial transcripts.
+ */
 const INTERVAL_MS = 1000;
 /** Pause after a transcript, as a multiple of the time it took. */
 const REST = 2;
-/** Transcripts begin at a later segment once they are this long. */
+/** Once a transcript is this long, the next one begins at a later segment. */
 const SETTLED_MS = 10_000;
-/** Longer sound is not transcribed before its end. */
+/** Audio longer than this is not transcribed before the turn ends. */
 const MAX_SPAN_MS = 60_000;
 
 interface PartialTranscriptsOptions {
   readonly session: Session;
   readonly requestId: string;
-  /** Aborted when the client has gone. */
+  /** Aborted when the client is gone. */
   readonly signal: AbortSignal;
   readonly send: (event: ServerEvent) => Promise<void>;
 }
@@ -33,19 +36,19 @@ interface PartialTranscriptsOptions {
 /** A turn that has begun. */
 interface OpenTurn {
   readonly itemId: string;
-  /** Holds the turn from its beginning. */
+  /** The audio, which must still hold the turn from its beginning. */
   readonly sound: HeardSound;
   readonly language: string | undefined;
 }
 
-/** What is known of a turn's text. */
+/** The state of a turn's text. */
 interface Progress {
   readonly itemId: string;
   readonly agreed: AgreedText;
-  /** Text of the segments before the sound that is still transcribed, and where that begins. */
+  /** Text of the segments that are settled, and the position at which they end. */
   settledText: string;
   fromMs: number;
-  /** Where the sound of the last transcript ended. */
+  /** Position at which the audio of the last transcript ended. */
   toMs: number;
   /** When another transcript may begin. */
   readyAtMs: number;
@@ -55,7 +58,7 @@ interface Progress {
 export class PartialTranscripts {
   readonly #options: PartialTranscriptsOptions;
   #progress: Progress | undefined;
-  /** Ends the transcript that is being made. */
+  /** Aborts the transcript in progress. */
   #abort: AbortController | undefined;
   #running: Promise<void> = Promise.resolve();
 
@@ -64,7 +67,7 @@ export class PartialTranscripts {
     options.signal.addEventListener("abort", () => this.#abort?.abort(), { once: true });
   }
 
-  /** Transcribes a turn so far, if there is news of it and the model has little else to do. Returns at once. */
+  /** Transcribes a turn so far, if there is enough new audio and the model has little else to do. Returns at once. */
   hear({ itemId, sound, language }: OpenTurn): void {
     const nowMs = performance.now();
     if (this.#progress?.itemId !== itemId) {
@@ -87,7 +90,7 @@ export class PartialTranscripts {
     this.#running = this.#transcribe(progress, { audio, language, signal: this.#abort.signal });
   }
 
-  /** Ends the turn: its sound is complete, or not wanted. @returns its text as far as it was sent. */
+  /** Ends the turn, because its audio is complete or no longer wanted. @returns the text that was sent. */
   async end(): Promise<AgreedText> {
     const { agreed } = this.#progress ?? { agreed: new AgreedText() };
     this.#progress = undefined;
@@ -96,7 +99,7 @@ export class PartialTranscripts {
     return agreed;
   }
 
-  /** Never rejects: the turn's own transcript reports what goes wrong. */
+  /** Makes one partial transcript. Never rejects: the turn's final transcript reports errors. */
   async #transcribe(
     progress: Progress,
     { audio, language, signal }: {
@@ -128,13 +131,16 @@ export class PartialTranscripts {
   }
 }
 
-/** Most of the model's places stay free for what clients wait for. */
+/**
+ * Whether the model has too much to do for partial transcripts: most of its slots stay free for requests that clients
+ * wait for.
+ */
 function isBusy(session: Session): boolean {
   const { state, numInFlight } = session;
   return state.phase !== "ready" || 4 * numInFlight >= state.info.maxSequences;
 }
 
-/** Leaves out segments of certain text the next time, so that the cost of long turns is bounded. */
+/** Settles segments whose text is final: they are not transcribed again, which bounds the cost of long turns. */
 function settle(progress: Progress, segments: readonly TranscriptSegment[]): void {
   const { fromMs, toMs, agreed } = progress;
   if (toMs - fromMs < SETTLED_MS) return;

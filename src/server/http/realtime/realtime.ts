@@ -14,10 +14,10 @@ import { LiveSession } from "./live_session.ts";
 
 const PATH = "/realtime";
 const MIB = 2 ** 20;
-/** Sound of 15 MiB, as OpenAI's API takes it, in base64, and what stands around it. */
+/** Room for 15 MiB of audio, as much as OpenAI's API takes, in base64 within a JSON event. */
 const MAX_MESSAGE_BYTES = 20 * MIB + 1024;
 
-/** Live sessions. */
+/** The endpoint for live transcription sessions. */
 export function realtimeRoute(deps: AppDeps, metrics: ServerMetrics): Route {
   return {
     method: "GET",
@@ -59,7 +59,8 @@ function openSession(call: Call, { session, bodyLimits = BODY_LIMITS }: AppDeps)
   const { upgrade } = call.env;
   if (upgrade === undefined) {
     call.header("upgrade", "websocket");
-    const message = "This is a WebSocket's address: want the headers of its handshake, saw none.";
+    const message =
+      "This is the address of a WebSocket: want the headers of its handshake, saw none.";
     throw new HearthError("upgrade_required", message);
   }
   const { budget } = bodyLimits;
@@ -75,7 +76,7 @@ function openSession(call: Call, { session, bodyLimits = BODY_LIMITS }: AppDeps)
   });
 }
 
-/** Whether it speaks the form of the API's beta. */
+/** Whether the client uses the format of the API's beta. */
 function isOlderClient({ req }: Call): boolean {
   const protocols = req.header("sec-websocket-protocol")?.split(/[\s,]+/) ?? [];
   return /\brealtime=v1\b/.test(req.header("openai-beta") ?? "") ||

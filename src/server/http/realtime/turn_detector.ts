@@ -1,7 +1,7 @@
 /**
- * Where turns of speech begin and end in sound that is still arriving. Pure.
+ * Finds where turns of speech begin and end while the audio is still arriving. Pure.
  *
- * As in Silero's own iterator, speech begins at one likelihood and goes on down to a lower one.
+ * As in Silero's own iterator, speech begins at one likelihood and continues until a lower one.
  *
  * @see https://github.com/snakers4/silero-vad
  * @module
@@ -9,32 +9,32 @@
 
 import type { RealtimeTurns } from "../../../wire/realtime_session.ts";
 
-/** A turn goes on through windows that are less likely by this much. */
+/** A turn continues while the likelihood is at most this much below the threshold. */
 const HYSTERESIS = 0.15;
-/** Shorter sounds are no speech. */
+/** Shorter sounds are not speech. */
 const MIN_SPEECH_MS = 90;
-/** A longer turn is ended, so that its text comes and its memory is free. */
+/** A longer turn is ended, so that its text is sent and its memory freed. */
 const MAX_TURN_MS = 60_000;
 
-/** The beginning, with the prefix, or the end, with the silence, of a turn. */
+/** The beginning of a turn, including the padding before it, or the end, including the silence after it. */
 export interface TurnEvent {
   readonly type: "started" | "stopped";
-  /** Since the first sound. */
+  /** Position in milliseconds since the first audio. */
   readonly atMs: number;
 }
 
-/** Follows one speaker. */
+/** Follows the turns of one speaker. */
 export class TurnDetector {
   readonly #settings: RealtimeTurns;
   readonly #windowMs: number;
-  /** Where turns may begin: what was before belongs to others. */
+  /** Earliest position at which a turn may begin: audio before it belongs to earlier turns. */
   #earliestMs: number;
   #nowMs: number;
   #speechFromMs: number | undefined;
   #quietFromMs: number | undefined;
   #turnFromMs: number | undefined;
 
-  /** @param options.startMs where the first window begins. */
+  /** @param options.startMs position at which the first window begins. */
   constructor(
     settings: RealtimeTurns,
     { windowMs, startMs }: { readonly windowMs: number; readonly startMs: number },
@@ -44,19 +44,21 @@ export class TurnDetector {
     this.#earliestMs = this.#nowMs = startMs;
   }
 
-  /** Sound before this is in no turn that is still to begin, or, within a turn, in no later one. */
+  /**
+   * Position from which audio must be kept. Audio before it is part of no turn to come; within a turn, of no later one.
+   */
   get neededFromMs(): number {
     const beginMs = this.#turnFromMs ??
       (this.#speechFromMs ?? this.#nowMs) - this.#settings.prefixMs;
     return Math.max(this.#earliestMs, beginMs);
   }
 
-  /** Whether a turn has begun and has not ended. */
+  /** Whether a turn has begun and not ended. */
   get isInTurn(): boolean {
     return this.#turnFromMs !== undefined;
   }
 
-  /** @param likelihood that somebody speaks in the next window. */
+  /** Takes the next window. @param likelihood that somebody speaks in it. */
   push(likelihood: number): TurnEvent | undefined {
     const { threshold, silenceMs } = this.#settings;
     const windowFromMs = this.#nowMs;

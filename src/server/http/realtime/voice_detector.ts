@@ -1,5 +1,5 @@
 /**
- * Speech as the voice activity model beside the recogniser hears it.
+ * Detects speech with the voice activity model that is loaded beside the recogniser.
  *
  * @module
  */
@@ -12,7 +12,7 @@ interface VoiceDetectorOptions {
   readonly session: Session;
   readonly requestId: string;
   readonly windows: VoiceWindows;
-  /** Of the sound that is pushed. */
+  /** Sample rate of the audio that is pushed. */
   readonly sampleRateHz: number;
   readonly signal: AbortSignal;
 }
@@ -34,9 +34,11 @@ export class VoiceDetector {
   }
 
   /**
+   * Takes samples.
+   *
    * @param samples full scale at 2^15.
    * @returns the likelihood of speech, 0 to 1, in each window that is complete.
-   * @throws {HearthError} when the model cannot be asked.
+   * @throws {HearthError} when the model cannot be run.
    */
   async push(samples: Int16Array): Promise<readonly number[]> {
     const { session, requestId, signal } = this.#options;

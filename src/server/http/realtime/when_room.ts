@@ -1,5 +1,5 @@
 /**
- * Requests of sessions that have been admitted: they wait where others are refused.
+ * Requests of sessions that are already open: they wait where new requests would be refused.
  *
  * @module
  */
@@ -9,9 +9,9 @@ const RETRY_MS = 100;
 const MAX_WAIT_MS = 60_000;
 
 /**
- * Asks again while the queue is full, for a minute.
+ * Retries while the queue is full, for up to a minute.
  *
- * @throws {HearthError} what `ask` throws, `overloaded` after that time.
+ * @throws {HearthError} what `ask` throws; `overloaded` after that time.
  * @throws the signal's reason.
  */
 export async function whenRoom<T>(

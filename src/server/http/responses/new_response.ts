@@ -1,12 +1,12 @@
 /**
- * A response before its first event, and ids.
+ * Builds new responses and ids.
  *
  * @module
  */
 import type { FunctionTool, ResponsesRequest } from "../../../wire/responses_request.ts";
 import type { ResponseObject } from "../../../wire/responses_response.ts";
 
-/** What a response has of its own, and the request, of which it repeats fields. */
+/** The identity of a response, and the request whose fields it repeats. */
 export interface ResponseHead {
   readonly id: string;
   readonly createdSeconds: number;
@@ -14,12 +14,12 @@ export interface ResponseHead {
   readonly request: ResponsesRequest;
 }
 
-/** A new id of a response or an item. */
+/** Creates the id of a response or an item. */
 export function newId(prefix: string): string {
   return `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`;
 }
 
-/** A response without output. */
+/** Creates a response that has no output yet. */
 export function newResponse({ id, createdSeconds, model, request }: ResponseHead): ResponseObject {
   return {
     id,
@@ -53,7 +53,7 @@ export function newResponse({ id, createdSeconds, model, request }: ResponseHead
   };
 }
 
-/** What a call of a function says of it. */
+/** How a call names its function. */
 interface CallName {
   readonly name: string;
   readonly namespace?: string | null | undefined;
@@ -65,7 +65,7 @@ interface FunctionAtPath extends CallName {
   readonly path: string;
 }
 
-/** All functions in order; tools that only OpenAI hosts are none. */
+/** Lists all functions in order. Tools that only OpenAI hosts are left out. */
 export function listFunctions({ tools }: ResponsesRequest): readonly FunctionAtPath[] {
   return (tools ?? []).flatMap((tool, index): FunctionAtPath[] => {
     const path = `tools[${index}]`;
@@ -79,18 +79,18 @@ export function listFunctions({ tools }: ResponsesRequest): readonly FunctionAtP
   });
 }
 
-/** Types of hosted tools, which are ignored. */
+/** Types of the hosted tools in a request, which are ignored. */
 export function listHostedTools({ tools }: ResponsesRequest): string[] {
   return (tools ?? []).flatMap((tool) => "tools" in tool ? tool.tools : [tool])
     .flatMap((tool) => "name" in tool ? [] : [tool.type]);
 }
 
-/** The name that the model knows a function by: chat templates have no namespaces. */
+/** The name under which the model is shown a function, because chat templates have no namespaces. */
 export function shownName({ name, namespace }: CallName): string {
   return namespace ? `${namespace}__${name}` : name;
 }
 
-/** What a call is named to the client, from the name that the model gave. */
+/** Creates the map from the names that the model uses to the client's names. */
 export function callNames(
   request: ResponsesRequest,
 ): ReadonlyMap<string, { readonly name: string; readonly namespace: string }> {

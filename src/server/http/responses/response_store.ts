@@ -1,6 +1,6 @@
 /**
- * Responses that later requests may continue from: kept in memory, bounded by count and bytes, the oldest evicted
- * first.
+ * Keeps responses that later requests may continue. They are in memory, bounded by count and bytes, and the oldest are
+ * evicted first.
  *
  * @module
  */
@@ -14,19 +14,19 @@ interface ResponseStoreLimits {
   readonly maxBytes: number;
 }
 
-/** An item with an id, by which later requests may refer to it. */
+/** An item with an id by which later requests may refer to it. */
 export type StoredItem = InputItem & { readonly id: string };
 
 /** A response and its input. */
 interface StoredResponse {
   readonly response: ResponseObject;
-  /** Input of its own request, without that of the responses before it. */
+  /** Input of the response's own request, without that of earlier responses. */
   readonly input: readonly StoredItem[];
-  /** Label of the API key that it was asked for with: no other key finds it. Absent where no key is required. */
+  /** Label of the API key that created it: no other key finds it. Absent if no key is required. */
   readonly owner?: string | undefined;
 }
 
-/** Who asks for what is stored, and by which field of a request. */
+/** The key that asks for a response, and the request field that names the response. */
 interface StoredQuery {
   readonly owner?: string | undefined;
   readonly param?: string;
@@ -38,7 +38,7 @@ interface Entry extends StoredResponse {
 
 export class ResponseStore {
   readonly #limits: ResponseStoreLimits;
-  /** The oldest first. */
+  /** Stored responses by id, oldest first. */
   readonly #entries = new Map<string, Entry>();
   #numBytes = 0;
 
@@ -46,17 +46,17 @@ export class ResponseStore {
     this.#limits = limits;
   }
 
-  /** Responses that are kept now. */
+  /** Number of stored responses. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** Their bytes as JSON. */
+  /** Size of the stored responses as JSON, in bytes. */
   get numBytes(): number {
     return this.#numBytes;
   }
 
-  /** Keeps a response; one that is larger than the whole capacity is not kept. */
+  /** Stores a response, unless it alone exceeds the capacity. */
   add(stored: StoredResponse): void {
     const numBytes = JSON.stringify(stored).length;
     const { maxBytes, maxResponses } = this.#limits;
@@ -69,7 +69,11 @@ export class ResponseStore {
     }
   }
 
-  /** @throws {HearthError} `not_found` when it was never kept, was evicted, or is another key's. */
+  /**
+   * Returns a stored response.
+   *
+   * @throws {HearthError} `not_found` when it was never stored, was evicted, or belongs to another key.
+   */
   get(id: string, { owner, param }: StoredQuery = {}): StoredResponse {
     const found = this.#entries.get(id);
     if (found !== undefined && found.owner === owner) return found;
@@ -85,7 +89,7 @@ export class ResponseStore {
     );
   }
 
-  /** @returns whether it existed. */
+  /** Deletes a response. @returns whether it existed. */
   delete(id: string): boolean {
     const entry = this.#entries.get(id);
     if (entry === undefined) return false;
@@ -94,9 +98,9 @@ export class ResponseStore {
   }
 
   /**
-   * The whole conversation up to and with this response.
+   * Returns the whole conversation up to and including the response.
    *
-   * @throws {HearthError} `not_found` when one of the responses in it is gone.
+   * @throws {HearthError} `not_found` when one of its responses is gone.
    */
   history(id: string, query: StoredQuery): StoredItem[] {
     const turns: StoredItem[][] = [];
@@ -108,7 +112,7 @@ export class ResponseStore {
     return turns.flat();
   }
 
-  /** An item of any response that is kept for this owner. @throws {HearthError} `not_found`. */
+  /** Finds an item in any response stored for this owner. @throws {HearthError} `not_found`. */
   findItem(id: string, query: StoredQuery & { readonly param: string }): StoredItem {
     const { owner, param } = query;
     for (const { response, input, owner: keptFor } of this.#entries.values()) {
@@ -131,15 +135,16 @@ function toItem(item: OutputItem): StoredItem {
   return { type: "message", id: item.id, role: "assistant", content };
 }
 
-/** No prose has tokens of so many characters on average. */
+/** More characters than any prose has per token, on average. */
 const MAX_CHARS_PER_TOKEN = 32;
 
 /**
- * Item counts to leave out from the beginning, one try after the other, the last with only the last turn left. Whole
- * turns are left out, so that no tool result is left without its call. What cannot fit by its length is not tried.
- * Then 1, 2, 4 … more turns go while most are left, then half of the rest: each try reads all that is left.
+ * Yields how many items to leave out from the beginning, one attempt after another. Only whole turns are left out, so
+ * that no tool result is left without its call, and the last attempt keeps only the last turn. Attempts that cannot fit
+ * by their length are skipped. Since each attempt tokenizes all that is left, the steps grow: 1, 2, 4 … more turns
+ * while most are left, then half of the rest.
  *
- * @param contextLength in tokens; no length is too long if absent.
+ * @param contextLength in tokens; unlimited if absent.
  */
 export function* droppedTurns(
   items: readonly InputItem[],
@@ -160,7 +165,7 @@ function chooseNext(more: number, most: number): number {
   return more + Math.ceil((most - more) / 2);
 }
 
-/** Turns that are too long together with all that follows them. */
+/** Counts the turns that are too long together with everything after them. */
 function countTooLong(
   items: readonly InputItem[],
   { starts, contextLength }: {
@@ -174,7 +179,7 @@ function countTooLong(
   return starts.filter((each) => each < start).length;
 }
 
-/** Characters of its text. */
+/** Counts the characters of an item's text. */
 function numChars(item: InputItem): number {
   switch (item.type) {
     case "message":

@@ -1,5 +1,5 @@
 /**
- * `/responses`: OpenAI's newer form of a chat, with responses that later ones may continue.
+ * `/responses`: chat through OpenAI's Responses API, where later responses may continue earlier ones.
  *
  * @module
  */
@@ -30,7 +30,7 @@ import { warn } from "../warnings.ts";
 const PATH = "/responses";
 const INPUT_TOKENS_PATH = "/responses/input_tokens";
 
-/** Bytes of media that a request may bring along for its response to be kept: they are kept as text. */
+/** Most bytes of media in a request whose response is stored, because media are stored as text. */
 const MAX_KEPT_MEDIA_BYTES = 16 * 2 ** 20;
 
 const ERRORS = [
@@ -42,7 +42,7 @@ const ERRORS = [
 ] as const;
 const EXAMPLE = { model: "", input: "What is the capital of France?" };
 
-/** The endpoints, around one store. */
+/** The endpoints, which share one store. */
 export function responsesRoutes(deps: AppDeps): Route[] {
   const { maxStoredResponses: maxResponses, storedResponsesBytes: maxBytes } = deps.settings;
   const store = new ResponseStore({ maxResponses, maxBytes });
@@ -51,7 +51,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
     method: "POST",
     path: PATH,
     operation: {
-      summary: "Answer in the form of OpenAI's Responses API",
+      summary: "Continue a conversation through OpenAI's Responses API",
       description: "With `stream` the answer comes as typed events, from `response.created` to " +
         "`response.completed`, `response.incomplete` or `response.failed`.",
       request: ResponsesRequest,
@@ -125,7 +125,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
   }];
 }
 
-/** An item as the client sent it. */
+/** Removes fields from an item that the client did not send. */
 function shownItem(item: StoredItem): StoredItem {
   return item.type === "hosted" ? { ...item.item, id: item.id } as unknown as StoredItem : item;
 }
@@ -139,7 +139,7 @@ interface Endpoint {
 interface OpenedResponse extends OpenedChat {
   readonly request: ResponsesRequest;
   readonly input: readonly StoredItem[];
-  /** Whether it brings along too many bytes of media to be kept. */
+  /** Whether the request has too many bytes of media for its response to be stored. */
   readonly hasLargeMedia: boolean;
 }
 
@@ -153,7 +153,7 @@ async function openResponse(
   warn(call, ...findUnserved(body, "response"));
   const media = getInlineMedia(call.req.raw.signal);
   const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
-  // What is kept, or sent to the model more than once, is needed as text.
+  // Media are needed as text if they are stored, or sent to the model more than once.
   const wantsText = request.truncation === "auto" || (request.store !== false && !hasLargeMedia);
   const owner = call.get("keyLabel");
   const input = toItems(request).map((item, index): StoredItem =>
@@ -198,11 +198,16 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
     }
   };
   const hosted = listHostedTools(request);
-  const passedOver = input.flatMap((item) => item.type === "hosted" ? [item.item.type] : []);
-  if (passedOver.length > 0) {
-    warn(call, `input items of tools that this server does not have: ${passedOver.join(" ")}`);
+  const ignored = input.flatMap((item) => item.type === "hosted" ? [item.item.type] : []);
+  if (ignored.length > 0) {
+    warn(
+      call,
+      `input items are ignored: this server does not have their tools: ${ignored.join(" ")}`,
+    );
   }
-  if (hosted.length > 0) warn(call, `tools that this server does not have: ${hosted.join(" ")}`);
+  if (hosted.length > 0) {
+    warn(call, `tools are ignored: this server does not have ${hosted.join(" ")}`);
+  }
   if (!request.stream) {
     await readAll(events, builder);
     keep();
@@ -218,7 +223,7 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
   });
 }
 
-/** @throws {HearthError} the one of an error event. */
+/** Reads all events and builds the response. @throws {HearthError} the error of an error event. */
 async function readAll(
   events: AsyncIterable<ChatEvent>,
   builder: ResponseBuilder,
@@ -238,7 +243,7 @@ interface OpenOptions {
   readonly onlyCounts: boolean;
 }
 
-/** Opens the chat; with `truncation: auto` it leaves out the oldest turns if it does not fit. */
+/** Opens the chat. With `truncation: auto`, leaves out the oldest turns if it does not fit. */
 async function openFitting(
   items: readonly StoredItem[],
   options: OpenOptions,

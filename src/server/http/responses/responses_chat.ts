@@ -1,5 +1,5 @@
 /**
- * Makes the equivalent chat request of a request for a response.
+ * Converts a request of the Responses API to the equivalent chat request.
  *
  * @module
  */
@@ -15,16 +15,16 @@ import {
 import { HearthError } from "../../../base/errors.ts";
 import { listFunctions, listHostedTools, shownName } from "./new_response.ts";
 
-/** The input as items. */
+/** Returns a request's input as items. */
 export function toItems({ input }: ResponsesRequest): readonly InputItem[] {
   return typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
 }
 
 /**
- * The chat request.
+ * Converts a request to a chat request.
  *
- * @param items the whole conversation; nothing in it refers to other items.
- * @throws {HearthError} `invalid_value` when `tool_choice` needs a hosted tool.
+ * @param items the whole conversation, without references to other items.
+ * @throws {HearthError} `invalid_value` when `tool_choice` requires a hosted tool.
  */
 export function toChatRequest(
   request: ResponsesRequest,
@@ -67,11 +67,11 @@ function toGenerationFields(
 
 interface Source {
   readonly message: ChatMessage;
-  /** Position of the item that holds its content. */
+  /** Index of the item that holds the message's content. */
   position: number;
 }
 
-/** Calls and reasoning belong to the adjacent assistant message. */
+/** Converts items to messages. Calls and reasoning become part of the adjacent assistant message. */
 function toMessages(items: readonly InputItem[]): Source[] {
   const sources: Source[] = [];
   let assistant: Source | undefined;
@@ -97,7 +97,7 @@ function toMessages(items: readonly InputItem[]): Source[] {
         break;
       }
       case "reasoning": {
-        // A thought of this server's is whole in the place of its summary.
+        // This server sends the whole thought as the summary.
         const parts = item.content?.length ? item.content : item.summary ?? [];
         assistant = undefined;
         const thought = parts.map(({ text }) => text).join("\n");
@@ -129,7 +129,7 @@ function toMessages(items: readonly InputItem[]): Source[] {
   return sources;
 }
 
-/** The item with other references in the place of its images' and files'. */
+/** Returns the item with `change` applied to the references of its images and files. */
 export function mapMedia(item: InputItem, change: (reference: string) => string): InputItem {
   const changePart = (part: InputPart): InputPart => {
     if (part.type === "input_image") return { ...part, image_url: change(part.image_url) };
@@ -199,9 +199,10 @@ function responseFormat({ text }: ResponsesRequest): ChatRequest["response_forma
 }
 
 /**
- * Maps a path of the chat request to the client's own field: errors must not name fields that it never sent.
+ * Maps a path in the chat request to the client's own field, because errors must not name fields that the client never
+ * sent.
  *
- * @param items the items of the chat request: those of earlier responses, then those of this request.
+ * @param items of the chat request: those of earlier responses, then those of this request.
  */
 export function ownParam(
   param: string,
@@ -218,7 +219,7 @@ export function ownParam(
     .replace(/^tool_choice\.function\./, "tool_choice.");
 }
 
-/** What the request calls its limit of tokens. */
+/** The request's name for its token limit. */
 function limitName(request: ResponsesRequest): string {
   const names = ["max_output_tokens", "max_completion_tokens", "max_tokens"] as const;
   return names.find((name) => (request[name] ?? null) !== null) ?? names[0];

@@ -1,5 +1,5 @@
 /**
- * Makes a response, and its stream events, of the model's events.
+ * Converts the model's events to a response and its stream events.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { isJson } from "../../../base/is_json.ts";
 import type { ChatEvent, ToolCallDelta } from "../../../models/task.ts";
 import { callNames, newId, newResponse, type ResponseHead } from "./new_response.ts";
 
-/** An event without its number. */
+/** An event without its sequence number. */
 type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 type Item<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
@@ -22,14 +22,14 @@ type Item<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>
 export class ResponseBuilder {
   readonly response: ResponseObject;
   #hasBegun = false;
-  /** The open item; an item ends where another begins. */
+  /** The open item, which ends where another begins. */
   #open: OutputItem | undefined;
-  /** Whether thought is given in the place of its summary. */
+  /** Whether thought is sent as a summary. */
   readonly #summarises: boolean;
-  /** The client's names of functions within namespaces. */
+  /** Maps the names that the model uses to the client's names, which may have namespaces. */
   readonly #callNames: ReturnType<typeof callNames>;
   #reason: "stop" | "length" | "tool_calls" = "stop";
-  /** Log-probabilities of tokens without text as yet: held back, or markup. */
+  /** Log-probabilities of tokens that no text has come for yet, because it is held back or is markup. */
   #unplacedLogprobs: OutputLogprob[] = [];
 
   constructor(head: ResponseHead) {
@@ -44,6 +44,7 @@ export class ResponseBuilder {
       case "start":
         return this.#begin();
       case "admitted":
+      case "scheduled":
       case "prompt":
         return [];
       case "delta":
@@ -58,7 +59,7 @@ export class ResponseBuilder {
       case "done":
         return this.#finish(event.usage);
       case "error":
-        // Clients follow no stream that does not begin with them.
+        // Clients ignore streams that do not begin with these events.
         return [...this.#begin(), this.#fail(HearthError.fromWire(event.error))];
     }
   }
@@ -130,7 +131,7 @@ export class ResponseBuilder {
     return events;
   }
 
-  /** The item of this type that is open, or a new one after closing the open one. */
+  /** Returns the open item if it has this type. Otherwise closes it and begins a new one. */
   #openItem<Type extends "message" | "reasoning">(
     type: Type,
     make: () => Item<Type>,
@@ -156,7 +157,7 @@ export class ResponseBuilder {
   #close(status: "completed" | "incomplete" = "completed"): ResponseEventBody[] {
     const item = this.#open;
     if (item === undefined) return [];
-    // A call whose arguments are not whole must not be made, whatever ended them.
+    // A call with incomplete arguments must not be made, whatever ended them.
     item.status = item.type === "function_call"
       ? (isJson(item.arguments) ? "completed" : "incomplete")
       : status;
@@ -215,7 +216,7 @@ export class ResponseBuilder {
   }
 }
 
-/** The one part of an item's text, and what the events about it begin with and tell its place by. */
+/** The only part of an item's text, the prefix of the types of its events, and their fields that give its position. */
 function toPart(item: Item<"message" | "reasoning">) {
   const frame = "response.content_part";
   const index = { content_index: 0 };
@@ -236,7 +237,7 @@ function toPart(item: Item<"message" | "reasoning">) {
 
 const encoder = new TextEncoder();
 
-/** The last of these tokens that `text` begins with; those before them were markup. */
+/** Drops tokens from the front until `text` begins with the rest: they were markup. */
 function sliceBeginning(text: string, tokens: readonly OutputLogprob[]): OutputLogprob[] {
   const bytes = encoder.encode(text);
   const first = tokens.findIndex((_, start) => {

@@ -21,7 +21,7 @@ import {
   embeddingsByType,
 } from "../../../wire/cohere_embed.ts";
 
-/** The endpoint. */
+/** The endpoint of OpenAI's format. */
 export function embeddingsRoute(deps: AppDeps): Route {
   return {
     method: "POST",
@@ -73,14 +73,14 @@ function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
     .map((each) => typeof each === "object" && "text" in each ? each.text : each);
 }
 
-/** A field under the name that the request gave it. */
+/** Names a field as the request named it. */
 function ownParam(param: string, request: EmbeddingRequest): string {
   if (param === "dimensions" && (request.dimensions ?? null) === null) return "output_dimension";
   if (param !== "prompt_name" || (request.prompt_name ?? null) !== null) return param;
   return (request.input_type ?? null) === null ? "task" : "input_type";
 }
 
-/** A JSON answer written in pieces; other requests run between the pieces of a large one. */
+/** Writes a JSON answer in chunks, so that other requests run between the chunks of a large one. */
 function toJsonResponse(pieces: Generator<string>): Response {
   const first = pieces.next().value!;
   const second = pieces.next();
@@ -98,13 +98,13 @@ function toJsonResponse(pieces: Generator<string>): Response {
   return new Response(body, { headers });
 }
 
-/** The endpoint. */
+/** The endpoint of Cohere's format. */
 export function cohereEmbedRoute(deps: AppDeps): Route {
   return {
     method: "POST",
     path: "/v2/embed",
     operation: {
-      summary: "Turn texts into vectors, in the form of Cohere's second version",
+      summary: "Turn texts into vectors, in the format of Cohere's API v2",
       request: CohereEmbedRequest,
       requestExamples: {
         "two texts": { texts: ["a green apple", "a red pear"], embedding_types: ["int8"] },

@@ -1,5 +1,5 @@
 /**
- * `POST /rerank`, and `POST /v2/rerank` for clients of Cohere's second version.
+ * `POST /rerank`, and `POST /v2/rerank` for clients of Cohere's API v2.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import type { RerankTask } from "../../../models/task.ts";
 import type { AppDeps, Call, Operation, Route } from "../route.ts";
 import { isCut, readTextRequest, readTruncation, TEXT_ERRORS } from "./text_request.ts";
 
-/** Cohere's. */
+/** Cohere's default. */
 const DEFAULT_MAX_TOKENS_PER_DOC = 4096;
 
 const REQUEST = {
@@ -32,7 +32,7 @@ const REQUEST = {
   errors: TEXT_ERRORS,
 } satisfies Partial<Operation>;
 
-/** Both endpoints. */
+/** The endpoints that rerank documents. */
 export function rerankRoutes(deps: AppDeps): Route[] {
   return [{
     method: "POST",
@@ -50,7 +50,7 @@ export function rerankRoutes(deps: AppDeps): Route[] {
     method: "POST",
     path: "/v2/rerank",
     operation: {
-      summary: "Order documents by relevance, in the form of Cohere's second version",
+      summary: "Order documents by relevance, in the format of Cohere's API v2",
       description: "Documents that are too long are cut.",
       ...REQUEST,
       response: {
@@ -88,7 +88,7 @@ async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList
   };
 }
 
-/** Cohere's documents are objects, also where they were sent as texts. */
+/** Cohere returns documents as objects, even if they were sent as texts. */
 function withObject({ document, ...result }: RerankList["results"][number]) {
   return {
     ...result,
@@ -102,7 +102,7 @@ function wantsDocuments(request: RerankRequest): boolean | undefined {
   return request.return_documents ?? request.return_text ?? undefined;
 }
 
-/** @param findCuts where texts that are too long are cut. */
+/** Scores documents. @param findCuts tells where texts that are too long are cut. */
 async function score(
   call: Call,
   deps: AppDeps,
@@ -126,13 +126,13 @@ async function score(
   return { model: modelId, request, answer };
 }
 
-/** The endpoint. */
+/** The endpoint of vLLM's format. */
 export function scoreRoute(deps: AppDeps): Route {
   return {
     method: "POST",
     path: "/score",
     operation: {
-      summary: "Score pairs of texts, in vLLM's form",
+      summary: "Score pairs of texts, in vLLM's format",
       request: ScoreRequest,
       requestExamples: {
         "one with two": { text_1: "fruit", text_2: ["a green apple", "a blue car"] },

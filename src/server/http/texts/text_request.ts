@@ -1,5 +1,5 @@
 /**
- * The common part of embedding and rerank requests: JSON with texts for the model.
+ * The shared part of embedding and rerank requests: JSON with texts for the model.
  *
  * @module
  */
@@ -13,13 +13,14 @@ import { readJson } from "../body/body.ts";
 import { type AppDeps, type Call, JSON_ERRORS } from "../route.ts";
 import { warn } from "../warnings.ts";
 
-/** Errors of such requests. */
+/** Errors of these requests. */
 export const TEXT_ERRORS: readonly ErrorKind[] = [...JSON_ERRORS, "context_length_exceeded"];
 
 /**
  * Reads a request for the loaded model.
  *
- * @throws {HearthError} when none is loaded, it does not serve the endpoint, the queue is full, or the body is invalid.
+ * @throws {HearthError} when no model is loaded, the model does not serve the endpoint, the queue is full, or the body
+ * is invalid.
  */
 export async function readTextRequest<S extends z.ZodType>(
   call: Call,
@@ -27,7 +28,7 @@ export async function readTextRequest<S extends z.ZodType>(
   { path, schema, unserved }: {
     readonly path: InferencePath;
     readonly schema: S;
-    /** Whose fields are known and not served; none are if absent. */
+    /** The family of requests whose known but unserved fields are reported; none if absent. */
     readonly unserved?: "embedding" | "rerank" | "score";
   },
 ): Promise<{ readonly modelId: string; readonly request: z.output<S> }> {
@@ -39,7 +40,7 @@ export async function readTextRequest<S extends z.ZodType>(
   return { modelId: info.id, request };
 }
 
-/** The truncation options of a request; `undefined` if texts must not be cut. */
+/** The truncation options of a request; `undefined` if its texts must not be cut. */
 export function readTruncation(
   { truncate, truncation, truncate_prompt_tokens: maxTokens }: {
     readonly truncate?: boolean | "END" | "NONE" | null | undefined;

@@ -1,5 +1,5 @@
 /**
- * `POST /tokenize`, `/detokenize` and `/apply-template`: the model's tokenizer and chat template by themselves.
+ * `POST /tokenize`, `/detokenize` and `/apply-template`: direct access to the model's tokenizer and chat template.
  *
  * @module
  */
@@ -73,7 +73,7 @@ async function tokenize(call: Call, deps: AppDeps): Promise<Response> {
     requestId: call.get("requestId"),
     text: prompt ?? content ?? "",
     chat: messages && await readChat({ ...request, messages }, { call, deps }),
-    // The default depends on which API's name is used.
+    // The default depends on whose field name is used.
     hasSpecial: request.add_special_tokens ?? request.add_special ?? typeof prompt === "string",
     withPieces: asObjects === true || asList === true,
     onlyRenders: false,
