@@ -1,5 +1,5 @@
 /**
- * Memory for what crosses between the segments of a run.
+ * Memory for tensors that pass between the segments of a run.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { TensorPort } from "../graph/graph_cut.ts";
 import { roomForRows } from "../../kernels/matmul/matvec_shape.ts";
 import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
 
-/** Most run sizes whose output tensors are kept. */
+/** Most run sizes whose output tensors are cached. */
 const MAX_KEPT_SIZES = 64;
 
 /** Sizes of the axes that differ from run to run. */
@@ -28,9 +28,9 @@ export function planActivations(cut: PlannedCut, most: AxisSizes): StoragePlan {
 export class Activations {
   readonly #backend: Backend;
   readonly #plan: StoragePlan;
-  /** None before it is needed, when the backend has a runtime. */
+  /** Allocated on demand if the backend has ONNX Runtime, which may need no memory of ours. */
   #storages: readonly (Storage | undefined)[] | undefined;
-  /** Tensors of the storage by the sizes of a run, and by name. */
+  /** Tensors in this memory, by the sizes of a run and by name. */
   readonly #outputsBySizes = new Map<string, Map<string, Tensor | undefined>>();
 
   constructor(backend: Backend, cut: PlannedCut, most: AxisSizes) {
@@ -42,12 +42,12 @@ export class Activations {
     return this.#storages ??= this.#plan.chunks.map((bytes) => this.#backend.allocate(bytes));
   }
 
-  /** Whether ONNX Runtime has to allocate what it computes. */
+  /** Whether ONNX Runtime has to allocate its outputs itself. */
   get isMissing(): boolean {
     return this.#chunks.includes(undefined);
   }
 
-  /** Memory of a tensor in a run of these sizes. */
+  /** The memory of a tensor in a run of these sizes. */
   get(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
     const key = `${sizes.tokens} ${sizes.rows}`;
     let outputs = this.#outputsBySizes.get(key);
@@ -69,12 +69,12 @@ export class Activations {
   }
 }
 
-/** Dimensions of a tensor in a run of these sizes. */
+/** The dimensions of a tensor in a run of these sizes. */
 export function resolveDims({ shape }: TensorPort, sizes: AxisSizes): number[] {
   return shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
 }
 
-/** Bytes of a tensor in a run of these sizes. */
+/** The bytes of a tensor in a run of these sizes. */
 export function computeBytes(port: TensorPort, sizes: AxisSizes): number {
   const count = resolveDims(port, sizes).reduce((product, size) => product * size, 1);
   return count * (port.dtype === "float16" ? 2 : port.dtype === "int64" ? 8 : 4);

@@ -1,6 +1,6 @@
 /**
- * The pools of a paged cache: one of the layers that see all of a sequence, one for each window of the others, and how
- * they share the memory for keys and values.
+ * The pools of a paged cache: one for the layers that attend to the whole sequence, and one per window for the others.
+ * Decides how they share the memory for keys and values.
  *
  * @module
  */
@@ -9,24 +9,24 @@ import type { AttentionNode } from "../graph/graph_cut.ts";
 /** Tokens per block. */
 export const BLOCK_SIZE = 16;
 
-/** Bytes of a cached head of a token, keys or values, of an attention that works in `dtype`. */
+/** Bytes of one cached head of a token, for keys or values, in an attention node that computes in `dtype`. */
 export type HeadBytes = (dtype: AttentionNode["dtype"], headSize: number) => number;
 
-/** The layers that share a pool. */
+/** Layers that share a pool. */
 interface LayerPool {
-  /** Tokens that a token sees in them, itself included; all if absent. */
+  /** Tokens that a token attends to in these layers, including itself; all if absent. */
   readonly window?: number | undefined;
-  /** The most blocks that a sequence holds. */
+  /** The most blocks that a sequence can hold. */
   readonly mostHeld: number;
-  /** Bytes of a block of all its layers. */
+  /** Bytes of a block over all layers of the pool. */
   readonly blockBytes: number;
-  /** Most blocks that a buffer of the device holds. */
+  /** Most blocks that fit in the device's buffers. */
   readonly inBuffers: number;
 }
 
-/** What pools depend on. */
+/** What the division into pools depends on. */
 interface PoolsOptions {
-  /** Tokens of the longest sequence. */
+  /** Length of the longest sequence. */
   readonly contextLength: number;
   readonly maxBatchTokens: number;
   readonly maxSequences: number;
@@ -34,7 +34,10 @@ interface PoolsOptions {
   readonly headBytes: HeadBytes;
 }
 
-/** The most blocks that a sequence holds in layers with a window: what the first token of a step sees, and the step's. */
+/**
+ * The most blocks that a sequence holds in layers with a window: for what the first token of a step attends to, and for
+ * the tokens of the step.
+ */
 export function mostWindowBlocks(
   { window, blockSize, maxBatchTokens }: {
     readonly window: number;
@@ -42,15 +45,15 @@ export function mostWindowBlocks(
     readonly maxBatchTokens: number;
   },
 ): number {
-  // They may begin and end anywhere in a block.
+  // These tokens may begin and end anywhere in a block.
   return Math.ceil((window - 1 + maxBatchTokens - 1) / blockSize) + 1;
 }
 
 /**
- * Divides layers into pools. Those whose window is not much shorter than the context are in the main pool: they would save
- * nothing.
+ * Divides layers into pools. Layers whose window is not much shorter than the context are put into the main pool, as a
+ * pool of their own would save nothing.
  *
- * @returns the main pool first, also where no layer is in it: its blocks take no memory then.
+ * @returns the main pool first, even if it has no layers, in which case its blocks take no memory.
  */
 export function divideLayers(
   nodes: readonly AttentionNode[],
@@ -79,7 +82,7 @@ export function divideLayers(
   ];
 }
 
-/** All layers in the main pool. */
+/** Puts all layers into the main pool. */
 export function joinPools(pools: readonly LayerPool[]): LayerPool[] {
   return [{
     mostHeld: pools[0]!.mostHeld,
@@ -89,17 +92,18 @@ export function joinPools(pools: readonly LayerPool[]): LayerPool[] {
 }
 
 /**
- * The most blocks of each pool, in memory for keys and values that all share.
+ * Decides how many blocks each pool may have, in memory that all pools share.
  *
- * Short sequences want as many blocks of each pool, long ones more of the main pool. Where memory is short, pools of windows
- * give way for a sequence as long as the context, but for half of the blocks that there would be of each.
+ * Short sequences need equally many blocks in each pool, long ones more in the main pool. When memory is short, window
+ * pools give up blocks so that one sequence of the full context length fits, but keep at least half of their equal
+ * share.
  */
 export function sharePools(
   pools: readonly LayerPool[],
   { poolBytes, maxSequences, roomyBlocks }: {
     readonly poolBytes: number;
     readonly maxSequences: number;
-    /** Blocks of each pool that keep known prefixes. */
+    /** Blocks of each pool that cache prefixes. */
     readonly roomyBlocks: number;
   },
 ): number[] {
@@ -120,7 +124,7 @@ export function sharePools(
   return [ofMain, ...ofWindows];
 }
 
-/** Bytes of a block of a layer, keys and values together. */
+/** Bytes of a block of one layer, keys and values together. */
 export function bytesPerBlock(node: AttentionNode, headBytes: HeadBytes): number {
   return bytesOfKinds(node, headBytes).reduce((sum, bytes) => sum + bytes);
 }

@@ -1,5 +1,5 @@
 /**
- * Projects the encoder's output to the keys and values of a decoder's cross-attentions.
+ * Projects the encoder's output to the keys and values of a decoder's cross-attention nodes.
  *
  * @module
  */
@@ -14,19 +14,19 @@ import { disposeTensors, type GraphSession, type Tensor } from "../device/ort/or
 import { keepOutputs } from "../graph/rewrite/if_branch.ts";
 import { swapHeadsAndTokens } from "../graph/rewrite/swap_outputs.ts";
 
-/** How to open it. */
+/** Options of a projection. */
 interface CrossProjectionOptions {
   readonly backend: Backend;
   readonly files: FolderFiles;
-  /** The cross-attentions of the cut, and the cache inputs that each reads. */
+  /** The cross-attention nodes of the decoder, and the cache inputs that each of them reads. */
   readonly nodes: ReadonlyMap<AttentionNode, CrossInputs>;
-  /** Most positions of the encoder's output for one input. */
+  /** Most positions in the encoder's output for one input. */
   readonly numPositions: number;
   /** Most inputs in one call. */
   readonly maxInputs: number;
 }
 
-/** Takes the keys and values of the node `layer` of the cut, `[inputs, positions, kvHeads, headDim]`. */
+/** Receives the keys and values of cross-attention node `layer`, `[inputs, positions, kvHeads, headDim]`. */
 type TakeProjected = (layer: number, tensors: CrossTensors) => void;
 
 /** A graph, and the nodes that read its outputs. */
@@ -38,12 +38,12 @@ interface Projection {
 const HIDDEN = "encoder_hidden_states";
 
 /**
- * On the CPU each node has a graph of its own, and all write to the same memory: of Whisper's base size the keys and
- * values of all are 37 MiB.
+ * Runs the projection. On the CPU each node has a graph of its own, and all of them write to the same memory: for
+ * Whisper base the keys and values of all nodes would take 37 MiB.
  */
 export class CrossProjection {
   readonly #projections: readonly Projection[];
-  /** Where keys and values are written, if not where ONNX Runtime allocates them. */
+  /** Memory for keys and values, unless ONNX Runtime allocates it. */
   readonly #storages: readonly Storage[];
 
   private constructor(projections: readonly Projection[], storages: readonly Storage[]) {
@@ -80,7 +80,7 @@ export class CrossProjection {
    * Projects the encoder's output, node by node.
    *
    * @param hidden `[inputs, positions, width]`.
-   * @param take must have copied the tensors, or recorded that, when it returns.
+   * @param take must have copied the tensors, or recorded that copy, when it returns.
    */
   async run(hidden: Tensor, take: TakeProjected): Promise<void> {
     for (const { session, nodes } of this.#projections) {

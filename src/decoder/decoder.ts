@@ -1,5 +1,5 @@
 /**
- * What the engine needs of a decoder: run one packed step for many sequences and choose their next tokens.
+ * The interface of decoders: the engine has them run a packed step of many sequences and choose the next tokens.
  *
  * @module
  */
@@ -15,154 +15,159 @@ export type {
   TokenAdjustments,
 } from "../../kernels/sample/sample_row.ts";
 
-/** What keeps sequences shorter than the model was made for: settings, or the memory for keys and values. */
+/** What keeps sequences shorter than the model was trained for: settings, or the memory for keys and values. */
 export type LengthLimit = "maxModelLength" | "kvCacheMb" | "memory" | "buffer";
 
 /** Sizes of a pool of blocks of the KV cache. */
 export interface PoolLimits {
-  /** Blocks at first. */
+  /** Number of blocks at the start. */
   readonly numBlocks: number;
-  /** Blocks that it may be enlarged to rather than that known prefixes are given up; `numBlocks` if absent. */
+  /** Number of blocks up to which the pool grows rather than evict cached prefixes; `numBlocks` if absent. */
   readonly roomyBlocks?: number | undefined;
-  /** Most blocks that it may be enlarged to, where sequences need them; `numBlocks` if absent. */
+  /** Number of blocks up to which the pool grows if sequences need them; `numBlocks` if absent. */
   readonly maxBlocks?: number | undefined;
 }
 
-/** The pool of the layers with one window. At its largest it holds the window of a sequence and the tokens of a step. */
+/** The pool for layers with one window size. At its largest it holds a sequence's window and the tokens of a step. */
 export interface WindowLimits extends PoolLimits {
-  /** Tokens that a token sees in these layers, itself included. */
+  /** Tokens that a token attends to in these layers, including itself. */
   readonly window: number;
 }
 
 /**
- * What a decoder can hold and run at once; fixed when it is loaded. The pool is that of the layers that see all of a
- * sequence.
+ * What a decoder can hold and run at once, fixed when it is loaded. The pool sizes are those of the layers that attend
+ * to the whole sequence.
  */
 export interface DecoderLimits extends PoolLimits {
   /** Most tokens of prompt and completion in one sequence. */
   readonly contextLength: number;
-  /** Tokens that the model was made for; `contextLength` if absent. */
+  /** Context length that the model was trained for; `contextLength` if absent. */
   readonly modelLength?: number | undefined;
   readonly vocabSize: number;
   /** Most sequences in one step, and most rows of logits. */
   readonly maxSequences: number;
   /** Most tokens in one step, over all sequences. */
   readonly maxBatchTokens: number;
-  /** Pools of layers that keep only the last tokens of a sequence; none if absent. */
+  /** Pools for layers with a sliding window; none if absent. */
   readonly windows?: readonly WindowLimits[] | undefined;
-  /** Why sequences are not longer; as long as the model was made for if absent. */
+  /** Why sequences cannot be longer; if absent, the limit is what the model was trained for. */
   readonly lengthLimit?: LengthLimit | undefined;
   /** Tokens per block. */
   readonly blockSize: number;
   /** Whether several sequences may refer to one block (prefix caching). */
   readonly sharesBlocks: boolean;
-  /** Tokens of the longest sequence whose angles are by position alone: see `GraphCut.longFrom`. */
+  /** Longest sequence that uses the rotation angles for short ones: see `GraphCut.longFrom`. */
   readonly longFrom?: number | undefined;
-  /** Slots for what sequences keep beside keys and values; absent where they keep nothing else. */
+  /** Number of slots for recurrent states; absent if sequences have none. */
   readonly numStateSlots?: number | undefined;
 }
 
-/** One sequence's share of a step. */
+/** The part of one sequence in a step. */
 interface StepSequence {
   readonly sequenceId: number;
-  /** Whether it computes the one token that was chosen last, and none of its prompt. */
+  /** Whether it computes only the token that was chosen last, and none of its prompt. */
   readonly isDecoding?: boolean | undefined;
-  /** Present when this step computes the sequence's last token, so that a new one is sampled. */
+  /** Present if this step computes the sequence's last token, so that a new one is sampled. */
   readonly sample?: SampleRow | undefined;
-  /** Further rows wanted, of the tokens before the one that samples; none if absent. */
+  /** Further rows of logits to compute, for tokens before the one that samples; none if absent. */
   readonly scored?: readonly SampleRow[] | undefined;
-  /** Input of the encoder whose output its tokens attend to; equal objects share keys and values. */
+  /** Input of the encoder that its tokens attend to; equal objects share keys and values. */
   readonly encoderInput?: object | undefined;
-  /** Where the keys and values of that input are; known where the step runs. */
+  /** Slot with the keys and values of that input, assigned where the step runs. */
   readonly encoderSlot?: number | undefined;
 }
 
 /**
- * One scheduled step: the tokens of all its sequences packed on one axis.
- * The typed arrays belong to the caller, may be longer than what is valid, and are reused after `run` resolves.
+ * One scheduled step: the tokens of all its sequences, packed on one axis. The typed arrays belong to the caller, may
+ * be longer than their valid part, and are reused after `run` resolves.
  */
 export interface StepBatch {
   readonly sequences: readonly StepSequence[];
   readonly numTokens: number;
-  /** i32 `[numTokens]`. */
+  /** Token ids: i32 `[numTokens]`. */
   readonly tokenIds: Int32Array;
-  /** i32 `[numTokens]`: position of each token in its own sequence. */
+  /** Position of each token in its own sequence: i32 `[numTokens]`. */
   readonly positions: Int32Array;
-  /** i32 `[numTokens]`: row of each token in rotary tables; absent when all are `positions`. */
+  /** Row of each token in rotary tables: i32 `[numTokens]`; absent when all equal `positions`. */
   readonly anglePositions?: Int32Array | undefined;
-  /** i32 `[numTokens]`: position of each token in its completion, from 1 on; 0 and less in the prompt. */
+  /** Position of each token in its completion, from 1 on; 0 or less in the prompt: i32 `[numTokens]`. */
   readonly completionPositions?: Int32Array | undefined;
   /**
-   * Positions for a rotary embedding in sections (time, height, width), i32 `[numTokens]` each; absent when all three
+   * Positions for a rotary embedding in sections (time, height, width): i32 `[numTokens]` each; absent when all three
    * equal `positions`.
    */
   readonly sectionPositions?: readonly [Int32Array, Int32Array, Int32Array] | undefined;
-  /** Packed tokens whose embeddings an encoder supplies, in order; absent when there are none. */
+  /** Packed tokens whose embeddings come from an encoder, in order; absent when there are none. */
   readonly embeddings?: readonly EmbeddingSpan[] | undefined;
-  /** i32 `[sequences.length + 1]`: sequence `s` owns tokens `queryStarts[s]` to `queryStarts[s + 1]`. */
+  /**
+   * Where sequences begin: sequence `s` has the tokens `queryStarts[s]` to `queryStarts[s + 1]`. i32 `[sequences.length
+   * + 1]`.
+   */
   readonly queryStarts: Int32Array;
-  /** i32 `[sequences.length]`: keys each sequence sees after this step, its own new tokens included. */
+  /** Number of keys that each sequence has after this step, including its new tokens: i32 `[sequences.length]`. */
   readonly kvLengths: Int32Array;
-  /** i32 `[sequences.length, maxBlocksPerSequence]`, row-major: the blocks of each sequence in order. */
+  /** Blocks of each sequence in order: i32 `[sequences.length, maxBlocksPerSequence]`, row-major. */
   readonly blockTables: Int32Array;
-  /** The same for each of the decoder's windows; what stands for blocks that fell out of it means nothing. */
+  /** Block tables for each of the decoder's windows. Entries of blocks that have left the window are meaningless. */
   readonly windowTables?: readonly Int32Array[] | undefined;
   readonly maxBlocksPerSequence: number;
-  /** i32 `[sequences.length]`: the slot of each sequence's states, where it has such; absent: slots 0, 1, 2 … */
+  /** Slot of each sequence's state, if the model has any: i32 `[sequences.length]`; slots 0, 1, 2 … if absent. */
   readonly stateSlots?: Int32Array | undefined;
-  /** Slots whose states others get before the step, in their order. */
+  /** Copies between state slots to make before the step, in order. */
   readonly stateCopies?: readonly { readonly from: number; readonly to: number }[] | undefined;
 }
 
-/** Number of rows of logits that a sequence wants: those of its last tokens in the step. */
+/** Lists the rows of logits that a sequence needs: those of its last tokens in the step. */
 export function listRows({ scored = [], sample }: StepSequence): readonly SampleRow[] {
   return sample === undefined ? scored : [...scored, sample];
 }
 
-/** Suspends a step of prompts between its parts, and runs steps of next tokens meanwhile. */
+/** Suspends a step of prompts between its parts, and runs steps of next tokens in the meantime. */
 export interface Suspension {
-  /** How long the step may go on until it is suspended, in milliseconds; infinite while nobody waits for a next token. */
+  /** Milliseconds until the step should be suspended; infinite while no sequence waits for a next token. */
   readonly remainingMs: number;
   /**
-   * A part of the step has run, or was handed to the device.
+   * Called when a part of the step has run, or was queued on the device.
    *
-   * @param nextMs time that the next part takes at least; 0 if absent.
-   * @returns when the step may go on; `undefined` if it may at once.
-   * @throws {Error} when the step is given up.
+   * @param nextMs least duration of the next part; 0 if absent.
+   * @returns a promise that resolves when the step may continue; `undefined` if it may continue at once.
+   * @throws {Error} when the step must be given up.
    */
   endPart(nextMs?: number): Promise<void> | undefined;
 }
 
-/** How a decoder lets next tokens through while it reads a prompt. */
+/** How a decoder makes room for next tokens while it reads a prompt. */
 export interface SuspensionLimits {
-  /** Tokens of prompts that a step computes beside next tokens in little more time. */
+  /** Prompt tokens that a step can compute together with next tokens in little more time. */
   readonly mostBeside: number;
-  /** Whether the device runs behind the host, so that clocks do not tell how long a part of a step took. */
+  /** Whether the device runs behind the host, so that the clock does not tell how long a part of a step took. */
   readonly isQueued: boolean;
 }
 
-/** A loaded decoder. `Token` is the result for a sequence whose last token was computed. */
+/** A loaded decoder. `Token` is the result for a row of logits. */
 export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
-  /** Absent if steps are not suspended. */
+  /** Absent if steps cannot be suspended. */
   readonly suspension?: SuspensionLimits | undefined;
-  /** Tokens of a prompt after which the device has compiled what most prompts need; 24 if absent. */
+  /** Length of a prompt after which the device has compiled what most prompts need; 24 if absent. */
   readonly warmUpTokens?: number | undefined;
   /**
-   * Runs the step, writes its keys and values, and samples. One runs at a time, except for steps of next tokens while one
-   * of prompts is suspended.
+   * Runs a step, writes its keys and values, and samples. Only one step runs at a time, except for steps of next tokens
+   * while a step of prompts is suspended.
    *
-   * @param suspension for a step of prompts alone.
-   * @returns what was chosen from the wanted rows, at most `limits.maxSequences`, in the order of `batch.sequences`.
-   * @throws {DeviceLostError} when the device is gone; the decoder is of no further use then.
+   * @param suspension for a step that only reads prompts.
+   * @returns the tokens chosen from the requested rows, at most `limits.maxSequences`, in the order of
+   * `batch.sequences`.
+   * @throws {DeviceLostError} when the device is lost; the decoder is then unusable.
    */
   run(batch: StepBatch, suspension?: Suspension): Promise<Token[]>;
   /**
-   * Changes the number of blocks of a pool of the KV cache; what the blocks hold that stay is kept. Called between steps,
-   * and while one is suspended.
+   * Changes the number of blocks of a pool of the KV cache, and keeps the content of blocks that remain. Called between
+   * steps, and while a step is suspended.
    *
    * @param pool 0 is the main one, the others are those of `limits.windows`.
-   * @returns false if the device has no memory for it: the cache is as it was. A decoder without it keeps its size.
+   * @returns false if the device has no memory for it, in which case the cache is unchanged. A decoder without this
+   * method has a cache of fixed size.
    */
   resizeCache?(numBlocks: number, pool: number): Promise<boolean>;
   /** Frees all device memory. */

@@ -1,6 +1,6 @@
 /**
- * The decoder of an encoder-decoder model, cut at its attentions: sequences of any length share a step, and the encoder
- * input of each is encoded when it first runs.
+ * The decoder of an encoder-decoder model, split at its attention nodes. Sequences of any length share a step, and the
+ * encoder input of each is encoded when it first runs.
  *
  * @module
  */
@@ -21,22 +21,22 @@ export interface InputEncoder<Input extends object> {
   readonly maxInputs: number;
   /** Whether two inputs may be encoded in one call; any may if absent. */
   isAlike?(input: Input, other: Input): boolean;
-  /** @returns `[inputs, positions, width]`, owned by the caller. */
+  /** Encodes inputs. @returns `[inputs, positions, width]`, owned by the caller. */
   encode(inputs: readonly Input[]): Promise<Tensor>;
 }
 
-/** A text and the encoder input to align it with. */
+/** A text, and the encoder input to align it with. */
 interface AlignedText {
   readonly encoderInput: object;
-  /** All tokens, from the first on. */
+  /** All tokens of the text. */
   readonly tokens: readonly number[];
-  /** How many of the encoder's positions, from the first on, the text may be aligned with. */
+  /** Number of leading positions of the encoder's output that the text may be aligned with. */
   readonly numPositions: number;
   /** The alignment heads. */
   readonly nodes: readonly NodeHeads[];
 }
 
-/** What it is made of; it owns all of it. */
+/** The parts of the decoder, which owns all of them. */
 interface EncoderDecoderParts<Input extends object> {
   readonly backend: Backend;
   readonly encoder: InputEncoder<Input>;
@@ -50,14 +50,14 @@ export class EncoderDecoder<Input extends object> implements Decoder {
   readonly #parts: EncoderDecoderParts<Input>;
   readonly #slots: EncoderSlots;
   readonly #aligner: TextAligner;
-  /** Steps and alignments, one after the other. */
+  /** Runs steps and alignments one after the other. */
   #running: Promise<unknown> = Promise.resolve();
 
   constructor(parts: EncoderDecoderParts<Input>) {
     const { limits } = parts.decoder;
     this.#parts = parts;
     this.#slots = new EncoderSlots(limits.maxSequences);
-    // The last blocks are the aligner's.
+    // The last blocks are reserved for the aligner.
     const blocksPerSequence = Math.ceil(limits.contextLength / limits.blockSize);
     const numBlocks = limits.numBlocks - blocksPerSequence;
     this.limits = { ...limits, numBlocks };
@@ -74,7 +74,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     });
   }
 
-  /** Runs the step without sampling: see {@linkcode PagedDecoder.forward}. */
+  /** Runs a step without sampling: see {@linkcode PagedDecoder.forward}. */
   async *forward(batch: StepBatch): ReturnType<PagedDecoder["forward"]> {
     yield* this.#parts.decoder.forward(await this.#encode(batch));
   }
@@ -82,7 +82,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
   /**
    * Aligns a text with its encoder input.
    *
-   * @returns f32 `[tokens, numPositions]`: how much more than other tokens each attends to each position.
+   * @returns f32 `[tokens, numPositions]`: how much more than other tokens each token attends to each position.
    */
   align({ encoderInput, ...text }: AlignedText): Promise<Float32Array> {
     return this.#exclusively(async () => {
@@ -108,7 +108,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     return running;
   }
 
-  /** The step with the slots of its encoder inputs, which are encoded first where they are new. */
+  /** Returns the step with the slots of its encoder inputs. New inputs are encoded first. */
   async #encode(batch: StepBatch): Promise<StepBatch> {
     const { sequences } = batch;
     const inputs = sequences.map(({ encoderInput }) => encoderInput as Input);
@@ -125,7 +125,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     }
   }
 
-  /** The slots of inputs; those that are not kept yet are encoded, as many as may be in one call. */
+  /** Returns the slots of inputs. Inputs that have none are encoded, in as few calls as possible. */
   async #takeSlots(inputs: readonly Input[]): Promise<number[]> {
     const { encoder } = this.#parts;
     const { slots, missing } = this.#slots.assign(inputs);
@@ -153,7 +153,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
   }
 }
 
-/** Some inputs could not be encoded. */
+/** Says that some inputs could not be encoded. */
 class InputsError extends Error {
   readonly inputs: readonly object[];
 

@@ -1,5 +1,5 @@
 /**
- * The attentions of an encoder-decoder's decoder: self-attention over the paged cache, and cross-attention.
+ * Attention in an encoder-decoder's decoder: self-attention over the paged cache, and cross-attention.
  *
  * @module
  */
@@ -17,16 +17,16 @@ import type { OperandLayout } from "../program/program.ts";
 import type { AttentionNode } from "../graph/graph_cut.ts";
 import type { Tensor } from "../device/ort/ort.ts";
 
-/** How to open them. */
+/** Options of this attention. */
 interface EncoderDecoderOptions extends AttentionOptions {
   readonly backend: Backend;
   /** Whether a node attends to the encoder. */
   readonly isCross: (node: AttentionNode) => boolean;
-  /** Most positions of the encoder's output for one input. */
+  /** Most positions in the encoder's output for one input. */
   readonly numPositions: number;
-  /** Most inputs whose keys and values are kept at once. */
+  /** Most inputs whose keys and values are cached at once. */
   readonly numSlots: number;
-  /** Most inputs kept in one call. */
+  /** Most inputs that are added in one call. */
   readonly maxInputs: number;
 }
 
@@ -40,7 +40,7 @@ interface QueryCapture {
 export class EncoderDecoderAttention implements PagedAttention {
   readonly #own: PagedAttention;
   readonly #cross: CrossAttention;
-  /** Self- or cross-attention of each node, and its index there. */
+  /** Whether each node is self- or cross-attention, and its index among the nodes of that kind. */
   readonly #layers: readonly { readonly isCross: boolean; readonly layer: number }[];
   readonly #nodes: readonly AttentionNode[];
   #capture: QueryCapture | undefined;
@@ -68,17 +68,17 @@ export class EncoderDecoderAttention implements PagedAttention {
     });
   }
 
-  /** Keeps the keys and values of a cross-attention node, by the node's index in the cut. */
+  /** Caches the keys and values of a cross-attention node. @param node index of the node in the cut. */
   keep(node: number, tensors: CrossTensors, slots: readonly number[]): void {
     this.#cross.keep(this.#layers[node]!.layer, tensors, slots);
   }
 
-  /** The aligner of texts with the encoder's output. The caller owns it. */
+  /** Opens the alignment of texts with the encoder's output. The caller owns it. */
   openAlignment(options: CrossAlignmentOptions): CrossAlignment {
     return this.#cross.openAlignment(options);
   }
 
-  /** Sets where cross-attention queries of the next steps are copied to; nowhere if absent. */
+  /** Sets where the cross-attention queries of the next steps are copied; if absent, they are not. */
   captureQueries(capture?: QueryCapture): void {
     this.#capture = capture;
   }
@@ -107,7 +107,7 @@ export class EncoderDecoderAttention implements PagedAttention {
     return this.#cross.run(layer, tensors, output);
   }
 
-  /** The encoder's keys are in their cache already. */
+  /** The encoder's keys are already in their cache. */
   takesLayout(node: number): boolean {
     const { isCross, layer } = this.#layers[node]!;
     return !isCross && (this.#own.takesLayout?.(layer) ?? false);

@@ -1,6 +1,8 @@
-/** Which encoder inputs are kept in which slots; the least recently used is evicted. Pure. */
+/** Tracks which encoder inputs are cached in which slots, and evicts the least recently used. Pure. */
 export class EncoderSlots {
-  /** The input of each slot. Weak: an input without other references can never be asked for again. */
+  /**
+   * The input of each slot. The references are weak, since an input without other references cannot be needed again.
+   */
   readonly #inputs: (WeakRef<object> | undefined)[];
   readonly #lastUse: number[];
   #clock = 0;
@@ -14,8 +16,8 @@ export class EncoderSlots {
    * Finds a slot for each input of a step.
    *
    * @param inputs at most as many different ones as there are slots.
-   * @returns the slot of each, and those that are not kept yet: the caller keeps them and reports it with {@linkcode
-   * keep}.
+   * @returns the slot of each input, and the inputs that are not cached yet: the caller computes their keys and values
+   * and then calls {@linkcode keep}.
    */
   assign(inputs: readonly object[]): { slots: number[]; missing: Map<object, number> } {
     const now = ++this.#clock;
@@ -41,7 +43,10 @@ export class EncoderSlots {
     this.#inputs[slot] = new WeakRef(input);
   }
 
-  /** An input that no step will have again: its slot, whose memory is in use already, is the next one's. */
+  /**
+   * Releases an input that no step will need again. Its slot, whose memory is already in use, is the next to be
+   * assigned.
+   */
   release(input: object): void {
     const slot = this.#inputs.findIndex((kept) => kept?.deref() === input);
     if (slot >= 0) this.#inputs[slot] = undefined;

@@ -1,48 +1,51 @@
 /**
- * Which rows of a decoder's steps Hearth's kernels run, and which ONNX Runtime. It is a function of the device and of how
- * many sequences decode, so that neither the start's timings nor the traffic change an answer.
+ * Decides which rows of a decoder's steps run in Hearth's kernels, and which in ONNX Runtime. This only depends on the
+ * device and on how many sequences decode, so that neither timings at the start nor the traffic change an answer.
  *
  * @module
  */
 import type { Backend } from "../device/backend.ts";
 import { type Lowering, LOWERINGS } from "../program/program.ts";
 
-/** See {@linkcode chooseKernels}. */
+/** A rule: see {@linkcode chooseKernels}. */
 export interface KernelRule {
-  /** The lowerings that kernels run where a segment compiles; ONNX Runtime runs the others. */
+  /** The lowerings that run in kernels wherever a segment compiles. ONNX Runtime runs the others. */
   readonly kernels: readonly Lowering[];
-  /** Most decoding sequences of a step whose rows run as few; those of larger steps run as many. */
+  /**
+   * Most decoding sequences in a step whose rows run with the lowering for few rows; beyond it, they run with the one
+   * for many.
+   */
   readonly maxFewRows: number;
 }
 
 /**
- * A decoder of Qwen3-0.6B's size in q4 takes two cores of a server, in Hearth's kernels and in ONNX Runtime: for 1 row
- * 22 and 33 ms, for 4 rows 52 and 63, for 8 rows 92 and 80, for 32 rows 344 and 216.
+ * Measured on two cores of a server with a decoder of Qwen3-0.6B's size in q4, in Hearth's kernels and in ONNX Runtime:
+ * 22 and 33 ms for 1 row, 52 and 63 for 4 rows, 92 and 80 for 8 rows, 344 and 216 for 32 rows.
  */
 export const MOST_FEW_ROWS_ON_CPU = 4;
 
-/** What the rule follows from. */
+/** What the rule depends on. */
 interface KernelRuleOptions {
   readonly backend: Pick<Backend, "kind" | "runtime">;
   /**
-   * Whether weights are kept in one layout: for decoders that seldom see prompts of more than a few tokens, or whose rows
-   * are to be the same, to the bit, in steps of any size.
+   * Whether weights are stored in one layout only: for decoders that seldom see prompts of more than a few tokens, or
+   * whose rows must be bit-identical in steps of any size.
    */
   readonly keepsOneLayout: boolean;
 }
 
 /**
- * On a GPU kernels run all: of decoding rows products read the weights once for some rows, of prompts in tiles of 64.
- * On the CPU decoding up to a few sequences is faster in kernels, and prompts in ONNX Runtime, whose vectors are wider
- * than WebAssembly's.
+ * Chooses the rule. On a GPU everything runs in kernels: for decoding rows, matrix products read the weights once for
+ * several rows; for prompts, in tiles of 64. On the CPU, decoding a few sequences is faster in kernels, and prompts in
+ * ONNX Runtime, whose vectors are wider than WebAssembly's.
  */
 export function chooseKernels({ backend, keepsOneLayout }: KernelRuleOptions): KernelRule {
   if (backend.kind === "webgpu") return { kernels: LOWERINGS, maxFewRows: Infinity };
   if (backend.runtime === "web") return WITHOUT_KERNELS;
-  // The rows of both lowerings are computed alike there: one pass over the weights is enough.
+  // Both lowerings compute rows alike here, so one pass over the weights is enough.
   if (keepsOneLayout) return { kernels: LOWERINGS, maxFewRows: 0 };
   return { kernels: ["few"], maxFewRows: MOST_FEW_ROWS_ON_CPU };
 }
 
-/** All rows in ONNX Runtime. */
+/** Runs all rows in ONNX Runtime. */
 export const WITHOUT_KERNELS: KernelRule = { kernels: [], maxFewRows: 0 };

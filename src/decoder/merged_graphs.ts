@@ -10,14 +10,14 @@ import { type DecoderGraphs, divideMerged } from "../graph/cut/merged_decoder.ts
 import type { ModelProto } from "../graph/file/proto.ts";
 import { type GraphSession, Tensor, type Tensors } from "../device/ort/ort.ts";
 
-/** The two graphs of a merged decoder. @throws {StartupError} when it is not merged of two. */
+/** Returns the two graphs of a merged decoder. @throws {StartupError} when it is not merged of two graphs. */
 export function requireMerged(model: ModelProto, path: string): DecoderGraphs {
   const graphs = divideMerged(model);
   if (graphs !== undefined) return graphs;
   throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
 }
 
-/** Keys and values of no token yet, by the inputs that take them. */
+/** The keys and values before the first token, by the inputs that take them. */
 export function emptyCache(inputs: GraphSession["inputs"], numRows: number): Tensors {
   return Object.fromEntries(inputs.map(({ name, type, shape }) => {
     const dims = shape.map((size, axis) =>
@@ -30,7 +30,7 @@ export function emptyCache(inputs: GraphSession["inputs"], numRows: number): Ten
   }));
 }
 
-/** The outputs that continue cache inputs, by the inputs' names. */
+/** The outputs that become the next cache inputs, by the names of these inputs. */
 export function pickCache(
   outputs: Tensors,
   inputNames: readonly string[],

@@ -1,8 +1,8 @@
 /**
  * Opens the decoder of an encoder-decoder model.
  *
- * Of Optimum's merged graph two are made: one projects the encoder's output to keys and values, once per input, and the
- * other is cut.
+ * Optimum's merged graph is divided into two: one projects the encoder's output to keys and values, once per input; the
+ * other is split at its attention nodes.
  *
  * @module
  */
@@ -21,41 +21,41 @@ import type { KernelRule } from "./kernel_rule.ts";
 import { openPagedDecoder } from "./open_paged_decoder.ts";
 import type { LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
 
-/** How to open it. */
+/** What to open, and how. */
 export interface EncoderDecoderOptions<Input extends object> {
   readonly backend: Backend;
   readonly files: FolderFiles;
   readonly encoder: InputEncoder<Input>;
   /** Most tokens of a sequence. */
   readonly contextLength: number;
-  /** Most positions of the encoder's output for one input. */
+  /** Most positions in the encoder's output for one input. */
   readonly numPositions: number;
-  /** Most sequences at a time; fewer where their keys and values take more than a GiB. */
+  /** Most sequences at a time; fewer if their keys and values would take more than a GiB. */
   readonly maxSequences: number;
-  /** Opens the graph that turns token ids into embeddings, for a decoder that takes those. */
+  /** Opens the graph that turns token ids into embeddings, for a decoder that takes embeddings. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
-  /** What kernels run; what suits the device if absent. */
+  /** What runs in kernels; if absent, what suits the device. */
   readonly rule?: KernelRule | undefined;
 }
 
-/** Tokens per sequence that a step has room for: a prompt. */
+/** Tokens per sequence that a step has room for, for its prompt. */
 const TOKENS_PER_SEQUENCE = 4;
-/** Least tokens that a step has room for: whole texts are aligned in one. */
+/** Least tokens that a step has room for, since a whole text is aligned in one step. */
 const MIN_STEP_TOKENS = 16;
 const BLOCK_SIZE = 16;
-/** Memory for the keys and values of all sequences, unless one needs more. */
+/** Memory for the keys and values of all sequences, unless a single one needs more. */
 const CACHE_BYTES = 2 ** 30;
 /**
- * Most weights in f32 that are laid out for kernels on the CPU: of Whisper's base size, 231 MB, the start takes 1.5 s
- * longer, more than the steps of many recordings save.
+ * Most bytes of f32 weights that are repacked for kernels on the CPU. For Whisper base, with 231 MB, the start would
+ * take 1.5 s longer, more than the steps of many recordings save.
  */
 const MAX_COMPILED_FLOAT_BYTES = 64 * 2 ** 20;
 /**
  * Opens a decoder.
  *
- * @returns in one sentence why the graph is not cut, where it is not.
- * @throws {RangeError} when the kernels cannot run one of its attentions.
+ * @returns the decoder, or one sentence that says why the graph cannot be split.
+ * @throws {RangeError} when the kernels cannot run one of its attention nodes.
  */
 export async function openEncoderDecoder<Input extends object>(
   graphs: DecoderGraphs,
@@ -86,7 +86,7 @@ export async function openEncoderDecoder<Input extends object>(
   return new EncoderDecoder({ backend, encoder, projection, decoder, attention });
 }
 
-/** How many sequences' keys and values fit the memory, at least one. */
+/** How many sequences' keys and values fit the memory; at least one. */
 function sequencesThatFit<Input extends object>(
   cut: GraphCut,
   { backend, contextLength, numPositions }: EncoderDecoderOptions<Input>,
@@ -126,7 +126,7 @@ async function openCut<Input extends object>(
       vocabSize: cut.output.width,
       maxSequences,
       maxBatchTokens: Math.max(maxSequences * TOKENS_PER_SEQUENCE, MIN_STEP_TOKENS),
-      // One more, for texts that are aligned.
+      // One sequence more, for texts that are aligned.
       numBlocks: (maxSequences + 1) * Math.ceil(contextLength / BLOCK_SIZE),
       blockSize: BLOCK_SIZE,
       sharesBlocks: true,

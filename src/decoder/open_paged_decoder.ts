@@ -1,5 +1,5 @@
 /**
- * Opens a cut graph on a backend: segment by segment, so that only one segment's weights are held at a time.
+ * Opens a cut graph on a backend, segment by segment, so that only one segment's weights are held at a time.
  *
  * @module
  */
@@ -34,7 +34,7 @@ import {
 import { type ExecutorParts, StepExecutor } from "./step_executor.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
-/** What to open, and where. */
+/** What to open, and on which backend. */
 interface PagedOpenOptions {
   readonly backend: Backend;
   readonly cut: GraphCut;
@@ -44,38 +44,38 @@ interface PagedOpenOptions {
    * Opens the graph that turns token ids into embeddings, for a cut that takes embeddings and has no such graph itself.
    */
   readonly openEmbedding: () => Promise<GraphSession>;
-  /** Opens the attention; the backend's own if absent. */
+  /** Opens the attention; if absent, the backend's own. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
   readonly processLogits?: LogitsProcessor | undefined;
-  /** Whether keys and values are kept in 8 bits. */
+  /** Whether keys and values are cached in 8 bits. */
   readonly isQuantized?: boolean | undefined;
-  /** Whether the machine has memory for so many more blocks of a pool. */
+  /** Whether the machine has memory for this many more blocks of a pool. */
   readonly hasRoom?: ((numBlocks: number, pool: number) => Promise<boolean>) | undefined;
-  /** Memory that a second copy of weights may take; any if absent. */
+  /** Memory that a second copy of the weights may take; unlimited if absent. */
   readonly spareBytes?: number;
-  /** Whether weights are kept in one layout, where the device has several: see `kernel_rule.ts`. */
+  /** Whether weights are stored in one layout only, if the device has several: see `kernel_rule.ts`. */
   readonly keepsOneLayout?: boolean | undefined;
-  /** Whether rows are computed alike, to the bit, whatever is beside them, even where that takes longer. */
+  /** Whether rows must be bit-identical whatever other rows share the step, even if that takes longer. */
   readonly isInvariant?: boolean | undefined;
-  /** What kernels run; what suits the device if absent. */
+  /** What runs in kernels; if absent, what suits the device. */
   readonly rule?: KernelRule | undefined;
-  /** Decoders with more bytes of weights in f32 are not compiled; any are if absent. */
+  /** Decoders with more bytes of f32 weights are not compiled; unlimited if absent. */
   readonly maxCompiledFloatBytes?: number | undefined;
-  /** Called with the share that is loaded, 0 to 1. */
+  /** Called with the fraction that is loaded, 0 to 1. */
   readonly onProgress: (fraction: number) => void;
 }
 
 /**
- * Opens cache, tables and sessions.
+ * Opens the cache, tables and sessions. If it throws, everything that was opened is freed.
  *
- * @throws {RangeError} when the kernels cannot run one of the cut's attentions.
+ * @throws {RangeError} when the kernels cannot run one of the attention nodes.
  * @throws {StartupError} when the embeddings' graph does not fit the decoder.
- * @throws {Error} with ONNX Runtime's message when it refuses a segment. Whatever it throws, nothing stays open.
+ * @throws {Error} with ONNX Runtime's message when it refuses a segment.
  */
 export async function openPagedDecoder(options: PagedOpenOptions): Promise<PagedDecoder> {
   const { backend, cut, files, limits } = options;
   const openAttention = options.openAttention ?? backend.openAttention.bind(backend);
-  // Frees what is open when something after it cannot be opened.
+  // Frees what is open if something after it cannot be opened.
   await using opened = new AsyncDisposableStack();
   const attention = openAttention({
     nodes: cut.attentions,
@@ -152,11 +152,11 @@ type PartsOptions =
   & Pick<KernelsOptions, "attention" | "weights">
   & {
     readonly rule: KernelRule;
-    /** Memory of tensors that cross between segments, on a GPU. */
+    /** Memory of tensors that pass between segments, on a GPU. */
     readonly buffers: StepExecutor<GraphCut>["buffers"] | undefined;
   };
 
-/** Opens kernels where the rule wants them and segments compile, and sessions for the rest. */
+/** Opens kernels for segments that compile and that the rule assigns to kernels, and sessions for the rest. */
 async function openParts(options: PartsOptions): Promise<ExecutorParts> {
   const { backend, cut, files, weights, rule: { kernels: lowerings } } = options;
   const segments = compile(options);
@@ -167,7 +167,7 @@ async function openParts(options: PartsOptions): Promise<ExecutorParts> {
   opening.catch(() => {});
   await using opened = new AsyncDisposableStack();
   opened.defer(async () => (await opening.catch(() => undefined))?.dispose());
-  // Where ONNX Runtime runs all prompts, weights are packed while its sessions open.
+  // If ONNX Runtime runs all prompts, weights are packed while its sessions open.
   const areNeeded = segmentsOfOrt(programs).size < cut.segments.length;
   const used = areNeeded && await opening === undefined ? lowerCut(cut) : programs;
   const ofOrt = segmentsOfOrt(used);
@@ -183,7 +183,7 @@ async function openParts(options: PartsOptions): Promise<ExecutorParts> {
   return { programs: kernels === undefined ? lowerCut(cut) : programs, sessions, kernels };
 }
 
-/** Numbers of the segments that ONNX Runtime is slow with on the CPU, however many rows there are. */
+/** Indices of the segments that are slow in ONNX Runtime on the CPU for any number of rows. */
 function indicesOfUnpacked({ backend, cut, rule }: PartsOptions): ReadonlySet<number> {
   if (backend.kind !== "cpu" || rule.kernels.length === 0) return new Set();
   return new Set(cut.segments.filter(unpacksWeights).map(({ index }) => index));
@@ -191,7 +191,7 @@ function indicesOfUnpacked({ backend, cut, rule }: PartsOptions): ReadonlySet<nu
 
 function logSegments(segments: readonly CompiledSegment[], { cut, rule }: PartsOptions): void {
   const refusals = segments.flatMap((each) => "refused" in each ? each.refused : []);
-  log.info("segments of the decoder run in Hearth's kernels, others in ONNX Runtime", {
+  log.info("some segments of the decoder run in Hearth's kernels, the others in ONNX Runtime", {
     segments: `${segments.length - refusals.length} of ${cut.segments.length}`,
     ...Number.isFinite(rule.maxFewRows) && !rule.kernels.includes("many")
       ? { decoding: rule.maxFewRows }
@@ -208,7 +208,7 @@ function compile({ backend, cut, attention, ...options }: PartsOptions): Compile
   const takesLayout = ({ layer }: AttentionNode) => attention.takesLayout?.(layer) ?? false;
   const contextLength = limits.contextLength + (cut.longFrom ?? 0);
   const writesSums = backend.kind === "webgpu";
-  // For a GPU the cut that ONNX Runtime runs was adapted before.
+  // For a GPU, the cut was already adapted for ONNX Runtime.
   const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;
   const rotates = backend.kind === "cpu";
   const segments = compileCut(adapted, { takesLayout, contextLength, writesSums, rotates });
@@ -234,7 +234,7 @@ async function openKernels(
   });
 }
 
-/** Most rows of each program: prompts are long, and of the last segment's tokens only those that are wanted. */
+/** Most rows of each program: prompts are long, but the last segment only computes the rows that are wanted. */
 function countMaxRows(
   { few, many }: StepPrograms,
   { maxBatchTokens, maxSequences }: DecoderLimits,
@@ -251,14 +251,14 @@ function countMaxRows(
   return counts;
 }
 
-/** Progress in bytes where weights are uploaded one after the other. */
+/** Reports progress by bytes if weights are uploaded one after the other. */
 function openWeights({ backend, cut, files, onProgress }: PagedOpenOptions) {
   const ofExperts = cut.experts.flatMap(({ mixture }) => findWeights(mixture));
   const total = sumWeightBytes(cut) + ofExperts.reduce((sum, each) => sum + storedBytes(each), 0);
   return backend.openWeights(files, { onProgress: (done) => onProgress(done / total) });
 }
 
-/** Bytes of the weights of all segments, or of those of a type. */
+/** Bytes of the weights of all segments, or only of those with one data type. */
 function sumWeightBytes({ segments }: GraphCut, ofType?: StoredTensor["dtype"]): number {
   const tensors = segments.flatMap(({ model }) => model.graph.initializers)
     .filter(({ dtype }) => ofType === undefined || dtype === ofType);
@@ -280,7 +280,7 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
       `The embeddings' graph gives ${
         type ?? `no "${output}"`
       } and the decoder takes ${port.dtype}: ` +
-        "they are not of one export.",
+        "they do not come from the same export.",
     );
   }
   const allocate = (most: AxisSizes): Map<string, Storage> => {
@@ -315,7 +315,7 @@ async function readFloats(
 }
 
 function asFloat32({ name, dtype }: StoredTensor, bytes: Uint8Array): Float32Array {
-  // A copy: the bytes may begin at an unaligned address.
+  // A copy, because the bytes may begin at an unaligned address.
   const { buffer } = bytes.slice();
   if (dtype === "float32") return new Float32Array(buffer);
   if (dtype === "float16") return Float32Array.from(new Float16Array(buffer));

@@ -9,23 +9,23 @@ import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { GraphCut, Segment } from "../graph/graph_cut.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
 
-/** What to open, and where. */
+/** What to open, and on which backend. */
 interface OpenSegmentsOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
   /** Whether a segment needs a session; all do if absent. */
   readonly isWanted?: ((segment: Segment) => boolean) | undefined;
-  /** Where the segments read their large weights, if not each its own. */
+  /** Where the segments read their large weights from; if absent, each session holds its own. */
   readonly weights?: DeviceWeights | undefined;
-  /** Called after each segment with the share that is open, 0 to 1. */
+  /** Called after each segment with the fraction that is open, 0 to 1. */
   readonly onProgress?: ((fraction: number) => void) | undefined;
 }
 
 /**
- * Opens the segments one by one, so that only one segment's weights are held at a time; the caller owns the sessions.
+ * Opens the segments one by one, so that only one segment's weights are held at a time. The caller owns the sessions.
  *
  * @returns the session of each segment that needs one.
- * @throws {Error} with ONNX Runtime's message when it refuses one; those before it are released.
+ * @throws {Error} with ONNX Runtime's message when it refuses a segment; sessions opened before it are released.
  */
 export async function openSegments(
   cut: Pick<GraphCut, "segments">,

@@ -1,6 +1,6 @@
 /**
- * Opens the decoder of an encoder-decoder model uncut: the graph that runs tokens is a {@linkcode WholeDecoder}'s, and the
- * one that projects the encoder's output gives it what it attends to.
+ * Opens the decoder of an encoder-decoder model without splitting it. A {@linkcode WholeDecoder} runs the tokens, and a
+ * second graph projects the encoder's output to the keys and values that they attend to.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { pickCache, requireMerged } from "./merged_graphs.ts";
 import type { LogitsProcessor } from "./paged_decoder.ts";
 import { type EncodedInputs, WholeDecoder } from "./whole_decoder.ts";
 
-/** How to open it. */
+/** What to open, and how. */
 interface WholeEncoderDecoderOptions<Input extends object> {
   /** Path of the graph, for messages. */
   readonly path: string;
@@ -25,7 +25,7 @@ interface WholeEncoderDecoderOptions<Input extends object> {
   /** Most tokens of a sequence. */
   readonly contextLength: number;
   readonly vocabSize: number;
-  /** Opens the graph that turns token ids into embeddings, for a decoder that takes those. */
+  /** Opens the graph that turns token ids into embeddings, for a decoder that takes embeddings. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
 }
@@ -37,7 +37,7 @@ const ENCODER_MASK = "encoder_attention_mask";
  * Opens the graphs.
  *
  * @throws {StartupError} when the graph is not merged of two.
- * @throws {UnsupportedGraphError} when it wants inputs that are not known.
+ * @throws {UnsupportedGraphError} when it has unknown inputs.
  */
 export async function openWholeEncoderDecoder<Input extends object>(
   model: ModelProto,
@@ -45,7 +45,7 @@ export async function openWholeEncoderDecoder<Input extends object>(
 ): Promise<WholeDecoder> {
   const { path, files, backend, encoder } = options;
   const { project, step } = requireMerged(model, path);
-  // The encoder's keys are transposed once per input instead of once per token.
+  // Transposes the encoder's keys once per input instead of once per token.
   const { maker, user } = hoistTransposes(
     { maker: project, user: step },
     (input) => isCrossCache(input) ? presentName(input) : undefined,
@@ -62,16 +62,19 @@ export async function openWholeEncoderDecoder<Input extends object>(
   }
 }
 
-/** What it works with. */
+/** Options of {@linkcode ProjectedInputs}. */
 interface ProjectedInputsOptions<Input extends object> {
   readonly encoder: InputEncoder<Input>;
-  /** Projects the encoder's output to keys and values; absent where every step attends to the output itself. */
+  /** Projects the encoder's output to keys and values; absent if every step attends to the output itself. */
   readonly project: GraphSession | undefined;
   /** The inputs of the graph that runs tokens. */
   readonly names: readonly string[];
 }
 
-/** Keys and values of the last input, or the encoder's output where every step takes that; an input is encoded once. */
+/**
+ * Caches the keys and values of the last input, or the encoder's output if every step takes that, so that an input is
+ * encoded once.
+ */
 class ProjectedInputs<Input extends object> implements EncodedInputs {
   readonly names: readonly string[];
   readonly #options: ProjectedInputsOptions<Input>;

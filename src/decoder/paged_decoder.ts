@@ -1,5 +1,5 @@
 /**
- * The cut decoder: runs steps of many sequences as programs, over a paged KV cache that all of them share.
+ * The split decoder: runs steps of many sequences as programs, over a paged KV cache that all of them share.
  *
  * @module
  */
@@ -27,32 +27,32 @@ import { divideStep, type StepPart } from "./step_parts.ts";
 import { StepSlices, type UnitTimes } from "./step_slices.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
-/** What a paged decoder is made of. It owns all of it. */
+/** The parts of a paged decoder, which owns all of them. */
 interface PagedDecoderParts<Token extends SampledToken> {
   readonly backend: Backend;
   readonly cut: GraphCut;
   /** Embeddings for a cut that begins with them. */
   readonly embeddings?: TokenEmbeddings | undefined;
   readonly executor: StepExecutor<GraphCut>;
-  /** Most decoding sequences of a step whose rows run as few: see `kernel_rule.ts`. */
+  /** Most decoding sequences in a step whose rows run with the lowering for few rows: see `kernel_rule.ts`. */
   readonly maxFewRows: number;
-  /** Whether kernels run all of a step, and ONNX Runtime none. */
+  /** Whether kernels run every step completely, without ONNX Runtime. */
   readonly runsAll?: boolean | undefined;
-  /** Whether the kernels that run all of a step are exact; see `KernelExecutor`. */
+  /** Whether kernels that run everything are exact; see `KernelExecutor`. */
   readonly isExact?: boolean | undefined;
-  /** Whether a row is computed by the rows beside it, so that sequences do not share a part of a step. */
+  /** Whether rows influence each other's results, so that sequences must not share a part of a step. */
   readonly isApart?: boolean | undefined;
-  /** That the executor reads. */
+  /** Weights that the executor reads. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
-  /** States for a cut that keeps more than keys and values. */
+  /** Recurrent states, for a cut that has any. */
   readonly states?: SequenceStates | undefined;
-  /** For a cut with mixtures of experts. */
+  /** Mixtures of experts, for a cut that has any. */
   readonly experts?: ExpertLayers | undefined;
   readonly limits: DecoderLimits;
-  /** Makes of wanted rows what a step gives. */
+  /** Turns the wanted rows into a step's result. */
   readonly sampler: TokenSampler<Token>;
-  /** Whether the machine has memory for so many more blocks of a pool; only the device is asked if absent. */
+  /** Whether the machine has memory for this many more blocks of a pool; if absent, only the device is asked. */
   readonly hasRoom?: ((numBlocks: number, pool: number) => Promise<boolean>) | undefined;
   /** Changes logits `[1, rows, vocabSize]` in place, before a token of each row is chosen. */
   readonly processLogits?: LogitsProcessor | undefined;
@@ -61,14 +61,15 @@ interface PagedDecoderParts<Token extends SampledToken> {
 /** Changes logits in place, before a token of each row is chosen. */
 export type LogitsProcessor = (logits: Tensor, rows: readonly SampleRow[]) => void;
 
-/** The wanted rows of a part of a step. */
+/** The wanted rows of one part of a step. */
 interface WantedRows {
   readonly rows: Tensor;
   readonly batch: StepBatch;
 }
 
 /**
- * Together with eight next tokens these fill a small tile of rounded rows: a pass over the weights is what takes time.
+ * Together with eight next tokens these fill a small tile of rounded rows, in which a pass over the weights takes most
+ * of the time.
  */
 const EXACT_PROMPT_TOKENS = 24;
 
@@ -76,7 +77,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   readonly limits: DecoderLimits;
   readonly #parts: PagedDecoderParts<Token>;
   readonly #inputs: StepInputs;
-  /** Those of steps of next tokens, which run while others are suspended. */
+  /** Inputs for steps of next tokens, which run while others are suspended. */
   readonly #inputsOfDecoding: StepInputs;
   readonly #unitTimes: UnitTimes = new WeakMap();
   /** The blocks of each pool: the main one, then those of windows. */
@@ -95,13 +96,13 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   get suspension(): SuspensionLimits {
     const { isExact, backend } = this.#parts;
     return {
-      // Two passes over the weights are as good in two steps.
+      // If a step takes two passes over the weights, two steps are as good.
       mostBeside: isExact ? EXACT_PROMPT_TOKENS : 0,
       isQueued: backend.kind === "webgpu",
     };
   }
 
-  /** Two tokens, which run as many rows, where nothing is compiled for a shape. */
+  /** Two tokens, which also run with the lowering for many rows, if nothing is compiled for a shape. */
   get warmUpTokens(): number | undefined {
     const { runsAll, backend } = this.#parts;
     return runsAll || backend.kind === "cpu" ? 2 : undefined;
@@ -112,7 +113,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     return this.#parts.cut.output;
   }
 
-  /** The same decoder, which gives something else of its wanted rows; this one is of no further use. */
+  /** Returns the same decoder with another sampler. This one must no longer be used. */
   async giving<Other extends SampledToken>(
     sampler: TokenSampler<Other>,
   ): Promise<PagedDecoder<Other>> {
@@ -126,9 +127,9 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   }
 
   /**
-   * Runs the step without sampling, part by part.
+   * Runs a step without sampling, part by part.
    *
-   * @returns of each part the wanted rows, `[1, rows, width]`, good until the next part runs; none of a part without any.
+   * @returns the wanted rows of each part that has any, `[1, rows, width]`, valid until the next part runs.
    */
   async *forward(batch: StepBatch, suspension?: Suspension): AsyncGenerator<WantedRows> {
     for (const part of divideStep(batch, this.#parts)) {
@@ -214,9 +215,9 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
 }
 
 /**
- * What the embeddings' graph makes of tokens, and where it enters the cut.
+ * The outputs of the embeddings' graph, and the inputs of the cut that take them.
  *
- * @param outputs of that graph; the first is the embeddings where none is named as the cut's input.
+ * @param outputs of that graph; if none is named like an input of the cut, the first one is the embeddings.
  */
 export function embeddedPorts(
   { tokens, perLayer }: Pick<GraphCut, "tokens" | "perLayer">,
@@ -236,7 +237,7 @@ function rowsToSample(batch: StepBatch): number[] {
   });
 }
 
-/** Where token ids enter: at the embedding's graph, or at the cut itself. */
+/** The input that takes token ids: of the embeddings' graph, or of the cut itself. */
 function idsPort(
   { cut, embeddings }: Pick<PagedDecoderParts<SampledToken>, "cut" | "embeddings">,
 ): TensorPort {
@@ -244,14 +245,14 @@ function idsPort(
   return { name: embeddings.idsName, dtype: "int64", shape: [1, "tokens"] };
 }
 
-/** Sizes of a step of next tokens alone. */
+/** Limits of a step of next tokens only. */
 export function decodingLimits(
   { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
 ): Pick<DecoderLimits, "maxBatchTokens" | "maxSequences"> {
   return { maxBatchTokens: Math.min(maxBatchTokens, maxSequences), maxSequences };
 }
 
-/** The largest step. */
+/** Sizes of the largest step. */
 export function countMost(
   { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
 ): AxisSizes {

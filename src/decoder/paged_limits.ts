@@ -18,27 +18,27 @@ import {
 import type { DecoderLimits } from "./decoder.ts";
 import { chooseStateSlots } from "./state_slots.ts";
 
-/** The pool at first; it grows when sequences need more. */
+/** Size of the pool at the start; it grows when sequences need more. */
 const START_KV_CACHE_MB = 256;
-/** The pool up to which known prefixes are kept rather than given up. */
+/** Size up to which the pool grows rather than evict cached prefixes. */
 const ROOMY_KV_CACHE_MB = 1024;
 const DEFAULT_MAX_BATCH_TOKENS = 512;
 const DEFAULT_MAX_SEQUENCES = 32;
 const MIB = 2 ** 20;
 
-/** What the limits follow from. */
+/** What the limits depend on. */
 export interface PagedLimitsOptions {
-  /** Tokens that the model was made for. */
+  /** Context length that the model was trained for. */
   readonly contextLength: number;
   readonly settings: EngineSettings;
-  /** Most bytes that one buffer of the device may have: each node has one for keys and one for values. */
+  /** Most bytes of one buffer on the device: each node has one for keys and one for values. */
   readonly maxBufferBytes: number;
   readonly headBytes: HeadBytes;
-  /** Memory for keys and values where no setting says how much; what the device gives if absent. */
+  /** Memory for keys and values if no setting limits it; if absent, what the device gives. */
   readonly memoryBytes?: number | undefined;
 }
 
-/** The most a step may hold, as configured or by default. */
+/** The largest step, as configured or by default. */
 export function stepLimits(
   { maxBatchTokens = DEFAULT_MAX_BATCH_TOKENS, maxSequences = DEFAULT_MAX_SEQUENCES }:
     EngineSettings,
@@ -60,8 +60,9 @@ export function computeBlockBytes(
 }
 
 /**
- * Lets sequences be as long as the model was made for, and the pools grow until all of them are, as far as settings, the
- * memory and the device's buffers allow. Layers with a window have pools of their own where that saves memory.
+ * Chooses the limits: sequences may be as long as the model was trained for, and the pools grow until they hold that,
+ * as far as settings, memory and the device's buffers allow. Layers with a window get pools of their own if that saves
+ * memory.
  *
  * @throws {StartupError} when not even one block fits.
  */
@@ -78,7 +79,7 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
   });
   const totalBytes = divided.reduce((sum, { blockBytes }) => sum + blockBytes, 0);
   const blocksIn = (mib: number) => Math.max(1, Math.floor(mib * MIB / totalBytes));
-  // Memory for no more than a window is one pool.
+  // If the memory only holds a window, one pool is enough.
   const hasRoom = divided.slice(1).every(({ mostHeld, inBuffers }) =>
     mostHeld <= Math.min(poolBytes / totalBytes, inBuffers)
   );

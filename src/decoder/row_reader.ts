@@ -1,5 +1,5 @@
 /**
- * Gives the numbers of wanted rows in place of tokens: the last hidden state of a text, or the logits of a few tokens.
+ * Returns the numbers in wanted rows instead of tokens: the last hidden state of a text, or the logits of a few tokens.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { makeValueInfo, writeModel } from "../graph/file/proto_write.ts";
 import type { SampledToken } from "./decoder.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 
-/** Stands for a sampled token; it is not a token id. */
+/** Takes the place of a sampled token, but is not a token id. */
 export interface RowToken extends SampledToken {
   /** The wanted numbers. */
   readonly row: Float32Array;
@@ -18,7 +18,7 @@ export interface RowToken extends SampledToken {
 
 export class RowReader implements TokenSampler<RowToken> {
   readonly #backend: Backend;
-  /** Chooses elements of the decoder's rows, where not all are wanted. */
+  /** Selects elements of the decoder's rows, if not all are wanted. */
   readonly #head: GraphSession | undefined;
 
   private constructor(backend: Backend, head: GraphSession | undefined) {
@@ -29,7 +29,7 @@ export class RowReader implements TokenSampler<RowToken> {
   /**
    * Opens a reader.
    *
-   * @param output the decoder's.
+   * @param output of the decoder.
    * @param columns the wanted elements of each row; all if absent.
    */
   static async open(
@@ -63,7 +63,7 @@ export class RowReader implements TokenSampler<RowToken> {
   }
 }
 
-/** Rows of `[1, rows, width]`. */
+/** Divides `[1, rows, width]` into rows. */
 function divide(values: Float32Array, [, numRows]: readonly number[]): RowToken[] {
   const width = values.length / numRows!;
   return Array.from({ length: numRows! }, (_, row) => ({

@@ -1,5 +1,5 @@
 /**
- * How many slots there are for what sequences keep beside keys and values.
+ * Decides how many slots for recurrent states there are.
  *
  * @module
  */
@@ -7,13 +7,13 @@ import { stateSize } from "../device/sequence_states.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
 
 const MIB = 2 ** 20;
-/** Memory for kept states, and bounds of their number. */
+/** Memory for saved states, and bounds on their number. */
 const SNAPSHOTS_MB = 256;
 const [MIN_SNAPSHOTS, MAX_SNAPSHOTS] = [4, 128];
 
 /**
- * A slot for each sequence of a step, and others for states that are kept for the prompts to come, as far as one of the
- * device's buffers holds a node's.
+ * One slot for each sequence of a step, and further ones for states that are saved for later prompts, as far as they
+ * fit in one device buffer per node.
  *
  * @returns `undefined` for a cut without states.
  */
@@ -35,7 +35,7 @@ export function chooseStateSlots(
   );
 }
 
-/** Bytes of so many slots of a cut. */
+/** Bytes that a number of slots takes. */
 export function computeStateBytes({ states }: Pick<GraphCut, "states">, numSlots = 0): number {
   return states.reduce((sum, node) => sum + computeSlotBytes(node), 0) * numSlots;
 }

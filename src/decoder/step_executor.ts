@@ -1,5 +1,5 @@
 /**
- * Runs the instructions of a step one after the other, with kernels and sessions of one device.
+ * Runs the instructions of a step in order, with the kernels and sessions of one device.
  *
  * @module
  */
@@ -13,21 +13,17 @@ import { type GraphSession, Tensor } from "../device/ort/ort.ts";
 import { Activations, type AxisSizes } from "./activations.ts";
 import type { PlannedCut } from "./storage_plan.ts";
 
-/** What is run. */
+/** What to run, and the memory for it. */
 interface StepExecutorOptions<Cut extends PlannedCut> {
   readonly backend: Backend;
   readonly cut: Cut;
-  /** Sessions of the cut's segments, where these run in ONNX Runtime alone; see {@linkcode StepExecutor.use}. */
+  /** Sessions of the cut's segments, for a cut that only ONNX Runtime runs; see {@linkcode StepExecutor.use}. */
   readonly sessions?: readonly (GraphSession | undefined)[];
-  /** The largest there will be: memory for what crosses between segments is allocated once. */
+  /** The largest run: memory for tensors between segments is allocated once for it. */
   readonly most: AxisSizes;
-  /** The largest run of next tokens alone, whose memory is its own; there is no such if absent. */
+  /** The largest run of next tokens only, which has memory of its own; absent if there are no such runs. */
   readonly mostDecoding?: AxisSizes | undefined;
-  /**
-   * Runs an attention on tensors by name.
-   *
-   * @param run.output where the result goes; allocated where it is absent.
-   */
+  /** Runs an attention node on tensors by name. @param run.output where the result goes; allocated if absent. */
   readonly attend: (
     node: Cut["attentions"][number],
     run: {
@@ -37,12 +33,12 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
       readonly slices: Slices | undefined;
     },
   ) => Tensor | Promise<Tensor>;
-  /** Runs a recurrence, likewise; absent for a cut without any. */
+  /** Runs a recurrence node in the same way; absent for a cut without any. */
   readonly advance?: (
     index: number,
     run: { readonly tensors: ReadonlyMap<string, Tensor>; readonly output: Tensor | undefined },
   ) => Tensor;
-  /** Runs a mixture of experts, likewise; absent for a cut without any. */
+  /** Runs a mixture of experts in the same way; absent for a cut without any. */
   readonly mix?: (
     index: number,
     run: {
@@ -53,31 +49,31 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
       readonly lowering: Lowering;
     },
   ) => Tensor;
-  /** Whether each run's output is the caller's, and not memory that the next run writes to. */
+  /** Whether the caller owns each run's output, rather than memory that the next run overwrites. */
   readonly callerOwnsOutput?: boolean;
 }
 
-/** What an executor runs, and with what; it owns sessions and kernels. */
+/** The program, sessions and kernels that an executor runs. It owns sessions and kernels. */
 export interface ExecutorParts {
   readonly programs: StepPrograms;
-  /** Sessions of the segments that instructions run in ONNX Runtime, by their index. */
+  /** Sessions of segments that run in ONNX Runtime, by index. */
   readonly sessions: readonly (GraphSession | undefined)[];
   readonly kernels?: KernelExecutor | undefined;
 }
 
 /** How a step is run. */
 interface RunOptions {
-  /** That of the prompts if absent. */
+  /** The lowering to run; if absent, that of prompts. */
   readonly lowering?: Lowering;
-  /** Whether it is of next tokens alone, and may run while another step is suspended. */
+  /** Whether the step only computes next tokens, and may run while another step is suspended. */
   readonly isDecoding?: boolean;
-  /** Suspends it between parts; absent if it runs to its end. */
+  /** Suspends the step between its parts; if absent, it runs to its end. */
   readonly slices?: Slices | undefined;
 }
 
 /** A run in progress. */
 interface Run {
-  /** Tensors by name: the cut's inputs, and what was computed. */
+  /** Tensors by name: inputs of the cut, and results so far. */
   readonly tensors: Map<string, Tensor>;
   readonly sizes: AxisSizes;
   readonly lowering: Lowering;
@@ -85,7 +81,7 @@ interface Run {
   readonly slices: Slices | undefined;
 }
 
-/** Fewest rows that a session runs apart: it reads all weights for them. */
+/** Fewest rows that a session runs at a time, because it reads all weights each time. */
 const LEAST_ROWS = 8;
 
 export class StepExecutor<Cut extends PlannedCut> {
@@ -106,7 +102,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     this.#lastSegment = cut.segments.length - 1;
   }
 
-  /** Buffers of the tensors that cross between segments, on a GPU: of prompts, and of next tokens alone. */
+  /** Buffers of the tensors that pass between segments, on a GPU: for prompts, and for next tokens only. */
   get buffers(): Readonly<Record<Lowering, Map<string, GPUBuffer>>> {
     return {
       few: this.#listBuffers(this.#ofDecoding),
@@ -127,15 +123,15 @@ export class StepExecutor<Cut extends PlannedCut> {
     }));
   }
 
-  /** Sets what is run, before the first run. */
+  /** Sets what to run. Call it before the first run. */
   use(parts: ExecutorParts): void {
     this.#parts = parts;
   }
 
   /**
-   * Runs a step. Where no rows are wanted, the last segment is left out: keys and values are all that is needed.
+   * Runs a step. If no rows are wanted, the last segment is left out, since only keys and values are needed.
    *
-   * @param tensors the cut's inputs by name; what is computed is added.
+   * @param tensors the inputs of the cut by name; results are added.
    */
   async run(
     tensors: Map<string, Tensor>,
@@ -260,7 +256,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     return slices.divide({ key: instruction, length: sizes.tokens, least: LEAST_ROWS }, runRows);
   }
 
-  /** Where outputs go; `null` for those that ONNX Runtime allocates, `undefined` where that is all. */
+  /** Where outputs go: `null` for those that ONNX Runtime allocates, `undefined` if it allocates all of them. */
   #getOutputs(
     outputs: readonly TensorPort[],
     run: Pick<Run, "sizes" | "activations">,
@@ -281,13 +277,13 @@ export class StepExecutor<Cut extends PlannedCut> {
   }
 }
 
-/** Whether a tensor's rows, one for each token, lie one after the other. */
+/** Whether a tensor has one contiguous row per token. */
 function hasRows({ shape }: TensorPort): boolean {
   const axis = shape.indexOf("tokens");
   return axis >= 0 && shape.slice(0, axis).every((dim) => dim === 1);
 }
 
-/** The rows `first` to `end` of a tensor in the host's memory; see {@linkcode hasRows}. */
+/** The rows `first` to `end` of a tensor in host memory; see {@linkcode hasRows}. */
 function sliceRows(
   { type, data, dims }: Tensor,
   { shape }: TensorPort,

@@ -8,7 +8,7 @@ import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
 import { Tensor } from "../device/ort/ort.ts";
 import type { DecoderLimits, StepBatch } from "./decoder.ts";
 
-/** One int64 input: its values on the host, and on the device where the backend runs what reads them there. */
+/** An int64 input: its values on the host, and on the device if the backend reads them there. */
 interface Input {
   readonly port: TensorPort;
   readonly values: BigInt64Array<ArrayBuffer>;
@@ -42,7 +42,7 @@ export class StepInputs {
     this.#rows = allocate(ports.rows, limits.maxSequences);
   }
 
-  /** @returns the step's inputs by name. */
+  /** Writes a step's inputs. @returns them by name. */
   write(batch: StepBatch, rows: readonly number[]): Map<string, Tensor> {
     const { numTokens, tokenIds, positions, anglePositions = positions } = batch;
     const tensors = new Map([
@@ -66,7 +66,7 @@ export class StepInputs {
   }
 }
 
-/** How many rows of positions a graph takes: one, or one for each scale of a rotary embedding in sections. */
+/** Number of rows of positions that a graph takes: one, or one per section of a rotary embedding in sections. */
 function numSections({ shape }: TensorPort): number {
   return shape.reduce<number>(
     (product, dim) => typeof dim === "number" ? product * dim : product,
@@ -74,7 +74,7 @@ function numSections({ shape }: TensorPort): number {
   );
 }
 
-/** @param sources equally long, one row of the input each. */
+/** Writes an input. @param sources rows of the input, all of the same length. */
 function writeInput(
   { port, values, storage }: Input,
   ...sources: readonly ArrayLike<number>[]

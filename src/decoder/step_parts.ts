@@ -1,25 +1,26 @@
 /**
- * A step divided by how its rows are computed.
+ * Divides a step by how its rows are computed.
  *
  * @module
  */
 import type { Lowering } from "../program/program.ts";
 import type { StepBatch } from "./decoder.ts";
 
-/** Sequences that lie side by side in a step, and the lowering that runs them. */
+/** Consecutive sequences of a step, and the lowering that runs them. */
 export interface StepPart {
   readonly lowering: Lowering;
   readonly batch: StepBatch;
 }
 
 /**
- * Divides a step: tokens that follow the last one chosen run as few rows, prompts as many. So what a row's result is does
- * not depend on the rows that share its step. Decoding sequences are the oldest ones, hence there are two parts at most,
+ * Divides a step: next tokens run with the lowering for few rows, prompts with the one for many. So a row's result does
+ * not depend on the rows that share its step. Decoding sequences are the oldest ones, so there are at most two parts,
  * unless prompts of older sequences are still being computed.
  *
- * @param rule.maxFewRows most decoding sequences that run as few rows; more run as many do, with the prompts.
- * @param rule.isExact whether both lowerings compute a row alike: then one pass over the weights is enough.
- * @param rule.isApart whether a row is computed by the rows beside it: then each sequence is a part of its own.
+ * @param rule.maxFewRows most decoding sequences that run with the lowering for few rows; if there are more, they run
+ * together with the prompts.
+ * @param rule.isExact whether both lowerings give the same results: one pass over the weights is then enough.
+ * @param rule.isApart whether rows influence each other's results: each sequence is then a part of its own.
  */
 export function divideStep(
   batch: StepBatch,
@@ -49,7 +50,7 @@ export function divideStep(
   return parts;
 }
 
-/** The sequences `first` to `end` of a step, as a step. */
+/** The sequences `first` to `end` of a step, as a step of their own. */
 function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
   const { queryStarts, maxBlocksPerSequence } = batch;
   const [from, to] = [queryStarts[first]!, queryStarts[end]!];
@@ -78,7 +79,7 @@ function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
     windowTables: batch.windowTables?.map(sliceTables),
     maxBlocksPerSequence,
     stateSlots: batch.stateSlots?.subarray(first, end),
-    // They are made once, before the first part.
+    // State copies are made once, before the first part.
     stateCopies: first === 0 ? batch.stateCopies : undefined,
   };
 }

@@ -1,5 +1,5 @@
 /**
- * Divides a step of prompts where others wait for their next tokens.
+ * Divides a step of prompts while other sequences wait for next tokens.
  *
  * @module
  */
@@ -10,22 +10,22 @@ import type { Suspension } from "./decoder.ts";
 /** See {@linkcode boundedAverage}. */
 const OUTLIER = 2;
 
-/** Milliseconds of a unit by key: known from step to step. */
+/** Average milliseconds of each unit of work, kept from step to step. */
 export type UnitTimes = WeakMap<object, number>;
 
-/** See {@linkcode StepSlices}. */
+/** Options of {@linkcode StepSlices}. */
 interface StepSlicesOptions {
   readonly suspension: Suspension;
   readonly times: UnitTimes;
-  /** See {@linkcode Slices.divides}. */
+  /** Whether work can be divided; see {@linkcode Slices.divides}. */
   readonly divides: boolean;
-  /** Called when a suspended step goes on: what it shares with others is of theirs. */
+  /** Called when a suspended step continues, after other steps have overwritten what it shares with them. */
   readonly onResume: () => void;
 }
 
 export class StepSlices implements Slices {
   readonly #options: StepSlicesOptions;
-  /** Time in which the step was suspended. */
+  /** Total time for which the step was suspended. */
   #suspendedMs = 0;
 
   constructor(options: StepSlicesOptions) {
@@ -62,14 +62,14 @@ export class StepSlices implements Slices {
     }
   }
 
-  /** How many of the units that are left come next. */
+  /** How many of the remaining units to run next. */
   #count(
     { key, least, most = Infinity, weight = 1, numInner = 1 }: DividedWork,
     left: number,
   ): number {
     const { remainingMs } = this.#options.suspension;
     const unitMs = this.#options.times.get(key);
-    // Of what was not seen yet, little.
+    // Of work that has never been timed, only a little.
     const fitting = remainingMs === Infinity
       ? left
       : unitMs === undefined

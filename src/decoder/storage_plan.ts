@@ -1,11 +1,12 @@
 /**
- * Which tensors that cross between segments may share one chunk of memory, because they are never needed at once.
+ * Plans which tensors that pass between segments share one chunk of memory, because they are never needed at the same
+ * time.
  *
  * @module
  */
 import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
 
-/** What the plan asks of a cut, a decoder's or an encoder's. */
+/** The parts of a decoder's or an encoder's cut that planning needs. */
 export interface PlannedCut extends Pick<GraphCut, "segments"> {
   readonly attentions: readonly Pick<
     GraphCut["attentions"][number],
@@ -22,7 +23,7 @@ export interface PlannedCut extends Pick<GraphCut, "segments"> {
   readonly output: TensorPort;
 }
 
-/** The allocation of each crossing tensor. */
+/** The memory of each tensor that passes between segments. */
 export interface StoragePlan {
   /** Bytes of each chunk of memory. */
   readonly chunks: readonly number[];
@@ -37,12 +38,12 @@ interface Lifetime {
 }
 
 /**
- * Plans the memory of a cut's crossing tensors and logits.
+ * Plans the memory of the logits and of tensors that pass between segments.
  *
  * A tensor is written at one moment and last read at another; of the chunks that are free in between, it takes the
  * smallest that fits.
  *
- * @param countBytes the most bytes a tensor takes.
+ * @param countBytes the most bytes that a tensor takes.
  */
 export function planStorage(
   cut: PlannedCut,
@@ -64,7 +65,10 @@ export function planStorage(
   return { chunks: chunks.map(({ bytes }) => bytes), chunkByTensor };
 }
 
-/** Lists lifetimes in order of birth. Segment `k` runs at moment `2k`, the attention after it at `2k + 1`. */
+/**
+ * Lists lifetimes in the order in which they begin. Segment `k` runs at moment `2k`, the attention after it at `2k +
+ * 1`.
+ */
 function computeLifetimes(cut: PlannedCut): Lifetime[] {
   const lastRead = new Map<string, number>();
   const read = (name: string, moment: number) =>

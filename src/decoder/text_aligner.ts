@@ -1,6 +1,6 @@
 /**
- * Aligns texts with the encoder's output: each text runs through the cut decoder, and its alignment heads' attention
- * weights give the alignment.
+ * Aligns texts with the encoder's output: each text runs through the split decoder, and the attention weights of its
+ * alignment heads give the alignment.
  *
  * @module
  */
@@ -10,17 +10,17 @@ import type { StepBatch } from "./decoder.ts";
 import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 
-/** What it works with. */
+/** What an aligner needs. */
 interface TextAlignerOptions {
   readonly backend: Backend;
   readonly decoder: PagedDecoder;
   readonly attention: EncoderDecoderAttention;
-  /** Blocks of the decoder's cache from this one on are its own: a sequence's. */
+  /** First of the decoder's blocks that are reserved for the aligner: enough for one sequence. */
   readonly firstBlock: number;
   readonly blocksPerSequence: number;
 }
 
-/** A text and the slot of its encoder input. */
+/** A text, and the slot of its encoder input. */
 interface SlotText {
   readonly slot: number;
   readonly tokens: readonly number[];
@@ -30,14 +30,18 @@ interface SlotText {
 
 export class TextAligner {
   readonly #options: TextAlignerOptions;
-  /** Created at the first text with alignment heads: most decoders never align. */
+  /** Created for the first text with these alignment heads, since most decoders never align. */
   readonly #alignments = new Map<readonly NodeHeads[], CrossAlignment>();
 
   constructor(options: TextAlignerOptions) {
     this.#options = options;
   }
 
-  /** @returns f32 `[tokens, numPositions]`: how much more than other tokens each attends to each position. */
+  /**
+   * Aligns a text.
+   *
+   * @returns f32 `[tokens, numPositions]`: how much more than other tokens each token attends to each position.
+   */
   async align({ slot, tokens, numPositions, nodes }: SlotText): Promise<Float32Array> {
     const { backend, decoder, attention } = this.#options;
     const { contextLength, maxBatchTokens } = decoder.limits;
@@ -48,7 +52,7 @@ export class TextAligner {
       for (let first = 0; first < tokens.length; first += maxBatchTokens) {
         attention.captureQueries({ alignment, firstToken: first });
         const step = this.#getStep(tokens.slice(first, first + maxBatchTokens), { first, slot });
-        // No rows are wanted of it.
+        // The text is run without wanting any rows.
         for await (const _ of decoder.forward(step));
       }
     } finally {
@@ -57,7 +61,7 @@ export class TextAligner {
     return await backend.read(alignment.align({ slot, numTokens: tokens.length, numPositions }));
   }
 
-  /** Frees its memory. */
+  /** Frees the aligner's memory. */
   dispose(): void {
     for (const alignment of this.#alignments.values()) alignment.dispose();
   }

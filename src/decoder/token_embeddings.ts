@@ -1,5 +1,5 @@
 /**
- * The input of a decoder that takes embeddings: those of token ids, and for placeholders an encoder's output.
+ * The input of a decoder that takes embeddings: those of token ids, and for placeholders the output of an encoder.
  *
  * @module
  */
@@ -9,33 +9,33 @@ import { type EmbeddingSpan, EncoderError } from "./embedding_span.ts";
 
 /** Packed tokens to embed. */
 interface TokensToEmbed {
-  /** int64 `[1, tokens]`. */
+  /** Token ids: int64 `[1, tokens]`. */
   readonly ids: Tensor;
-  /** Spans among them; their first token is relative to these ids. */
+  /** Spans among the tokens. Their first tokens are indices into `ids`. */
   readonly spans: readonly EmbeddingSpan[];
-  /** i32 `[tokens]`: positions in their completions, for graphs that take them; below 1 in prompts. */
+  /** Positions in their completions, for graphs that take them: i32 `[tokens]`; below 1 in prompts. */
   readonly completionPositions?: Int32Array | undefined;
 }
 
-/** The input of graphs whose embeddings depend on where in its completion a token is. */
+/** Input of graphs whose embeddings depend on a token's position in its completion. */
 const POSITIONS = "position_ids";
 
-/** How to open. */
+/** Options for opening the embeddings. */
 interface TokenEmbeddingsOptions {
   readonly backend: Backend;
-  /** Token ids to embeddings; owned from here on. */
+  /** The graph that turns token ids into embeddings, which is owned from here on. */
   readonly session: GraphSession;
-  /** The graph's outputs to compute, embeddings first; those alone if absent. */
+  /** The outputs to compute, embeddings first; only the embeddings if absent. */
   readonly outputs?: readonly string[] | undefined;
-  /** Device memory for outputs of the largest step, by their names; allocated step by step where absent. */
+  /** Device memory for the outputs of the largest step, by name; allocated at each step if absent. */
   readonly storages?: ReadonlyMap<string, Storage> | undefined;
-  /** The same of the largest step of next tokens alone. */
+  /** Device memory for the outputs of the largest step of next tokens only. */
   readonly storagesOfDecoding?: ReadonlyMap<string, Storage> | undefined;
 }
 
 export class TokenEmbeddings {
   readonly #options: TokenEmbeddingsOptions;
-  /** Types and shapes of the outputs that are computed, embeddings first. */
+  /** Types and shapes of the computed outputs, embeddings first. */
   readonly #outputs: readonly ValueInfo[];
   readonly #takesPositions: boolean;
 
@@ -51,7 +51,7 @@ export class TokenEmbeddings {
     return this.#options.session.inputs[0]!.name;
   }
 
-  /** Names of the outputs that are computed, embeddings first. */
+  /** Names of the computed outputs, embeddings first. */
   get outputs(): readonly string[] {
     return this.#outputs.map(({ name }) => name);
   }
@@ -59,10 +59,10 @@ export class TokenEmbeddings {
   /**
    * Embeds tokens.
    *
-   * @param options.dims of outputs that go to their storages, by name.
-   * @param options.isDecoding whether they go to those of next tokens.
-   * @returns the outputs by name; the caller disposes of those that are not in a storage.
-   * @throws {EncoderError} when a span's rows cannot be made.
+   * @param options.dims of outputs that go to device memory, by name.
+   * @param options.isDecoding whether to use the memory for next tokens.
+   * @returns the outputs by name; the caller disposes of those that are not in that memory.
+   * @throws {EncoderError} when a span's rows cannot be encoded.
    */
   async embed(
     tokens: TokensToEmbed,
@@ -108,7 +108,7 @@ export class TokenEmbeddings {
   }
 }
 
-/** What stands for tokens of a prompt, which have no position in a completion, gets the first. */
+/** Positions of tokens in their completions. Tokens of a prompt, which have none, get the first position. */
 function makePositions({ ids, completionPositions }: TokensToEmbed): Tensor {
   const values = BigInt64Array.from(
     { length: ids.size },
@@ -117,7 +117,7 @@ function makePositions({ ids, completionPositions }: TokensToEmbed): Tensor {
   return new Tensor("int64", values, ids.dims);
 }
 
-/** The tokens `start` to `end` of some, and their spans counted from `start`. */
+/** The tokens `start` to `end`, with spans relative to `start`. */
 export function sliceTokens(
   { ids, spans, completionPositions }: Omit<TokensToEmbed, "ids"> & { readonly ids: Int32Array },
   start: number,

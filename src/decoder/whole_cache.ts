@@ -1,11 +1,11 @@
 /**
- * What an uncut decoder keeps of a sequence, as its graph's inputs have it.
+ * The state that a whole decoder keeps for a sequence, as its graph's inputs define it.
  *
  * @module
  */
 import { Tensor, type ValueInfo } from "../device/ort/ort.ts";
 
-/** A graph that this decoder cannot drive. */
+/** Says that a whole decoder cannot run a graph. */
 export class UnsupportedGraphError extends Error {
   override readonly name = "UnsupportedGraphError";
 }
@@ -16,13 +16,13 @@ export interface HeadSizes {
   readonly headDim: number | undefined;
 }
 
-/** Names of keys and values, unlike those of other state. */
+/** Matches names of keys and values, but not of other state. */
 const KEYS_OR_VALUES = /\.(key|value)$|^past_(key|value)s?[._]\d+$/;
 
 /**
- * A cache with sizes in the place of symbols for heads (`kv_cache_dim`).
+ * Replaces symbolic head sizes of a cache input (`kv_cache_dim`) by numbers.
  *
- * @throws {UnsupportedGraphError} when such a size is not known.
+ * @throws {UnsupportedGraphError} when a size is unknown.
  */
 export function withHeadSizes(input: ValueInfo, sizes: HeadSizes | undefined): ValueInfo {
   const { name, shape } = input;
@@ -43,7 +43,7 @@ export function withHeadSizes(input: ValueInfo, sizes: HeadSizes | undefined): V
 
 type Size = ValueInfo["shape"][number];
 
-/** State of a sequence that has not begun: no keys yet, other state zero. */
+/** The state of a sequence that has not begun: no keys yet, and zero for other state. */
 export function emptyState({ name, type, shape }: ValueInfo): Tensor {
   const dims = shape.map((size, axis) =>
     typeof size === "number" ? size : axis === 0 || size.includes("batch") ? 1 : 0

@@ -1,6 +1,6 @@
 /**
- * The uncut decoder: the whole graph in ONNX Runtime, its KV cache kept on the device, one sequence at a time.
- * It serves what the graph cut does not understand.
+ * A decoder that runs the whole graph in ONNX Runtime, one sequence at a time, with its KV cache on the device. It is
+ * for graphs that cannot be split.
  *
  * @module
  */
@@ -22,39 +22,42 @@ import {
   type StepBatch,
 } from "./decoder.ts";
 
-/** Tokens per block in the engine's bookkeeping; this cache itself is contiguous. */
+/** Tokens per block for the engine's bookkeeping. The cache itself is contiguous. */
 const BLOCK_SIZE = 16;
-/** A million tokens: the graph itself holds the cache. */
+/** Enough for a million tokens, since the graph itself holds the cache. */
 const MAX_BLOCKS = 65_536;
-/** The graph gives logits for every token of a step; this bounds what they take. */
+/** Bounds the memory for logits, which the graph computes for every token of a step. */
 const MAX_LOGITS_BYTES = 128 * 2 ** 20;
 const MAX_STEP_TOKENS = 512;
 
-/** What sequences attend to that an encoder makes of their inputs. */
+/** What an encoder computes from inputs for sequences to attend to. */
 export interface EncodedInputs {
-  /** The graph's inputs that it feeds. */
+  /** The inputs of the graph that it supplies. */
   readonly names: readonly string[];
-  /** The feeds of an input; they stay its own, and are good until it is asked for another's. */
+  /** Computes the feeds for an input. It keeps owning them; they are valid until it is called for another input. */
   feeds(input: object): Promise<Tensors>;
   dispose(): Promise<void>;
 }
 
-/** What to load. */
+/** What to load, and how. */
 interface WholeDecoderOptions {
   readonly backend: Backend;
   readonly model: ModelProto;
-  /** Where its weights are. */
+  /** Files with the weights. */
   readonly files: ModelFiles;
-  /** Tokens that the model was made for. */
+  /** Context length that the model was trained for. */
   readonly contextLength: number;
-  /** Most tokens of a sequence, if fewer. */
+  /** Most tokens of a sequence, if that is fewer. */
   readonly maxModelLength?: number | undefined;
   readonly vocabSize: number;
-  /** Sizes of keys and values, for graphs that leave them open. */
+  /** Sizes of keys and values, for graphs that do not fix them. */
   readonly headSizes?: HeadSizes | undefined;
-  /** Opens the graph that turns token ids into embeddings; called when the decoder's graph takes those. */
+  /** Opens the graph that turns token ids into embeddings. Called if the decoder's graph takes embeddings. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
-  /** Inputs for a graph that attends to an encoder, which then takes one token at a time; owned once it is loaded. */
+  /**
+   * Inputs for a graph that attends to an encoder, which then takes one token at a time. Owned by the decoder once it
+   * is loaded.
+   */
   readonly encoded?: EncodedInputs | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
 }
@@ -66,12 +69,12 @@ export class WholeDecoder implements Decoder {
   readonly #encoded: EncodedInputs | undefined;
   readonly #processLogits: LogitsProcessor | undefined;
   readonly #session: GraphSession;
-  /** Embeddings for a graph that takes them. */
+  /** Embeddings, for a graph that takes them. */
   readonly #embeddings: TokenEmbeddings | undefined;
   readonly #cacheInputs: readonly ValueInfo[];
   /** Keys, values and other state of the current sequence, by input name. */
   #cache: Record<string, Tensor> = {};
-  /** What the current sequence attends to, by input name. */
+  /** Encoder output that the current sequence attends to, by input name. */
   #given: Tensors = {};
 
   private constructor(
@@ -109,11 +112,7 @@ export class WholeDecoder implements Decoder {
     };
   }
 
-  /**
-   * Loads the graph.
-   *
-   * @throws {UnsupportedGraphError} naming the inputs it does not know.
-   */
+  /** Loads the graph. @throws {UnsupportedGraphError} naming its unknown inputs. */
   static async load(options: WholeDecoderOptions): Promise<WholeDecoder> {
     const { backend, model, files, openEmbedding, encoded } = options;
     const session = await backend.openModel(model, files);
@@ -135,13 +134,13 @@ export class WholeDecoder implements Decoder {
   async run(batch: StepBatch): Promise<SampledToken[]> {
     const { numTokens } = batch;
     if (batch.positions[0] === 0) await this.#startSequence(batch);
-    // One row a step: a prompt that is scored comes token by token.
+    // A step returns one row, so a prompt that is scored runs token by token.
     const [sample] = batch.sequences.flatMap(listRows);
     if (sample === undefined) {
       (await this.#compute(batch, 0, numTokens)).dispose();
       return [];
     }
-    // The last token runs by itself: the graph then gives one row of logits, where the sampler wants it.
+    // The last token runs separately: the graph then returns a single row of logits, as the sampler expects.
     if (numTokens > 1) (await this.#compute(batch, 0, numTokens - 1)).dispose();
     const logits = await this.#compute(batch, numTokens - 1, numTokens);
     try {
@@ -178,7 +177,7 @@ export class WholeDecoder implements Decoder {
     }
   }
 
-  /** The embeddings' graph's outputs for the tokens, which the decoder takes. */
+  /** Computes the outputs of the embeddings' graph for the tokens, which the decoder takes. */
   async #embed({ batch, start, end }: StepTokens): Promise<Tensors> {
     if (this.#embeddings === undefined) return {};
     const { tokenIds: ids, embeddings: spans = [], completionPositions } = batch;
@@ -215,10 +214,10 @@ export class WholeDecoder implements Decoder {
   }
 }
 
-/** Name under which a decoder's graph takes embeddings, and their own graph gives them. */
+/** Name of the embeddings in the decoder's inputs and in the outputs of the embeddings' graph. */
 const EMBEDDINGS = "inputs_embeds";
 
-/** @throws {UnsupportedGraphError} when the embeddings' graph lacks them. */
+/** Opens the embeddings' graph. @throws {UnsupportedGraphError} when it has no fitting output. */
 async function openEmbeddings(
   decoder: GraphSession,
   { backend, openEmbedding }: { backend: Backend; openEmbedding: () => Promise<GraphSession> },
@@ -234,12 +233,12 @@ async function openEmbeddings(
       `The embeddings' graph gives "${name}" in ${type}, which the decoder does not take as ${EMBEDDINGS}.`,
     );
   }
-  // Some decoders take more of each token, such as the inputs of its layers.
+  // Some decoders need more for each token, such as the inputs of their layers.
   const more = given.filter(({ name }) => name !== EMBEDDINGS).map(({ name }) => name);
   return new TokenEmbeddings({ backend, session, outputs: [EMBEDDINGS, ...more] });
 }
 
-/** @throws {UnsupportedGraphError} naming the unknown inputs. */
+/** Checks the graph's inputs and outputs. @throws {UnsupportedGraphError} naming unknown inputs. */
 function requireKnown(session: GraphSession, embedded: readonly string[]): void {
   const unknown = session.inputs.filter(({ name }) =>
     !name.startsWith("past") && !STEP_INPUTS.has(name) && !embedded.includes(name)

@@ -1,5 +1,5 @@
 /**
- * The inputs of an uncut decoder graph that are neither cache nor embedding.
+ * The inputs of a whole decoder graph besides its cache and embeddings.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export interface StepTokens {
   readonly end: number;
 }
 
-/** How each input that is neither cache nor embedding is made from the tokens to run. */
+/** How each of these inputs is made from the tokens to run. */
 export const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens, input: ValueInfo) => Tensor> =
   new Map([
     [
@@ -29,7 +29,7 @@ export const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens, input: ValueI
     ["num_logits_to_keep", () => new Tensor("int64", [1n], [])],
   ] as [string, (tokens: StepTokens, input: ValueInfo) => Tensor][]);
 
-/** `[1, tokens]`, or `[sections, 1, tokens]` where the graph has a rotary embedding in sections. */
+/** Positions: `[1, tokens]`, or `[sections, 1, tokens]` if the graph has a rotary embedding in sections. */
 function positionIds({ batch, start, end }: StepTokens, { shape }: ValueInfo): Tensor {
   const { positions, sectionPositions } = batch;
   if (shape.length !== 3) return int64Rows([positions.subarray(start, end)]);
@@ -41,7 +41,7 @@ function positionIds({ batch, start, end }: StepTokens, { shape }: ValueInfo): T
   return int64Rows(rows, [sections, 1, end - start]);
 }
 
-/** @param dims those of one row with a batch of one if absent. */
+/** Makes an int64 input. @param dims dimensions; if absent, one row with a batch of one. */
 function int64Rows(
   rows: readonly Int32Array[],
   dims: readonly number[] = [1, rows[0]!.length],

@@ -3,7 +3,7 @@ export class Int32List {
   #values: Int32Array;
   #length: number;
 
-  /** Starts with a copy of `values`. */
+  /** Creates a list with a copy of `values`. */
   constructor(values: Int32Array = new Int32Array(0)) {
     this.#length = values.length;
     this.#values = new Int32Array(Math.max(8, values.length));
@@ -14,14 +14,14 @@ export class Int32List {
     return this.#length;
   }
 
-  /** @throws {RangeError} when `index` is outside the list. */
+  /** Returns a value. @throws {RangeError} when `index` is outside the list. */
   at(index: number): number {
     const value = index < this.#length ? this.#values[index] : undefined;
     if (value === undefined) throw new RangeError(this.#outside(index));
     return value;
   }
 
-  /** @throws {RangeError} when `index` is outside the list. */
+  /** Replaces a value. @throws {RangeError} when `index` is outside the list. */
   set(index: number, value: number): void {
     if (!(index >= 0 && index < this.#length)) throw new RangeError(this.#outside(index));
     this.#values[index] = value;
@@ -36,7 +36,7 @@ export class Int32List {
     this.#values[this.#length++] = value;
   }
 
-  /** Drops what comes after the first `length` values. */
+  /** Drops all values after the first `length`. */
   truncate(length: number): void {
     this.#length = Math.min(this.#length, length);
   }
@@ -45,7 +45,7 @@ export class Int32List {
     this.#length = 0;
   }
 
-  /** The values from `start` to `end`, not copied: valid until the list next grows. */
+  /** The values from `start` to `end`, not copied: valid until the list grows. */
   view(start = 0, end: number = this.#length): Int32Array {
     return this.#values.subarray(start, Math.min(end, this.#length));
   }

@@ -1,5 +1,5 @@
 /**
- * Keeps the pools of KV blocks as large as sequences need, on the device and in the scheduler.
+ * Resizes the pools of KV blocks to what sequences need, on the device and in the scheduler.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { log } from "../base/log.ts";
 import { PoolSize } from "./pool_size.ts";
 import type { RefusedSequence, Scheduler } from "./scheduler.ts";
 
-/** What it is made of. */
+/** What a `KvPool` works with. */
 interface KvPoolParts {
   readonly decoder: Pick<Decoder<SampledToken>, "limits" | "resizeCache">;
   readonly scheduler: Scheduler;
@@ -34,9 +34,9 @@ export class KvPool {
   }
 
   /**
-   * Enlarges the pools if the next step needs that.
+   * Enlarges the pools if the next step needs more.
    *
-   * @returns the sequences that wait for more than the device gives, which the caller ends.
+   * @returns the sequences that need more than the device can give; the caller ends them.
    */
   async fit(): Promise<readonly RefusedSequence[]> {
     const { scheduler } = this.#parts;
@@ -45,7 +45,7 @@ export class KvPool {
       const own = this.#sizes[pool]!;
       const sizes = own.sizesFor(demand, performance.now());
       for (const size of sizes) {
-        // What was given may be less than what is missing.
+        // The device may give less than is missing.
         if (await this.#resize(size, pool)) return await this.fit();
       }
       if (sizes.length > 0) this.#noteRefusal(pool);
@@ -58,7 +58,7 @@ export class KvPool {
   #noteRefusal(pool: number): void {
     const size = this.#sizes[pool]!;
     size.refuse(performance.now());
-    log.warn("there is no more memory for keys and values: requests share what there is", {
+    log.warn("no more memory for keys and values is available; requests share what there is", {
       ...this.#describe(size.numBlocks, pool),
     });
   }
@@ -72,9 +72,10 @@ export class KvPool {
   }
 
   /**
-   * Gives memory back after a while in which it was not needed.
+   * Gives memory back once it has not been needed for a while.
    *
-   * @param exclusively runs it while no step runs; not at all if the engine is busy, which calls this again.
+   * @param exclusively runs the given function while no step runs. If the engine is busy it does not run it, and the
+   * engine calls `shrinkLater` again later.
    */
   shrinkLater(exclusively: (shrink: () => Promise<void>) => void): void {
     this.stop();
@@ -85,7 +86,7 @@ export class KvPool {
     this.#timer.unref();
   }
 
-  /** Never shrinks it. */
+  /** Cancels shrinking for good. */
   stop(): void {
     clearTimeout(this.#timer);
   }
@@ -96,7 +97,7 @@ export class KvPool {
         if (numBlocks > restingSize) await this.#resize(restingSize, pool);
       }
     } catch (error) {
-      log.error("the memory for keys and values could not be made smaller", { error });
+      log.error("the memory for keys and values could not be reduced", { error });
     }
   }
 
@@ -105,7 +106,7 @@ export class KvPool {
     if (!await decoder.resizeCache?.(numBlocks, pool)) return false;
     scheduler.resize(numBlocks, pool);
     this.#sizes[pool]!.set(numBlocks, performance.now());
-    log.debug("the memory for keys and values has another size", this.#describe(numBlocks, pool));
+    log.debug("the memory for keys and values was resized", this.#describe(numBlocks, pool));
     return true;
   }
 

@@ -1,5 +1,5 @@
 /**
- * The engine's loop: schedule a step, run it, hand out its tokens, until nothing is left to do.
+ * The engine's loop: schedules a step, runs it and delivers its tokens, until nothing is left to do.
  *
  * @module
  */
@@ -19,13 +19,13 @@ import type { Sequence } from "./sequence.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 import { StepBuilder } from "./step_builder.ts";
 
-/** Where a request's time went, in milliseconds. */
+/** The parts of a request's time, in milliseconds. */
 export interface GenerationTimes {
-  /** Time from its arrival until its first step. */
+  /** Time from its arrival to its first step. */
   readonly queueMs: number;
-  /** Time from there until its first token. */
+  /** Time from its first step to its first token. */
   readonly prefillMs: number;
-  /** Time from there until its end. */
+  /** Time from its first token to its end. */
   readonly decodeMs: number;
 }
 
@@ -33,8 +33,8 @@ export interface GenerationTimes {
 export type EndReason = "length" | "stop";
 
 /**
- * Receives one request's tokens. Calls come between steps, never while the request is being cancelled. A listener that
- * throws ends only its own request, with the error as the reason.
+ * Receives the tokens of one request. It is called between steps, and never while the request is being cancelled. If it
+ * throws, only its own request ends, with that error.
  */
 interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
@@ -44,22 +44,22 @@ interface TokenListener<Token extends SampledToken = SampledToken> {
    */
   onScheduled?(numCachedTokens: number): void;
   /**
-   * A sample got a token.
+   * Called for each token of a sample.
    *
-   * @param end why no other can follow: the maximum length, or a complete grammar.
-   * @returns whether the sample ends with it; it always does if `end` is given.
+   * @param end why the sample cannot continue: it has its maximum length, or its grammar is complete.
+   * @returns whether the sample ends with this token; ignored if `end` is given.
    */
   onToken(sampleIndex: number, token: Token, end: EndReason | undefined): boolean;
-  /** A token of the prompt but the first was scored; all are before a sample gets its first. */
+  /** Called for each token of the prompt after the first, before any sample gets a token. */
   onScored?(token: Token): void;
   /**
-   * All samples have ended.
+   * Called when all samples have ended.
    *
    * @param numCachedTokens prompt tokens found in the prefix cache.
    * @param times where the request's time went.
    */
   onDone(numCachedTokens: number, times: GenerationTimes): void;
-  /** The step failed; the request is over. */
+  /** Called when a step has failed, which ends the request. */
   onError(error: unknown): void;
 }
 
@@ -74,13 +74,13 @@ interface Running<Token extends SampledToken> {
   readonly lastTokenAtMs: number[];
 }
 
-/** Runs requests on a decoder, many at a time. */
+/** Runs many requests on a decoder at the same time. */
 export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly metrics: EngineMetrics;
   readonly #decoder: Decoder<Token>;
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
-  /** Builds steps that run while one is suspended. */
+  /** Builds steps that run while another step is suspended. */
   readonly #builderBeside: StepBuilder;
   readonly #pool: KvPool;
   readonly #pace: PrefillPace;
@@ -116,8 +116,8 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   /**
    * Queues a request.
    *
-   * @returns ends it: its listener hears nothing more, and its blocks are free before the next step.
-   * @throws {HearthError} when the prompt can never be held.
+   * @returns a function that ends it: its listener is not called again, and its blocks are free before the next step.
+   * @throws {HearthError} when the prompt is too long to ever run.
    */
   add(request: GenerationRequest, listener: TokenListener<Token>): () => void {
     this.#pool.updateLimit();
@@ -136,7 +136,9 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     return () => this.#drop(running);
   }
 
-  /** Ends every request without notice and waits for the running step: the decoder is idle then. */
+  /**
+   * Ends every request without calling its listener, and waits for the running step, after which the decoder is idle.
+   */
   async close(): Promise<void> {
     for (const running of new Set(this.#running.values())) this.#drop(running);
     await this.#idle;
@@ -155,14 +157,14 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       });
       if (step === undefined) break;
       await (step.isApart ? this.#runApart(step, thread) : this.#runStep(step, this.#builder));
-      // Cancellations and new requests come in between steps.
+      // Cancellations and new requests arrive between steps.
       await thread.yield();
     }
     this.#idle = undefined;
     this.#pool.shrinkLater((shrink) => this.#idle ??= this.#exclusively(shrink));
   }
 
-  /** Runs what no step may run beside; requests that come meanwhile follow. */
+  /** Runs a function that must not overlap with a step. Requests that arrive in the meantime run afterwards. */
   async #exclusively(run: () => Promise<void>): Promise<void> {
     await run();
     this.#idle = this.#running.size > 0 ? this.#runSteps() : undefined;
@@ -175,7 +177,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     }
   }
 
-  /** Runs a step, and others beside it where it is suspended. */
+  /** Runs a step. While it is suspended, other steps run. */
   async #runStep(
     step: ScheduledStep,
     builder: StepBuilder,
@@ -197,23 +199,23 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       this.#pool.observe();
       for (const token of committed) this.#deliver(token);
     } catch (error) {
-      // It is scheduled again.
+      // A suspended step that was given up is scheduled again.
       if (!(error instanceof SuspendedStepError)) this.#fail(step, error);
     }
   }
 
-  /** Runs a step of prompts, which is suspended where next tokens are due. */
+  /** Runs a step that only reads prompts. It is suspended whenever next tokens of other sequences are due. */
   async #runApart(step: ScheduledStep, thread: BusyThread): Promise<void> {
     let msBeside = 0;
     const runBeside = async () => {
       const startedAtMs = performance.now();
-      // One that follows another tells how long it takes undisturbed.
+      // A step right after another shows how long steps take undisturbed.
       for (let left = this.#pace.isStale ? 2 : 1; left > 0; left--) {
         await this.#fitPool();
         const beside = this.#scheduler.scheduleBeside(step);
         if (beside === undefined) break;
         await this.#runStep(beside, this.#builderBeside);
-        // Cancellations and new requests come in.
+        // Cancellations and new requests arrive here.
         await thread.yield();
       }
       this.#scheduler.requireSuspended(step);
@@ -228,7 +230,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
         },
         endPart: (nextMs = 0) => {
           this.#pace.addPart();
-          // A little too early is as good as a little too late.
+          // Half a part too early is as good as half a part too late.
           return getRemainingMs() <= nextMs / 2 ? runBeside() : undefined;
         },
       },
@@ -284,8 +286,9 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   }
 
   /**
-   * Ends the requests a step failed for: those whose logits leave nothing to choose or whose image cannot be encoded,
-   * else all that took part. The step is not committed, so the others' tokens are computed again.
+   * Ends the requests for which a step failed: those whose logits allow no token, or whose image cannot be encoded;
+   * otherwise all requests in the step. The step is not committed, so the tokens of the other requests are computed
+   * again.
    */
   #fail(step: ScheduledStep, error: unknown): void {
     const reason = error instanceof EncoderError ? error.cause : error;
@@ -315,7 +318,7 @@ function measureTimes(running: Running<SampledToken>): GenerationTimes {
   };
 }
 
-/** The sequences that a step failed for. */
+/** The sequences for which a step failed. */
 function blame({ scheduled }: ScheduledStep, error: unknown): readonly ScheduledSequence[] {
   if (error instanceof EncoderError) {
     return scheduled.filter(({ sequence }) => error.sequenceIds.includes(sequence.id));

@@ -19,23 +19,23 @@ export class EngineMetrics {
   readonly #stepSeconds: Histogram;
   readonly #stepSequences: Histogram;
 
-  /** @param mostBlocks that the pool may grow to. */
+  /** @param mostBlocks size that the pool may grow to. */
   constructor(stats: () => SchedulerStats, mostBlocks: number) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
-    this.promptTokens = metrics.counter("hearth_prompt_tokens_total", "Prompt tokens taken in.");
+    this.promptTokens = metrics.counter("hearth_prompt_tokens_total", "Prompt tokens received.");
     this.completionTokens = metrics.counter("hearth_completion_tokens_total", "Tokens generated.");
     this.queueSeconds = metrics.histogram(
       "hearth_queue_seconds",
-      "From a request's arrival to its first step.",
+      "Seconds from a request's arrival to its first step.",
     );
     this.firstTokenSeconds = metrics.histogram(
       "hearth_time_to_first_token_seconds",
-      "From a request's arrival to its first token.",
+      "Seconds from a request's arrival to its first token.",
     );
     this.interTokenSeconds = metrics.histogram(
       "hearth_inter_token_seconds",
-      "Between two tokens of one sequence.",
+      "Seconds between two tokens of one sequence.",
     );
     this.#stepSeconds = metrics.histogram("hearth_step_seconds", "Duration of a decoder step.");
     this.#stepSequences = metrics.histogram(
@@ -50,28 +50,28 @@ export class EngineMetrics {
     gauge("hearth_kv_blocks_used", "KV blocks that sequences hold.", (s) => s.numUsedBlocks);
     gauge(
       "hearth_kv_blocks_cached",
-      "KV blocks nobody holds that keep a known prefix.",
+      "KV blocks that no sequence holds and that cache a prefix.",
       (s) => s.numCachedBlocks,
     );
-    gauge("hearth_kv_blocks_free", "KV blocks that hold nothing.", (s) => s.numFreeBlocks);
+    gauge("hearth_kv_blocks_free", "KV blocks that are empty.", (s) => s.numFreeBlocks);
     gauge(
       "hearth_kv_usage_ratio",
-      "Share of the KV blocks that the pool may grow to that sequences hold, from 0 to 1.",
+      "KV blocks that sequences hold, as a share (0 to 1) of the pool's largest size.",
       (s) => s.numUsedBlocks / mostBlocks,
     );
     gauge(
       "hearth_kv_window_blocks_used",
-      "KV blocks of layers with a window that sequences hold.",
+      "KV blocks of sliding-window layers that sequences hold.",
       ({ windows }) => windows.reduce((sum, { numUsedBlocks }) => sum + numUsedBlocks, 0),
     );
     gauge(
       "hearth_kv_window_blocks_cached",
-      "KV blocks of layers with a window that nobody holds and that keep a known prefix.",
+      "KV blocks of sliding-window layers that no sequence holds and that cache a prefix.",
       ({ windows }) => windows.reduce((sum, { numCachedBlocks }) => sum + numCachedBlocks, 0),
     );
     gauge(
       "hearth_kv_window_blocks_free",
-      "KV blocks of layers with a window that hold nothing.",
+      "KV blocks of sliding-window layers that are empty.",
       ({ windows }) => windows.reduce((sum, { numFreeBlocks }) => sum + numFreeBlocks, 0),
     );
 
@@ -84,17 +84,17 @@ export class EngineMetrics {
     );
     total(
       "hearth_prefix_hit_tokens_total",
-      "Prompt tokens found there and not computed again.",
+      "Prompt tokens found in the prefix cache, which are not computed again.",
       (s) => s.numPrefixHitTokens,
     );
     total(
       "hearth_prefix_evicted_blocks_total",
-      "KV blocks of known prefixes that were reused for other tokens.",
+      "KV blocks of cached prefixes that were reused for other tokens.",
       (s) => s.numEvictedBlocks,
     );
     total(
       "hearth_preemptions_total",
-      "Times a sequence gave its KV blocks to an older one.",
+      "Times a sequence lost its KV blocks to an older one.",
       (s) => s.numPreemptions,
     );
   }

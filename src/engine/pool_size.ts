@@ -1,24 +1,26 @@
 /**
- * How large the pool of KV blocks is to be: it grows when sequences need more, and shrinks when they long have not.
- * Pure.
+ * Decides how large the pool of KV blocks should be. It grows when sequences need more, and shrinks when it has been
+ * little used for long. Pure.
  *
  * @module
  */
 import type { PoolLimits } from "../decoder/decoder.ts";
 
-/** What the next step would like of the pool. */
+/** What the next step needs from the pool. */
 export interface PoolDemand {
-  /** Blocks that it lacks even if all cached ones are given up; at most 0 if it lacks none. */
+  /** Blocks that are missing even if all cached blocks are evicted; at most 0 if none is. */
   readonly numMissing: number;
-  /** Cached blocks of other prefixes that it would give up; at most 0 if none. */
+  /** Cached blocks of other prefixes that would be evicted; at most 0 if none would. */
   readonly numEvicted: number;
 }
 
-/** How long the device is not asked again after it refused memory. */
+/** After the device refused memory, how long until it is asked again. */
 const RETRY_MS = 30_000;
-/** A pool that was at most half used for so long shrinks: people think longer than that, but not often. */
+/**
+ * A pool that was at most half used for this long shrinks. People rarely think longer than this between two messages.
+ */
 const SHRINK_AFTER_MS = 10 * 60_000;
-/** Growth in one go, relative to the present size; the less, the more the device refuses. */
+/** Factors by which the pool grows at a time; the device is asked for the next smaller one whenever it refuses. */
 const GROWTH = [2, 1.25, 1.05];
 
 export class PoolSize {
@@ -26,7 +28,7 @@ export class PoolSize {
   readonly #most: number;
   #numBlocks: number;
   #refusedAtMs = -Infinity;
-  /** When more than half of it was last in use. */
+  /** When more than half of the pool was last in use. */
   #neededAtMs = 0;
 
   constructor(limits: PoolLimits) {
@@ -39,19 +41,19 @@ export class PoolSize {
     return this.#numBlocks;
   }
 
-  /** Most blocks that it can be given at present. */
+  /** Most blocks that the pool can have at present. */
   mostAt(nowMs: number): number {
     return nowMs - this.#refusedAtMs < RETRY_MS ? this.#numBlocks : this.#most;
   }
 
   /**
-   * Sizes to ask the device for, one after the other until it gives one; none where the present one will do. The last may
-   * be less than what is missing.
+   * Sizes to ask the device for, in order, until it grants one; none if the present size is enough. The last one may be
+   * smaller than needed.
    */
   sizesFor({ numMissing, numEvicted }: PoolDemand, nowMs: number): number[] {
     const most = this.mostAt(nowMs);
     if (numMissing > 0) return this.#upTo(most, this.#numBlocks + numMissing);
-    // Known prefixes are worth some memory, not all that there is.
+    // Cached prefixes are worth some memory, but not all of it.
     const roomy = Math.min(most, this.restingSize);
     return numEvicted > 0 ? this.#upTo(roomy, this.#numBlocks + 1) : [];
   }
@@ -62,38 +64,38 @@ export class PoolSize {
     return [...new Set(sizes)].filter((size) => size > this.#numBlocks).sort((a, b) => b - a);
   }
 
-  /** The device has given this size. */
+  /** Called when the device has granted a size. */
   set(numBlocks: number, nowMs: number): void {
     this.#numBlocks = numBlocks;
     this.#neededAtMs = nowMs;
   }
 
-  /** The device has refused every size. */
+  /** Called when the device has refused every size. */
   refuse(nowMs: number): void {
     this.#refusedAtMs = nowMs;
   }
 
-  /** Learns how many blocks sequences hold. */
+  /** Records how many blocks sequences hold. */
   observe(numUsedBlocks: number, nowMs: number): void {
     if (numUsedBlocks > this.#numBlocks / 2) this.#neededAtMs = nowMs;
   }
 
   /**
-   * How many milliseconds until it should shrink to {@linkcode restingSize} unless it is needed; never if `undefined`.
+   * Milliseconds until the pool should shrink to {@linkcode restingSize} unless it is needed; `undefined` for never.
    */
   shrinksIn(nowMs: number): number | undefined {
     if (this.#numBlocks <= this.restingSize) return undefined;
     return Math.max(0, this.#neededAtMs + SHRINK_AFTER_MS - nowMs);
   }
 
-  /** What a pool that nobody needs may keep, for prefixes that are asked for again. */
+  /** Size of a pool that is not in use, which keeps cached prefixes for later requests. */
   get restingSize(): number {
     const { numBlocks, roomyBlocks = numBlocks } = this.#limits;
     return roomyBlocks;
   }
 }
 
-/** The most blocks a decoder's pool may have. */
+/** The most blocks that a decoder's pool may have. */
 export function mostBlocks({ numBlocks, maxBlocks = numBlocks }: PoolLimits): number {
   return maxBlocks;
 }

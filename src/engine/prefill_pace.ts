@@ -1,63 +1,66 @@
 /**
- * When a step that reads prompts is suspended for a step of next tokens, so that these keep coming. Learned from the
- * times of steps. Pure.
+ * Decides when a step that reads prompts is suspended for a step of next tokens, so that these keep coming. Learns from
+ * the durations of steps. Pure.
  *
  * @module
  */
 import { boundedAverage } from "../base/bounded_average.ts";
 
-/** Time between two next tokens while prompts are read, relative to the usual one. */
+/** Wanted time between two next tokens while prompts are read, relative to the usual time. */
 const AIM = 2;
-/** After so many suspensions two steps of next tokens come in a row: the second tells how long one takes undisturbed. */
+/**
+ * After this many suspensions, two steps of next tokens run in a row: the second one shows how long a step takes
+ * undisturbed.
+ */
 const REFRESH_STEPS = 32;
 /** See {@linkcode boundedAverage}. */
 const OUTLIER = 1.5;
-/** Fewest tokens of prompts in a step. */
+/** Fewest prompt tokens in a step. */
 const LEAST_CHUNK = 16;
-/** Tokens of prompts in the first steps of a device of which it is not known yet how long it takes. */
+/** Prompt tokens in the first steps, while it is not known how long the device takes. */
 const FIRST_CHUNK = 64;
 
 export class PrefillPace {
   readonly #isQueued: boolean;
-  /** Average time of a step of next tokens that follows another one. */
+  /** Average duration of a step of next tokens that follows another such step. */
   #usualMs: number | undefined;
-  /** Average time of one that a prompt's step is suspended for, where clocks tell. */
+  /** Average duration of a step of next tokens that runs while a prompt's step is suspended, if the clock can tell. */
   #besideMs: number | undefined;
-  /** Average time of a part of a prompt's step, on a device that runs behind the host. */
+  /** Average duration of a part of a prompt's step, on a device that runs behind the host. */
   #partMs: number | undefined;
   /** When the last step of next tokens ended. */
   #lastAtMs = -Infinity;
   /** Parts of prompts' steps since then. */
   #numParts = 0;
-  /** Suspensions since two steps of next tokens came in a row. */
+  /** Suspensions since two steps of next tokens last ran in a row. */
   #numSuspensions = 0;
   #mostPromptTokens: number;
 
   /**
-   * @param options.isQueued whether the device runs behind the host: how long a part took is known only after the next
-   * step of next tokens, which waits for it.
+   * @param options.isQueued whether the device runs behind the host. The duration of a part is then only known after
+   * the next step of next tokens, which waits for it.
    */
   constructor({ isQueued = false }: { readonly isQueued?: boolean | undefined } = {}) {
     this.#isQueued = isQueued;
     this.#mostPromptTokens = isQueued ? FIRST_CHUNK : Infinity;
   }
 
-  /** Most tokens of prompts in a step: none of its parts is to take longer than a suspension may be away. */
+  /** Most prompt tokens in a step, so that none of its parts takes longer than the next tokens may be delayed. */
   get mostPromptTokens(): number {
     return this.#mostPromptTokens;
   }
 
-  /** A part of a prompt's step has run, or was handed to the device. */
+  /** Called when a part of a prompt's step has run, or was queued on the device. */
   addPart(): void {
     this.#numParts++;
   }
 
-  /** Whether two steps of next tokens have to come in a row. */
+  /** Whether two steps of next tokens should run in a row. */
   get isStale(): boolean {
     return this.#usualMs === undefined || this.#numSuspensions >= REFRESH_STEPS;
   }
 
-  /** How long a prompt's step may go on until next tokens are due; they are where nothing is left. */
+  /** How long a prompt's step may continue until next tokens are due; 0 or less if they are due now. */
   remainingMs(nowMs: number): number {
     const usualMs = this.#usualMs;
     if (usualMs === undefined) return 0;
@@ -69,7 +72,7 @@ export class PrefillPace {
     return this.#lastAtMs + Math.max(sliceMs, usualMs / 2) - nowMs;
   }
 
-  /** A step of next tokens alone took `ms`, and ended at `nowMs`. */
+  /** Records a step of next tokens only, which took `ms` and ended at `nowMs`. */
   observe(ms: number, nowMs: number): void {
     if (this.#numParts === 0) {
       this.#usualMs = boundedAverage(this.#usualMs, ms, OUTLIER);
@@ -86,7 +89,7 @@ export class PrefillPace {
     this.#lastAtMs = nowMs;
   }
 
-  /** A step of so many tokens of prompts has run: the next may have fewer or more of them. */
+  /** Called when a step with this many prompt tokens has run; adjusts the size of the next. */
   endPrompts(numTokens: number): void {
     if (this.#usualMs === undefined || this.#partMs === undefined) return;
     const most = (AIM - 1) * this.#usualMs;

@@ -9,36 +9,39 @@ import type { Grammar } from "./grammar/grammar.ts";
 import { Int32List } from "./int32_list.ts";
 import type { TokenRules } from "./token_rules.ts";
 
-/** A mask that allows nothing, however many words of it are read. */
+/** A mask that allows nothing, however many of its words are read. */
 const NO_TOKENS = new Uint32Array(2 ** 16);
 
 /** What a sequence's sampling depends on besides its tokens. */
 export interface SamplingOptions {
   readonly params: SamplingParams;
-  /** Added to the logits of these token ids. */
+  /** Values added to the logits of these token ids. */
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
-  /** None of `endTokenIds` is chosen until a completion has this many tokens. */
+  /** Tokens that a completion must have before one of `endTokenIds` may be chosen. */
   readonly minTokens?: number | undefined;
-  /** Tokens that would end a completion. */
+  /** Tokens that end a completion. */
   readonly endTokenIds?: readonly number[] | undefined;
-  /** A penalty on what would go on a repetition. */
+  /** A penalty on tokens that would continue a repetition. */
   readonly dry?: DryOptions | undefined;
-  /** How many most likely tokens to report with each chosen one, 0 to 20; absent: no log-probabilities at all. */
+  /**
+   * How many of the most likely tokens to report with each chosen one, 0 to 20; if absent, no log-probabilities are
+   * reported.
+   */
   readonly topLogprobs?: number | undefined;
-  /** What the completion must match. */
+  /** A grammar that the completion must match. */
   readonly grammar?: Grammar | undefined;
-  /** What the tokens may be, where there is no grammar. */
+  /** Constraints on the tokens if there is no grammar. */
   readonly rules?: TokenRules | undefined;
 }
 
 /**
- * How the next token of one sequence is chosen, kept up to date token by token.
- * It is the sequence's {@linkcode SampleRow} itself, the same object every step.
+ * Decides how the next token of a sequence is chosen, and is updated token by token. It is itself the sequence's
+ * {@linkcode SampleRow}, the same object at every step.
  */
 export class SamplingState implements SampleRow {
   readonly params: SamplingParams;
   readonly topLogprobs: number | undefined;
-  /** Absent when neither a penalty nor a bias is on, which spares the kernel the work. */
+  /** Absent if there are neither penalties nor biases, which spares the kernel the work. */
   readonly adjustments: TokenAdjustments | undefined;
   readonly #table: AdjustmentTable | undefined;
   readonly #options: SamplingOptions;
@@ -71,8 +74,8 @@ export class SamplingState implements SampleRow {
   }
 
   /**
-   * The tokens that grammar or rules allow, computed when the sampler reads them: on a GPU that is while the device
-   * runs the step. None where that failed.
+   * A mask of the tokens that the grammar or the rules allow, computed when the sampler reads it: on a GPU, while the
+   * device runs the step. It allows nothing if that failed.
    */
   get mask(): Uint32Array | undefined {
     const mask = this.#guard(() => this.#rules?.mask);
@@ -83,17 +86,17 @@ export class SamplingState implements SampleRow {
     return this.#rules?.rule;
   }
 
-  /** The grammar's error, which ends this completion only. */
+  /** The grammar's error, which ends only this completion. */
   get failure(): unknown {
     return this.#failure;
   }
 
-  /** Whether the completion matches its grammar, and would no longer with any further token. */
+  /** Whether the completion matches its grammar, and no further token could follow. */
   get isFinished(): boolean {
     return this.#rules?.isFinished ?? false;
   }
 
-  /** Index of the token to choose next within the completion. */
+  /** Index, within the completion, of the token to choose next. */
   get tokenIndex(): number {
     return this.#tokenIndex;
   }
@@ -110,7 +113,7 @@ export class SamplingState implements SampleRow {
     this.#dry?.push(tokenId);
   }
 
-  /** What the request adds to a token's logit at this place. */
+  /** The bias that the request adds to a token's logit at this position. */
   #getBias(tokenId: number): number {
     const { minTokens = 0, endTokenIds = [], logitBias } = this.#options;
     if (this.#tokenIndex < minTokens && endTokenIds.includes(tokenId)) return -Infinity;
@@ -128,13 +131,13 @@ export class SamplingState implements SampleRow {
   }
 }
 
-/** Where biases are set, and what they are without repetitions. */
+/** The table that biases are written to, and the values that they have without a repetition. */
 interface Biases {
   setBias(tokenId: number, bias: number): void;
   getBias(tokenId: number): number;
 }
 
-/** Keeps the biases of what would go on a repetition. */
+/** Maintains the biases of tokens that would continue a repetition. */
 class RepetitionBias {
   readonly #tokens: Int32List;
   readonly #penalty: DryPenalty;
@@ -161,20 +164,20 @@ class RepetitionBias {
   }
 }
 
-/** {@linkcode TokenAdjustments} that grow by doubling; a token keeps its index. */
+/** {@linkcode TokenAdjustments} that grow by doubling. A token keeps its index. */
 class AdjustmentTable implements TokenAdjustments {
   length = 0;
   tokenIds = new Uint32Array(32);
   completionCounts = new Uint32Array(32);
   inContext = new Uint32Array(32);
   bias = new Float32Array(32);
-  /** Whether penalties are on, so that every completion token must be listed. */
+  /** Whether there are penalties, so that every completion token must be listed. */
   readonly #counts: boolean;
   readonly #indexOf = new Map<number, number>();
-  /** The tokens that are in context; absent where all are that ever were. */
+  /** The tokens in the penalty window; absent if it is unlimited. */
   readonly #recent: RecentTokens | undefined;
 
-  /** @param options.window tokens that stay in context; all if absent. */
+  /** @param options.window length of the penalty window in tokens; unlimited if absent. */
   constructor({ counts, window }: { counts: boolean; window: number | undefined }) {
     this.#counts = counts;
     if (window !== undefined && window < Infinity) this.#recent = new RecentTokens(window);
@@ -185,7 +188,7 @@ class AdjustmentTable implements TokenAdjustments {
     this.bias[index] = bias;
   }
 
-  /** Lists the prompt's tokens when `all` are wanted, else only marks those listed already. */
+  /** Adds the prompt: lists all its tokens if `all` is set, and otherwise only marks those already listed. */
   addPrompt(tokens: Int32Array, all: boolean): void {
     const recent = tokens.subarray(-Math.min(tokens.length, this.#recent?.size ?? Infinity));
     for (const tokenId of recent) {
@@ -242,7 +245,7 @@ class RecentTokens {
     this.size = size;
   }
 
-  /** @returns the entry that is no longer among them. */
+  /** Adds an entry. @returns the entry that it displaces, if any. */
   push(entry: number): number | undefined {
     const oldest = this.#entries[this.#next];
     this.#entries[this.#next] = entry;

@@ -1,5 +1,5 @@
 /**
- * Which tokens of which sequences the next step computes: continuous batching with chunked prefill.
+ * Decides which tokens of which sequences the next step computes: continuous batching with chunked prefill.
  *
  * @module
  */
@@ -15,17 +15,17 @@ import { isDecoding, SequenceQueue } from "./sequence_queue.ts";
 import { StateSlots } from "./state_slots.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
-/** The cache scope of all sequences while the prefix cache is on. */
+/** Cache scope of all sequences while the prefix cache is on. */
 const SHARED_SCOPE = 0;
 
-/** Tokens of a prompt after which a state is kept, where many prompts may begin alike. */
+/** Tokens of a prompt between saved states, since other prompts may share its beginning. */
 const STATE_INTERVAL = 1024;
 
-/** Counts since the start, and states now. */
+/** Counts since the start, and current numbers. */
 export interface SchedulerStats extends BlockStats {
   readonly numRunning: number;
   readonly numWaiting: number;
-  /** Preemptions: a running sequence gave its blocks to an older one. */
+  /** Preemptions, in which a running sequence lost its blocks to an older one. */
   readonly numPreemptions: number;
 }
 
@@ -35,24 +35,23 @@ export interface RefusedSequence {
   readonly error: HearthError;
 }
 
-/** See {@linkcode Scheduler}. */
+/** Options of a {@linkcode Scheduler}. */
 export interface SchedulerOptions {
-  /** Whether requests share the blocks of equal prefixes. Samples of one request always share them. */
+  /** Whether requests share the blocks of equal prefixes. Samples of one request always do. */
   readonly prefixCache: boolean;
 }
 
 /**
- * Sequences run in order of arrival. A step first takes the next token of every sequence that has its prompt
- * behind it, then as much of the prompts as its token budget leaves. Where that would keep next tokens waiting, it reads
- * prompts alone, and is suspended now and then for a step of next tokens. Only the newest sequence is ever preempted,
- * and it goes back to the front of the queue: so the running sequences are always the oldest ones, and nobody is
- * overtaken.
+ * Schedules sequences in order of arrival. A step first takes the next token of every sequence whose prompt has been
+ * read, then as many prompt tokens as its budget leaves. If that would keep next tokens waiting too long, the step only
+ * reads prompts, and is suspended now and then for a step of next tokens. Only the newest sequence is ever preempted,
+ * and it returns to the front of the queue. So the running sequences are always the oldest ones, and none is overtaken.
  *
- * A sequence gets the blocks of all its tokens when it is admitted, so that a long prompt cannot run out of blocks
- * half-way, and blocks for its completion one at a time.
+ * A sequence gets the blocks for its whole prompt when it is admitted, so that a long prompt cannot run out of blocks
+ * midway. Blocks for its completion are added one at a time.
  *
- * The order of calls is `schedule`, run the step, `commit`; while a step of prompts is suspended, `scheduleBeside` and
- * `commit` for another. Everything else may be called at any moment, also while a step runs.
+ * The order of calls is `schedule`, run the step, `commit`. While a step of prompts is suspended, `scheduleBeside` and
+ * `commit` run another one. All other methods may be called at any time, even while a step runs.
  */
 export class Scheduler {
   readonly #limits: DecoderLimits;
@@ -65,7 +64,7 @@ export class Scheduler {
   #nextRequestId = 1;
   /** Steps that were not committed: those that run or are suspended, and one that failed if another is scheduled. */
   readonly #uncommitted = new Set<ScheduledStep>();
-  /** Sequences that have ended while a step of theirs was suspended, which goes on to write to their blocks. */
+  /** Sequences that ended while a step with them was suspended. That step will still write to their blocks. */
   readonly #endedInStep: Sequence[] = [];
   readonly #lengths: LengthLimits;
 
@@ -78,7 +77,7 @@ export class Scheduler {
     this.#lengths = new LengthLimits(limits);
   }
 
-  /** Most tokens of prompt and completion in one sequence: the context, or what the largest pools hold. */
+  /** Most tokens of prompt and completion in one sequence: the context length, or what the largest pools can hold. */
   get maxSequenceLength(): number {
     return this.#lengths.longest;
   }
@@ -87,8 +86,8 @@ export class Scheduler {
    * Queues a request.
    *
    * @returns its sequences, one per sample.
-   * @throws {HearthError} `context_length_exceeded` when the prompt can never be held, with one token after it unless
-   * none is wanted; `invalid_value` when it is empty.
+   * @throws {HearthError} `context_length_exceeded` when the prompt, and one token after it if any are to be generated,
+   * can never be held; `invalid_value` when the prompt is empty.
    */
   add(request: GenerationRequest): Sequence[] {
     const numPromptTokens = request.promptTokens.length;
@@ -98,7 +97,7 @@ export class Scheduler {
       throw this.#lengths.tooLong(numPromptTokens, maxTokens);
     }
     const maxLength = Math.max(
-      // A token that is not wanted takes no room of the context.
+      // If no token is to be generated, none needs room in the context.
       numPromptTokens + 1,
       Math.min(numPromptTokens + maxTokens, this.maxSequenceLength),
     );
@@ -109,7 +108,7 @@ export class Scheduler {
     return request.samples.map((params, index) => {
       const id = this.#nextSequenceId++;
       const own = { id, requestId, cacheScope, maxLength, params, rules: request.rules?.(index) };
-      // One sample scores the prompt that all share.
+      // Only one sample scores the prompt that all share.
       const promptLogprobs = index === 0 ? request.promptLogprobs : undefined;
       const sequence = new Sequence({ ...request, ...own, promptLogprobs });
       sequence.isLong = this.#isLong(sequence);
@@ -128,17 +127,18 @@ export class Scheduler {
    * Changes the number of blocks of a pool.
    *
    * @param pool 0 is the main one, the others are those of windows.
-   * @returns false when sequences hold blocks that would go.
+   * @returns false if sequences hold blocks that would be removed.
    */
   resize(numBlocks: number, pool = 0): boolean {
     return this.#blocks.resize(numBlocks, pool);
   }
 
   /**
-   * Sets how many blocks a pool can be given, after the device refused more. Sequences end where that ends.
+   * Limits the number of blocks of a pool, after the device refused more. Sequences can then be no longer than that
+   * allows.
    *
    * @param pool 0 is the main one, the others are those of windows.
-   * @returns those that it can never hold, which the caller ends, each with its error.
+   * @returns the sequences that the pool can never hold, each with its error; the caller ends them.
    */
   limitPool(mostBlocks: number, pool = 0): RefusedSequence[] {
     this.#lengths.setPool(pool, mostBlocks);
@@ -146,7 +146,7 @@ export class Scheduler {
     const longest = this.maxSequenceLength;
     return [...this.#sequences.values()].flatMap((sequence) => {
       const { numPromptTokens, length, maxLength, status } = sequence;
-      // One that runs may have its window where not all of it would fit.
+      // A running sequence may fit because the pool only holds its window.
       if (status === "running" && length > most) return [];
       sequence.maxLength = Math.max(numPromptTokens + 1, Math.min(maxLength, longest));
       if (length <= most) return [];
@@ -155,12 +155,12 @@ export class Scheduler {
   }
 
   /**
-   * Chooses the next step, when none runs. Running sequences get the blocks they need; the newest is preempted when they
-   * run out.
+   * Chooses the next step while none is running. Running sequences get the blocks that they need; when there are not
+   * enough, the newest is preempted.
    *
-   * @param options.mostBeside most tokens of prompts in a step with next tokens: where more are to be read while others
-   * wait for their next tokens, the step is of prompts alone and will be suspended for them.
-   * @param options.mostPromptTokens most tokens of prompts in such a step.
+   * @param options.mostBeside most prompt tokens in a step together with next tokens. If more are to be read while
+   * other sequences wait for next tokens, the step only reads prompts, and is suspended for them.
+   * @param options.mostPromptTokens most prompt tokens in such a step.
    * @returns `undefined` when there is nothing to do.
    */
   schedule(
@@ -183,10 +183,10 @@ export class Scheduler {
   }
 
   /**
-   * Chooses a step of next tokens to run while a step of prompts is suspended. It preempts nobody.
+   * Chooses a step of next tokens to run while a step of prompts is suspended. It preempts no sequence.
    *
-   * @returns `undefined` when nobody waits for a next token.
-   * @throws {SuspendedStepError} when the suspended step has to be given up before others go on.
+   * @returns `undefined` when no sequence waits for a next token.
+   * @throws {SuspendedStepError} when the suspended step must be given up before others can continue.
    */
   scheduleBeside(suspended: ScheduledStep): ScheduledStep | undefined {
     this.requireSuspended(suspended);
@@ -204,7 +204,11 @@ export class Scheduler {
     return step;
   }
 
-  /** @throws {SuspendedStepError} when a suspended step has to be given up: nobody needs it, or others must begin anew. */
+  /**
+   * Checks that a suspended step may continue.
+   *
+   * @throws {SuspendedStepError} when it must be given up: its sequences have all ended, or must begin anew.
+   */
   requireSuspended({ scheduled }: ScheduledStep): void {
     const isNeeded = scheduled.some(({ sequence: { status } }) => status === "running");
     const hasFailed = this.#slots !== undefined && this.#uncommitted.size > 1;
@@ -218,7 +222,7 @@ export class Scheduler {
   }
 
   /**
-   * Sequences with states begin anew if a step that took them was not committed: it may have changed their states, which
+   * Restarts the sequences with states in steps that were not committed. The step may have changed their states, which
    * unlike keys and values cannot be written again.
    */
   #closeSteps(): void {
@@ -231,7 +235,7 @@ export class Scheduler {
     this.#queue.restart(first);
   }
 
-  /** A sequence that has become long begins anew: its keys so far have the angles of a short one. */
+  /** Restarts a sequence that has become long, because its keys so far have the rotation angles of short ones. */
   #restartLong(): void {
     if (this.#limits.longFrom === undefined) return;
     const first = this.#queue.running.findIndex((each) => !each.isLong && this.#isLong(each));
@@ -253,10 +257,10 @@ export class Scheduler {
   }
 
   /**
-   * Records that a step has run, and that a suspended one is over. Sequences that ended while it ran are skipped.
+   * Records that a step has run, possibly after a suspension. Sequences that ended while it ran are skipped.
    *
    * @param sampled the scored and new tokens, in the order of the scheduled sequences.
-   * @returns the same with their sequences. The caller ends finished ones with {@linkcode end}.
+   * @returns the same tokens with their sequences. The caller ends finished ones with {@linkcode end}.
    */
   commit<Token extends SampledToken>(
     step: ScheduledStep,
@@ -288,8 +292,8 @@ export class Scheduler {
   }
 
   /**
-   * Ends a sequence in any state, finished or cancelled: its blocks are free, and findable, at once, or after the step
-   * of prompts that it has a part in. One that has ended already, or never was, is no error.
+   * Ends a sequence in any state, finished or cancelled. Its blocks become free, and findable, at once, or after a
+   * suspended step that it is part of. A sequence that has already ended, or never existed, is ignored.
    */
   end(sequenceId: number): void {
     const sequence = this.#sequences.get(sequenceId);
@@ -335,5 +339,5 @@ export class Scheduler {
   }
 }
 
-/** A step of prompts that is suspended has to be given up; it is no failure of its sequences. */
+/** Says that a suspended step of prompts must be given up; its sequences have not failed. */
 export class SuspendedStepError extends Error {}

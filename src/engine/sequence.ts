@@ -4,37 +4,39 @@ import { PromptScoring } from "./prompt_scoring.ts";
 import { type SamplingOptions, SamplingState } from "./sampling_state.ts";
 
 /**
- * - `waiting`: in the queue, new or preempted; holds no block.
+ * Status of a sequence:
+ *
+ * - `waiting`: in the queue, new or preempted; holds no blocks.
  * - `running`: holds blocks and takes part in steps.
  * - `ended`: finished or cancelled; holds nothing.
  */
 type SequenceStatus = "waiting" | "running" | "ended";
 
-/** Where media (an image, a sound) stand in a prompt: their placeholder tokens do not tell them apart. */
+/** The position of media (an image, a sound) in a prompt. Their placeholder tokens do not tell them apart. */
 export interface MediaSpan {
   /** First placeholder token. */
   readonly start: number;
-  /** One past the last placeholder token. */
+  /** Index after the last placeholder token. */
   readonly end: number;
-  /** Identifies the media: equal keys, equal content (a digest of the bytes and of their preprocessing). */
+  /** Identifies the media by a digest of their bytes and preprocessing: equal keys mean equal content. */
   readonly key: string;
   /** Supplies the placeholders' embeddings, one row per token. */
   readonly source?: EmbeddingSource | undefined;
-  /** The source's row for the first placeholder. */
+  /** Row of the source for the first placeholder. */
   readonly firstRow?: number | undefined;
 }
 
 /** Positions of a sequence's tokens for a rotary embedding in sections: time, height, width. */
 export interface SectionPositions {
-  /** i32 `[promptTokens]` each. */
+  /** Positions of the prompt's tokens, i32 `[promptTokens]` for each section. */
   readonly prompt: readonly [Int32Array, Int32Array, Int32Array];
   /** Added, in all sections, to the index of each token after the prompt. */
   readonly offset: number;
 }
 
-/** A sequence's blocks in layers with a window. */
+/** The blocks of a sequence in layers with a window. */
 export interface WindowTable {
-  /** The blocks in order; those before `first` were given back. */
+  /** The blocks in order; those before `first` have been released. */
   readonly blockIds: Int32List;
   first: number;
 }
@@ -42,33 +44,33 @@ export interface WindowTable {
 /** What a sequence is made from. */
 export interface SequenceOptions extends SamplingOptions {
   readonly id: number;
-  /** The same for all samples of one request. */
+  /** Id of the request, shared by its samples. */
   readonly requestId: number;
-  /** Only sequences of the same scope share blocks: 0 for all, or one of its own for each request. */
+  /** Only sequences of the same scope share blocks: 0 for all requests, or one scope per request. */
   readonly cacheScope: number;
-  /** Copied. */
+  /** Token ids of the prompt, which are copied. */
   readonly promptTokens: Int32Array;
   /** Most tokens of prompt and completion. */
   readonly maxLength: number;
   readonly media?: readonly MediaSpan[] | undefined;
-  /** Positions of its tokens, if they differ from their indices. */
+  /** Positions of the tokens, if they differ from their indices. */
   readonly sectionPositions?: SectionPositions | undefined;
-  /** Encoder input that its tokens attend to. */
+  /** Encoder input that the tokens attend to. */
   readonly encoderInput?: object | undefined;
-  /** Score its prompt's tokens, with this many of the most likely ones each. */
+  /** How many of the most likely tokens to report for each token of the prompt; if absent, the prompt is not scored. */
   readonly promptLogprobs?: number | undefined;
 }
 
-/** The scope of long sequences that were made with a scope. */
+/** The cache scope of sequences that have become long, by the scope that they were created with. */
 export function longScope(scope: number): number {
   return -1 - scope;
 }
 
-/** One sequence of tokens that grows by a token at a time: a prompt and its completion. */
+/** A sequence of tokens, prompt then completion, that grows by a token at a time. */
 export class Sequence {
   readonly id: number;
   readonly requestId: number;
-  /** The scope that it was made with. */
+  /** The scope that the sequence was created with. */
   readonly scope: number;
   readonly numPromptTokens: number;
   readonly media: readonly MediaSpan[];
@@ -76,29 +78,29 @@ export class Sequence {
   readonly encoderInput: object | undefined;
   /** Prompt, then completion. */
   readonly tokens: Int32List;
-  /** The blocks of the KV cache that hold its tokens, in order; kept by the block manager. */
+  /** The blocks of the KV cache that hold the tokens, in order. Maintained by the block manager. */
   readonly blockIds = new Int32List();
-  /** Its blocks in layers with a window, by window; kept by the block manager. */
+  /** The blocks in layers with a window, for each window pool. Maintained by the block manager. */
   readonly windowTables: WindowTable[] = [];
-  /** How its next token is chosen. */
+  /** Decides how the next token is chosen. */
   readonly sampling: SamplingState;
-  /** Where its prompt's tokens are to be scored. */
+  /** Tracks the scoring of the prompt; absent if it is not scored. */
   readonly scoring: PromptScoring | undefined;
 
   /** Most tokens of prompt and completion. */
   maxLength: number;
   status: SequenceStatus = "waiting";
-  /** Leading tokens whose keys and values are in its blocks. */
+  /** Leading tokens whose keys and values are in the blocks. */
   numComputed = 0;
   /** Leading blocks that are full and findable by other sequences. */
   numSealedBlocks = 0;
-  /** The slot of what it keeps beside keys and values, while it runs. */
+  /** Slot of the recurrent state, while the sequence runs. */
   stateSlot: number | undefined;
-  /** Whether a step that has not been committed changes its state. */
+  /** Whether a step that has not been committed changes the state. */
   isComputing = false;
-  /** Whether its tokens have the angles of long sequences: see `DecoderLimits.longFrom`. */
+  /** Whether the tokens have the rotation angles of long sequences: see `DecoderLimits.longFrom`. */
   isLong = false;
-  /** Prompt tokens that were found in the cache when it first ran; `undefined` until then. */
+  /** Prompt tokens found in the cache when the sequence first ran; `undefined` until then. */
   numCachedTokens: number | undefined;
 
   constructor(options: SequenceOptions) {
@@ -118,7 +120,7 @@ export class Sequence {
       : new PromptScoring(options.promptTokens.slice(), promptLogprobs);
   }
 
-  /** Only sequences of the same scope share blocks; keys with other angles are of another. */
+  /** Only sequences of the same scope share blocks. Keys with the angles of long sequences belong to another scope. */
   get cacheScope(): number {
     return this.isLong ? longScope(this.scope) : this.scope;
   }
@@ -133,7 +135,7 @@ export class Sequence {
     return this.tokens.length >= this.maxLength;
   }
 
-  /** @throws {RangeError} when the sequence is full. */
+  /** Appends a token. @throws {RangeError} when the sequence is full. */
   push(tokenId: number): void {
     if (this.isFull) {
       throw new RangeError(

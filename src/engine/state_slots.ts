@@ -1,5 +1,5 @@
 /**
- * Who holds which slot for what sequences keep beside keys and values, and which snapshots are kept in the others.
+ * Tracks which sequences hold which slots for recurrent states, and which slots keep snapshots.
  *
  * @module
  */
@@ -8,15 +8,15 @@ import type { StepBatch } from "../decoder/decoder.ts";
 type StateCopy = NonNullable<StepBatch["stateCopies"]>[number];
 
 /**
- * Hands out slots of states. A slot that no sequence holds may keep a snapshot: the state behind the last token of a
- * block that stays findable. A prefix is found as far as there are blocks and a snapshot behind the last of them. Where
- * no slot is free, the snapshot that was not used for longest gives its own.
+ * Hands out slots for states. A slot that no sequence holds may keep a snapshot: the state after the last token of a
+ * findable block. A cached prefix is usable as far as there are blocks and a snapshot after the last of them. When no
+ * slot is free, the least recently used snapshot is replaced.
  *
- * Copies of slots are collected for the next step, before which the decoder makes them in their order.
+ * Copies between slots are collected. The decoder makes them, in order, before the next step.
  */
 export class StateSlots {
   readonly #free: number[];
-  /** Slots of snapshots by block, the longest unused first. */
+  /** Slots of snapshots by block, least recently used first. */
   readonly #snapshots = new Map<number, number>();
   #copies: StateCopy[] = [];
   #taken: readonly StateCopy[] = [];
@@ -25,12 +25,12 @@ export class StateSlots {
     this.#free = Array.from({ length: numSlots }, (_, i) => numSlots - 1 - i);
   }
 
-  /** Slots that hold nothing, and snapshots. */
+  /** Numbers of free slots and of snapshots. */
   get stats(): { readonly numFree: number; readonly numSnapshots: number } {
     return { numFree: this.#free.length, numSnapshots: this.#snapshots.size };
   }
 
-  /** A slot with any content; `undefined` when sequences hold them all. */
+  /** Takes a slot with arbitrary content; `undefined` when sequences hold all of them. */
   take(): number | undefined {
     const slot = this.#free.pop();
     if (slot !== undefined) return slot;
@@ -45,18 +45,18 @@ export class StateSlots {
     this.#free.push(slot);
   }
 
-  /** Whether there is a snapshot behind a block. */
+  /** Whether there is a snapshot after a block. */
   has(blockId: number): boolean {
     return this.#snapshots.has(blockId);
   }
 
-  /** Makes a slot the snapshot behind a block; where there is one already, the slot is free. */
+  /** Makes a slot the snapshot after a block. If there is one already, the slot becomes free. */
   keep(blockId: number, slot: number): void {
     if (this.has(blockId)) this.release(slot);
     else this.#snapshots.set(blockId, slot);
   }
 
-  /** Copies a slot to be the snapshot behind a block, unless there is one or no slot for it. */
+  /** Copies a slot to a new snapshot after a block, unless there is one already, or no slot for it. */
   save(blockId: number, from: number): void {
     if (this.has(blockId)) return;
     const to = this.take();
@@ -65,26 +65,26 @@ export class StateSlots {
     this.#snapshots.set(blockId, to);
   }
 
-  /** A slot with a copy of the snapshot behind a block, as {@linkcode take} gives it. */
+  /** Takes a slot, as {@linkcode take} does, with a copy of the snapshot after a block. */
   takeCopy(blockId: number): number | undefined {
     const from = this.#snapshots.get(blockId)!;
-    // It was used last.
+    // Marks the snapshot as the most recently used.
     this.#snapshots.delete(blockId);
     this.#snapshots.set(blockId, from);
     const to = this.take();
-    // Where it was the only one, it is taken itself.
+    // If the snapshot is the only slot left, it is taken itself, without a copy.
     if (to !== undefined && to !== from) this.#copies.push({ from, to });
     return to;
   }
 
-  /** The slot of the snapshot behind a block, which is no snapshot any longer. */
+  /** Takes the slot of the snapshot after a block, which is then no longer a snapshot. */
   takeSnapshot(blockId: number): number {
     const slot = this.#snapshots.get(blockId)!;
     this.#snapshots.delete(blockId);
     return slot;
   }
 
-  /** Frees the snapshot behind a block whose content is known no longer, if there is one. */
+  /** Frees the snapshot after a block whose content is no longer cached, if there is one. */
   forget(blockId: number): void {
     const slot = this.#snapshots.get(blockId);
     if (slot === undefined) return;
@@ -92,14 +92,14 @@ export class StateSlots {
     this.release(slot);
   }
 
-  /** The copies that the next step makes first. */
+  /** Takes the copies that the next step must make first. */
   takeCopies(): readonly StateCopy[] {
     this.#taken = this.#copies;
     this.#copies = [];
     return this.#taken;
   }
 
-  /** Forgets snapshots that the step which took copies last was to make: it failed, perhaps before that. */
+  /** Forgets snapshots that the last step with copies was to make, because it failed, perhaps before it made them. */
   abandonCopies(): void {
     const targets = new Set(this.#taken.map(({ to }) => to));
     for (const [blockId, slot] of this.#snapshots) if (targets.has(slot)) this.forget(blockId);

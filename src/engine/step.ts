@@ -1,35 +1,35 @@
 /**
- * What one step of the decoder computes, and its result.
+ * The input of one step of the decoder, and its result.
  *
  * @module
  */
 import type { SampledToken, SampleRow, StepBatch } from "../decoder/decoder.ts";
 import type { Sequence } from "./sequence.ts";
 
-/** One sequence's part in a step. */
+/** The part of one sequence in a step. */
 export interface ScheduledSequence {
   readonly sequence: Sequence;
   /** Tokens to compute, from `sequence.numComputed` on; at least 1. */
   readonly numTokens: number;
-  /** Whether they include the sequence's last token, so that a new one is sampled. */
+  /** Whether the sequence's last token is among them, so that a new one is sampled. */
   readonly samples: boolean;
-  /** The rows that score tokens of its prompt, ahead of the one that samples; none where absent. */
+  /** Rows that score tokens of the prompt, before the row that samples; none if absent. */
   readonly scored?: readonly SampleRow[] | undefined;
 }
 
-/** What one step computes: sequences in order of arrival, which puts next tokens before prompts. */
+/** The contents of a step: sequences in order of arrival, so that next tokens come before prompts. */
 export interface ScheduledStep {
   readonly scheduled: readonly ScheduledSequence[];
   readonly numTokens: number;
   /** How many of the tokens are next tokens of completions; the others are read from prompts. */
   readonly numNextTokens: number;
-  /** Whether it is of prompts alone while others wait for next tokens: it is suspended for these. */
+  /** Whether the step only reads prompts while other sequences wait for next tokens, for which it is suspended. */
   readonly isApart?: boolean;
-  /** Slots of states that are copied before it. */
+  /** State slots that are copied before the step. */
   readonly stateCopies?: StepBatch["stateCopies"];
 }
 
-/** A new token and the sequence that got it. */
+/** A new token, and the sequence that got it. */
 export interface CommittedToken<Token extends SampledToken = SampledToken> {
   readonly sequence: Sequence;
   readonly token: Token;

@@ -4,7 +4,7 @@ import { mostBlocks } from "./pool_size.ts";
 import type { Sequence } from "./sequence.ts";
 import type { ScheduledStep } from "./step.ts";
 
-/** Packs scheduled steps for the decoder into arrays that are allocated once, for the largest step. */
+/** Packs scheduled steps into arrays for the decoder, which are allocated once for the largest step. */
 export class StepBuilder {
   readonly #tokenIds: Int32Array;
   readonly #positions: Int32Array;
@@ -40,7 +40,7 @@ export class StepBuilder {
     this.#windowTables = limits.windows?.map(table);
   }
 
-  /** @returns the step as the decoder takes it, valid until the next call. */
+  /** Packs a step. @returns the decoder's input, valid until the next call. */
   build(step: Pick<ScheduledStep, "scheduled" | "stateCopies">): StepBatch {
     let numTokens = 0;
     const embeddings: EmbeddingSpan[] = [];
@@ -106,7 +106,7 @@ export class StepBuilder {
   }
 }
 
-/** The media in tokens `start` to `end` of a sequence, the first of which is `firstToken` of the step. */
+/** Lists the media in tokens `start` to `end` of a sequence. Token `start` is token `firstToken` of the step. */
 function listSpans(
   { id, media }: Sequence,
   { start, end, firstToken }: { start: number; end: number; firstToken: number },

@@ -1,9 +1,9 @@
-/** A node of the trie of stop strings: the text so far ends with this prefix of one of them. */
+/** A node in the trie of stop strings. In its state, the text so far ends with the node's prefix of a stop string. */
 class TrieNode {
   /** Length of the prefix. */
   readonly depth: number;
   readonly next = new Map<number, TrieNode>();
-  /** The longest proper suffix of the prefix that is a prefix too; the root's is itself. */
+  /** Node of the longest proper suffix of this prefix that is also in the trie; the root's is the root. */
   fallback: TrieNode = this;
   /** The longest stop string that the prefix ends with. */
   stop: string | undefined;
@@ -13,25 +13,27 @@ class TrieNode {
   }
 }
 
-/** Tries by the stop strings, so that the choices of a request share one. */
+/** Tries by their stop strings, so that the choices of a request share one. */
 const tries = new WeakMap<readonly string[], TrieNode>();
 
-/** What {@linkcode StopMatcher.push} lets through. */
+/** The result of {@linkcode StopMatcher.push}. */
 interface StopResult {
   /** Text before any stop string. */
   readonly text: string;
-  /** The stop string that was found; no text follows it. */
+  /** The stop string that was found, if any; no text follows it. */
   readonly stop: string | undefined;
 }
 
 /**
- * Lets text through up to the first stop string, and no part of one.
+ * Passes text on up to the first stop string, and never any part of one.
  *
- * Text that may be the beginning of a stop string is held back until that is decided. The stop string that is complete
- * first wins; of two that end together, the longer. The answer does not depend on how the text is cut into fragments.
+ * Text that may be the beginning of a stop string is held back until that is decided. The stop string that is completed
+ * first wins; if two end at the same position, the longer one. The result does not depend on how the text is divided
+ * into fragments.
  *
- * An Aho–Corasick automaton over UTF-16 units ("Efficient string matching", CACM 18(6), 1975): time per unit does not
- * depend on the number or the length of the stop strings, and the automaton's depth is how much to hold back.
+ * This is an Aho–Corasick automaton over UTF-16 units ("Efficient string matching", CACM 18(6), 1975). The time per
+ * unit does not depend on the number or length of the stop strings, and the depth of the automaton's state is the
+ * number of units to hold back.
  *
  * @example
  * ```ts
@@ -53,7 +55,7 @@ export class StopMatcher {
     tries.set(stops, this.#node);
   }
 
-  /** Takes the next fragment. Not to be called again once it has found a stop string. */
+  /** Takes the next fragment. Must not be called again once a stop string was found. */
   push(fragment: string): StopResult {
     const text = this.#heldBack + fragment;
     for (let i = this.#heldBack.length; i < text.length; i++) {
@@ -68,7 +70,7 @@ export class StopMatcher {
     return { text: text.slice(0, end), stop: undefined };
   }
 
-  /** Ends the text. @returns what was held back. */
+  /** Ends the text. @returns the text that was held back. */
   flush(): string {
     const text = this.#heldBack;
     this.#heldBack = "";
@@ -98,7 +100,7 @@ function buildTrie(stops: readonly string[]): TrieNode {
     }
     if (node !== root) node.stop = stop;
   }
-  // By depth: a node's fallback is less deep, so it is complete by then.
+  // In order of depth: a node's fallback is less deep, so it is already complete.
   const nodes = [root];
   for (const node of nodes) {
     for (const [unit, next] of node.next) {

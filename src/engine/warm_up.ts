@@ -6,11 +6,11 @@
 import { type Decoder, GREEDY } from "../decoder/decoder.ts";
 import { EngineLoop } from "./loop.ts";
 
-/** ONNX Runtime compiles programs of a GPU when it first meets a shape. */
+/** Length of the prompt. ONNX Runtime compiles GPU programs when it first sees a shape. */
 const PROMPT_TOKENS = 24;
 
 /**
- * Runs a short prompt and two next tokens: a model that loads but cannot run fails now.
+ * Runs a short prompt and two next tokens, so that a model that loads but cannot run fails now.
  *
  * @param encoderInput encoder input, for an encoder-decoder.
  * @throws {Error} what the decoder throws.

@@ -1,5 +1,5 @@
 /**
- * Who holds which block of the layers that see only the last tokens of a sequence.
+ * Tracks which sequences hold which blocks in layers with a sliding window.
  *
  * @module
  */
@@ -11,42 +11,45 @@ import type { Sequence, WindowTable } from "./sequence.ts";
 
 const NONE = -1;
 
-/** The blocks of a pool, counted. */
+/** Block counts of a pool. */
 export interface PoolStats {
-  /** Blocks some sequence holds. */
+  /** Blocks held by a sequence. */
   readonly numUsedBlocks: number;
-  /** Blocks nobody holds that keep a known prefix until they are reused. */
+  /** Blocks that no sequence holds and that cache a prefix until they are reused. */
   readonly numCachedBlocks: number;
-  /** Blocks that hold nothing of use. */
+  /** Blocks without useful content. */
   readonly numFreeBlocks: number;
 }
 
-/** What a sequence that waits would take from a pool's free list. */
+/** Blocks that a waiting sequence would take from a pool's free list. */
 export interface AdmissionNeeds {
   readonly numBlocks: number;
-  /** How many of them hold its own prefix already. */
+  /** How many of them already hold the sequence's own prefix. */
   readonly numFound: number;
 }
 
-/** The place where a sequence goes on: behind `numTokens`, which the anchors in its table hold and a tail behind them. */
+/**
+ * The position from which a sequence continues: after `numTokens` tokens, which are held by the anchors in its table
+ * and by the tail, if any.
+ */
 export interface PrefixEnd {
   readonly numTokens: number;
   readonly tail?: number | undefined;
 }
 
 /**
- * Hands out the blocks of layers with a window, in a pool of their own. A block is given back as soon as no later token
- * sees any of its tokens, so a sequence never holds more than its window and one step's tokens.
+ * Hands out the blocks of layers with a window from a pool of their own. A block is released as soon as no later token
+ * attends to any of its tokens, so a sequence never holds more than its window and the tokens of one step.
  *
- * What a block holds is known by its anchor: the block of the main pool that holds the same tokens in the other layers
- * (where there are no other layers, one that takes no memory). A prefix can be gone on from wherever the blocks of the
- * window before that token are still known. As in the main pool, blocks that nobody holds stay known until they are
- * reused, the longest unused first.
+ * The content of a block is identified by its anchor: the block of the main pool that holds the same tokens in the
+ * other layers (if there are no other layers, a block that takes no memory). A sequence can continue a cached prefix
+ * from wherever the window's blocks before that token are still cached. As in the main pool, blocks that no sequence
+ * holds stay cached until they are reused, least recently used first.
  */
 export class WindowBlocks {
   readonly #window: number;
   readonly #blockSize: number;
-  /** Which of a sequence's window tables is that of this pool. */
+  /** Index of this pool's table among a sequence's window tables. */
   readonly #tableIndex: number;
   readonly #mostHeld: number;
   #numBlocks: number;
@@ -75,13 +78,13 @@ export class WindowBlocks {
     this.#free = new FreeList(numBlocks);
   }
 
-  /** Whether there are blocks for a sequence that waits. One that is alone makes do with what there is. */
+  /** Whether there are enough blocks for a waiting sequence. A sequence that is alone makes do with what there is. */
   hasRoomFor({ numBlocks }: AdmissionNeeds, numSpare: number): boolean {
     const numAvailable = this.#free.length;
     return numBlocks + numSpare <= numAvailable || numAvailable === this.#numBlocks;
   }
 
-  /** How many of a sequence's tokens there are blocks for. */
+  /** How many of a sequence's tokens have blocks. */
   countTokens(sequence: Sequence): number {
     return (this.#getTable(sequence).blockIds.length + this.#free.length) * this.#blockSize;
   }
@@ -99,10 +102,10 @@ export class WindowBlocks {
   }
 
   /**
-   * Looks for what the next token would see.
+   * Looks for blocks that the next token would attend to.
    *
-   * @param anchors blocks of the main pool, of which the first `numAnchors` count.
-   * @returns the last index whose block is not known; `undefined` if all are.
+   * @param anchors blocks of the main pool; the first `numAnchors` are considered.
+   * @returns the last index whose block is not cached; `undefined` if all are.
    */
   findGap(
     anchors: Int32List,
@@ -117,7 +120,10 @@ export class WindowBlocks {
     return undefined;
   }
 
-  /** What {@linkcode admit} and the step with the most tokens would take for a sequence, whose table is of its anchors. */
+  /**
+   * Counts the blocks that {@linkcode admit} and the largest possible step would take for a sequence whose table holds
+   * its anchors.
+   */
   countNeeds({ blockIds, length }: Sequence, { numTokens, tail }: PrefixEnd): AdmissionNeeds {
     const first = this.#firstSeen(numTokens);
     const anchors = [...blockIds.view(first), ...tail === undefined ? [] : [tail]];
@@ -130,7 +136,7 @@ export class WindowBlocks {
     };
   }
 
-  /** Gives a sequence that holds none of these blocks those that its next token sees, which are known. */
+  /** Gives a waiting sequence the cached blocks that its next token attends to. */
   admit(sequence: Sequence, { numTokens, tail }: PrefixEnd): void {
     const { blockIds } = sequence;
     const first = this.#firstSeen(numTokens);
@@ -139,21 +145,21 @@ export class WindowBlocks {
       const anchor = blockIds.at(i);
       const blockId = i < first ? 0 : this.#blockOfAnchor.get(anchor)!;
       if (i >= first) this.#acquire(blockId);
-      // A tail is written behind what is known of it.
+      // A tail is going to be written, so it must not be shared.
       if (anchor === tail) this.#forgetContent(blockId);
       table.blockIds.push(blockId);
     }
     sequence.windowTables[this.#tableIndex] = table;
   }
 
-  /** How many blocks a sequence lacks to compute so many of its tokens, as far as one step does. */
+  /** How many blocks a sequence lacks to compute `numTokens` of its tokens, as far as one step goes. */
   countMissing(sequence: Sequence, numTokens: number): number {
     const { blockIds, first } = this.#getTable(sequence);
     const wanted = Math.min(Math.ceil(numTokens / this.#blockSize), first + this.#mostHeld);
     return Math.max(0, wanted - blockIds.length);
   }
 
-  /** Does what `BlockManager.grow` does, for this pool. */
+  /** The equivalent of `BlockManager.grow` for this pool. */
   grow(sequence: Sequence, numTokens: number): boolean {
     const { blockIds } = this.#getTable(sequence);
     while (blockIds.length * this.#blockSize < numTokens) {
@@ -166,14 +172,17 @@ export class WindowBlocks {
     return true;
   }
 
-  /** Takes the blocks from a sequence that its next token does not see. */
+  /** Takes from a sequence the blocks that its next token no longer attends to. */
   trim(sequence: Sequence): void {
     const table = this.#getTable(sequence);
     const first = Math.min(this.#firstSeen(sequence.numComputed), table.blockIds.length);
     for (; table.first < first; table.first++) this.#drop(table.blockIds.at(table.first));
   }
 
-  /** Makes the block of a sequence known whose anchor is known from now on, or moves it to the one that is. */
+  /**
+   * Makes a sequence's block findable by its anchor, which has just been sealed. If the anchor already has a block, the
+   * sequence switches to that one.
+   */
   seal(sequence: Sequence, index: number): void {
     const { blockIds } = this.#getTable(sequence);
     const anchor = sequence.blockIds.at(index);
@@ -186,7 +195,7 @@ export class WindowBlocks {
     this.#drop(ownId);
   }
 
-  /** Makes the block of a sequence known that is full only in part, as the main pool does before it releases it. */
+  /** Makes a sequence's partly filled block findable, as the main pool does before releasing it. */
   keepTail(sequence: Sequence, index: number): void {
     this.#know(this.#getTable(sequence).blockIds.at(index), sequence.blockIds.at(index));
   }
@@ -200,7 +209,7 @@ export class WindowBlocks {
     table.first = 0;
   }
 
-  /** Forgets what is known by an anchor, whose own content is known no longer. */
+  /** Forgets what is cached under an anchor whose own content is no longer cached. */
   forget(anchor: number): void {
     const blockId = this.#blockOfAnchor.get(anchor);
     if (blockId === undefined) return;
@@ -210,7 +219,7 @@ export class WindowBlocks {
     this.#free.pushFirst(blockId);
   }
 
-  /** Does what `BlockManager.resize` does, for this pool. */
+  /** The equivalent of `BlockManager.resize` for this pool. */
   resize(numBlocks: number): boolean {
     for (let blockId = numBlocks; blockId < this.#numBlocks; blockId++) {
       if (this.#references[blockId]! > 0) return false;
@@ -225,7 +234,7 @@ export class WindowBlocks {
     return true;
   }
 
-  /** The first block with a token that the token at `position` sees. */
+  /** The first block with a token that the token at `position` attends to. */
   #firstSeen(position: number): number {
     return Math.floor(Math.max(0, position - this.#window + 1) / this.#blockSize);
   }
@@ -239,7 +248,7 @@ export class WindowBlocks {
     this.#anchors[blockId] = anchor;
   }
 
-  /** @returns whether anything was known. */
+  /** Forgets the content of a block. @returns whether it had any. */
   #forgetContent(blockId: number): boolean {
     const anchor = this.#anchors[blockId]!;
     if (anchor === NONE) return false;
@@ -249,7 +258,7 @@ export class WindowBlocks {
     return true;
   }
 
-  /** Refers to a block whose content is known. */
+  /** Takes a reference to a cached block. */
   #acquire(blockId: number): void {
     if (this.#references[blockId]!++ > 0) return;
     this.#free.remove(blockId);
@@ -264,7 +273,7 @@ export class WindowBlocks {
   }
 }
 
-/** A copy of another length. */
+/** Copies an array to another length. */
 function resized(values: Int32Array, length: number, added: number): Int32Array<ArrayBuffer> {
   const copy = new Int32Array(length).fill(added);
   copy.set(values.subarray(0, length));

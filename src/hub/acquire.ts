@@ -75,8 +75,8 @@ export async function acquireModel(
     throw new StartupError(
       `${showHubId(hubId)} is incomplete in ${
         repositoryFolder(settings.cacheFolder, hubId)
-      }, and Hearth is told ` +
-        "to stay offline: online it would be downloaded.",
+      } and cannot be ` +
+        "completed: Hearth is offline.",
       { setting: "offline" },
     );
   }

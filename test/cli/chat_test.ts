@@ -189,5 +189,5 @@ Deno.test("run takes the prompt behind the model, as -i and before it", async ()
   assert.deepEqual([piped.code, piped.stdout], [0, expected]);
   const many = await runHearth([...CHAT, ...question.split(" ")]);
   assert.equal(many.code, 2);
-  assert.match(many.stderr, /a prompt of several words wants quotes/);
+  assert.match(many.stderr, /put a prompt of several words in quotes/);
 });

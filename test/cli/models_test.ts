@@ -109,7 +109,7 @@ Deno.test("pull and inspect take a model out of Python's cache", async () => {
     // The note says that there is no q8; that there is no fp32, nobody has noted.
     const other = await runHearth(["pull", ALIAS, "--offline", "--dtype", "fp32"], { env });
     assert.equal(other.code, 1);
-    assert.match(other.stderr, /incomplete in .*The server is offline/);
+    assert.match(other.stderr, /incomplete in .*Hearth is offline/);
   });
 });
 

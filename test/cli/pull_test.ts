@@ -191,7 +191,10 @@ Deno.test("serve downloads in the background: health tells how far it is, and th
       assert.match(again.stdout, new RegExp(`^ {2}model {4}${ID}$`, "m"));
       const rm = await runHearth(["rm", ID, "--yes"], { env: { ...env, ...again.runEnvironment } });
       assert.equal(rm.code, 1);
-      assert.match(rm.stderr, /is being served at http:\S+, by process \d+: stop that first\.\n$/);
+      assert.match(
+        rm.stderr,
+        /is being served at http:\S+ by process \d+: stop that server first\.\n$/,
+      );
     }
     assert.equal(hub.requests.length, before);
   });

@@ -152,7 +152,7 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
     if (!hasTerminals) return;
     const terminal = await runInTerminal([...words, "-i", image]);
     assert.equal(terminal.code, 1);
-    assert.match(terminal.screen, /name an output file with -o/);
+    assert.match(terminal.screen, /name a file for it with -o/);
   });
 });
 

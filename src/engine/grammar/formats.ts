@@ -1,5 +1,5 @@
 /**
- * The formats of JSON schema, as patterns: each text that matches is of the format.
+ * The formats of JSON schema, as regular expressions: every text that matches has the format.
  *
  * @module
  */
@@ -9,7 +9,7 @@ const DATE = String.raw`(?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|`
   String.raw`(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)`;
 const TIME = String.raw`(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?` +
   String.raw`(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)`;
-// As RFC 3339 has it: no unit is left out between two others.
+// As in RFC 3339: no unit is left out between two others.
 const CLOCK = String.raw`T(?:\d{1,6}H(?:\d{1,6}M(?:\d{1,6}S)?)?|\d{1,6}M(?:\d{1,6}S)?|\d{1,6}S)`;
 const CALENDAR = String.raw`(?:\d{1,6}Y(?:\d{1,6}M(?:\d{1,6}D)?)?|\d{1,6}M(?:\d{1,6}D)?|\d{1,6}D)`;
 const DURATION = String.raw`P(?:\d{1,6}W|${CALENDAR}(?:${CLOCK})?|${CLOCK})`;
@@ -35,7 +35,7 @@ const TAIL = String.raw`(?:\?(?:${PATH_CHAR}|[/?])*)?(?:#(?:${PATH_CHAR}|[/?])*)
 const HOST = String.raw`${HOSTNAME}(?::\d{1,4})?`;
 const URI = String
   .raw`(?:[a-z][a-z0-9+.-]*://${HOST}${PATH}|(?:mailto|urn|tel):${PATH_CHAR}+)${TAIL}`;
-// Two slashes begin a host; a colon in the first part of a relative path would end a scheme.
+// Two slashes begin a host. A colon in the first segment of a relative path would end a scheme.
 const URI_REFERENCE = `(?:${URI}|//${HOST}${PATH}${TAIL}|/(?:${PATH_CHAR}+${PATH})?${TAIL}|` +
   `${PART_CHAR}+${PATH}${TAIL})`;
 
@@ -57,7 +57,7 @@ const PATTERNS: Readonly<Record<string, string>> = {
   uuid: "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
   byte: "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
 };
-/** Formats of numbers, by range. */
+/** Formats of numbers, with their ranges. */
 export const NUMBER_FORMATS: Readonly<
   Record<string, { readonly min?: number; readonly max?: number }>
 > = {
@@ -73,7 +73,7 @@ export const NUMBER_FORMATS: Readonly<
 export const STRING_FORMATS: readonly string[] = Object.keys(PATTERNS);
 
 /**
- * The pattern of a format of strings; `undefined` for any other format, which is an annotation.
+ * Returns the pattern of a string format; `undefined` for other formats, which are only annotations.
  *
  * @see https://json-schema.org/draft/2020-12/json-schema-validation#section-7.2.1
  */

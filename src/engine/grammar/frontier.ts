@@ -1,8 +1,8 @@
 /**
  * The parse states of a text in a grammar, and their transitions by byte.
  *
- * A text may be read in several ways at once. Calls of rules are shared between them and kept once, so that equal parse
- * states give the same frontier: the grammar becomes a finite automaton lazily, while it is used.
+ * A text may have several parses at once. Calls of rules are shared between them and stored once, so that equal parse
+ * states give the same frontier. In this way the grammar becomes a finite automaton, built lazily while it is used.
  *
  * @see Tomita 1985: An efficient context-free parsing algorithm (graph-structured stacks)
  * @module
@@ -18,11 +18,11 @@ export interface Frontier {
   /** Whether the text may end here. */
   readonly canEnd: boolean;
   readonly classes: ByteClasses;
-  /** Frontiers by class of the next byte: `null` if it cannot come, `undefined` if not computed yet. */
+  /** Frontiers by the class of the next byte: `null` if the byte cannot come, `undefined` if not computed yet. */
   nexts: (Frontier | null | undefined)[];
 }
 
-/** Most frontiers that are kept. */
+/** Most frontiers that are cached. */
 const MAX_FRONTIERS = 20_000;
 
 /** The frontiers of a network. */
@@ -31,7 +31,7 @@ export class Frontiers {
   readonly #network: Network;
   readonly #frontiers = new Map<string, Frontier>();
   readonly #calls = new Map<string, Call>();
-  /** Calls that were found to be equal to others. */
+  /** Maps calls to equal calls that replace them. */
   readonly #sameAs = new WeakMap<Call, Call>();
   readonly #recursive = new Set<Call>();
   #nextId = 1;
@@ -43,12 +43,12 @@ export class Frontiers {
     this.start = this.#intern(closure);
   }
 
-  /** Begins a piece of work, whose visits are limited. */
+  /** Begins a unit of work, whose visits are limited. */
   beginWork(): void {
     this.#network.expressions.beginWork();
   }
 
-  /** Where a byte leads; `null` if it cannot come. */
+  /** The frontier after a byte; `null` if the byte cannot come. */
   step(frontier: Frontier, byte: number): Frontier | null {
     const index = frontier.classes.of[byte]!;
     const known = frontier.nexts[index];
@@ -63,7 +63,7 @@ export class Frontiers {
     return frontier.nexts[index] = closure.isEmpty ? null : this.#intern(closure);
   }
 
-  /** Where a special token leads; a token that is named does not also match as any token. */
+  /** The frontier after a special token. A token that is expected by its id does not also match as "any token". */
   stepToken(frontier: Frontier, id: number): Frontier | null {
     const isNamed = frontier.tokens.some(({ tokenId }) => tokenId === id);
     const closure = new Closure(this.#network);
@@ -96,7 +96,7 @@ export class Frontiers {
     return frontier;
   }
 
-  /** Frontiers in use stay valid; their transitions are computed anew. */
+  /** Frontiers in use stay valid, but their transitions are computed again. */
   #forget(): void {
     for (const frontier of this.#frontiers.values()) frontier.nexts = [];
     this.start.nexts = [];
@@ -105,7 +105,7 @@ export class Frontiers {
   }
 
   /**
-   * Fixes the callers of a rule, and merges equal calls, except left-recursive ones.
+   * Fixes the callers of a call, and merges equal calls, except left-recursive ones.
    *
    * @param closing calls that are being closed; those met again are added to `#recursive`.
    */

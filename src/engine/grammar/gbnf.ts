@@ -1,5 +1,5 @@
 /**
- * Grammars as llama.cpp writes them (GBNF), which xgrammar's EBNF is too.
+ * Grammars in llama.cpp's notation (GBNF), of which xgrammar's EBNF is a variant.
  *
  * @see ggml-org/llama.cpp `grammars/README.md`
  * @module
@@ -21,7 +21,12 @@ const ROOT = "root";
 const SIMPLE_ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
-/** Adds the rules of a grammar. @returns its rule `root`. @throws {GrammarError} with the line and column at fault. */
+/**
+ * Adds the rules of a grammar.
+ *
+ * @returns its rule `root`.
+ * @throws {GrammarError} with the line and column of the fault.
+ */
 export function gbnfPhrase(rules: Rules, text: string): Phrase {
   return new GbnfParser(rules, text).parse();
 }
@@ -49,7 +54,7 @@ class GbnfParser {
         const seen = JSON.stringify(this.#text.slice(start, start + 20).split("\n")[0]);
         throw this.#fault(`want a rule: name ::= …, saw ${seen}`, start);
       }
-      if (this.#defined.has(name)) throw this.#fault(`the rule ${name} is there twice`, start);
+      if (this.#defined.has(name)) throw this.#fault(`the rule ${name} is defined twice`, start);
       this.#defined.add(name);
       this.#skip();
       this.#rules.define(this.#resolveRule(name, start), this.#readOptions());
@@ -62,7 +67,7 @@ class GbnfParser {
   }
 
   #readOptions(): Phrase {
-    if (++this.#depth > MAX_DEPTH) throw this.#fault("its groups are too deep");
+    if (++this.#depth > MAX_DEPTH) throw this.#fault("its groups are nested too deeply");
     const options: Phrase[] = [];
     do {
       const items: Phrase[] = [];
@@ -160,7 +165,7 @@ class GbnfParser {
     return isNegative ? complementPoints(unite(ranges)) : unite(ranges);
   }
 
-  /** @param openAt where what the character is in begins. */
+  /** Reads a character, which may be escaped. @param openAt where the text or class that contains it begins. */
   #readChar(ifMissing: string, openAt: number): string {
     const start = this.#at;
     const point = this.#text.codePointAt(this.#at);
@@ -181,7 +186,7 @@ class GbnfParser {
     return toCodePoints(String.fromCodePoint(code)).length > 0 ? String.fromCodePoint(code) : "";
   }
 
-  /** @param at where the name stands. */
+  /** Looks up a rule by name. @param at position of the name. */
   #resolveRule(name: string, at: number): number {
     let known = this.#names.get(name);
     if (known === undefined) {
@@ -204,7 +209,7 @@ class GbnfParser {
     return found;
   }
 
-  /** White space and comments. */
+  /** Skips white space and comments. */
   #skip(): void {
     this.#match(/(?:\s|#[^\n]*)*/y);
   }

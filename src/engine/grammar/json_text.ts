@@ -1,5 +1,5 @@
 /**
- * JSON's strings and white space, as expressions.
+ * JSON strings and white space, as expressions.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import {
 import { EMPTY_TEXT, type Expressions, NOTHING } from "./expressions.ts";
 import type { Phrase } from "./rules.ts";
 
-/** Characters that a JSON string holds only as escapes. */
+/** Characters that JSON strings must escape. */
 const ESCAPED = unite([[0, 0x1f], [0x22, 0x22], [0x5c, 0x5c]]);
 const SHORT_ESCAPES: Readonly<Record<number, string>> = {
   8: "\\b",
@@ -28,8 +28,8 @@ const SHORT_ESCAPES: Readonly<Record<number, string>> = {
 };
 
 /**
- * One character of a set inside a JSON string, each spelled in one way alone, as `JSON.stringify` spells it: so that
- * what is excluded is excluded in every spelling.
+ * Matches one character of a set inside a JSON string, in the single spelling that `JSON.stringify` uses. Otherwise an
+ * excluded character could come in another spelling.
  */
 export function encodeJsonSet(expressions: Expressions, points: CodePoints): number {
   const alternatives = [encodeSet(expressions, intersect(points, complementPoints(ESCAPED)))];
@@ -43,7 +43,7 @@ export function encodeJsonSet(expressions: Expressions, points: CodePoints): num
   return expressions.or(alternatives);
 }
 
-/** One character of a JSON string in any spelling. */
+/** Matches any character of a JSON string, in any spelling. */
 export function anyJsonChar(expressions: Expressions): number {
   const { concat, or, text, range } = {
     concat: (...parts: number[]) => expressions.concat(parts),
@@ -75,18 +75,18 @@ export function anyJsonChar(expressions: Expressions): number {
   );
 }
 
-/** A text as spelled inside a JSON string. */
+/** Spells a text as inside a JSON string. */
 export function inside(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** A JSON string around what its characters match. */
+/** Puts quotation marks around an expression. */
 export function quoted(expressions: Expressions, inside: number): number {
   const quote = expressions.text('"');
   return expressions.concat([quote, inside, quote]);
 }
 
-/** White space between the parts of an array or an object: bounded, so that an answer cannot stall. */
+/** White space between the parts of an array or object. It is bounded, so that an answer cannot stall. */
 function whitespace(expressions: Expressions): number {
   const indent = expressions.repeat(
     expressions.or([expressions.text(" "), expressions.text("\t")]),
@@ -103,7 +103,7 @@ function whitespace(expressions: Expressions): number {
 /** Matches no text. */
 export const NEVER: Phrase = { kind: "any_of", options: [] };
 
-/** The punctuation marks with the white space that may stand beside them. */
+/** The punctuation of JSON, with the white space that may surround it. */
 export class JsonPhrases {
   readonly comma: Phrase;
   readonly colon: Phrase;
@@ -126,12 +126,12 @@ export class JsonPhrases {
     this.closeObject = before("}");
   }
 
-  /** This text as it is. */
+  /** Matches exactly this text. */
   text(text: string): Phrase {
     return terminal(this.#expressions.text(text));
   }
 
-  /** A value, its members in their order. */
+  /** Matches a JSON value, with its members in order. */
   value(value: unknown): Phrase {
     if (typeof value !== "object" || value === null) return this.text(JSON.stringify(value));
     if (Array.isArray(value)) {
@@ -161,16 +161,16 @@ export function sequence(...items: Phrase[]): Phrase {
   return { kind: "sequence", items };
 }
 
-/** One of these texts, in UTF-8, with common prefixes shared. */
+/** Matches one of these texts, in UTF-8, sharing common prefixes. */
 export function anyText(expressions: Expressions, texts: Iterable<string>): number {
   const utf8 = new TextEncoder();
-  // The order of texts is not always that of their bytes, so equal first bytes may not be adjacent; the result is
-  // only larger.
+  // The order of texts is not always that of their bytes, so equal first bytes may not be adjacent. That only makes the
+  // result larger.
   const sorted = [...new Set(texts)].sort().map((text) => utf8.encode(text));
   return branch(expressions, sorted, 0);
 }
 
-/** Sorted texts from byte `at` on. */
+/** Matches sorted texts from byte `at` on. */
 function branch(expressions: Expressions, texts: readonly Uint8Array[], at: number): number {
   if (texts.length === 1) return expressions.bytes(texts[0]!.subarray(at));
   const alternatives: number[] = [];
@@ -190,7 +190,7 @@ function branch(expressions: Expressions, texts: readonly Uint8Array[], at: numb
   return expressions.or(alternatives);
 }
 
-/** Length of the common prefix of all texts from byte `at` on. */
+/** Length of the common prefix of all texts, from byte `at` on. */
 function sharedLength(texts: readonly Uint8Array[], at: number): number {
   const [first, last] = [texts[0]!, texts.at(-1)!];
   let end = at;

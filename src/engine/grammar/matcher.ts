@@ -2,10 +2,10 @@ import type { Frontier, Frontiers } from "./frontier.ts";
 import type { Grammar, GrammarMatcher } from "./grammar.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** Masks that are kept for a vocabulary, all its grammars together. */
+/** Memory for masks that are cached for a vocabulary, over all its grammars. */
 const MAX_MASK_BYTES = 64 * 2 ** 20;
 
-/** The masks of frontiers, the least recently used evicted first. */
+/** Caches the masks of frontiers and evicts the least recently used. */
 export class MaskCache {
   readonly #masks = new Map<Frontier, Uint32Array>();
   readonly #maxMasks: number;
@@ -46,13 +46,13 @@ export class CompiledGrammar implements Grammar {
     return this.#frontiers.start;
   }
 
-  /** The tokens that may follow. */
+  /** A mask of the tokens that may follow. */
   getMask(frontier: Frontier): Uint32Array {
     this.#frontiers.beginWork();
     return this.#masks.get(frontier, () => this.#vocabulary.getMask(this.#frontiers, frontier));
   }
 
-  /** Advances by a token. @throws {RangeError} when the mask does not allow it. */
+  /** Returns the frontier after a token. @throws {RangeError} when the mask does not allow the token. */
   advance(frontier: Frontier, tokenId: number): Frontier {
     this.#frontiers.beginWork();
     const bytes = this.#vocabulary.tokens.getBytes(tokenId);

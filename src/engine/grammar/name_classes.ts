@@ -1,17 +1,17 @@
 /**
- * Names taken apart into classes: names of different classes are different, which is how members are counted whose
- * names the schema does not list.
+ * Divides names into classes. Names of different classes are different, so that members whose names the schema does not
+ * list can be counted by the classes of their names.
  *
  * @module
  */
 import { ANYTHING, type Expressions } from "./expressions.ts";
 
-/** Most members of names that are not listed that can be counted. */
+/** Most unlisted members that can be counted. */
 export const MAX_CLASSES = 8;
 
 /**
- * Classes, each matched by an expression, that hold all names together and share none. By the first byte, the last, or
- * the length: whatever leaves the most classes that hold one of these names.
+ * Returns disjoint classes, each an expression, that together cover all names. They divide by first byte, by last byte
+ * or by length: whichever leaves the most classes that contain an allowed name.
  */
 export function nameClasses(
   expressions: Expressions,

@@ -1,5 +1,5 @@
 /**
- * A grammar as networks of states, one for each rule, that call each other.
+ * A grammar as networks of states, one per rule, that call each other.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { Expressions } from "./expressions.ts";
 
 export const ANY_TOKEN = -1;
 
-/** A transition from a state to the next. */
+/** A transition from one state to another. */
 export type Edge =
   | { readonly kind: "terminal"; readonly value: number; readonly next: number }
   /** `value` is a token id, or `ANY_TOKEN`. */
@@ -17,11 +17,11 @@ export type Edge =
 export interface Network {
   readonly expressions: Expressions;
   readonly edges: readonly (readonly Edge[])[];
-  /** States reached by the empty text. */
+  /** States reached without consuming text. */
   readonly silent: readonly (readonly number[])[];
   /** Whether a rule ends with the state. */
   readonly isFinal: readonly boolean[];
-  /** Whether only the end of its rule follows a state. */
+  /** Whether nothing but the end of its rule follows a state. */
   readonly isLast: readonly boolean[];
   /** The first state of each rule. */
   readonly starts: readonly number[];
@@ -30,16 +30,16 @@ export interface Network {
   readonly root: number;
 }
 
-/** The states of all rules before pruning. */
+/** The states of all rules, before pruning. */
 interface RawNetwork {
   readonly edges: readonly (readonly Edge[])[];
   readonly silent: readonly (readonly number[])[];
   readonly isFinal: readonly boolean[];
-  /** The rule of each state. */
+  /** The rule that each state belongs to. */
   readonly getRule: readonly number[];
 }
 
-/** Removes dead ends, so that every valid prefix can be completed. @returns nothing if no text is valid. */
+/** Removes dead ends, so that every valid prefix can be completed. @returns `undefined` if no text is valid. */
 export function prune(
   raw: RawNetwork,
   { expressions, starts, root }: Pick<Network, "expressions" | "starts" | "root">,
@@ -94,14 +94,17 @@ export function prune(
   };
 }
 
-/** A state is last when no edge leaves it or its empty closure, and one of those states is final. */
+/**
+ * Finds the states after which only the end of the rule can follow: no edge leaves them, nor any state reached from
+ * them without text, and one of these states is final.
+ */
 function findLast(
   edges: Network["edges"],
   silent: Network["silent"],
   isFinal: Network["isFinal"],
 ): boolean[] {
   const leaves = edges.map((each) => each.length > 0);
-  // States reached by the empty text come after those that lead to them, except for loops, which have edges.
+  // States reached without text come after those that lead to them, except in loops, which have edges.
   for (let changed = true; changed;) {
     changed = false;
     for (let state = edges.length - 1; state >= 0; state--) {
@@ -112,13 +115,13 @@ function findLast(
   return leaves.map((does, state) => !does && (isFinal[state]! || silent[state]!.length > 0));
 }
 
-/** The states from which a final one can be reached through rules that can be completed. */
+/** Finds the states from which a final state can be reached, through rules that can be completed. */
 function spread(isFinal: readonly boolean[], parts: {
   readonly starts: readonly number[];
   readonly getRule: readonly number[];
-  /** States from which a state is reached. */
+  /** For each state, the states that lead to it. */
   readonly before: readonly (readonly number[])[];
-  /** The states from which and to which each rule leads. */
+  /** For each rule, the states before and after its calls. */
   readonly callers: readonly (readonly [number, number][])[];
 }): boolean[] {
   const { starts, getRule, before, callers } = parts;

@@ -1,27 +1,27 @@
 /**
  * JSON numbers within bounds, as expressions.
  *
- * Numbers have at most 15 digits before the point, so that each is a double of its own.
+ * Numbers have at most 15 digits before the decimal point, so that different ones are different doubles.
  *
  * @module
  */
 import { EMPTY_TEXT, type Expressions, NOTHING } from "./expressions.ts";
 
-/** Constraints of a number. */
+/** Constraints on a number. */
 export interface NumberBounds {
   readonly isInteger: boolean;
   readonly min?: { readonly value: number; readonly isExclusive: boolean } | undefined;
   readonly max?: { readonly value: number; readonly isExclusive: boolean } | undefined;
-  /** {@linkcode isEnforceableDivisor} each. */
+  /** Divisors, all of which are enforceable: see {@linkcode isEnforceableDivisor}. */
   readonly multipleOf: readonly number[];
 }
 
-/** Most digits of a divisor behind the point. */
+/** Most digits of a divisor after the decimal point. */
 export const MAX_DIVISOR_DIGITS = 12;
-/** Largest divisor, its digits read without the point: each remainder is a state. */
+/** Largest divisor, read without its decimal point: each remainder is a state. */
 export const MAX_DIVISOR = 10_000;
 
-/** Whether multiples of a number are enforced. */
+/** Whether multiples of a number can be enforced. */
 export function isEnforceableDivisor(divisor: number): boolean {
   const { whole, fraction } = toBound(divisor, false);
   return divisor > 0 && fraction.length <= MAX_DIVISOR_DIGITS &&
@@ -31,15 +31,15 @@ export function isEnforceableDivisor(divisor: number): boolean {
 const MAX_DIGITS = 15;
 const MAX_FRACTION_DIGITS = 15;
 
-/** The numbers within the bounds. */
+/** Matches the numbers within the bounds. */
 export function numberExpression(expressions: Expressions, bounds: NumberBounds): number {
   return new NumberBuilder(expressions).build(bounds);
 }
 
 interface Bound {
-  /** Digits before the point, without leading zeros but for `0`. */
+  /** Digits before the decimal point, without leading zeros except for `0` itself. */
   readonly whole: string;
-  /** Digits after it, without trailing zeros. */
+  /** Digits after the decimal point, without trailing zeros. */
   readonly fraction: string;
   readonly isExclusive: boolean;
 }
@@ -87,8 +87,9 @@ class NumberBuilder {
   }
 
   /**
-   * Multiples without a sign, with as many digits behind the point as the divisor has at most. With `n` of them the
-   * digits, read without the point, are a multiple of the divisor's after so many digits fewer, tens cancelled.
+   * Matches multiples without a sign, with at most as many digits after the point as the divisor has. Both are read as
+   * whole numbers, without their points: with `n` of the divisor's `m` such digits, a number must be a multiple of the
+   * divisor divided by gcd(divisor, 10^(m - n)).
    */
   #multiple(divisor: number): number {
     const { whole, fraction } = toBound(divisor, false);
@@ -103,7 +104,7 @@ class NumberBuilder {
     }));
   }
 
-  /** Numbers without a sign. */
+  /** Matches numbers without a sign. */
   #positive(isInteger: boolean, from: Bound | undefined, to: Bound | undefined): number {
     const wholeDigits = Math.max(from?.whole.length ?? 1, to?.whole.length ?? 1);
     const fractionDigits = Math.max(
@@ -180,7 +181,7 @@ class NumberBuilder {
     ]);
   }
 
-  /** Whole numbers larger than one, of any length. */
+  /** Matches whole numbers of any length that are larger than `bound`. */
   #wholeBeyond(bound: string): number {
     const longer = this.#concat(this.#range("1", "9"), this.#digits(bound.length, Infinity));
     const alternatives = Array.from(bound, (digit, i) =>
@@ -192,7 +193,7 @@ class NumberBuilder {
     return this.#expressions.or([longer, ...alternatives]);
   }
 
-  /** Whole numbers smaller than one. */
+  /** Matches whole numbers that are smaller than `bound`. */
   #wholeBelow(bound: string): number {
     if (bound === "0") return NOTHING;
     const shorter = [

@@ -1,5 +1,5 @@
 /**
- * Regular expressions as ECMA-262 writes them, as expressions over bytes.
+ * Compiles ECMA-262 regular expressions to expressions over bytes.
  *
  * @module
  */
@@ -8,25 +8,25 @@ import { EMPTY_TEXT, Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError } from "./grammar.ts";
 import { type Item, parsePattern, type Sequence } from "./pattern_parser.ts";
 
-/** How a pattern is read. */
+/** How a pattern is compiled. */
 interface PatternOptions {
   readonly expressions: Expressions;
-  /** How one character of a set is spelled in the answer. */
+  /** Spells one character of a set as in the answer. */
   readonly encode: (points: CodePoints) => number;
-  /** Whether a part of the text may match, as with JSON schema's `pattern`; else the whole must. */
+  /** Whether the pattern may match a part of the text, as JSON schema's `pattern` does, rather than the whole. */
   readonly isSearch: boolean;
 }
 
-/** Most repetitions of what looks at what follows it: each is written out. */
+/** Most repetitions of an item that looks at what follows it: each repetition is unrolled. */
 const MAX_ASSERTING_REPEATS = 16;
 /** Most repetitions by nested quantifiers. */
 const MAX_NESTED_REPEATS = 2_000;
 
 /**
- * What a pattern matches.
+ * Compiles a pattern.
  *
- * @throws {GrammarError} when it is not a pattern, or uses what cannot be enforced: back references, lookbehind, word
- * boundaries, and anchors or lookahead inside it.
+ * @throws {GrammarError} when it is not a valid pattern, or uses something that cannot be enforced: back references,
+ * lookbehind, word boundaries, and anchors or lookahead inside it.
  */
 export function readPattern(pattern: string, options: PatternOptions): number {
   return new PatternBuilder(options).build(parsePattern(pattern));
@@ -36,7 +36,7 @@ class PatternBuilder {
   readonly #expressions: Expressions;
   readonly #encode: (points: CodePoints) => number;
   readonly #sets = new Map<string, number>();
-  /** Any text. */
+  /** Matches any text. */
   readonly #any: number;
   readonly #around: number;
 
@@ -51,7 +51,7 @@ class PatternBuilder {
     return this.#expressions.or(options.map((items) => this.#first(items, this.#around)));
   }
 
-  /** A part of the text from its beginning on, `rest` all that follows it. */
+  /** Matches a sequence at the start of the text, followed by `rest`. */
   #fromStart(items: Sequence, rest: number): number {
     const [first, ...others] = items;
     switch (first?.kind) {
@@ -63,7 +63,7 @@ class PatternBuilder {
       }
       case "group":
         if (!first.options.some(hasAssertion)) return this.#sequence(items, rest);
-        // Behind a group that may match nothing an anchor of the start could still hold; it is refused there.
+        // After a group that can be empty, a start anchor could still match; in that position it is refused.
         return this.#expressions.or(
           first.options.map((each) => this.#fromStart(each, this.#sequence(others, rest))),
         );
@@ -72,7 +72,7 @@ class PatternBuilder {
     }
   }
 
-  /** A sequence that may begin anywhere, or at the start if anchored; `rest` is all that follows it. */
+  /** Matches a sequence anywhere in the text, or at the start if it is anchored, followed by `rest`. */
   #first(items: Sequence, rest: number): number {
     const [first, ...others] = items;
     if (beginsAtStart(items) && first?.kind !== "group") return this.#fromStart(items, rest);
@@ -87,12 +87,12 @@ class PatternBuilder {
     return items.reduceRight((after, item) => this.#item(item, after), rest);
   }
 
-  /** An item and all that follows it. */
+  /** Matches an item followed by `rest`. */
   #item(item: Item, rest: number): number {
     const { concat, or, isNullable } = bound(this.#expressions);
     switch (item.kind) {
       case "start":
-        throw new GrammarError("the pattern cannot be used: ^ can be enforced at its start alone");
+        throw new GrammarError("the pattern cannot be used: ^ can only be enforced at its start");
       case "end":
         return isNullable(rest) ? EMPTY_TEXT : NOTHING;
       case "ahead":
@@ -120,7 +120,7 @@ class PatternBuilder {
     return and([isNegative ? not(ahead) : ahead, rest]);
   }
 
-  /** Repetitions that look at what follows them are written out; there is one that has no end. */
+  /** Unrolls repetitions of an item that looks at what follows it. `#charsWithout` handles unbounded ones. */
   #repeatAsserting(repeat: Extract<Item, { kind: "repeat" }>, rest: number): number {
     const { item, min, max } = repeat;
     if (max === Infinity) return this.#charsWithout(repeat, rest);
@@ -133,7 +133,7 @@ class PatternBuilder {
     return after;
   }
 
-  /** `(?:(?!no)[a-z])*` up to the end of the text: characters of which none begins what may not come. */
+  /** Matches `(?:(?!no)[a-z])*` up to the end of the text: characters at none of which the excluded text begins. */
   #charsWithout({ item, min, max }: Extract<Item, { kind: "repeat" }>, rest: number): number {
     const [ahead, char, ...others] = item.kind === "group" && item.options.length === 1
       ? item.options[0]!
@@ -147,7 +147,7 @@ class PatternBuilder {
     return and([chars, not(concat([this.#any, unwanted]))]);
   }
 
-  /** An item whatever follows it. */
+  /** Matches an item, regardless of what follows it. */
   #plain(item: Item): number {
     switch (item.kind) {
       case "set":
@@ -176,7 +176,7 @@ class PatternBuilder {
 
 function notRepeated(): GrammarError {
   return new GrammarError(
-    "the pattern cannot be used: what anchors and looks ahead cannot be repeated so",
+    "the pattern cannot be used: an item with an anchor or lookahead cannot be repeated like this",
   );
 }
 
@@ -203,7 +203,7 @@ function hasAssertion(items: Sequence): boolean {
   );
 }
 
-/** Total repetitions of nested bounded quantifiers; 1 where there is only one. */
+/** Total repetitions of nested bounded quantifiers; 1 if there is only one. */
 function countRepeats({ item, min, max }: Extract<Item, { kind: "repeat" }>): number {
   const inner = Math.max(1, ...innerRepeats([item]));
   const own = max === Infinity ? min : max;
@@ -220,9 +220,9 @@ function innerRepeats(items: Sequence): number[] {
 }
 
 /**
- * A test for names, in time linear in their length.
+ * Creates a test for names that takes time linear in their length.
  *
- * @returns what is wrong with the pattern if it cannot be read; the test is false where it is too complex to tell.
+ * @returns an error if the pattern is invalid. The test returns false if the pattern is too complex to decide.
  */
 export function patternTest(pattern: string): ((name: string) => boolean) | GrammarError {
   const expressions = new Expressions();

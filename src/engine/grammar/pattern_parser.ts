@@ -1,6 +1,6 @@
 /**
- * Parses regular expressions as ECMA-262 writes them, and what Python and Rust write otherwise: flags, named groups and
- * the anchors of the whole text.
+ * Parses regular expressions of ECMA-262, with some syntax of Python and Rust: flags, named groups and the anchors of
+ * the whole text.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import {
 } from "./code_points.ts";
 import { GrammarError } from "./grammar.ts";
 
-/** What stands at one position of a sequence. `options` are alternatives. */
+/** An item of a sequence. `options` are alternatives. */
 export type Item =
   | { readonly kind: "set"; readonly points: CodePoints }
   | { readonly kind: "group"; readonly options: readonly Sequence[] }
@@ -29,7 +29,12 @@ const MAX_DEPTH = 200;
 const MAX_FLAGS = 16;
 /** Most items of a pattern. */
 const MAX_ITEMS = 50_000;
-/** @returns the alternatives of the whole pattern. @throws {GrammarError} with the position of the fault. */
+/**
+ * Parses a pattern.
+ *
+ * @returns the alternatives of the whole pattern.
+ * @throws {GrammarError} with the position of the fault.
+ */
 export function parsePattern(pattern: string): Sequence[] {
   return new PatternParser(pattern).parse();
 }
@@ -58,7 +63,7 @@ const CONTROLS: Readonly<Record<string, string>> = {
   0: "\0",
 };
 
-/** Flags of a group; others are refused or say nothing of a text. */
+/** Flags of a group. Other flags are refused, or do not change what matches. */
 interface Flags {
   readonly ignoresCase: boolean;
   /** Whether a dot matches line breaks too. */
@@ -83,7 +88,7 @@ class PatternParser {
   }
 
   #readOptions(): Sequence[] {
-    if (++this.#depth > MAX_DEPTH) throw this.#fault("its groups are too deep");
+    if (++this.#depth > MAX_DEPTH) throw this.#fault("its groups are nested too deeply");
     const options: Sequence[] = [];
     const outer = this.#flags;
     do {
@@ -105,11 +110,11 @@ class PatternParser {
     const bounds = this.#readBounds();
     if (bounds === undefined) return item;
     if (item.kind === "start" || item.kind === "end") {
-      throw this.#fault("nothing that can be repeated stands before the quantifier");
+      throw this.#fault("there is nothing to repeat before the quantifier");
     }
     this.#take("?");
     if (this.#readBounds() !== undefined) throw this.#fault("a quantifier follows a quantifier");
-    // Looking ahead twice is looking ahead once, and where it may be left out it demands nothing.
+    // Looking ahead twice is the same as once. If the lookahead is optional, it demands nothing.
     if (item.kind === "ahead") return bounds.min === 0 ? { kind: "group", options: [[]] } : item;
     return { kind: "repeat", item, ...bounds };
   }
@@ -147,13 +152,13 @@ class PatternParser {
       case "*":
       case "+":
       case "?":
-        throw this.#fault(`nothing stands before "${char}"`);
+        throw this.#fault(`there is nothing to repeat before "${char}"`);
       default:
         return { kind: "set", points: this.#cased(toCodePoints(char)) };
     }
   }
 
-  /** Anchors of the whole text by the names that Python and Rust have for them. */
+  /** Reads the anchors of the whole text that Python and Rust have. */
   #readAnchor(): Item | undefined {
     if (this.#take("A")) return { kind: "start" };
     return this.#take("z") || this.#take("Z") ? { kind: "end" } : undefined;
@@ -163,7 +168,7 @@ class PatternParser {
     return this.#flags.ignoresCase ? closeCase(points) : points;
   }
 
-  /** Flags alone, which hold to the end of the group that they stand in. */
+  /** Reads a group of flags only, which apply up to the end of the enclosing group. */
   #takeFlags(): boolean {
     const start = this.#at;
     if (!/^\(\?[a-z-]+\)/.test(this.#chars.slice(start, start + MAX_FLAGS).join(""))) return false;
@@ -172,7 +177,7 @@ class PatternParser {
     return this.#take(")");
   }
 
-  /** The flags of `(?i)` or `(?i:…)`, up to the character behind them. */
+  /** Reads the flags of `(?i)` or `(?i:…)`, up to the character after them. */
   #readFlags(): Flags {
     const flags = { ...this.#flags };
     let isOn = true;
@@ -181,7 +186,7 @@ class PatternParser {
       if (flag === "-") isOn = false;
       else if (flag === "i") flags.ignoresCase = isOn;
       else if (flag === "s") flags.dotsAll = isOn;
-      else if (!"ua".includes(flag)) throw this.#fault("the group's kind is not known");
+      else if (!"ua".includes(flag)) throw this.#fault("the group is of an unknown kind");
     }
     return flags;
   }
@@ -198,7 +203,7 @@ class PatternParser {
       else if (this.#take("!")) isNegative = true;
       else if (this.#take("<")) {
         if ("=!".includes(this.#chars[this.#at] ?? "=")) {
-          throw this.#fault("looking back cannot be enforced");
+          throw this.#fault("lookbehind cannot be enforced");
         }
         while (this.#at < this.#chars.length && this.#chars[this.#at] !== ">") this.#at++;
         this.#at++;
@@ -246,7 +251,7 @@ class PatternParser {
 
   #readEscape(): CodePoints {
     const char = this.#chars[this.#at++];
-    if (char === undefined) throw this.#fault("nothing stands behind the last backslash");
+    if (char === undefined) throw this.#fault("there is nothing after the last backslash");
     if (char in CLASSES) return CLASSES[char]!;
     if (char === "p" || char === "P") return this.#readProperty(char === "P");
     if (char === "x") return this.#readHex(/^[0-9a-fA-F]{2}/);

@@ -1,5 +1,5 @@
 /**
- * The rules of a grammar, and the states that they become.
+ * The rules of a grammar, and the states that they are compiled to.
  *
  * @module
  */
@@ -7,11 +7,11 @@ import type { Expressions } from "./expressions.ts";
 import { GrammarError } from "./grammar.ts";
 import { ANY_TOKEN, type Edge, type Network, prune } from "./network.ts";
 
-/** What a rule matches. */
+/** A part of a rule. */
 export type Phrase =
-  /** A text that the expression matches. */
+  /** Text that the expression matches. */
   | { readonly kind: "terminal"; readonly expression: number }
-  /** The special token of this id. */
+  /** The special token with this id. */
   | { readonly kind: "token"; readonly tokenId: number }
   /** Any special token that does not end the answer. */
   | { readonly kind: "any_token" }
@@ -40,7 +40,7 @@ export class Rules {
     this.expressions = expressions;
   }
 
-  /** Declares a rule; `define` it before `build`. */
+  /** Declares a rule, which must be defined before `build`. */
   declare(): number {
     return this.#phrases.push(undefined) - 1;
   }
@@ -49,12 +49,12 @@ export class Rules {
     this.#phrases[rule] = phrase;
   }
 
-  /** Keeps why a part matches no text, which is the reason if the whole does not either. */
+  /** Remembers why a part matches no text. It is reported if the whole grammar matches none either. */
   noteImpossible(error: GrammarError): void {
     this.#impossible ??= error;
   }
 
-  /** A phrase as a rule of its own, so that repetitions and choices refer to it instead of copying it. */
+  /** Makes a phrase a rule of its own, so that repetitions and choices refer to it instead of copying it. */
   asRule(phrase: Phrase): Phrase {
     if (phrase.kind !== "sequence" && phrase.kind !== "any_of" && phrase.kind !== "repeat") {
       return phrase;
@@ -64,7 +64,7 @@ export class Rules {
     return { kind: "rule", rule };
   }
 
-  /** @throws {GrammarError} when there are too many states, or the root matches no text. */
+  /** Builds the network. @throws {GrammarError} when it has too many states, or the root matches no text. */
   build(root: number): Network {
     const builder = new NetworkBuilder();
     const starts = this.#phrases.map((phrase) => {

@@ -1,5 +1,5 @@
 /**
- * An array's items, and what several schemas that hold at once say of them.
+ * The items of an array, and constraints on them from several schemas that apply together.
  *
  * @module
  */
@@ -9,14 +9,14 @@ import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
 import type { SchemaDocument, SchemaNode } from "./schema_document.ts";
 import { listValues } from "./schema_facts.ts";
 
-/** Constraints of several schemas, holding at once, on an array. */
+/** Constraints on an array from several schemas that apply together. */
 interface ArrayFacts {
   readonly prefix: readonly (readonly SchemaNode[])[];
-  /** Schemas of the items after these; `undefined` if there may be none. */
+  /** Schemas of further items; `undefined` if there may be none. */
   readonly rest: readonly SchemaNode[] | undefined;
   readonly min: number;
   readonly max: number;
-  /** Where it says that no two items are equal, if there may be two. */
+  /** Path of `uniqueItems`, if the array may have two items. */
   readonly uniqueAt: string | undefined;
 }
 
@@ -54,10 +54,10 @@ export function arrayFacts(nodes: readonly SchemaNode[], document: SchemaDocumen
 }
 
 /**
- * An array with its brackets.
+ * Matches an array with its brackets.
  *
- * @param parts `getValue`: values for which all these schemas hold.
- * @throws {GrammarError} where no two items may be equal.
+ * @param parts `getValue` matches values for which all given schemas hold.
+ * @throws {GrammarError} when items must be unique.
  */
 export function itemsPhrase(
   { prefix, rest, min, max, uniqueAt }: ArrayFacts,

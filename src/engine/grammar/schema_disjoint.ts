@@ -1,5 +1,5 @@
 /**
- * Whether a value generated for one schema can be valid for another, which `oneOf` forbids.
+ * Decides whether a value generated for one schema can be valid for another, which `oneOf` forbids.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import { type Member, objectFacts } from "./schema_objects.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 import type { SchemaValues } from "./schema_values.ts";
 
-/** What this needs of the grammar under construction. */
+/** The parts of the grammar under construction that comparisons need. */
 interface DisjointParts {
   readonly document: SchemaDocument;
   readonly expressions: Expressions;
@@ -29,7 +29,7 @@ interface DisjointParts {
 /** Depth to which members and items are compared. */
 const MAX_DEPTH = 4;
 
-/** A comparison of two schemas costs as much as so many visits of expressions. */
+/** Cost of comparing two schemas, in visits of expressions. */
 const VISITS_OF_COMPARISON = 100;
 
 type Schemas = readonly SchemaNode[];
@@ -41,7 +41,7 @@ export function excludes(
   parts: DisjointParts,
   depth = 0,
 ): boolean {
-  // Their own choices only make both narrower.
+  // Choices within the schemas only make both narrower.
   const { nodes: a, choices } = gatherDemands(parts.document, made);
   const { nodes: b, choices: otherChoices } = gatherDemands(parts.document, other);
   const isOpen = choices.length + otherChoices.length > 0;
@@ -69,7 +69,7 @@ interface Comparison {
   readonly b: Schemas;
   readonly parts: DisjointParts;
   readonly depth: number;
-  /** Whether choices of theirs are not made yet. */
+  /** Whether the schemas have choices that are still open. */
   readonly isOpen: boolean;
 }
 

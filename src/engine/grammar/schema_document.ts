@@ -1,5 +1,5 @@
 /**
- * A JSON schema as a document: its nodes, their keywords checked, and what `$ref` refers to.
+ * A JSON schema as a document: its nodes, whose keywords are checked, and the targets of `$ref`.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import { GrammarError } from "./grammar.ts";
 /** A schema within the document. */
 export interface SchemaNode {
   readonly id: number;
-  /** Keywords; a `false` schema has `false`, a `true` schema none. */
+  /** Keywords; `false` for a `false` schema, and empty for a `true` schema. */
   readonly keywords: Readonly<Record<string, unknown>> | false;
-  /** Its path in the request. */
+  /** Path of the schema in the request. */
   readonly param: string;
 }
 
-/** What JSON can hold. */
+/** The types of JSON. */
 export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "object";
 
 const TYPES = ["null", "boolean", "number", "string", "array", "object", "integer"];
@@ -47,7 +47,7 @@ const LIMIT: Check = [
   (value) => typeof value === "number" || typeof value === "boolean",
 ];
 
-/** Keywords that are enforced, and the type of their values. */
+/** Keywords that are enforced, and the types of their values. */
 const CHECKS: Readonly<Record<string, Check>> = {
   type: [
     `one of ${TYPES.join(", ")}, or an array of these`,
@@ -116,7 +116,7 @@ export class SchemaDocument {
   /** Schemas by `$anchor` and `$id`. */
   readonly #named = new Map<string, { readonly schema: unknown; readonly param: string }>();
 
-  /** @throws {GrammarError} when it is not a schema, or is too large or deep. */
+  /** Reads a schema. @throws {GrammarError} when it is not a schema, or is too large or deep. */
   constructor(schema: unknown, param: string) {
     this.#rootSchema = schema;
     this.#param = param;
@@ -124,7 +124,7 @@ export class SchemaDocument {
     this.root = this.node(schema, param);
   }
 
-  /** @throws {GrammarError} when the schema cannot be enforced. */
+  /** Returns the node of a schema in the document. @throws {GrammarError} when the schema cannot be enforced. */
   node(schema: unknown, param: string): SchemaNode {
     if (typeof schema === "boolean") return { id: schema ? -1 : -2, keywords: schema && {}, param };
     let node = this.#nodes.get(schema);
@@ -138,7 +138,7 @@ export class SchemaDocument {
     return node;
   }
 
-  /** What `$ref` of a node refers to. */
+  /** Finds the node that a `$ref` refers to. */
   resolve(reference: string, param: string): SchemaNode {
     const named = this.#named.get(reference);
     if (named !== undefined) return this.node(named.schema, named.param);
@@ -151,14 +151,16 @@ export class SchemaDocument {
     }
     if (path === undefined || !isSchema(schema)) {
       throw new GrammarError(
-        `"${shorten(reference)}" is not a schema in this document, and others are not fetched`,
+        `"${
+          shorten(reference)
+        }" is not a schema in this document, and other documents are not fetched`,
         `${param}.$ref`,
       );
     }
     return this.node(schema, target);
   }
 
-  /** Visits every value once. */
+  /** Visits every value once, to count values and collect names. */
   #survey(): void {
     let numValues = 0;
     const open: { value: unknown; param: string; depth: number }[] = [
@@ -167,7 +169,7 @@ export class SchemaDocument {
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
       const { value, param, depth } = next;
       if (++numValues > MAX_VALUES) {
-        throw new GrammarError(`the schema holds more than ${MAX_VALUES} values`, this.#param);
+        throw new GrammarError(`the schema has more than ${MAX_VALUES} values`, this.#param);
       }
       if (typeof value !== "object" || value === null) continue;
       if (depth > MAX_DEPTH) {
@@ -191,7 +193,7 @@ export class SchemaDocument {
   }
 }
 
-/** The names that a pointer such as `#/$defs/a` follows; `undefined` if it is none into its own document. */
+/** The names in a pointer such as `#/$defs/a`; `undefined` if it does not point into its own document. */
 function parsePath(reference: string): string[] | undefined {
   if (reference === "#") return [];
   return reference.startsWith("#/") ? reference.slice(2).split("/").map(decodePart) : undefined;
@@ -202,7 +204,7 @@ function getMember(value: unknown, name: string): unknown {
   return isThere ? (value as Record<string, unknown>)[name] : undefined;
 }
 
-/** What a pointer of a document points at, if there is anything. */
+/** Returns the value that a pointer refers to, if there is one. */
 export function pointedAt(document: unknown, reference: string): unknown {
   const path = parsePath(reference);
   return path?.reduce(getMember, document);
@@ -224,14 +226,14 @@ function decodePart(part: string): string {
   try {
     decoded = decodeURIComponent(part);
   } catch {
-    // A lone percent sign stands for itself.
+    // A percent sign that begins no escape stands for itself.
   }
   return decoded.replaceAll("~1", "/").replaceAll("~0", "~");
 }
 
 /**
- * The keywords of a schema, without those that say nothing: some libraries write `null` for what is absent, and
- * `not: {}` for a schema that nothing meets.
+ * Reads the keywords of a schema without those that have no effect: some libraries write `null` for absent keywords,
+ * and `not: {}` for a schema that matches nothing.
  */
 function readKeywords(
   schema: Readonly<Record<string, unknown>>,

@@ -1,5 +1,5 @@
 /**
- * Merges JSON schemas that hold at once, as through `$ref` and `allOf`.
+ * Merges JSON schemas that apply together, such as through `$ref` and `allOf`.
  *
  * @module
  */
@@ -11,21 +11,20 @@ import {
   type SchemaNode,
 } from "./schema_document.ts";
 
-/** Schemas, one of which must hold. */
+/** Schemas of which one must hold. */
 export interface Choice {
-  /** The same for the same keyword of the same schema. */
+  /** An id that is the same for the same keyword of the same schema. */
   readonly id: string;
   readonly options: readonly SchemaNode[];
-  /** Whether no other may hold too. */
+  /** Whether only one of them may hold. */
   readonly isExclusive: boolean;
   readonly param: string;
 }
 
-/** The constraints of a value: all of the nodes' own keywords, and one option of each choice. */
+/** The constraints on a value: all keywords of the nodes, and one option of each choice. */
 export interface Demands {
   /**
-   * Schemas without `$ref`, `allOf`, `anyOf` and `oneOf`, which were resolved; `undefined` if no value can satisfy
-   * them.
+   * Schemas whose `$ref`, `allOf`, `anyOf` and `oneOf` have been resolved; `undefined` if no value can satisfy them.
    */
   readonly nodes: readonly SchemaNode[] | undefined;
   readonly choices: readonly Choice[];
@@ -41,7 +40,7 @@ export const ALL_TYPES: readonly JsonType[] = [
   "object",
 ];
 
-/** Follows the references of schemas that hold at once. @throws {GrammarError} when one refers to itself. */
+/** Follows the references of schemas that apply together. @throws {GrammarError} when one refers to itself. */
 export function gatherDemands(
   document: SchemaDocument,
   schemas: readonly SchemaNode[],
@@ -73,7 +72,7 @@ export function gatherDemands(
   return { nodes: isImpossible ? undefined : [...nodes], choices };
 }
 
-/** The schemas of which a node says that all, some or one hold for the same value. */
+/** The schemas of which a node says that all, some or one must hold for the same value. */
 export function schemasBeside(document: SchemaDocument, node: SchemaNode): SchemaNode[] {
   if (node.keywords === false) return [];
   const $ref = node.keywords["$ref"] as string | undefined;
@@ -88,7 +87,7 @@ function listAt(document: SchemaDocument, node: SchemaNode, name: string): Schem
   return list.map((each, i) => document.node(each, `${node.param}.${name}[${i}]`));
 }
 
-/** The value of a keyword in each node that has it, with its path. */
+/** The values of a keyword in all nodes that have it, with their paths. */
 export function listValues<T>(
   nodes: readonly SchemaNode[],
   keyword: string,
@@ -99,7 +98,7 @@ export function listValues<T>(
   });
 }
 
-/** The types that a value may have, whole numbers apart. */
+/** The types that a value may have, and whether numbers must be whole. */
 export function findTypes(nodes: readonly SchemaNode[]): {
   readonly types: ReadonlySet<JsonType>;
   readonly isInteger: boolean;
@@ -120,13 +119,13 @@ export function findTypes(nodes: readonly SchemaNode[]): {
   return { types: types as Set<JsonType>, isInteger };
 }
 
-/** The types that a validator allows: all if none is named. */
+/** The types that a validator allows: all of them if none is named. */
 export function findValidTypes(nodes: readonly SchemaNode[]): ReturnType<typeof findTypes> {
   const isNamed = listValues(nodes, "type").length > 0;
   return isNamed ? findTypes(nodes) : { types: new Set(ALL_TYPES), isInteger: false };
 }
 
-/** Keywords by the type that they are about. */
+/** Keywords by the type that they apply to. */
 export const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = [
   ["object", [
     "properties",
@@ -143,7 +142,7 @@ export const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = 
   ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
 ];
 
-/** A schema without a type gets the type that its keywords apply to, so that it is never too wide. */
+/** Guesses types for a schema without `type`: those that its keywords apply to, so that it is never too wide. */
 function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
   if (listValues(nodes, "enum").length + listValues(nodes, "const").length > 0) return ALL_TYPES;
   for (const [type, keywords] of KEYWORDS_OF) {
@@ -152,7 +151,7 @@ function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
   return ALL_TYPES;
 }
 
-/** Texts of a list, which may be asked for often. */
+/** Canonical texts of lists, cached because they may be needed often. */
 const textsOfLists = new WeakMap<readonly unknown[], ReadonlyMap<string, unknown>>();
 
 function byText(list: readonly unknown[]): ReadonlyMap<string, unknown> {
@@ -164,7 +163,7 @@ function byText(list: readonly unknown[]): ReadonlyMap<string, unknown> {
   return found;
 }
 
-/** The values that `enum` and `const` allow, by their canonical texts; `undefined` without either. */
+/** The values that `enum` and `const` allow, by their canonical texts; `undefined` without either keyword. */
 export function listedByText(
   nodes: readonly SchemaNode[],
 ): ReadonlyMap<string, unknown> | undefined {
@@ -177,13 +176,13 @@ export function listedByText(
   return new Map([...first].filter(([text]) => others.every((other) => other.has(text))));
 }
 
-/** The same without their texts. */
+/** The values that `enum` and `const` allow; `undefined` without either keyword. */
 export function listedValues(nodes: readonly SchemaNode[]): unknown[] | undefined {
   const listed = listedByText(nodes);
   return listed && [...listed.values()];
 }
 
-/** Equal values, equal texts. */
+/** Writes a value so that equal values have equal texts. */
 export function canonical(value: unknown): string {
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   return JSON.stringify(

@@ -1,7 +1,7 @@
 /**
  * Grammar rules for exactly the JSON values that a schema accepts.
  *
- * Members of objects come in the order in which the schema names them, then members of other names.
+ * Members of objects come in the order in which the schema names them, then any other members.
  *
  * @module
  */
@@ -28,17 +28,20 @@ import { plainSpelling, SchemaScalars } from "./schema_scalars.ts";
 import { SchemaValues } from "./schema_values.ts";
 import type { GrammarSpec } from "./spec.ts";
 
-/** Most rules, and most schemas that they combine, counted with repetition. */
+/** Most rules, and most schemas that rules combine, counted with repetition. */
 const MAX_RULES = 20_000;
 const MAX_BROUGHT_TOGETHER = 40_000;
 
-/** A schema, maybe a part of another. */
+/** A schema, which may be part of a document. */
 type SchemaSpec = Omit<Extract<GrammarSpec, { kind: "json_schema" }>, "kind"> & {
-  /** Strings are written as they are, without this in them; everything is JSON if absent. */
+  /**
+   * If present, strings are written without quotation marks, and must not contain this text. Everything is JSON if
+   * absent.
+   */
   readonly without?: string;
 };
 
-/** Grammars of the same rules, by document and by what strings are without: parts of a document share its rules. */
+/** Grammars that share a `Rules`, by document and by `without`: parts of a document share its rules. */
 const grammars = new WeakMap<Rules, Map<unknown, Map<string | undefined, SchemaGrammar>>>();
 
 /** Adds a schema to a grammar. @throws {GrammarError} when it is not a schema, or cannot be enforced. */
@@ -58,12 +61,12 @@ class SchemaGrammar {
   readonly #rules: Rules;
   readonly #expressions: Expressions;
   readonly #document: SchemaDocument;
-  /** Scalars as JSON. */
+  /** Scalars written as JSON. */
   readonly #scalars: SchemaScalars;
-  /** Scalars as strings are written. */
+  /** Scalars written as strings are in this grammar. */
   readonly #written: SchemaScalars;
   readonly #known = new Map<string, Phrase>();
-  /** Rules that are declared, and how to define them. */
+  /** Definitions of rules that have been declared. */
   readonly #open: (() => void)[] = [];
   readonly #json: JsonPhrases;
   readonly #parts: Parameters<typeof excludes>[2];
@@ -89,7 +92,7 @@ class SchemaGrammar {
     return root;
   }
 
-  /** Values for which all these schemas hold. */
+  /** Matches values for which all these schemas hold. */
   #value(schemas: readonly SchemaNode[]): Phrase {
     return this.#meeting(gatherDemands(this.#document, schemas));
   }
@@ -109,7 +112,7 @@ class SchemaGrammar {
     });
   }
 
-  /** The phrase of this name, created once. */
+  /** Returns the phrase with this key, which is made only once. */
   #named(key: string, make: () => Phrase): Phrase {
     let phrase = this.#known.get(key);
     if (phrase === undefined) {
@@ -151,15 +154,15 @@ class SchemaGrammar {
       options.forEach((b, j) => {
         if (i === j || excludes([...nodes, a], [...nodes, b], this.#parts)) return;
         throw new GrammarError(
-          `that ${i} and ${j} do not both hold cannot be enforced; use anyOf, or require a property ` +
-            "with a const of its own in each",
+          `it cannot be enforced that ${i} and ${j} do not both hold; use anyOf, or require a property ` +
+            "with a different const in each",
           param,
         );
       })
     );
   }
 
-  /** Values for which these schemas, which have no choices, hold. */
+  /** Matches values for which these schemas hold, which have no choices. */
   #plain(nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = findTypes(nodes);
     const values = listedValues(nodes);
@@ -169,7 +172,7 @@ class SchemaGrammar {
     return { kind: "any_of", options };
   }
 
-  /** Nothing where no value is valid: another type or option may be. */
+  /** Matches nothing if no value is valid, because values of another type or option may be. */
   #ifPossible(make: () => Phrase): Phrase {
     return orImpossible(make, (error) => {
       this.#rules.noteImpossible(error);
@@ -199,7 +202,7 @@ class SchemaGrammar {
     }
   }
 
-  /** Filters values to those for which the schemas hold. */
+  /** Matches the values for which the schemas hold. */
   #listed(values: readonly unknown[], nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = findTypes(nodes);
     const texts: string[] = [];

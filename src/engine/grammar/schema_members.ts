@@ -10,35 +10,38 @@ import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
 import type { SchemaNode } from "./schema_document.ts";
 import type { ObjectFacts } from "./schema_objects.ts";
 
-/** The state while an object is generated. */
+/** The state of an object while it is generated. */
 interface Written {
-  /** Named members passed, written or left out. */
+  /** Number of named members that were written or skipped. */
   readonly index: number;
   readonly isEmpty: boolean;
-  /** Least and most members so far; counted as far as that matters. */
+  /** Bounds on the number of members so far; only counted as far as it matters. */
   readonly least: number;
   readonly most: number;
-  /** Classes of the other names, as bits: a name of a new class is not there yet. 0 once there are enough members. */
+  /**
+   * Classes of the other names so far, as bits. A name of a new class cannot be a duplicate. 0 once there are enough
+   * members.
+   */
   readonly classes: number;
 }
 
-/** What an object's phrase is made with. */
+/** What building an object's phrase needs. */
 interface MembersParts {
   readonly expressions: Expressions;
   readonly json: JsonPhrases;
-  /** Values for which all these schemas hold. */
+  /** Matches values for which all these schemas hold. */
   readonly getValue: (schemas: readonly SchemaNode[]) => Phrase;
-  /** The phrase of a state, created once; `key` is unique within the object. */
+  /** Returns the phrase of a state, which is made only once. `key` is unique within the object. */
   readonly named: (key: string, make: () => Phrase) => Phrase;
 }
 
-/** What stands between the braces of an object. */
+/** Matches everything between the braces of an object. */
 export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
   const { json, expressions, getValue, named } = parts;
   const { members, others, min, max } = facts;
   const classes = classifyMembers(facts, expressions);
 
-  /** The members that may follow those that are written. */
+  /** Matches the members that may follow those already written. */
   const rest = (written: Written): Phrase =>
     named(Object.values(written).join(), () => {
       const { index, isEmpty, least, most } = written;
@@ -88,7 +91,7 @@ export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
   return rest({ index: 0, isEmpty: true, least: 0, most: 0, classes: 0 });
 }
 
-/** One class alone where one more member is enough. */
+/** A single class is enough if at most one more member is required. */
 function classifyMembers(
   { members, others, min }: ObjectFacts,
   expressions: Expressions,

@@ -1,5 +1,5 @@
 /**
- * Constraints of several schemas, holding at once, on an object's members.
+ * Constraints on an object's members from several schemas that apply together.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export interface Member {
   readonly schemas: readonly SchemaNode[];
 }
 
-/** Members of any other name that an expression matches, without its quotation marks. */
+/** Members with other names, which an expression matches without the quotation marks. */
 interface OtherMembers {
   readonly names: number;
   readonly schemas: readonly SchemaNode[];
@@ -32,25 +32,25 @@ export interface ObjectFacts {
   readonly max: number;
 }
 
-/** Most patterns of names in an object: every combination of matches is distinguished. */
+/** Most name patterns in an object: every combination of matches is distinguished. */
 const MAX_PATTERNS = 4;
 
 interface Parts {
   readonly document: SchemaDocument;
   readonly expressions: Expressions;
   readonly scalars: SchemaScalars;
-  /** Whether more schemas will hold, which may say something of members that these do not. */
+  /** Whether more schemas will apply, which may constrain members that these do not mention. */
   readonly isOpen?: boolean;
 }
 
-/** A member, or any other with the same patterns. */
+/** A member, or any other name that matches the same patterns. */
 interface NamedMember {
   readonly name: string | undefined;
   /** The patterns that the name matches. */
   readonly matched: ReadonlySet<string>;
 }
 
-/** @throws {ImpossibleError} when a member is required and not allowed. */
+/** Collects the constraints. @throws {ImpossibleError} when a member is both required and not allowed. */
 export function objectFacts(nodes: readonly SchemaNode[], parts: Parts): ObjectFacts {
   const reader = new ObjectReader(nodes, parts);
   return reader.read();
@@ -59,7 +59,7 @@ export function objectFacts(nodes: readonly SchemaNode[], parts: Parts): ObjectF
 class ObjectReader {
   readonly #nodes: readonly SchemaNode[];
   readonly #parts: Parts;
-  /** Patterns of names by their source. */
+  /** Expressions of name patterns by their source. */
   readonly #patterns = new Map<string, number>();
   readonly #besides = new Map<SchemaNode, ReadonlySet<SchemaNode>>();
 
@@ -88,7 +88,7 @@ class ObjectReader {
     required.forEach((name) => names.add(name));
     const mins = listValues<number>(this.#nodes, "minProperties");
     const min = Math.max(0, ...mins.map((each) => each.value));
-    // Names that are listed can be counted one by one.
+    // Listed names can be counted one by one.
     if (min > 1) this.#nameSchemas().flatMap(namesIn).flat().forEach((name) => names.add(name));
     const members: Member[] = [];
     this.#parts.expressions.visit(names.size * this.#nodes.length);
@@ -99,7 +99,7 @@ class ObjectReader {
       if (isAllowed) members.push({ name, isRequired: required.has(name), schemas });
       else if (required.has(name)) {
         throw new ImpossibleError(
-          `the member ${JSON.stringify(name.slice(0, 60))} is required and not allowed`,
+          `the member ${JSON.stringify(name.slice(0, 60))} is required but not allowed`,
           listValues(this.#nodes, "required")[0]!.param,
         );
       }
@@ -117,7 +117,7 @@ class ObjectReader {
     return { members, others: this.#otherMembers(names), min, max };
   }
 
-  /** The schemas of a member's value. */
+  /** The schemas that apply to a member's value. */
   #findSchemas(name: string): SchemaNode[] {
     const canonical = inside(name);
     const { expressions } = this.#parts;
@@ -155,7 +155,7 @@ class ObjectReader {
     return [document.node(unevaluatedProperties, `${node.param}.unevaluatedProperties`)];
   }
 
-  /** Whether a schema beside this one that holds because of it says something of the member. */
+  /** Whether a schema that applies because of this one mentions the member. */
   #isEvaluatedIn(node: SchemaNode, member: NamedMember): boolean {
     return [...this.#beside(node)].some((other) =>
       (other.keywords !== false && other.keywords["unevaluatedProperties"] !== undefined) ||
@@ -163,7 +163,7 @@ class ObjectReader {
     );
   }
 
-  /** Those of the schemas that hold that a node refers to, directly or through others that hold. */
+  /** The schemas that apply because of a node: it refers to them directly, or through others that apply. */
   #beside(node: SchemaNode): ReadonlySet<SchemaNode> {
     const known = this.#besides.get(node);
     if (known !== undefined) return known;
@@ -191,7 +191,7 @@ class ObjectReader {
     return this.#parts.expressions.matches(this.#allowedNames(), inside(name));
   }
 
-  /** Names that `propertyNames` allows. */
+  /** Matches names that `propertyNames` allows. */
   #allowedNames(): number {
     const { expressions, scalars } = this.#parts;
     const nodes = this.#nameSchemas();
@@ -201,7 +201,10 @@ class ObjectReader {
       ["$ref", "allOf", "anyOf", "oneOf"].some((name) => Object.hasOwn(keywords as object, name))
     );
     if (unknown !== undefined) {
-      throw new GrammarError("references and choices of names cannot be enforced", unknown.param);
+      throw new GrammarError(
+        "references and choices in propertyNames cannot be enforced",
+        unknown.param,
+      );
     }
     const lists = listed.map((names) => anyText(expressions, names.map(inside)));
     return expressions.and([scalars.canonicalInside(nodes), ...lists]);

@@ -1,5 +1,5 @@
 /**
- * Strings and numbers of schemas, as expressions.
+ * The strings and numbers of schemas, as expressions.
  *
  * @module
  */
@@ -19,15 +19,15 @@ import { readPattern } from "./pattern.ts";
 import type { SchemaNode } from "./schema_document.ts";
 import { listValues } from "./schema_facts.ts";
 
-/** How strings are written. */
+/** How strings are spelled. */
 interface Spelling {
-  /** One character of a set, each in one spelling only. */
+  /** Matches one character of a set, in a single spelling. */
   encode(points: CodePoints): number;
-  /** Any character, in any spelling. */
+  /** Matches any character, in any spelling. */
   readonly anyChar: number;
-  /** A text as it is written, without what stands around it; each in one spelling. */
+  /** Spells a text, in a single spelling and without quotation marks. */
   inside(text: string): string;
-  /** Whole strings from what their insides match. */
+  /** Matches whole strings, given an expression for their contents. */
   whole(inside: number): number;
 }
 
@@ -41,7 +41,7 @@ function jsonSpelling(expressions: Expressions): Spelling {
   };
 }
 
-/** Spells strings as they are. @param without occurs in none of them. */
+/** Spells strings as plain text. @param without must not occur in any of them. */
 export function plainSpelling(expressions: Expressions, without: string): Spelling {
   const encode = (points: CodePoints) => encodeSet(expressions, points);
   const contains = expressions.concat([ANYTHING, expressions.text(without), ANYTHING]);
@@ -53,7 +53,7 @@ export function plainSpelling(expressions: Expressions, without: string): Spelli
   };
 }
 
-/** Strings and numbers of one grammar; equal ones are made once. */
+/** The strings and numbers of one grammar. Equal expressions are made once. */
 export class SchemaScalars {
   readonly #expressions: Expressions;
   readonly #spelling: Spelling;
@@ -66,14 +66,14 @@ export class SchemaScalars {
     this.#canonicalChar = spelling.encode(ALL_CODE_POINTS);
   }
 
-  /** The insides of strings that all nodes allow, each character in one spelling. */
+  /** Matches the contents of strings that all nodes allow, each character in a single spelling. */
   canonicalInside(nodes: readonly SchemaNode[]): number {
     const { min, max } = findLengths(nodes);
     const chars = this.#expressions.repeat(this.#canonicalChar, min, Math.max(min, max));
     return this.#expressions.and([chars, ...this.#compilePatterns(nodes)]);
   }
 
-  /** The strings, with their quotation marks. */
+  /** Matches strings that all nodes allow, with quotation marks. */
   string(nodes: readonly SchemaNode[]): number {
     const { min, max } = findLengths(nodes);
     const patterns = this.#compilePatterns(nodes);
@@ -82,7 +82,7 @@ export class SchemaScalars {
     return this.#spelling.whole(this.#expressions.and([chars, ...patterns]));
   }
 
-  /** Those of some strings that all nodes allow, with their quotation marks. */
+  /** Matches those of the given texts that all nodes allow, with quotation marks. */
   listed(texts: readonly string[], nodes: readonly SchemaNode[]): number {
     const allowed = this.canonicalInside(nodes);
     const found = texts.map((text) => this.#spelling.inside(text))
@@ -90,7 +90,7 @@ export class SchemaScalars {
     return this.#spelling.whole(anyText(this.#expressions, found));
   }
 
-  /** JSON strings in which a pattern is found. */
+  /** Matches JSON strings in which a pattern is found. */
   pattern(pattern: string, param: string): number {
     const key = pattern;
     let expression = this.#patterns.get(key);
@@ -129,14 +129,14 @@ function findLengths(nodes: readonly SchemaNode[]): { min: number; max: number }
   const max = Math.min(Infinity, ...maxes.map(({ value }) => value));
   if (min > max) {
     throw new ImpossibleError(
-      `no string is of at least ${min} and at most ${max} characters`,
+      `no string has at least ${min} and at most ${max} characters`,
       maxes[0]!.param,
     );
   }
   return { min, max };
 }
 
-/** The bounds of numbers. `exclusiveMinimum: true` beside `minimum` is draft 4's. */
+/** Finds the bounds of numbers. `exclusiveMinimum: true` together with `minimum` is the notation of draft 4. */
 function findBounds(nodes: readonly SchemaNode[], isWhole: boolean): NumberBounds {
   let isInteger = isWhole;
   let min: NumberBounds["min"];
@@ -169,8 +169,8 @@ function findBounds(nodes: readonly SchemaNode[], isWhole: boolean): NumberBound
   for (const { value, param } of listValues<number>(nodes, "multipleOf")) {
     if (!isEnforceableDivisor(value)) {
       throw new GrammarError(
-        `multiples of numbers with up to ${MAX_DIVISOR_DIGITS} digits behind the point, which ` +
-          `without it are ${MAX_DIVISOR} at most, alone can be enforced`,
+        `only multiples of numbers with up to ${MAX_DIVISOR_DIGITS} digits after the point, which ` +
+          `without the point are at most ${MAX_DIVISOR}, can be enforced`,
         param,
       );
     }
@@ -180,7 +180,7 @@ function findBounds(nodes: readonly SchemaNode[], isWhole: boolean): NumberBound
   return { isInteger, min, max, multipleOf };
 }
 
-/** Runs a parser of a part of the request, and adds the part's path to its errors. */
+/** Runs a parser of part of the request, and adds the part's path to its errors. */
 export function at<T>(param: string, read: () => T): T {
   try {
     return read();

@@ -1,5 +1,5 @@
 /**
- * Whether a value that a schema lists is valid for other schemas.
+ * Decides whether a value that a schema lists is valid for other schemas.
  *
  * @module
  */
@@ -23,18 +23,18 @@ import type { SchemaScalars } from "./schema_scalars.ts";
 type Schemas = readonly SchemaNode[];
 type Test = (value: unknown) => boolean;
 
-/** What this needs of the grammar under construction. */
+/** The parts of the grammar under construction that tests need. */
 interface ValueParts {
   readonly document: SchemaDocument;
   readonly expressions: Expressions;
   readonly scalars: SchemaScalars;
 }
 
-/** Tests values by the schemas of one grammar; a test is made once. */
+/** Tests values against the schemas of one grammar. Each test is made once. */
 export class SchemaValues {
   readonly #parts: ValueParts;
   readonly #demands = new Map<string, Demands>();
-  /** Tests by the schemas, and by the type of the values. */
+  /** Tests by the schemas and by the type of the value. */
   readonly #tests = new Map<string, Test>();
 
   constructor(parts: ValueParts) {
@@ -44,13 +44,13 @@ export class SchemaValues {
   /**
    * Whether all schemas hold for a value.
    *
-   * @throws {GrammarError} when that cannot be told of one of their keywords, or takes too long.
+   * @throws {GrammarError} when one of their keywords cannot be tested, or testing takes too long.
    */
   holds(value: unknown, schemas: Schemas): boolean {
     return this.meets(value, this.#findDemands(schemas));
   }
 
-  /** The same for what schemas demand. @throws as that. */
+  /** Whether a value meets the demands of schemas. @throws {GrammarError} as {@linkcode holds} does. */
   meets(value: unknown, { nodes, choices }: Demands): boolean {
     this.#parts.expressions.visit(1);
     if (nodes === undefined) return false;
@@ -58,7 +58,7 @@ export class SchemaValues {
     if (choice === undefined) return this.#fits(value, nodes);
     const options = choice.options.filter((option) => this.holds(value, [option]));
     if (options.length === 0 || (choice.isExclusive && options.length > 1)) return false;
-    // What unevaluatedProperties is about depends on all options that hold.
+    // What `unevaluatedProperties` covers depends on all options that hold.
     const more = this.#findDemands(options);
     return this.meets(value, {
       nodes: [...new Set([...nodes, ...more.nodes!])],
@@ -76,7 +76,7 @@ export class SchemaValues {
     return demands;
   }
 
-  /** @param nodes without choices. */
+  /** Whether a value is valid for all nodes. @param nodes schemas without choices. */
   #fits(value: unknown, nodes: Schemas): boolean {
     const type = typeOfValue(value);
     const key = `${type} ${toKey(nodes)}`;

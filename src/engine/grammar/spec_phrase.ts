@@ -1,5 +1,5 @@
 /**
- * Makes the rules of a grammar from the format that a request wants.
+ * Converts the format that a request wants to the rules of a grammar.
  *
  * @module
  */
@@ -60,7 +60,7 @@ function readTriggers({ triggers }: Lazy, read: (spec: GrammarSpec) => Phrase) {
   return triggers.map(({ text, then }) => ({ text, then: read(then) }));
 }
 
-/** A text, in which special tokens are tokens and all else is bytes. */
+/** Matches a text, in which special tokens are tokens and everything else is bytes. */
 function textPhrase(text: string, { expressions }: Rules, tokens: GrammarTokens): Phrase {
   const parts: Phrase[] = [];
   let from = 0;
@@ -76,7 +76,7 @@ function textPhrase(text: string, { expressions }: Rules, tokens: GrammarTokens)
   return sequence(...parts);
 }
 
-/** The longest special token that is spelled here and adds no text. */
+/** Finds the longest special token spelled at this position that adds no text. */
 function specialTokenAt(
   text: string,
   index: number,
@@ -90,7 +90,7 @@ function specialTokenAt(
   return found;
 }
 
-/** What follows an item is a rule, which all items before it share. */
+/** Matches a list. The rest of the list after an item is a rule, which all earlier items share. */
 function listPhrase(
   { items, separator }: List,
   { rules, tokens }: { readonly rules: Rules; readonly tokens: GrammarTokens },
@@ -108,7 +108,7 @@ function listPhrase(
   return whole;
 }
 
-/** Free text up to a trigger and what must follow it: once, or repeatedly. */
+/** Matches free text up to a trigger, and what must follow the trigger: once, or repeatedly. */
 function lazyPhrase(
   triggers: readonly { readonly text: string; readonly then: Phrase }[],
   { rules, tokens }: { readonly rules: Rules; readonly tokens: GrammarTokens },
@@ -121,7 +121,7 @@ function lazyPhrase(
   const more = expressions.concat([expressions.range(0, 255), ANYTHING]);
   const tooLate = expressions.not(expressions.concat([ANYTHING, anyTrigger, more]));
 
-  /** Free text with other special tokens in it. */
+  /** Free text, which may contain other special tokens. */
   const before: Phrase = {
     kind: "repeat",
     item: rules.asRule(sequence(terminal(free), { kind: "any_token" })),

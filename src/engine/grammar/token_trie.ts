@@ -1,5 +1,5 @@
 /**
- * The tokens of a vocabulary as a trie of bytes, stored in depth-first order.
+ * The tokens of a vocabulary as a trie over their bytes, stored in depth-first order.
  *
  * @module
  */
@@ -13,10 +13,10 @@ export const TOKENS_PER_CHUNK = 128;
 type Token = readonly [id: number, bytes: Uint8Array];
 
 export class TokenTrie {
-  /** The first token with some bytes, and for each token the next with the same; -1 for none. */
+  /** The first token with each byte string, and for each token the next one with the same bytes; -1 for none. */
   readonly #tokens: Int32Array;
   readonly #sameAs: Int32Array;
-  /** For each node its byte, its depth from 1, and the node after its subtree. */
+  /** For each node: its byte, its depth (from 1), and the node after its subtree. */
   readonly #bytes: Uint8Array;
   readonly #depths: Uint16Array;
   readonly #ends: Int32Array;
@@ -30,7 +30,7 @@ export class TokenTrie {
     this.#ends = new Int32Array(numNodes);
   }
 
-  /** @param tokens none empty, no id twice. */
+  /** Builds the trie. @param tokens with non-empty bytes and distinct ids. */
   static *build(tokens: readonly Token[], vocabSize: number): Chunked<TokenTrie> {
     const sorted = yield* sortTokens(tokens);
     let numNodes = 0;
@@ -59,9 +59,9 @@ export class TokenTrie {
   }
 
   /**
-   * Sets the bits of the tokens whose bytes lead somewhere.
+   * Sets the bits of all tokens whose bytes lead to a state.
    *
-   * @param step where a byte leads from a state, `null` for nowhere.
+   * @param step returns the state after a byte, or `null`.
    * @param mask u32 `[ceil(vocabSize / 32)]`.
    */
   mark<State>(
@@ -89,13 +89,13 @@ export class TokenTrie {
   }
 }
 
-/** Sorted by their bytes; yields after each group with the same first two bytes. */
+/** Sorts tokens by their bytes. Yields after each group with the same first two bytes. */
 function* sortTokens(tokens: readonly Token[]): Chunked<Token[]> {
   const groups = new Map<number, { token: Token; key: string }[]>();
   for (const [i, token] of tokens.entries()) {
     if (i % TOKENS_PER_CHUNK === 0) yield;
     const [first = 0, second = -1] = token[1];
-    // Strings of bytes are compared faster than bytes.
+    // Strings with one character per byte are compared faster than arrays.
     const keyed = { token, key: String.fromCharCode(...token[1]) };
     const group = groups.get(first * 257 + second + 1);
     if (group === undefined) groups.set(first * 257 + second + 1, [keyed]);

@@ -1,8 +1,8 @@
 /**
- * A model's tokens, ordered so that those allowed by a grammar are found without testing each.
+ * A model's tokens, ordered so that those that a grammar allows are found without testing each.
  *
- * Most tokens are plain: whole characters that may stand in a JSON string as they are. Inside a string, which is where
- * most of an answer is made, all of them, or all up to some length, are allowed; the rest of the vocabulary is small.
+ * Most tokens are plain: whole characters that a JSON string may contain unescaped. Inside strings, where most of an
+ * answer is generated, all plain tokens are allowed, or all up to some length. The rest of the vocabulary is small.
  *
  * @module
  */
@@ -11,24 +11,24 @@ import type { GrammarTokens } from "./grammar.ts";
 import { ANY_TOKEN } from "./network.ts";
 import { type Chunked, TOKENS_PER_CHUNK, TokenTrie } from "./token_trie.ts";
 
-/** Plain tokens of more characters are tested one by one. */
+/** Plain tokens with more characters than this are tested one by one. */
 const MAX_PLAIN_CHARS = 64;
 
 interface VocabularyParts {
   readonly tokens: GrammarTokens;
   readonly plain: TokenTrie;
   readonly others: TokenTrie;
-  /** Plain tokens of just so many characters, by that number. */
+  /** Plain tokens by their exact number of characters. */
   readonly byLength: readonly (readonly number[])[];
 }
 
 export class Vocabulary {
   readonly tokens: GrammarTokens;
-  /** Words of a mask. */
+  /** Number of words in a mask. */
   readonly numWords: number;
   readonly #plain: TokenTrie;
   readonly #others: TokenTrie;
-  /** Plain tokens of at most so many characters, by that number. */
+  /** Masks of the plain tokens with at most so many characters, by that number. */
   readonly #plainUpTo: readonly Uint32Array[];
   readonly #special: readonly number[];
 
@@ -48,7 +48,9 @@ export class Vocabulary {
     );
   }
 
-  /** Reads a model's tokens in slices: a large vocabulary takes a second, and the thread has other work. */
+  /**
+   * Reads a model's tokens, yielding between slices: a large vocabulary takes a second, and the thread has other work.
+   */
   static *read(tokens: GrammarTokens): Chunked<Vocabulary> {
     const plain: [number, Uint8Array][] = [];
     const others: [number, Uint8Array][] = [];
@@ -71,7 +73,7 @@ export class Vocabulary {
     });
   }
 
-  /** The tokens that may follow, u32 `[numWords]`. */
+  /** A mask of the tokens that may follow: u32 `[numWords]`. */
   getMask(frontiers: Frontiers, frontier: Frontier): Uint32Array {
     const step = (from: Frontier, byte: number) => frontiers.step(from, byte);
     const numChars = countPlainSteps(frontiers, frontier);
@@ -111,7 +113,7 @@ function countPlainChars(bytes: Uint8Array): number | undefined {
   return count;
 }
 
-/** How many plain characters may follow, regardless of which; `undefined` when that depends on them. */
+/** How many plain characters may follow, whichever they are; `undefined` if that depends on which. */
 function countPlainSteps(frontiers: Frontiers, start: Frontier): number | undefined {
   let frontier = start;
   for (let count = 0; count < MAX_PLAIN_CHARS; count++) {
@@ -124,7 +126,7 @@ function countPlainSteps(frontiers: Frontiers, start: Frontier): number | undefi
   return MAX_PLAIN_CHARS;
 }
 
-/** First bytes of characters of several bytes, with the range of the second. */
+/** First bytes of multi-byte characters, with the range of the second byte. */
 const LEADS = [
   ...Array.from({ length: 30 }, (_, i) => ({ lead: 0xc2 + i, from: 0x80, to: 0xbf, rest: 0 })),
   ...Array.from({ length: 16 }, (_, i) => ({
@@ -141,7 +143,7 @@ const LEADS = [
   })),
 ];
 
-/** Where every plain character leads; `undefined` where not all lead to the same. */
+/** The frontier after any plain character; `undefined` if it is not the same for all. */
 function plainStep(frontiers: Frontiers, frontier: Frontier): Frontier | null | undefined {
   const target = frontiers.step(frontier, 0x20);
   for (let byte = 0x21; byte < 0x80; byte++) {
@@ -151,7 +153,7 @@ function plainStep(frontiers: Frontiers, frontier: Frontier): Frontier | null | 
   const seen = new Set<string>();
   for (const { lead, from, to, rest } of LEADS) {
     const inside = frontiers.step(frontier, lead);
-    // First bytes of one class, with the same range after them, are alike.
+    // First bytes of one class that have the same range after them lead to the same frontier.
     const key = `${frontier.classes.of[lead]},${from},${to},${rest}`;
     if (seen.has(key)) continue;
     seen.add(key);

@@ -75,7 +75,7 @@ Deno.test("Scheduler.add() refuses a prompt that leaves no room in the context",
   const server = new Server({ contextLength: 16 });
   const { kind, message } = getRefusal(() => server.add(countFrom(0, 16)));
   assert.equal(kind, "context_length_exceeded");
-  assert.match(message, /maximum context length is 16 tokens, .* made for; the prompt has 16/);
+  assert.match(message, /maximum context length is 16 tokens, .* trained for; the prompt has 16/);
   assert.equal(server.add(countFrom(0, 15)).length, 1);
 });
 
