@@ -1,16 +1,16 @@
 /**
- * Averages of times.
+ * Averages of durations.
  *
  * @module
  */
 
-/** Weight of the newest time. */
+/** Weight of the newest duration. */
 const NEWEST = 0.3;
 
 /**
- * A running average that one slow step, on a busy machine, changes little.
+ * Updates an average so that one slow step, on a busy machine, changes it little.
  *
- * @param outlier a time that is more than so many times the average counts as if it were just that.
+ * @param outlier a duration longer than the average by more than this factor counts as just this much longer.
  */
 export function boundedAverage(
   before: number | undefined,

@@ -18,13 +18,13 @@ export interface AxisSizes {
   readonly rows: number;
 }
 
-/** Where the tensors of runs lie that have at most these sizes. */
+/** Plans the memory of tensors for runs of at most these sizes. */
 export function planActivations(cut: PlannedCut, most: AxisSizes): StoragePlan {
   const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
   return planStorage(cut, (port) => computeBytes(port, room));
 }
 
-/** Runs that use the same do not overlap. */
+/** Tensors that pass between segments. Runs that use the same instance must not overlap. */
 export class Activations {
   readonly #backend: Backend;
   readonly #plan: StoragePlan;

@@ -7,7 +7,7 @@ import { boundedAverage } from "../base/bounded_average.ts";
 import type { DividedWork, Slices } from "../device/slices.ts";
 import type { Suspension } from "./decoder.ts";
 
-/** See {@linkcode boundedAverage}. */
+/** A duration that is longer than the average by more than this factor counts as just this much longer. */
 const OUTLIER = 2;
 
 /** Average milliseconds of each unit of work, kept from step to step. */

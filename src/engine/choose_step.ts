@@ -16,11 +16,11 @@ interface StepSource {
   readonly blocks: BlockManager;
 }
 
-/** See {@linkcode chooseStep}. */
+/** Options of {@linkcode chooseStep}. */
 interface StepWanted {
   /**
-   * Whether it is of prompts alone. Next tokens get the blocks that they need first, and count as if they had a part in
-   * it: no more sequences run than one step holds.
+   * Whether the step only reads prompts. Next tokens still get the blocks that they need first, and count against the
+   * size of the step, so that no more sequences run than one step can hold.
    */
   readonly isApart?: boolean;
   readonly mostPromptTokens: number;
@@ -39,7 +39,7 @@ class StepChoice {
   readonly #isApart: boolean;
   readonly #scheduled: ScheduledSequence[] = [];
   #numNextTokens = 0;
-  /** What the step has left: tokens of prompts, tokens, and rows of logits. */
+  /** What the step has left: prompt tokens, tokens, and rows of logits. */
   #promptBudget: number;
   #budget: number;
   #rows: number;
@@ -78,13 +78,13 @@ class StepChoice {
   }
 
   /**
-   * How many of a sequence's next tokens the step has room for. One token is reserved for each later sequence; prompts
-   * are scored with rows of logits left over.
+   * How many of a sequence's next tokens the step has room for. One token is reserved for each later sequence. Prompts
+   * are scored with the rows of logits that are left over.
    */
   #countChunk(sequence: Sequence, numBehind: number): number {
     const { blocks, queue } = this.#source;
     const { numComputed, length, scoring } = sequence;
-    // The first of a step advances whatever comes behind it.
+    // The first sequence of a step advances, whatever comes after it.
     const mostOfPrompt = Math.max(this.#promptBudget, this.#scheduled.length === 0 ? 1 : 0);
     const spareRows = Math.max(1, this.#rows - numBehind - queue.waiting.length);
     const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
@@ -96,13 +96,16 @@ class StepChoice {
     return this.#endWithBlock(sequence, Math.min(...limits));
   }
 
-  /** How many of a sequence's next tokens to compute where a state is worth keeping at the end of a block. */
+  /**
+   * How many of a sequence's next tokens to compute, so that the chunk ends with a block if a state is worth saving
+   * there.
+   */
   #endWithBlock({ numComputed, numPromptTokens, length }: Sequence, numTokens: number): number {
     if (!this.#source.limits.numStateSlots) return numTokens;
     const end = numComputed + numTokens;
     const lastOfPrompt = this.#source.blocks.numShareableTokens(numPromptTokens);
     if (numComputed < lastOfPrompt && end >= lastOfPrompt) return lastOfPrompt - numComputed;
-    // A prompt's chunks end with blocks as well, unless they are too short for that.
+    // The chunks of a prompt also end with blocks, unless they are too short.
     const { blockSize } = this.#source.limits;
     const wholeBlocks = Math.floor(end / blockSize) * blockSize - numComputed;
     return end < length && wholeBlocks > 0 ? wholeBlocks : numTokens;
@@ -121,7 +124,7 @@ class StepChoice {
     this.#rows -= Math.max(1, (scored?.length ?? 0) + (samples ? 1 : 0));
   }
 
-  /** Lets a sequence have its next token beside a step of prompts alone. @returns whether it does. */
+  /** Leaves a sequence's next token to a step that runs while this one is suspended. @returns whether it does. */
   #leave(sequence: Sequence): boolean {
     if (!this.#isApart || !isDecoding(sequence)) return false;
     this.#source.queue.makeRoom(sequence, 1);

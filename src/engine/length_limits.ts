@@ -1,6 +1,6 @@
 /**
- * How long sequences may be, and the error of a prompt that is too long: what the limit is, why, and which setting may
- * change it.
+ * Limits on the length of sequences, and the error for a prompt that is too long: what the limit is, why, and which
+ * setting may change it.
  *
  * @module
  */
@@ -12,17 +12,17 @@ import { mostBlocks } from "./pool_size.ts";
 const REASONS: Readonly<
   Record<LengthLimit | "model", { readonly why: string; readonly setting?: Setting }>
 > = {
-  model: { why: "as many as it was made for" },
+  model: { why: "as many as it was trained for" },
   maxModelLength: { why: "as many as this server allows", setting: "maxModelLength" },
-  kvCacheMb: { why: "as many as its memory for keys and values holds", setting: "kvCacheMb" },
-  buffer: { why: "as many as a buffer of its device holds", setting: "kvCacheDtype" },
-  memory: { why: "as many as the free memory has room for", setting: "kvCacheDtype" },
+  kvCacheMb: { why: "as many as its memory for keys and values can hold", setting: "kvCacheMb" },
+  buffer: { why: "as many as a buffer of its device can hold", setting: "kvCacheDtype" },
+  memory: { why: "as many as the free memory can hold", setting: "kvCacheDtype" },
 };
 
-/** The longest sequences: what the context and the largest pools hold. */
+/** The longest sequences that the context and the largest pools can hold. */
 export class LengthLimits {
   readonly #limits: DecoderLimits;
-  /** Blocks that each pool can be given: the main one, then those of windows. */
+  /** Most blocks that each pool can have: the main one, then those of windows. */
   readonly #mostBlocks: number[];
 
   constructor(limits: DecoderLimits) {
@@ -30,7 +30,7 @@ export class LengthLimits {
     this.#mostBlocks = [limits, ...limits.windows ?? []].map(mostBlocks);
   }
 
-  /** Sets how many blocks a pool can be given; 0 is the main one, the others are those of windows. */
+  /** Sets the most blocks that a pool can have; 0 is the main one, the others are those of windows. */
   setPool(pool: number, mostBlocks: number): void {
     this.#mostBlocks[pool] = mostBlocks;
   }
@@ -41,7 +41,10 @@ export class LengthLimits {
     return Math.min(this.#limits.contextLength, this.mostComputed + 1);
   }
 
-  /** Most tokens of a sequence that the pools hold. One that holds a window and a token more holds any sequence. */
+  /**
+   * Most tokens of a sequence that the pools can hold. A window pool that can hold a window and one token can hold any
+   * sequence.
+   */
   get mostComputed(): number {
     const { blockSize, windows = [] } = this.#limits;
     const [main, ...ofWindows] = this.#mostBlocks as [number, ...number[]];
@@ -51,19 +54,19 @@ export class LengthLimits {
     return Math.min(main, ...short) * blockSize;
   }
 
-  /** Most tokens of a prompt that at most `maxTokens` follow. */
+  /** Longest prompt if at most `maxTokens` tokens are to follow. */
   longestPrompt(maxTokens: number): number {
     if (maxTokens > 0) return this.longest - 1;
     return Math.min(this.#limits.contextLength, this.mostComputed);
   }
 
-  /** The error `context_length_exceeded`. */
+  /** Creates the error `context_length_exceeded`. */
   tooLong(numPromptTokens: number, maxTokens = Infinity): HearthError {
     const wantsAnswer = maxTokens > 0;
     const most = wantsAnswer ? this.longest : this.longestPrompt(0);
     const { contextLength, lengthLimit } = this.#limits;
     const reason = most < contextLength ? "memory" : lengthLimit;
-    const answer = wantsAnswer ? ", and the answer takes one at least" : "";
+    const answer = wantsAnswer ? ", and the answer needs at least one more" : "";
     const { why, setting } = REASONS[reason ?? "model"];
     // Clients look for the words "maximum context length is".
     return new HearthError(

@@ -38,7 +38,7 @@ export type EndReason = "length" | "stop";
  */
 interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
-   * The request's first step begins. Must not throw.
+   * Called when the request's first step begins. Must not throw.
    *
    * @param numCachedTokens prompt tokens found in the prefix cache.
    */
@@ -86,7 +86,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly #pace: PrefillPace;
   /** Running requests by sequence id. */
   readonly #running = new Map<number, Running<Token>>();
-  /** Settles when there is nothing left to do. */
+  /** The running loop; settles when there is nothing left to do. */
   #idle: Promise<void> | undefined;
 
   constructor(decoder: Decoder<Token>, options: SchedulerOptions) {
@@ -146,7 +146,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   }
 
   async #runSteps(): Promise<void> {
-    // Requests that arrive together share the first step.
+    // Yields first, so that requests that arrive together share the first step.
     const thread = new BusyThread();
     await thread.yield();
     while (true) {

@@ -13,7 +13,7 @@ const AIM = 2;
  * undisturbed.
  */
 const REFRESH_STEPS = 32;
-/** See {@linkcode boundedAverage}. */
+/** A duration that is longer than the average by more than this factor counts as just this much longer. */
 const OUTLIER = 1.5;
 /** Fewest prompt tokens in a step. */
 const LEAST_CHUNK = 16;

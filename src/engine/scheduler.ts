@@ -62,7 +62,7 @@ export class Scheduler {
   readonly #queue: SequenceQueue;
   #nextSequenceId = 1;
   #nextRequestId = 1;
-  /** Steps that were not committed: those that run or are suspended, and one that failed if another is scheduled. */
+  /** Steps that are not committed: running or suspended ones, and a failed one until the next is scheduled. */
   readonly #uncommitted = new Set<ScheduledStep>();
   /** Sequences that ended while a step with them was suspended. That step will still write to their blocks. */
   readonly #endedInStep: Sequence[] = [];
@@ -247,7 +247,7 @@ export class Scheduler {
     return length > (this.#limits.longFrom ?? Infinity);
   }
 
-  /** Keeps a sequence's state at the end of its prompt's last block, and now and then on the way there. */
+  /** Saves a sequence's state at the end of its prompt's last full block, and at intervals before that. */
   #saveState(sequence: Sequence, numTokens: number): void {
     const { numComputed, numPromptTokens } = sequence;
     const isLast = numComputed === this.#blocks.numShareableTokens(numPromptTokens);
@@ -332,7 +332,7 @@ export class Scheduler {
     };
   }
 
-  /** Whether sequences of a request hold blocks, or may yet. */
+  /** Whether sequences of a request hold blocks, or may still do so. */
   #hasSequences(requestId: number): boolean {
     const isOfRequest = (sequence: Sequence) => sequence.requestId === requestId;
     return this.#sequences.values().some(isOfRequest) || this.#endedInStep.some(isOfRequest);

@@ -1,5 +1,5 @@
 /**
- * Sequences that run and those that wait, both in order of arrival.
+ * Running and waiting sequences, both in order of arrival.
  *
  * @module
  */
@@ -9,11 +9,11 @@ import type { PoolDemand } from "./pool_size.ts";
 import type { Sequence } from "./sequence.ts";
 
 /**
- * Sequences run in order of arrival. Only the newest is ever preempted, and it goes back to the front of the queue: so
- * the running sequences are always the oldest ones, and nobody is overtaken.
+ * Runs sequences in order of arrival. Only the newest is ever preempted, and it returns to the front of the queue. So
+ * the running sequences are always the oldest ones, and none is overtaken.
  */
 export class SequenceQueue {
-  /** Running sequences, all older than those waiting. */
+  /** Running sequences, all older than the waiting ones. */
   readonly running: Sequence[] = [];
   readonly waiting: Sequence[] = [];
   /** Preemptions since the start. */
@@ -26,7 +26,7 @@ export class SequenceQueue {
     this.#blocks = blocks;
   }
 
-  /** Takes a sequence that has ended out. */
+  /** Removes a sequence that has ended. */
   remove(sequence: Sequence): void {
     const queue = sequence.status === "running" ? this.running : this.waiting;
     queue.splice(queue.indexOf(sequence), 1);
@@ -37,7 +37,7 @@ export class SequenceQueue {
     return this.running.some(isDecoding);
   }
 
-  /** Whether more than so many tokens of prompts are to be read. */
+  /** Whether more than `mostBeside` prompt tokens are to be read. */
   hasUnread(mostBeside: number): boolean {
     if (mostBeside === Infinity) return false;
     let numUnread = 0;
@@ -48,15 +48,15 @@ export class SequenceQueue {
     return false;
   }
 
-  /** Lets the sequence that waits longest run, if there is room for it. */
+  /** Admits the longest waiting sequence, if there is room for it. */
   admitNext(): Sequence | undefined {
     const sequence = this.waiting[0];
     if (sequence === undefined || this.running.length === this.#limits.maxSequences) {
       return undefined;
     }
     if (this.#awaitsSibling(sequence)) return undefined;
-    // One spare block per running sequence: without it new sequences are often preempted soon, and in a tight pool a
-    // fifth more tokens are computed to save 5 % of the steps.
+    // Keeps one spare block per running sequence. Without it new sequences are often preempted soon, and in a tight
+    // pool a fifth more tokens are computed to save 5 % of the steps.
     if (!this.#blocks.admit(sequence, this.running.length)) return undefined;
     this.waiting.shift();
     this.running.push(sequence);
@@ -64,7 +64,7 @@ export class SequenceQueue {
     return sequence;
   }
 
-  /** Gives `sequence` the blocks for its next tokens. @returns false when it was preempted itself. */
+  /** Gives `sequence` the blocks for its next tokens. @returns false when it was itself preempted. */
   makeRoom(sequence: Sequence, numTokens: number): boolean {
     while (!this.#blocks.grow(sequence, sequence.numComputed + numTokens)) {
       const newest = this.running.pop()!;
@@ -77,7 +77,7 @@ export class SequenceQueue {
     return true;
   }
 
-  /** Has running sequences wait, with all that are younger: none runs while an older one waits. */
+  /** Moves running sequences from `first` on back to the queue: none may run while an older one waits. */
   restart(first: number): void {
     for (const sequence of this.running.splice(first).reverse()) {
       this.#blocks.release(sequence);
@@ -87,9 +87,8 @@ export class SequenceQueue {
   }
 
   /**
-   * What the next step needs of each pool to preempt nobody, and to admit the sequence that waits longest: of the main
-   * pool, then of those of windows. It looks one token ahead, so that a pool that cannot grow is known before a sequence
-   * has filled it.
+   * What the next step needs from each pool, the main one first, to preempt no sequence and to admit the longest
+   * waiting one. Looks one token ahead, so that a pool that cannot grow is discovered before a sequence has filled it.
    */
   demand(): PoolDemand[] {
     const { blockSize, maxSequences } = this.#limits;
@@ -128,7 +127,7 @@ export class SequenceQueue {
   }
 }
 
-/** Whether a sequence has its prompt behind it and lacks one token. */
+/** Whether a sequence's prompt has been read and only its next token is missing. */
 export function isDecoding({ length, numComputed, numPromptTokens }: Sequence): boolean {
   return length > numPromptTokens && length - numComputed === 1;
 }

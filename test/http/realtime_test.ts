@@ -467,5 +467,8 @@ Deno.test("live speech: a session whose client says nothing ends", async () => {
   assert.equal(timers.numSet, 6);
   assert.equal(timers.waiting.size, 1);
   for (const end of timers.waiting.values()) end();
-  assert.deepEqual(await client.closed, { code: 1000, reason: "The client sent nothing for 123 s." });
+  assert.deepEqual(await client.closed, {
+    code: 1000,
+    reason: "The client sent nothing for 123 s.",
+  });
 });

@@ -7,7 +7,7 @@
 /** Work that pauses wherever it yields. */
 export type Chunked<Result> = Generator<void, Result, void>;
 
-/** A slice of work, a fraction of a millisecond. */
+/** Tokens processed between two yields, which takes a fraction of a millisecond. */
 export const TOKENS_PER_CHUNK = 128;
 
 type Token = readonly [id: number, bytes: Uint8Array];

@@ -173,7 +173,7 @@ export class WorkerSupervisor {
   async #checkFiles(): Promise<void> {
     const path = await (await this.#marks)?.findChanged();
     if (path === undefined || this.#isChanged) return;
-    log.error("the model's files have changed: no more requests are taken", { path });
+    log.error("the model's files have changed: further requests are refused", { path });
     this.#tell({
       phase: "failed",
       reason: `The model's files have changed since it was loaded (${basename(path)}): ` +
