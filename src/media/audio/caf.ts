@@ -19,6 +19,7 @@ import {
   UnreadSoundError,
 } from "./sound.ts";
 import { readStored, type StoredFormat } from "./stored_sound.ts";
+import { nameFourCharacters } from "./wav.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -230,7 +231,9 @@ function decodePackets(
       }, packets);
     default:
       throw new UnreadSoundError(
-        `The CAF file's sound is ${format.trim()}; PCM, A-law, mu-law, IMA ADPCM, Apple Lossless, FLAC, AAC, Opus or MP3 is wanted.`,
+        `The CAF file's sound is ${
+          nameFourCharacters(format)
+        }; PCM, A-law, mu-law, IMA ADPCM, Apple Lossless, FLAC, AAC, Opus or MP3 is wanted.`,
       );
   }
 }

@@ -13,6 +13,7 @@ import { decodeOpus, parseOpusHead } from "./opus.ts";
 import type { SampleCoding } from "./pcm.ts";
 import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 import { readStored, type StoredFormat } from "./stored_sound.ts";
+import { nameFourCharacters } from "./wav.ts";
 
 /** The codec of a track. */
 export interface SampleEntry {
@@ -117,7 +118,7 @@ export function decodeMp4(
     default: {
       const name = UNREAD_TYPES[entry.type] === undefined ? "" : ` (${UNREAD_TYPES[entry.type]})`;
       throw new UnreadSoundError(
-        `The MP4 file's sound is ${entry.type.trim()}${name}; ` +
+        `The MP4 file's sound is ${nameFourCharacters(entry.type)}${name}; ` +
           "AAC, MP3, Opus, FLAC, Apple Lossless or PCM is wanted.",
       );
     }

@@ -158,7 +158,10 @@ function* readData(packets: Iterable<OggPacket>): Generator<Uint8Array> {
 async function* readOpus(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
   const head = parseOpusHead(pages[0]!.body);
   const [first, packets] = readFirstPage(pages, NUM_OPUS_HEADERS);
-  const numFirst = packets.reduce((sum, packet) => sum + countOpusSamples(packet), 0);
+  const numFirst = packets.reduce(
+    (sum, packet) => sum + countOpusSamples(packet, head.numStreams),
+    0,
+  );
   const length = findLength(pages, first, numFirst) ?? Infinity;
   const packetsOfSound = readData(readPackets(pages, NUM_OPUS_HEADERS));
   yield* decodeOpus(head, packetsOfSound, Math.max(0, length - head.preSkip));

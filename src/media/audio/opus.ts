@@ -80,7 +80,8 @@ export async function* decodeOpus(
   try {
     const budget = new ErrorBudget();
     let left = maxSamples;
-    for (const group of groupPackets(packets, MAX_PACKET_BYTES * numChannels)) {
+    const whole = dropDamaged(packets, { maxBytes: MAX_PACKET_BYTES * numChannels, numStreams });
+    for (const group of groupPackets(whole)) {
       const { channelData, errors } = decoder.decodeFrames(group);
       budget.spend(errors);
       const channels = channelData.map((samples) => scale(samples.subarray(0, left), gain));
@@ -92,10 +93,18 @@ export async function* decodeOpus(
   }
 }
 
-function* groupPackets(packets: Iterable<Uint8Array>, maxBytes: number): Generator<Uint8Array[]> {
+function* dropDamaged(
+  packets: Iterable<Uint8Array>,
+  { maxBytes, numStreams }: { readonly maxBytes: number; readonly numStreams: number },
+): Generator<Uint8Array> {
+  for (const packet of packets) {
+    if (countOpusSamples(packet, numStreams) > 0 && packet.length <= maxBytes) yield packet;
+  }
+}
+
+function* groupPackets(packets: Iterable<Uint8Array>): Generator<Uint8Array[]> {
   let group: Uint8Array[] = [];
   for (const packet of packets) {
-    if (countOpusSamples(packet) === 0 || packet.length > maxBytes) continue;
     group.push(packet);
     if (group.length < PACKETS_PER_PIECE) continue;
     yield group;
@@ -117,10 +126,14 @@ const MAX_PACKET_SAMPLES = 5760;
 /** Frame lengths from this value on take two bytes. */
 const FIRST_LONG_LENGTH = 252;
 
-/** Duration of a packet in samples; 0 if it is invalid. */
-export function countOpusSamples(packet: Uint8Array): number {
+/**
+ * Duration of a packet in samples; 0 if it is invalid.
+ *
+ * @param numStreams those of a packet of several streams state their own lengths (appendix B), which are not checked.
+ */
+export function countOpusSamples(packet: Uint8Array, numStreams = 1): number {
   const toc = packet[0];
-  if (toc === undefined || !hasValidFrames(packet)) return 0;
+  if (toc === undefined || numStreams === 1 && !hasValidFrames(packet)) return 0;
   const samples = countFrames(packet) * frameMilliseconds(toc >>> 3) * OPUS_RATE_HZ / 1000;
   return samples <= MAX_PACKET_SAMPLES ? samples : 0;
 }

@@ -83,7 +83,7 @@ export function* readPcm(
   const read = coding && getSampleReader(coding);
   if (coding === undefined || read === undefined) {
     throw invalidAudio(
-      `The ${container} file has encoding ${encoding}; ` +
+      `The ${container} file's sound is ${encoding}; ` +
         "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is wanted.",
     );
   }

@@ -31,6 +31,7 @@ const UNREAD: Readonly<Record<number, string>> = {
   0x17: "Dialogic ADPCM",
   0x20: "Yamaha ADPCM",
   0x22: "TrueSpeech",
+  0x31: "GSM 6.10",
   0x42: "G.723.1",
   0x45: "G.726",
   0x64: "G.726",
@@ -50,6 +51,17 @@ const UNREAD: Readonly<Record<number, string>> = {
   0xa109: "Speex",
   0xf1ac: "FLAC",
 };
+/** The name of an encoding that is not read, as the end of a sentence; empty if it is not known. */
+const nameEncoding = (encoding: number) =>
+  UNREAD[encoding] === undefined ? "" : ` (${UNREAD[encoding]})`;
+
+/** Names a coding of QuickTime and CAF, some of which are WAV's behind the letters `ms`. */
+export function nameFourCharacters(type: string): string {
+  if (!type.startsWith("ms") || type.length !== 4) return type.trim();
+  const encoding = type.charCodeAt(2) << 8 | type.charCodeAt(3);
+  return `of encoding ${encoding}${nameEncoding(encoding)}`;
+}
+
 /**
  * Programs that write to a pipe do not know the size. They leave 0, one of these values, or the next multiple of a
  * frame.
@@ -171,7 +183,6 @@ export function readWaveFormat(
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
   const actual = isExtended ? u16(24) : encoding;
   const coding = CODINGS[actual];
-  const name = UNREAD[actual] === undefined ? "" : ` (${UNREAD[actual]})`;
   return {
     container,
     numChannels,
@@ -180,7 +191,7 @@ export function readWaveFormat(
     coding: isSampleKind(coding)
       ? readSampleCoding(coding, { blockBytes, numChannels, bitsPerSample, isLittleEndian })
       : coding,
-    encoding: `of encoding ${actual}${name} with ${bitsPerSample} bits`,
+    encoding: `of encoding ${actual}${nameEncoding(actual)} with ${bitsPerSample} bits`,
   };
 }
 

@@ -143,7 +143,7 @@ export function isWebm(file: Uint8Array): boolean {
  * @throws {HearthError} `invalid_media` when there is none, or its codec is not supported.
  */
 export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator<Sound, void> {
-  const tracks = readTracks(file, decoding);
+  const tracks = readTracks(file);
   const track = tracks.find(({ type }) => type === SOUND_TRACK);
   if (track === undefined) throw invalidAudio("The WebM file has no sound track.");
   const decode = CODECS[track.codec];
@@ -157,19 +157,16 @@ export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator
     );
   }
   yield* placeSound(
-    decode(track, readFrames(file, track), decoding),
+    decode(track, readFrames(file, track, decoding), decoding),
     findPlacement(file, tracks, track),
   );
 }
 
 /** Reads the tracks; a few programs write them after the sound. */
-function readTracks(file: Bytes, decoding: Decoding): Track[] {
+function readTracks(file: Bytes): Track[] {
   const tracks: Track[] = [];
-  for (const { id, data, end, isCut } of walkEbml(file, PARENTS)) {
+  for (const { id, data, isCut } of walkEbml(file, PARENTS)) {
     if (isCut) break;
-    if (id === ID.segment && end !== undefined && end > file.length) {
-      decoding.onTruncated(`it promises ${end} bytes and has ${file.length}`);
-    }
     if (id === ID.track) {
       tracks.push({
         number: 0,
@@ -235,8 +232,10 @@ function findPlacement(file: Bytes, tracks: readonly Track[], track: Track): Pla
   };
 }
 
-function* readFrames(file: Bytes, track: Track): Generator<Bytes> {
-  for (const { id, data, isCut } of walkEbml(file, PARENTS)) {
+function* readFrames(file: Bytes, track: Track, decoding: Decoding): Generator<Bytes> {
+  for (const { id, data, end = 0, isCut } of walkEbml(file, PARENTS)) {
+    // Recordings that are written while they are made have no size as a whole, but their parts do.
+    if (end > file.length) decoding.onTruncated(`it promises ${end} bytes and has ${file.length}`);
     if (id !== ID.block && id !== ID.simpleBlock) continue;
     // Of a truncated frame, only PCM samples are usable.
     if (isCut && !track.codec.startsWith("A_PCM")) return;

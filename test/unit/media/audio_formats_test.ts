@@ -189,3 +189,32 @@ Deno.test("decodeAudio() decodes every format in a worker", async () => {
   assert.deepEqual(await answer.promise, here.map(({ length }) => length));
   worker.terminate();
 });
+
+Deno.test("decodeAudio() reads Opus of six channels, whose packets are longer than one stream's may be", async () => {
+  const decoded = await decodeWhole(readFixture("surround_48k.opus"));
+  assert.equal(decoded.length, 0.2 * RATE_HZ);
+  const original = (await decodeWhole(readFixture("speech.wav"))).subarray(0, decoded.length);
+  const { decibels } = compare(decoded, original);
+  assert.ok(decibels > 25, `${decibels} dB`);
+});
+
+Deno.test("decodeAudio() says that a recording without a size was cut, where one of its parts has one", async () => {
+  const file = readFixture("speech_48k_opus.webm");
+  // As programs write that do not know the size yet: all bits of the segment's are set.
+  const segment = file.findIndex((byte, at) => byte === 0x18 && file[at + 1] === 0x53);
+  file.set([0x01, ...Array(7).fill(0xff)], segment + 4);
+  const read = async (bytes: Uint8Array<ArrayBuffer>) => {
+    let message: string | undefined;
+    const sound = decodeAudio(bytes, {
+      sampleRateHz: RATE_HZ,
+      onTruncated: (text) => message = text,
+    });
+    const pieces = await Array.fromAsync(sound);
+    return { message, numSamples: pieces.reduce((sum, piece) => sum + piece.length, 0) };
+  };
+  const whole = await read(file);
+  assert.equal(whole.message, undefined);
+  const cut = await read(file.slice(0, file.length / 2));
+  assert.match(cut.message ?? "", /was cut or is damaged: it promises \d+ bytes/);
+  assert.ok(cut.numSamples > 0.3 * whole.numSamples && cut.numSamples < whole.numSamples);
+});
