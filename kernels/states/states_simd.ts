@@ -16,8 +16,6 @@ import type { StateRange } from "./state_step.ts";
 const MAX_ROWS = 64;
 /** Channels of a convolution that are one part of the work. */
 const PART_CHANNELS = 256;
-/** Bytes of each row of a state that a linear attention takes together. */
-const WIDE_BYTES = 64;
 /** What an activation costs beside a product. */
 const ACTIVATION_FLOPS = 20;
 
@@ -221,9 +219,9 @@ function rowsLength(node: SimdRecurrence): number {
   return [...steps, outWidth(node)].reduce((sum, step) => sum + padded(MAX_ROWS * step) + 4, 0);
 }
 
+/** Addresses of a convolution's inputs. */
 function scratchBytes({ kind, params }: SimdRecurrence): number {
-  const bytes = kind === "convolution" ? params.taps * 4 : params.keyDim * WIDE_BYTES;
-  return Math.ceil(bytes / 64) * 64;
+  return kind === "convolution" ? Math.ceil(params.taps / 16) * 64 : 0;
 }
 
 function place(

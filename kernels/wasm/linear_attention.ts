@@ -3,76 +3,54 @@
  *
  * `S = decay * S`, then `S = S + k ⊗ v`, or by the delta rule `S = S + k ⊗ beta (v - Sᵀ k)`, and `out = scale * Sᵀ q`
  *
- * Sixteen columns of a state at a time go through all tokens: they are 8 KiB of 128 rows, which stay in the processor's
- * first cache. What the next token's key finds is added up in the pass that takes a token in, so that a state is read
- * once a token. (In chunks of tokens, as matrices, a prompt would take twice the operations.) Whether tokens come in one
- * step or in several does not change a bit.
+ * Sixteen columns of a state at a time go through all tokens. They lie side by side, 8 KiB of 128 rows, which stay in the
+ * processor's first cache. What the next token's key finds is added up in the pass that takes a token in, so that a state
+ * is read once a token. (In chunks of tokens, as matrices, a prompt would take twice the operations.) Whether tokens come
+ * in one step or in several does not change a bit.
  */
 import { is, No, Yes } from "./block_sums";
 import { storeUpTo } from "./causal_conv";
 import { madd } from "./softmax";
 import { LinearNode, rangeAt, StateRange } from "./state_layout";
 
-/** Bytes of the columns that are taken together. */
+/** Bytes of a row of the columns that are taken together, and of those that are left over. */
 const WIDE: usize = 64;
-/** Fewer tokens of a sequence are taken in where the state is. */
-const MIN_COPIED: u32 = 4;
+const NARROW: usize = 16;
 
-/** Does the parts `[first, end)` of the work: a head of a sequence each. `scratch` is of `WIDE` bytes for each row of a state. */
+/** Does the parts `[first, end)` of the work: a head of a sequence each. */
 export function linearAttention(
   node: LinearNode,
   ranges: usize,
   _items: usize,
   first: u32,
   end: u32,
-  scratch: usize,
+  _scratch: usize,
 ): void {
   for (let work = first; work < end; work++) {
     const range = rangeAt(ranges, work / node.heads);
     const head = work % node.heads;
     if (node.decaysRows) {
-      if (node.rates) attendHead<Yes, Yes>(node, range, head, scratch);
-      else attendHead<Yes, No>(node, range, head, scratch);
+      if (node.rates) attendHead<Yes, Yes>(node, range, head);
+      else attendHead<Yes, No>(node, range, head);
     } else {
-      if (node.rates) attendHead<No, Yes>(node, range, head, scratch);
-      else attendHead<No, No>(node, range, head, scratch);
+      if (node.rates) attendHead<No, Yes>(node, range, head);
+      else attendHead<No, No>(node, range, head);
     }
   }
 }
 
 /** `ByRow`: whether each row of a state has a decay of its own; `Delta`: whether it is the delta rule. */
-function attendHead<ByRow, Delta>(
-  node: LinearNode,
-  range: StateRange,
-  head: u32,
-  scratch: usize,
-): void {
+function attendHead<ByRow, Delta>(node: LinearNode, range: StateRange, head: u32): void {
   const rowBytes = <usize> node.valueStride * 4;
   const size = node.keyDim * rowBytes;
   const state = node.state + (<usize> range.slot * node.heads + head) * size;
   if (range.isFresh) memory.fill(state, 0, size);
   let column: usize = 0;
   for (; column + WIDE <= rowBytes; column += WIDE) {
-    if (range.end - range.first < MIN_COPIED) {
-      attendWide<ByRow, Delta>(node, range, head, column, state + column, rowBytes);
-      continue;
-    }
-    copyRows(state + column, rowBytes, scratch, WIDE, node.keyDim);
-    attendWide<ByRow, Delta>(node, range, head, column, scratch, WIDE);
-    copyRows(scratch, WIDE, state + column, rowBytes, node.keyDim);
+    attendWide<ByRow, Delta>(node, range, head, column, state + column * node.keyDim);
   }
-  for (; column < rowBytes; column += 16) {
-    attendFour<ByRow, Delta>(node, range, head, column, state + column, rowBytes);
-  }
-}
-
-/** Copies rows of `WIDE` bytes. */
-function copyRows(from: usize, fromStep: usize, to: usize, toStep: usize, count: u32): void {
-  for (let i: u32 = 0; i < count; i++, from += fromStep, to += toStep) {
-    v128.store(to, v128.load(from));
-    v128.store(to, v128.load(from, 16), 16);
-    v128.store(to, v128.load(from, 32), 32);
-    v128.store(to, v128.load(from, 48), 48);
+  for (; column < rowBytes; column += NARROW) {
+    attendFour<ByRow, Delta>(node, range, head, column, state + column * node.keyDim);
   }
 }
 
@@ -111,25 +89,24 @@ function heldKey<ByRow>(key: usize, decay: usize): v128 {
   return is<ByRow>() ? f32x4.mul(k, v128.load32_splat(decay)) : k;
 }
 
-/** Sixteen columns, from byte `column` of a row on, whose rows lie `step` bytes apart at `state`. */
+/** Sixteen columns, from byte `column` of a row on, which lie at `state`. */
 function attendWide<ByRow, Delta>(
   node: LinearNode,
   range: StateRange,
   head: u32,
   column: usize,
   state: usize,
-  step: usize,
 ): void {
   const zero = f32x4.splat(0);
   const one = f32x4.splat(1);
   const scale = f32x4.splat(node.scale);
-  const end = state + node.keyDim * step;
+  const end = state + node.keyDim * WIDE;
   const headBytes = <usize> node.valueDim * 4;
   let h0 = zero, h1 = zero, h2 = zero, h3 = zero;
   if (is<Delta>()) {
     let key = keyAt(node, range.first, head);
     let decay = decayAt<ByRow>(node, range.first, head);
-    for (let at = state; at < end; at += step, key += 4, decay += 4) {
+    for (let at = state; at < end; at += WIDE, key += 4, decay += 4) {
       const k = heldKey<ByRow>(key, decay);
       h0 = madd(k, v128.load(at), h0);
       h1 = madd(k, v128.load(at, 16), h1);
@@ -159,7 +136,7 @@ function attendWide<ByRow, Delta>(
     let query = queryAt(node, row, head);
     let nextKey = hasNext ? keyAt(node, row + 1, head) : key;
     let nextDecay = hasNext ? decayAt<ByRow>(node, row + 1, head) : decay;
-    for (let s = state; s < end; s += step, key += 4, query += 4) {
+    for (let s = state; s < end; s += WIDE, key += 4, query += 4) {
       if (is<ByRow>()) {
         d = v128.load32_splat(decay);
         decay += 4;
@@ -202,16 +179,15 @@ function attendFour<ByRow, Delta>(
   head: u32,
   column: usize,
   state: usize,
-  step: usize,
 ): void {
   const one = f32x4.splat(1);
-  const end = state + node.keyDim * step;
+  const end = state + node.keyDim * NARROW;
   const headBytes = <usize> node.valueDim * 4;
   let held = f32x4.splat(0);
   if (is<Delta>()) {
     let key = keyAt(node, range.first, head);
     let decay = decayAt<ByRow>(node, range.first, head);
-    for (let at = state; at < end; at += step, key += 4, decay += 4) {
+    for (let at = state; at < end; at += NARROW, key += 4, decay += 4) {
       held = madd(heldKey<ByRow>(key, decay), v128.load(at), held);
     }
   }
@@ -229,7 +205,7 @@ function attendFour<ByRow, Delta>(
     let query = queryAt(node, row, head);
     let nextKey = hasNext ? keyAt(node, row + 1, head) : key;
     let nextDecay = hasNext ? decayAt<ByRow>(node, row + 1, head) : decay;
-    for (let s = state; s < end; s += step, key += 4, query += 4) {
+    for (let s = state; s < end; s += NARROW, key += 4, query += 4) {
       if (is<ByRow>()) {
         d = v128.load32_splat(decay);
         decay += 4;

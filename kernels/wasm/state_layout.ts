@@ -33,7 +33,7 @@ export class LinearNode {
   keyHeads: u32;
   keyDim: u32;
   valueDim: u32;
-  /** Elements from one row of a state to the next: a multiple of 4. */
+  /** Columns of a state: a multiple of 4. */
   valueStride: u32;
   scale: f32;
   /** Whether states decay, and each row of a state by a factor of its own. */
@@ -51,7 +51,9 @@ export class LinearNode {
   decays: usize;
   /** f32 `[rows, rates]`. */
   betas: usize;
-  /** f32 `[slots, heads, keyDim, valueStride]`. */
+  /**
+   * f32 `[slots, heads, valueStride * keyDim]`: of each sixteen columns all rows, then of each four that are left over.
+   */
   state: usize;
   /** f32 `[rows, heads, valueDim]`. */
   out: usize;

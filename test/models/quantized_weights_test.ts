@@ -25,6 +25,7 @@ import { ModelFolder } from "../fixtures/models/model_folder.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
 import {
   type BlockForm,
+  type CodeType,
   type DynamicForm,
   quantizeBlocks,
   quantizeCodes,
@@ -215,16 +216,32 @@ for (const form of DYNAMIC_FORMS) {
   });
 }
 
-Deno.test("MatMulBnb4 of NF4: decoded by our kernels on the CPU as by ONNX Runtime", () =>
-  withCpu(async (cpu) => {
-    await using folder = await writeFolder(FORMS[0]!);
-    await using files = new FolderFiles(join(MODEL, "onnx"));
-    const graph = await quantizeCodes(await readModel(files, "model.onnx"), files);
-    for (const name of ["model_bnb4.onnx", "model.onnx"]) {
-      await Deno.writeFile(join(folder.path, "onnx", name), writeModel(graph));
-    }
-    await assertSame({ backend: cpu, cpu }, { folder, dtype: "bnb4", rounds: true });
-  }));
+/** The built-in model in codes: ONNX Runtime reads the same graph whole. */
+async function writeCodesFolder(type: CodeType): Promise<ModelFolder> {
+  const folder = await writeFolder(FORMS[0]!);
+  await using files = new FolderFiles(join(MODEL, "onnx"));
+  const graph = await quantizeCodes(await readModel(files, "model.onnx"), files, type);
+  for (const name of ["model_bnb4.onnx", "model.onnx"]) {
+    await Deno.writeFile(join(folder.path, "onnx", name), writeModel(graph));
+  }
+  return folder;
+}
+
+for (const type of ["nf4", "fp4"] as const) {
+  Deno.test(`MatMulBnb4 of ${type}: decoded by our kernels on the CPU as by ONNX Runtime`, () =>
+    withCpu(async (cpu) => {
+      await using folder = await writeCodesFolder(type);
+      await assertSame({ backend: cpu, cpu }, { folder, dtype: "bnb4", rounds: true });
+    }));
+
+  gpuTest(`MatMulBnb4 of ${type}: answered on WebGPU as by ONNX Runtime`, async (gpu) => {
+    const backend = await WebGpuBackend.create(gpu);
+    await withCpu(async (cpu) => {
+      await using folder = await writeCodesFolder(type);
+      await assertSame({ backend, cpu }, { folder, dtype: "bnb4", rounds: true });
+    });
+  });
+}
 
 for (const form of FORMS.filter(({ bits }) => bits < 4)) {
   gpuTest(`${describe(form)}: answered on WebGPU as by ONNX Runtime`, async (gpu) => {

@@ -28,7 +28,8 @@ export async function compareAsr(hearth: HearthOptions): Promise<Comparison<Runn
   const sound = goldenSound(SECONDS);
   const samples = join(CACHE, "speech.f32");
   await Deno.writeFile(samples, new Uint8Array(sound.buffer));
-  const task = { task: "automatic-speech-recognition", dtype: "fp32", device: hearth.device };
+  const { device, threads } = hearth;
+  const task = { task: "automatic-speech-recognition", dtype: "fp32", device, threads };
   const texts = new Set<string>();
   const transcribe = async (running: RunningAsr) => {
     texts.add((await running.transcribe()).trim());

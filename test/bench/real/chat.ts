@@ -5,7 +5,7 @@
  */
 import { time } from "../report.ts";
 import type { Comparison, Contender, Running, Series } from "./comparison.ts";
-import { qwen3Gguf } from "./gguf.ts";
+import { hybridGguf, qwen3Gguf } from "./gguf_models.ts";
 import { type BenchDevice, type HearthOptions, RunningHearth } from "./hearth.ts";
 import { PeerProcess } from "./peer_process.ts";
 import { hybridFolder, type HybridName } from "./hybrid.ts";
@@ -87,65 +87,76 @@ export async function compareChat(
   dtype: Qwen3Dtype,
   hearth: HearthOptions,
 ): Promise<Comparison<RunningChat>> {
-  const folder = await qwen3Folder([dtype]);
-  const prompts = await PromptMaker.create();
-  const { device = "cpu" } = hearth;
+  const best = hearth.device === "webgpu" ? "q4f16" : "q4";
+  return await compareModel({
+    title: `Qwen3-0.6B ${dtype}`,
+    folder: await qwen3Folder([dtype]),
+    dtype,
+    gguf: dtype === best ? await qwen3Gguf() : undefined,
+    goals: ATTENTION,
+  }, hearth);
+}
+
+/** The comparison of a hybrid decoder in q4 on the CPU. */
+export async function compareHybrid(
+  name: HybridName,
+  hearth: HearthOptions,
+): Promise<Comparison<RunningChat>> {
+  return await compareModel({
+    title: `${name} q4`,
+    folder: await hybridFolder(name),
+    dtype: "q4",
+    gguf: await hybridGguf(name),
+    goals: HYBRID,
+  }, { ...hearth, device: "cpu" });
+}
+
+/** A model as each side reads it. */
+interface ChatModel {
+  readonly title: string;
+  readonly folder: string;
+  readonly dtype: Qwen3Dtype;
+  /** For llama.cpp, which is left out without it. */
+  readonly gguf: string | undefined;
+  readonly goals: ChatGoals;
+}
+
+async function compareModel(
+  { title, folder, dtype, gguf, goals }: ChatModel,
+  { device = "cpu", ...hearth }: HearthOptions,
+): Promise<Comparison<RunningChat>> {
   const contenders: Contender<RunningChat>[] = [
     {
       name: "Hearth",
-      start: async () => hearthChat(await RunningHearth.start(folder, { ...hearth, dtype })),
+      start: async () =>
+        hearthChat(await RunningHearth.start(folder, { ...hearth, device, dtype })),
     },
     {
       name: "transformers.js",
       start: async () => {
-        const task = { task: "text-generation", dtype, device };
+        const task = { task: "text-generation", dtype, device, threads: hearth.threads };
         return { ...asChat(await PeerProcess.transformers(folder, task)), isSerial: true };
       },
     },
   ];
-  if (dtype === (device === "cpu" ? "q4" : "q4f16")) {
-    const gguf = await qwen3Gguf();
+  if (gguf !== undefined) {
     contenders.push({
       name: "llama.cpp",
       start: async () => {
-        const peer = await PeerProcess.start("llama.mjs", [gguf, ...LLAMA_ARGS[device]]);
+        const threads = hearth.threads === undefined ? [] : [String(hearth.threads)];
+        const peer = await PeerProcess.start("llama.mjs", [
+          gguf,
+          ...LLAMA_ARGS[device],
+          ...threads,
+        ]);
         return { ...asChat(peer), keepsNothing: true };
       },
     });
   }
   return {
-    title: `Qwen3-0.6B ${dtype}`,
+    title,
     contenders,
-    series: makeSeries(prompts, STREAMS[device]),
-    startGoals: { "transformers.js": { ready: 1, peak: 1 } },
-  };
-}
-
-/** The comparison of a hybrid decoder in q4 on the CPU, without llama.cpp. */
-export async function compareHybrid(
-  name: HybridName,
-  hearth: HearthOptions,
-): Promise<Comparison<RunningChat>> {
-  const folder = await hybridFolder(name);
-  const prompts = await PromptMaker.create();
-  const [dtype, device] = ["q4", "cpu"] as const;
-  const hearthOptions = { ...hearth, dtype, device };
-  return {
-    title: `${name} ${dtype}`,
-    contenders: [
-      {
-        name: "Hearth",
-        start: async () => hearthChat(await RunningHearth.start(folder, hearthOptions)),
-      },
-      {
-        name: "transformers.js",
-        start: async () => {
-          const task = { task: "text-generation", dtype, device };
-          return { ...asChat(await PeerProcess.transformers(folder, task)), isSerial: true };
-        },
-      },
-    ],
-    series: makeSeries(prompts, STREAMS.cpu, HYBRID),
+    series: makeSeries(await PromptMaker.create(), STREAMS[device], goals),
     startGoals: { "transformers.js": { ready: 1, peak: 1 } },
   };
 }
@@ -153,7 +164,7 @@ export async function compareHybrid(
 function makeSeries(
   prompts: PromptMaker,
   streams: readonly Streams[],
-  { stream, lengths, again: againGoal }: ChatGoals = ATTENTION,
+  { stream, lengths, again: againGoal }: ChatGoals,
 ): Series<RunningChat>[] {
   const timeToFirst = async (
     running: RunningChat,

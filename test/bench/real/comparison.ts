@@ -56,10 +56,17 @@ export interface Result extends Metric {
  */
 const PATIENCE_MS = 120_000;
 
+/** How to measure. */
+interface CompareOptions {
+  readonly rounds: number;
+  /** Whether series count the time of the processors that a contender used, which what runs beside it changes little. */
+  readonly byCpuTime?: boolean;
+}
+
 /** Runs all. Standard error tells how far it is. */
 export async function compare<R extends Running>(
   { title, contenders, series, startGoals }: Comparison<R>,
-  { rounds }: { readonly rounds: number },
+  { rounds, byCpuTime = false }: CompareOptions,
 ): Promise<Result[]> {
   await using running = new AsyncDisposableStack();
   const readySeconds: number[][] = contenders.map(() => []);
@@ -96,9 +103,17 @@ export async function compare<R extends Running>(
     const process = processes[index];
     if (process === undefined) return undefined;
     try {
-      const value = await within(measure(process, round));
+      const before = readUsage(process.pid).cpuSeconds;
+      let byClock: number | undefined;
+      const seconds = await time(async () => {
+        byClock = await within(measure(process, round), byCpuTime ? 4 * PATIENCE_MS : PATIENCE_MS);
+      }) / 1000;
+      const cpuSeconds = readUsage(process.pid).cpuSeconds - before;
+      const share = byCpuTime ? cpuSeconds / seconds : 1;
+      const value = byClock && (unit.endsWith("/s") ? byClock / share : byClock * share);
       const what = `round ${round + 1} of ${rounds}, ${label}: ${contenders[index]!.name}`;
-      if (value !== undefined) tell(`${title}, ${what} ${show(value)} ${unit}`);
+      if (value === undefined) return undefined;
+      tell(`${title}, ${what} ${show(value)} ${unit}, ${cpuSeconds.toFixed(2)} s of CPU time`);
       return value;
     } catch (error) {
       await leaveOut(index, error);
@@ -158,11 +173,11 @@ export async function compare<R extends Running>(
 }
 
 /** @throws {Error} when `work` takes too long; what it ends with afterwards nobody hears. */
-async function within<T>(work: Promise<T>): Promise<T> {
+async function within<T>(work: Promise<T>, patienceMs: number): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => late.reject(new Error(`no end after ${PATIENCE_MS / 1000} s. Is the machine idle?`)),
-    PATIENCE_MS,
+    () => late.reject(new Error(`no end after ${patienceMs / 1000} s. Is the machine idle?`)),
+    patienceMs,
   );
   work.catch(() => {});
   try {

@@ -36,6 +36,7 @@ export async function compareEmbed(hearth: HearthOptions): Promise<Comparison<Ru
               task: "feature-extraction",
               dtype: "fp32",
               device: hearth.device,
+              threads: hearth.threads,
             }),
           ),
       },

@@ -1,5 +1,5 @@
 /**
- * The shape of {@linkcode QWEN3} as a GGUF of Q4_0 with random weights, for llama.cpp.
+ * Writes GGUF files with random weights and Qwen3's vocabulary, for llama.cpp.
  *
  * @see https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  * @module
@@ -19,28 +19,50 @@ const Q4_0 = 2;
 const BLOCK = 32;
 const BLOCK_BYTES = 18;
 
-interface GgufTensor {
+/** A tensor of random weights, or of one number. */
+export interface GgufTensor {
   readonly name: string;
   /** Innermost first. */
   readonly shape: readonly number[];
   readonly type: typeof F32 | typeof Q4_0;
+  /** The number that a tensor of f32 is full of. */
+  readonly value?: number;
 }
 
-/** The file, written if need be. */
-export async function qwen3Gguf(): Promise<string> {
-  const name = "qwen3-0.6b-q4_0.gguf";
-  const folder = await twinFolder(`qwen3-0.6b-gguf-1`, async (folder) => {
-    await writeGguf(join(folder, name));
-  });
-  return join(folder, name);
+/** Weights in Q4_0, as large as those of the ONNX twins. */
+export function q4(name: string, [from, to]: readonly [number, number]): GgufTensor {
+  return { name, shape: [from, to], type: Q4_0 };
 }
 
-async function writeGguf(path: string): Promise<void> {
+/** A tensor of f32, such as a norm of ones. */
+export function f32(name: string, shape: readonly number[], value = 1): GgufTensor {
+  return { name, shape, type: F32, value };
+}
+
+/** What a file holds beside the vocabulary. */
+export interface GgufModel {
+  /** Name of the file, and of its folder. */
+  readonly name: string;
+  readonly architecture: string;
+  /** Unsigned integers, or lists of signed ones, by their keys without the architecture. */
+  readonly ints: Readonly<Record<string, number | readonly number[]>>;
+  readonly floats: Readonly<Record<string, number>>;
+  readonly tensors: readonly GgufTensor[];
+}
+
+/** The path of a model's file, written if need be. */
+export async function ggufFile(model: GgufModel): Promise<string> {
+  const file = `${model.name}.gguf`;
+  const folder = await twinFolder(model.name, (folder) => writeGguf(join(folder, file), model));
+  return join(folder, file);
+}
+
+async function writeGguf(path: string, model: GgufModel): Promise<void> {
   using file = await Deno.create(path);
   const writer = file.writable.getWriter();
-  const tensors = listTensors();
+  const { tensors } = model;
   const head = new HeaderWriter();
-  const metadata = await readMetadata();
+  const metadata = [...describe(model), ...await readVocabulary()];
   head.uint32(0x46554747).uint32(3).uint64(tensors.length).uint64(metadata.length);
   for (const [key, write] of metadata) {
     head.text(key);
@@ -60,67 +82,55 @@ async function writeGguf(path: string): Promise<void> {
   await writer.close();
 }
 
-function listTensors(): GgufTensor[] {
-  const { hidden, intermediate, layers, heads, kvHeads, headDim, vocab } = QWEN3;
-  const q4 = (name: string, [from, to]: readonly [number, number]): GgufTensor => ({
-    name: `${name}.weight`,
-    shape: [from, to],
-    type: Q4_0,
-  });
-  const f32 = (name: string, length: number): GgufTensor => ({
-    name: `${name}.weight`,
-    shape: [length],
-    type: F32,
-  });
+type Write = (head: HeaderWriter) => unknown;
+
+function text(value: string): Write {
+  return (head) => head.uint32(TYPE.string).text(value);
+}
+
+function int(value: number): Write {
+  return (head) => head.uint32(TYPE.uint32).uint32(value);
+}
+
+function ints(values: readonly number[]): Write {
+  return (head) => {
+    head.uint32(TYPE.array).uint32(TYPE.int32).uint64(values.length);
+    for (const value of values) head.uint32(value);
+  };
+}
+
+function texts(values: readonly string[]): Write {
+  return (head) => {
+    head.uint32(TYPE.array).uint32(TYPE.string).uint64(values.length);
+    for (const value of values) head.text(value);
+  };
+}
+
+function float(value: number): Write {
+  return (head) => head.uint32(TYPE.float32).float32(value);
+}
+
+function describe({ architecture, ...model }: GgufModel): [string, Write][] {
+  const own = (key: string) => `${architecture}.${key}`;
   return [
-    q4("token_embd", [hidden, vocab]),
-    f32("output_norm", hidden),
-    ...Array.from({ length: layers }, (_, layer) => `blk.${layer}`).flatMap((block) => [
-      f32(`${block}.attn_norm`, hidden),
-      f32(`${block}.attn_q_norm`, headDim),
-      f32(`${block}.attn_k_norm`, headDim),
-      f32(`${block}.ffn_norm`, hidden),
-      q4(`${block}.attn_q`, [hidden, heads * headDim]),
-      q4(`${block}.attn_k`, [hidden, kvHeads * headDim]),
-      q4(`${block}.attn_v`, [hidden, kvHeads * headDim]),
-      q4(`${block}.attn_output`, [heads * headDim, hidden]),
-      q4(`${block}.ffn_gate`, [hidden, intermediate]),
-      q4(`${block}.ffn_up`, [hidden, intermediate]),
-      q4(`${block}.ffn_down`, [intermediate, hidden]),
+    ["general.architecture", text(architecture)],
+    ["general.name", text("random")],
+    ["general.file_type", int(Q4_0)],
+    ["general.alignment", int(ALIGNMENT)],
+    ...Object.entries(model.ints).map(([key, value]): [string, Write] => [
+      own(key),
+      typeof value === "number" ? int(value) : ints(value),
+    ]),
+    ...Object.entries(model.floats).map(([key, value]): [string, Write] => [
+      own(key),
+      float(value),
     ]),
   ];
 }
 
-type Write = (head: HeaderWriter) => unknown;
-
-async function readMetadata(): Promise<[string, Write][]> {
-  const text = (value: string): Write => (head) => head.uint32(TYPE.string).text(value);
-  const int = (value: number): Write => (head) => head.uint32(TYPE.uint32).uint32(value);
-  const float = (value: number): Write => (head) => head.uint32(TYPE.float32).float32(value);
-  const texts = (values: readonly string[]): Write => (head) => {
-    head.uint32(TYPE.array).uint32(TYPE.string).uint64(values.length);
-    for (const value of values) head.text(value);
-  };
-  const ints = (values: readonly number[]): Write => (head) => {
-    head.uint32(TYPE.array).uint32(TYPE.int32).uint64(values.length);
-    for (const value of values) head.uint32(value);
-  };
+async function readVocabulary(): Promise<[string, Write][]> {
   const { tokens, types, merges } = await readTokenizer();
   return [
-    ["general.architecture", text("qwen3")],
-    ["general.name", text("random")],
-    ["general.file_type", int(Q4_0)],
-    ["general.alignment", int(ALIGNMENT)],
-    ["qwen3.context_length", int(QWEN3.positions)],
-    ["qwen3.embedding_length", int(QWEN3.hidden)],
-    ["qwen3.block_count", int(QWEN3.layers)],
-    ["qwen3.feed_forward_length", int(QWEN3.intermediate)],
-    ["qwen3.attention.head_count", int(QWEN3.heads)],
-    ["qwen3.attention.head_count_kv", int(QWEN3.kvHeads)],
-    ["qwen3.attention.key_length", int(QWEN3.headDim)],
-    ["qwen3.attention.value_length", int(QWEN3.headDim)],
-    ["qwen3.rope.freq_base", float(QWEN3.ropeTheta)],
-    ["qwen3.attention.layer_norm_rms_epsilon", float(QWEN3.epsilon)],
     ["tokenizer.ggml.model", text("gpt2")],
     ["tokenizer.ggml.pre", text("qwen2")],
     ["tokenizer.ggml.tokens", texts(tokens)],
@@ -159,10 +169,11 @@ function computeSize({ type, shape }: GgufTensor): number {
   return type === F32 ? count * 4 : count / BLOCK * BLOCK_BYTES;
 }
 
-/** Norms of ones, and weights as large as those of the ONNX twin. */
 function fill(tensor: GgufTensor, random: Random): Uint8Array<ArrayBuffer> {
   const size = computeSize(tensor);
-  if (tensor.type === F32) return new Uint8Array(new Float32Array(size / 4).fill(1).buffer);
+  if (tensor.type === F32) {
+    return new Uint8Array(new Float32Array(size / 4).fill(tensor.value ?? 1).buffer);
+  }
   const unit = 0.11 / Math.sqrt(tensor.shape[0]!);
   const numBlocks = size / BLOCK_BYTES;
   const scales = new Float16Array(random.floats(numBlocks, { low: unit, high: 3 * unit }));

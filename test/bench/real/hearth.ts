@@ -17,6 +17,8 @@ export interface HearthOptions {
   readonly dtype?: string;
   /** Default: the CPU. */
   readonly device?: BenchDevice;
+  /** Threads of each side; as many as it takes by itself if absent. */
+  readonly threads?: number | undefined;
   /** Flags beside those that all have. */
   readonly flags?: readonly string[];
 }
@@ -39,11 +41,12 @@ export class RunningHearth implements AsyncDisposable {
   /** Starts it with a model's folder. */
   static async start(
     folder: string,
-    { main, dtype, device = "cpu", flags = [] }: HearthOptions = {},
+    { main, dtype, device = "cpu", threads, flags = [] }: HearthOptions = {},
   ): Promise<RunningHearth> {
-    const args = ["-m", folder, "-p", "0", "--device", device, "--log-level", "warn", ...flags];
+    const ofThreads = threads === undefined ? [] : ["--cpu-threads", String(threads)];
+    const args = ["-m", folder, "-p", "0", "--device", device, "--log-level", "warn"];
     const process = new HearthProcess(
-      [...args, ...(dtype === undefined ? [] : ["--dtype", dtype])],
+      [...args, ...ofThreads, ...flags, ...(dtype === undefined ? [] : ["--dtype", dtype])],
       {
         ...(main === undefined ? {} : { main }),
       },

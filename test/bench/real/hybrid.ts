@@ -22,7 +22,8 @@ const { vocab: VOCAB, eos: EOS, pad: PAD } = QWEN3;
 /** Positions that angles reach. */
 const POSITIONS = 8192;
 
-interface HybridSizes {
+/** Sizes of a twin. */
+export interface HybridSizes {
   readonly hidden: number;
   readonly intermediate: number;
   /** By layer. */
@@ -30,19 +31,23 @@ interface HybridSizes {
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
+  /** Whether attention has a gate beside its queries, a sigmoid of as many elements. */
+  readonly isGated: boolean;
   readonly epsilon: number;
 }
 
 /** Heads of a linear attention, of keys as of values, their elements, and tokens of its convolution. */
-const LINEAR = { heads: 16, headDim: 128, taps: 4 };
+export const LINEAR = { heads: 16, headDim: 128, taps: 4 };
 /** Tokens of a short convolution. */
-const CONV_TAPS = 3;
+export const CONV_TAPS = 3;
 
 const LFM2_ATTENTIONS = [2, 5, 8, 10, 12, 14];
 
-const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
+/** The twins there are. */
+export const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
   "lfm2-350m": {
     ...{ hidden: 1024, intermediate: 4608, heads: 16, kvHeads: 8, headDim: 64, epsilon: 1e-5 },
+    isGated: false,
     layers: Array.from(
       { length: 16 },
       (_, i) => LFM2_ATTENTIONS.includes(i) ? "full_attention" : "conv",
@@ -50,6 +55,7 @@ const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
   },
   "qwen3.5-0.8b": {
     ...{ hidden: 1024, intermediate: 3584, heads: 8, kvHeads: 2, headDim: 256, epsilon: 1e-6 },
+    isGated: true,
     layers: Array.from(
       { length: 24 },
       (_, i) => i % 4 === 3 ? "full_attention" : "linear_attention",
@@ -59,7 +65,7 @@ const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
 
 /** The folder of a twin, written if need be. */
 export async function hybridFolder(name: HybridName): Promise<string> {
-  return await twinFolder(`${name}-q4-1`, async (folder) => {
+  return await twinFolder(`${name}-q4-${SIZES[name].isGated ? 2 : 1}`, async (folder) => {
     await copyTokenizer("qwen3", folder);
     const graph = new HybridGraph(SIZES[name]).write();
     await writeTwinFiles(folder, {
@@ -232,11 +238,14 @@ class HybridGraph {
   }
 
   #attention(x: string, layer: number): string {
-    const { hidden, heads, kvHeads, headDim } = this.#sizes;
+    const { hidden, heads, kvHeads, headDim, isGated } = this.#sizes;
     const path = `layers.${layer}/attn`;
     const project = (kind: string, count: number) =>
       this.#linear(x, count * headDim, { from: hidden, path: `${path}/${kind}_proj` });
-    const q = this.#headNorm(project("q", heads), heads, `${path}/q_norm`);
+    const [queries, gate] = isGated
+      ? this.#dividedQueries(project("q", 2 * heads), path)
+      : [project("q", heads)];
+    const q = this.#headNorm(queries, heads, `${path}/q_norm`);
     const k = this.#headNorm(project("k", kvHeads), kvHeads, `${path}/k_norm`);
     const v = project("v", kvHeads);
     const [past, present] = [`past_key_values.${layer}`, `present.${layer}`];
@@ -256,7 +265,26 @@ class HybridGraph {
       },
       MICROSOFT,
     );
-    return this.#linear(attended, hidden, { from: heads * headDim, path: `${path}/o_proj` });
+    const gated = gate === undefined ? attended : this.#node(
+      "Mul",
+      [attended, this.#node("Sigmoid", [gate], `${path}/gate/sigmoid`)],
+      `${path}/gated`,
+    );
+    return this.#linear(gated, hidden, { from: heads * headDim, path: `${path}/o_proj` });
+  }
+
+  /** Queries and the gate, which lie side by side in each head. */
+  #dividedQueries(x: string, path: string): [queries: string, gate: string] {
+    const { heads, headDim } = this.#sizes;
+    const pairs = this.#ints([0, 0, heads, 2 * headDim]);
+    const parted = this.#node("Reshape", [x, pairs], `${path}/q_gate`);
+    const parts = [`${path}/queries/heads`, `${path}/gate/heads`];
+    this.#node("Split", [parted, this.#ints([headDim, headDim])], parts, { axis: -1 });
+    const rows = this.#ints([0, 0, heads * headDim]);
+    return [
+      this.#node("Reshape", [parts[0]!, rows], `${path}/queries`),
+      this.#node("Reshape", [parts[1]!, rows], `${path}/gate`),
+    ];
   }
 
   #turned(x: string, path: string): string {

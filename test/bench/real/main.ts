@@ -2,7 +2,9 @@
  * `deno task bench real [chat|chat-q4f16|chat-lfm2|chat-qwen3.5|asr|embed|matting|speech|speech-kokoro]…`: models of real sizes on the CPU, Hearth over HTTP
  * beside what people would use in its place, with the goals. `--device webgpu` runs all on the adapter that WebGPU finds.
  * `--rounds <n>` measures more often than 3 times, `--write` puts the tables into docs/performance.md and the README,
- * `--hearth <main.ts>` measures another checkout.
+ * `--hearth <main.ts>` measures another checkout. `--threads <n>` gives each side so many threads, and counts the time of
+ * processors in place of the clock's: what runs beside the bench changes that little, and threads that wait for each
+ * other least where there is one.
  *
  * Needs Node, npm's registry for the first run, `../shared/tokenizers`, some 4 GB in the folder for temporary files, and
  * a machine that does nothing else meanwhile.
@@ -43,10 +45,12 @@ const { values, positionals } = parseArgs({
     rounds: { type: "string", default: "3" },
     write: { type: "boolean", default: false },
     hearth: { type: "string" },
+    threads: { type: "string" },
     device: { type: "string", default: "cpu" },
   },
 });
 const device = parseDevice(values.device);
+const threads = values.threads === undefined ? undefined : Number(values.threads);
 const unknown = positionals.filter((kind) => !(kind in KINDS));
 if (unknown.length > 0) {
   throw new Error(`There is no ${unknown.join(", ")}; there are ${Object.keys(KINDS).join(", ")}.`);
@@ -70,13 +74,20 @@ function parseDevice(name: string): BenchDevice {
 }
 
 async function measure(kind: string): Promise<void> {
-  const comparison: Comparison<Running> = await KINDS[kind]!({ main: values.hearth, device });
+  const comparison: Comparison<Running> = await KINDS[kind]!({
+    main: values.hearth,
+    device,
+    threads,
+  });
   const names = comparison.contenders.map(({ name }) => name);
-  const results = await compare(comparison, { rounds: Number(values.rounds) });
+  const byCpuTime = threads !== undefined;
+  const results = await compare(comparison, { rounds: Number(values.rounds), byCpuTime });
   const options = { names, hasGoals: device === "cpu" };
   const table = formatTable(readHeader(comparison.title, options), toRows(results, options));
   const [day] = new Date().toISOString().split("T");
-  const text = `${table}\n${day}, medians of ${values.rounds} rounds, ${await hardware()}.\n`;
+  const ofThreads = byCpuTime ? `, by the time of processors with --threads ${threads}` : "";
+  const text =
+    `${table}\n${day}, medians of ${values.rounds} rounds, ${await hardware()}${ofThreads}.\n`;
   // deno-lint-ignore no-console -- what it is run for
   console.log(text);
   if (values.write) await writePage(device === "cpu" ? kind : `${kind} on webgpu`, text);

@@ -23,7 +23,8 @@ interface RunningMatting extends Running {
 /** The comparison. */
 export async function compareMatting(hearth: HearthOptions): Promise<Comparison<RunningMatting>> {
   const folder = await unetFolder();
-  const task = { task: "background-removal", dtype: "fp32", device: hearth.device };
+  const { device, threads } = hearth;
+  const task = { task: "background-removal", dtype: "fp32", device, threads };
   return {
     title: "U-Net, 44 M parameters",
     contenders: [

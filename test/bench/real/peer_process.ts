@@ -65,10 +65,12 @@ export class PeerProcess implements AsyncDisposable {
   /** Starts transformers.js with a model's folder. */
   static async transformers(
     folder: string,
-    { task, dtype, device = "cpu" }: {
+    { task, dtype, device = "cpu", threads }: {
       readonly task: string;
       readonly dtype: string;
       readonly device?: BenchDevice | undefined;
+      /** As many as it takes by itself if absent. */
+      readonly threads?: number | undefined;
     },
   ): Promise<PeerProcess> {
     return await PeerProcess.start("transformers.mjs", [
@@ -77,6 +79,7 @@ export class PeerProcess implements AsyncDisposable {
       task,
       dtype,
       device,
+      ...threads === undefined ? [] : [String(threads)],
     ]);
   }
 

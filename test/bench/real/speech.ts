@@ -54,7 +54,10 @@ function compareSpeech(
         name: "transformers.js",
         start: async () =>
           theirs(
-            await PeerProcess.transformers(folder, { task, dtype: "fp32", device: hearth.device }),
+            await PeerProcess.transformers(folder, {
+              ...{ task, dtype: "fp32", device: hearth.device },
+              threads: hearth.threads,
+            }),
           ),
       },
     ],

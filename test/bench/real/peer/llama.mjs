@@ -2,18 +2,18 @@
  * llama.cpp on Node, by node-llama-cpp's prebuilt binary, with a number of sequences in one batch. Requests and answers are
  * lines of JSON.
  *
- *     node llama.mjs <model.gguf> <cpu|vulkan> <sequences>
+ *     node llama.mjs <model.gguf> <cpu|vulkan> <sequences> [threads]
  */
 import { createInterface } from "node:readline";
 import process from "node:process";
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
-const [modelPath, device, sequences] = process.argv.slice(2);
+const [modelPath, device, sequences, wantedThreads] = process.argv.slice(2);
 const gpu = device === "cpu" ? false : device;
 const llama = await getLlama({ gpu, build: "never", logLevel: LlamaLogLevel.error });
 const model = await llama.loadModel({ modelPath });
 // Left to itself it takes twice as many threads as there are cores, which wait for each other without end.
-const threads = llama.cpuMathCores;
+const threads = Number(wantedThreads ?? llama.cpuMathCores);
 const alone = (await model.createContext({ contextSize: 4096, threads })).getSequence();
 const together = await model.createContext({ contextSize: 512, sequences: Number(sequences), threads });
 const free = [alone, ...Array.from({ length: Number(sequences) }, () => together.getSequence())];

@@ -2,7 +2,7 @@
  * transformers.js on Node, as its users run it: a pipeline, ONNX Runtime as it comes, one request at a time. Requests and
  * answers are lines of JSON.
  *
- *     node transformers.mjs <folder of model folders> <model> <task> <dtype> <device>
+ *     node transformers.mjs <folder of model folders> <model> <task> <dtype> <device> [threads]
  */
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -17,16 +17,18 @@ import {
   TextStreamer,
 } from "@huggingface/transformers";
 
-const [modelsFolder, model, task, dtype, device] = process.argv.slice(2);
+const [modelsFolder, model, task, dtype, device, threads] = process.argv.slice(2);
+const session_options = threads && { intraOpNumThreads: Number(threads) };
+const options = { dtype, device, session_options };
 env.allowRemoteModels = false;
 env.localModelPath = modelsFolder;
 
-const run = task === "kokoro" ? await loadKokoro() : await pipeline(task, model, { dtype, device });
+const run = task === "kokoro" ? await loadKokoro() : await pipeline(task, model, options);
 
 /** There is no pipeline for it: the model, its tokenizer and phonemizer.js, as kokoro-js has them. */
 async function loadKokoro() {
   const { phonemize } = await import("phonemizer");
-  const speech = await StyleTextToSpeech2Model.from_pretrained(model, { dtype, device });
+  const speech = await StyleTextToSpeech2Model.from_pretrained(model, options);
   const tokenizer = await AutoTokenizer.from_pretrained(model);
   const voice = readFileSync(`${modelsFolder}/${model}/voices/af_heart.bin`);
   const styles = new Float32Array(voice.buffer, voice.byteOffset, voice.byteLength / 4);
