@@ -6,8 +6,8 @@ import type { Value } from "./python/values.ts";
 import { isRaised } from "./template_error.ts";
 
 /**
- * JSON that a template gets as Python reads it: 1.0 stays a float, integers have any size, keys their order. What is no
- * object or array, or no JSON at all, stays the text that it is.
+ * JSON text that is passed to a template as Python's `json.loads` would read it: 1.0 stays a float, integers have any
+ * size, keys keep their order. A text that is not a JSON object or array is passed as it is.
  */
 export class JsonText {
   readonly text: string;
@@ -27,7 +27,7 @@ export class JsonText {
     }
   }
 
-  /** The members of an object, as variables of a template. */
+  /** Reads the members of an object as variables of a template. */
   readMembers(): Record<string, Value> {
     startMeter();
     const value = this.read();

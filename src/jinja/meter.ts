@@ -1,25 +1,25 @@
 /**
- * Bounds what rendering a template may cost. A template is code from a model's folder, and its input comes from anybody:
- * loops without end, doubled text and deep recursion must end as an error of one request.
+ * Limits the cost of rendering a template. A template is code from a model's folder, and its input comes from anybody:
+ * endless loops, texts that keep doubling and deep recursion must end as an error of one request.
  *
- * Rendering is synchronous, so one meter serves the thread.
+ * Rendering is synchronous, so one meter serves the whole thread.
  *
  * @module
  */
 import { raise } from "./template_error.ts";
 
-/** Less than a second of work. A conversation of 20,000 tokens takes some 10,000. */
+/** Less than a second of work. A conversation of 20,000 tokens takes about 10,000 steps. */
 const MAX_STEPS = 10_000_000;
 
-/** Longest text, in UTF-16 units: several times the text that a request may have. */
+/** Longest text in UTF-16 units: several times the longest text of a request. */
 const MAX_TEXT_LENGTH = 16 * 1024 * 1024;
 
-/** Deepest nesting of macro calls and recursive loops, as JavaScript's stack allows it with a wide margin. */
+/** Deepest nesting of macro calls and recursive loops, well below the limit of JavaScript's stack. */
 const MAX_DEPTH = 200;
 
 const CHARS_PER_STEP = 32;
 
-/** Steps differ in what they cost, above all between machines, so that the time is bounded too. */
+/** Steps cost different amounts of time, above all on different machines, so time is limited too. */
 const MAX_MILLISECONDS = 1500;
 const STEPS_BETWEEN_LOOKS = 5000;
 
@@ -37,9 +37,9 @@ export function startMeter(): void {
 }
 
 /**
- * Counts steps: about one for every node of the template that is executed, and for every element of a list.
+ * Counts steps: about one for each node of the template that is executed, and for each element of a list.
  *
- * @throws {TemplateError} when there were too many, or they took too long.
+ * @throws {TemplateError} when there were too many steps, or they took too long.
  */
 export function charge(steps: number): void {
   numSteps += steps;
@@ -55,7 +55,7 @@ function requireTime(): void {
   }
 }
 
-/** Counts the steps of reading or writing a text once. */
+/** Counts the steps for reading or writing a text once. */
 export function chargeText(length: number): void {
   charge(1 + length / CHARS_PER_STEP);
 }
@@ -67,9 +67,9 @@ export function requireShort(length: number): void {
 }
 
 /**
- * Runs what calls itself.
+ * Runs a function that may call itself.
  *
- * @throws {TemplateError} when it is too deep.
+ * @throws {TemplateError} when the recursion is too deep.
  */
 export function descend<T>(run: () => T): T {
   if (++depth > MAX_DEPTH) {

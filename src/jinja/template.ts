@@ -1,6 +1,6 @@
 /**
- * Jinja2 templates, rendered as Jinja2 3.1 renders them in the environment that transformers sets up for chat
- * templates: sandboxed and immutable, `trim_blocks`, `lstrip_blocks`, loop controls, the `generation` tag.
+ * Renders Jinja2 templates as Jinja2 3.1 does in the environment that transformers sets up for chat templates:
+ * sandboxed and immutable, with `trim_blocks`, `lstrip_blocks`, loop controls and the `generation` tag.
  *
  * @module
  */
@@ -18,8 +18,8 @@ export class Template {
   readonly #globals: ReadonlyMap<string, Value>;
 
   /**
-   * @param options.now the time that templates are told.
-   * @throws {TemplateError} when it is no template.
+   * @param options.now gives the time for `strftime_now`.
+   * @throws {TemplateError} when the source is not a template.
    */
   constructor(source: string, { now = () => new Date() }: { readonly now?: () => Date } = {}) {
     startMeter();
@@ -28,9 +28,9 @@ export class Template {
   }
 
   /**
-   * Renders it. Values are JSON's, or Python's already.
+   * Renders the template. Variables are JSON values, or Python's.
    *
-   * @throws {TemplateError} when it refuses its variables, or takes more steps, depth or text than it may.
+   * @throws {TemplateError} when the template raises an error, or exceeds a limit of steps, depth or text.
    */
   render(variables: Readonly<Record<string, unknown>>): string {
     startMeter();
@@ -44,7 +44,7 @@ export class Template {
   }
 }
 
-/** An overflow of the stack is an error of the template's. */
+/** Turns a stack overflow into an error of the template. */
 function catchOverflow<T>(run: () => T): T {
   try {
     return run();

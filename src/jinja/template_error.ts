@@ -1,7 +1,7 @@
-/** An error of a template, its message as Jinja2 or Python would give it. */
+/** An error of a template. Its message is the one of Jinja2 or Python. */
 export class TemplateError extends Error {
   override readonly name = "TemplateError";
-  /** The name of Python's exception: filters recover from some of them. */
+  /** The name of Python's exception; some filters catch certain exceptions. */
   readonly type: string;
 
   constructor(message: string, type = "TemplateError") {
@@ -10,12 +10,12 @@ export class TemplateError extends Error {
   }
 }
 
-/** Throws an exception of Python's. */
+/** Throws a Python exception. */
 export function raise(type: string, message: string): never {
   throw new TemplateError(message, type);
 }
 
-/** Whether an error is one of these exceptions of Python's. */
+/** Whether an error is one of these Python exceptions. */
 export function isRaised(error: unknown, ...types: readonly string[]): boolean {
   return error instanceof TemplateError && types.includes(error.type);
 }

@@ -3,7 +3,7 @@ import { charge, descend } from "./meter.ts";
 import { Dict } from "./python/dict.ts";
 import { Float, PyObject, type Value } from "./python/values.ts";
 
-/** JSON's value as Python's. A number that is whole is taken for an int. */
+/** Converts a JSON value to Python's. A number without a fraction becomes an int. */
 export function toValue(value: unknown): Value {
   charge(1);
   if (typeof value === "string" || typeof value === "boolean" || typeof value === "bigint") {

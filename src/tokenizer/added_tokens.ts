@@ -1,5 +1,5 @@
 /**
- * Tokens beside the vocabulary proper: they are found in a text before anything else.
+ * Tokens added to the vocabulary. They are found in a text before anything else.
  *
  * @module
  */
@@ -10,18 +10,18 @@ import { RUST_WORD, trimEnd, trimStart } from "./unicode.ts";
 export interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** Whether it is left out of decoded text, if that is asked for. */
+  /** Whether the token is special: decoding can leave it out. */
   readonly special: boolean;
-  /** Whether it is looked for in the normalized text. */
+  /** Whether it is searched for in the normalized text, rather than the original. */
   readonly isNormalized: boolean;
-  /** Whether it must not touch letters or digits. */
+  /** Whether it only matches if no letter or digit touches it. */
   readonly isSingleWord: boolean;
-  /** Whether it takes the white space before it. */
+  /** Whether it includes the white space before it. */
   readonly stripsLeft: boolean;
   readonly stripsRight: boolean;
 }
 
-/** @param id the vocabulary's, if it has the token. */
+/** @param id the token's id in the vocabulary, if it is there. */
 export function readAddedToken(
   reader: ConfigReader,
   id: (content: string) => number | undefined,
@@ -38,25 +38,25 @@ export function readAddedToken(
   };
 }
 
-/** Steps in one text after which its search is given up, and more for each character: a fraction of a second. */
+/** Most steps of a search, plus some for each character of the text: a fraction of a second. */
 const MAX_STEPS = 1_000_000;
 const MAX_STEPS_PER_CHAR = 16;
 
 interface Found {
   readonly token: AddedToken | undefined;
-  /** Where it ends. */
+  /** Offset of its end. */
   readonly end: number;
   readonly numSteps: number;
 }
 
-/** Text without added tokens, or the id of one. */
+/** A text without added tokens, or the id of an added token. */
 export type Section = string | number;
 
-/** Finds added tokens in texts: the leftmost, of those the longest. */
+/** Finds added tokens in texts: the leftmost one, and among those the longest. */
 export class AddedTokenFinder {
   readonly #root: Node = { token: undefined, children: new Map() };
 
-  /** @param tokens with the spelling that each is looked for by. */
+  /** @param tokens with the text by which each is found. */
   constructor(tokens: Iterable<readonly [spelling: string, token: AddedToken]>) {
     for (const [spelling, token] of tokens) {
       let node = this.#root;
@@ -112,7 +112,7 @@ export class AddedTokenFinder {
   }
 }
 
-/** Tokens by their UTF-16 units. */
+/** A node of a trie over UTF-16 units. */
 interface Node {
   token: AddedToken | undefined;
   readonly children: Map<number, Node>;

@@ -6,7 +6,7 @@ import { readVocabulary } from "./read_vocabulary.ts";
 import type { TokenModel } from "./token_model.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** Words that are remembered with their tokens. */
+/** Most words whose tokens are cached. */
 const MAX_CACHED_WORDS = 10_000;
 const MAX_CACHED_LENGTH = 256;
 
@@ -21,7 +21,7 @@ export class BpeModel implements TokenModel {
   readonly #suffix: string;
   readonly #fusesUnknown: boolean;
   readonly #ignoresMerges: boolean;
-  /** Absent if characters that are no tokens are not spelled in bytes. */
+  /** Absent if unknown characters are not spelled as bytes. */
   readonly #byteIds: Int32Array | undefined;
   #cache = new Map<string, readonly number[]>();
 
@@ -74,7 +74,11 @@ export class BpeModel implements TokenModel {
     return ids;
   }
 
-  /** @returns whether there is a token for each byte. */
+  /**
+   * Appends the byte tokens of a character.
+   *
+   * @returns whether there is a token for each byte.
+   */
   #pushBytes(char: string, ids: number[]): boolean {
     const byteIds = this.#byteIds;
     if (byteIds === undefined) return false;

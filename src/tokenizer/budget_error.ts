@@ -1,4 +1,4 @@
-/** Work on a text that would take too long, or write too much: `tokenizer.json` comes from anybody. */
+/** Thrown when work on a text would take too long or produce too much: `tokenizer.json` may come from anybody. */
 export class BudgetError extends Error {
   override readonly name = "BudgetError";
 }

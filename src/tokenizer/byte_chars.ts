@@ -1,12 +1,12 @@
 /**
- * Byte-level BPE spells each byte as a printable character (Radford et al. 2019, GPT-2's `bytes_to_unicode`).
+ * The printable characters by which byte-level BPE spells bytes (Radford et al. 2019, GPT-2's `bytes_to_unicode`).
  *
  * @module
  */
 
-/** The character of each byte. */
+/** Characters by byte. */
 const CHARS: string[] = [];
-/** The byte by code unit; -1 if there is none. */
+/** Bytes by code unit; -1 if the character spells none. */
 const BYTES = new Int16Array(0x200).fill(-1);
 
 for (let byte = 0, numShifted = 0; byte < 256; byte++) {
@@ -19,7 +19,7 @@ for (let byte = 0, numShifted = 0; byte < 256; byte++) {
 const encoder = new TextEncoder();
 const PRINTABLE_ASCII = /^[!-~]*$/;
 
-/** The UTF-8 bytes of a text, spelled. */
+/** Spells the UTF-8 bytes of a text. */
 export function spellBytes(text: string): string {
   if (PRINTABLE_ASCII.test(text)) return text;
   let spelled = "";
@@ -27,7 +27,7 @@ export function spellBytes(text: string): string {
   return spelled;
 }
 
-/** The bytes that a token spells; its own, if it has a character that spells none. */
+/** The bytes that a token spells; if it has a character that spells none, the UTF-8 bytes of the token itself. */
 export function bytesOfSpelling(token: string): Uint8Array {
   const bytes = new Uint8Array(token.length);
   for (let i = 0; i < token.length; i++) {

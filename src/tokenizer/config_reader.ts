@@ -3,16 +3,16 @@ import { type Pattern, RegexPattern, StringPattern } from "./regex/pattern.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Parts within parts, as sequences of sequences may have them. */
+/** Deepest nesting of parts, such as sequences within sequences. */
 const MAX_DEPTH = 32;
 
-/** A part of `tokenizer.json`, read with errors that name its place. */
+/** Reads a part of `tokenizer.json`. Its errors name the part's path. */
 export class ConfigReader {
-  /** Where it stands, such as `pre_tokenizer.pretokenizers[1]`. */
+  /** Path of the part, such as `pre_tokenizer.pretokenizers[1]`. */
   readonly path: string;
   readonly #fields: Fields;
 
-  /** @throws {StartupError} when it is no object. */
+  /** @throws {StartupError} when the value is not an object. */
   constructor(value: unknown, path: string) {
     this.path = path;
     if (typeof value !== "object" || value === null || Array.isArray(value)) {
@@ -24,7 +24,7 @@ export class ConfigReader {
     this.#fields = value as Fields;
   }
 
-  /** What kind of part it is; empty if it does not say. */
+  /** The type of the part; empty if it does not say. */
   get type(): string {
     const type = this.#fields["type"];
     return typeof type === "string" ? type : "";
@@ -38,7 +38,7 @@ export class ConfigReader {
     return this.#fields[name];
   }
 
-  /** @throws {StartupError} when it is of another type, as do the others. */
+  /** @throws {StartupError} when the field has another type; the other readers do too. */
   string(name: string, fallback?: string): string {
     const value = this.#fields[name] ?? fallback;
     if (typeof value !== "string") throw wrongValue(this.#joinPath(name), value, "a string");
@@ -57,7 +57,7 @@ export class ConfigReader {
     return value;
   }
 
-  /** Absent without a value. */
+  /** The field; `undefined` if it has no value. */
   optionalString(name: string): string | undefined {
     return this.has(name) ? this.string(name) : undefined;
   }
@@ -72,7 +72,7 @@ export class ConfigReader {
     return value;
   }
 
-  /** The parts in an array. */
+  /** Readers for the parts in an array. */
   parts(name: string): ConfigReader[] {
     return this.array(name).map((value, index) =>
       new ConfigReader(value, `${this.#joinPath(name)}[${index}]`)
@@ -83,7 +83,7 @@ export class ConfigReader {
     return new ConfigReader(this.#fields[name], this.#joinPath(name));
   }
 
-  /** `{"String": …}` or `{"Regex": …}`. */
+  /** Reads a pattern: `{"String": …}` or `{"Regex": …}`. */
   pattern(name: string): Pattern {
     const value = this.#fields[name];
     if (typeof value === "string") return new StringPattern(value);

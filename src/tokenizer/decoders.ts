@@ -1,5 +1,5 @@
 /**
- * Decoders: how tokens become text again.
+ * Decoders turn tokens back into text.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import type { ConfigReader } from "./config_reader.ts";
 import { replaceAll } from "./normalizers.ts";
 import { readPrependScheme } from "./pre_tokenizers.ts";
 
-/** Makes segments of text of tokens. */
+/** Turns tokens into segments of text. */
 export type Decoder = (tokens: readonly string[]) => readonly string[];
 
 const lossy = new TextDecoder("utf-8", { ignoreBOM: true });
 const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
 
-/** @throws {StartupError} for a decoder that is not known. */
+/** @throws {StartupError} for an unknown decoder. */
 export function readDecoder(reader: ConfigReader): Decoder {
   switch (reader.type) {
     case "Sequence": {
@@ -76,13 +76,13 @@ function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return all;
 }
 
-/** The byte that a token of SentencePiece stands for. */
+/** The byte that a SentencePiece token such as `<0x0A>` stands for. */
 export function byteOfToken(token: string): number | undefined {
   const digits = /^<0x([0-9A-Fa-f]{2})>$/.exec(token)?.[1];
   return digits === undefined ? undefined : Number.parseInt(digits, 16);
 }
 
-/** Bytes that are no characters become one U+FFFD each. */
+/** Joins byte tokens into characters; bytes that form no character become U+FFFD, one for each. */
 function decodeByteFallback(tokens: readonly string[]): string[] {
   const pieces: string[] = [];
   let bytes: number[] = [];
@@ -140,7 +140,7 @@ const CLEAN_UPS = [
   ...[[" 'm", "'m"], [" do not", " don't"], [" 's", "'s"], [" 've", "'ve"], [" 're", "'re"]],
 ] as const;
 
-/** Takes away spaces that English does not write, as the Rust library does it for each token. */
+/** Removes spaces that English does not write; like the Rust library, it looks at each token by itself. */
 function cleanUp(token: string): string {
   return CLEAN_UPS.reduce((text, [from, to]) => text.replaceAll(from!, to!), token);
 }

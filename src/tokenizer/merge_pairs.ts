@@ -1,12 +1,12 @@
 import type { MergeTable } from "./merge_table.ts";
 
-/** Up to this many symbols the next pair is found by looking at all of them. */
+/** Words of at most this many symbols are merged by scanning all of them for the next pair. */
 const MAX_SCANNED = 24;
 
 /**
- * Merges neighbours, the pair of the lowest rank first, of equal ones the leftmost.
+ * Merges neighbouring tokens: the pair of the lowest rank first, among equals the leftmost.
  *
- * @param ids consumed.
+ * @param ids may be modified.
  */
 export function mergePairs(ids: number[], merges: MergeTable): readonly number[] {
   if (ids.length < 2) return ids;
@@ -30,7 +30,9 @@ function mergeShort(ids: number[], merges: MergeTable): readonly number[] {
   }
 }
 
-/** The symbols are a linked list, and the pairs wait in a heap, so that a word of n symbols takes n log n steps. */
+/**
+ * Merges a long word. Symbols form a linked list and pairs wait in a heap, so a word of n symbols takes n log n steps.
+ */
 function mergeLong(ids: number[], merges: MergeTable): readonly number[] {
   const { length } = ids;
   const next = Int32Array.from(ids, (_, index) => index + 1);
@@ -45,7 +47,7 @@ function mergeLong(ids: number[], merges: MergeTable): readonly number[] {
   for (let pair = heap.pop(); pair !== undefined; pair = heap.pop()) {
     const { rank, at } = pair;
     const after = next[at]!;
-    // Either of them may have been merged since.
+    // One of the two may have been merged in the meantime.
     const isThere = ids[at]! >= 0 && after < length &&
       merges.getRank(ids[at]!, ids[after]!) === rank;
     if (!isThere) continue;
@@ -59,12 +61,12 @@ function mergeLong(ids: number[], merges: MergeTable): readonly number[] {
   return ids.filter((id) => id >= 0);
 }
 
-/** Places of the left symbols can be told apart up to here. */
+/** Positions must be below this to fit into a heap key. */
 const MAX_PLACES = 2 ** 32;
 
-/** A binary heap of pairs, by rank and then by place. */
+/** A binary heap of pairs, ordered by rank and then by position. */
 class PairHeap {
-  /** Rank times {@linkcode MAX_PLACES} plus place. */
+  /** Each key is the rank times {@linkcode MAX_PLACES}, plus the position. */
   readonly #keys: number[] = [];
 
   push(rank: number, at: number): void {

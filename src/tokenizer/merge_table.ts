@@ -1,6 +1,6 @@
-/** What pairs of tokens become, in the order of precedence. */
+/** The merges of pairs of tokens, in order of precedence. */
 export class MergeTable {
-  /** Slots of an open hash: left id + 1 (0: the slot is free), right id, rank, merged id. */
+  /** Slots of a hash table with open addressing: left id + 1 (0 if the slot is free), right id, rank, merged id. */
   readonly #slots: Int32Array;
   readonly #mask: number;
 
@@ -11,7 +11,7 @@ export class MergeTable {
     this.#mask = size - 1;
   }
 
-  /** A pair that is set again has the later rank. */
+  /** Sets a pair's rank and result. If it is set again, the last rank applies. */
   set(left: number, right: number, { rank, merged }: { rank: number; merged: number }): void {
     const at = 4 * this.#find(left, right);
     this.#slots[at] = left + 1;
@@ -20,7 +20,7 @@ export class MergeTable {
     this.#slots[at + 3] = merged;
   }
 
-  /** -1 if the pair is not merged. */
+  /** The rank of a pair; -1 if it is not merged. */
   getRank(left: number, right: number): number {
     const at = 4 * this.#find(left, right);
     return this.#slots[at] === 0 ? -1 : this.#slots[at + 2]!;

@@ -1,5 +1,5 @@
 /**
- * Normalizers: what becomes of a text before it is split into words.
+ * Normalizers change a text before it is split into words.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import {
 
 export type Normalizer = (text: string) => string;
 
-/** @throws {StartupError} for a normalizer that is not known. */
+/** @throws {StartupError} for an unknown normalizer. */
 export function readNormalizer(reader: ConfigReader): Normalizer {
   switch (reader.type) {
     case "Sequence": {
@@ -69,11 +69,11 @@ export function readNormalizer(reader: ConfigReader): Normalizer {
   }
 }
 
-/** Longest text that replacements may write: more tokens than a model's context holds. */
+/** Longest text that replacements may produce: it has more tokens than any model's context. */
 const MAX_LENGTH = 2 * 1024 * 1024;
 
 /**
- * @param matches starts and ends in turn.
+ * @param matches start and end of each match, alternating.
  * @throws {BudgetError} when the text grows too long.
  */
 export function replaceAll(text: string, matches: readonly number[], content: string): string {
@@ -106,7 +106,7 @@ function readBertNormalizer(reader: ConfigReader): Normalizer {
   };
 }
 
-/** The blocks of Chinese characters that BERT's authors list. */
+/** The blocks of Chinese characters in BERT's original code. */
 const HAN =
   /[\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b820}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/gu;
 

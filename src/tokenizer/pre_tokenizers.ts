@@ -1,5 +1,5 @@
 /**
- * Pre-tokenizers: how a text is split into words before it becomes tokens.
+ * Pre-tokenizers split a text into words before they become tokens.
  *
  * @module
  */
@@ -10,16 +10,16 @@ import type { CharSet } from "./regex/char_set.ts";
 import { readBehavior, splitAt, type SplitBehavior } from "./split.ts";
 import { NUMERIC, PUNCTUATION, RUST_WORD, WHITESPACE } from "./unicode.ts";
 
-/** Words of a text so far. */
+/** The words of a text so far. */
 export interface Words {
   readonly words: readonly string[];
-  /** Whether the first of them begins where the whole text does. */
+  /** Whether the first word begins at the beginning of the whole text. */
   readonly isFirst: boolean;
 }
 
 export type PreTokenizer = (text: Words) => Words;
 
-/** @throws {StartupError} for one that is not known. */
+/** @throws {StartupError} for an unknown pre-tokenizer. */
 export function readPreTokenizer(reader: ConfigReader): PreTokenizer {
   switch (reader.type) {
     case "Sequence": {
@@ -62,7 +62,7 @@ export function readPreTokenizer(reader: ConfigReader): PreTokenizer {
   }
 }
 
-/** Applies to each word by itself. */
+/** Makes a pre-tokenizer that splits each word by itself. */
 function mapWords(split: (word: string) => readonly string[]): PreTokenizer {
   return ({ words, isFirst }) => ({ words: words.flatMap(split), isFirst });
 }
@@ -81,7 +81,7 @@ function splitBy(pattern: Pattern, behavior: SplitBehavior, isInverted = false):
   };
 }
 
-/** Single characters of a set. */
+/** A pattern that matches single characters of a set. */
 function charPattern(set: CharSet): Pattern {
   return {
     findAll(text) {
@@ -97,7 +97,7 @@ function charPattern(set: CharSet): Pattern {
   };
 }
 
-/** GPT-2's words: what every byte-level tokenizer had before others came. */
+/** GPT-2's pattern for words, which byte-level tokenizers use unless they configure another. */
 const GPT2_WORDS =
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
@@ -131,13 +131,13 @@ function readMetaspace(reader: ConfigReader): PreTokenizer {
   };
 }
 
-/** When a word gets a sign for the space before it: `always`, only the `first`, or `never`. */
+/** When to put the space marker before a word: `always`, only for the `first`, or `never`. */
 export function readPrependScheme(reader: ConfigReader): string {
   if (reader.has("prepend_scheme")) return reader.string("prepend_scheme");
   return reader.boolean("add_prefix_space", true) ? "always" : "never";
 }
 
-/** Words and what is between them, without white space. */
+/** Splits a text into words and the symbols between them, without white space. */
 function splitWords(text: string): string[] {
   const pieces: string[] = [];
   let last = 0;

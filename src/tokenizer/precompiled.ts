@@ -8,8 +8,8 @@ const decoder = new TextDecoder();
 const MAX_GRAPHEME_BYTES = 5;
 
 /**
- * SentencePiece's table of normalizations: a double-array trie (Darts-clone) of what is replaced, and the replacements,
- * each ended by a zero byte.
+ * SentencePiece's normalization table: a double-array trie (Darts-clone) of the texts to replace, and their
+ * replacements, each ended by a zero byte.
  */
 export class PrecompiledMap {
   readonly #units: Uint32Array;
@@ -57,7 +57,7 @@ export class PrecompiledMap {
     return normalized;
   }
 
-  /** The replacement of the shortest entry that the bytes begin with. */
+  /** The replacement for the shortest entry that is a prefix of the bytes. */
   #find(bytes: Uint8Array): string | undefined {
     const units = this.#units;
     let at = readOffset(units[0]!);
@@ -65,7 +65,7 @@ export class PrecompiledMap {
       if (byte === 0) return undefined;
       at ^= byte;
       const unit = units[at];
-      // The label, with the bit that leaves have.
+      // Compares the label together with the bit that only leaves have.
       if (unit === undefined || (unit & 0x800000ff) !== byte) return undefined;
       at ^= readOffset(unit);
       const hasLeaf = (unit >>> 8) & 1;

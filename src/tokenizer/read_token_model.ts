@@ -5,10 +5,10 @@ import { UnigramModel } from "./unigram.ts";
 import { WordLevelModel, WordPieceModel } from "./word_piece.ts";
 
 /**
- * Reads `model`. Old files do not say its type.
+ * Reads `model`. Old files do not give its type.
  *
- * @param unkToken `unk_token` of `tokenizer_config.json`, for models that have none of their own.
- * @throws {StartupError} for a model that is not known or damaged.
+ * @param unkToken `unk_token` of `tokenizer_config.json`, for models that do not name one.
+ * @throws {StartupError} for an unknown or damaged model.
  */
 export function readTokenModel(reader: ConfigReader, unkToken: string | undefined): TokenModel {
   switch (reader.type || guessType(reader)) {

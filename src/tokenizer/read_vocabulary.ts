@@ -1,7 +1,11 @@
 import type { ConfigReader } from "./config_reader.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
-/** Reads `vocab` where it is an object of ids by token. @throws {StartupError} when it is not. */
+/**
+ * Reads `vocab`, an object of ids by token.
+ *
+ * @throws {StartupError} when it is not an object.
+ */
 export function readVocabulary(reader: ConfigReader): Vocabulary {
   reader.part("vocab");
   const vocabulary = new Vocabulary();

@@ -1,21 +1,21 @@
 /**
- * Post-processors: the special tokens around a text, and around and between two.
+ * Post-processors: the special tokens around a text, or around and between two texts.
  *
  * @module
  */
 import { StartupError } from "../base/errors.ts";
 import type { ConfigReader } from "./config_reader.ts";
 
-/** Token ids around those of a text. */
+/** Special tokens before and after a text. */
 export interface SpecialFrame {
   readonly before: readonly number[];
   readonly after: readonly number[];
 }
 
-/** The special tokens around and between two texts. */
+/** Special tokens around and between two texts. */
 export interface PairFrame extends SpecialFrame {
   readonly between: readonly number[];
-  /** Token types: of the first text, of the second, and of each token in `between`. */
+  /** Token types of the first text, of the second text, and of each token in `between`. */
   readonly types: {
     readonly first: number;
     readonly second: number;
@@ -33,7 +33,11 @@ export const NO_FRAMES: SpecialFrames = {
   pair: { before: [], between: [], after: [], types: { first: 0, second: 0, between: [] } },
 };
 
-/** Reads `post_processor`. @throws {StartupError} for one that is not known. */
+/**
+ * Reads `post_processor`.
+ *
+ * @throws {StartupError} for an unknown one.
+ */
 export function readFrames(reader: ConfigReader): SpecialFrames {
   switch (reader.type) {
     case "ByteLevel":
@@ -79,7 +83,7 @@ function enclose(inner: SpecialFrames, outer: SpecialFrames): SpecialFrames {
   };
 }
 
-/** The first and the last token of BERT's frame: `["[CLS]", 101]`. */
+/** Reads the first and last token of BERT's post-processor: `["[CLS]", 101]`. */
 function readEnds(reader: ConfigReader): { start: number; end: number } {
   const [start, end] = ["cls", "sep"].map((name) => {
     const id = reader.array(name)[1];

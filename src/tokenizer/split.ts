@@ -1,6 +1,6 @@
 import type { ConfigReader } from "./config_reader.ts";
 
-/** What becomes of the matches at which a text is split. */
+/** What happens to the matches at which a text is split. */
 export type SplitBehavior =
   | "Removed"
   | "Isolated"
@@ -16,7 +16,7 @@ const BEHAVIORS: readonly SplitBehavior[] = [
   "Contiguous",
 ];
 
-/** @throws {StartupError} for a word that is none. */
+/** @throws {StartupError} for an unknown behavior. */
 export function readBehavior(reader: ConfigReader, fallback?: SplitBehavior): SplitBehavior {
   const name = reader.string("behavior", fallback);
   const found = BEHAVIORS.find((known) => known.toLowerCase() === name.toLowerCase());
@@ -24,7 +24,7 @@ export function readBehavior(reader: ConfigReader, fallback?: SplitBehavior): Sp
   return found;
 }
 
-/** Part of a text, from `start` up to `end`. */
+/** A part of a text. */
 interface Range {
   readonly start: number;
   end: number;
@@ -34,14 +34,12 @@ interface Range {
 /**
  * Splits a text at matches.
  *
- * @param matches starts and ends in turn, from the left.
- * @param options.isInverted whether what is between the matches is what it is split at.
- * @returns the pieces, none of them empty.
- *
+ * @param matches start and end of each match, alternating, from left to right.
+ * @param options.isInverted whether to split at the text between the matches instead.
+ * @returns the segments, none of them empty.
  * @example
  * ```ts
  * import assert from "node:assert/strict";
- *
  * assert.deepEqual(splitAt("a-b", [1, 2], { behavior: "Isolated" }), ["a", "-", "b"]);
  * assert.deepEqual(splitAt("a-b", [1, 2], { behavior: "MergedWithNext" }), ["a", "-b"]);
  * assert.deepEqual(splitAt("a-b", [1, 2], { behavior: "Removed", isInverted: true }), ["-"]);
@@ -91,7 +89,7 @@ function merge(ranges: Range[], behavior: SplitBehavior): readonly Range[] {
   }
 }
 
-/** Joins neighbours; a range joins by what stands right before it. */
+/** Joins neighbours; `joins` decides by a range and the one right before it. */
 function join(ranges: Range[], joins: (before: Range, range: Range) => boolean): Range[] {
   const joined: Range[] = [];
   ranges.forEach((range, index) => {

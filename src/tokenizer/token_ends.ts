@@ -3,12 +3,15 @@ import type { PairFrame, SpecialFrame, SpecialFrames } from "./special_frame.ts"
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Classes that take away what `tokenizer.json` adds, if they are told so; with others its post-processor stands. */
+/**
+ * Tokenizer classes for which a flag that is false removes a token that `tokenizer.json` adds. For others the
+ * post-processor stays as it is.
+ */
 const TAKES_AWAY = /^(?:Code)?(?:Llama|Gemma|Cohere)/;
 
 /**
- * The frames with the tokens for begin and end that `add_bos_token` and `add_eos_token` ask for, once each; without
- * those that they do not want.
+ * Adds the begin and end tokens that `add_bos_token` and `add_eos_token` ask for, once each, and removes those that
+ * they do not want.
  */
 export function withEnds(
   frames: SpecialFrames,
@@ -23,7 +26,7 @@ export function withEnds(
   };
 }
 
-/** Whether a text begins or ends with a token. */
+/** The token that a text must begin or end with, or must not. */
 interface End {
   readonly id: number;
   readonly isWanted: boolean;
@@ -34,7 +37,7 @@ interface Ends {
   readonly eos: End | undefined;
 }
 
-/** `undefined` if the frames are right as they are. */
+/** `undefined` if the frames need no change. */
 function readEnd(
   name: "bos" | "eos",
   config: Json,
@@ -63,7 +66,7 @@ function toEnds(frame: SpecialFrame, { bos, eos }: Ends): SpecialFrame {
   };
 }
 
-/** Pairs are two whole texts, as Llama's tokenizer has it, if there is a frame to change. */
+/** Changes the frame of pairs. Llama's tokenizer treats a pair as two whole texts. */
 function endsOfPair(frame: PairFrame, ends: Ends): PairFrame {
   const { before, after } = toEnds(frame, ends);
   return { ...frame, before, after };

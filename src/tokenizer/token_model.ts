@@ -1,6 +1,6 @@
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** How a word becomes tokens. */
+/** Splits words into tokens. */
 export interface TokenModel {
   readonly vocabulary: Vocabulary;
   /** Appends the ids of a word. */

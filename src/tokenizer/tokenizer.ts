@@ -1,5 +1,5 @@
 /**
- * Tokenizers as the Rust library `tokenizers` runs them: what a `tokenizer.json` says, to the last token.
+ * Runs tokenizers exactly as the Rust library `tokenizers` does, from their `tokenizer.json`.
  *
  * @module
  */
@@ -18,12 +18,11 @@ import { withEnds } from "./token_ends.ts";
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Text to token ids and back.
+ * Converts text to token ids and back.
  *
  * @example
  * ```ts
  * import assert from "node:assert/strict";
- *
  * const tokenizer = new Tokenizer({
  *   pre_tokenizer: { type: "Whitespace" },
  *   model: { type: "WordLevel", vocab: { hello: 0, world: 1, "?": 2 }, unk_token: "?" },
@@ -35,7 +34,7 @@ type Json = Readonly<Record<string, unknown>>;
 export class Tokenizer {
   /** The special tokens around texts. */
   readonly frames: SpecialFrames;
-  /** Tokens beside the vocabulary proper, by id. */
+  /** Tokens added to the vocabulary, by id. */
   readonly addedTokens: ReadonlyMap<number, AddedToken>;
   readonly #model: TokenModel;
   readonly #normalize: Normalizer | undefined;
@@ -43,13 +42,13 @@ export class Tokenizer {
   readonly #decode: Decoder | undefined;
   readonly #addedIds = new Map<string, number>();
   readonly #finder: AddedTokenFinder;
-  /** Finds added tokens in normalized text. */
+  /** Finds the added tokens that are searched for in normalized text. */
   readonly #normalizedFinder: AddedTokenFinder;
 
   /**
-   * @param json `tokenizer.json`.
-   * @param config `tokenizer_config.json`.
-   * @throws {StartupError} for what is damaged or not known: its place, what was seen, what was wanted.
+   * @param json content of `tokenizer.json`.
+   * @param config content of `tokenizer_config.json`.
+   * @throws {StartupError} for a part that is damaged or unknown: its path, what was seen, what was wanted.
    */
   constructor(json: Json, config: Json = {}) {
     const reader = new ConfigReader(json, "");
@@ -86,7 +85,7 @@ export class Tokenizer {
     this.frames = withEnds(frames, config, (token) => this.tokenToId(token));
   }
 
-  /** One more than the largest id. */
+  /** The largest id plus one. */
   get numIds(): number {
     return this.#model.vocabulary.numIds;
   }
@@ -95,7 +94,7 @@ export class Tokenizer {
     return this.#model.vocabulary.tokenToId(token);
   }
 
-  /** A token's spelling; `undefined` when there is no such id. */
+  /** A token's text; `undefined` when there is no such id. */
   idToToken(id: number): string | undefined {
     return this.addedTokens.get(id)?.content ?? this.#model.vocabulary.idToToken(id);
   }
@@ -106,7 +105,7 @@ export class Tokenizer {
   }
 
   /**
-   * Token ids of a text; special tokens only if it spells them.
+   * Encodes a text. Special tokens appear only if the text spells them.
    *
    * @throws {HearthError} `invalid_value` when the tokenizer takes too long on the text.
    */
@@ -116,14 +115,14 @@ export class Tokenizer {
     return ids;
   }
 
-  /** The same, with the special tokens around it. */
+  /** Encodes a text, and adds the special tokens around it. */
   encodeWhole(text: string): number[] {
     const { before, after } = this.frames.single;
     return [...before, ...this.encode(text), ...after];
   }
 
   /**
-   * Text of token ids; those without a token are left out.
+   * Decodes token ids; ids without a token are left out.
    *
    * @throws {HearthError} `invalid_value` when the decoder takes too long on the tokens.
    */

@@ -1,5 +1,5 @@
 /**
- * Classes of characters as the Rust library asks for them.
+ * Classes of characters as the Rust library defines them.
  *
  * @module
  */
@@ -11,30 +11,30 @@ function toCharSet(pattern: string): CharSet {
   return new CharSet(test);
 }
 
-/** `char::is_whitespace`. */
+/** Rust's `char::is_whitespace`. */
 export const WHITESPACE = toCharSet("\\p{White_Space}");
-/** `char::is_numeric`. */
+/** Rust's `char::is_numeric`. */
 export const NUMERIC = toCharSet("\\p{N}");
-/** What splits words from punctuation: Unicode's, and ASCII's signs. */
+/** Characters that separate words: Unicode's punctuation, and the symbols of ASCII. */
 export const PUNCTUATION = toCharSet("[\\p{P}!-\\/:-@\\[-`{-~]");
-/** What BERT drops: control, format and private characters. */
+/** Characters that BERT drops: control, format and private-use characters. */
 export const CONTROL = toCharSet("[\\p{Cc}\\p{Cf}\\p{Co}]");
 export const NONSPACING_MARK = toCharSet("\\p{Mn}");
 export const MARK = toCharSet("\\p{M}");
-/** `\w` of the `regex` crate. */
+/** `\w` in Rust's `regex` crate. */
 export const RUST_WORD = toCharSet("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]");
 
-/** Keeps the characters that pass. */
+/** Keeps the characters that pass a test. */
 export function filterChars(text: string, isKept: (codePoint: number) => boolean): string {
   let kept = "";
   for (const char of text) if (isKept(char.codePointAt(0)!)) kept += char;
   return kept;
 }
 
-/** Lower case, each character by itself: a sigma at the end of a word is like any other. */
+/** Converts each character to lower case by itself: a sigma at the end of a word is not special. */
 export function lowercaseChars(text: string): string {
   const lower = text.toLowerCase();
-  // Only Σ depends on what is around it.
+  // Only Σ depends on its context.
   return lower.includes("ς") && text.includes("Σ")
     ? Array.from(text, (char) => char.toLowerCase()).join("")
     : lower;

@@ -4,16 +4,16 @@ import type { ConfigReader } from "./config_reader.ts";
 import type { TokenModel } from "./token_model.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
-/** What an unknown character costs more than the unlikeliest token. */
+/** How much worse the score of an unknown character is than that of the unlikeliest token. */
 const UNK_PENALTY = 10;
 
-/** Steps for one word after which it is given up: SentencePiece's own tokens have 16 characters at most. */
+/** Most steps for one word. SentencePiece's own tokens have at most 16 characters. */
 const MAX_STEPS = 1_000_000;
 const MAX_STEPS_PER_CHAR = 100;
 
 const encoder = new TextEncoder();
 
-/** SentencePiece's unigram model: of all ways to split a word the likeliest (Kudo 2018). */
+/** SentencePiece's unigram model: splits a word in the likeliest way (Kudo 2018). */
 export class UnigramModel implements TokenModel {
   readonly vocabulary = new Vocabulary();
   readonly #scores: number[] = [];
@@ -51,7 +51,7 @@ export class UnigramModel implements TokenModel {
       unknown = "";
     };
     for (const { start, end, id } of this.#bestPath(word)) {
-      // Unknown neighbours are one token.
+      // Consecutive unknown characters are one token.
       if (id < 0 || id === this.#unkId) unknown += word.slice(start, end);
       else {
         endUnknown();
@@ -70,7 +70,7 @@ export class UnigramModel implements TokenModel {
     } else if (this.#unkId !== undefined) ids.push(this.#unkId);
   }
 
-  /** Viterbi's algorithm. An id of -1 is an unknown character. */
+  /** Finds the best path by Viterbi's algorithm. An id of -1 is an unknown character. */
   #bestPath(word: string): { start: number; end: number; id: number }[] {
     const scores = new Float64Array(word.length + 1);
     const starts = new Int32Array(word.length + 1).fill(-1);
@@ -121,7 +121,7 @@ export class UnigramModel implements TokenModel {
   }
 }
 
-/** Tokens by their UTF-16 units; `id` is -1 where none ends. */
+/** A node of a trie over UTF-16 units; `id` is -1 if no token ends here. */
 interface TrieNode {
   id: number;
   children: Map<number, TrieNode> | undefined;

@@ -1,16 +1,16 @@
 import { StartupError } from "../base/errors.ts";
 
-/** Tokens by their ids, and ids by their tokens. */
+/** Maps tokens to ids and back. */
 export class Vocabulary {
   readonly #ids = new Map<string, number>();
   readonly #tokens: (string | undefined)[] = [];
 
-  /** One more than the largest id. */
+  /** The largest id plus one. */
   get numIds(): number {
     return this.#tokens.length;
   }
 
-  /** @throws {StartupError} for what is no id. */
+  /** @throws {StartupError} when the id is invalid. */
   set(token: string, id: unknown): void {
     if (!isTokenId(id)) {
       throw new StartupError(
@@ -18,7 +18,7 @@ export class Vocabulary {
       );
     }
     this.#ids.set(token, id);
-    // In their order, as most files have them, without holes in the array.
+    // Most files list tokens in the order of their ids; pushing them keeps the array without holes.
     if (id === this.#tokens.length) this.#tokens.push(token);
     else {
       while (this.#tokens.length <= id) this.#tokens.push(undefined);
@@ -38,7 +38,7 @@ export class Vocabulary {
     return this.#ids.entries();
   }
 
-  /** Ids of the tokens `<0x00>` to `<0xFF>`, by byte; -1 where there is none. */
+  /** Ids of the tokens `<0x00>` to `<0xFF>`, by byte; -1 if there is none. */
   byteIds(): Int32Array {
     return Int32Array.from(
       { length: 256 },
@@ -47,7 +47,7 @@ export class Vocabulary {
   }
 }
 
-/** More ids than any vocabulary has: beyond, a file is damaged. */
+/** More ids than any vocabulary has: a larger id means a damaged file. */
 const MAX_TOKEN_ID = 1 << 26;
 
 function isTokenId(id: unknown): id is number {

@@ -3,7 +3,7 @@ import { readVocabulary } from "./read_vocabulary.ts";
 import type { TokenModel } from "./token_model.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** BERT's model: the longest token that a word begins with, then the longest for its rest (Wu et al. 2016). */
+/** BERT's model: takes the longest token that a word begins with, then the longest for the rest (Wu et al. 2016). */
 export class WordPieceModel implements TokenModel {
   readonly vocabulary: Vocabulary;
   readonly #unkId: number | undefined;
@@ -37,7 +37,11 @@ export class WordPieceModel implements TokenModel {
     if (this.#unkId !== undefined) ids.push(this.#unkId);
   }
 
-  /** @returns the token's end; `start` if there is none. */
+  /**
+   * Appends the longest token at `start`.
+   *
+   * @returns its end; `start` if there is none.
+   */
   #appendLongest(chars: readonly string[], start: number, ids: number[]): number {
     const prefix = start === 0 ? "" : this.#prefix;
     for (let end = Math.min(chars.length, start + this.#longest); end > start; end--) {
@@ -50,7 +54,7 @@ export class WordPieceModel implements TokenModel {
   }
 }
 
-/** Each word is one token. */
+/** A model in which each word is one token. */
 export class WordLevelModel implements TokenModel {
   readonly vocabulary: Vocabulary;
   readonly #unkId: number | undefined;

@@ -11,7 +11,7 @@ import type { BodyPlace } from "./body_place.ts";
 import { compileRead, compileWrite } from "./expressions.ts";
 import type { Frame } from "./frame.ts";
 
-/** Assigns a value. */
+/** Compiles an assignment of a value. */
 export function compileAssign(
   target: Target | Expression,
   place: BodyPlace,

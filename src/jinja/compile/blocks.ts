@@ -1,5 +1,5 @@
 /**
- * Tags whose body writes into an output of its own: `set` and `filter` blocks, and named blocks.
+ * Tags whose body is rendered into an output of its own: `set` blocks, `filter` blocks and named blocks.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import { compileFilter, compileRead } from "./expressions.ts";
 import { type Execute, Frame, Output, type Signal } from "./frame.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 
-/** A body in a scope of its own, within the same function. */
+/** Compiles a body with a scope of its own, within the same function. */
 export function compileScoped(
   body: readonly Statement[],
   place: BodyPlace,
@@ -35,7 +35,7 @@ export function compileScoped(
   };
 }
 
-/** Runs what writes into an output of its own, and returns what it wrote. */
+/** Runs a body with an output of its own, and returns what it wrote. */
 function capture(frame: Frame, run: Execute): { readonly text: string; readonly signal: Signal } {
   const outer = frame.output;
   frame.output = new Output();
@@ -45,7 +45,7 @@ function capture(frame: Frame, run: Execute): { readonly text: string; readonly 
   return { text, signal };
 }
 
-/** `{% set x %}…{% endset %}` */
+/** Compiles `{% set x %}…{% endset %}`. */
 export function compileSetBlock(
   node: SetBlockNode,
   place: BodyPlace,
@@ -64,13 +64,13 @@ export function compileSetBlock(
   };
 }
 
-/** Filters what a block wrote. */
+/** Compiles the filters of a block, which are applied to what it wrote. */
 function compileBlockFilter(
   node: FilterNode | undefined,
   place: BodyPlace,
 ): (frame: Frame, text: Value) => Value {
   if (node === undefined) return (_frame, text) => text;
-  // Filters behind others come first in the tree.
+  // The tree nests filters: the last one is the outermost node.
   const inner = node.value === undefined
     ? undefined
     : compileBlockFilter(node.value as FilterNode, place);
@@ -82,7 +82,7 @@ function compileBlockFilter(
   };
 }
 
-/** `{% filter x %}…{% endfilter %}` */
+/** Compiles `{% filter x %}…{% endfilter %}`. */
 export function compileFilterBlock(
   node: FilterBlockNode,
   place: BodyPlace,
@@ -101,7 +101,7 @@ export function compileFilterBlock(
   };
 }
 
-/** A block sees the template's variables only, or those around it too if it is scoped. */
+/** Compiles a named block. It sees only the template's variables, or, if it is `scoped`, also those around it. */
 export function compileBlock(node: BlockNode, place: BodyPlace, compileBody: CompileBody): Execute {
   if (place.blocks.has(node.name)) {
     raise("TemplateAssertionError", `block '${node.name}' defined twice`);

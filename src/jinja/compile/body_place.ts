@@ -3,10 +3,10 @@ import type { Place } from "./expressions.ts";
 import type { Execute, Frame } from "./frame.ts";
 import type { Scope } from "./symbols.ts";
 
-/** Where a statement stands. */
+/** The context in which a statement is compiled. */
 export interface BodyPlace {
   readonly scope: Scope;
-  /** Whether what it assigns is the template's own. */
+  /** Whether names that it assigns become variables of the template. */
   readonly isTop: boolean;
   readonly isInLoop: boolean;
   readonly isConditional: boolean;
@@ -15,10 +15,13 @@ export interface BodyPlace {
   readonly counter: { count: number };
 }
 
-/** A place as expressions need it. */
+/** The context for the expressions of a statement. */
 export function expressionPlace({ scope, isConditional, counter }: BodyPlace): Place {
   return { scope, isConditional, count: () => counter.count++ };
 }
 
-/** Compiles the statements of a body. What compiles single statements is given it, since it compiles those itself. */
+/**
+ * Compiles the statements of a body. It is passed to the functions that compile single statements, which need it for
+ * their own bodies.
+ */
 export type CompileBody = (body: readonly Statement[], place: BodyPlace) => Execute;

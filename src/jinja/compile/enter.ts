@@ -2,7 +2,7 @@ import { compileRead, compileWrite } from "./expressions.ts";
 import type { Frame } from "./frame.ts";
 import type { Load, Reference, Scope } from "./symbols.ts";
 
-/** Gives the variables of a scope the values that they begin with. */
+/** Compiles the initialisation of a scope's variables. */
 export function compileEnter(scope: Scope): (frame: Frame) => void {
   const loads = scope.loads.flatMap(([reference, load]) => compileLoad(reference, load) ?? []);
   return (frame) => {

@@ -1,5 +1,5 @@
 /**
- * Compiles expressions to functions.
+ * Compiles expressions into functions.
  *
  * @module
  */
@@ -21,16 +21,16 @@ import { compileArguments } from "./arguments.ts";
 import type { Evaluate, Frame } from "./frame.ts";
 import type { Reference, Scope } from "./symbols.ts";
 
-/** Where an expression stands. */
+/** The context in which an expression is compiled. */
 export interface Place {
   readonly scope: Scope;
-  /** Whether it may never run: unknown filters are then an error only when they do. */
+  /** Whether it may never run. An unknown filter is then an error only when it is called. */
   readonly isConditional: boolean;
-  /** Counts the nodes. */
+  /** Counts a node of the template. */
   readonly count: () => void;
 }
 
-/** Reads a variable; `undefined` if it has no value. */
+/** Compiles reading a variable; it gives `undefined` if the variable has no value. */
 export function compileRead({ owner, slot }: Reference): (frame: Frame) => Value | undefined {
   return (frame) => {
     let holder = frame;
@@ -39,7 +39,7 @@ export function compileRead({ owner, slot }: Reference): (frame: Frame) => Value
   };
 }
 
-/** Sets a variable. */
+/** Compiles writing a variable. */
 export function compileWrite(
   { owner, slot }: Reference,
 ): (frame: Frame, value: Value | undefined) => void {
@@ -192,7 +192,7 @@ function compileCondition(
   };
 }
 
-/** @param value what it is applied to. */
+/** @param value the expression to which the filter is applied. */
 export function compileFilter(node: FilterNode, place: Place, value: Evaluate): Evaluate {
   const { name } = node;
   requireKnown(isFilter(name), `No filter named '${name}'`, place);

@@ -1,5 +1,5 @@
 /**
- * What a template has while it runs.
+ * The state of a template while it is rendered.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { requireShort } from "../meter.ts";
 import type { Value } from "../python/values.ts";
 import type { FunctionSlots } from "./symbols.ts";
 
-/** The variables that a template is rendered with, and those that it sets itself at its top. */
+/** The variables that a template is rendered with, and those that it sets at its top level. */
 export class Variables {
   readonly #given: ReadonlyMap<string, Value>;
   readonly #globals: ReadonlyMap<string, Value>;
@@ -35,15 +35,15 @@ export class Variables {
     this.#own.set(name, value);
   }
 
-  /** The same variables with more of its own. */
+  /** These variables and some more, in a new object. */
   extend(more: ReadonlyMap<string, Value>): Variables {
     return new Variables(this.#given, this.#globals, new Map([...this.#own, ...more]));
   }
 }
 
-/** A running function of the template. */
+/** A running call of one of the template's functions. */
 export class Frame {
-  /** `undefined` where a variable has no value. */
+  /** Values of the variables; `undefined` if a variable has no value. */
   readonly slots: (Value | undefined)[];
   readonly owner: FunctionSlots;
   readonly parent: Frame | undefined;
@@ -58,7 +58,7 @@ export class Frame {
   }
 }
 
-/** What a template has written. */
+/** The text that a template has written. */
 export class Output {
   readonly #pieces: string[] = [];
   #length = 0;
@@ -76,7 +76,7 @@ export class Output {
 /** Evaluates an expression. */
 export type Evaluate = (frame: Frame) => Value;
 
-/** How a statement ends: it goes on, or leaves the loop, or its turn. */
+/** How a statement ends: it goes on, or it leaves the loop or its current iteration. */
 export type Signal = undefined | "break" | "continue";
 
 /** Runs a statement. */

@@ -1,5 +1,5 @@
 /**
- * `loop`, within a `for` loop.
+ * The variable `loop` of a `for` loop.
  *
  * @module
  */
@@ -28,7 +28,7 @@ export class LoopContext extends PyObject {
   readonly #recursion: Recursion | undefined;
   #index = -1;
   #length: number | undefined;
-  /** Looked at already, but not yet its turn. */
+  /** The value after the current one, which has been read ahead. */
   #next: IteratorResult<Value> | undefined;
   #current: Value | undefined;
   #previous: Value | undefined;
@@ -57,7 +57,7 @@ export class LoopContext extends PyObject {
     return this.#next ??= this.#values.next();
   }
 
-  /** What has no length is read to its end. */
+  /** Counts the values. Iterators without a length are read to their end. */
   #countAll(): number {
     if (this.#length !== undefined) return this.#length;
     const known = getLength(this.#given);
@@ -123,7 +123,7 @@ export class LoopContext extends PyObject {
     return true;
   }
 
-  /** `loop(values)`, within a recursive loop. */
+  /** `loop(values)` in a recursive loop. */
   call({ positional }: Arguments): Value {
     if (this.#recursion === undefined) {
       raise("TypeError", "The loop must have the 'recursive' marker to be called recursively.");

@@ -1,5 +1,5 @@
 /**
- * `for` loops.
+ * Compiles `for` loops.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import { allStatements, assignsName, listTargets, readsName } from "./walk.ts";
 /** Runs the loop over values. */
 type Run = (frame: Frame, values: Value, recursion?: Recursion) => Signal;
 
-/** How a loop calls itself. */
+/** How a recursive loop calls itself. */
 interface Recursion {
   readonly depth: number;
   readonly recurse: (values: Value) => Value;
@@ -83,7 +83,7 @@ function compileRun(
     const values = select === undefined ? given : select(frame, given);
     const context = setLoop && new LoopContext(values, recursion);
     const all = context?.turns() ?? iterate(values);
-    // An empty loop runs what stands behind its `else`; so does one that was left in its first turn.
+    // As in Jinja2, `else` runs unless an iteration reached the end of the body, without `break` or `continue`.
     let isDone = false;
     for (const value of all) {
       setLoop?.(frame, context!);
@@ -94,7 +94,7 @@ function compileRun(
       if (signal === undefined) isDone = true;
     }
     setLoop?.(frame, undefined);
-    // Jinja2 writes the `else` behind the loop: what leaves a loop there leaves the one around it.
+    // Jinja2 compiles the `else` body to code after the loop, so `break` in it leaves the loop around this one.
     return isDone ? undefined : otherwise?.(frame);
   };
 }
@@ -116,7 +116,7 @@ function compileOtherwise(
   };
 }
 
-/** The values for which a loop's own `if` holds, found while they are asked for. */
+/** Compiles the filter of a loop (`for … if`), which is applied to values as they are requested. */
 function compileTest(
   node: ForNode,
   place: BodyPlace,

@@ -1,5 +1,5 @@
 /**
- * Macros and the callers of `call` blocks.
+ * Compiles macros, and the bodies of `call` blocks, which are macros too.
  *
  * @module
  */
@@ -16,14 +16,14 @@ import { compileEnter } from "./enter.ts";
 import type { Scope } from "./symbols.ts";
 import { readsName } from "./walk.ts";
 
-/** Which of the names that are always there a macro reads. */
+/** Which of the names that Jinja2 defines in every macro are read by this one. */
 interface Special {
   readonly caller: boolean;
   readonly kwargs: boolean;
   readonly varargs: boolean;
 }
 
-/** @param place its scope is the macro's own, in a function of its own. */
+/** @param place a context with the macro's own scope, in a function of its own. */
 export function makeMacro(
   { name, params, defaults, body }: Omit<MacroNode, "kind">,
   place: BodyPlace,
@@ -78,7 +78,7 @@ function makeAttributes(name: string, params: readonly string[], special: Specia
   ]);
 }
 
-/** Values of parameters that were not given, each of which may refer to those before it. */
+/** Compiles the default values of parameters. Each may refer to the parameters before it. */
 function compileDefaults(
   params: readonly string[],
   defaults: readonly Expression[],
@@ -103,7 +103,10 @@ function compileDefaults(
   };
 }
 
-/** The values of the parameters, and of the special names that the macro reads; `undefined` for what was not given. */
+/**
+ * The values of a call's parameters and of the special names that the macro reads; `undefined` for parameters that are
+ * not given.
+ */
 function bindMacro(
   name: string,
   params: readonly string[],

@@ -1,5 +1,5 @@
 /**
- * Compiles statements to functions.
+ * Compiles statements into functions.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import { makeMacro } from "./macros.ts";
 import type { Execute, Frame, Signal } from "./frame.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 
-/** Statements that run one after the other. */
+/** Compiles statements that run one after the other. */
 export function compileBody(body: readonly nodes.Statement[], outer: BodyPlace): Execute {
   const counter = { count: body.length };
   const place = { ...outer, counter };
@@ -100,7 +100,7 @@ function compileIf(node: nodes.IfNode, outer: BodyPlace): Execute {
   };
 }
 
-/** Makes a macro, or the caller of a `call` block, which is a macro without a name. */
+/** Compiles a macro, or the body of a `call` block, which is a macro without a name. */
 function compileMacro(
   name: string,
   signature: nodes.Signature,

@@ -1,6 +1,6 @@
 /**
- * Where names of a template live. Jinja2 compiles templates to Python functions; which variable a name means follows
- * from that: a name that a scope assigns to is the scope's own, with the outer value to begin with; a name that
+ * Resolves the names of a template to variables. Jinja2 compiles templates to Python functions, which defines what a
+ * name means: a name that a scope assigns is a variable of that scope, and begins with the outer value; a name that
  * nobody assigns is looked up among the template's variables when its scope is entered.
  *
  * @module
@@ -9,22 +9,25 @@ import type { Expression, Statement, Target } from "../syntax/nodes.ts";
 import { charge } from "../meter.ts";
 import { expressionsWithin } from "./walk.ts";
 
-/** What a variable holds when its scope is entered. */
+/** Where a variable gets its value when its scope is entered. */
 export type Load =
-  /** It is set by whoever enters the scope. */
+  /** From the code that enters the scope. */
   | { readonly kind: "parameter" }
   | { readonly kind: "undefined" }
-  /** The template's variable of this name. */
+  /** From the template's variable of this name. */
   | { readonly kind: "variable"; readonly name: string }
   | { readonly kind: "outer"; readonly reference: Reference };
 
-/** A variable: a slot of a function of the template (the template itself, a macro, a recursive loop). */
+/**
+ * A variable: a slot of one of the template's functions, which are the template itself, its macros and its recursive
+ * loops.
+ */
 export interface Reference {
   readonly owner: FunctionSlots;
   readonly slot: number;
 }
 
-/** The slots of a function. Scopes within it at the same level share those of the same name. */
+/** The variable slots of a function. Scopes of the same nesting level share the slots of equal names. */
 export class FunctionSlots {
   readonly #slots = new Map<string, number>();
 
@@ -39,7 +42,7 @@ export class FunctionSlots {
     return slot;
   }
 
-  /** A slot without a name. */
+  /** Adds a slot without a name. */
   add(): number {
     return this.findSlot("", this.#slots.size);
   }
@@ -53,14 +56,14 @@ export class Scope {
   #loads = new Map<string, Load>();
   #stores = new Set<string>();
 
-  /** @param owner the function that it is in. */
+  /** @param owner the function that contains the scope. */
   constructor(owner: FunctionSlots, parent?: Scope) {
     this.owner = owner;
     this.parent = parent;
     this.#level = parent === undefined ? 0 : parent.#level + 1;
   }
 
-  /** What is to be loaded when it is entered. */
+  /** The variables that get a value when the scope is entered. */
   get loads(): readonly (readonly [Reference, Load])[] {
     return Array.from(this.#loads, ([name, load]) => [this.#references.get(name)!, load] as const);
   }
@@ -69,7 +72,7 @@ export class Scope {
     return this.#references.get(name) ?? this.parent?.find(name);
   }
 
-  /** All names that were assigned to in it and around it. */
+  /** All names assigned in this scope and those around it. */
   allStores(): Map<string, Reference> {
     const all = this.parent?.allStores() ?? new Map<string, Reference>();
     for (const name of this.#stores) all.set(name, this.find(name)!);
@@ -113,7 +116,7 @@ export class Scope {
     else if (target.kind === "tuple") target.items.forEach((each) => this.#storeTarget(each));
   }
 
-  /** Sees the names of expressions. */
+  /** Records the names in expressions. */
   visitExpressions(...expressions: readonly (Expression | undefined)[]): void {
     for (const expression of expressions) {
       if (expression === undefined) continue;
@@ -122,7 +125,7 @@ export class Scope {
     }
   }
 
-  /** Sees the names of statements, but not of those that have scopes of their own. */
+  /** Records the names in statements, except those within statements that have scopes of their own. */
   visit(statements: readonly Statement[]): void {
     for (const statement of statements) this.#visitStatement(statement);
   }
@@ -181,7 +184,7 @@ export class Scope {
     return copy;
   }
 
-  /** What only some branches assign to keeps its outer value otherwise. */
+  /** Merges branches: a name that only some of them assign keeps its outer value in the others. */
   #merge(branches: readonly Scope[]): void {
     const counts = new Map<string, number>();
     for (const branch of branches) {

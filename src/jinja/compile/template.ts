@@ -11,7 +11,7 @@ import { compileBody } from "./statements.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 import { readsName } from "./walk.ts";
 
-/** `self`: the template's blocks by name. */
+/** The variable `self`, which gives the template's blocks by name. */
 class Self extends PyObject {
   readonly typeName = "TemplateReference";
   readonly #blocks: ReadonlyMap<string, (frame: Frame) => string>;
@@ -33,7 +33,11 @@ class Self extends PyObject {
   }
 }
 
-/** @throws {TemplateError} `TemplateSyntaxError`, `TemplateAssertionError` */
+/**
+ * Compiles a template.
+ *
+ * @throws {TemplateError} `TemplateSyntaxError`, `TemplateAssertionError`
+ */
 export function compileTemplate(source: string): (variables: Variables) => string {
   const statements = parseTemplate(source);
   const blocks = new Map<string, (frame: Frame) => string>();

@@ -12,7 +12,7 @@ function listExpressions(
   return [...positional, ...named.map(({ value }) => value), rest, restNamed];
 }
 
-/** The expressions that an expression is made of. */
+/** The direct parts of an expression. */
 export function expressionsWithin(node: Expression): readonly (Expression | undefined)[] {
   switch (node.kind) {
     case "constant":
@@ -46,7 +46,7 @@ export function expressionsWithin(node: Expression): readonly (Expression | unde
   }
 }
 
-/** The expressions that a statement has, those of its body aside. */
+/** The expressions of a statement, except those in its body. */
 function expressionsOfStatement(node: Statement): readonly (Expression | undefined)[] {
   switch (node.kind) {
     case "print":
@@ -73,7 +73,7 @@ function expressionsOfStatement(node: Statement): readonly (Expression | undefin
   }
 }
 
-/** The statements within a statement. */
+/** The bodies of a statement. */
 function listBodies(node: Statement): readonly Statement[] {
   switch (node.kind) {
     case "for":
@@ -85,7 +85,7 @@ function listBodies(node: Statement): readonly Statement[] {
   }
 }
 
-/** What a statement assigns to. */
+/** The targets that a statement assigns to. */
 export function listTargets(node: Statement): readonly (Target | Expression)[] {
   switch (node.kind) {
     case "set":
@@ -99,7 +99,7 @@ export function listTargets(node: Statement): readonly (Target | Expression)[] {
   }
 }
 
-/** Whether these statements read a name, but for what assigns to it first. */
+/** Whether these statements read a name before they assign it. */
 export function readsName(statements: readonly Statement[], name: string): boolean {
   charge(statements.length);
   return statements.some((statement) =>
@@ -114,7 +114,7 @@ function hasName(node: Expression | undefined, name: string): boolean {
   return expressionsWithin(node).some((each) => hasName(each, name));
 }
 
-/** All statements, those within others too. */
+/** All statements, including nested ones. */
 export function* allStatements(statements: readonly Statement[]): Generator<Statement> {
   for (const statement of statements) {
     charge(1);
@@ -123,7 +123,7 @@ export function* allStatements(statements: readonly Statement[]): Generator<Stat
   }
 }
 
-/** Whether a target holds a name. */
+/** Whether assigning to a target assigns a name. */
 export function assignsName(target: Target | Expression, name: string): boolean {
   if (target.kind === "tuple") return target.items.some((each) => assignsName(each, name));
   return target.kind === "name" && target.name === name;

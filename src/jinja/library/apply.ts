@@ -55,7 +55,11 @@ export function isTest(name: string): boolean {
   return Object.hasOwn(TESTS, name);
 }
 
-/** `value|name(…)` @throws {TemplateError} */
+/**
+ * Applies `value|name(…)`.
+ *
+ * @throws {TemplateError}
+ */
 export function applyFilter(name: string, value: Value, args: Arguments): Value {
   charge(1);
   if (Object.hasOwn(OPEN_FILTERS, name)) return OPEN_FILTERS[name]!(value, args);
@@ -65,7 +69,11 @@ export function applyFilter(name: string, value: Value, args: Arguments): Value 
   return callNative(name, FILTERS[name]!, withValue(value, args));
 }
 
-/** `value is name(…)` @throws {TemplateError} */
+/**
+ * Applies `value is name(…)`.
+ *
+ * @throws {TemplateError}
+ */
 export function applyTest(name: string, value: Value, args: Arguments): Value {
   charge(1);
   if (!isTest(name)) return raise("TemplateRuntimeError", `No test named '${name}' found.`);

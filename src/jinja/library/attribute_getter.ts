@@ -1,5 +1,5 @@
 /**
- * Attributes of items by a path, as filters take them: `"function.name"`.
+ * Gets attributes of items by a path, as filters do: `"function.name"`.
  *
  * @module
  */
@@ -9,14 +9,14 @@ import { toText, Undefined, type Value } from "../python/values.ts";
 
 export type Getter = (item: Value) => Value;
 
-/** The parts of a path; whole numbers are indices. */
+/** Splits a path into its parts; whole numbers are indices. */
 function splitPath(path: Value): Value[] {
   const text = toText(path);
   if (text === undefined) return path === null ? [] : [path];
   return text.split(".").map((part) => /^\d+$/.test(part) ? Number(part) : part);
 }
 
-/** @param otherwise stands for what is undefined. */
+/** @param otherwise replaces undefined values. */
 export function makeGetter(path: Value, otherwise: Value = null): Getter {
   const parts = splitPath(path);
   return (item) => {
@@ -29,19 +29,19 @@ export function makeGetter(path: Value, otherwise: Value = null): Getter {
   };
 }
 
-/** Several attributes as a list: their paths stand between commas. */
+/** Gets several attributes as a list: their paths are separated by commas. */
 export function makeMultiGetter(paths: Value, change: Getter): Getter {
   const text = toText(paths);
   const getters = (text === undefined ? [paths] : text.split(",")).map((path) => makeGetter(path));
   return (item) => getters.map((get) => change(get(item)));
 }
 
-/** Lower case for strings. */
+/** Converts strings to lower case, and leaves other values as they are. */
 export function ignoreCase(value: Value): Value {
   return toText(value) === undefined ? value : str(value).toLowerCase();
 }
 
-/** What sorting by this attribute compares. */
+/** Gets the values by which to sort by an attribute. */
 export function keyGetter(path: Value, isCaseSensitive: boolean): Getter {
   const get = makeGetter(path);
   return isCaseSensitive ? get : (item) => ignoreCase(get(item));

@@ -1,6 +1,6 @@
 /**
- * Whether texts are escaped for HTML: only within `{% autoescape true %}`. Rendering is synchronous, so one setting
- * serves the thread.
+ * Whether printed text is escaped for HTML, which it is only within `{% autoescape true %}`. Rendering is synchronous,
+ * so one setting serves the whole thread.
  *
  * @module
  */
@@ -14,24 +14,28 @@ export function isAutoescaping(): boolean {
   return isOn;
 }
 
-/** Switches it, and says what it was. */
+/**
+ * Switches escaping on or off.
+ *
+ * @returns the previous setting.
+ */
 export function setAutoescape(isWanted: boolean): boolean {
   const before = isOn;
   isOn = isWanted;
   return before;
 }
 
-/** The value's text as HTML. */
+/** A value's text, escaped for HTML. */
 export function escape(value: Value): string {
   return value instanceof Markup ? value.text : escapeHtml(str(value));
 }
 
-/** The text as HTML, if it is to be escaped. */
+/** Marks a text as HTML if escaping is on. */
 export function markIfEscaping(text: string): Value {
   return isOn ? new Markup(text) : text;
 }
 
-/** What is printed of a value. */
+/** A value's text as it is printed. */
 export function printed(value: Value): string {
   return isOn ? escape(value) : str(value);
 }

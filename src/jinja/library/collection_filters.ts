@@ -1,5 +1,5 @@
 /**
- * Filters of lists and dicts.
+ * The filters for lists and dicts.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * The functions that every template has: Jinja2's, and those of transformers.
+ * The functions available in every template: Jinja2's, and those that transformers adds.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import {
 } from "../python/values.ts";
 import { raise } from "../template_error.ts";
 
-/** @param now for `strftime_now`. */
+/** @param now the time for `strftime_now`. */
 export function makeGlobals(now: () => Date): ReadonlyMap<string, Value> {
   const strftime = native("format", (format: Value) => formatTime(requireText(format), now()));
   const raiseException = native(
@@ -43,7 +43,7 @@ export function makeGlobals(now: () => Date): ReadonlyMap<string, Value> {
   return new Map(globals.map((each) => [each.name, each] as const));
 }
 
-/** `dict(pairs, **values)` */
+/** Implements `dict(pairs, **values)`. */
 function makeDict({ positional, named }: Arguments): Dict {
   const [first, second] = positional;
   if (second !== undefined) raise("TypeError", "dict expected at most 1 argument");

@@ -1,5 +1,5 @@
 /**
- * Filters that write HTML and addresses, or take it away.
+ * Filters that write or remove HTML, or write URLs.
  *
  * @module
  */

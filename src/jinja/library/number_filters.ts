@@ -1,5 +1,5 @@
 /**
- * Filters of numbers, and `default`.
+ * Filters for numbers, and `default`.
  *
  * @module
  */
@@ -77,7 +77,7 @@ function roundInt(value: bigint, digits: number): Value {
   return toInt(value < 0n ? -rounded : rounded);
 }
 
-/** `float(value)`; `undefined` where Python raises a TypeError or a ValueError. */
+/** Python's `float(value)`; `undefined` where that raises a TypeError or a ValueError. */
 function tryNumber(value: Value): number | undefined {
   if (value instanceof Undefined) value.fail();
   const text = toText(value);

@@ -13,15 +13,15 @@ import { isRaised } from "../template_error.ts";
 
 const WIDTH = 80;
 
-/** Writes a value on lines of at most 80 characters, keys sorted. */
+/** Writes a value in lines of at most 80 characters, with sorted keys. */
 export function prettyPrint(value: Value): string {
   return format(value, { indent: 0, allowance: 0, level: 0 });
 }
 
 interface Room {
-  /** Where it begins on its line. */
+  /** The column at which the value begins. */
   readonly indent: number;
-  /** Characters that will follow it on its last line. */
+  /** Number of characters that will follow the value on its last line. */
   readonly allowance: number;
   readonly level: number;
 }
@@ -45,7 +45,7 @@ function formatLong(value: Value, room: Room): string | undefined {
   return typeof value === "string" ? formatText(value, room) : undefined;
 }
 
-/** The value with the keys of its dicts in order. */
+/** The value with the keys of its dicts sorted. */
 function sorted(value: Value): Value {
   charge(8);
   if (Array.isArray(value)) return descend(() => value.map(sorted));

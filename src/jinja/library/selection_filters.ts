@@ -14,7 +14,10 @@ type Apply = (name: string, value: Value, args: Arguments) => Value;
 /** A filter that takes any arguments. */
 export type OpenFilter = (value: Value, args: Arguments) => Value;
 
-/** @param apply.filter, apply.test by name. */
+/**
+ * @param apply.filter applies a filter by its name.
+ * @param apply.test applies a test by its name.
+ */
 export function selectionFilters(
   apply: { readonly filter: Apply; readonly test: Apply },
 ): Readonly<Record<string, OpenFilter>> {
@@ -36,7 +39,7 @@ export function selectionFilters(
   };
 }
 
-/** The items as `prepare` says, found while they are asked for; those for which there is nothing are left out. */
+/** Maps items with `prepare` as they are requested; items for which it gives nothing are left out. */
 function lazily(
   values: Value,
   prepare: () => (item: Value) => Value | undefined,

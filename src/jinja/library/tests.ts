@@ -1,5 +1,5 @@
 /**
- * Tests: `value is defined` and its like.
+ * The tests of templates, such as `value is defined`.
  *
  * @module
  */
@@ -30,7 +30,7 @@ const order = (operator: "<" | "<=" | ">" | ">=") =>
 const equal = native("a, b", areEqual);
 const unequal = native("a, b", (a: Value, b: Value) => !areEqual(a, b));
 
-/** Those that ask for filters and tests by name aside. */
+/** All tests except those that look up filters and tests by name. */
 export const VALUE_TESTS: Readonly<Record<string, Native>> = {
   odd: native("value", (value: Value) => areEqual(modulo(value, 2), 1)),
   even: native("value", (value: Value) => areEqual(modulo(value, 2), 0)),
@@ -78,7 +78,7 @@ export const VALUE_TESTS: Readonly<Record<string, Native>> = {
   le: order("<="),
 };
 
-/** Whether it has a length and items. */
+/** Whether a value has a length and items. */
 function isSequence(value: Value): boolean {
   const hasItems = value instanceof Undefined || toItems(value) !== undefined ||
     toText(value) !== undefined ||

@@ -1,5 +1,5 @@
 /**
- * Filters of texts.
+ * The filters for text.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import { escape, isAutoescaping } from "./autoescape.ts";
 import { prettyPrint } from "./pretty_print.ts";
 import { wrapLine } from "./word_wrap.ts";
 
-/** A filter that is a method of the value's text. */
+/** Makes a filter that calls a method of the value's text. */
 const method = (name: string, params = ""): Native =>
   native(
     params === "" ? "s" : `s, ${params}`,
@@ -28,7 +28,7 @@ const method = (name: string, params = ""): Native =>
       callValue(getAttribute(softText(value), name), { positional: args, named: NO_NAMED }),
   );
 
-/** The value as a string; HTML stays HTML. */
+/** The value as a string; text that is HTML stays marked as such. */
 function softText(value: Value): string | Markup {
   return value instanceof Markup ? value : str(value);
 }
@@ -169,7 +169,7 @@ interface TruncateOptions {
   readonly leeway: number;
 }
 
-/** Collections of any type that are short enough stay as they are. */
+/** A value of any type whose length is within the limit stays as it is. */
 function truncate(value: Value, { length, killsWords, end, leeway }: TruncateOptions): Value {
   const kept = length - countChars(end);
   if (kept < 0) raise("AssertionError", `expected length >= ${countChars(end)}, got ${length}`);

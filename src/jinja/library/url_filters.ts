@@ -1,5 +1,5 @@
 /**
- * `urlize`: links for what looks like an address.
+ * The filter `urlize`, which turns text that looks like an address into links.
  *
  * @module
  */
@@ -20,7 +20,7 @@ const PAIRS = [["(", ")"], ["<", ">"], ["&lt;", "&gt;"]] as const;
 
 interface LinkOptions {
   readonly maxChars: number;
-  /** Attributes of links. */
+  /** HTML attributes of the links. */
   readonly attributes: string;
   readonly schemes: readonly string[];
 }
@@ -69,7 +69,7 @@ function linkWord(word: string, options: LinkOptions): string {
   for (const [open, close] of PAIRS) {
     const numOpen = middle.split(open).length - 1;
     if (numOpen <= middle.split(close).length - 1) continue;
-    // What closes a bracket within the address belongs to it.
+    // A closing bracket belongs to the address if it was opened within it.
     for (let i = Math.min(numOpen, tail.split(close).length - 1); i > 0; i--) {
       const end = tail.indexOf(close) + close.length;
       middle += tail.slice(0, end);
@@ -79,7 +79,7 @@ function linkWord(word: string, options: LinkOptions): string {
   return head + link(middle, options) + tail;
 }
 
-/** Where the signs begin that end a word, not before `start`. */
+/** The start of the punctuation at the end of a word, at `start` or after it. */
 function findTail(word: string, start: number): number {
   let end = word.length;
   for (;;) {

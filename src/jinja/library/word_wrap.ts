@@ -24,7 +24,12 @@ const CHUNK = new RegExp(
 );
 const SIMPLE = new RegExp(`(${SPACE}+)`);
 
-/** The lines that a line is wrapped to. @throws {TemplateError} when the width is not positive. */
+/**
+ * Wraps a line.
+ *
+ * @returns its parts.
+ * @throws {TemplateError} when the width is not positive.
+ */
 export function wrapLine(line: string, options: WrapOptions): string[] {
   const { width } = options;
   chargeText(line.length * 16);
@@ -54,7 +59,7 @@ function isBlank(chunk: string): boolean {
   return chunk.trim() === "";
 }
 
-/** Puts what fits of a word that is longer than a line onto the line. */
+/** Moves as much of a word that is longer than a line onto the current line as fits. */
 function breakWord(
   chunks: string[],
   current: string[],

@@ -1,5 +1,5 @@
 /**
- * The operators of numbers and sequences.
+ * Python's operators on numbers and sequences.
  *
  * @module
  */
@@ -26,7 +26,11 @@ export type BinaryOperator = "+" | "-" | "*" | "/" | "//" | "%" | "**";
 /** Longest list. */
 const MAX_ITEMS = 1_000_000;
 
-/** `a + b` and the like. @throws {TemplateError} */
+/**
+ * Applies an operator such as `a + b`.
+ *
+ * @throws {TemplateError}
+ */
 export function applyBinary(operator: BinaryOperator, a: Value, b: Value): Value {
   if (operator === "+" && typeof a === "string" && typeof b === "string") return addTexts(a, b);
   if (typeof a === "number" && typeof b === "number") {
@@ -131,14 +135,14 @@ function applySequences(operator: BinaryOperator, a: Value, b: Value): Value | u
   return Array.isArray(a) ? items : new Tuple(items);
 }
 
-/** `a + b`, which copies nothing: V8 keeps both halves until the text is read. */
+/** Concatenates two texts. That copies nothing: V8 keeps both halves until the result is read. */
 export function addTexts(a: string, b: string): string {
   charge(1 + Math.min(a.length, b.length) / 8);
   requireShort(a.length + b.length);
   return a + b;
 }
 
-/** What is added to Markup is escaped. */
+/** Adds to Markup, escaping what is added. */
 function addMarkup(a: Value, b: Value): Value {
   const [safeA, safeB] = [a, b].map((each) =>
     each instanceof Markup ? each.text : escapeHtml(str(each))
@@ -172,7 +176,11 @@ export function requireFew(numItems: number): void {
   }
 }
 
-/** `-a` @throws {TemplateError} */
+/**
+ * Python's `-a`.
+ *
+ * @throws {TemplateError}
+ */
 export function negate(value: Value): Value {
   if (value instanceof Float) return new Float(-value.value);
   const int = asInt(value);
@@ -181,7 +189,11 @@ export function negate(value: Value): Value {
   return raise("TypeError", `bad operand type for unary -: '${getTypeName(value)}'`);
 }
 
-/** `+a` @throws {TemplateError} */
+/**
+ * Python's `+a`.
+ *
+ * @throws {TemplateError}
+ */
 export function posit(value: Value): Value {
   if (value instanceof Float) return value;
   const int = asInt(value);
@@ -190,7 +202,11 @@ export function posit(value: Value): Value {
   return raise("TypeError", `bad operand type for unary +: '${getTypeName(value)}'`);
 }
 
-/** `range(…)`, as the sandbox bounds it. @throws {TemplateError} */
+/**
+ * Python's `range(…)`, with the sandbox's limit on its length.
+ *
+ * @throws {TemplateError}
+ */
 export function makeRange(args: readonly Value[]): Range {
   if (args.length === 0 || args.length > 3) {
     raise("TypeError", `range expected 1 to 3 arguments, got ${args.length}`);

@@ -1,5 +1,5 @@
 /**
- * `value.name` and `value[key]`, as Jinja2's sandbox allows them.
+ * Python's `value.name` and `value[key]`, with the restrictions of Jinja2's sandbox.
  *
  * @module
  */
@@ -30,7 +30,11 @@ import {
   valueOr,
 } from "./values.ts";
 
-/** `value.name`: an attribute, else an item. @throws {TemplateError} for an attribute of what is undefined. */
+/**
+ * Gets `value.name`: an attribute, or an item if there is no attribute.
+ *
+ * @throws {TemplateError} if the value is undefined.
+ */
 export function getAttribute(value: Value, name: string): Value {
   const found = findAttribute(value, name);
   if (found !== undefined) return found;
@@ -39,7 +43,11 @@ export function getAttribute(value: Value, name: string): Value {
   return valueOr(item, () => missing(value, name));
 }
 
-/** `value[key]`: an item, else an attribute. @throws {TemplateError} for an item of what is undefined. */
+/**
+ * Gets `value[key]`: an item, or an attribute if there is no item.
+ *
+ * @throws {TemplateError} if the value is undefined.
+ */
 export function getSubscript(value: Value, key: Value): Value {
   if (value instanceof Undefined) value.fail();
   const item = tryItem(value, key);
@@ -68,7 +76,7 @@ function missing(value: Value, key: Value): Undefined {
   );
 }
 
-/** An attribute that is no item; `undefined` if there is none. */
+/** Finds an attribute, ignoring items; `undefined` if there is none. */
 export function findAttribute(value: Value, name: string): Value | undefined {
   if (name.startsWith("_")) {
     return UNSAFE_NAMES.has(name) ? refuse(value, name) : undefined;
@@ -94,7 +102,7 @@ function refuse(value: Value, name: string): Undefined {
   );
 }
 
-/** What fields of `format` may reach. */
+/** What the fields of `str.format` may access. */
 const ACCESS: FieldAccess = { attribute: getAttribute, item: getSubscript };
 
 function stringMethod(self: string | Markup, text: string, name: string): Value | undefined {
@@ -125,7 +133,7 @@ function toFields({ positional: [mapping] }: Arguments): Arguments {
   return { positional: [], named };
 }
 
-/** Methods whose texts are escaped before they get into Markup. */
+/** Methods of Markup that escape their arguments. */
 const ESCAPING = new Set([
   "capitalize",
   "title",

@@ -1,5 +1,5 @@
 /**
- * `"{} is {n:>4}".format(…)`
+ * Python's `str.format`: `"{} is {n:>4}".format(…)`.
  *
  * @module
  */
@@ -12,10 +12,10 @@ import { escapeHtml } from "./text.ts";
 import { type Arguments, Markup, type Value, valueOr } from "./values.ts";
 
 const MAX_NESTING = 2;
-/** The name of a field, then attributes and items. */
+/** An attribute or an item in a field, which follow its name. */
 const PATH = /\.([^.[]*)|\[([^\]]*)\]/y;
 
-/** What fields are looked up with: the sandbox's rules. */
+/** How fields access attributes and items: by the sandbox's rules. */
 export interface FieldAccess {
   attribute(value: Value, name: string): Value;
   item(value: Value, key: Value): Value;
@@ -25,11 +25,15 @@ interface Formatting {
   readonly args: Arguments;
   readonly access: FieldAccess;
   readonly isMarkup: boolean;
-  /** The next automatic field; `manual` once fields have numbers. */
+  /** Index of the next automatic field; `manual` after a field with a number. */
   next: number | "manual";
 }
 
-/** `format.format(*args)` @throws {TemplateError} */
+/**
+ * Implements `format.format(*args)`.
+ *
+ * @throws {TemplateError}
+ */
 export function formatBraces(
   format: string,
   options: { readonly args: Arguments; readonly access: FieldAccess; readonly isMarkup: boolean },
@@ -65,7 +69,7 @@ function formatText(format: string, formatting: Formatting, depth: number): stri
   return pieces.join("");
 }
 
-/** Where the field that begins at `start` ends. */
+/** The end of the field that begins at `start`. */
 function findEnd(format: string, start: number): number {
   let depth = 0;
   let isSpec = false;
@@ -75,7 +79,7 @@ function findEnd(format: string, start: number): number {
     else if (char === "}" && --depth === 0) return i;
     else if (char === ":") isSpec = true;
     else if (char === "[" && depth === 1 && !isSpec) {
-      // What stands in brackets is a key, whatever it holds.
+      // Anything in brackets is a key.
       const close = format.indexOf("]", i);
       if (close < 0) break;
       i = close;

@@ -14,7 +14,11 @@ export function isCallable(value: Value): value is Callable {
   return value instanceof PyObject && "call" in value;
 }
 
-/** `value(…)` @throws {TemplateError} when it is no function. */
+/**
+ * Calls `value(…)`.
+ *
+ * @throws {TemplateError} when it is not a function.
+ */
 export function callValue(value: Value, args: Arguments): Value {
   charge(1);
   if (value instanceof Undefined) value.fail();

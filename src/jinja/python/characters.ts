@@ -1,11 +1,11 @@
 /**
- * The classes of characters that `isalpha()` and its like ask for, and the mapping of case.
+ * Classifies characters for `isalpha()` and similar methods, and maps their case.
  *
  * @module
  */
 import { strip } from "./text.ts";
 
-/** Digits that are not decimal: superscripts, circled and the like. */
+/** Digits that are not decimal digits, such as superscripts and circled digits. */
 const OTHER_DIGITS =
   /[\xb2\xb3\xb9\u1369-\u1371\u19da\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468\u2474-\u247c\u2488-\u2490\u24ea\u24f5-\u24fd\u24ff\u2776-\u277e\u2780-\u2788\u278a-\u2792\u{10a40}-\u{10a43}\u{10e60}-\u{10e68}\u{11052}-\u{1105a}\u{1f100}-\u{1f10a}]/u;
 const CJK_NUMBERS =
@@ -22,7 +22,7 @@ const isUpper = (char: string) => /\p{Uppercase}/u.test(char);
 const isLower = (char: string) => /\p{Lowercase}/u.test(char);
 const isTitle = (char: string) => /\p{Lt}/u.test(char);
 
-/** `str.isalpha` and its like, by their names. */
+/** `str.isalpha` and similar methods, by name. */
 export const CLASSES: Readonly<Record<string, (text: string) => boolean>> = {
   isalnum: isEvery((char) => isAlpha(char) || isNumeric(char) || isDigit(char)),
   isalpha: isEvery(isAlpha),
@@ -62,7 +62,7 @@ const TITLES = new Map([
   ),
 ]);
 
-/** A character's title case: the first letter of an expansion alone is upper case. */
+/** A character's title case: if it expands to several letters, only the first one is upper case. */
 function titleCase(char: string): string {
   const title = TITLES.get(char);
   if (title !== undefined) return title;
@@ -70,18 +70,18 @@ function titleCase(char: string): string {
   return first + rest.join("").toLowerCase();
 }
 
-/** `text.capitalize()` */
+/** Python's `text.capitalize()`. */
 export function capitalize(text: string): string {
   const [first = ""] = text;
   return titleCase(first) + lowerAfter(first, text.slice(first.length));
 }
 
-/** Lower case of what follows a letter: whether a sigma is final depends on it. */
+/** Lower case of a text that follows other letters, which decides whether a sigma is final. */
 function lowerAfter(before: string, text: string): string {
   return (before + text).toLowerCase().slice(before.toLowerCase().length);
 }
 
-/** `text.title()` */
+/** Python's `text.title()`. */
 export function titleWords(text: string): string {
   return text.replaceAll(
     /[\p{Cased}](?:[\p{Cased}]|(?=\p{M})\p{Case_Ignorable}(?=\p{Cased}))*/gu,
@@ -89,7 +89,7 @@ export function titleWords(text: string): string {
   );
 }
 
-/** `text.swapcase()` */
+/** Python's `text.swapcase()`. */
 export function swapCase(text: string): string {
   return Array.from(
     text,
@@ -97,7 +97,7 @@ export function swapCase(text: string): string {
   ).join("");
 }
 
-/** `text.casefold()` */
+/** Python's `text.casefold()`. */
 export function foldCase(text: string): string {
   return Array.from(text, (char) => {
     if (char === "ς") return "σ";

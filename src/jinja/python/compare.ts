@@ -22,7 +22,7 @@ import {
   type Value,
 } from "./values.ts";
 
-/** `a == b` */
+/** Python's `a == b`. */
 export function areEqual(a: Value, b: Value): boolean {
   if (typeof a === "string" && typeof b === "string") return areEqualTexts(a, b);
   if (a === b) return true;
@@ -55,7 +55,7 @@ function areEqualTexts(a: string, b: string): boolean {
 
 function areEqualNumbers(a: Value, b: Value): boolean {
   const [intA, intB] = [asInt(a), asInt(b)];
-  // JavaScript compares a number with a bigint by their values.
+  // JavaScript's loose equality compares a number with a bigint by value.
   const valueA = intA ?? asNumber(a);
   const valueB = intB ?? asNumber(b);
   // deno-lint-ignore eqeqeq
@@ -89,7 +89,11 @@ function areEqualViews(a: DictView, b: DictView): boolean {
 
 type Order = "<" | "<=" | ">" | ">=";
 
-/** `a < b` and the like. @throws {TemplateError} when the types have no order. */
+/**
+ * Python's `a < b` and the other orders.
+ *
+ * @throws {TemplateError} when the types have no order.
+ */
 export function isOrdered(a: Value, operator: Order, b: Value): boolean {
   const [numberA, numberB] = [asNumber(a), asNumber(b)];
   if (numberA !== undefined && numberB !== undefined) {
@@ -130,7 +134,7 @@ function compareItems(a: readonly Value[], operator: Order, b: readonly Value[])
   return a.length - b.length;
 }
 
-/** `sorted(values, key=…)`: stable, descending if wanted. */
+/** Python's `sorted(values, key=…)`: stable, and descending on request. */
 export function sortBy<T>(
   values: readonly T[],
   keyOfItem: (value: T) => Value,
@@ -145,7 +149,11 @@ export function sortBy<T>(
   return keyed.map(({ value }) => value);
 }
 
-/** `item in collection` @throws {TemplateError} */
+/**
+ * Python's `item in collection`.
+ *
+ * @throws {TemplateError}
+ */
 export function contains(collection: Value, item: Value): boolean {
   const text = toText(collection);
   if (text !== undefined) return containsText(text, item);
@@ -171,17 +179,21 @@ function containsText(text: string, item: Value): boolean {
   return text.includes(wanted);
 }
 
-/** `a is b` */
+/** Python's `a is b`. */
 export function isSame(a: Value, b: Value): boolean {
   if (a instanceof Float && b instanceof Float) return Object.is(a, b);
   return Object.is(a, b);
 }
 
-/** A set of values, as Python compares them. */
+/** A set of values, which are compared as Python does. */
 export class ValueSet {
   readonly #keys = new Set<unknown>();
 
-  /** Whether the value was not there. */
+  /**
+   * Adds a value.
+   *
+   * @returns whether it is new.
+   */
   add(value: Value): boolean {
     const key = toKey(value);
     if (this.#keys.has(key)) return false;
@@ -190,7 +202,7 @@ export class ValueSet {
   }
 }
 
-/** Whether a value is a str, Markup included. */
+/** Whether a value is a str, including Markup. */
 export function isText(value: Value): value is string | Markup {
   return typeof value === "string" || value instanceof Markup;
 }

@@ -32,7 +32,7 @@ export class Dict extends PyObject {
 
   set(key: Value, value: Value): void {
     const id = toKey(key);
-    // A key that is there stays as it was written first.
+    // The key keeps the spelling under which it was first set: 1 or 1.0.
     this.#entries.set(id, [this.#entries.get(id)?.[0] ?? key, value]);
   }
 
@@ -53,7 +53,7 @@ export class Dict extends PyObject {
   }
 }
 
-/** `dict.keys()`, `.values()` and `.items()`. */
+/** Python's `dict.keys()`, `.values()` and `.items()`. */
 export class DictView extends PyObject {
   readonly typeName: string;
   readonly dict: Dict;
@@ -73,11 +73,11 @@ export class DictView extends PyObject {
   }
 }
 
-/** Stands for all undefined values, which are equal. */
+/** The key for all undefined values, which are equal. */
 const UNDEFINED_KEY = {};
 
 /**
- * What is equal for equal keys: 1, 1.0 and true are one key.
+ * Maps equal keys to the same JavaScript value: 1, 1.0 and True are one key.
  *
  * @throws {TemplateError} when the value cannot be a key.
  */

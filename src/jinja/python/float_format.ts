@@ -1,5 +1,5 @@
 /**
- * Floats in the formats `e`, `f`, `g` and `%` of Python.
+ * Python's float formats `e`, `f`, `g` and `%`.
  *
  * @module
  */
@@ -11,14 +11,18 @@ import { formatExponent, formatFloat, formatInfinite, toFixed } from "./numbers.
 const MAX_PRECISION = 1200;
 
 interface FloatFormat {
-  /** One of `eEfFgG%`, or `r` for the shortest that reads back the same, as `repr` and an empty type do. */
+  /** One of `eEfFgG%`; or `r`, the shortest text that reads back as the same number, for `repr` and an empty type. */
   readonly type: string;
   readonly precision: number | undefined;
-  /** `#`: keeps the point and trailing zeros. */
+  /** The flag `#`, which keeps the point and trailing zeros. */
   readonly isAlternate: boolean;
 }
 
-/** The size of a number without its sign. @throws {TemplateError} when the precision is too large. */
+/**
+ * Formats the absolute value of a number.
+ *
+ * @throws {TemplateError} when the precision is too large.
+ */
 export function formatSize(value: number, format: FloatFormat): string {
   const { type, precision, isAlternate } = format;
   if (precision !== undefined && precision > MAX_PRECISION) {
@@ -47,7 +51,9 @@ function formatScientific(size: number, precision: number, point: string): strin
   return `${digits}${point}e${formatExponent(exponent)}`;
 }
 
-/** JavaScript rounds exponential forms by the exact value too; a tie goes up there, and to even in Python. */
+/**
+ * JavaScript also rounds exponential notation by the exact value, but rounds ties up, where Python rounds them to even.
+ */
 function splitExponent(size: number, precision: number): [string, number] {
   const text = precision <= 100
     ? size.toExponential(precision)
@@ -57,7 +63,7 @@ function splitExponent(size: number, precision: number): [string, number] {
   return exact ?? [digits!, Number(exponent)];
 }
 
-/** The digits of a number that toFixed can write: halves to even. */
+/** The digits of a number that toFixed can write, with ties rounded to even. */
 function toFixedExact(
   size: number,
   precision: number,
@@ -77,7 +83,7 @@ function formatGeneral(size: number, { precision = 6, isAlternate, type }: Float
   const [, exponent] = splitExponent(size, significant - 1);
   const trim = (text: string) =>
     isAlternate || !text.includes(".") ? text : text.replace(/\.?0+$/, "");
-  // Without a type a number never looks like an int.
+  // Without a type, exponents are used earlier, so that a float does not look like an int.
   const limit = type === "r" ? significant - 1 : significant;
   if (exponent < -4 || exponent >= Math.max(limit, type === "r" ? 0 : 1)) {
     const [digits] = splitExponent(size, significant - 1);

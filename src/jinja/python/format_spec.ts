@@ -42,7 +42,11 @@ function parseSpec(text: string): Spec | undefined {
   };
 }
 
-/** `format(value, spec)` @throws {TemplateError} when the type has no such format. */
+/**
+ * Python's `format(value, spec)`.
+ *
+ * @throws {TemplateError} when the type has no such format.
+ */
 export function formatValue(value: Value, text: string): string {
   if (text === "") return str(value);
   const hasFormats = value instanceof Float || asInt(value) !== undefined ||
@@ -106,7 +110,11 @@ function formatInteger(value: Int, spec: Spec): string {
   return pad(formatSign(size !== BigInt(value), spec) + prefix, groupDigits(written, spec), spec);
 }
 
-/** `chr(value)` @throws {TemplateError} */
+/**
+ * Python's `chr(value)`.
+ *
+ * @throws {TemplateError}
+ */
 export function codeToChar(value: Int): string {
   if (value < 0 || value > 0x10ffff) raise("OverflowError", "%c arg not in range(0x110000)");
   return String.fromCodePoint(Number(value));
@@ -147,7 +155,7 @@ function pad(sign: string, body: string, spec: Spec): string {
   return fill(missing, char) + sign + body;
 }
 
-/** Zeros before grouped digits are grouped too. */
+/** Pads digits that are grouped with zeros, which are grouped too. */
 function padGrouped(body: string, spec: Spec, width: number): string {
   const [whole = "", rest = ""] = body.split(/(?=[.e%])/, 2).length === 2
     ? [body.slice(0, body.search(/[.e%]/)), body.slice(body.search(/[.e%]/))]

@@ -1,5 +1,5 @@
 /**
- * What Python does with collections whatever their type: truth, length, iteration.
+ * Operations on collections of any type: truth, length, iteration.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import {
   type Value,
 } from "./values.ts";
 
-/** `bool(value)` */
+/** Python's `bool(value)`. */
 export function isTrue(value: Value): boolean {
   if (typeof value === "boolean") return value;
   if (value === null) return false;
@@ -31,7 +31,7 @@ export function isTrue(value: Value): boolean {
   return getLength(value) !== 0;
 }
 
-/** `len(value)`; `undefined` where Python has none. */
+/** Python's `len(value)`; `undefined` where it raises a TypeError. */
 export function getLength(value: Value): number | undefined {
   if (typeof value === "string") return countChars(value);
   if (Array.isArray(value)) return value.length;
@@ -48,13 +48,17 @@ export function getLength(value: Value): number | undefined {
   return typeof length === "number" ? length : undefined;
 }
 
-/** @throws {TemplateError} */
+/**
+ * Python's `len(value)`.
+ *
+ * @throws {TemplateError}
+ */
 export function requireLength(value: Value): number {
   return getLength(value) ??
     raise("TypeError", `object of type '${getTypeName(value)}' has no len()`);
 }
 
-/** An iterator; `undefined` where Python has none. */
+/** Python's `iter(value)`; `undefined` where it raises a TypeError. */
 export function tryIterate(value: Value): Iterator<Value> | undefined {
   if (Array.isArray(value)) return value[Symbol.iterator]();
   if (typeof value === "string") return splitChars(value)[Symbol.iterator]();
@@ -69,18 +73,26 @@ export function tryIterate(value: Value): Iterator<Value> | undefined {
   return undefined;
 }
 
-/** The values of a collection, each counted by the meter. @throws {TemplateError} */
+/**
+ * Yields the values of a collection; the meter counts each of them.
+ *
+ * @throws {TemplateError}
+ */
 export function* iterate(value: Value): Generator<Value> {
   const values = tryIterate(value) ??
     raise("TypeError", `'${getTypeName(value)}' object is not iterable`);
-  // Not `for`: an iterator goes on where it was left.
+  // Not a `for` loop, which would close the iterator: iterating again must go on where this stopped.
   for (let next = values.next(); next.done !== true; next = values.next()) {
     charge(2);
     yield next.value;
   }
 }
 
-/** `list(value)` @throws {TemplateError} */
+/**
+ * Python's `list(value)`.
+ *
+ * @throws {TemplateError}
+ */
 export function toList(value: Value): Value[] {
   if (Array.isArray(value)) {
     charge(value.length);
@@ -93,7 +105,7 @@ function* iterateRange({ start, step, length }: Range): Generator<Value> {
   for (let i = 0; i < length; i++) yield start + i * step;
 }
 
-/** `reversed(value)`; `undefined` where Python has none. */
+/** Python's `reversed(value)`; `undefined` where it raises a TypeError. */
 export function tryReverse(value: Value): PyIterator | undefined {
   if (Array.isArray(value)) {
     return new PyIterator(value.toReversed()[Symbol.iterator](), "list_reverseiterator");

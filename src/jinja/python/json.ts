@@ -1,5 +1,5 @@
 /**
- * JSON as Python reads and writes it: 1.0 stays a float, ints have any size, keys keep their order.
+ * Reads and writes JSON as Python does: 1.0 stays a float, ints have any size, keys keep their order.
  *
  * @module
  */
@@ -14,7 +14,11 @@ const MAX_DEPTH = 500;
 const TOKEN =
   /[ \t\n\r]*(?:("[^"\\]*(?:\\[^][^"\\]*)*")|(-?\d+)((?:\.\d+)?(?:[eE][+-]?\d+)?)|([[\]{},:]|true|false|null))/y;
 
-/** `json.loads(text)` @throws {TemplateError} `JSONDecodeError` when it is no JSON. */
+/**
+ * Python's `json.loads(text)`.
+ *
+ * @throws {TemplateError} `JSONDecodeError` when it is not JSON.
+ */
 export function parseJson(text: string): Value {
   return new Reader(text).readAll();
 }
@@ -107,17 +111,21 @@ class Reader {
   }
 }
 
-/** How JSON is written. */
+/** Formatting options for writing JSON. */
 interface JsonStyle {
   readonly isAscii: boolean;
-  /** White space of a level; everything on one line if absent. */
+  /** White space per level; everything on one line if absent. */
   readonly indent?: string | undefined;
   readonly itemSeparator: string;
   readonly keySeparator: string;
   readonly sortsKeys: boolean;
 }
 
-/** `json.dumps(value)` @throws {TemplateError} when it holds what JSON has not. */
+/**
+ * Python's `json.dumps(value)`.
+ *
+ * @throws {TemplateError} when a value has no JSON equivalent.
+ */
 export function writeJson(value: Value, style: JsonStyle): string {
   const writer = new Writer(style);
   writer.write(value, 0);
@@ -199,7 +207,7 @@ class Writer {
   #quote(text: string): string {
     chargeText(text.length);
     const quoted = JSON.stringify(text);
-    // JavaScript escapes lone surrogates always.
+    // JavaScript always escapes lone surrogates.
     if (this.#style.isAscii) return quoted.replaceAll(/[^\0-\x7e]/g, escapeUnit);
     return quoted.includes("\\ud") ? quoteUnescaped(text) : quoted;
   }

@@ -1,5 +1,5 @@
 /**
- * The methods and attributes of list, tuple, dict and numbers.
+ * The methods and attributes of lists, tuples, dicts and numbers.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { repr } from "./repr.ts";
 import { type Native, native } from "./signature.ts";
 import { Bytes, Float, Range, toItems, Tuple, type Value, valueOr } from "./values.ts";
 
-/** Methods by name, each made for a value. */
+/** Methods by name. Each entry binds the method to a value. */
 type Methods<T extends Value> = Readonly<Record<string, (self: T) => Native>>;
 
 const SEQUENCE_METHODS: Methods<Value> = {
@@ -36,7 +36,7 @@ const SEQUENCE_METHODS: Methods<Value> = {
     ),
 };
 
-/** Those that change a list are the sandbox's to refuse, but for these. */
+/** The sandbox refuses methods that change a list; these are all others. */
 const LIST_METHODS: Methods<Value[]> = {
   ...SEQUENCE_METHODS,
   clear: (self) =>
@@ -72,13 +72,13 @@ const DICT_METHODS: Methods<Dict> = {
   values: (self) => native("", () => new DictView(self, "values")),
 };
 
-/** What changes a value that came with the request, which the sandbox refuses. */
+/** Methods that would change a value of the request, which the sandbox refuses. */
 const REFUSED: Readonly<Record<string, ReadonlySet<string>>> = {
   list: new Set(["append", "extend", "insert", "remove", "reverse", "sort"]),
   dict: new Set(["clear", "pop", "popitem", "setdefault", "update"]),
 };
 
-/** Whether the sandbox refuses to give the method, since it would change the value. */
+/** Whether the sandbox refuses access to a method because it would change the value. */
 export function isRefused(typeName: string, name: string): boolean {
   return REFUSED[typeName]?.has(name) ?? false;
 }
@@ -105,7 +105,7 @@ const BYTES_METHODS: Methods<Bytes> = {
   hex: ({ bytes }) => native("", () => bytes.toHex()),
 };
 
-/** A method of a value that is no str. */
+/** Finds a method of a value that is not a str. */
 export function findMethod(value: Value, name: string): Native | undefined {
   if (value instanceof Dict) return own(DICT_METHODS, name)?.(value);
   if (Array.isArray(value)) return own(LIST_METHODS, name)?.(value);
@@ -122,7 +122,7 @@ function own<T>(table: Readonly<Record<string, T>>, name: string): T | undefined
   return Object.hasOwn(table, name) ? table[name] : undefined;
 }
 
-/** A field of a number. */
+/** Finds a field of a number, such as `real`. */
 export function findField(value: Value, name: string): Value | undefined {
   if (value instanceof Float) {
     return name === "real" ? value : name === "imag" ? new Float(0) : undefined;

@@ -1,5 +1,5 @@
 /**
- * Python's ints and floats: their texts, and reading them.
+ * Python's ints and floats: formatting and parsing.
  *
  * @module
  */
@@ -7,15 +7,15 @@ import { raise } from "../template_error.ts";
 import { charge } from "../meter.ts";
 import { Float, getTypeName, Undefined, type Value } from "./values.ts";
 
-/** An int: a number where that is exact. */
+/** An int: a number if that is exact, else a bigint. */
 export type Int = number | bigint;
 
-/** Python converts no longer ints to text. */
+/** Python does not convert longer ints to text. */
 const MAX_DIGITS = 4300;
-/** Larger ints are of no use to a template. */
+/** Larger ints are refused. */
 const MAX_BITS = 1 << 16;
 
-/** The int in the form that values have. */
+/** Converts a bigint to an int. */
 export function toInt(value: bigint): Int {
   const number = Number(value);
   if (Number.isSafeInteger(number)) return number;
@@ -25,7 +25,7 @@ export function toInt(value: bigint): Int {
   return value;
 }
 
-/** The int of an integral number. */
+/** Converts a number without a fraction to an int. */
 export function numberToInt(value: number): Int {
   if (Number.isSafeInteger(value)) return value === 0 ? 0 : value;
   if (Number.isNaN(value)) raise("ValueError", "cannot convert float NaN to integer");
@@ -46,7 +46,11 @@ export function asNumber(value: Value): number | undefined {
   return int === undefined ? undefined : Number(int);
 }
 
-/** A safe int. @throws {TemplateError} when it is another type. */
+/**
+ * An int that is exact as a number.
+ *
+ * @throws {TemplateError} for other types.
+ */
 export function requireIndex(value: Value, what = "object"): number {
   const int = asInt(value);
   if (int !== undefined) return Number(int);
@@ -62,7 +66,7 @@ export function formatInt(value: Int): string {
   return text;
 }
 
-/** `repr(float)`: the shortest digits that read back as the same number. */
+/** Python's `repr(float)`: the shortest digits that read back as the same number. */
 export function formatFloat(value: number): string {
   if (!Number.isFinite(value)) return formatInfinite(value);
   if (Object.is(value, -0)) return "-0.0";
@@ -83,12 +87,12 @@ export function formatInfinite(value: number): string {
   return Number.isNaN(value) ? "nan" : value < 0 ? "-inf" : "inf";
 }
 
-/** Formats at least two digits, with the sign. */
+/** Formats an exponent with its sign and at least two digits. */
 export function formatExponent(exponent: number): string {
   return (exponent < 0 ? "-" : "+") + String(Math.abs(exponent)).padStart(2, "0");
 }
 
-/** Digits of other scripts count as those of ASCII. */
+/** Converts digits of other scripts to ASCII. */
 function toAsciiDigits(text: string): string {
   return text.replaceAll(/(?!\d)\p{Nd}/gu, (digit) => {
     charge(1);
@@ -100,7 +104,7 @@ function toAsciiDigits(text: string): string {
   });
 }
 
-/** `float(text)`; `undefined` when it is no number. */
+/** Python's `float(text)`; `undefined` when it is not a number. */
 export function parseFloat(text: string): number | undefined {
   const trimmed = toAsciiDigits(text.trim());
   const named = /^([+-]?)(inf(?:inity)?|nan)$/i.exec(trimmed);
@@ -112,12 +116,12 @@ export function parseFloat(text: string): number | undefined {
   return isNumber.test(trimmed) ? Number(trimmed.replaceAll("_", "")) : undefined;
 }
 
-/** Five alphabets of digits, one behind the other. */
+/** The first of five consecutive alphabets of mathematical digits. */
 const MATH_DIGITS = 0x1d7ce;
 
 const PREFIXES = new Map([[2, "0b"], [8, "0o"], [16, "0x"]]);
 
-/** `int(text, base)`; `undefined` when it is no number. */
+/** Python's `int(text, base)`; `undefined` when it is not a number. */
 export function parseInteger(text: string, base = 10): Int | undefined {
   const [, sign, body] = /^([+-]?)(\w+)$/.exec(
     toAsciiDigits(text.trim().toLowerCase()),
@@ -127,7 +131,7 @@ export function parseInteger(text: string, base = 10): Int | undefined {
   const [own] = [...PREFIXES].find(([, each]) => each === prefix) ?? [];
   const isPrefixed = own !== undefined && (base === own || base === 0);
   const radix = base === 0 ? own ?? 10 : base;
-  // After a prefix there may be an underscore.
+  // An underscore may follow the prefix.
   const digits = isPrefixed ? body.slice(2).replace(/^_/, "") : body;
   if (!/^[\da-z]+(_[\da-z]+)*$/.test(digits)) return undefined;
   const plain = digits.replaceAll("_", "");
@@ -145,7 +149,7 @@ function parseDigits(digits: string, radix: number): bigint | undefined {
   return values.reduce((value, digit) => value * BigInt(radix) + BigInt(digit), 0n);
 }
 
-/** Rounds to `digits` places, halves to the even neighbour, from the number's exact value. */
+/** Rounds to `digits` decimal places, by the number's exact value and with ties to even. */
 export function roundFloat(value: number, digits: number): number {
   if (!Number.isFinite(value) || digits > 22) return value;
   if (digits < -308) return 0;
@@ -156,7 +160,7 @@ export function roundFloat(value: number, digits: number): number {
   return Number(toFixed(value, digits));
 }
 
-/** A whole number to a multiple of the unit; `hasMore` when a fraction follows it. */
+/** Rounds a whole number to a multiple of `unit`; `hasMore` says that a fraction follows it. */
 function roundHalfEven(whole: bigint, unit: bigint, hasMore: boolean): bigint {
   const sign = whole < 0n ? -1n : 1n;
   const size = whole * sign;
@@ -166,7 +170,7 @@ function roundHalfEven(whole: bigint, unit: bigint, hasMore: boolean): bigint {
   return sign * (down + (isUp ? 1n : 0n)) * unit;
 }
 
-/** `format(value, ".{digits}f")`: halves to the even neighbour, unlike `Number.prototype.toFixed`. */
+/** Python's `format(value, ".{digits}f")`: ties go to even, unlike in `Number.prototype.toFixed`. */
 export function toFixed(value: number, digits: number): string {
   const size = Math.abs(value);
   const sign = value < 0 || Object.is(value, -0) ? "-" : "";
@@ -180,7 +184,7 @@ export function toFixed(value: number, digits: number): string {
   return `${sign}${text.slice(0, -digits)}.${text.slice(-digits)}`;
 }
 
-/** A positive number as an integer times a power of two. */
+/** Splits a positive number into an integer and a power of two. */
 function decompose(value: number): { readonly mantissa: bigint; readonly exponent: number } {
   const bits = new BigUint64Array(Float64Array.of(value).buffer)[0]!;
   const biased = Number(bits >> 52n & 0x7ffn);

@@ -1,5 +1,5 @@
 /**
- * `"%s is %d" % values`
+ * Python's `%` operator for text: `"%s is %d" % values`.
  *
  * @module
  */
@@ -23,7 +23,11 @@ interface Conversion {
   readonly type: string;
 }
 
-/** `text % values` @throws {TemplateError} */
+/**
+ * Python's `text % values`.
+ *
+ * @throws {TemplateError}
+ */
 export function formatPercent(format: string | Markup, values: Value): Value {
   const text = toText(format)!;
   chargeText(text.length);
@@ -85,7 +89,7 @@ function convert(value: Value, conversion: Conversion, isMarkup: boolean): strin
   return raise("ValueError", `unsupported format character '${type}'`);
 }
 
-/** `ascii(value)` of its `repr`. */
+/** Python's `ascii(value)`, given the `repr` of the value. */
 export function toAscii(text: string): string {
   return text.replaceAll(/[^\0-\x7f]/gu, (char) => escapeCode(char.codePointAt(0)!));
 }
@@ -99,7 +103,7 @@ function toChar(value: Value): string {
 
 interface Signed {
   readonly isNegative: boolean;
-  /** `0x` and the like. */
+  /** A prefix such as `0x`. */
   readonly prefix: string;
   readonly size: string;
 }

@@ -1,5 +1,5 @@
 /**
- * `str()` and `repr()`.
+ * Python's `str()` and `repr()`.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import {
   type Value,
 } from "./values.ts";
 
-/** `str(value)` */
+/** Python's `str(value)`. */
 export function str(value: Value): string {
   if (typeof value === "string") return value;
   if (value instanceof Markup) return value.text;
@@ -27,7 +27,7 @@ export function str(value: Value): string {
   return repr(value);
 }
 
-/** `repr(value)` */
+/** Python's `repr(value)`. */
 export function repr(value: Value): string {
   if (typeof value === "string") return reprText(value);
   if (typeof value === "number" || typeof value === "bigint") return formatInt(value);
@@ -43,7 +43,7 @@ const QUOTED = /[\\\n\r\t]|[^ -~]/gu;
 const UNPRINTABLE = /[\p{C}\p{Z}]/u;
 const SHORT = new Map([["\\", "\\\\"], ["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]]);
 
-/** A string as a literal. */
+/** Writes a string as a Python literal. */
 function reprText(text: string): string {
   chargeText(text.length);
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
@@ -56,13 +56,13 @@ function escapeChar(char: string): string {
   return escapeCode(char.codePointAt(0)!);
 }
 
-/** A code point as an escape. */
+/** Writes a code point as an escape sequence. */
 export function escapeCode(code: number): string {
   const [letter, width] = code < 0x100 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
   return `\\${letter}${code.toString(16).padStart(width as number, "0")}`;
 }
 
-/** Collects the pieces of nested values, within the limits. */
+/** Collects the text of nested values, within the meter's limits. */
 class Writer {
   readonly #pieces: string[] = [];
   readonly #open = new Set<Value>();

@@ -1,12 +1,12 @@
 /**
- * Finding, splitting and replacing within strings.
+ * Finds, splits and replaces within strings.
  *
  * @module
  */
 import { charge, chargeText, requireShort } from "../meter.ts";
 import { countChars, isWide, sliceChars, SPACE_RUN, stripEnd, stripStart } from "./text.ts";
 
-/** `text.find(part, start, end)`, its bounds within the text; -1 if it is not there. */
+/** Python's `text.find(part, start, end)`, with bounds within the text; -1 if it is not found. */
 export function findText(
   text: string,
   part: string,
@@ -24,7 +24,7 @@ export function findText(
   return start + (isWide(searched) ? countChars(searched.slice(0, at)) : at);
 }
 
-/** `text.replace(old, by, count)`; all of them for a negative count. */
+/** Python's `text.replace(old, by, count)`; a negative count replaces all. */
 export function replaceText(
   text: string,
   old: string,
@@ -49,7 +49,7 @@ function insertBetween(text: string, by: string, count: number): string {
   return most > chars.length ? between + by : between;
 }
 
-/** `text.split(separator, most)`: at white space without a separator. */
+/** Python's `text.split(separator, most)`; without a separator it splits at white space. */
 export function splitText(text: string, separator: string | undefined, most: number): string[] {
   chargeText(text.length);
   if (separator === undefined) return splitAtSpace(text, most);
@@ -86,7 +86,7 @@ function splitAtSpace(text: string, most: number): string[] {
   return pieces;
 }
 
-/** `text.rsplit(separator, most)` */
+/** Python's `text.rsplit(separator, most)`. */
 export function splitTextFromEnd(
   text: string,
   separator: string | undefined,
@@ -118,7 +118,7 @@ function splitAtSpaceFromEnd(text: string, most: number): string[] {
     rest = rest.slice(0, index);
   }
   charge(pieces.length);
-  // White space at the start stays only where the limit was met.
+  // White space at the start is only kept if the limit of splits was reached.
   const first = stripStart(rest);
   if (first !== "") pieces.push(pieces.length === most ? rest : first);
   return pieces.reverse();

@@ -1,25 +1,25 @@
 /**
- * Functions of Python written in TypeScript.
+ * Lets TypeScript functions be called with Python's arguments.
  *
  * @module
  */
 import { raise } from "../template_error.ts";
 import type { Arguments, Value } from "./values.ts";
 
-/** Its values by position; absent ones are `undefined`, so that TypeScript's defaults apply. */
+/** Takes its values by position; absent ones are `undefined`, so that TypeScript's defaults apply. */
 // deno-lint-ignore no-explicit-any
 export type Implementation = (...values: any[]) => Value;
 
 export interface Native {
-  /** Names of the parameters; one that begins with `_` is taken by position only. */
+  /** Names of the parameters. A parameter whose name begins with `_` can only be given by position. */
   readonly params: readonly string[];
   readonly numRequired: number;
   readonly run: Implementation;
 }
 
 /**
- * A function with its parameters by name. Those that have a default in TypeScript, or a `?` behind their name, are
- * optional.
+ * Declares a function and the names of its parameters. Parameters with a default in TypeScript or a `?` after their
+ * name are optional.
  */
 export function native(params: string, run: Implementation): Native {
   const names = params === "" ? [] : params.split(", ");
@@ -31,7 +31,11 @@ export function native(params: string, run: Implementation): Native {
   };
 }
 
-/** Calls it. @throws {TemplateError} when the arguments do not fit its parameters. */
+/**
+ * Calls a function.
+ *
+ * @throws {TemplateError} when the arguments do not fit its parameters.
+ */
 export function callNative(
   name: string,
   { params, numRequired, run }: Native,

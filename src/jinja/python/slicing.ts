@@ -1,5 +1,5 @@
 /**
- * `value[index]` and `value[start:stop:step]`.
+ * Python's `value[index]` and `value[start:stop:step]`.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export class Slice extends PyObject {
   }
 }
 
-/** `value[key]`; `undefined` where Python raises a LookupError or a TypeError. */
+/** Python's `value[key]`; `undefined` where it raises a LookupError or a TypeError. */
 export function getItem(value: Value, key: Value): Value | undefined {
   if (value instanceof Dict) return value.get(key);
   if (key instanceof Slice) return getSlice(value, key);
@@ -49,7 +49,7 @@ function itemAt(value: Value, index: number): Value | undefined {
   return value instanceof Bytes ? value.bytes.at(index) : undefined;
 }
 
-/** The bounds of a slice in a sequence, as Python's `slice.indices`. */
+/** The bounds of a slice in a sequence: Python's `slice.indices`. */
 function resolveBounds({ start, stop, step }: Slice, length: number) {
   const stride = step === null ? 1 : requireIndex(step);
   if (stride === 0) raise("ValueError", "slice step cannot be zero");

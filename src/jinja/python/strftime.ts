@@ -1,5 +1,5 @@
 /**
- * `datetime.strftime`, in the C locale.
+ * Python's `datetime.strftime`, in the C locale.
  *
  * @module
  */
@@ -21,7 +21,7 @@ const MONTHS = [
 
 const DAY_MS = 86_400_000;
 
-/** Writes a date by a format; what it does not know stays as it is. */
+/** Formats a date. Directives that are not known stay as they are. */
 export function formatTime(format: string, date: Date): string {
   return format.replaceAll(/%(-?)([A-Za-z%])/g, (directive, noPadding: string, code: string) => {
     const text = FIELDS[code]?.(date) ?? directive;
@@ -38,7 +38,7 @@ function dayOfYear(date: Date): number {
   return (Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()) - start) / DAY_MS;
 }
 
-/** The year and week of ISO 8601. */
+/** The year and week by ISO 8601. */
 function isoWeek(date: Date): { readonly year: number; readonly week: number } {
   const thursday = new Date(Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()));
   thursday.setUTCDate(thursday.getUTCDate() + 4 - (thursday.getUTCDay() || 7));
@@ -90,7 +90,7 @@ const FIELDS: Readonly<Record<string, (date: Date) => string>> = {
   X: (date) => formatTime("%H:%M:%S", date),
   y: (date) => pad(date.getFullYear() % 100),
   Y: (date) => String(date.getFullYear()),
-  // `datetime.now()` knows no zone.
+  // `datetime.now()` has no time zone.
   z: () => "",
   Z: () => "",
 };

@@ -14,7 +14,11 @@ import { type Implementation, type Native, native } from "./signature.ts";
 import { countChars, fill, sliceChars, splitLines, strip, stripEnd, stripStart } from "./text.ts";
 import { Bytes, getTypeName, toText, Tuple, Undefined, type Value } from "./values.ts";
 
-/** @throws {TemplateError} */
+/**
+ * The text of a str.
+ *
+ * @throws {TemplateError} for other types.
+ */
 export function requireText(value: Value, what = "argument"): string {
   const text = toText(value);
   if (text !== undefined) return text;
@@ -26,7 +30,7 @@ function optionalText(value: Value | undefined): string | undefined {
   return value === undefined || value === null ? undefined : requireText(value);
 }
 
-/** Bounds as `find` takes them: negative ones count from the end. */
+/** Resolves bounds as `find` does: negative ones count from the end. */
 function boundsIn(text: string, start: Value | undefined, end: Value | undefined) {
   const length = countChars(text);
   const at = (bound: Value | undefined, otherwise: number) => {
@@ -83,12 +87,12 @@ const split = (fromEnd: boolean) => (text: string, separator: Value = null, most
   return fromEnd ? splitTextFromEnd(text, by, times) : splitText(text, by, times);
 };
 
-/** A method with its parameters besides the text. */
+/** Declares a method and its parameters besides the text. */
 function method(params: string, run: Implementation): Native {
   return native(params === "" ? "_self" : `_self, ${params}`, run);
 }
 
-/** The methods by name; their first parameter is the text. */
+/** The methods by name; their first parameter is the text itself. */
 export const STRING_METHODS: Readonly<Record<string, Native>> = {
   capitalize: method("", capitalize),
   casefold: method("", foldCase),
@@ -173,7 +177,7 @@ function expandTabs(text: string, size: number): string {
   });
 }
 
-/** `text.join(values)` */
+/** Python's `text.join(values)`. */
 export function joinTexts(separator: string, values: Value): string {
   const texts: string[] = [];
   let length = 0;

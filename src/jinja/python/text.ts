@@ -1,5 +1,5 @@
 /**
- * Strings as Python sees them: counted in code points.
+ * Strings as in Python, where they consist of code points.
  *
  * @module
  */
@@ -8,19 +8,19 @@ import { chargeText, requireShort } from "../meter.ts";
 const PAIR = /[\ud800-\udbff][\udc00-\udfff]/;
 const SPACES =
   "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
-/** One character that Python takes for white space. */
+/** A character that counts as white space in Python. */
 export const SPACE = new RegExp(`[${SPACES}]`);
 export const SPACE_RUN = new RegExp(`[${SPACES}]+`, "g");
-/** How much longer it takes to look at each character than to copy it. */
+/** How many times as long it takes to look at each character as to copy it. */
 const SLOW = 16;
 const LEADING = new RegExp(`^[${SPACES}]+`);
 
-/** Whether a code point is not a UTF-16 unit everywhere. */
+/** Whether a text has code points of two UTF-16 units. */
 export function isWide(text: string): boolean {
   return PAIR.test(text);
 }
 
-/** `len(text)` */
+/** Python's `len(text)`. */
 export function countChars(text: string): number {
   if (!isWide(text)) return text.length;
   chargeText(text.length * SLOW);
@@ -29,13 +29,13 @@ export function countChars(text: string): number {
   return count;
 }
 
-/** The code points. */
+/** Splits a text into code points. */
 export function splitChars(text: string): string[] {
   chargeText(text.length * SLOW);
   return isWide(text) ? Array.from(text) : text.split("");
 }
 
-/** The offset in UTF-16 units of a code point. */
+/** The UTF-16 offset of a code point. */
 function unitOffset(text: string, chars: number): number {
   if (!isWide(text)) return Math.min(chars, text.length);
   let offset = 0;
@@ -45,7 +45,7 @@ function unitOffset(text: string, chars: number): number {
   return offset;
 }
 
-/** `text[start:end]`, with offsets within the text. */
+/** Python's `text[start:end]`, with bounds within the text. */
 export function sliceChars(text: string, start: number, end: number): string {
   if (end <= start) return "";
   if (!isWide(text)) return text.slice(start, end);
@@ -53,7 +53,11 @@ export function sliceChars(text: string, start: number, end: number): string {
   return text.slice(from, from + unitOffset(text.slice(from), end - start));
 }
 
-/** Negative, zero or positive: the order of code points, which UTF-16 units do not have. */
+/**
+ * Compares texts by code points, whose order differs from that of UTF-16 units.
+ *
+ * @returns a negative number, zero or a positive number.
+ */
 export function compareTexts(a: string, b: string): number {
   if (a === b) return 0;
   const length = Math.min(a.length, b.length);
@@ -65,13 +69,13 @@ export function compareTexts(a: string, b: string): number {
   const isSurrogateA = (unitA & 0xf800) === 0xd800;
   const isSurrogateB = (unitB & 0xf800) === 0xd800;
   if (isSurrogateA === isSurrogateB) return unitA - unitB;
-  // Surrogates stand for what comes after all other units.
+  // A surrogate belongs to a code point that comes after all single units.
   return isSurrogateA
     ? (unitB > 0xdfff ? 1 : unitA - unitB)
     : (unitA > 0xdfff ? -1 : unitA - unitB);
 }
 
-/** `text * times` */
+/** Python's `text * times`. */
 export function repeatText(text: string, times: number): string {
   if (times <= 0 || text === "") return "";
   requireShort(text.length * times);
@@ -79,7 +83,7 @@ export function repeatText(text: string, times: number): string {
   return text.repeat(times);
 }
 
-/** Spaces, or another character. */
+/** Repeats a space or another character. */
 export function fill(width: number, char = " "): string {
   return repeatText(char, width);
 }
@@ -89,7 +93,7 @@ function charSet(chars: string): Set<string> {
   return new Set(chars);
 }
 
-/** `text.lstrip(chars)` */
+/** Python's `text.lstrip(chars)`. */
 export function stripStart(text: string, chars?: string): string {
   if (chars === undefined) return text.replace(LEADING, "");
   const set = charSet(chars);
@@ -102,7 +106,7 @@ export function stripStart(text: string, chars?: string): string {
   return text.slice(start);
 }
 
-/** `text.rstrip(chars)` */
+/** Python's `text.rstrip(chars)`. */
 export function stripEnd(text: string, chars?: string): string {
   const set = chars === undefined ? undefined : charSet(chars);
   let end = text.length;
@@ -121,14 +125,14 @@ function lastChar(text: string, end: number): string {
   return PAIR.test(pair) ? pair : text.charAt(end - 1);
 }
 
-/** `text.strip(chars)` */
+/** Python's `text.strip(chars)`. */
 export function strip(text: string, chars?: string): string {
   return stripEnd(stripStart(text, chars), chars);
 }
 
 const LINE_END = new RegExp("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]", "g");
 
-/** `text.splitlines(keepends)` */
+/** Python's `text.splitlines(keepends)`. */
 export function splitLines(text: string, keepsEnds = false): string[] {
   chargeText(text.length);
   const lines: string[] = [];
@@ -146,7 +150,7 @@ const HTML = new Map([["&", "&amp;"], ["<", "&lt;"], [">", "&gt;"], ['"', "&#34;
   "&#39;",
 ]]);
 
-/** Escapes for HTML, as MarkupSafe does. */
+/** Escapes text for HTML as MarkupSafe does. */
 export function escapeHtml(text: string): string {
   chargeText(text.length);
   return text.replaceAll(/[&<>"']/g, (char) => HTML.get(char)!);

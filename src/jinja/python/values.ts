@@ -1,6 +1,6 @@
 /**
- * Python's values, as templates see them. Where JavaScript has the same value, it is used: strings, booleans, `null`
- * for None, arrays for lists, and integral numbers for ints (`bigint` beyond the safe ones).
+ * Python's values as templates see them. JavaScript's own values are used where they are equivalent: strings, booleans,
+ * `null` for None, arrays for lists, and whole numbers for ints (`bigint` if a number is not exact).
  *
  * @module
  */
@@ -8,17 +8,17 @@ import { raise } from "../template_error.ts";
 
 export type Value = string | number | bigint | boolean | null | Value[] | PyObject;
 
-/** A value that JavaScript does not have. */
+/** A value for which JavaScript has no equivalent. */
 export abstract class PyObject {
-  /** The name of its type in Python. */
+  /** The name of its Python type. */
   abstract readonly typeName: string;
 
-  /** An attribute that it has by itself, methods of its type aside. */
+  /** Finds an attribute, other than the methods of its type. */
   attribute(_name: string): Value | undefined {
     return undefined;
   }
 
-  /** What it prints as, if that is special. */
+  /** The text that it prints as, if its type has a special one. */
   describe(): string | undefined {
     return undefined;
   }
@@ -44,7 +44,7 @@ export class Tuple extends PyObject {
   }
 }
 
-/** A group of `groupby`: a tuple with names. */
+/** A group made by `groupby`: a tuple whose items also have names. */
 export class GroupTuple extends Tuple {
   override attribute(name: string): Value | undefined {
     if (name === "grouper") return this.items[0];
@@ -52,7 +52,7 @@ export class GroupTuple extends Tuple {
   }
 }
 
-/** A string that is HTML already: what is added to it is escaped. */
+/** A string that is already HTML: text that is added to it is escaped. */
 export class Markup extends PyObject {
   readonly typeName = "Markup";
   readonly text: string;
@@ -73,7 +73,7 @@ export class Bytes extends PyObject {
   }
 }
 
-/** A name without a value. It prints as nothing, and fails when it is used otherwise. */
+/** A name without a value. It prints as nothing; most other uses fail. */
 export class Undefined extends PyObject {
   readonly typeName = "Undefined";
   readonly message: string;
@@ -85,7 +85,11 @@ export class Undefined extends PyObject {
     this.errorType = errorType;
   }
 
-  /** @throws {TemplateError} */
+  /**
+   * Fails as Jinja2 does for this value.
+   *
+   * @throws {TemplateError}
+   */
   fail(): never {
     return raise(this.errorType, this.message);
   }
@@ -95,7 +99,7 @@ export class Undefined extends PyObject {
   }
 }
 
-/** Names that everything has in Python, and the sandbox gives to nobody. */
+/** Attributes that Python's values have but the sandbox hides. */
 export const UNSAFE_NAMES: ReadonlySet<string> = new Set([
   "__class__",
   "__dict__",
@@ -119,7 +123,7 @@ export const UNSAFE_NAMES: ReadonlySet<string> = new Set([
   "__subclasshook__",
 ]);
 
-/** `namespace()`: variables that loops may assign to. */
+/** The value of `namespace()`, whose variables loops may assign to. */
 export class Namespace extends PyObject {
   readonly typeName = "Namespace";
   readonly values: Map<string, Value>;
@@ -156,7 +160,7 @@ export class Range extends PyObject {
   }
 }
 
-/** What can be iterated over once: a generator, or an iterator over something. */
+/** A value that can be iterated over only once: a generator or an iterator. */
 export class PyIterator extends PyObject {
   readonly typeName: string;
   readonly values: Iterator<Value>;
@@ -201,12 +205,12 @@ export class Callable extends PyObject {
 
 export const NO_NAMED: ReadonlyMap<string, Value> = new Map();
 
-/** The value, or another where there is none. None is a value, which `??` does not know. */
+/** The value, or a default if there is none. Unlike `??`, it keeps None. */
 export function valueOr(value: Value | undefined, otherwise: () => Value): Value {
   return value === undefined ? otherwise() : value;
 }
 
-/** The name of a value's type in Python. */
+/** The name of a value's Python type. */
 export function getTypeName(value: Value): string {
   if (value === null) return "NoneType";
   if (Array.isArray(value)) return "list";

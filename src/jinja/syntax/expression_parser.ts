@@ -1,5 +1,5 @@
 /**
- * Parses expressions, by the precedence that Jinja2 gives operators.
+ * Parses expressions, with Jinja2's operator precedence.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export class ExpressionParser extends OperandParser {
     return hasConditions ? this.#parseCondition() : this.#parseOr();
   }
 
-  /** An expression, or a tuple without parentheses. */
+  /** Parses an expression, or a tuple without parentheses. */
   override parseTuple(options: TupleOptions = {}): Expression {
     const { isSimple = false, hasConditions = true, endName, isInParentheses = false } = options;
     const items: Expression[] = [];

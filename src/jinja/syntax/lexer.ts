@@ -1,6 +1,6 @@
 /**
- * From a template's text to tokens, with Jinja2's rules for white space: `trim_blocks` and `lstrip_blocks` are on, as
- * transformers sets them.
+ * Splits a template into tokens, with Jinja2's rules for white space: `trim_blocks` and `lstrip_blocks` are on, as in
+ * transformers.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export type TokenType =
 
 export interface Token {
   readonly type: TokenType;
-  /** The text of a name, an operator, or of what is printed as it is. */
+  /** The name, the operator, or the text to be printed. */
   readonly text: string;
   /** The value of a string or a number. */
   readonly value: Value;
@@ -61,7 +61,7 @@ class Lexer {
   readonly #tokens: Token[] = [];
   #at = 0;
   #line = 1;
-  /** Where the last line was counted. */
+  /** Offset up to which lines have been counted. */
   #counted = 0;
   /** Whether the last tag ended a line. */
   #startsLine = true;
@@ -93,7 +93,7 @@ class Lexer {
     return pattern.exec(this.#source);
   }
 
-  /** Takes the text to the next tag, and the tag. */
+  /** Reads the text up to the next tag, and the tag's opening. */
   #readText(): void {
     const source = this.#source;
     const start = this.#at;
@@ -116,7 +116,7 @@ class Lexer {
     this.#readTag(kind === "{" ? END_PRINT : END_BLOCK, kind === "{" ? "end print" : "end block");
   }
 
-  /** A tag's effect on the text before it. */
+  /** Removes the white space before a tag that the tag's sign asks for. */
   #trim(text: string, sign: string, isBlock: boolean): string {
     if (sign === "-") return stripEnd(text);
     if (sign === "+" || !isBlock) return text;

@@ -9,9 +9,9 @@ import type { BinaryOperator } from "../python/arithmetic.ts";
 export interface CallArguments {
   readonly positional: readonly Expression[];
   readonly named: readonly { readonly name: string; readonly value: Expression }[];
-  /** `*args` */
+  /** The argument `*args`. */
   readonly rest: Expression | undefined;
-  /** `**kwargs` */
+  /** The argument `**kwargs`. */
   readonly restNamed: Expression | undefined;
 }
 
@@ -30,7 +30,7 @@ export type CompareOperator = "==" | "!=" | "<" | "<=" | ">" | ">=" | "in" | "no
 export interface FilterNode {
   readonly kind: "filter";
   readonly name: string;
-  /** Absent where the filter takes the text of a block. */
+  /** Absent if the filter is applied to the text of a block. */
   readonly value: Expression | undefined;
   readonly args: CallArguments;
 }
@@ -90,7 +90,7 @@ export type Expression =
     readonly line: number;
   };
 
-/** What `set` assigns to, besides names and tuples of names: a variable of a namespace. */
+/** A variable of a namespace as the target of `set`. */
 interface NamespaceTarget {
   readonly kind: "namespace";
   readonly name: string;
@@ -99,10 +99,10 @@ interface NamespaceTarget {
 
 export type Target = NameNode | TupleNode | NamespaceTarget;
 
-/** Parameters of a macro or of a `call` block. */
+/** The parameters of a macro or of a `call` block. */
 export interface Signature {
   readonly params: readonly string[];
-  /** Defaults of the last parameters. */
+  /** Default values of the last parameters. */
   readonly defaults: readonly Expression[];
 }
 
@@ -160,7 +160,7 @@ export interface BlockNode {
   readonly kind: "block";
   readonly name: string;
   readonly isScoped: boolean;
-  /** Another template was to fill it. */
+  /** Whether a child template must fill the block. */
   readonly isRequired: boolean;
   readonly body: readonly Statement[];
 }
@@ -185,5 +185,5 @@ export type Statement =
   | BlockNode
   | AutoescapeNode
   | { readonly kind: "break" | "continue" }
-  /** `include`, `import`, `extends`: a model's folder has one template. */
+  /** `include`, `import` or `extends`, which always fail: a model's folder has only one template. */
   | { readonly kind: "load"; readonly names: readonly string[]; readonly value: Expression };

@@ -1,5 +1,5 @@
 /**
- * Parses what stands between operators: names, literals, calls, filters and tests.
+ * Parses operands: names, literals, calls, filters and tests.
  *
  * @module
  */
@@ -14,11 +14,11 @@ const NO_ARGUMENTS: CallArguments = {
 };
 
 export interface TupleOptions {
-  /** Takes only names and literals. */
+  /** Whether only names and literals are allowed. */
   readonly isSimple?: boolean;
-  /** Whether `a if b else c` may stand in it; true if absent. */
+  /** Whether `a if b else c` is allowed; true if absent. */
   readonly hasConditions?: boolean;
-  /** The name that ends it. */
+  /** The name that ends the tuple. */
   readonly endName?: string;
   readonly isInParentheses?: boolean;
 }
@@ -32,7 +32,7 @@ export abstract class OperandParser {
 
   abstract parseExpression(hasConditions?: boolean): Expression;
 
-  /** An expression, or a tuple without parentheses. */
+  /** Parses an expression, or a tuple without parentheses. */
   abstract parseTuple(options?: TupleOptions): Expression;
 
   parsePrimary(): Expression {
@@ -75,7 +75,7 @@ export abstract class OperandParser {
     return { kind: "dict", entries };
   }
 
-  /** What stands between commas, up to what closes it; a comma may end it. */
+  /** Parses items separated by commas, up to the closing token; a comma may follow the last item. */
   #parseUntil<T>(close: string, parse: () => T): T[] {
     const items: T[] = [];
     while (!this.stream.isOperator(close)) {
@@ -184,7 +184,7 @@ export abstract class OperandParser {
     }
   }
 
-  /** Filters behind a value, or behind a block's name if there is no value. */
+  /** Parses the filters after a value, or those of a block if there is no value. */
   parseFilter(value: Expression | undefined, isInline = false): FilterNode | undefined {
     let node: FilterNode | undefined;
     while (

@@ -19,7 +19,7 @@ class Parser extends ExpressionParser {
     return this.#parseUntil([]);
   }
 
-  /** Statements up to one of these tags, which the stream is left at. */
+  /** Parses statements up to one of these tags, whose name becomes the current token. */
   #parseUntil(endTags: readonly string[]): Statement[] {
     const { stream } = this;
     const body: Statement[] = [];
@@ -43,14 +43,14 @@ class Parser extends ExpressionParser {
     }
   }
 
-  /** The body of a tag, which may end in a colon. */
+  /** Parses the body of a tag; a colon may end the tag. */
   #parseBody(...endTags: readonly string[]): Statement[] {
     this.stream.skipOperator(":");
     this.stream.expect("end block");
     return this.#parseUntil(endTags);
   }
 
-  /** The body of a tag, its end tag's name taken too. */
+  /** Parses the body of a tag, including its end tag. */
   #parseWhole(endTag: string): Statement[] {
     const body = this.#parseBody(endTag);
     this.stream.next();
@@ -181,7 +181,7 @@ class Parser extends ExpressionParser {
     return { kind: "autoescape", value, body: this.#parseWhole("endautoescape") };
   }
 
-  /** A part that marks what the model wrote, for training: here it only has a scope of its own. */
+  /** Parses `generation`, which marks the assistant's text for training. Here it is only a scope. */
   parseGeneration(): Statement {
     return { kind: "with", targets: [], values: [], body: this.#parseWhole("endgeneration") };
   }
@@ -202,7 +202,7 @@ class Parser extends ExpressionParser {
     return { kind: "block", name, isScoped, isRequired, body };
   }
 
-  /** `include`, `import`, `from`, `extends`: parsed up to the end of the tag. */
+  /** Parses `include`, `import`, `from` or `extends` up to the end of the tag. */
   parseLoad(): Statement {
     const value = this.parseExpression();
     const names: string[] = [];

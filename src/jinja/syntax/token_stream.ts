@@ -26,13 +26,13 @@ export class TokenStream {
     return token;
   }
 
-  /** Whether the current token is this operator. */
+  /** Whether the current token is one of these operators. */
   isOperator(...operators: readonly string[]): boolean {
     const { type, text } = this.current;
     return type === "operator" && operators.includes(text);
   }
 
-  /** Whether the current token is this name. */
+  /** Whether the current token is one of these names. */
   isName(...names: readonly string[]): boolean {
     const { type, text } = this.current;
     return type === "name" && names.includes(text);
@@ -48,7 +48,11 @@ export class TokenStream {
     return this.isName(name) && this.next() !== undefined;
   }
 
-  /** @throws {TemplateError} when it is something else. */
+  /**
+   * Takes an operator.
+   *
+   * @throws {TemplateError} when the token is something else.
+   */
   expectOperator(operator: string): Token {
     if (!this.isOperator(operator)) {
       this.fail(`expected token '${operator}', got '${this.current.text}'`);
@@ -56,7 +60,11 @@ export class TokenStream {
     return this.next();
   }
 
-  /** @throws {TemplateError} when it is something else. */
+  /**
+   * Takes a token.
+   *
+   * @throws {TemplateError} when it is something else.
+   */
   expect(type: TokenType, text?: string): Token {
     const { current } = this;
     if (current.type !== type || (text !== undefined && current.text !== text)) {

@@ -1,5 +1,5 @@
 /**
- * The escapes of string literals.
+ * Resolves the escape sequences of string literals.
  *
  * @module
  */
@@ -45,7 +45,7 @@ export function unescapeText(text: string): string {
       if (broken !== undefined) {
         return raise("TemplateSyntaxError", `truncated or unknown escape '${escape}'`);
       }
-      // Python escapes these before it reads escapes, so that the backslash escapes theirs.
+      // Python first replaces these characters by escapes, so a backslash before one escapes that escape.
       if (wide !== undefined) return escapeCode((wide as string).codePointAt(0)!);
       return SHORT[other ?? ""] ?? escape as string;
     },

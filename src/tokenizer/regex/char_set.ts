@@ -5,10 +5,10 @@ const NUM_CODE_POINTS = 0x110000;
 const ABSENT = 1;
 const PRESENT = 2;
 
-/** A set of code points, known by a test that is asked once for each. */
+/** A set of code points, defined by a test. Each code point is tested once. */
 export class CharSet {
   readonly #test: CharTest;
-  /** Answers by code point; 0 if it was not asked yet. */
+  /** Cached results by code point; 0 means not tested yet. */
   #known = NOTHING_KNOWN;
 
   constructor(test: CharTest) {
@@ -21,7 +21,7 @@ export class CharSet {
   }
 
   #ask(codePoint: number): boolean {
-    // Pages that are never written to take no memory.
+    // Memory pages that are never written to take no space.
     if (this.#known === NOTHING_KNOWN) this.#known = new Uint8Array(NUM_CODE_POINTS);
     const isPresent = this.#test(codePoint);
     this.#known[codePoint] = isPresent ? PRESENT : ABSENT;
@@ -31,7 +31,7 @@ export class CharSet {
 
 const NOTHING_KNOWN = new Uint8Array(0);
 
-/** The test of a Unicode property by any name that ECMAScript has for it; `undefined` if it has none. */
+/** The test for a Unicode property, by any name that ECMAScript knows; `undefined` if it knows none. */
 export function testOfProperty(name: string): CharTest | undefined {
   const known = POSIX[name.toLowerCase()];
   if (known !== undefined) return known;
@@ -61,7 +61,7 @@ const isSpace = testOfPattern("\\p{White_Space}")!;
 const isDigit = testOfPattern("\\p{Nd}")!;
 const isHexDigit = testOfPattern("[0-9A-Fa-f]")!;
 
-/** Oniguruma's bracket classes and its own properties, for Unicode. */
+/** Oniguruma's bracket classes and its additional properties, for Unicode. */
 const POSIX: Readonly<Record<string, CharTest>> = {
   alnum: testOfPattern("[\\p{Alphabetic}\\p{Nd}]")!,
   alpha: testOfPattern("\\p{Alphabetic}")!,
@@ -80,7 +80,7 @@ const POSIX: Readonly<Record<string, CharTest>> = {
   xdigit: isHexDigit,
 };
 
-/** What `\w` and its likes stand for. */
+/** The sets for `\w` and similar escapes. */
 export const SHORTHANDS: Readonly<Record<string, CharTest>> = {
   w: isWord,
   s: isSpace,
@@ -88,7 +88,7 @@ export const SHORTHANDS: Readonly<Record<string, CharTest>> = {
   h: isHexDigit,
 };
 
-/** `\w` outside brackets: superscript digits and fractions of Latin-1, too. */
+/** `\w` outside of brackets, which also includes the superscript digits and fractions of Latin-1. */
 export function isWordOutside(codePoint: number): boolean {
   return isWord(codePoint) || /[²³¹¼-¾]/.test(String.fromCodePoint(codePoint));
 }
@@ -97,7 +97,7 @@ export function complement(test: CharTest): CharTest {
   return (codePoint) => !test(codePoint);
 }
 
-/** The set with all that differs from its members in case alone, by Unicode's simple case folding. */
+/** Makes a set case-insensitive, by Unicode's simple case folding. */
 export function withoutCase(test: CharTest): CharTest {
   return (codePoint) => {
     const char = String.fromCodePoint(codePoint);

@@ -1,34 +1,39 @@
 import { BudgetError } from "../budget_error.ts";
 import { Op, type Program } from "./program.ts";
 
-/** Steps back that a match may take for each character of the text before ways that failed are remembered. */
+/** Number of backtracking steps per character of the text after which failed branches are remembered. */
 const FREE_STEPS = 8;
-/** Steps in one text after which its search is given up, and more for each character: a fraction of a second. */
+/** Most steps of a search, plus some for each character of the text: a fraction of a second. */
 const MAX_STEPS = 500_000;
 const MAX_STEPS_PER_CHAR = 12;
 
 /**
- * Searches one text with a program, as a backtracking engine does: at the first place where the expression matches, by
- * the first way in which it does.
+ * Searches one text with a compiled expression. It finds what a backtracking engine finds: the first position at which
+ * the expression matches, by the first alternative that succeeds.
  *
- * Without back-references whether the rest of an expression matches depends on the instruction and the place alone. So
- * ways that failed need not be tried again: once a search steps back more often than usual they are remembered, and it
- * takes time in proportion to the text's length times the program's.
+ * Without back-references, whether the rest of an expression matches depends only on the instruction and the position.
+ * So branches that failed need not be tried again: once a search backtracks more often than usual, they are remembered,
+ * and the total time is proportional to the length of the text times that of the program.
  */
 export class Matcher {
   readonly #program: Program;
   readonly #text: string;
-  /** Four numbers for each way that is still to be tried: instruction, place, least place of a run, marks. */
+  /**
+   * Four numbers for each branch that is still to be tried: instruction, position, least position of a run, number of
+   * marks.
+   */
   #stack = new Int32Array(256);
   #top = 0;
   #poppedPlace = 0;
   #numTaken = 0;
   #numSteps = 0;
-  /** Where what is inside the innermost lookbehind must end. */
+  /** Position at which the content of the innermost lookbehind must end. */
   #behindEnd = -1;
-  /** Bits for branch instructions at places: it is being tried there, or has failed. */
+  /** A bit for each branch instruction and position: whether it is being tried, or has failed. */
   #marks: Uint32Array | undefined;
-  /** Marks set since the ways on the stack were put there: what of them led to a match has not failed. */
+  /**
+   * Marks that were set since the branches on the stack were pushed. If one of them led to a match, it has not failed.
+   */
   #trail: number[] = [];
 
   constructor(program: Program, text: string) {
@@ -38,7 +43,7 @@ export class Matcher {
   }
 
   /**
-   * The first match at `from` or behind it; `undefined` if there is none.
+   * Finds the first match at or after `from`; `undefined` if there is none.
    *
    * @throws {BudgetError} after too many steps.
    */
@@ -55,7 +60,7 @@ export class Matcher {
     return (this.#text.codePointAt(place) ?? 0) > 0xffff ? 2 : 1;
   }
 
-  /** @returns the end of what matches from instruction `pc` on at `place`; -1 if nothing does. */
+  /** @returns the end of the match that starts at instruction `pc` and `place`; -1 if there is none. */
   #match(pc: number, place: number): number {
     const { ops, a, b, c, sets, asserts } = this.#program;
     const text = this.#text;
@@ -152,9 +157,9 @@ export class Matcher {
   }
 
   /**
-   * Takes up the way that was put on the stack last; a run gives a character back.
+   * Resumes the branch that was pushed last; a run gives back one character.
    *
-   * @returns its instruction; `#poppedPlace` is its place.
+   * @returns its instruction; `#poppedPlace` is its position.
    */
   #pop(): number {
     const stack = this.#stack;
@@ -173,7 +178,11 @@ export class Matcher {
     return place > 1 && this.#text.codePointAt(place - 2)! > 0xffff ? place - 2 : place - 1;
   }
 
-  /** Takes a run and remembers how to give it back. @returns its end; -1 if it is too short, or is known to fail. */
+  /**
+   * Takes as many characters as a run can, and remembers how to give them back.
+   *
+   * @returns the end; -1 if the run is too short, or is known to fail.
+   */
   #run(pc: number, start: number): number {
     const { a, b, c } = this.#program;
     const min = b[pc]!;
@@ -188,7 +197,7 @@ export class Matcher {
     return end;
   }
 
-  /** The end of a run, at most up to where it was entered before: from there on all has been tried. */
+  /** The end of a run, at most the position where it was entered before: everything from there on has been tried. */
   #endOfUntried(pc: number, start: number): number {
     const set = this.#program.sets[this.#program.a[pc]!]!;
     let place = start;
@@ -206,7 +215,7 @@ export class Matcher {
     if (length > 64) this.#countSteps(length / 4);
   }
 
-  /** The end of at most `max` characters of a set; `#numTaken` is how many there are. */
+  /** The end of at most `max` characters of a set; `#numTaken` is their number. */
   #endOfRun(setIndex: number, start: number, max: number): number {
     const text = this.#text;
     const { length } = text;
@@ -260,7 +269,11 @@ export class Matcher {
     this.#marks = new Uint32Array(Math.ceil(numBits / 32));
   }
 
-  /** @returns whether an instruction is worth trying at a place. */
+  /**
+   * Marks an instruction as tried at a position.
+   *
+   * @returns whether it is worth trying.
+   */
   #mark(pc: number, place: number): boolean {
     const marks = this.#marks;
     if (marks === undefined) return true;
@@ -275,7 +288,7 @@ export class Matcher {
     return true;
   }
 
-  /** Takes back the marks of a way that matched. */
+  /** Removes the marks of a branch that matched. */
   #unmark(first: number): void {
     const marks = this.#marks;
     if (marks === undefined) return;

@@ -1,5 +1,6 @@
 /**
- * Regular expressions as `tokenizer.json` writes them: Oniguruma's Ruby syntax, without back-references and calls.
+ * Parses the regular expressions in `tokenizer.json`: Oniguruma's Ruby syntax, without back-references and
+ * subexpression calls.
  *
  * @module
  */
@@ -7,10 +8,10 @@ import { type CharTest, complement, isWordOutside, SHORTHANDS, withoutCase } fro
 import { parseBracket, parseProperty } from "./parse_class.ts";
 import { PatternReader } from "./pattern_reader.ts";
 
-/** How a repetition gives characters back. */
+/** Whether a repetition takes as many characters as it can, as few as it can, or never gives any back. */
 type RepeatMode = "greedy" | "lazy" | "possessive";
 
-/** A parsed expression. */
+/** A node of a parsed expression. */
 export type RegexNode =
   | { readonly type: "char"; readonly codePoint: number }
   | { readonly type: "set"; readonly test: CharTest }
@@ -20,7 +21,7 @@ export type RegexNode =
     readonly type: "repeat";
     readonly body: RegexNode;
     readonly min: number;
-    /** `Infinity` without a limit. */
+    /** `Infinity` if there is no limit. */
     readonly max: number;
     readonly mode: RepeatMode;
   }
@@ -39,7 +40,11 @@ interface Flags {
   readonly isExtended: boolean;
 }
 
-/** @throws {SyntaxError} what is wrong or unknown, and where. */
+/**
+ * Parses an expression.
+ *
+ * @throws {SyntaxError} saying what is invalid or unknown, and where.
+ */
 export function parseRegex(pattern: string): RegexNode {
   const parser = new Parser(new PatternReader(pattern));
   return parser.parse();
@@ -77,7 +82,7 @@ class Parser {
     return parts.length === 1 ? parts[0]! : { type: "sequence", parts };
   }
 
-  /** @returns `undefined` for what only sets flags, or has consumed the rest of the group. */
+  /** @returns `undefined` if only flags were set, or the rest of the group was consumed. */
   #parseAtom(before: RegexNode[]): RegexNode | undefined {
     const reader = this.#reader;
     if (reader.sees("(")) return this.#parseGroup(before);
@@ -155,7 +160,7 @@ class Parser {
         dotMatchesLine: isOn("m", outer.dotMatchesLine),
         isExtended: isOn("x", outer.isExtended),
       };
-      // As Oniguruma has it, the alternatives that follow are the flag's, too.
+      // As in Oniguruma, the flag also applies to the alternatives that follow.
       const body = this.#parseChoice();
       if (end === ")") {
         before.push(body);
@@ -256,7 +261,7 @@ const ANCHORS: Readonly<Record<string, (text: string, at: number) => boolean>> =
   B: (text, at) => isWordAt(text, at) === isWordBefore(text, at),
 };
 
-/** Whether an expression may match nothing. */
+/** Whether an expression can match the empty string. */
 export function mayBeEmpty(node: RegexNode): boolean {
   switch (node.type) {
     case "char":

@@ -1,5 +1,5 @@
 /**
- * Sets of characters in regular expressions: brackets and properties.
+ * Parses sets of characters: bracket expressions and properties.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { PatternReader } from "./pattern_reader.ts";
 
 const MAX_DEPTH = 64;
 
-/** `[...]`, with sets inside and intersections. */
+/** Parses `[...]`, with nested sets and intersections. */
 export function parseBracket(reader: PatternReader, depth = 0): CharTest {
   if (depth > MAX_DEPTH) throw reader.error("brackets that are too deep");
   reader.next();
@@ -30,7 +30,7 @@ export function parseBracket(reader: PatternReader, depth = 0): CharTest {
   return isNegative ? complement(test) : test;
 }
 
-/** What stands in one bracket. */
+/** Collects the members of one bracket expression. */
 class Members {
   readonly #ranges: (readonly [first: number, last: number])[] = [];
   readonly #sets: CharTest[] = [];
@@ -87,7 +87,7 @@ function parseClassChar(reader: PatternReader): number | CharTest {
   return reader.escapedChar().codePointAt(0)!;
 }
 
-/** `p{...}` and `P{...}`, the backslash read. */
+/** Parses `p{...}` or `P{...}`, after the backslash. */
 export function parseProperty(reader: PatternReader): CharTest | undefined {
   const found = reader.takeMatch(/([pP])(?:\{(\^?)([^{}^]+)\}|([A-Z]))/y);
   if (found === undefined) return undefined;

@@ -1,10 +1,10 @@
 import { Matcher } from "./matcher.ts";
 import { compileRegex, type Program } from "./program.ts";
 
-/** What a text is searched for: a regular expression, or a string as it is. */
+/** Something to search for in a text: a regular expression or a plain string. */
 export interface Pattern {
   /**
-   * The matches in a text, from the left, as starts and ends in turn.
+   * All matches in a text from left to right: start and end of each, alternating.
    *
    * @throws {BudgetError} when the search takes too many steps.
    */
@@ -25,7 +25,7 @@ export interface Pattern {
 export class RegexPattern implements Pattern {
   readonly #program: Program;
 
-  /** @throws {SyntaxError} what is wrong or unknown. */
+  /** @throws {SyntaxError} saying what is invalid or unknown. */
   constructor(source: string) {
     this.#program = compileRegex(source);
   }
@@ -38,7 +38,7 @@ export class RegexPattern implements Pattern {
       const match = matcher.find(from);
       if (match === undefined) break;
       const [start, end] = match;
-      // Nothing is no match behind another.
+      // An empty match right after another match does not count.
       if (start === end && end === lastEnd) {
         from = end + (text.codePointAt(end)! > 0xffff ? 2 : 1);
         continue;

@@ -1,4 +1,4 @@
-/** The text of a regular expression, read from the left. */
+/** Reads the text of a regular expression from left to right. */
 export class PatternReader {
   readonly #pattern: string;
   #at = 0;
@@ -34,7 +34,7 @@ export class PatternReader {
     return isThere;
   }
 
-  /** @param expression sticky. */
+  /** @param expression must have the flag `y`. */
   takeMatch(expression: RegExp): RegExpExecArray | undefined {
     expression.lastIndex = this.#at;
     const found = expression.exec(this.#pattern) ?? undefined;
@@ -42,7 +42,7 @@ export class PatternReader {
     return found;
   }
 
-  /** The character of an escape, the backslash read. */
+  /** The character that an escape stands for, after the backslash. */
   escapedChar(): string {
     const hex = this.takeMatch(/x\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{4})/y);
     if (hex !== undefined) {

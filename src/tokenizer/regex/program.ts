@@ -1,64 +1,66 @@
 /**
- * Parsed expressions as instructions for the matcher.
+ * Compiles parsed expressions to instructions for the matcher.
  *
  * @module
  */
 import { CharSet } from "./char_set.ts";
 import { mayBeEmpty, parseRegex, type RegexNode } from "./parse.ts";
 
-/** What an instruction does; its operands are `a`, `b`, `c`. */
+/** The instructions, with their operands `a`, `b`, `c`. */
 export const Op = {
   /** Takes the character `a`. */
   char: 0,
   /** Takes a character of set `a`. */
   set: 1,
-  /** Goes on at `a`; at `b` if that fails. */
+  /** Tries instruction `a` next, and `b` if that fails. */
   split: 2,
   jump: 3,
-  /** Takes `b` to `c` characters of set `a`, as many as it can, and gives them back one by one. */
+  /** Takes `b` to `c` characters of set `a`, as many as possible; gives them back one by one. */
   run: 4,
-  /** The same, and gives none back. */
+  /** As `run`, but gives none back. */
   runPossessive: 5,
   /** Fails unless assertion `a` holds. */
   assert: 6,
-  /** Matches look `a`, whose instructions come next, and goes on at `b`. */
+  /** Evaluates lookaround `a`, whose instructions follow, and goes on at `b`. */
   look: 7,
-  /** Matches the instructions that come next, gives nothing back, and goes on at `b`. */
+  /** Matches the instructions that follow without backtracking into them, and goes on at `b`. */
   atomic: 8,
-  /** The end of the expression, or of what is inside a look or an atomic group. */
+  /** The end of the expression, or of the content of a lookaround or an atomic group. */
   match: 9,
-  /** Fails unless this is where the lookbehind around it must end. */
+  /** Fails unless this is the position where the lookbehind around it must end. */
   behindEnd: 10,
 } as const;
 
 export interface Look {
   readonly isNegative: boolean;
-  /** Characters to step back, each to be tried in turn; absent if it looks ahead. */
+  /** Numbers of characters to step back, each of which is tried in turn; absent for a lookahead. */
   readonly behind?: readonly number[];
 }
 
-/** Instructions, as arrays of their parts. */
+/** Instructions, as one array for each of their parts. */
 export interface Program {
   readonly ops: Uint8Array;
   readonly a: Int32Array;
   readonly b: Int32Array;
-  /** -1 without a limit. */
+  /** -1 if there is no limit. */
   readonly c: Int32Array;
   readonly sets: readonly CharSet[];
   readonly asserts: readonly ((text: string, at: number) => boolean)[];
   readonly looks: readonly Look[];
-  /**
-   * Number of each instruction among those that may be reached at one position in many ways; -1 if it is none of them.
-   */
+  /** For each instruction that may be reached at one position in many ways, its number among these; -1 for others. */
   readonly branches: Int32Array;
   readonly numBranches: number;
-  /** Whether a loop may go round without taking a character, so that its matcher must remember where it was. */
+  /** Whether a loop may repeat without taking a character, so that the matcher must remember its positions. */
   readonly mayLoopInPlace: boolean;
 }
 
 const MAX_INSTRUCTIONS = 20_000;
 
-/** @throws {SyntaxError} what is wrong or unknown. */
+/**
+ * Compiles an expression.
+ *
+ * @throws {SyntaxError} saying what is invalid or unknown.
+ */
 export function compileRegex(pattern: string): Program {
   const compiler = new Compiler();
   compiler.emitNode(parseRegex(pattern));
@@ -72,7 +74,7 @@ class Compiler {
   readonly #sets: CharSet[] = [];
   readonly #asserts: ((text: string, at: number) => boolean)[] = [];
   readonly #looks: Look[] = [];
-  /** Instructions of lookbehinds: from the first up to the last. */
+  /** Ranges of the instructions inside lookbehinds. */
   readonly #behinds: (readonly [first: number, end: number])[] = [];
   #mayLoopInPlace = false;
 
@@ -122,7 +124,7 @@ class Compiler {
     let numBranches = 0;
     this.#ops.forEach((op, pc) => {
       const isBranch = op === Op.split || op === Op.run;
-      // What is in a lookbehind depends on where it must end, too.
+      // Instructions in a lookbehind also depend on where it must end.
       const isBehind = this.#behinds.some(([first, end]) => pc >= first && pc < end);
       if (isBranch && !isBehind) branches[pc] = numBranches++;
     });
@@ -163,7 +165,7 @@ class Compiler {
     for (const jump of jumps) this.#operands[jump]![0] = this.#ops.length;
   }
 
-  /** A split whose first way is the next instruction. */
+  /** Emits a split whose first alternative is the next instruction. */
   #emitSplit(): number {
     const at = this.emit(Op.split);
     this.#operands[at]![0] = at + 1;
@@ -205,7 +207,11 @@ class Compiler {
 
 const MAX_LENGTHS = 64;
 
-/** Computes in how many characters an expression may match. @throws {SyntaxError} when they are not limited. */
+/**
+ * Lists the numbers of characters that an expression can match.
+ *
+ * @throws {SyntaxError} when there is no upper limit.
+ */
 function computeLengths(node: RegexNode): number[] {
   const lengths = [...possibleLengths(node)];
   return lengths.sort((a, b) => a - b);
