@@ -1,5 +1,6 @@
 /**
- * The whole page: waits for the model, asks for the key where one is wanted, then shows what fits the model's kind.
+ * The whole page: waits for the model, asks for the API key if the server wants one, then shows the page for the
+ * model's kind.
  *
  * @module
  */
@@ -42,7 +43,7 @@ const PAGES: Record<ServerInfo["kind"], { title: string; Page: ComponentType<Pag
 type State =
   | { readonly phase: "waiting"; readonly message: string }
   | { readonly phase: "key"; readonly message: string }
-  /** Of several models the one that was chosen cannot be loaded. */
+  /** The chosen model, one of several, cannot be loaded. */
   | { readonly phase: "failed"; readonly message: string; readonly models: readonly ListedModel[] }
   | { readonly phase: "ready"; readonly info: ServerInfo; readonly models: readonly ListedModel[] };
 
@@ -96,7 +97,7 @@ async function findState(report: (message: string) => void): Promise<State> {
     const query = chosen === undefined ? "" : `?model=${encodeURIComponent(chosen.id)}`;
     const info = await (await call(`info${query}`)).json() as ServerInfo;
     document.title = `${info.id} · Hearth`;
-    // What is loaded, and of which kind it is, may be known only now.
+    // Which model is loaded, and its kind, may only be known now.
     return { phase: "ready", info, models: chosen === undefined ? [] : await listModels() };
   } catch (error) {
     const { status, message } = error as ServerError;
@@ -113,7 +114,7 @@ function Logo(): JSX.Element {
   );
 }
 
-/** The progress of loading, or the reason of a failure. */
+/** Shows the progress of loading, or why it failed. */
 function Waiting({ message }: { message: string }): JSX.Element {
   const percent = message.match(/(\d+)%/)?.[1];
   const isLoading = /^(loading|Connecting)|not initialized yet/.test(message);
@@ -165,10 +166,10 @@ function Shell(
 ): JSX.Element {
   const [isLive, setIsLive] = useState(false);
   const history = useMetricsHistory();
-  // A file that no page takes is not opened in place of the page.
+  // Without this, the browser would open a dropped file that no page takes.
   useDroppedFiles(() => {});
   const { title, Page } = PAGES[info.kind];
-  // The same element as before is not rendered again when metrics arrive.
+  // Keeping the element avoids rendering it again when metrics arrive.
   const page = useMemo(() => <Page info={info} models={models} />, [info, models]);
   const where = info.device === "webgpu" ? "GPU" : "CPU";
   return (
@@ -203,7 +204,7 @@ function Shell(
 
 const CHOSEN_KEY = "hearth.model";
 
-/** The model to begin with: the one that was chosen last, else one that chats, loaded ones first. */
+/** The model to show first: the last one chosen, else one that chats; loaded ones are preferred. */
 function chooseModel(models: readonly ListedModel[]): ListedModel | undefined {
   const last = localStorage.getItem(CHOSEN_KEY);
   const rank = ({ id, kind, status }: ListedModel) =>
@@ -212,7 +213,7 @@ function chooseModel(models: readonly ListedModel[]): ListedModel | undefined {
   return models.toSorted((a, b) => rank(b) - rank(a))[0];
 }
 
-/** The page begins with this model from now on. */
+/** Remembers the model to show first. */
 function rememberModel(id: string): void {
   localStorage.setItem(CHOSEN_KEY, id);
 }

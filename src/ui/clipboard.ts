@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Puts text on the clipboard, also on pages to which browsers give no `navigator.clipboard`: those at plain `http://`. */
+/** Copies text. This also works on pages served over plain `http://`, where browsers offer no `navigator.clipboard`. */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return await navigator.clipboard.writeText(text);
   const focused = document.activeElement as HTMLElement | null;
@@ -18,9 +18,9 @@ export async function copyText(text: string): Promise<void> {
 }
 
 /**
- * Puts a PNG image on the clipboard.
+ * Copies a PNG image.
  *
- * @throws {Error} where the browser cannot, with the reason in the user's words.
+ * @throws {Error} with the reason, when the browser cannot copy images.
  */
 export async function copyImage(image: Blob): Promise<void> {
   if (navigator.clipboard?.write === undefined) {
@@ -29,7 +29,7 @@ export async function copyImage(image: Blob): Promise<void> {
   await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
 }
 
-/** The colour that the custom property `name` has at `element`, of the scheme in use. */
+/** The value of the colour property `name` at `element`, in the current colour scheme. */
 export function readColour(element: Element, name: string): string {
   const probe = document.createElement("i");
   probe.style.color = `var(${name})`;

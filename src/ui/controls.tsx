@@ -1,5 +1,5 @@
 /**
- * Small parts that several pages share.
+ * Small components that several pages share.
  *
  * @module
  */
@@ -15,15 +15,15 @@ export function Failure({ message }: { message: string | undefined }): JSX.Eleme
 
 /** The image formats that the server decodes. */
 export const IMAGE_FORMATS = "PNG, JPEG, WebP, AVIF, HEIC, GIF, TIFF or BMP";
-/** The same for recordings. */
+/** The sound formats that the server decodes. */
 export const SOUND_FORMATS = "WAV, MP3, M4A, AAC, Ogg, FLAC, AIFF or WebM";
 
-/** A request may have 100 MiB. */
+/** Largest upload: the limit of a request. */
 const MOST_UPLOADED_MIB = 100;
-/** What of it an image may have that goes in base64, four characters for three bytes. */
+/** Largest image that fits into a request as base64, which takes four characters for three bytes. */
 export const MOST_IN_JSON_MIB = 75;
 
-/** Why a file is not taken, if it is not: to read it all would take the browser's memory for nothing. */
+/** Why a file is too large; `undefined` if it is not. Reading it would only waste the browser's memory. */
 export function refuseLarge({ name, size }: File, mostMib: number): string | undefined {
   const mib = size / 2 ** 20;
   return mib <= mostMib
@@ -31,17 +31,17 @@ export function refuseLarge({ name, size }: File, mostMib: number): string | und
     : `${name} has ${Math.ceil(mib)} MiB. Choose a file of at most ${mostMib} MiB.`;
 }
 
-/** An area to drop, paste or choose files of one kind. */
+/** An area in which files of one kind can be dropped, pasted or chosen. */
 export function FileDrop(
   { accept, label, formats, mostMib = MOST_UPLOADED_MIB, multiple = false, onFiles, children }: {
-    /** As of `<input type=file>`; its part before the slash decides what may be dropped and pasted. */
+    /** As in `<input type=file>`. The part before the slash decides which files can be dropped and pasted. */
     accept: string;
     label: string;
-    /** Names of what may be chosen. */
+    /** Names of the formats, to show to the user. */
     formats: string;
-    /** Size of the largest file that is taken. */
+    /** Size of the largest accepted file. */
     mostMib?: number;
-    /** Whether several can be chosen at once. */
+    /** Whether several files can be chosen at once. */
     multiple?: boolean;
     onFiles: (files: File[]) => void;
     children?: ComponentChildren;
@@ -91,7 +91,7 @@ export function usePastedFiles(accept: string, onFiles: (files: File[]) => void)
   useEffect(() => {
     const family = accept.split("/")[0]!;
     const listen = (event: ClipboardEvent) => {
-      // Text that was copied from a table comes with a picture of it.
+      // Text copied from a table comes with a picture of it, which is not wanted.
       if (event.clipboardData?.types.includes("text/plain")) return;
       const files = [...event.clipboardData?.files ?? []].filter(({ type }) =>
         family === "*" || type.startsWith(family)
@@ -104,8 +104,8 @@ export function usePastedFiles(accept: string, onFiles: (files: File[]) => void)
 }
 
 /**
- * Calls `onFiles` with files that are dropped anywhere on the page, which the browser would open in its place. Returns
- * whether some are being dragged over it.
+ * Calls `onFiles` with files dropped anywhere on the page, which the browser would otherwise open in its place. Returns
+ * whether files are being dragged over it.
  */
 export function useDroppedFiles(onFiles: (files: File[]) => void): boolean {
   const [isOver, setIsOver] = useState(false);
@@ -131,7 +131,7 @@ export function useDroppedFiles(onFiles: (files: File[]) => void): boolean {
   return isOver;
 }
 
-/** Whether the window matches a media query, kept up to date. */
+/** Whether the window matches a media query; updated when that changes. */
 export function useMedia(query: string): boolean {
   const [isMet, setIsMet] = useState(() => matchMedia(query).matches);
   useEffect(() => {
@@ -144,7 +144,7 @@ export function useMedia(query: string): boolean {
   return isMet;
 }
 
-/** An object URL of the blob while the component is mounted. */
+/** An object URL for the blob, as long as the component is mounted. */
 export function useObjectUrl(blob: Blob | undefined): string | undefined {
   const [url, setUrl] = useState<string>();
   useEffect(() => {
@@ -201,10 +201,10 @@ export function CopyButton({ text, ...rest }: { text: () => string; class?: stri
   );
 }
 
-/** A panel beside the page on wide windows, above or below it on narrow ones, where one is open at a time. */
+/** A panel beside the page in wide windows, above or below it in narrow ones, where only one is open at a time. */
 export function SidePanel({ title, opensFrom, children, ...rest }: {
   title: string;
-  /** Window width from which it is open by default; if absent, it is closed until it is asked for. */
+  /** Window width from which it is open by default; if absent, it is closed by default. */
   opensFrom?: string;
   class?: string;
   children: ComponentChildren;
@@ -212,7 +212,8 @@ export function SidePanel({ title, opensFrom, children, ...rest }: {
   const isWide = useMedia("(min-width: 60rem)");
   const opens = useMedia(opensFrom === undefined ? "not all" : `(min-width: ${opensFrom})`);
   const panel = useRef<HTMLDetailsElement>(null);
-  // Not a property of what is drawn: the browser closes one where another of its name is opened.
+  // Set by an effect rather than as a property, because the browser itself closes a panel when another of the same name
+  // opens.
   useLayoutEffect(() => {
     panel.current!.open = opens;
   }, [opens, isWide]);

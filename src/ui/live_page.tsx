@@ -12,7 +12,7 @@ import { Failure } from "./controls.tsx";
 import { type History, KEPT_SECONDS, type Moment, type Plot, PLOTS } from "./metrics.ts";
 import type { ServerInfo } from "./server.ts";
 
-/** Window of rates and quantiles. */
+/** Window over which rates and quantiles are computed. */
 const WINDOW_SECONDS = 10;
 const PLOT_HEIGHT = 160;
 
@@ -98,7 +98,7 @@ function format(value: number | null | undefined): string {
   return value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toFixed(1)));
 }
 
-/** The last sample at least a window before this one, or the first. */
+/** The last sample that is at least a window older than this one, else the first sample. */
 function windowStart(moments: readonly Moment[], at: number): Moment {
   const before = moments[at]!.seconds - WINDOW_SECONDS;
   let start = at;

@@ -1,5 +1,5 @@
 /**
- * What the microphone hears, written while it is spoken.
+ * Shows the text of the microphone's sound while it is spoken.
  *
  * @module
  */

@@ -1,18 +1,18 @@
 /**
- * Live transcription: sound goes out as it is heard, and the text of each turn comes back when the speaker pauses.
+ * Live transcription: sends sound as it is heard, and receives the text of each turn when the speaker pauses.
  *
  * @module
  */
 import { listen, openMicrophone } from "./microphone.ts";
 import { openSocket } from "./server.ts";
 
-/** What was said between two pauses, as far as it is known. */
+/** The text between two pauses, as far as it is known. */
 export interface SpokenTurn {
   readonly id: string;
   readonly text: string;
 }
 
-/** After the last sound, the last turn's text is waited for so long. */
+/** How long to wait for the last turn's text after the last sound. */
 const LAST_TURN_MS = 20_000;
 
 interface ServerEvent {
@@ -45,11 +45,11 @@ export class LiveTranscription {
   /**
    * Begins to listen.
    *
-   * @throws {Error} when the microphone or the server does not let it.
+   * @throws {Error} when access to the microphone or to the server fails.
    */
   static async start({ model, language, onTurns }: {
     readonly model: string;
-    /** Code of a language; the model's guess if empty. */
+    /** Code of the spoken language; detected by the model if empty. */
     readonly language: string;
     readonly onTurns: (turns: readonly SpokenTurn[]) => void;
   }): Promise<LiveTranscription> {
@@ -66,12 +66,16 @@ export class LiveTranscription {
     return live;
   }
 
-  /** Resolves when the session is over. @throws {Error} when it ended otherwise than by {@linkcode stop}. */
+  /**
+   * Resolves when the session is over.
+   *
+   * @throws {Error} when something other than {@linkcode stop} ended it.
+   */
   get ended(): Promise<void> {
     return this.#ended.promise.finally(() => this.#stopListening?.());
   }
 
-  /** Ends the last turn, and the session when its text has come. */
+  /** Ends the last turn, and then, when its text has arrived, the session. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await this.#stopListening?.();
@@ -96,7 +100,7 @@ export class LiveTranscription {
       this.#put(id, (before) => `${before} [${error?.message ?? "failed"}]`);
       this.#waiting.delete(id);
     }
-    // The last commit may find nothing to transcribe.
+    // The last commit may find nothing to transcribe, which is not an error.
     if (type === "error" && !this.#isStopping) this.#ended.reject(new Error(error?.message));
     const isAnswer = type !== "input_audio_buffer.committed" && type !== "conversation.item.added";
     if (this.#isStopping && isAnswer && this.#waiting.size === 0) this.#socket.close();
@@ -110,7 +114,7 @@ export class LiveTranscription {
   }
 }
 
-/** Little-endian, as all browsers' machines are. */
+/** Encodes samples as base64. All browsers run on little-endian machines, as the format is. */
 function toBase64(samples: Int16Array<ArrayBuffer>): string {
   const bytes = new Uint8Array(samples.buffer);
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));

@@ -1,5 +1,5 @@
 /**
- * Loads the parts of the page that few conversations need: bundles of their own, beside the page's script.
+ * Loads the parts of the page that few conversations need: separate bundles beside the page's script.
  *
  * @module
  */
@@ -13,11 +13,11 @@ interface Parts {
 
 const loading = new Map<keyof Parts, Promise<unknown>>();
 
-/** Loads a part once. One that could not be loaded is tried again the next time. */
+/** Loads a part once. If that fails, the next call tries again. */
 export function loadPart<Name extends keyof Parts>(name: Name): Promise<Parts[Name]> {
   const known = loading.get(name);
   if (known !== undefined) return known as Promise<Parts[Name]>;
-  // An address in a variable: the bundler is to leave it alone.
+  // The address is in a variable so that the bundler does not resolve the import.
   const address = new URL(`${name}.js`, import.meta.url).href;
   const part = import(address) as Promise<Parts[Name]>;
   loading.set(name, part);

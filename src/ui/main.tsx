@@ -1,5 +1,5 @@
 /**
- * The page's entry.
+ * The entry point of the page.
  *
  * @module
  */

@@ -1,5 +1,6 @@
 /**
- * Background removal: before and after, with an optional background. Several images are worked on one after the other.
+ * Background removal: shows the image before and after, with an optional background. Several images are processed one
+ * after the other.
  *
  * @module
  */
@@ -30,13 +31,13 @@ interface Options {
   readonly refine: boolean;
 }
 
-/** What became of one image. */
+/** The outcome for one image. */
 interface Result {
   readonly before: File;
-  /** Absent if it failed. */
+  /** The result; absent if it failed. */
   readonly after?: Blob;
   readonly failure?: string;
-  /** It has another size, so that the two cannot lie on each other. */
+  /** Whether it was cropped, so that it cannot be laid over the original. */
   readonly isCropped: boolean;
 }
 
@@ -165,7 +166,7 @@ function OptionRow({ options, onChange }: {
   );
 }
 
-/** The results of several images, each to be saved, or all of them in one file. */
+/** The results of several images, which can be saved one by one or as one file. */
 function Batch({ results, isBusy }: { results: readonly Result[]; isBusy: boolean }): JSX.Element {
   const done = results.filter(({ after }) => after !== undefined);
   return (
@@ -207,7 +208,9 @@ function pngName(name: string): string {
   return `${name.replace(/\.[^.]*$/, "")}.png`;
 }
 
-/** PNG files are compressed already. Of two images of one name the second gets a number. */
+/**
+ * Puts PNG files, which are already compressed, into a ZIP file. If two have the same name, the second gets a number.
+ */
 async function zipImages(results: readonly Result[]): Promise<Blob> {
   const files: Record<string, Uint8Array> = {};
   for (const { before, after } of results) {

@@ -1,6 +1,6 @@
 /**
- * Signing in to MCP servers that want OAuth: what has to be kept while the browser is at the authorization server and
- * comes back. It is kept for this tab alone, as tokens are.
+ * Signs in to MCP servers that require OAuth: keeps what is needed while the browser visits the authorization server
+ * and comes back. It is kept for this tab only, like tokens.
  *
  * @module
  */
@@ -18,11 +18,11 @@ interface Kept {
   readonly verifier?: string;
   readonly discovery?: OAuthDiscoveryState | undefined;
   readonly state?: string;
-  /** Where the page was. */
+  /** The page's address before the sign-in, after the hash. */
   readonly hash?: string;
   /** The query with which the browser came back. */
   readonly answer?: string | undefined;
-  /** Origins of the authorization server, which the page's policy has to let through. */
+  /** Origins of the authorization server, which the page's content security policy must allow. */
   readonly origins?: readonly string[];
 }
 
@@ -35,30 +35,30 @@ function change(url: string, fields: Kept): void {
   sessionStorage.setItem(KEY, JSON.stringify({ ...all, [url]: { ...all[url], ...fields } }));
 }
 
-/** Origins that have to be open to sign in to these servers. */
+/** Origins that must be allowed to sign in to these servers. */
 export function listSignInOrigins(urls: readonly string[]): string[] {
   const all = readAll();
   return urls.flatMap((url) => all[url]?.origins ?? []);
 }
 
-/** Whether the page's policy, which its address decides, lets it ask an origin. */
+/** Whether the page's content security policy, which depends on its address, allows requests to an origin. */
 export function isOpenOrigin(origin: string): boolean {
   const { searchParams } = new URL(location.href);
   return origin === location.origin || searchParams.getAll("connect").includes(origin);
 }
 
-/** Notes an origin for {@linkcode listSignInOrigins}. */
+/** Remembers an origin for {@linkcode listSignInOrigins}. */
 export function keepOrigin(url: string, origin: string): void {
   change(url, { origins: [...readAll()[url]?.origins ?? [], origin] });
 }
 
-/** Forgets all of a server. */
+/** Forgets everything about the sign-in to a server. */
 export function forgetSignIn(url: string): void {
   const { [url]: _, ...others } = readAll();
   sessionStorage.setItem(KEY, JSON.stringify(others));
 }
 
-/** If the browser comes back from an authorization server: keeps its answer, and shows the address from before. */
+/** If the browser has come back from an authorization server, keeps the answer and restores the page's address. */
 export function receiveAnswer(): void {
   const { searchParams, search } = new URL(location.href);
   const state = searchParams.get("state");
@@ -68,9 +68,9 @@ export function receiveAnswer(): void {
   history.replaceState(null, "", `${location.pathname}${kept!.hash ?? ""}`);
 }
 
-/** The sign-in to one server, as the protocol's package uses it. */
+/** The sign-in to one server, as the MCP package uses it. */
 export class SignIn implements OAuthClientProvider {
-  /** Where the user signs in; set when that is needed. */
+  /** Address at which the user must sign in, if necessary. */
   address: string | undefined;
   readonly redirectUrl = `${location.origin}${location.pathname}`;
   readonly clientMetadata = {
@@ -90,7 +90,7 @@ export class SignIn implements OAuthClientProvider {
     return readAll()[this.#url] ?? {};
   }
 
-  /** The answer of {@linkcode receiveAnswer}, until it is dropped. */
+  /** The answer kept by {@linkcode receiveAnswer}, until it is dropped. */
   get answer(): URLSearchParams | undefined {
     const { answer } = this.#kept;
     return answer === undefined ? undefined : new URLSearchParams(answer);
@@ -123,7 +123,7 @@ export class SignIn implements OAuthClientProvider {
   }
 
   redirectToAuthorization(address: URL): void {
-    // The user goes there by a button: a page that leaves by itself would surprise.
+    // The user follows a button: a page that leaves by itself would be a surprise.
     this.address = address.href;
   }
 

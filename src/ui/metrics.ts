@@ -6,7 +6,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { call } from "./server.ts";
 
-/** Samples by metric, each with its labels. */
+/** Samples by the name of their metric, each with its labels. */
 type Scrape = ReadonlyMap<string, readonly Sample[]>;
 
 interface Sample {
@@ -14,7 +14,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** Reads Prometheus' text format, as far as Hearth writes it. */
+/** Parses Prometheus' text format, as far as Hearth uses it. */
 export function parseMetrics(text: string): Scrape {
   const scrape = new Map<string, Sample[]>();
   for (const line of text.split("\n")) {
@@ -36,7 +36,7 @@ export function parseMetrics(text: string): Scrape {
 /** One line of a plot. */
 interface Line {
   readonly label: string;
-  /** The current value; `null` if unknown. */
+  /** The current value; `null` if it is unknown. */
   readonly read: (now: Moment, window: Moment) => number | null;
 }
 
@@ -44,12 +44,12 @@ interface Line {
 export interface Plot {
   readonly title: string;
   readonly unit: string;
-  /** The plot is shown if the server has this metric. */
+  /** The metric whose presence decides whether the plot is shown. */
   readonly metric: string;
   readonly lines: readonly Line[];
 }
 
-/** A scrape and when it was taken. */
+/** The metrics at one time. */
 export interface Moment {
   readonly seconds: number;
   readonly scrape: Scrape;
@@ -62,7 +62,7 @@ function total(scrape: Scrape, name: string): number | null {
   return samples ? samples.reduce((sum, { value }) => sum + value, 0) : null;
 }
 
-/** Growth per second over the window. */
+/** Increase per second over the window. */
 function rate(name: string): Line["read"] {
   return (now, then) => {
     const seconds = now.seconds - then.seconds;
@@ -78,7 +78,7 @@ function gauge(name: string, scale = 1): Line["read"] {
   };
 }
 
-/** A quantile of a histogram's growth within the window, in milliseconds; interpolated within the bucket. */
+/** A quantile of a histogram's increase over the window, in milliseconds, interpolated within the bucket. */
 function quantile(name: string, share: number): Line["read"] {
   return (now, then) => {
     const counts = bucketGrowth(now.scrape, then.scrape, `${name}_bucket`);

@@ -4,10 +4,10 @@
  * @module
  */
 
-/** Samples a second of {@linkcode listen}. */
+/** Sample rate of {@linkcode listen}. */
 const LISTEN_RATE = 24_000;
 
-/** @throws {Error} with the reason in the user's words. */
+/** @throws {Error} with the reason, in words for the user. */
 export async function openMicrophone(): Promise<MediaStream> {
   if (navigator.mediaDevices === undefined) {
     throw new Error(
@@ -22,7 +22,9 @@ export async function openMicrophone(): Promise<MediaStream> {
   }
 }
 
-/** Calls `onSound` with 16-bit samples at {@linkcode LISTEN_RATE} as they are heard. Returns how to stop that. */
+/**
+ * Calls `onSound` with 16-bit samples at {@linkcode LISTEN_RATE} as they are heard. Returns a function that ends this.
+ */
 export async function listen(
   stream: MediaStream,
   onSound: (samples: Int16Array<ArrayBuffer>) => void,

@@ -1,11 +1,11 @@
 /**
- * A value that components follow.
+ * Values that components can observe.
  *
  * @module
  */
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** Tells its listeners of each new value. */
+/** A value that informs its listeners of each change. */
 export class Observed<Value> {
   #value: Value;
   readonly #listeners = new Set<() => void>();
@@ -23,14 +23,14 @@ export class Observed<Value> {
     for (const listener of this.#listeners) listener();
   }
 
-  /** Calls `listener` after each change. Returns how to stop that. */
+  /** Calls `listener` after each change. Returns a function that ends this. */
   subscribe(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 }
 
-/** The value as it is now; the calling component is drawn again when it changes. */
+/** The current value. The calling component renders again when it changes. */
 export function useObserved<Value>(observed: Observed<Value>): Value {
   const [value, setValue] = useState(observed.value);
   useEffect(() => {
@@ -44,14 +44,14 @@ export function useObserved<Value>(observed: Observed<Value>): Value {
 interface Work {
   readonly isBusy: boolean;
   readonly failure: string | undefined;
-  /** Duration of the last one. */
+  /** Duration of the last run. */
   readonly tookMs: number | undefined;
-  /** Stops the running request and starts `act`. */
+  /** Aborts the running request and starts `act`. */
   readonly start: (act: (signal: AbortSignal) => Promise<void>) => Promise<void>;
   readonly stop: () => void;
 }
 
-/** The work of the calling component; it ends when the component unmounts. */
+/** Asynchronous work of the calling component, which is aborted when the component unmounts. */
 export function useWork(): Work {
   const [state, setState] = useState<Pick<Work, "isBusy" | "failure" | "tookMs">>({
     isBusy: false,

@@ -1,5 +1,5 @@
 /**
- * OCR: the image beside its text, with boxes if they are wanted.
+ * OCR: shows the image beside its text, with boxes on request.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post, readEvents } from "./server.ts";
 import { useWork } from "./observed.ts";
 
-/** Asks Florence-2, and a detector and recogniser, for the box of each line. */
+/** A prompt that makes Florence-2, or a detector with a recogniser, give the box of each line. */
 const REGION_TASK = "<OCR_WITH_REGION>";
 
 interface Chunk {
@@ -127,11 +127,11 @@ function textParts(text: string): { type: "text"; text: string }[] {
 
 interface Box {
   readonly label: string;
-  /** Corners in pixels, as an SVG polygon takes them. */
+  /** Corners in pixels, in the syntax of an SVG polygon. */
   readonly points: string;
 }
 
-/** Those of an answer in Florence's form: JSON with labels and boxes of four corners or two. */
+/** Parses an answer in Florence-2's format: JSON with labels and boxes of two or four corners. */
 function parseBoxes(text: string): Box[] | undefined {
   if (!text.startsWith("{")) return undefined;
   try {

@@ -1,5 +1,5 @@
 /**
- * A button that records the microphone.
+ * A button that records from the microphone.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { openMicrophone } from "./microphone.ts";
 
-/** Called with the finished recording. */
+/** Calls `onRecorded` with the finished recording. */
 export function RecordButton({ labels = ["Record", "Stop recording"], onRecorded, onFailure }: {
   labels?: readonly [begin: string, end: string];
   onRecorded: (file: File) => void;

@@ -1,5 +1,5 @@
 /**
- * "Show the request": the same call in other languages.
+ * "Show the request": the same request as code in other languages.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { useState } from "preact/hooks";
 import { CopyButton } from "./controls.tsx";
 import { hasApiKey, resolveAddress } from "./server.ts";
 
-/** A request as the page sends it: JSON, or a form with a file and fields. */
+/** A request as the page sends it: JSON, or form data with a file and fields. */
 type ShownRequest =
   & { readonly path: string; readonly output?: string }
   & (
@@ -22,7 +22,7 @@ const MOST_SHOWN = 300;
 const WRITERS = { curl: writeCurl, Python: writePython, JavaScript: writeJavaScript };
 type Language = keyof typeof WRITERS;
 
-/** A foldable panel with the request in three languages. */
+/** A collapsible panel with the request as code in three languages. */
 export function RequestCode({ request }: { request: ShownRequest }): JSX.Element {
   const [language, setLanguage] = useState<Language>("curl");
   const [isOpen, setIsOpen] = useState(false);
@@ -66,7 +66,7 @@ function shorten(request: ShownRequest): ShownRequest {
   return { ...request, json: JSON.parse(text) };
 }
 
-/** Quotes text for the shell, in apostrophes. */
+/** Quotes text for the shell with apostrophes. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
@@ -86,7 +86,7 @@ function writeCurl(request: ShownRequest): string {
   return parts.join(" \\\n  ");
 }
 
-/** `file=speech.wav`: the field, then the file's name. */
+/** Splits `file=speech.wav` into the field and the file's name. */
 function splitFile(file: string): [string, string] {
   const at = file.indexOf("=");
   return [file.slice(0, at), file.slice(at + 1)];

@@ -1,5 +1,5 @@
 /**
- * Documents in the order of their relevance to a query.
+ * Reranking: sorts documents by their relevance to a query.
  *
  * @module
  */

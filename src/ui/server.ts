@@ -1,5 +1,5 @@
 /**
- * Calls to the server that this page came from. The API key, where there is one, lives in this module's memory alone.
+ * Calls to the server that this page came from. The API key, if there is one, is only kept in memory.
  *
  * @module
  */
@@ -20,19 +20,19 @@ export interface ServerInfo {
 /** One of several models behind one address, as `GET /v1/models` lists them. */
 export interface ListedModel {
   readonly id: string;
-  /** Absent until it was loaded once, if nothing else tells. */
+  /** The kind, if it is known without loading the model, or has been loaded once. */
   readonly kind?: ServerInfo["kind"];
   readonly status: { readonly value: string; readonly failed?: boolean };
 }
 
-/** The properties of every kind's page. */
+/** The properties that every kind's page gets. */
 export interface PageProps {
   readonly info: ServerInfo;
-  /** All models behind a router; none where the server has one model. */
+  /** All models behind a router; empty if the server has one model. */
   readonly models: readonly ListedModel[];
 }
 
-/** A request that the server refused, or could not be sent (`status` 0). */
+/** A request that the server refused, or that could not be sent (`status` 0). */
 export class ServerError extends Error {
   readonly status: number;
 
@@ -44,12 +44,12 @@ export class ServerError extends Error {
 
 let apiKey: string | undefined;
 
-/** Sends this key with every request from now on. */
+/** Sends this API key with every request from now on. */
 export function useApiKey(key: string): void {
   apiKey = key;
 }
 
-/** Whether requests carry a key, so that examples of requests must too. */
+/** Whether requests carry an API key, so that examples of requests must too. */
 export function hasApiKey(): boolean {
   return apiKey !== undefined;
 }
@@ -59,7 +59,11 @@ export function resolveAddress(path: string): string {
   return new URL(path.replace(/^\//, ""), document.baseURI).href;
 }
 
-/** @throws {ServerError} for any answer but 2xx. An abort is rethrown. */
+/**
+ * Sends a request.
+ *
+ * @throws {ServerError} for any status but 2xx. An abort is rethrown.
+ */
 export async function call(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (apiKey !== undefined) headers.set("authorization", `Bearer ${apiKey}`);
@@ -74,13 +78,13 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
   return response;
 }
 
-/** The models behind a router; none where the server has one model, which has no status. */
+/** The models behind a router; empty if the server has one model, which is listed without a status. */
 export async function listModels(): Promise<readonly ListedModel[]> {
   const { data } = await (await call("v1/models")).json() as { data: Partial<ListedModel>[] };
   return data.filter((model): model is ListedModel => model.status !== undefined);
 }
 
-/** A POST with a JSON body. */
+/** Sends a POST request with a JSON body. */
 export function post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
   return call(path, {
     method: "POST",
@@ -91,9 +95,9 @@ export function post(path: string, body: unknown, signal?: AbortSignal): Promise
 }
 
 /**
- * Opens a WebSocket; the key goes as a sub-protocol, since browsers send no headers with one.
+ * Opens a WebSocket. The API key is sent as a sub-protocol, since browsers cannot send headers with a WebSocket.
  *
- * @throws {ServerError} when the server does not let it.
+ * @throws {ServerError} when the server refuses it.
  */
 export function openSocket(path: string): Promise<WebSocket> {
   const keys = apiKey === undefined ? [] : [`openai-insecure-api-key.${apiKey}`];
@@ -105,7 +109,7 @@ export function openSocket(path: string): Promise<WebSocket> {
   });
 }
 
-/** Errors are nested, flat, or in the form of health. */
+/** Reads the error message, which may be nested, flat, or in the format of the health endpoint. */
 async function readReason(response: Response): Promise<string> {
   const body: unknown = await response.json().catch(() => undefined);
   return errorText(body) ?? `The server answered ${response.status}.`;
@@ -114,20 +118,20 @@ async function readReason(response: Response): Promise<string> {
 function errorText(body: unknown): string | undefined {
   const { error } = (body ?? {}) as { error?: string | { message?: string } };
   const message = typeof error === "string" ? error : error?.message;
-  // Which part of the request it was is of no use to who dropped a file.
+  // A path within the request is of no use to somebody who dropped a file.
   return message?.replace(/^(?:messages\[\d+\]\.content\[\d+\]|file|image): /, "");
 }
 
-/** A stream whose server was stopped, or whose connection was lost. */
+/** Shown when the server was stopped or the connection was lost. */
 const BROKEN_OFF = "The server went away in mid-answer. Is it still running?";
 
-/** What the server's errors say where they say it to programs. */
+/** Messages for people, in place of error messages that are meant for programs. */
 const SAID_TO_PEOPLE: Readonly<Record<string, string>> = {
   "shutting down": "The server was stopped in mid-answer. Start it again, then try again.",
 };
 
 /**
- * The bytes of an answer as they arrive.
+ * The bytes of a response as they arrive.
  *
  * @throws {ServerError} when the connection is lost. An abort is rethrown.
  */
@@ -149,7 +153,7 @@ export async function* readBytes(response: Response): AsyncGenerator<Uint8Array>
 }
 
 /**
- * The data of a stream's server-sent events.
+ * The data of server-sent events.
  *
  * @throws {ServerError} when an event holds an error, or the connection is lost.
  */

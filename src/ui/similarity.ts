@@ -4,15 +4,15 @@
  * @module
  */
 
-/** Cosines of all pairs, `[n][n]`. */
+/** Cosine similarities of all pairs, `[n][n]`. */
 export function cosines(vectors: readonly (readonly number[])[]): number[][] {
   const norms = vectors.map((vector) => Math.sqrt(dot(vector, vector)) || 1);
   return vectors.map((a, i) => vectors.map((b, j) => dot(a, b) / (norms[i]! * norms[j]!)));
 }
 
 /**
- * The two directions in which the vectors differ most (principal component analysis), by power iteration on their Gram
- * matrix, which is small where the vectors are few.
+ * Projects vectors to the two directions in which they differ most (principal component analysis), by power iteration
+ * on their Gram matrix, which is small if there are few vectors.
  *
  * @returns a point per vector, within -1 to 1.
  */
@@ -59,7 +59,7 @@ function dot(a: readonly number[], b: readonly number[]): number {
   return sum;
 }
 
-/** A point of a drawing and its label. */
+/** A point of a drawing with a label. */
 interface LabelledPoint {
   readonly x: number;
   readonly y: number;
@@ -73,14 +73,14 @@ interface Label {
   readonly "text-anchor": "start" | "middle" | "end";
 }
 
-/** Average width of a letter of the drawing's font. */
+/** Average width of a letter in the drawing's font. */
 const LETTER_WIDTH = 4.1;
 const LINE_HEIGHT = 9;
 const RADIUS = 5;
 /** Half of the drawing's size. */
 const HALF_SIZE = 132;
 
-/** Right, left, above, below. */
+/** Possible positions of a label: right, left, above, below. */
 const POSITIONS: readonly Label[] = [
   { x: 7, y: 3, "text-anchor": "start" },
   { x: -7, y: 3, "text-anchor": "end" },
@@ -90,7 +90,7 @@ const POSITIONS: readonly Label[] = [
 
 type Box = readonly [left: number, top: number, right: number, bottom: number];
 
-/** The points with the first free position for their labels; without one if none is free. */
+/** Gives each point the first free position for its label; none if no position is free. */
 export function placeLabels<P extends LabelledPoint>(
   points: readonly P[],
 ): (P & { readonly label: Label | undefined })[] {

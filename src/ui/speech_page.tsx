@@ -1,5 +1,5 @@
 /**
- * Text to speech: played while it streams.
+ * Text to speech: plays the sound while it arrives.
  *
  * @module
  */
@@ -32,7 +32,7 @@ const EXAMPLE = "Hello there. How are you today?";
 
 interface Result {
   readonly file: Blob;
-  /** What it was asked for with, unless with a recording. */
+  /** The request that it came from, unless it contained a recording. */
   readonly request?: Readonly<Record<string, unknown>>;
   readonly peaks: readonly number[];
   readonly firstSoundMs?: number;
@@ -174,7 +174,7 @@ async function speakStreamed(
   }
 }
 
-/** With a cloned voice; the answer comes in one piece. */
+/** Requests speech in a cloned voice; the answer comes as one file. */
 async function speakAs(model: string, { text, speed, reference, signal }: {
   text: string;
   speed: number;
@@ -199,14 +199,14 @@ async function speakAs(model: string, { text, speed, reference, signal }: {
   return { file, peaks: await readPeaks(file) ?? [] };
 }
 
-/** Without `fetch`, which the page's policy restricts to the server. */
+/** Converts a `data:` URL to a blob without `fetch`, which the page's policy restricts to the server. */
 function dataUrlToBlob(url: string): Blob {
   const comma = url.indexOf(",");
   const bytes = Uint8Array.from(atob(url.slice(comma + 1)), (each) => each.charCodeAt(0));
   return new Blob([bytes], { type: url.slice("data:".length, comma).split(";")[0]! });
 }
 
-/** The same text as MP3, which the server writes. */
+/** Saves the same text as MP3, which the server encodes. */
 function Mp3Button({ request }: { request: Readonly<Record<string, unknown>> }): JSX.Element {
   const work = useWork();
   const save = () =>

@@ -4,19 +4,19 @@
  * @module
  */
 
-/** Of `response_format: pcm`. */
+/** Sample rate of `response_format: pcm`. */
 const SAMPLE_RATE = 24_000;
-/** Seconds buffered before playback starts, so that it does not stall at once. */
+/** Seconds that are buffered before playback starts, so that it does not stall at once. */
 const LEAD_SECONDS = 0.15;
 
 export class SpeechPlayer {
   readonly #context = new AudioContext({ sampleRate: SAMPLE_RATE });
   readonly #parts: Float32Array<ArrayBuffer>[] = [];
   #playsUntil = 0;
-  /** The first byte of a sample split between pieces. */
+  /** The first byte of a sample that is split between chunks. */
   #odd: number | undefined;
 
-  /** Takes the next bytes and plays them after those before. */
+  /** Takes the next bytes, and plays them after the previous ones. */
   add(bytes: Uint8Array): void {
     const samples = this.#decode(bytes);
     if (samples.length === 0) return;
@@ -31,7 +31,7 @@ export class SpeechPlayer {
     this.#playsUntil = startsAt + buffer.duration;
   }
 
-  /** All samples so far. */
+  /** All samples received so far. */
   samples(): Float32Array<ArrayBuffer> {
     const all = new Float32Array(this.#parts.reduce((sum, { length }) => sum + length, 0));
     let at = 0;
@@ -42,7 +42,7 @@ export class SpeechPlayer {
     return all;
   }
 
-  /** Resolves when all that was added has been heard. */
+  /** Resolves when everything that was added has been played. */
   async finished(): Promise<void> {
     const restSeconds = this.#playsUntil - this.#context.currentTime;
     if (restSeconds > 0) await new Promise((resolve) => setTimeout(resolve, restSeconds * 1000));
@@ -66,7 +66,7 @@ export class SpeechPlayer {
   }
 }
 
-/** A WAV file of 16-bit samples. */
+/** Makes a WAV file of 16-bit samples. */
 export function wavFile(samples: Float32Array): Blob {
   const view = new DataView(new ArrayBuffer(44 + 2 * samples.length));
   const write = (at: number, text: string) =>

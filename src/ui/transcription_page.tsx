@@ -1,5 +1,5 @@
 /**
- * Speech to text: words light up as the recording plays, and a click on one moves there.
+ * Speech to text: words light up as the recording plays, and a click on a word moves playback there.
  *
  * @module
  */
@@ -112,7 +112,7 @@ export function TranscriptionPage({ info }: PageProps): JSX.Element {
   );
 }
 
-/** Requests word times, or none if the model has none. */
+/** Requests word times, unless the model has none. */
 async function request(
   sound: File,
   { model, language, signal }: {
@@ -123,7 +123,7 @@ async function request(
 ): Promise<Response> {
   const form = (withWords: boolean) => {
     const body = new FormData();
-    // Before the file: a router reads no further.
+    // Put before the file, since a router reads no further than it needs.
     body.append("model", model);
     body.append("file", sound);
     for (const [name, value] of FIELDS) body.append(name, value);
@@ -147,7 +147,7 @@ function Player({ file, peaks, segments, isBusy, children }: {
   peaks: readonly number[] | undefined;
   segments: readonly Segment[];
   isBusy: boolean;
-  /** What stands where there is no segment. */
+  /** Shown while there are no segments. */
   children: string;
 }): JSX.Element {
   const url = useObjectUrl(file);
@@ -204,21 +204,21 @@ function Player({ file, peaks, segments, isBusy, children }: {
   );
 }
 
-/** Text with its times in seconds. */
+/** A text with its start and end in seconds. */
 interface Span {
   readonly start: number;
   readonly end: number;
   readonly text: string;
 }
 
-/** SubRip. */
+/** Writes SubRip. */
 export function toSrt(spans: readonly Span[]): string {
   return spans.map(({ start, end, text }, index) =>
     `${index + 1}\n${stamp(start, ",")} --> ${stamp(end, ",")}\n${text.trim()}\n`
   ).join("\n");
 }
 
-/** WebVTT. */
+/** Writes WebVTT. */
 export function toVtt(spans: readonly Span[]): string {
   const cues = spans.map(({ start, end, text }) =>
     `${stamp(start, ".")} --> ${stamp(end, ".")}\n${text.trim().replaceAll("-->", "→")}\n`

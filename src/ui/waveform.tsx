@@ -1,5 +1,5 @@
 /**
- * The waveform of a sound, with the played part in the accent colour. A click seeks.
+ * The waveform of a sound. The played part has the accent colour; a click seeks.
  *
  * @module
  */
@@ -12,7 +12,7 @@ const NUM_BARS = 200;
 const WIDTH = 1000;
 const HEIGHT = 80;
 
-/** The peak of each of {@linkcode NUM_BARS} intervals. */
+/** The peak in each of {@linkcode NUM_BARS} intervals. */
 export function findPeaks(samples: Float32Array): number[] {
   const perBar = Math.max(1, samples.length / NUM_BARS);
   return Array.from({ length: NUM_BARS }, (_, bar) => {
@@ -25,7 +25,7 @@ export function findPeaks(samples: Float32Array): number[] {
   });
 }
 
-/** Decodes a file and computes the first channel's peaks; `undefined` if the browser cannot decode it. */
+/** Decodes a file and computes the peaks of its first channel; `undefined` if the browser cannot decode it. */
 export async function readPeaks(file: Blob): Promise<number[] | undefined> {
   const context = new AudioContext();
   try {
@@ -38,7 +38,7 @@ export async function readPeaks(file: Blob): Promise<number[] | undefined> {
   }
 }
 
-/** `fraction` is the played part, 0 to 1. */
+/** @param props.fraction the part that was played, 0 to 1. */
 export function Waveform({ peaks, fraction, onSeek }: {
   peaks: readonly number[];
   fraction: number;
@@ -48,7 +48,7 @@ export function Waveform({ peaks, fraction, onSeek }: {
   const isDark = useMedia("(prefers-color-scheme: dark)");
   useEffect(() => {
     const context = canvas.current!.getContext("2d")!;
-    // A canvas does not show its children, so the probe can be one.
+    // A canvas does not show its children, so its own element can be used to read colours.
     const colours = ["--accent", "--line-strong"].map((name) => readColour(canvas.current!, name));
     context.clearRect(0, 0, WIDTH, HEIGHT);
     const most = Math.max(0.01, ...peaks);

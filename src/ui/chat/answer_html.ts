@@ -1,6 +1,6 @@
 /**
- * HTML within an answer. Tags that format text do so, without attributes; all others are shown as they are written. What
- * comes of it still passes DOMPurify.
+ * HTML within an answer. Tags that format text are kept, without most attributes; all others are shown as text. The
+ * result still passes DOMPurify.
  *
  * @module
  */
@@ -13,18 +13,18 @@ const FORMATTING = new Set(
   ].join(" ").split(" "),
 );
 
-/** Elements without content, and such as HTML lets end by themselves. */
+/** Elements without content, and elements that HTML allows to end without a closing tag. */
 const UNCLOSED = new Set("br wbr hr p li dt dd tr th td thead tbody tfoot".split(" "));
 
 const TAG = /<(\/?)([a-z][a-z0-9]*)((?:\s[^<>]*?)?)\s*\/?>/gi;
 
-/** Text as HTML. */
+/** Escapes text for HTML. */
 export function escapeHtml(text: string): string {
   const names: Record<string, string> = { "&": "amp", "<": "lt", ">": "gt", '"': "quot" };
   return text.replaceAll(/[&<>"]/g, (character) => `&${names[character]};`);
 }
 
-/** HTML with its formatting tags, and the rest of its tags as text. */
+/** Keeps the formatting tags of HTML, and turns its other tags into text. */
 export function keepFormatting(html: string): string {
   let kept = "";
   let end = 0;
@@ -39,12 +39,12 @@ export function keepFormatting(html: string): string {
   return kept + escapeText(html.slice(end));
 }
 
-/** Entities stay what they stand for. */
+/** Escapes text, but keeps entities. */
 function escapeText(text: string): string {
   return escapeHtml(text).replaceAll(/&amp;(#\d+|#x[\da-f]+|[a-z][a-z0-9]*);/gi, "&$1;");
 }
 
-/** An address of a link, and how many cells a cell stands for. */
+/** Keeps the address of a link, and the numbers of rows and columns that a cell spans. */
 function keepAttributes(name: string, attributes: string): string {
   const find = (attribute: string, value: string) =>
     attributes.match(new RegExp(`\\s${attribute}\\s*=\\s*["']?(${value})["'\\s/]?`, "i"))?.[1];
@@ -59,7 +59,7 @@ function keepAttributes(name: string, attributes: string): string {
   }).join("");
 }
 
-/** How deep the formatting elements of a text are nested at most, as if none ended by itself. */
+/** The deepest nesting of formatting elements in a text, if none ended implicitly. */
 export function measureNesting(html: string): number {
   let depth = 0;
   let deepest = 0;

@@ -1,5 +1,5 @@
 /**
- * Asks for an answer and follows its stream.
+ * Requests an answer and follows its stream.
  *
  * @module
  */
@@ -28,11 +28,11 @@ interface Chunk {
 }
 
 /**
- * Calls `onChange` with the answer so far, at most once a frame, and returns the whole one. An answer that is stopped
- * keeps what it had.
+ * Calls `onChange` with the answer so far, at most once per frame, and returns the complete answer. An answer that is
+ * stopped keeps what it had.
  *
- * @param options.begun the beginning of an answer that the request continues; otherwise empty.
- * @throws {ServerError} when the server refuses before the first token; later errors stand in the message.
+ * @param options.begun the beginning of the answer, if the request continues one; else empty.
+ * @throws {ServerError} when the server refuses before the first token; later errors are stored in the message.
  */
 export async function streamAnswer(
   body: unknown,
@@ -110,7 +110,7 @@ function addCall(calls: ToolCall[], { index, id, function: part }: CallDelta): v
   };
 }
 
-/** Pages in the background get no frames; their answers are to be kept all the same. */
+/** Longest wait for a frame. Pages in the background get no frames, but their answers must be stored too. */
 const LONGEST_FRAME_MS = 500;
 
 function paintOncePerFrame(paint: () => void): { request(): void; cancel(): void } {

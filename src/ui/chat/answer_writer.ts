@@ -1,5 +1,5 @@
 /**
- * The answers that are being written in this tab: one in each conversation at most, and stored as they grow.
+ * The answers that are being written in this tab: at most one per conversation, and stored as they grow.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { chatRequest, type ChatRequestOptions } from "./chat_request.ts";
 import { OwnWriting } from "./other_tabs.ts";
 import type { Turn } from "./turns.ts";
 
-/** A growing answer is stored so often, so that little of it is lost with the page. */
+/** How often a growing answer is stored, so that little is lost if the page closes. */
 const SAVE_EVERY_MS = 1000;
 
 interface LiveAnswer {
@@ -18,13 +18,13 @@ interface LiveAnswer {
   readonly controller: AbortController;
 }
 
-/** Where the answers are shown and kept. */
+/** Shows and stores the answers. */
 interface AnswerKeeper {
-  /** An answer has grown, or has begun. */
+  /** Called when an answer begins or grows. */
   show(turn: Turn): void;
-  /** An answer is whole; `failure` says why nothing came of it. */
+  /** Called when an answer is complete; `failure` says why there is none. */
   end(turn: Turn, failure: string | undefined): void;
-  /** It could not be stored. */
+  /** Called when an answer could not be stored. */
   fail(error: Error): void;
 }
 
@@ -45,20 +45,20 @@ export class AnswerWriter {
     return new Set(this.#answers.keys());
   }
 
-  /** The answer that a conversation gets, as far as it has come. */
+  /** The answer that is being written in a conversation, as far as it has come. */
   find(conversationId: string): Turn | undefined {
     return this.#answers.get(conversationId)?.turn;
   }
 
-  /** Ends the answer that a conversation gets; what came of it is kept. */
+  /** Stops the answer in a conversation; its text so far is kept. */
   stop(conversationId: string): void {
     this.#answers.get(conversationId)?.controller.abort();
   }
 
   /**
-   * Has a model write an answer, or more of one.
+   * Lets a model write an answer, or continue one.
    *
-   * @param begun the answer, empty or as far as it has come.
+   * @param begun the answer so far, perhaps empty.
    */
   async write(begun: Turn, model: string, options: ChatRequestOptions): Promise<void> {
     const { conversationId } = begun;
@@ -84,7 +84,7 @@ export class AnswerWriter {
     } catch (error) {
       failure = (error as Error).message;
     }
-    // Another may have taken its place.
+    // Another answer may have replaced this one.
     if (this.#answers.get(conversationId) === live) this.#answers.delete(conversationId);
     this.#announce();
     this.#keeper.end(live.turn, failure);

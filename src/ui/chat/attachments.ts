@@ -1,15 +1,15 @@
 /**
- * Files that are sent with a question.
+ * Files attached to a question.
  *
  * @module
  */
 import { IMAGE_FORMATS, MOST_IN_JSON_MIB, readDataUrl, refuseLarge } from "../controls.tsx";
 import type { Attachment } from "./turns.ts";
 
-/** A longer text fits into no context. */
+/** Largest text file: a longer text fits into no context. */
 const MOST_TEXT_MIB = 4;
 
-/** What files became. */
+/** The attached files in the form in which they are sent. */
 export interface Attached {
   readonly images: readonly string[];
   readonly files: readonly Attachment[];
@@ -18,7 +18,7 @@ export interface Attached {
 /**
  * Reads images, PDFs and text files.
  *
- * @throws {Error} which names the first file that cannot be sent, and why.
+ * @throws {Error} naming the first file that cannot be sent, and why.
  */
 export async function readAttachments(
   files: readonly File[],
@@ -46,7 +46,7 @@ export async function readAttachments(
   return { images, files: documents };
 }
 
-/** Browsers tell no type of some files. */
+/** Whether a file is an image. Browsers do not know the type of some images. */
 function isImage({ type, name }: File): boolean {
   return type.startsWith("image/") && type !== "image/svg+xml" ||
     /\.(?:heic|heif|avif|tiff?|jxl)$/i.test(name);
@@ -68,12 +68,12 @@ async function readText(file: File, takesImages: boolean): Promise<string> {
   return text;
 }
 
-/** UTF-8, or UTF-16 with its mark; `undefined` if it is no text. */
+/** Decodes UTF-8, or UTF-16 with a byte order mark; `undefined` if it is not text. */
 function decodeText(bytes: Uint8Array): string | undefined {
   const mark = bytes[0]! << 8 | bytes[1]!;
   const encoding = mark === 0xfffe ? "utf-16le" : mark === 0xfeff ? "utf-16be" : "utf-8";
   try {
-    // A character may be cut at the end of the part that was read.
+    // Only the beginning of the file was read, which may end within a character.
     const text = new TextDecoder(encoding, { fatal: true }).decode(bytes, { stream: true });
     return text.includes("\0") ? undefined : text;
   } catch {

@@ -1,8 +1,8 @@
 /**
- * Conversations, their turns and their drafts in this browser (IndexedDB).
+ * Stores conversations, their turns and their drafts in this browser (IndexedDB).
  *
- * Each turn is a record of its own and conversations are changed field by field within a transaction, so that several
- * tabs can write to one conversation without undoing each other's work. Tabs tell each other what they wrote.
+ * Each turn is a record of its own, and conversations are changed field by field within a transaction, so several tabs
+ * can write to one conversation without undoing each other's work. Tabs tell each other what they wrote.
  *
  * @module
  */
@@ -23,11 +23,11 @@ export interface Draft {
 type StoreName = "conversations" | "turns" | "drafts";
 
 const VERSION = 2;
-/** Days until what was deleted is gone for good. */
+/** Days after which a deleted conversation or turn is removed for good. */
 const KEPT_DAYS = 30;
 
 let opened: Promise<IDBDatabase> | undefined;
-/** The database once it is open: a page that is about to end has no time to wait for it. */
+/** The open database: a page that is about to close has no time to open it first. */
 let database: IDBDatabase | undefined;
 
 function open(): Promise<IDBDatabase> {
@@ -48,7 +48,7 @@ function open(): Promise<IDBDatabase> {
     request.onsuccess = () => {
       database = request.result;
       const forget = () => opened = database = undefined;
-      // A newer version of the page in another tab wants to upgrade it.
+      // A newer version of the page, in another tab, needs to upgrade the database.
       database.onversionchange = () => {
         request.result.close();
         forget();
@@ -59,7 +59,7 @@ function open(): Promise<IDBDatabase> {
   });
 }
 
-/** Runs `act` in a transaction, and resolves to the result of the request it returns once all is written. */
+/** Runs `act` in a transaction. Resolves to the result of the request that it returns, once everything is written. */
 async function transact<T>(
   stores: StoreName[],
   mode: IDBTransactionMode,
@@ -83,7 +83,7 @@ function describeFailure(error: DOMException | null): Error {
     );
 }
 
-/** All conversations, deleted ones among them, the newest first. */
+/** All conversations including deleted ones, the newest first. */
 export async function loadConversations(): Promise<Conversation[]> {
   const all = await transact<Conversation[]>(
     ["conversations"],
@@ -93,7 +93,7 @@ export async function loadConversations(): Promise<Conversation[]> {
   return all.sort((a, b) => b.updatedMs - a.updatedMs);
 }
 
-/** All turns of a conversation, deleted ones among them. */
+/** All turns of a conversation, including deleted ones. */
 export function loadTurns(conversationId: string): Promise<Turn[]> {
   return transact<Turn[]>(
     ["turns"],
@@ -107,18 +107,18 @@ export function loadAllTurns(): Promise<Turn[]> {
   return transact<Turn[]>(["turns"], "readonly", (store) => store("turns").getAll());
 }
 
-/** All turns of a conversation: their keys begin with its id. */
+/** The range of keys of a conversation's turns, which begin with its id. */
 function toKeyRange(conversationId: string): IDBKeyRange {
   return IDBKeyRange.bound([conversationId], [conversationId, []]);
 }
 
-/** How a conversation changes, given what is stored of it. */
+/** Computes a conversation's new state from its stored state. */
 export type Change = (stored: Conversation) => Conversation;
 
 /**
- * Changes a conversation. The change is not lost if the page ends before it is written.
+ * Changes a conversation. If the page closes before the change is written, the next visit writes it.
  *
- * @param conversation what is changed and stored if there is none of its id yet.
+ * @param conversation stored and changed if there is none with its id.
  */
 export async function changeConversation(
   conversation: Conversation,
@@ -145,7 +145,7 @@ async function writeChange(conversation: Conversation, change: Change): Promise<
   announceChange(conversation.id);
 }
 
-/** Stores a turn, replacing what was stored of it. It also reaches the disk when the page is about to end. */
+/** Stores a turn, replacing the stored one. It is written even if the page is about to close. */
 export async function saveTurn(turn: Turn): Promise<void> {
   await transact(["turns"], "readwrite", (store) => {
     store("turns").put(turn).transaction!.commit();
@@ -153,7 +153,10 @@ export async function saveTurn(turn: Turn): Promise<void> {
   announceChange(turn.conversationId);
 }
 
-/** Adds the turns and conversations that are not there yet. What is there stays as it is, but is no more deleted. */
+/**
+ * Adds turns and conversations that do not exist yet. Existing ones stay as they are, but are restored if they were
+ * deleted.
+ */
 export async function addMissing(
   conversations: readonly Conversation[],
   turns: readonly Turn[],
@@ -177,7 +180,7 @@ function addUnlessThere(store: IDBObjectStore, value: Turn): void {
   const request = store.add(value);
   request.onerror = (event) => {
     if (request.error?.name !== "ConstraintError") return;
-    // Neither the transaction nor the page is to fail for it.
+    // A failure here must abort neither the transaction nor the page.
     event.preventDefault();
     event.stopPropagation();
   };
@@ -202,7 +205,7 @@ export function loadDrafts(): Promise<Draft[]> {
   return transact<Draft[]>(["drafts"], "readonly", (store) => store("drafts").getAll());
 }
 
-/** Stores a draft, or removes it where it is empty. It also reaches the disk when the page is about to end. */
+/** Stores a draft, or removes it if it is empty. It is written even if the page is about to close. */
 export async function saveDraft(draft: Draft): Promise<void> {
   const isEmpty = draft.text === "" && draft.images.length + draft.files.length === 0;
   await transact(["drafts"], "readwrite", (store) => {
@@ -213,7 +216,7 @@ export async function saveDraft(draft: Draft): Promise<void> {
   });
 }
 
-/** Ids of conversations with a turn that contains `text`, in any case. */
+/** Ids of conversations with a turn that contains `text`, ignoring case. */
 export async function searchTurns(text: string): Promise<Set<string>> {
   const wanted = text.toLowerCase();
   const found = new Set<string>();

@@ -1,5 +1,5 @@
 /**
- * Chat, with images for vision models.
+ * The chat page. Vision models can also be sent images.
  *
  * @module
  */
@@ -23,7 +23,7 @@ import { defaultSettings } from "./presets.tsx";
 import { DictateButton } from "./dictate_button.tsx";
 import { type Message, newId, pathThrough, type Turn } from "./turns.ts";
 
-/** One for the whole page: its answers go on whatever is shown. */
+/** One store for the whole page, so that answers go on whichever conversation is shown. */
 const store = new ChatStore();
 let isLoading = false;
 
@@ -42,7 +42,7 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
     return leave;
   }, []);
   useEffect(() => {
-    // The first address is the page's own, which no step back should lead to again.
+    // The first address is the page's own, without a conversation: going back must not lead to it.
     showConversationId(open.id, { replaces: readConversationId() === undefined });
     const title = open.headId === null ? "" : `${open.title} · `;
     document.title = `${title}${info.id} · Hearth`;
@@ -127,7 +127,7 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
   );
 }
 
-/** Escape stops the answer, unless something else takes the key. */
+/** Makes Escape stop the answer, unless another element handles the key. */
 function useStopKey(isAnswering: boolean): void {
   const latest = useRef(isAnswering);
   latest.current = isAnswering;
@@ -147,7 +147,7 @@ function isUnanswered(messages: readonly Message[]): boolean {
   return messages.length > 0 && messages.at(-1)!.role !== "assistant";
 }
 
-/** What can be done about a question without an answer: the server may refuse its image for ever. */
+/** Offers to repeat or edit a question without an answer, as the server may keep refusing its image. */
 function Unanswered({ turn }: { turn: Turn }): JSX.Element {
   return (
     <p>
@@ -167,7 +167,7 @@ const QUESTIONS = [
   "What is 17 plus 25?",
 ] as const;
 
-/** What stands where there is no message yet. */
+/** Shown in place of messages while there are none. */
 function Greeting({ kind, isBusy }: { kind: ServerInfo["kind"]; isBusy: boolean }): JSX.Element {
   const address = resolveAddress("v1");
   return (
@@ -200,7 +200,7 @@ function Greeting({ kind, isBusy }: { kind: ServerInfo["kind"]; isBusy: boolean 
   );
 }
 
-/** The request that the last answer came from, or would. */
+/** The request that produced the last answer, or would produce the next. */
 function LastRequest({ model, messages, settings }: {
   model: string;
   messages: readonly Message[];

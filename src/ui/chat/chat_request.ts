@@ -1,23 +1,23 @@
 /**
- * Makes requests of conversations.
+ * Makes requests from conversations.
  *
  * @module
  */
 import type { ChatSettings } from "./conversation.ts";
 import type { Attachment, Message } from "./turns.ts";
 
-/** What a request is made of. */
+/** The content of a request. */
 export interface ChatRequestOptions {
   readonly messages: readonly Message[];
   readonly settings: ChatSettings;
-  /** Functions beside those of the settings. */
+  /** Functions in addition to those in the settings. */
   readonly tools?: readonly unknown[];
-  /** Whether the last message, an answer, is to be continued. */
+  /** Whether to continue the last message, which is an answer. */
   readonly continuesLast?: boolean;
 }
 
 /**
- * The request that asks for the next message.
+ * Makes the request for the next message.
  *
  * @throws {SyntaxError} when the schema or the tools are not JSON.
  */
@@ -71,7 +71,7 @@ function parseJson(what: string, text: string): unknown {
 function wireMessage(message: Message): unknown {
   const { role, text, images = [], files = [], reasoning, toolCalls, toolCallId } = message;
   if (role === "tool") return { role, tool_call_id: toolCallId, content: text };
-  // Between a call and its result the model goes on from its thought; templates drop older ones themselves.
+  // After a tool call, the model continues from its reasoning; templates drop older reasoning themselves.
   const thought = reasoning === undefined ? {} : { reasoning_content: reasoning };
   if (toolCalls !== undefined) {
     return {
@@ -98,13 +98,13 @@ function wireMessage(message: Message): unknown {
   };
 }
 
-/** A document that the server reads. */
+/** A document that the server reads, as a part of a message. */
 function wireDocument(file: Attachment): unknown[] {
   if ("text" in file) return [];
   return [{ type: "file", file: { filename: file.name, file_data: file.dataUrl } }];
 }
 
-/** A text file, between fences longer than any within it. */
+/** A text file between fences that are longer than any within it. */
 function quoteText(file: Attachment): string[] {
   if ("dataUrl" in file) return [];
   const longest = Math.max(2, ...file.text.match(/`{3,}/g)?.map(({ length }) => length) ?? []);

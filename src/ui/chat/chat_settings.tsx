@@ -1,5 +1,5 @@
 /**
- * The settings of a conversation: presets, system prompt, thinking, sampling, and what developers need.
+ * The settings of a conversation: presets, system prompt, reasoning, sampling, and options for developers.
  *
  * @module
  */
@@ -105,7 +105,7 @@ function NumberField({ field, value, onChange }: {
   onChange: (value: number | undefined) => void;
 }): JSX.Element {
   const { name, min, max, isInteger, description } = field;
-  // Bounds that mean "any number" are not shown.
+  // Limits so large that they mean "any number" are not shown.
   const low = min !== undefined && min > -1e9 ? min : undefined;
   const high = max !== undefined && max < 1e9 ? max : undefined;
   const range = high !== undefined ? ` (${low ?? "…"} to ${high})` : "";
@@ -160,20 +160,20 @@ function isJson(text: string): boolean {
   }
 }
 
-/** A number that a chat request may carry. */
+/** A numeric field of a chat request. */
 interface SamplingField {
   readonly name: string;
   readonly isInteger: boolean;
   readonly min: number | undefined;
   readonly max: number | undefined;
-  /** With its default. */
+  /** The description, which includes the default. */
   readonly description: string;
 }
 
-/** What a chat request may set. */
+/** The fields that a chat request may have. */
 interface RequestSettings {
   readonly sampling: readonly SamplingField[];
-  /** Values of `reasoning_effort`. */
+  /** Possible values of `reasoning_effort`. */
   readonly efforts: readonly string[];
 }
 
@@ -184,15 +184,15 @@ interface Schema {
   readonly minimum?: number;
   readonly maximum?: number;
   readonly description?: string;
-  /** Another name of a field. */
+  /** Whether the field is another name of one that is preferred. */
   readonly deprecated?: boolean;
   readonly properties?: Readonly<Record<string, Schema>>;
 }
 
-/** Fields set by the page itself, or useless in it. */
+/** Fields that the page itself sets, or that are useless in it. */
 const OWN = new Set(["n", "top_logprobs", "max_completion_tokens", "prompt_logprobs"]);
 
-/** Reads them from `/openapi.json` of the model's server. */
+/** Reads the fields from `/openapi.json` of the model's server. */
 async function loadRequestSettings(model: string): Promise<RequestSettings> {
   const path = `openapi.json?model=${encodeURIComponent(model)}`;
   const description = await (await call(path)).json() as {

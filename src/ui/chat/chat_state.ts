@@ -1,5 +1,5 @@
 /**
- * What the chat page shows: the conversations, the one that is open, and the answers that are being written.
+ * The state of the chat page: the conversations, the open one, and the answers being written.
  *
  * @module
  */
@@ -7,28 +7,28 @@ import type { Draft } from "./chat_database.ts";
 import { type Conversation, newConversation } from "./conversation.ts";
 import { pathThrough, type Turn } from "./turns.ts";
 
-/** What is shown. */
+/** The state to show. */
 export interface ChatState {
   /** Whether the stored conversations have been read. */
   readonly isLoaded: boolean;
-  /** Stored ones, deleted ones among them, the newest first. */
+  /** Stored conversations including deleted ones, the newest first. */
   readonly conversations: readonly Conversation[];
   readonly drafts: ReadonlyMap<string, Draft>;
   /** The open conversation. */
   readonly open: Conversation;
   /** All turns of the open conversation. */
   readonly turns: readonly Turn[];
-  /** Ids of conversations with an answer that is being written here. */
+  /** Ids of conversations with an answer that is being written in this tab. */
   readonly answering: ReadonlySet<string>;
-  /** Ids of turns whose answer is being written in another tab. */
+  /** Ids of turns whose answers are being written in another tab. */
   readonly writtenElsewhere: ReadonlySet<string>;
-  /** What went wrong, by conversation. */
+  /** Error messages by conversation. */
   readonly failures: ReadonlyMap<string, string>;
   /** The turn of the open conversation that was deleted last. */
   readonly deletedTurn: Turn | undefined;
 }
 
-/** Nothing is loaded, and an empty conversation is open. */
+/** The state before anything is loaded, with an empty open conversation. */
 export function initialState(): ChatState {
   return {
     isLoaded: false,
@@ -43,18 +43,18 @@ export function initialState(): ChatState {
   };
 }
 
-/** The turns that are shown. */
+/** The turns to show. */
 export function shownPath({ turns, open }: ChatState): Turn[] {
   return pathThrough(turns, open.headId);
 }
 
-/** The turns from the first to the one of this id. */
+/** The turns from the first one to the one with this id. */
 export function pathTo({ turns }: ChatState, id: string): Turn[] {
   const path = pathThrough(turns, id);
   return path.slice(0, path.findIndex((turn) => turn.id === id) + 1);
 }
 
-/** The end of what is shown, without a question that another tab has added and waits to be answered. */
+/** Id of the last turn shown. A question that another tab has added, and that waits for its answer, does not count. */
 export function endOfPath(state: ChatState): string | null {
   const path = shownPath(state);
   const elsewhere = path.findIndex(({ id }) => state.writtenElsewhere.has(id));

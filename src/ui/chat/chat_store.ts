@@ -1,6 +1,6 @@
 /**
- * What happens to conversations: they are opened, asked, answered, changed, deleted and restored. An answer goes on
- * while another conversation is open.
+ * The actions on conversations: opening, asking, answering, changing, deleting and restoring. An answer goes on while
+ * another conversation is open.
  *
  * @module
  */
@@ -19,11 +19,11 @@ import { makeTitle, newTurn, type Turn, withTurn } from "./turns.ts";
 export class ChatStore {
   /** Id of the model that answers. */
   model = "";
-  /** Models that listen and speak behind the same address. */
+  /** Speech models behind the same address. */
   voice: Voice = {};
-  /** What models may call beside the functions of the settings. */
+  /** What the model may call besides the functions in the settings. */
   readonly tools = createTools();
-  /** What is shown. */
+  /** The state to show. */
   readonly observed = new Observed(initialState());
   readonly #answers = new AnswerWriter({
     show: (turn) => this.#showAnswer(turn),
@@ -35,7 +35,7 @@ export class ChatStore {
     return this.observed.value;
   }
 
-  /** Reads what is stored, opens the conversation of this id, and follows what other tabs write. */
+  /** Loads the stored conversations, opens the one with this id, and follows what other tabs write. */
   async load(id: string): Promise<void> {
     this.#set({ open: newConversation(id) });
     await this.#attempt(async () => {
@@ -57,7 +57,7 @@ export class ChatStore {
     this.#set({ isLoaded: true });
   }
 
-  /** Opens the conversation of this id, or begins it. */
+  /** Opens the conversation with this id, or creates it. */
   async open(id: string): Promise<void> {
     const stored = this.#state.conversations.find((each) => each.id === id);
     const open = stored ?? newConversation(id);
@@ -65,7 +65,7 @@ export class ChatStore {
     await this.#attempt(() => this.#reloadTurns());
   }
 
-  /** Sends a question, which follows the turn `parentId`, or the last one that no other tab is adding to. */
+  /** Sends a question after the turn `parentId`; by default, after the last turn that no other tab is adding to. */
   async ask(
     { text, images = [], files = [] }: Pick<Turn, "text" | "images" | "files">,
     parentId: string | null = endOfPath(this.observed.value),
@@ -80,7 +80,7 @@ export class ChatStore {
     await this.answer(this.#addTurns([turn]));
   }
 
-  /** Adds a tool's results, which follow each other, and has the model go on. */
+  /** Adds the results of tool calls as consecutive turns, and lets the model continue. */
   async addResults(results: readonly Pick<Turn, "text" | "toolCallId">[]): Promise<void> {
     const { id: conversationId } = this.#state.open;
     let parentId = shownPath(this.#state).at(-1)!.id;
@@ -92,22 +92,22 @@ export class ChatStore {
     await this.answer(this.#addTurns(turns));
   }
 
-  /** Has the model answer the turn of this id, beside the answers that it has. */
+  /** Lets the model write another answer to the turn with this id. */
   async answer(id: string): Promise<void> {
-    // Its newest answer is shown from now on.
+    // From now on its newest answer is shown.
     if (this.#state.open.headId !== id) this.show(id);
     const { id: conversationId } = this.#state.open;
     const turn = newTurn({ role: "assistant", text: "" }, { conversationId, parentId: id });
     await this.#write(turn, { messages: pathTo(this.#state, id), continuesLast: false });
   }
 
-  /** Has the model go on with an answer. */
+  /** Lets the model continue an answer. */
   async continueAnswer(turn: Turn): Promise<void> {
     const { note: _note, error: _error, isUnfinished: _isUnfinished, ...begun } = turn;
     await this.#write(begun, { messages: pathTo(this.#state, turn.id), continuesLast: true });
   }
 
-  /** Puts an answer in the user's words beside the model's. */
+  /** Adds an answer edited by the user as an alternative to the model's. */
   editAnswer(turn: Turn, text: string): void {
     const { conversationId, parentId } = turn;
     const { reasoning: _reasoning, tokens: _tokens, figures: _figures, error: _error, ...kept } =
@@ -115,19 +115,19 @@ export class ChatStore {
     this.#addTurns([newTurn({ ...kept, text, note: "Edited." }, { conversationId, parentId })]);
   }
 
-  /** Ends the answer that the open conversation gets. */
+  /** Stops the answer in the open conversation. */
   stop(): void {
     this.#answers.stop(this.#state.open.id);
   }
 
-  /** Shows the branch that goes through the turn of this id. */
+  /** Shows the branch through the turn with this id. */
   show(id: string): void {
     const { open } = this.#state;
     this.#set({ open: { ...open, headId: id } });
     this.#keep(open, (stored) => ({ ...stored, headId: id }));
   }
 
-  /** Deletes a turn and all that follows it. */
+  /** Deletes a turn and all turns that follow it. */
   deleteTurn(turn: Turn): void {
     if (shownPath(this.#state).some(({ id }) => id === turn.id)) this.stop();
     const deleted = { ...turn, deletedMs: Date.now() };
@@ -145,7 +145,7 @@ export class ChatStore {
     this.#attempt(() => database.saveTurn(turn));
   }
 
-  /** Changes the fields of a conversation that its user sets. */
+  /** Changes fields of a conversation that the user sets. */
   change(
     conversation: Conversation,
     fields: Pick<Partial<Conversation>, "title" | "isRenamed" | "settings">,
@@ -153,7 +153,7 @@ export class ChatStore {
     this.#keep(conversation, (stored) => ({ ...stored, ...fields }));
   }
 
-  /** Deletes a conversation; the answer that it is getting ends. */
+  /** Deletes a conversation, and stops its answer. */
   deleteConversation(conversation: Conversation): void {
     this.#answers.stop(conversation.id);
     this.#setFailure(conversation.id, undefined);
@@ -165,31 +165,31 @@ export class ChatStore {
     this.#keep(conversation, ({ deletedMs: _, ...stored }) => stored);
   }
 
-  /** All that is stored and not deleted. */
+  /** Everything that is stored and not deleted. */
   async export(): Promise<Export> {
     const conversations = this.#state.conversations.filter(({ deletedMs }) => !deletedMs);
     return { conversations, turns: await database.loadAllTurns() };
   }
 
-  /** Adds what is not there yet. */
+  /** Adds conversations and turns that do not exist yet. */
   async import({ conversations, turns }: Export): Promise<void> {
     await database.addMissing(conversations, turns);
     await this.#reloadList();
     await this.#reloadTurns();
   }
 
-  /** Keeps what is written and not sent. */
+  /** Stores a message that is not sent yet. */
   saveDraft(draft: database.Draft): void {
     this.#set({ drafts: new Map(this.#state.drafts).set(draft.conversationId, draft) });
     this.#attempt(() => database.saveDraft(draft));
   }
 
-  /** The answer that the open conversation gets. */
+  /** The answer being written in the open conversation. */
   get liveAnswer(): Turn | undefined {
     return this.#answers.find(this.#state.open.id);
   }
 
-  /** Adds turns that follow each other to the open conversation and shows them. Returns the last one's id. */
+  /** Adds consecutive turns to the open conversation and shows them. Returns the id of the last one. */
   #addTurns(added: readonly Turn[]): string {
     const { open } = this.#state;
     const headId = added.at(-1)!.id;
@@ -225,7 +225,7 @@ export class ChatStore {
     this.#set({ answering: this.#answers.conversationIds });
   }
 
-  /** Stores a whole answer. One without a word is none: what it failed of is shown in its place. */
+  /** Stores a complete answer. An empty answer is not stored; the reason is shown instead. */
   #endAnswer(turn: Turn, failure: string | undefined): void {
     const { conversationId: id, parentId } = turn;
     const { turns, open, conversations } = this.#state;
@@ -234,7 +234,7 @@ export class ChatStore {
       const conversation = open.id === id ? open : conversations.find((each) => each.id === id)!;
       this.#keep(conversation, (stored) => ({
         ...stored,
-        // Its reader may have moved on to another branch meanwhile.
+        // The user may have moved to another branch in the meantime.
         headId: stored.headId === parentId ? turn.id : stored.headId,
         updatedMs: Date.now(),
       }), [turn]);
@@ -274,7 +274,7 @@ export class ChatStore {
     const conversations = await database.loadConversations();
     const { open } = this.#state;
     const stored = conversations.find(({ id }) => id === open.id);
-    // Another tab's reader is elsewhere in it.
+    // In another tab, the user may be on another branch.
     this.#set({ conversations, ...(stored && { open: { ...stored, headId: open.headId } }) });
   }
 
@@ -293,7 +293,7 @@ export class ChatStore {
     this.#set({ failures });
   }
 
-  /** What fails is said where the user is. */
+  /** Runs an action; if it fails, the error is shown in the open conversation. */
   async #attempt(act: () => Promise<void>): Promise<void> {
     try {
       await act();

@@ -9,10 +9,10 @@ import { Failure, useDroppedFiles, usePastedFiles } from "../controls.tsx";
 import { readAttachments } from "./attachments.ts";
 import type { Draft } from "./chat_database.ts";
 
-/** A draft is kept when nothing was typed for so long, and when the page is left. */
+/** A draft is stored when nothing was typed for this long, and when the page is left. */
 const KEEP_AFTER_MS = 200;
 
-/** What is written, without the conversation that it is for. */
+/** A draft without the id of its conversation. */
 export type Written = Omit<Draft, "conversationId">;
 
 const NOTHING: Written = { text: "", images: [], files: [] };
@@ -20,12 +20,12 @@ const NOTHING: Written = { text: "", images: [], files: [] };
 export function Composer({ takesImages, isBusy, draft, onDraft, onSend, onStop, tools }: {
   takesImages: boolean;
   isBusy: boolean;
-  /** What was written here before. */
+  /** The draft stored earlier. */
   draft: Written | undefined;
   onDraft: (draft: Written) => void;
   onSend: (message: Written) => void;
   onStop: () => void;
-  /** More buttons; given how to add to the text. */
+  /** Renders more buttons, given a function that adds to the text. */
   tools?: (addText: (text: string) => void) => ComponentChildren;
 }): JSX.Element {
   const [written, setWritten] = useState<Written>(() => ({ ...NOTHING, ...draft }));
@@ -54,7 +54,7 @@ export function Composer({ takesImages, isBusy, draft, onDraft, onSend, onStop, 
     if (isEmpty || isBusy) return;
     onSend(written);
     setWritten(NOTHING);
-    // At once: what was sent must not come back as a draft.
+    // Stored at once, so that a sent message does not come back as a draft.
     onDraft(NOTHING);
     setFailure(undefined);
   };
@@ -111,13 +111,13 @@ export function Composer({ takesImages, isBusy, draft, onDraft, onSend, onStop, 
   );
 }
 
-/** Keeps the draft soon after it changes, and at once when the page or the conversation is left. */
+/** Stores the draft soon after it changes, and at once when the page or the conversation is left. */
 function useKeptDraft(written: Written, onDraft: (draft: Written) => void): void {
   const keep = useRef(onDraft);
   keep.current = onDraft;
   const pending = useRef<() => void>(undefined);
   const isFirst = useRef(true);
-  // Not after the next frame: the page may be left before it.
+  // A layout effect, since the page may be left before the next frame.
   useLayoutEffect(() => {
     if (isFirst.current) {
       isFirst.current = false;

@@ -1,15 +1,15 @@
 /**
- * How much of the model's context the conversation takes.
+ * Shows how much of the model's context the conversation takes.
  *
  * @module
  */
 import type { JSX } from "preact";
 import type { Message } from "./turns.ts";
 
-/** From this part on the gauge warns. */
+/** The gauge warns from this share on. */
 const NEARLY_FULL = 0.85;
 
-/** Nothing before the first answer, which tells the number of tokens. */
+/** Shows nothing before the first answer, which tells the number of tokens. */
 export function ContextGauge({ path, contextLength }: {
   path: readonly Message[];
   contextLength: number | null;

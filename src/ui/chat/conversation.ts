@@ -1,5 +1,5 @@
 /**
- * A conversation beside its turns: its name, its settings, and where its reader is.
+ * A conversation without its turns: its title, its settings, and the branch that is shown.
  *
  * @module
  */
@@ -8,18 +8,18 @@ import { type Message, newId, type Turn } from "./turns.ts";
 /** Settings of a conversation's requests. */
 export interface ChatSettings {
   readonly system: string;
-  /** Numbers by the name of their field; absent ones are the model's defaults. */
+  /** Numbers by the name of their field; the model's default if absent. */
   readonly sampling: Readonly<Record<string, number>>;
-  /** A JSON schema that answers must follow; empty for none. */
+  /** A JSON schema for the answers; empty if there is none. */
   readonly schema: string;
-  /** OpenAI's `tools`, as JSON; empty for none. */
+  /** OpenAI's `tools` as JSON; empty if there are none. */
   readonly tools: string;
   readonly showsProbabilities: boolean;
-  /** `reasoning_effort`; empty for the model's own. */
+  /** `reasoning_effort`; empty for the model's default. */
   readonly effort: string;
 }
 
-/** Nothing set. */
+/** Settings that leave everything at its default. */
 export const DEFAULT_SETTINGS: ChatSettings = {
   system: "",
   sampling: {},
@@ -29,7 +29,7 @@ export const DEFAULT_SETTINGS: ChatSettings = {
   effort: "",
 };
 
-/** The settings in what a file or the browser's store holds; what is no setting is left out. */
+/** Reads settings from the content of a file or of the browser's storage; whatever is not a setting is left out. */
 export function readSettings(value: unknown): ChatSettings {
   const given = (value ?? {}) as Record<string, unknown>;
   const known = Object.entries(DEFAULT_SETTINGS).map(([name, usual]) => {
@@ -41,27 +41,27 @@ export function readSettings(value: unknown): ChatSettings {
   return { ...settings, sampling: Object.fromEntries(numbers) };
 }
 
-/** What is stored of a conversation beside its turns. */
+/** What is stored of a conversation besides its turns. */
 export interface Conversation {
   readonly id: string;
   readonly title: string;
-  /** Whether the user gave it its title. */
+  /** Whether the user has set the title. */
   readonly isRenamed?: boolean;
   readonly updatedMs: number;
-  /** The turn whose branch is shown; `null` before the first. */
+  /** Id of the turn whose branch is shown; `null` before the first turn. */
   readonly headId: string | null;
-  /** Those of new conversations, if absent. */
+  /** The settings; those of new conversations if absent. */
   readonly settings?: ChatSettings;
-  /** A deleted conversation can be restored for some time. */
+  /** When it was deleted. It can be restored for some time. */
   readonly deletedMs?: number;
 }
 
-/** An empty conversation. */
+/** Makes an empty conversation. */
 export function newConversation(id = newId()): Conversation {
   return { id, title: "New conversation", updatedMs: Date.now(), headId: null };
 }
 
-/** A conversation of version 1: a list of messages within it. */
+/** A conversation in version 1 of the format, which contains a list of messages. */
 export interface ListedConversation {
   readonly id: string;
   readonly title: string;
@@ -69,7 +69,7 @@ export interface ListedConversation {
   readonly messages: readonly Message[];
 }
 
-/** The same conversation as a tree with one branch. */
+/** Converts the conversation to a tree with one branch. */
 export function growTree(
   { messages, ...listed }: ListedConversation,
 ): { readonly conversation: Conversation; readonly turns: readonly Turn[] } {

@@ -1,5 +1,5 @@
 /**
- * Conversations as a file: exported, and checked when they are imported.
+ * Conversations as a file: exports them, and checks them when they are imported.
  *
  * @module
  */
@@ -20,7 +20,7 @@ export interface Export {
   readonly turns: readonly Turn[];
 }
 
-/** Writes them as JSON. */
+/** Writes conversations as JSON. */
 export function writeExport({ conversations, turns }: Export): Blob {
   const trees = conversations.map((conversation) => ({
     ...conversation,
@@ -31,7 +31,7 @@ export function writeExport({ conversations, turns }: Export): Blob {
 }
 
 /**
- * Reads a file of this version or the one before.
+ * Reads a file of this version or the previous one.
  *
  * @throws {Error} saying what is wrong with the file and where.
  */

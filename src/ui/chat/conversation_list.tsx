@@ -1,5 +1,5 @@
 /**
- * The conversations stored in this browser: opened, searched, renamed, deleted, restored, exported and imported.
+ * The list of conversations stored in this browser, with search, renaming, deletion, restoration, export and import.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { Conversation } from "./conversation.ts";
 import { ImportExport } from "./import_export.tsx";
 import { makeTitle, newId } from "./turns.ts";
 
-/** The search waits so long for the next letter. */
+/** The search starts when nothing was typed for this long. */
 const SEARCH_AFTER_MS = 150;
 
 interface Props {
@@ -79,7 +79,7 @@ export function ConversationList({ store, state, onOpen }: Props): JSX.Element {
   );
 }
 
-/** Stored conversations with turns, and those that have a draft alone. */
+/** Stored conversations that have turns, and those that only have a draft. */
 function listEntries({ conversations, drafts }: ChatState): Conversation[] {
   const stored = new Map(conversations.map((each) => [each.id, each]));
   const begun = [...drafts.values()].filter((draft) => {
@@ -100,7 +100,7 @@ function isEmpty({ text, images, files }: Draft): boolean {
   return text.trim() === "" && images.length + files.length === 0;
 }
 
-/** Conversations whose turns contain the text; `undefined` if none is searched for. */
+/** Ids of conversations whose turns contain the text; `undefined` if nothing is searched for. */
 function useSearch(
   query: string,
   conversations: readonly Conversation[],
@@ -169,7 +169,7 @@ function Entry({ conversation, isOpen, isAnswering, onOpen, onRename, onDelete }
   );
 }
 
-/** Enter and leaving it set the title, Escape does not. */
+/** Pressing Enter or leaving the field sets the title, pressing Escape does not. */
 function TitleField({ title, onDone }: {
   title: string;
   onDone: (title: string | undefined) => void;

@@ -1,5 +1,5 @@
 /**
- * Dictation: what the microphone hears becomes text of the message.
+ * Dictation: adds the text of what the microphone hears to the message.
  *
  * @module
  */

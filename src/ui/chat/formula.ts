@@ -1,5 +1,5 @@
 /**
- * Formulas in Markdown: recognised here, typeset by a part that is loaded with the first of them.
+ * Formulas and code in Markdown: recognised here, rendered by parts that are loaded when first needed.
  *
  * @module
  */
@@ -9,18 +9,18 @@ import { escapeHtml } from "./answer_html.ts";
 import DOMPurify from "dompurify";
 import { copyText } from "../clipboard.ts";
 
-/** Longer formulas are shown as they are written. */
+/** Longer formulas are shown as plain text. */
 const MOST_CHARACTERS = 4000;
 
-/** Their letters and signs are no Markdown. */
+/** Within a formula, letters and symbols have no meaning in Markdown. */
 const INLINE =
   /^(?:\\\([^]{1,4000}?\\\)|\\\[[^]{1,4000}?\\\]|\$\$[^]{1,4000}?\$\$|\$(?![\s$])[^$\n]*[^\s$\\]\$(?![\d$]))/;
-/** A formula in lines of its own may have lines that would be headings or lists elsewhere. */
+/** A block formula may contain lines that would otherwise be headings or lists. */
 const BLOCK =
   /^ {0,3}(?:\\\[[^]{1,4000}?\\\]|\$\$[^]{1,4000}?\$\$|\\begin\{([a-z]+\*?)\}[^]{1,4000}?\\end\{\1\})[ \t]*(?:\n|$)/;
 const BLOCK_START = /^ {0,3}(?:\\\[|\$\$|\\begin\{(?:[a-z]+)\*?\})/;
 
-/** Extensions of `marked`. */
+/** Extensions for `marked`. */
 export const FORMULAS: TokenizerAndRendererExtension[] = [
   {
     name: "formulaBlock",
@@ -42,12 +42,12 @@ function readToken(type: string, raw: string | undefined): Tokens.Generic | unde
   return raw === undefined ? undefined : { type, raw };
 }
 
-/** Whether a paragraph is the beginning of a formula whose end has not come. */
+/** Whether a paragraph is the beginning of a formula whose end has not arrived. */
 export function isOpenFormula({ type, raw }: Token): boolean {
   return type === "paragraph" && BLOCK_START.test(raw) && raw.length < MOST_CHARACTERS;
 }
 
-/** A formula without marks around it. */
+/** Renders a formula without its delimiters. */
 function renderFormulaBlock(latex: string): HTMLElement {
   const block = document.createElement("p");
   const code = document.createElement("code");
@@ -60,10 +60,10 @@ function renderFormulaBlock(latex: string): HTMLElement {
 
 type Formulas = Awaited<ReturnType<typeof loadPart<"formulas">>>;
 
-/** Once it is loaded. */
+/** The loaded part that typesets formulas. */
 let formulas: Formulas | undefined;
 
-/** Typesets the formulas of an element, at once or as soon as what does it is loaded. */
+/** Typesets the formulas in an element, at once or as soon as the part for it is loaded. */
 export function showFormulas(root: ParentNode): void {
   const codes = [...root.querySelectorAll<HTMLElement>("code.formula")];
   if (codes.length === 0) return;
@@ -72,11 +72,11 @@ export function showFormulas(root: ParentNode): void {
     await part.loadFormulaStyle();
     formulas = part;
     codes.forEach(showFormula);
-    // As LaTeX they can be read too.
+    // If loading fails, formulas stay readable as LaTeX.
   }, () => {});
 }
 
-/** One that is no LaTeX stays as it is written. */
+/** Typesets one formula. Text that is not LaTeX stays as it is. */
 function showFormula(code: HTMLElement): void {
   const written = code.textContent ?? "";
   try {
@@ -98,7 +98,7 @@ function removeMarks(written: string): string {
 
 type ColourCode = Awaited<ReturnType<typeof loadPart<"code_colours">>>["colourCode"];
 
-/** Once it is loaded. */
+/** The loaded part that highlights code. */
 let colourCode: ColourCode | undefined;
 
 const PURIFY = {
@@ -109,7 +109,7 @@ const PURIFY = {
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-/** @param isOpen whether more of it may come: its colours wait for the end. */
+/** @param isOpen whether more of the code may arrive: colours wait for its end. */
 export function renderCode({ text, lang }: Tokens.Code, isOpen: boolean): HTMLElement {
   const language = lang?.match(/^[\w+#.-]+/)?.[0]?.toLowerCase() ?? "";
   if (language === "math" && !isOpen) return renderFormulaBlock(text);
@@ -137,13 +137,13 @@ export function renderCode({ text, lang }: Tokens.Code, isOpen: boolean): HTMLEl
   return figure;
 }
 
-/** Colours code at once, or as soon as what does it is loaded. */
+/** Highlights code, at once or as soon as the part for it is loaded. */
 function showColours(code: HTMLElement, { text, language }: { text: string; language: string }) {
   if (colourCode === undefined) {
     loadPart("code_colours").then((part) => {
       colourCode = part.colourCode;
       showColours(code, { text, language });
-      // Without colours it is read as well.
+      // If loading fails, code stays readable without colours.
     }, () => {});
     return;
   }

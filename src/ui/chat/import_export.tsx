@@ -1,5 +1,5 @@
 /**
- * Saves all conversations as a file, and takes them from one.
+ * Saves all conversations as a file, and imports them from one.
  *
  * @module
  */

@@ -1,9 +1,9 @@
 /**
- * Shows Markdown that is still being written. A model's output is untrusted: of HTML only tags that format text are
- * kept, rendered HTML passes DOMPurify, and images become links.
+ * Shows Markdown that is still being written. A model's output is untrusted: only HTML tags that format text are kept,
+ * rendered HTML passes DOMPurify, and images become links.
  *
- * Blocks that are complete are rendered once; only the last one is rendered anew when text arrives, so that the cost of
- * an update does not grow with the answer.
+ * Complete blocks are rendered once. When text arrives, only the last block is rendered again, so that the cost of an
+ * update does not grow with the answer.
  *
  * @module
  */
@@ -12,9 +12,9 @@ import { Marked, type Token, type Tokens } from "marked";
 import { escapeHtml, keepFormatting, measureNesting } from "./answer_html.ts";
 import { FORMULAS, isOpenFormula, renderCode, showFormulas } from "./formula.ts";
 
-/** A single block longer than this is shown as plain text: parsing it at every token would stall the page. */
+/** A longer block is shown as plain text: parsing it again for every token would block the page. */
 const MOST_BLOCK_CHARACTERS = 20_000;
-/** Long text is parsed in pieces of this size. */
+/** Long text is parsed in chunks of this size. */
 const PIECE_CHARACTERS = 50_000;
 
 const PURIFY = {
@@ -28,7 +28,7 @@ const PURIFY = {
     ..."href class align start type checked disabled colspan rowspan".split(" "),
   ],
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
-  // Otherwise their values have to be addresses too, and are dropped.
+  // DOMPurify would otherwise require these attributes to be addresses, and drop them.
   ADD_URI_SAFE_ATTR: ["align", "start", "type", "colspan", "rowspan"],
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
@@ -45,19 +45,19 @@ const marked = new Marked({
   extensions: FORMULAS,
 });
 
-/** Renders into its own element. */
+/** Renders Markdown into an element of its own. */
 export class MarkdownView {
   readonly #root: HTMLElement;
-  /** Text whose blocks are final. */
+  /** The text whose blocks are final. */
   #done = "";
-  /** Nodes of the last block. */
+  /** DOM nodes of the last block. */
   #last: ChildNode[] = [];
 
   constructor(root: HTMLElement) {
     this.#root = root;
   }
 
-  /** Shows `text`, of which more may follow unless it `isComplete`. */
+  /** Shows `text`. More may follow unless it `isComplete`. */
   update(text: string, isComplete: boolean): void {
     if (!text.startsWith(this.#done)) {
       this.#root.replaceChildren();
@@ -103,13 +103,16 @@ export class MarkdownView {
   }
 }
 
-/** The first block that may change when more text arrives: the last one, or the beginning of a formula or a fold. */
+/**
+ * Index of the first block that may change when more text arrives: the last one, or the beginning of an unfinished
+ * formula or `<details>`.
+ */
 function findOpenBlock(tokens: readonly Token[]): number {
   const begun = tokens.findIndex((token) => isOpenFormula(token) || isOpenFold(token));
   return begun >= 0 ? begun : tokens.findLastIndex(({ type }) => type !== "space");
 }
 
-/** Blocks of a text; `undefined` where they are nested so deeply that the parser gives up. */
+/** Parses a text into blocks; `undefined` if they are nested so deeply that the parser gives up. */
 function readBlocks(text: string): Token[] | undefined {
   try {
     return joinFolds(marked.lexer(text));
@@ -118,7 +121,7 @@ function readBlocks(text: string): Token[] | undefined {
   }
 }
 
-/** Text as it is written. */
+/** Renders text without formatting. */
 function renderPlain(text: string): HTMLElement {
   const block = document.createElement("p");
   block.className = "plain";
@@ -127,7 +130,9 @@ function renderPlain(text: string): HTMLElement {
   return block;
 }
 
-/** Text up to the end of a block, short enough to parse; `undefined` if its first block is too long. */
+/**
+ * A prefix of the text that ends with a block and is short enough to parse; `undefined` if the first block is too long.
+ */
 function firstPiece(text: string): string | undefined {
   if (text.length <= MOST_BLOCK_CHARACTERS) return text;
   const isCode = /^\s*```/.test(text);
@@ -138,10 +143,10 @@ function firstPiece(text: string): string | undefined {
   return isFound && end <= 4 * PIECE_CHARACTERS ? text.slice(0, end) : undefined;
 }
 
-/** Deepest nesting that is rendered: quotes within lists within quotes are seldom five deep. */
+/** Deepest nesting that is rendered. Real text is rarely nested more than five levels deep. */
 const MOST_LEVELS = 50;
 
-/** Whether a block has more than {@linkcode MOST_LEVELS} levels, which browsers and DOMPurify drop or fail at. */
+/** Whether a block has more than {@linkcode MOST_LEVELS} levels: browsers and DOMPurify drop such blocks or fail. */
 function isDeep(token: Token): boolean {
   let level: object[] = [token];
   for (let depth = 0; level.length > 0; depth++) {
@@ -154,13 +159,13 @@ function isDeep(token: Token): boolean {
   return false;
 }
 
-/** What stands between `<details>` and `</details>`: blocks of their own in Markdown, one element in HTML. */
+/** The content between `<details>` and `</details>`: several blocks in Markdown, one element in HTML. */
 interface FoldToken extends Tokens.Generic {
   readonly type: "fold";
   readonly tokens: Token[];
 }
 
-/** Blocks that belong to one `<details>`, at most so many. */
+/** Most blocks within one `<details>`. */
 const MOST_FOLDED = 60;
 
 function isOpenFold(token: Token): boolean {
@@ -219,7 +224,7 @@ function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[]
     table.replaceWith(scroller);
     scroller.append(table);
   }
-  // Each block is read in the direction of its own first letter.
+  // The text direction of each block follows from its own first letter.
   for (const block of fragment.children) (block as HTMLElement).dir = "auto";
   showFormulas(fragment);
   return [...fragment.childNodes];

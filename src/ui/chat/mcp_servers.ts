@@ -1,6 +1,6 @@
 /**
- * The MCP servers whose tools the model may call: kept in this browser, connected with when the page opens. The page's
- * policy lets it talk to servers alone whose origins stand in its address.
+ * The MCP servers whose tools the model may call. They are stored in this browser, and connected to when the page
+ * opens. The page's content security policy only lets it connect to servers whose origins are in its address.
  *
  * @module
  */
@@ -22,21 +22,21 @@ export interface McpServer {
   readonly name?: string;
   readonly tools: readonly RemoteTool[];
   readonly failure?: string;
-  /** Where the user signs in. */
+  /** Address at which the user signs in. */
   readonly signInAddress?: string;
 }
 
 const SERVERS_KEY = "hearth.mcp";
-/** Tokens are kept for this tab alone. */
+/** Storage key of the tokens, which are kept for this tab only. */
 const TOKENS_KEY = "hearth.mcp.tokens";
 
 export class McpServers {
-  /** Those that the user added. */
+  /** The servers that the user has added. */
   readonly observed = new Observed<readonly McpServer[]>([]);
   readonly #connections = new Map<string, Connection>();
   #isStarted = false;
 
-  /** Connects with the servers that are kept; loads the page anew where its address does not name them. */
+  /** Connects to the stored servers. Reloads the page if its address does not list their origins. */
   start(): void {
     if (this.#isStarted) return;
     this.#isStarted = true;
@@ -49,7 +49,7 @@ export class McpServers {
   /**
    * Adds a server.
    *
-   * @throws {Error} when that is no address of one.
+   * @throws {Error} when the text is not a server's address.
    */
   add(text: string, token: string): void {
     const url = parseUrl(text);
@@ -60,7 +60,7 @@ export class McpServers {
     if (!openPolicyFor(urls)) this.#connect(url);
   }
 
-  /** Connects once more with a server that failed. */
+  /** Tries again to connect to a server. */
   retry(url: string): void {
     this.#connect(url);
   }
@@ -73,7 +73,7 @@ export class McpServers {
     this.observed.value = this.observed.value.filter((server) => server.url !== url);
   }
 
-  /** The tools as OpenAI's API takes them, each under a name that no other has. */
+  /** The tools in the layout of OpenAI's API, each with a unique name. */
   definitions(): unknown[] {
     return this.#named().map(({ name, tool: { description, parameters } }) => ({
       type: "function",
@@ -81,7 +81,7 @@ export class McpServers {
     }));
   }
 
-  /** The server and the tool that the model means. */
+  /** The server and the tool that a name stands for. */
   find(
     name: string,
   ): { readonly url: string; readonly server: string; readonly tool: string } | undefined {
@@ -89,7 +89,7 @@ export class McpServers {
     return found && { url: found.url, server: found.server, tool: found.tool.name };
   }
 
-  /** Runs a tool of {@linkcode find}, with arguments as the model wrote them. */
+  /** Runs a tool found by {@linkcode find}, with arguments as the model wrote them. */
   async call(name: string, json: string, signal: AbortSignal): Promise<string> {
     const found = this.find(name);
     const connection = found && this.#connections.get(found.url);
@@ -103,7 +103,7 @@ export class McpServers {
     return await connection.call(found!.tool, args as Record<string, unknown>, signal);
   }
 
-  /** Names have letters, digits, _ and - in OpenAI's API, and 64 of them at most. */
+  /** Gives each tool a name of letters, digits, _ and -, with at most 64 characters, as OpenAI's API requires. */
   #named(): { name: string; url: string; server: string; tool: RemoteTool }[] {
     const taken = new Set<string>();
     return this.observed.value.flatMap(({ url, name: server = url, tools }) =>
@@ -146,7 +146,7 @@ export class McpServers {
   }
 }
 
-/** Browsers tell no more of a request that was not let through. */
+/** Explains a failure. Browsers do not say why a request was blocked. */
 function explain({ message }: Error): string {
   return /failed to fetch|networkerror|load failed/i.test(message)
     ? `It does not answer, or does not let pages of ${location.origin} ask it (CORS).`
@@ -176,7 +176,7 @@ function readTokens(): Record<string, string> {
   return JSON.parse(sessionStorage.getItem(TOKENS_KEY) ?? "{}");
 }
 
-/** Loads the page anew, at its address with the servers' origins, if one is missing there. */
+/** Reloads the page with the servers' origins in its address, if one is missing there. */
 function openPolicyFor(urls: readonly string[]): boolean {
   const own = urls.map((url) => new URL(url).origin).filter((origin) => origin !== location.origin);
   const origins = new Set([...own, ...listSignInOrigins(urls)]);

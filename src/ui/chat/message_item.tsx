@@ -1,5 +1,5 @@
 /**
- * One turn, and what can be done with it.
+ * One turn, with the actions on it.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { AnswerFigures, Turn } from "./turns.ts";
 
 interface Props {
   readonly turn: Turn;
-  /** Ids of the turns in whose place it could stand, itself among them, with spaces between. */
+  /** Ids of this turn and its alternatives, separated by spaces. */
   readonly siblings: string;
   readonly isLast: boolean;
   readonly isStreaming: boolean;
@@ -144,7 +144,7 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
   );
 }
 
-/** The answer without the marks of its Markdown; code is not read. */
+/** The text of an answer without Markdown's markup; code is left out. */
 function readableText(item: HTMLElement, markdown: string): string {
   const shown = item.querySelector(".markdown")?.cloneNode(true) as HTMLElement | undefined;
   for (const part of shown?.querySelectorAll(".code, .katex-html") ?? []) part.remove();
@@ -168,7 +168,7 @@ function Act({ isPressed, onClick, children }: {
   );
 }
 
-/** Which of several turns in one place is shown, and ways to the others. */
+/** Shows which of several alternative turns is shown, with buttons for the others. */
 function Branches({ turn, siblings, store }: Pick<Props, "turn" | "siblings" | "store">) {
   const ids = siblings.split(" ");
   const at = ids.indexOf(turn.id);
@@ -200,13 +200,13 @@ function Branches({ turn, siblings, store }: Pick<Props, "turn" | "siblings" | "
   );
 }
 
-/** Shorter answers show no rate. */
+/** No rate is shown for shorter answers. */
 const LEAST_SECONDS = 0.02;
 
 function Figures({ figures }: { figures: AnswerFigures }): JSX.Element {
   const { completionTokens, promptTokens, cachedTokens, firstTokenMs, totalMs } = figures;
   const seconds = (totalMs - firstTokenMs) / 1000;
-  // An answer in one piece has no meaningful rate.
+  // The rate of an answer that arrives at once has no meaning.
   const rate = completionTokens > 1 && seconds > LEAST_SECONDS
     ? ` · ${((completionTokens - 1) / seconds).toFixed(1)} tokens/s`
     : "";

@@ -1,5 +1,5 @@
 /**
- * The turns that are shown of a conversation. Finished ones are not rendered again while another streams.
+ * The turns of a conversation that are shown. Finished turns are not rendered again while another one streams.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import type { ChatStore } from "./chat_store.ts";
 import { MessageItem } from "./message_item.tsx";
 import { listChildren, type Turn } from "./turns.ts";
 
-/** So near to the end the list follows what is written. */
+/** Within this distance of the end, the list scrolls along with new text. */
 const NEAR_END_PIXELS = 80;
 
 export function MessageList({ path, state: { turns, writtenElsewhere }, liveId, store, greeting }: {
   path: readonly Turn[];
   state: ChatState;
-  /** The answer that is being written. */
+  /** Id of the answer that is being written. */
   liveId: string | undefined;
   store: ChatStore;
   greeting: JSX.Element;

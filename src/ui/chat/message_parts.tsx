@@ -12,7 +12,7 @@ import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { MarkdownView } from "./markdown_view.ts";
 import type { TokenChoice } from "./turns.ts";
 
-/** @param props.text gives the text as it is to be spoken. */
+/** @param props.text gives the text to read aloud. */
 export function ReadAloudButton({ model, text }: {
   model: string;
   text: () => string;
@@ -69,8 +69,8 @@ export function Markdown({ text, isComplete }: { text: string; isComplete: boole
 }
 
 /**
- * An answer's tokens: the less likely, the stronger their colour; the hovered or focused one
- * shows its alternatives.
+ * The tokens of an answer. The less likely a token, the stronger its colour; the hovered or focused one shows its
+ * alternatives.
  */
 export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.Element {
   const [chosen, setChosen] = useState<number>();
@@ -113,7 +113,7 @@ export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.E
   );
 }
 
-/** 0 for certain tokens, 4 for very unlikely ones. */
+/** How unlikely a token is, from 0 (certain) to 4. */
 function computeDoubt(logprob: number): number {
   const probability = Math.exp(logprob);
   return [0.9, 0.6, 0.3, 0.1].filter((bound) => probability < bound).length;

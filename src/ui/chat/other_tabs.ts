@@ -1,11 +1,11 @@
 /**
- * Tabs of this page tell each other which conversations they changed, and which answers they are writing.
+ * Lets tabs of this page tell each other which conversations they changed, and which answers they are writing.
  *
  * @module
  */
 import { newId } from "./turns.ts";
 
-/** A tab that writes says so again and again: one that was closed in the middle says nothing. */
+/** A tab that is writing announces it this often, since a tab that is closed cannot announce the end. */
 const SAY_EVERY_MS = 1000;
 const BELIEVED_MS = 3500;
 
@@ -20,17 +20,17 @@ function say(news: News): void {
   channel.postMessage(news);
 }
 
-/** Tells the other tabs that a conversation or its turns were stored. */
+/** Tells the other tabs that a conversation or turns of it were stored. */
 export function announceChange(conversationId: string): void {
   say({ changed: conversationId });
 }
 
-/** The answers that this tab writes, by the ids of the turns that they follow. */
+/** The answers that this tab is writing, by the ids of the turns that they follow. */
 export class OwnWriting {
   #ids: readonly string[] = [];
   #timer: number | undefined;
 
-  /** Tells the other tabs, until the ids are others. */
+  /** Announces these ids to the other tabs, until others are set. */
   set(ids: readonly string[]): void {
     clearInterval(this.#timer);
     const hadAny = this.#ids.length > 0;
@@ -43,10 +43,10 @@ export class OwnWriting {
 }
 
 /**
- * Follows what other tabs say.
+ * Listens to other tabs.
  *
  * @param listen.onChange called with the id of each conversation that another tab has written to.
- * @param listen.onWriting called with the ids of all turns whose answer another tab is writing, when they change.
+ * @param listen.onWriting called with the ids of all turns whose answers other tabs are writing, when they change.
  */
 export function followOtherTabs({ onChange, onWriting }: {
   readonly onChange: (conversationId: string) => void;

@@ -1,5 +1,5 @@
 /**
- * Presets: named settings of a chat, and their picker.
+ * Presets, which are named chat settings, and their picker.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { useState } from "preact/hooks";
 const DEFAULT_KEY = "hearth.chat";
 const PRESETS_KEY = "hearth.presets";
 
-/** The preset that new conversations begin with. */
+/** Name of the preset for new conversations. */
 const DEFAULT_NAME = "Default";
 
 /** All presets by name, the default one first. */
@@ -27,13 +27,13 @@ export function defaultSettings(): ChatSettings {
   return readSettings({ ...DEFAULT_SETTINGS, ...load(DEFAULT_KEY) });
 }
 
-/** Keeps settings under a name, replacing those that had it. */
+/** Stores settings under a name, replacing earlier ones. */
 function savePreset(name: string, settings: ChatSettings): void {
   if (name === DEFAULT_NAME) return store(DEFAULT_KEY, settings);
   store(PRESETS_KEY, { ...load(PRESETS_KEY), [name]: settings });
 }
 
-/** Forgets a preset; the default one becomes that of the model again. */
+/** Deletes a preset. The default preset goes back to the model's defaults. */
 function deletePreset(name: string): void {
   if (name === DEFAULT_NAME) return localStorage.removeItem(DEFAULT_KEY);
   const { [name]: _, ...others } = load(PRESETS_KEY);

@@ -1,5 +1,6 @@
 /**
- * The calls of an answer. Tools of MCP servers run when the user allows it; for others there are fields for the results.
+ * The tool calls of an answer. Tools of MCP servers run when the user allows it; for other tools, the user enters the
+ * results.
  *
  * @module
  */
@@ -9,12 +10,12 @@ import { useObserved } from "../observed.ts";
 import type { Tools } from "./tools.ts";
 import type { ToolCall, Turn } from "./turns.ts";
 
-/** Turns from before need a click, whatever was allowed then. */
+/** Calls in turns from earlier visits need a click, whatever was allowed then. */
 const OPENED_MS = Date.now();
 
 export type Result = Pick<Turn, "text" | "toolCallId">;
 
-/** @param props.onResults where the results go; absent if the conversation has gone on. */
+/** @param props.onResults receives the results; absent if the conversation has gone on. */
 export function ToolCalls({ turn, tools: { servers, runs }, onResults }: {
   turn: Turn;
   tools: Tools;

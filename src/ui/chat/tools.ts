@@ -1,5 +1,5 @@
 /**
- * What tools need: the servers that have them, and the runs that the user allowed.
+ * The tools of MCP servers: the servers, and the runs that the user allowed.
  *
  * @module
  */
@@ -12,26 +12,26 @@ export interface Tools {
   readonly runs: ToolRuns;
 }
 
-/** Those of the page. */
+/** The tools of the page. */
 export function createTools(): Tools {
   const servers = new McpServers();
   return { servers, runs: new ToolRuns(servers) };
 }
 
-/** How far a call has come. */
+/** The state of a call. */
 interface ToolRun {
   readonly isRunning: boolean;
   readonly text: string;
 }
 
-/** What the model reads of a call that the user refused. */
+/** What the model is told about a call that the user refused. */
 const REFUSED = "The user refused this call.";
-/** Tools that need no question in this tab. */
+/** Storage key of the names of tools that are always allowed in this tab. */
 const ALLOWED_KEY = "hearth.mcp.allowed";
 
 class ToolRuns {
   readonly #servers: McpServers;
-  /** By answer and call. */
+  /** Runs by answer and call. */
   readonly observed = new Observed<ReadonlyMap<string, ToolRun>>(new Map());
   readonly #controllers = new Map<string, AbortController>();
 
@@ -44,7 +44,7 @@ class ToolRuns {
     return this.observed.value.get(toKey(turn, call));
   }
 
-  /** Whether the user wants no more questions about a tool. */
+  /** Whether the user has always allowed a tool. */
   isAlwaysAllowed(name: string): boolean {
     const found = this.#servers.find(name);
     return found !== undefined && readAllowed().includes(`${found.url} ${found.tool}`);
@@ -57,7 +57,7 @@ class ToolRuns {
     sessionStorage.setItem(ALLOWED_KEY, JSON.stringify(allowed));
   }
 
-  /** Runs a call; what fails is its result, which the model is told. */
+  /** Runs a call. A failure is told to the model as the call's result. */
   async run(turn: Turn, call: ToolCall): Promise<void> {
     const key = toKey(turn, call);
     if (this.observed.value.has(key)) return;
@@ -84,7 +84,7 @@ class ToolRuns {
     this.#set(toKey(turn, call), { isRunning: false, text: REFUSED });
   }
 
-  /** Forgets the runs of an answer, whose results stand in the conversation now. */
+  /** Forgets the runs of an answer after their results became part of the conversation. */
   forget(turn: Turn): void {
     const runs = new Map(this.observed.value);
     for (const call of turn.toolCalls ?? []) runs.delete(toKey(turn, call));

@@ -1,6 +1,6 @@
 /**
- * A conversation is a tree of turns: a question that is edited and an answer that is generated again stand beside the
- * ones before. What is shown is one path through it.
+ * A conversation is a tree of turns: an edited question or a regenerated answer is a sibling of the earlier one. One
+ * path through the tree is shown.
  *
  * @module
  */
@@ -9,18 +9,18 @@
 export interface ToolCall {
   readonly id: string;
   readonly name: string;
-  /** JSON as the model wrote it. */
+  /** The arguments as JSON, as the model wrote them. */
   readonly arguments: string;
 }
 
-/** A token with its probability and the likeliest alternatives. */
+/** A token with its log-probability and the likeliest alternatives. */
 export interface TokenChoice {
   readonly token: string;
   readonly logprob: number;
   readonly top_logprobs: readonly { readonly token: string; readonly logprob: number }[];
 }
 
-/** Tokens and time of an answer. */
+/** Number of tokens and duration of an answer. */
 export interface AnswerFigures {
   readonly promptTokens: number;
   readonly completionTokens: number;
@@ -29,49 +29,49 @@ export interface AnswerFigures {
   readonly totalMs: number;
 }
 
-/** A document that is sent with a question: text that the page has read, or a PDF as a `data:` URL. */
+/** A document attached to a question: text that the page has read, or a PDF as a `data:` URL. */
 export type Attachment =
   | { readonly name: string; readonly text: string }
   | { readonly name: string; readonly dataUrl: string };
 
-/** What one turn says. */
+/** The content of one turn. */
 export interface Message {
   readonly id: string;
   readonly role: "user" | "assistant" | "tool";
   readonly text: string;
-  /** `data:` URLs. */
+  /** Images as `data:` URLs. */
   readonly images?: readonly string[];
   readonly files?: readonly Attachment[];
   readonly reasoning?: string;
   readonly toolCalls?: readonly ToolCall[];
-  /** The call that a tool's result answers. */
+  /** The call to which a tool's result belongs. */
   readonly toolCallId?: string;
   readonly figures?: AnswerFigures;
   readonly tokens?: readonly TokenChoice[];
-  /** How the answer ended, unless normally. */
+  /** How the answer ended, if not normally. */
   readonly note?: string;
   readonly error?: string;
 }
 
-/** A message at its place in the tree. */
+/** A message and its position in the tree. */
 export interface Turn extends Message {
   readonly conversationId: string;
-  /** `null` for the first turn of a conversation. */
+  /** Id of the turn before it; `null` for the first turn. */
   readonly parentId: string | null;
   readonly createdMs: number;
-  /** An answer that was saved while it was written. */
+  /** Whether the answer was stored before it was complete. */
   readonly isUnfinished?: boolean;
-  /** A deleted turn is hidden with all that follows it, and can be restored. */
+  /** When the turn was deleted. It is hidden with all turns that follow it, and can be restored. */
   readonly deletedMs?: number;
 }
 
-/** An id that no other conversation or turn has. Pages at plain `http://` have no `crypto.randomUUID`. */
+/** Makes a unique id. Pages served over plain `http://` have no `crypto.randomUUID`. */
 export function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** A turn that follows `parentId`. */
+/** Makes a turn that follows `parentId`. */
 export function newTurn(
   message: Omit<Message, "id">,
   { conversationId, parentId }: Pick<Turn, "conversationId" | "parentId">,
@@ -79,13 +79,13 @@ export function newTurn(
   return { ...message, id: newId(), conversationId, parentId, createdMs: Date.now() };
 }
 
-/** The turns that follow `parentId`, the oldest first. */
+/** The turns that directly follow `parentId`, the oldest first. */
 export function listChildren(turns: readonly Turn[], parentId: string | null): Turn[] {
   return turns.filter((turn) => turn.parentId === parentId && turn.deletedMs === undefined)
     .sort((a, b) => a.createdMs - b.createdMs || (a.id < b.id ? -1 : 1));
 }
 
-/** The end of the newest branch that begins with `id`; `null` begins with the whole tree. */
+/** Id of the end of the newest branch that begins with `id`, or of the whole tree if `id` is `null`. */
 export function newestLeaf(turns: readonly Turn[], id: string | null): string | null {
   let leaf = id;
   for (
@@ -107,7 +107,7 @@ export function pathThrough(turns: readonly Turn[], headId: string | null): Turn
   return path.reverse();
 }
 
-/** The nearest turn at or before `id` that is not deleted, nor follows one that is. */
+/** The last turn on the path to `id` that is not deleted, nor follows a deleted one. */
 function liveAncestor(byId: ReadonlyMap<string, Turn>, id: string | null): string | null {
   let live = byId.has(id ?? "") ? id : null;
   for (let turn = byId.get(id ?? ""); turn; turn = byId.get(turn.parentId ?? "")) {
@@ -116,13 +116,13 @@ function liveAncestor(byId: ReadonlyMap<string, Turn>, id: string | null): strin
   return live;
 }
 
-/** The turns with one of them replaced, or added. */
+/** The turns after replacing or adding one. */
 export function withTurn(turns: readonly Turn[], turn: Turn): readonly Turn[] {
   const index = turns.findIndex(({ id }) => id === turn.id);
   return index < 0 ? [...turns, turn] : turns.with(index, turn);
 }
 
-/** The first words of the user's first message. */
+/** A title: the first words of the user's first message. */
 export function makeTitle(messages: readonly Message[]): string {
   const { text = "", images = [], files = [] } = messages.find(({ role }) => role === "user") ?? {};
   const title = text.trim() || files[0]?.name || (images.length > 0 ? "Image" : "New conversation");

@@ -1,6 +1,7 @@
 /**
- * Changes of conversations that may not be in the database yet. To change what is stored, it has to be read first, and a
- * page that is loaded anew in between has no time for it: what is noted here is there at once, and is made up for later.
+ * Keeps changes to conversations until they are in the database. Changing a stored conversation requires reading it
+ * first, for which a closing page has no time. So each change is stored here at once, and is applied at the next visit
+ * if it did not reach the database.
  *
  * @module
  */
@@ -10,21 +11,25 @@ import { newId } from "./turns.ts";
 const PREFIX = "hearth.unwritten.";
 
 interface Noted {
-  /** As it was before. */
+  /** The conversation before the change. */
   readonly conversation: Conversation;
   readonly fields: Partial<Conversation>;
-  /** Names of fields that it has no more. */
+  /** Names of the fields that were removed. */
   readonly removed: readonly string[];
 }
 
-/** A change that was noted and is to be made up for. */
+/** A change that is not in the database yet. */
 interface UnwrittenChange {
   readonly conversation: Conversation;
   readonly change: (stored: Conversation) => Conversation;
   readonly forget: () => void;
 }
 
-/** Notes a change. @returns forgets it, once it is written. */
+/**
+ * Stores a change.
+ *
+ * @returns a function that removes it, to be called when it is written.
+ */
 export function noteChange(before: Conversation, after: Conversation): () => void {
   const old: Readonly<Record<string, unknown>> = { ...before };
   const changed = Object.entries(after).filter(([name, value]) => value !== old[name]);
@@ -35,12 +40,12 @@ export function noteChange(before: Conversation, after: Conversation): () => voi
   try {
     localStorage.setItem(key, JSON.stringify(noted));
   } catch {
-    // There is no room: it is written as fast as it can be.
+    // The storage is full: the change depends on reaching the database in time.
   }
   return () => localStorage.removeItem(key);
 }
 
-/** All changes that were noted and not forgotten. */
+/** All stored changes. */
 export function listUnwritten(): UnwrittenChange[] {
   const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
   return keys.map((key) => {

@@ -1,5 +1,5 @@
 /**
- * Brings the database of an earlier version of the page to the present form.
+ * Upgrades the database of an earlier version of the page.
  *
  * @module
  */

@@ -6,9 +6,9 @@
 import { useMemo } from "preact/hooks";
 import type { ListedModel } from "../server.ts";
 
-/** Ids of models; absent where there is none of the kind. */
+/** Ids of speech models; absent if there is no model of the kind. */
 export interface Voice {
-  /** Transcribes what is dictated. */
+  /** Transcribes dictated messages. */
   readonly listener?: string;
   /** Reads answers aloud. */
   readonly speaker?: string;

@@ -1,5 +1,5 @@
 /**
- * Colours of code. A bundle of its own, loaded with the first code that is shown.
+ * Highlights code. This is a bundle of its own, loaded when code is first shown.
  *
  * @module
  */
@@ -34,7 +34,7 @@ import verilog from "highlight.js/lib/languages/verilog";
 import vim from "highlight.js/lib/languages/vim";
 import x86asm from "highlight.js/lib/languages/x86asm";
 
-/** Beside those of highlight.js's own choice of common ones. */
+/** Languages in addition to highlight.js's selection of common ones. */
 const LANGUAGES = {
   ...{ awk, clojure, cmake, dart, dockerfile, dos, elixir, erb, erlang, fortran, fsharp, glsl },
   ...{ groovy, haskell, http, julia, latex, matlab, nginx, nix, ocaml, powershell, properties },
@@ -45,10 +45,10 @@ hljs.registerAliases(["jsonc", "json5"], { languageName: "json" });
 hljs.registerAliases(["objective-c"], { languageName: "objectivec" });
 hljs.registerAliases(["vue", "svelte"], { languageName: "xml" });
 
-/** Longer code is not coloured. */
+/** Longer code is not highlighted. */
 const MOST_CHARACTERS = 50_000;
 
-/** HTML with a class for each kind of token; `undefined` for unknown languages. */
+/** Code as HTML with a class for each kind of token; `undefined` for unknown languages. */
 export function colourCode(code: string, language: string): string | undefined {
   if (code.length > MOST_CHARACTERS || hljs.getLanguage(language) === undefined) return undefined;
   return hljs.highlight(code, { language, ignoreIllegals: true }).value;

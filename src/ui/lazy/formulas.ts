@@ -1,16 +1,16 @@
 /**
- * Typesets formulas with KaTeX. A bundle of its own, loaded with the first formula that is shown.
+ * Typesets formulas with KaTeX. This is a bundle of its own, loaded when a formula is first shown.
  *
  * @module
  */
 import katex from "katex";
 
-/** The style sheet that belongs to it: KaTeX's own, with its fonts in it. */
+/** KaTeX's style sheet, with its fonts embedded. */
 const STYLE = new URL("formulas.css", import.meta.url).href;
 
 let styled: Promise<void> | undefined;
 
-/** Loads the style sheet, without which a formula is shown twice. */
+/** Loads the style sheet. Without it, each formula would be shown twice. */
 export function loadFormulaStyle(): Promise<void> {
   return styled ??= new Promise((resolve) => {
     const link = document.createElement("link");
@@ -22,10 +22,10 @@ export function loadFormulaStyle(): Promise<void> {
 }
 
 /**
- * A formula as KaTeX's HTML, with MathML for screen readers. What a model writes is untrusted: links, images and styles
- * of LaTeX stay switched off, and macros are expanded so often at most.
+ * Typesets a formula as KaTeX's HTML, with MathML for screen readers. A model's output is untrusted: links, images and
+ * styles in LaTeX stay off, and the number of macro expansions is limited.
  *
- * @throws {Error} when it is no LaTeX that KaTeX knows.
+ * @throws {Error} when it is not LaTeX that KaTeX supports.
  */
 export function renderFormula(latex: string, isDisplay: boolean): HTMLElement {
   const element = document.createElement("span");

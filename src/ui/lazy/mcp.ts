@@ -1,5 +1,5 @@
 /**
- * Connects with MCP servers over Streamable HTTP. A bundle of its own, loaded when a server is added.
+ * Connects to MCP servers over Streamable HTTP. This is a bundle of its own, loaded when a server is added.
  *
  * @module
  */
@@ -14,31 +14,35 @@ import { isOpenOrigin, SignIn } from "../mcp_sign_in.ts";
 export interface RemoteTool {
   readonly name: string;
   readonly description: string;
-  /** JSON schema of its arguments. */
+  /** JSON schema of the tool's arguments. */
   readonly parameters: unknown;
 }
 
-/** A server that answers. */
+/** A connection to a server. */
 export interface Connection {
   /** The server's name for itself. */
   readonly name: string;
   readonly tools: readonly RemoteTool[];
-  /** Runs a tool, and returns what the model reads of its result. @throws when the server fails. */
+  /**
+   * Runs a tool, and returns its result as text for the model.
+   *
+   * @throws when the server fails.
+   */
   call(name: string, args: Record<string, unknown>, signal: AbortSignal): Promise<string>;
   close(): Promise<void>;
 }
 
-/** What came of {@linkcode connect}. */
+/** The outcome of {@linkcode connect}. */
 export type Outcome =
   | { readonly type: "connected"; readonly connection: Connection }
-  /** The user has to sign in at `address`, and comes back to the page. */
+  /** The user must sign in at `address`, which leads back to the page. */
   | { readonly type: "signed-out"; readonly address: string }
-  /** The page's policy does not let it ask this origin, where the user signs in. */
+  /** The page's content security policy does not allow requests to this origin, which are needed to sign in. */
   | { readonly type: "closed"; readonly origin: string };
 
 /**
- * @param token sent as `Authorization: Bearer …`; if empty, OAuth where the server wants it.
- * @throws {Error} when the server does not answer as an MCP server, or takes neither.
+ * @param token sent as `Authorization: Bearer …`; if empty, OAuth is used if the server requires it.
+ * @throws {Error} when the server does not answer as an MCP server, or accepts neither.
  */
 export async function connect(url: string, token: string): Promise<Outcome> {
   const signIn = new SignIn(url);
@@ -120,7 +124,7 @@ interface ToolResult {
   readonly isError?: boolean;
 }
 
-/** Text as it is; of all else, what it is. */
+/** A tool's result as text; content of other kinds is only described. */
 function describeResult({ content = [], structuredContent, isError }: ToolResult): string {
   const parts = content.map(({ type, text, mimeType, uri, resource }) => {
     if (text !== undefined) return text;

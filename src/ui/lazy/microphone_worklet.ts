@@ -1,10 +1,10 @@
 /**
- * Hands on what the microphone hears, in pieces of 16-bit samples. It runs in the browser's audio thread.
+ * Passes on the microphone's sound in chunks of 16-bit samples. It runs in the browser's audio thread.
  *
  * @module
  */
 
-/** What the audio thread has and the page has not. */
+/** Declared here because only the audio thread has it. */
 declare class AudioWorkletProcessor {
   readonly port: MessagePort;
 }
