@@ -124,7 +124,7 @@ function Waiting({ message }: { message: string }): JSX.Element {
       <p class="soft">{message}</p>
       {isLoading && (
         <progress
-          aria-label="Progress of loading"
+          aria-label="Loading progress"
           {...(percent !== undefined && { value: Number(percent), max: 100 })}
         />
       )}
@@ -143,7 +143,7 @@ function KeyForm({ message, onKey }: { message: string; onKey: () => void }): JS
     <form onSubmit={submit}>
       <h1>API key</h1>
       <p class="soft">
-        {hasApiKey() ? message : "This server requires one."}{" "}
+        {hasApiKey() ? message : "This server requires an API key."}{" "}
         The key is kept in this page's memory until you leave.
       </p>
       <label>

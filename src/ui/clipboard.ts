@@ -24,7 +24,7 @@ export async function copyText(text: string): Promise<void> {
  */
 export async function copyImage(image: Blob): Promise<void> {
   if (navigator.clipboard?.write === undefined) {
-    throw new Error("Only pages at https:// and localhost may copy images");
+    throw new Error("Browsers allow copying images only on https:// pages and localhost");
   }
   await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
 }

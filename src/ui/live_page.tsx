@@ -30,7 +30,7 @@ export function LivePage({ info, history }: { info: ServerInfo; history: History
         {info.context_length !== null && (
           <Fact name="Context" value={`${info.context_length.toLocaleString("en")} tokens`} />
         )}
-        <Fact name="At once" value={`${info.max_sequences} requests`} />
+        <Fact name="Concurrency" value={`${info.max_sequences} requests`} />
         <Fact name="Hearth" value={info.version} />
       </dl>
       <Failure message={failure} />

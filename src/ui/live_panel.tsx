@@ -52,7 +52,7 @@ export function LivePanel({ model, language }: { model: string; language: string
       </div>
       <Failure message={failure} />
       {turns.length > 0 && (
-        <ul class="transcript live" aria-live="polite" aria-label="What is said">
+        <ul class="transcript live" aria-live="polite" aria-label="Transcript">
           {turns.map(({ id, text }) => <li key={id} dir="auto">{text}</li>)}
         </ul>
       )}

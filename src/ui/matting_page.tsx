@@ -135,7 +135,7 @@ function OptionRow({ options, onChange }: {
   return (
     <div class="row">
       <Check
-        label="Colour behind"
+        label="Fill background"
         isOn={options.hasBackground}
         onChange={(hasBackground) => onChange({ hasBackground })}
       />
@@ -153,7 +153,7 @@ function OptionRow({ options, onChange }: {
         onChange={(maskOnly) => onChange({ maskOnly })}
       />
       <Check
-        label="Crop to what is left"
+        label="Crop to the subject"
         isOn={options.crop}
         onChange={(crop) => onChange({ crop })}
       />
@@ -276,17 +276,17 @@ function BeforeAfter({ before, after, isCropped }: {
   if (isCropped) {
     return (
       <div class="compare">
-        <img src={afterUrl} alt="Without its background" />
+        <img src={afterUrl} alt="Image without background" />
       </div>
     );
   }
   return (
     <div class="compare">
-      <img src={afterUrl} alt="Without its background" />
+      <img src={afterUrl} alt="Image without background" />
       <img
         class="before"
         src={beforeUrl}
-        alt="As it was"
+        alt="Original image"
         style={{ clipPath: `inset(0 ${100 - percent}% 0 0)` }}
       />
       <input

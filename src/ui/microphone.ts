@@ -11,7 +11,7 @@ const LISTEN_RATE = 24_000;
 export async function openMicrophone(): Promise<MediaStream> {
   if (navigator.mediaDevices === undefined) {
     throw new Error(
-      `Browsers give the microphone only to pages at https:// and at localhost, and this one is at ` +
+      `Browsers allow the microphone only on https:// pages and localhost, and this page is at ` +
         `${location.origin}. Record with another program and choose the file here.`,
     );
   }

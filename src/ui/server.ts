@@ -72,7 +72,7 @@ export async function call(path: string, init: RequestInit = {}): Promise<Respon
     response = await fetch(resolveAddress(path), { ...init, headers });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new ServerError(0, "The server does not answer. Is it still running?");
+    throw new ServerError(0, "The server does not answer. Check that it is still running.");
   }
   if (!response.ok) throw new ServerError(response.status, await readReason(response));
   return response;
@@ -105,7 +105,7 @@ export function openSocket(path: string): Promise<WebSocket> {
   return new Promise((resolve, reject) => {
     socket.onopen = () => resolve(socket);
     socket.onerror = () =>
-      reject(new ServerError(0, "The server does not take a live connection."));
+      reject(new ServerError(0, "The server refused the connection for live transcription."));
   });
 }
 
@@ -123,11 +123,11 @@ function errorText(body: unknown): string | undefined {
 }
 
 /** Shown when the server was stopped or the connection was lost. */
-const BROKEN_OFF = "The server went away in mid-answer. Is it still running?";
+const BROKEN_OFF = "The connection to the server was lost during the answer. Check that it is still running.";
 
 /** Messages for people, in place of error messages that are meant for programs. */
 const SAID_TO_PEOPLE: Readonly<Record<string, string>> = {
-  "shutting down": "The server was stopped in mid-answer. Start it again, then try again.",
+  "shutting down": "The server was stopped during the answer. Start it again, then repeat the request.",
 };
 
 /**

@@ -122,7 +122,7 @@ pageTest("page: a tool call is shown, its result given and answered", CHAT, asyn
   await ask(tab, "What is the weather in Paris?");
   assert.match(await readText(tab, ".calls"), /Calls get_weather.*"city": "Paris"/s);
   await page.locator(".calls label input").fill('{"temperature": 21, "condition": "sunny"}');
-  await tab.click("Go on with these results");
+  await tab.click("Continue with these results");
   await untilAnswers(tab, 2);
   assert.equal((await readText(tab, ".message:last-child .markdown")).trim(), WEATHER_ANSWER);
   assert.match(await readText(tab, ".message.tool"), /sunny/);
@@ -264,7 +264,7 @@ pageTest(
     await tab.page.waitForSelector(".composer");
     await breakOff("");
     await ask(tab, "Tell me a story.");
-    await tab.text(".assistant .failure", /went away in mid-answer\. Is it still running\?/);
+    await tab.text(".assistant .failure", /was lost during the answer\. Check that it is still running/);
     assert.match(await readText(tab, ".assistant .markdown"), /Once/);
     await breakOff(`data: {"error":{"message":"shutting down","code":"shutting_down"}}\n\n`);
     await ask(tab, "Tell me another.", 2);

@@ -101,7 +101,7 @@ pageTest(
     await tab.click("Send");
     await tab.click("Probabilities");
     await tab.page.locator(".tokens span").hover();
-    assert.match(await tab.text(".tokens table", /%/), /In place of/);
+    assert.match(await tab.text(".tokens table", /%/), /Alternatives to/);
   },
 );
 

@@ -287,13 +287,13 @@ pageTest("page: a cut-out is had as a mask, cropped, refined and before a colour
     before.height,
     4,
   ]);
-  const cropped = await choose("Crop to what is left");
+  const cropped = await choose("Crop to the subject");
   assert.ok(cropped.width < before.width || cropped.height < before.height);
-  await choose("Crop to what is left");
-  const coloured = await choose("Colour behind");
+  await choose("Crop to the subject");
+  const coloured = await choose("Fill background");
   // In a corner, where a trace of the image may be left.
   assert.ok(coloured.data.subarray(0, 3).every((level) => level > 250));
-  await choose("Colour behind");
+  await choose("Fill background");
   const mask = await choose("Mask only");
   const grey = Array.from({ length: mask.width * mask.height }, (_, at) => {
     const pixel = mask.data.subarray(mask.channels * at, mask.channels * at + 3);

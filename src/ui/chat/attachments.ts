@@ -30,7 +30,7 @@ export async function readAttachments(
     if (isImage(file)) {
       if (!takesImages) {
         throw new Error(
-          `${file.name} was not added: this model sees no images, it reads text alone.`,
+          `${file.name} was not added: this model cannot read images, only text.`,
         );
       }
       requireSize(file, MOST_IN_JSON_MIB);

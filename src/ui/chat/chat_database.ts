@@ -41,7 +41,7 @@ function open(): Promise<IDBDatabase> {
     request.onblocked = () =>
       reject(
         new Error(
-          "Another tab holds an older version of this page. Close or reload it, then reload this one.",
+          "Another tab has an older version of this page open. Close or reload that tab, then reload this one.",
         ),
       );
     request.onerror = () => fail(`Conversations cannot be stored: ${request.error?.message}`);
@@ -76,7 +76,7 @@ async function transact<T>(
 function describeFailure(error: DOMException | null): Error {
   return error?.name === "QuotaExceededError"
     ? new Error(
-      "The browser has no room for more. Export conversations, delete those that you do not need, then try again.",
+      "The browser's storage is full. Export conversations, delete those that you do not need, then try again.",
     )
     : new Error(
       `The conversation was not stored: ${error?.message ?? "the browser gave no reason"}`,

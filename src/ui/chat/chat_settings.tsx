@@ -35,7 +35,7 @@ export function ChatSettingsPanel({ model, settings, servers, onChange }: {
   };
   return (
     <SidePanel title="Settings" class="settings">
-      <p class="soft">Of this conversation</p>
+      <p class="soft">For this conversation</p>
       <PresetPicker settings={settings} onChange={onChange} />
       <label>
         System prompt

@@ -101,7 +101,7 @@ export function Composer({ takesImages, isBusy, draft, onDraft, onSend, onStop, 
           }))
         )}
         <span class="hint">
-          {isBusy ? "Esc stops" : "Enter sends, Shift+Enter begins a line"}
+          {isBusy ? "Esc stops" : "Enter sends, Shift+Enter starts a new line"}
         </span>
         {isBusy
           ? <button type="button" class="main" onClick={onStop}>Stop</button>

@@ -43,7 +43,7 @@ export function readExport(text: string): Export {
   if (version !== 1 && version !== VERSION) {
     fail(`The file has version ${show(version)}; this page reads versions 1 and ${VERSION}.`);
   }
-  if (!Array.isArray(conversations)) fail(`The file's "conversations" are not a list.`);
+  if (!Array.isArray(conversations)) fail(`The file's "conversations" is not a list.`);
   const trees = (conversations as unknown[]).map((value, index) => {
     const at = `Conversation ${index + 1}`;
     return version === 1 ? readList(value, at) : readTree(value, at);
@@ -113,7 +113,7 @@ function checkMessage(value: unknown, at: string): Record<string, unknown> {
   }
   const isImage = (image: unknown) => typeof image === "string" && image.startsWith("data:image/");
   if (!Array.isArray(images) || !images.every(isImage)) {
-    fail(`${at} has images that are no data: URLs.`);
+    fail(`${at} has images that are not data: URLs.`);
   }
   if (!Array.isArray(files) || !files.every(isAttachment)) fail(`${at} has damaged "files".`);
   if (!Array.isArray(toolCalls) || !toolCalls.every(isCall)) fail(`${at} has damaged "toolCalls".`);
@@ -155,12 +155,12 @@ function isCall(value: unknown): boolean {
 
 function checkAcyclic(turns: readonly Turn[], title: unknown): void {
   const parents = new Map(turns.map(({ id, parentId }) => [id, parentId]));
-  if (parents.size < turns.length) fail(`Conversation "${title}" has two turns of one id.`);
+  if (parents.size < turns.length) fail(`Conversation "${title}" has two turns with the same id.`);
   const rooted = new Set<string>();
   for (const { id } of turns) {
     const path = new Set<string>();
     for (let at: string | null = id; at !== null && !rooted.has(at); at = parents.get(at)!) {
-      if (path.has(at)) fail(`The turns of conversation "${title}" follow each other in a circle.`);
+      if (path.has(at)) fail(`The turns of conversation "${title}" form a cycle.`);
       path.add(at);
     }
     for (const each of path) rooted.add(each);

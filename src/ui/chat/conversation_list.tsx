@@ -151,7 +151,7 @@ function Entry({ conversation, isOpen, isAnswering, onOpen, onRename, onDelete }
       <button type="button" class="entry" dir="auto" aria-current={isOpen} onClick={onOpen}>
         {title}
       </button>
-      {isAnswering && <span class="dots" role="img" aria-label="Is being answered" />}
+      {isAnswering && <span class="dots" role="img" aria-label="Answer in progress" />}
       {headId !== null && (
         <button
           type="button"

@@ -51,7 +51,7 @@ export function McpPanel({ servers }: { servers: McpServers }): JSX.Element {
         <label>
           Token
           <small>
-            If it wants one, and does not let you sign in; kept until this tab is closed
+            Only if the server requires one and has no sign-in. It is kept until this tab is closed.
           </small>
           <input
             type="password"

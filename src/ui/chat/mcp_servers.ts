@@ -93,7 +93,7 @@ export class McpServers {
   async call(name: string, json: string, signal: AbortSignal): Promise<string> {
     const found = this.find(name);
     const connection = found && this.#connections.get(found.url);
-    if (connection === undefined) throw new Error(`There is no tool ${name} any more.`);
+    if (connection === undefined) throw new Error(`The tool ${name} is no longer available.`);
     let args: unknown;
     try {
       args = JSON.parse(json.trim() || "{}");
@@ -149,7 +149,7 @@ export class McpServers {
 /** Explains a failure. Browsers do not say why a request was blocked. */
 function explain({ message }: Error): string {
   return /failed to fetch|networkerror|load failed/i.test(message)
-    ? `It does not answer, or does not let pages of ${location.origin} ask it (CORS).`
+    ? `The server does not answer, or does not allow requests from ${location.origin} (CORS).`
     : message;
 }
 

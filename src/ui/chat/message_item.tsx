@@ -77,7 +77,7 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
   const isThinking = isStreaming && text === "";
   const unfinished = isElsewhere
     ? "Being written in another tab."
-    : "The page was closed before the end.";
+    : "The page was closed before the answer ended.";
   const note = turn.isUnfinished ? unfinished : turn.note;
   const item = useRef<HTMLLIElement>(null);
   const { speaker } = store.voice;

@@ -96,7 +96,7 @@ export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.E
       </p>
       <table aria-live="polite">
         <caption>
-          {choice ? `In place of ${JSON.stringify(choice.token)}` : "Point at a token"}
+          {choice ? `Alternatives to ${JSON.stringify(choice.token)}` : "Point at a token to see its alternatives"}
         </caption>
         <tbody>
           {choice?.top_logprobs.map(({ token, logprob }) => (

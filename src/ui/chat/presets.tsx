@@ -94,7 +94,7 @@ export function PresetPicker({ settings, onChange }: {
       >
         <input
           aria-label="Name of a preset"
-          placeholder="Keep as …"
+          placeholder="Save as …"
           list="presets"
           required
           maxLength={60}
@@ -108,7 +108,7 @@ export function PresetPicker({ settings, onChange }: {
       </form>
       {current !== undefined && (
         <button type="button" class="quiet" onClick={() => forget(current)}>
-          {current === DEFAULT_NAME ? "Reset to the model's own" : `Delete preset ${current}`}
+          {current === DEFAULT_NAME ? "Reset to the model's defaults" : `Delete preset ${current}`}
         </button>
       )}
       <small>New conversations begin with the preset {DEFAULT_NAME}.</small>

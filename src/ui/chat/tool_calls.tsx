@@ -71,7 +71,7 @@ export function ToolCalls({ turn, tools: { servers, runs }, onResults }: {
         </section>
       ))}
       {isOpen && own.length > 0 && (
-        <button type="button" disabled={!isDone} onClick={send}>Go on with these results</button>
+        <button type="button" disabled={!isDone} onClick={send}>Continue with these results</button>
       )}
     </div>
   );

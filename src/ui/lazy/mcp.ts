@@ -53,7 +53,7 @@ export async function connect(url: string, token: string): Promise<Outcome> {
       const { origin } = new URL(input);
       if (isOpenOrigin(origin)) return fetch(input, init);
       closed = origin;
-      return Promise.reject(new TypeError(`The page may not ask ${origin}.`));
+      return Promise.reject(new TypeError(`The page is not allowed to send requests to ${origin}.`));
     },
   });
   const client = new Client({ name: "hearth-page", version: "1" }, {
@@ -85,8 +85,8 @@ function explainRefusal(error: Error, token: string): Error {
   if (!(error instanceof UnauthorizedError)) return error;
   return new Error(
     token === ""
-      ? "It wants a token."
-      : "It does not take this token (401): remove it and add it anew.",
+      ? "The server requires a token."
+      : "The server refused the token (401). Remove the server, then add it again with another token.",
   );
 }
 
@@ -105,7 +105,7 @@ async function describe(client: Client, url: string): Promise<Connection> {
         return describeResult(result as ToolResult);
       } catch (error) {
         if (!(error instanceof UnauthorizedError)) throw error;
-        throw new Error("The sign-in has ended. Load the page anew to sign in again.");
+        throw new Error("The sign-in has expired. Reload the page to sign in again.");
       }
     },
     close: () => client.close(),
