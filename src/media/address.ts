@@ -66,25 +66,23 @@ const EMBEDDED: readonly { readonly prefix: string; readonly bits: number; reado
  * @param address as the resolver gives it, perhaps with an IPv6 zone.
  * @example
  * ```ts
- * import { kindOfAddress } from "./address.ts";
- * kindOfAddress("169.254.169.254"); // "forbidden"
- * kindOfAddress("::ffff:10.0.0.1"); // "local"
+ * import { classifyAddress } from "./address.ts";
+ * classifyAddress("169.254.169.254"); // "forbidden"
+ * classifyAddress("::ffff:10.0.0.1"); // "local"
  * ```
  */
-export function kindOfAddress(address: string): AddressKind {
+export function classifyAddress(address: string): AddressKind {
   if (isIPv4(address)) return kindOfBytes(bytesOfIpv4(address), IPV4_RANGES, bytesOfIpv4);
-  const bytes = bytesOfIpv6(address.replace(/%.*$/, ""));
+  const bytes = parseIpv6(address.replace(/%.*$/, ""));
   if (bytes === undefined) return "forbidden";
-  const own = IPV6_RANGES.find(([prefix, bits]) => hasPrefix(bytes, bytesOfIpv6(prefix)!, bits));
+  const own = IPV6_RANGES.find(([prefix, bits]) => hasPrefix(bytes, parseIpv6(prefix)!, bits));
   if (own !== undefined) return own[2];
-  const embedded = EMBEDDED.find(({ prefix, bits }) =>
-    hasPrefix(bytes, bytesOfIpv6(prefix)!, bits)
-  );
+  const embedded = EMBEDDED.find(({ prefix, bits }) => hasPrefix(bytes, parseIpv6(prefix)!, bits));
   if (embedded === undefined) {
     const { prefix, bits } = IPV6_GLOBAL;
-    return hasPrefix(bytes, bytesOfIpv6(prefix)!, bits) ? "public" : "forbidden";
+    return hasPrefix(bytes, parseIpv6(prefix)!, bits) ? "public" : "forbidden";
   }
-  return kindOfAddress(bytes.slice(embedded.at, embedded.at + 4).join("."));
+  return classifyAddress(bytes.slice(embedded.at, embedded.at + 4).join("."));
 }
 
 function kindOfBytes(
@@ -100,7 +98,7 @@ function bytesOfIpv4(address: string): number[] {
 }
 
 /** The 16 bytes of an address in any spelling; `undefined` if invalid. */
-function bytesOfIpv6(address: string): number[] | undefined {
+function parseIpv6(address: string): number[] | undefined {
   // The URL parser accepts all spellings, and normalises them to hexadecimal groups.
   const host = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1);
   if (host === undefined) return undefined;

@@ -81,7 +81,7 @@ export function isOpaque({ data }: Pixels): boolean {
 }
 
 /** Composites an image on white: 2 channels become 1, 4 become 3. An image without alpha is returned unchanged. */
-export function onWhite(pixels: Pixels): Pixels {
+export function compositeOnWhite(pixels: Pixels): Pixels {
   const { width, height, channels, data } = pixels;
   if (channels % 2 === 1) return pixels;
   const numColors = channels - 1;

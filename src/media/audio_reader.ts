@@ -59,9 +59,9 @@ export class AudioReader implements AsyncDisposable {
     for (const [index, block] of [...this.#blocks].entries()) {
       await visit?.(block.subarray(0, this.#end - index * BLOCK_SAMPLES));
     }
-    for (let piece = await this.#next(); piece !== undefined; piece = await this.#next()) {
+    for (let chunk = await this.#next(); chunk !== undefined; chunk = await this.#next()) {
       this.#keepFrom(Infinity);
-      await visit?.(piece);
+      await visit?.(chunk);
     }
     return this.#length!;
   }
@@ -78,9 +78,9 @@ export class AudioReader implements AsyncDisposable {
     for (let at = start; at < start + samples.length;) {
       const block = this.#blocks[Math.floor(at / BLOCK_SAMPLES) - this.#numDropped]!;
       const from = at % BLOCK_SAMPLES;
-      const piece = block.subarray(from, from + start + samples.length - at);
-      samples.set(piece, at - start);
-      at += piece.length;
+      const chunk = block.subarray(from, from + start + samples.length - at);
+      samples.set(chunk, at - start);
+      at += chunk.length;
     }
     return samples;
   }

@@ -12,7 +12,7 @@ import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
 import { HearthError } from "../base/errors.ts";
 import { joinBytes } from "../base/join_bytes.ts";
-import { kindOfAddress } from "./address.ts";
+import { classifyAddress } from "./address.ts";
 import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
 
 const MAX_REDIRECTS = 5;
@@ -92,7 +92,7 @@ function aborted(signal: AbortSignal): Promise<never> {
 }
 
 function checkAddress(address: string, { isLocal, allowPrivate }: MediaPolicy): void {
-  const kind = kindOfAddress(address);
+  const kind = classifyAddress(address);
   if (kind === "forbidden") {
     throw invalidMedia(
       "it leads to a link-local, metadata or reserved address, which are never fetched from",

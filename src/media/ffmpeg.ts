@@ -137,8 +137,8 @@ async function feed(process: Deno.ChildProcess, file: Uint8Array<ArrayBuffer>): 
 
 async function readMessage(process: Deno.ChildProcess): Promise<string> {
   let text = "";
-  for await (const piece of process.stderr.pipeThrough(new TextDecoderStream())) {
-    if (text.length < MAX_MESSAGE_BYTES) text += piece;
+  for await (const chunk of process.stderr.pipeThrough(new TextDecoderStream())) {
+    if (text.length < MAX_MESSAGE_BYTES) text += chunk;
   }
   const [line = ""] = text.slice(0, MAX_MESSAGE_BYTES).trim().split("\n").slice(-1);
   return line.replaceAll(/\p{Cc}/gu, " ");
@@ -146,13 +146,13 @@ async function readMessage(process: Deno.ChildProcess): Promise<string> {
 
 /** Joins samples that are split between two chunks. */
 async function* joinSamples(
-  pieces: AsyncIterable<Uint8Array>,
+  chunks: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
   let rest = new Uint8Array();
-  for await (const piece of pieces) {
-    const bytes = new Uint8Array(rest.length + piece.length);
+  for await (const chunk of chunks) {
+    const bytes = new Uint8Array(rest.length + chunk.length);
     bytes.set(rest);
-    bytes.set(piece, rest.length);
+    bytes.set(chunk, rest.length);
     const length = Math.floor(bytes.length / SAMPLE_BYTES);
     rest = bytes.slice(length * SAMPLE_BYTES);
     if (length > 0) yield new Float32Array(bytes.buffer, 0, length);

@@ -17,11 +17,11 @@ export interface Plane {
  * the radius. The result is a new plane.
  */
 export function boxMean(plane: Plane, radius: number): Plane {
-  return meanOfColumns(meanOfRows(plane, radius), radius);
+  return averageColumns(averageRows(plane, radius), radius);
 }
 
 /** Computes means along rows. The sum of a window follows from that of the previous one. */
-function meanOfRows({ width, height, data }: Plane, radius: number): Plane {
+function averageRows({ width, height, data }: Plane, radius: number): Plane {
   const means = new Float32Array(data.length);
   for (let y = 0; y < height; y++) {
     const start = y * width;
@@ -37,7 +37,7 @@ function meanOfRows({ width, height, data }: Plane, radius: number): Plane {
 }
 
 /** Computes means along columns, all columns side by side so that memory is read in order. */
-function meanOfColumns({ width, height, data }: Plane, radius: number): Plane {
+function averageColumns({ width, height, data }: Plane, radius: number): Plane {
   const means = new Float32Array(data.length);
   const sums = new Float64Array(width);
   const add = (row: number, sign: number) => {

@@ -15,7 +15,7 @@ const ZLIB_HEADER = Uint8Array.of(0x78, 0x01);
 /** An empty last block (RFC 1951). */
 const LAST_BLOCK = Uint8Array.of(0x03, 0x00);
 /** Bytes of rows that are compressed at a time. */
-const PIECE_BYTES = 2 ** 20;
+const DEFLATE_BYTES = 2 ** 20;
 /** Modulus of Adler-32: the largest prime below 2^16. */
 const MODULUS = 65521;
 const EMPTY_CHECKSUM = 1;
@@ -60,7 +60,7 @@ export function packPngStripe(
   const maxBytes = Math.max(BAND_BYTES, rowBytes);
   const room = new PixelRoom();
   const input = room.reserve(maxBytes);
-  const output = room.reserve(PIECE_BYTES + 2 * maxBytes);
+  const output = room.reserve(DEFLATE_BYTES + 2 * maxBytes);
   using memory = room.open();
   const { kernels, bytes } = memory;
 
@@ -77,7 +77,7 @@ export function packPngStripe(
     bytes.set(band, input);
     kernels.filterRows(input, rowBytes, numRows, channels, end);
     end += numRows * (rowBytes + 1);
-    if (end - output >= PIECE_BYTES) pack();
+    if (end - output >= DEFLATE_BYTES) pack();
   }
   if (end > output) pack();
   return { chunks: joinBytes(parts), checksum, numBytes };
@@ -130,7 +130,7 @@ function deflate(rows: Uint8Array): Uint8Array<ArrayBuffer> {
   return deflateRawSync(rows, {
     strategy: constants.Z_RLE,
     finishFlush: constants.Z_SYNC_FLUSH,
-    chunkSize: PIECE_BYTES,
+    chunkSize: DEFLATE_BYTES,
   }) as Uint8Array<ArrayBuffer>;
 }
 

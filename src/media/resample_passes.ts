@@ -26,7 +26,7 @@ export function filterHorizontally(pixels: Pixels, weights: Weights): Pixels {
   const [rowBytes, toRowBytes] = [width * channels, toWidth * channels];
   const bandRows = Math.max(1, Math.floor(BAND_BYTES / Math.max(rowBytes, toRowBytes)));
   const spans = listSpans(weights);
-  const { stride, values } = layAcross(weights);
+  const { stride, values } = packHorizontalWeights(weights);
 
   const room = new PixelRoom();
   const input = room.reserve(bandRows * rowBytes);
@@ -64,7 +64,7 @@ function listSpans({ first, count }: Weights): Int32Array {
 }
 
 /** i16 `[outputs, 2, stride]`: the high parts of an output's weights before the low ones. */
-function layAcross(
+function packHorizontalWeights(
   { count, stride: ownStride, values }: Weights,
 ): { readonly stride: number; readonly values: Int16Array } {
   const stride = Math.ceil(ownStride / WEIGHTS_AT_A_TIME) * WEIGHTS_AT_A_TIME;
@@ -89,7 +89,7 @@ export function filterVertically(pixels: Pixels, weights: Weights): Pixels {
   const numPairs = Math.ceil(stride / 2);
   // Only for a large reduction does one output row need more input rows than fit into the cache.
   const bandPairs = Math.min(numPairs, Math.max(1, Math.floor(BAND_BYTES / (2 * rowBytes))));
-  const values = layDown(weights, numPairs);
+  const values = packVerticalWeights(weights, numPairs);
 
   const room = new PixelRoom();
   const rows = room.reserve(2 * bandPairs * rowBytes);
@@ -121,7 +121,7 @@ export function filterVertically(pixels: Pixels, weights: Weights): Pixels {
 const PAIR_BYTES = 4 * Int16Array.BYTES_PER_ELEMENT;
 
 /** i16 `[outputs, pairs, 2, 2]`: for two neighbouring rows, the high parts of their weights, then the low ones. */
-function layDown({ count, stride, values }: Weights, numPairs: number): Int16Array {
+function packVerticalWeights({ count, stride, values }: Weights, numPairs: number): Int16Array {
   const laid = new Int16Array(4 * numPairs * count.length);
   for (let output = 0; output < count.length; output++) {
     for (let k = 0; k < count[output]!; k++) {

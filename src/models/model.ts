@@ -31,7 +31,7 @@ export interface Model {
   readonly readsLines?: boolean | undefined;
   /** Its tokenizer; absent if the API does not offer it. */
   readonly tokenizer?:
-    | Pick<TextTokenizer, "decodeAll" | "encodeInTurns" | "tokenTexts" | "vocabSize">
+    | Pick<TextTokenizer, "decodeAll" | "encodeInSlices" | "tokenTexts" | "vocabSize">
     | undefined;
   /** Renders a conversation as text; absent if the model does not chat. */
   render?(chat: Conversation): string;

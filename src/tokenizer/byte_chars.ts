@@ -28,7 +28,7 @@ export function spellBytes(text: string): string {
 }
 
 /** The bytes that a token spells; if it has a character that spells none, the UTF-8 bytes of the token itself. */
-export function bytesOfSpelling(token: string): Uint8Array {
+export function readSpelledBytes(token: string): Uint8Array {
   const bytes = new Uint8Array(token.length);
   for (let i = 0; i < token.length; i++) {
     const byte = BYTES[token.charCodeAt(i)] ?? -1;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { bytesOfSpelling } from "./byte_chars.ts";
+import { readSpelledBytes } from "./byte_chars.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { replaceAll } from "./normalizers.ts";
 import { readPrependScheme } from "./pre_tokenizers.ts";
@@ -62,7 +62,7 @@ export function readDecoder(reader: ConfigReader): Decoder {
 }
 
 function decodeBytes(tokens: readonly string[]): string[] {
-  const bytes = tokens.map(bytesOfSpelling);
+  const bytes = tokens.map(readSpelledBytes);
   return [lossy.decode(concat(bytes))];
 }
 
@@ -77,7 +77,7 @@ function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
 }
 
 /** The byte that a SentencePiece token such as `<0x0A>` stands for. */
-export function byteOfToken(token: string): number | undefined {
+export function readByteToken(token: string): number | undefined {
   const digits = /^<0x([0-9A-Fa-f]{2})>$/.exec(token)?.[1];
   return digits === undefined ? undefined : Number.parseInt(digits, 16);
 }
@@ -96,7 +96,7 @@ function decodeByteFallback(tokens: readonly string[]): string[] {
     bytes = [];
   };
   for (const token of tokens) {
-    const byte = byteOfToken(token);
+    const byte = readByteToken(token);
     if (byte === undefined) {
       endBytes();
       pieces.push(token);

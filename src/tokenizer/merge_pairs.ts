@@ -62,16 +62,16 @@ function mergeLong(ids: number[], merges: MergeTable): readonly number[] {
 }
 
 /** Positions must be below this to fit into a heap key. */
-const MAX_PLACES = 2 ** 32;
+const MAX_POSITIONS = 2 ** 32;
 
 /** A binary heap of pairs, ordered by rank and then by position. */
 class PairHeap {
-  /** Each key is the rank times {@linkcode MAX_PLACES}, plus the position. */
+  /** Each key is the rank times {@linkcode MAX_POSITIONS}, plus the position. */
   readonly #keys: number[] = [];
 
   push(rank: number, at: number): void {
     const keys = this.#keys;
-    const key = rank * MAX_PLACES + at;
+    const key = rank * MAX_POSITIONS + at;
     let index = keys.push(key) - 1;
     while (index > 0) {
       const parent = (index - 1) >> 1;
@@ -97,7 +97,7 @@ class PairHeap {
       keys[index] = keys[child]!;
       index = child;
     }
-    const rank = Math.floor(first / MAX_PLACES);
-    return { rank, at: first - rank * MAX_PLACES };
+    const rank = Math.floor(first / MAX_POSITIONS);
+    return { rank, at: first - rank * MAX_POSITIONS };
   }
 }

@@ -53,12 +53,12 @@ export function splitAt(
     readonly isInverted?: boolean;
   },
 ): string[] {
-  const pieces: string[] = [];
+  const segments: string[] = [];
   const ranges = merge(toRanges(text, matches, isInverted), behavior);
   for (const { start, end, isMatch } of ranges) {
-    if (end > start && !(isMatch && behavior === "Removed")) pieces.push(text.slice(start, end));
+    if (end > start && !(isMatch && behavior === "Removed")) segments.push(text.slice(start, end));
   }
-  return pieces;
+  return segments;
 }
 
 function toRanges(text: string, matches: readonly number[], isInverted: boolean): Range[] {

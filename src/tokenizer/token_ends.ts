@@ -7,7 +7,7 @@ type Json = Readonly<Record<string, unknown>>;
  * Tokenizer classes for which a flag that is false removes a token that `tokenizer.json` adds. For others the
  * post-processor stays as it is.
  */
-const TAKES_AWAY = /^(?:Code)?(?:Llama|Gemma|Cohere)/;
+const REMOVES_ENDS = /^(?:Code)?(?:Llama|Gemma|Cohere)/;
 
 /**
  * Adds the begin and end tokens that `add_bos_token` and `add_eos_token` ask for, once each, and removes those that
@@ -22,7 +22,7 @@ export function withEnds(
   const eos = readEnd("eos", config, tokenToId);
   return {
     single: toEnds(frames.single, { bos, eos }),
-    pair: endsOfPair(frames.pair, { bos, eos }),
+    pair: toPairEnds(frames.pair, { bos, eos }),
   };
 }
 
@@ -52,7 +52,7 @@ function readEnd(
       }.`,
     );
   }
-  if (!isWanted && !TAKES_AWAY.test(String(config["tokenizer_class"]))) return undefined;
+  if (!isWanted && !REMOVES_ENDS.test(String(config["tokenizer_class"]))) return undefined;
   const token = config[`${name}_token`] as string | { readonly content?: string } | null;
   const id = tokenToId((typeof token === "string" ? token : token?.content) ?? "");
   return id === undefined ? undefined : { id, isWanted };
@@ -67,7 +67,7 @@ function toEnds(frame: SpecialFrame, { bos, eos }: Ends): SpecialFrame {
 }
 
 /** Changes the frame of pairs. Llama's tokenizer treats a pair as two whole texts. */
-function endsOfPair(frame: PairFrame, ends: Ends): PairFrame {
+function toPairEnds(frame: PairFrame, ends: Ends): PairFrame {
   const { before, after } = toEnds(frame, ends);
   return { ...frame, before, after };
 }

@@ -19,28 +19,28 @@ export const IMAGE_FORMATS = "PNG, JPEG, WebP, AVIF, HEIC, GIF, TIFF or BMP";
 export const SOUND_FORMATS = "WAV, MP3, M4A, AAC, Ogg, FLAC, AIFF or WebM";
 
 /** Largest upload: the limit of a request. */
-const MOST_UPLOADED_MIB = 100;
+const MAX_UPLOADED_MIB = 100;
 /** Largest image that fits into a request as base64, which takes four characters for three bytes. */
-export const MOST_IN_JSON_MIB = 75;
+export const MAX_IN_JSON_MIB = 75;
 
 /** Why a file is too large; `undefined` if it is not. Reading it would only waste the browser's memory. */
-export function refuseLarge({ name, size }: File, mostMib: number): string | undefined {
+export function refuseLarge({ name, size }: File, maxMib: number): string | undefined {
   const mib = size / 2 ** 20;
-  return mib <= mostMib
+  return mib <= maxMib
     ? undefined
-    : `${name} has ${Math.ceil(mib)} MiB. Choose a file of at most ${mostMib} MiB.`;
+    : `${name} has ${Math.ceil(mib)} MiB. Choose a file of at most ${maxMib} MiB.`;
 }
 
 /** An area in which files of one kind can be dropped, pasted or chosen. */
 export function FileDrop(
-  { accept, label, formats, mostMib = MOST_UPLOADED_MIB, multiple = false, onFiles, children }: {
+  { accept, label, formats, maxMib = MAX_UPLOADED_MIB, multiple = false, onFiles, children }: {
     /** As in `<input type=file>`. The part before the slash decides which files can be dropped and pasted. */
     accept: string;
     label: string;
     /** Names of the formats, to show to the user. */
     formats: string;
     /** Size of the largest accepted file. */
-    mostMib?: number;
+    maxMib?: number;
     /** Whether several files can be chosen at once. */
     multiple?: boolean;
     onFiles: (files: File[]) => void;
@@ -51,7 +51,7 @@ export function FileDrop(
   const input = useRef<HTMLInputElement>(null);
   const take = (files: File[]) => {
     if (files.length === 0) return;
-    const refusal = files.map((file) => refuseLarge(file, mostMib)).find(Boolean);
+    const refusal = files.map((file) => refuseLarge(file, maxMib)).find(Boolean);
     setFailure(refusal);
     if (refusal === undefined) onFiles(files);
   };
@@ -66,7 +66,7 @@ export function FileDrop(
         </button>
         {children}
       </div>
-      <p class="hint">{formats}, up to {mostMib} MiB</p>
+      <p class="hint">{formats}, up to {maxMib} MiB</p>
       <Failure message={failure} />
       <input
         ref={input}

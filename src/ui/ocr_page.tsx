@@ -12,7 +12,7 @@ import {
   FileDrop,
   formatMs,
   IMAGE_FORMATS,
-  MOST_IN_JSON_MIB,
+  MAX_IN_JSON_MIB,
   readDataUrl,
   SaveButton,
 } from "./controls.tsx";
@@ -64,7 +64,7 @@ export function OcrPage({ info }: PageProps): JSX.Element {
         accept="image/*,.heic,.heif,application/pdf"
         label="Drop or paste an image"
         formats={`${IMAGE_FORMATS}, or PDF`}
-        mostMib={MOST_IN_JSON_MIB}
+        maxMib={MAX_IN_JSON_MIB}
         onFiles={async ([file]) => read(await readDataUrl(file!))}
       />
       <label class="short">

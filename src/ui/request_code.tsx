@@ -17,7 +17,7 @@ type ShownRequest =
   );
 
 /** Longer strings are shortened for display, not for copying. */
-const MOST_SHOWN = 300;
+const MAX_SHOWN = 300;
 
 const WRITERS = { curl: writeCurl, Python: writePython, JavaScript: writeJavaScript };
 type Language = keyof typeof WRITERS;
@@ -59,7 +59,7 @@ function shorten(request: ShownRequest): ShownRequest {
   const text = JSON.stringify(
     request.json,
     (_, value) =>
-      typeof value === "string" && value.length > MOST_SHOWN
+      typeof value === "string" && value.length > MAX_SHOWN
         ? `${value.slice(0, 60)}… (${value.length} characters)`
         : value,
   );

@@ -123,11 +123,13 @@ function errorText(body: unknown): string | undefined {
 }
 
 /** Shown when the server was stopped or the connection was lost. */
-const BROKEN_OFF = "The connection to the server was lost during the answer. Check that it is still running.";
+const CONNECTION_LOST =
+  "The connection to the server was lost during the answer. Check that it is still running.";
 
 /** Messages for people, in place of error messages that are meant for programs. */
-const SAID_TO_PEOPLE: Readonly<Record<string, string>> = {
-  "shutting down": "The server was stopped during the answer. Start it again, then repeat the request.",
+const FRIENDLY_MESSAGES: Readonly<Record<string, string>> = {
+  "shutting down":
+    "The server was stopped during the answer. Start it again, then repeat the request.",
 };
 
 /**
@@ -146,7 +148,7 @@ export async function* readBytes(response: Response): AsyncGenerator<Uint8Array>
     }
   } catch (error) {
     if ((error as Error).name === "AbortError") throw error;
-    throw new ServerError(0, BROKEN_OFF);
+    throw new ServerError(0, CONNECTION_LOST);
   } finally {
     await reader.cancel().catch(() => {});
   }
@@ -169,7 +171,7 @@ export async function* readEvents(response: Response): AsyncGenerator<unknown> {
       if (data === "[DONE]") return;
       const event: unknown = JSON.parse(data);
       const message = errorText(event);
-      if (message !== undefined) throw new ServerError(500, SAID_TO_PEOPLE[message] ?? message);
+      if (message !== undefined) throw new ServerError(500, FRIENDLY_MESSAGES[message] ?? message);
       yield event;
     }
   }

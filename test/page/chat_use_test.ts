@@ -264,7 +264,10 @@ pageTest(
     await tab.page.waitForSelector(".composer");
     await breakOff("");
     await ask(tab, "Tell me a story.");
-    await tab.text(".assistant .failure", /was lost during the answer\. Check that it is still running/);
+    await tab.text(
+      ".assistant .failure",
+      /was lost during the answer\. Check that it is still running/,
+    );
     assert.match(await readText(tab, ".assistant .markdown"), /Once/);
     await breakOff(`data: {"error":{"message":"shutting down","code":"shutting_down"}}\n\n`);
     await ask(tab, "Tell me another.", 2);

@@ -54,7 +54,7 @@ realTokenizerTest(
     for (const text of STRINGS) {
       const ids = await rust.encode(text);
       const detokenizer = new Detokenizer(
-        (id, isFirst) => isFirst ? texts.bytesOfFirst(id) : texts.getBytes(id),
+        (id, isFirst) => isFirst ? texts.getFirstBytes(id) : texts.getBytes(id),
         { isFirst: true },
       );
       const streamed = ids.map((id) => detokenizer.push(id)).join("") + detokenizer.flush();

@@ -7,26 +7,26 @@ import { iterate } from "../python/iterate.ts";
 import { Namespace, type Value } from "../python/values.ts";
 import type { Expression, Target } from "../syntax/nodes.ts";
 import { raise } from "../template_error.ts";
-import type { BodyPlace } from "./body_place.ts";
+import type { BodyContext } from "./body_place.ts";
 import { compileRead, compileWrite } from "./expressions.ts";
 import type { Frame } from "./frame.ts";
 
 /** Compiles an assignment of a value. */
 export function compileAssign(
   target: Target | Expression,
-  place: BodyPlace,
+  context: BodyContext,
 ): (frame: Frame, value: Value) => void {
   if (target.kind === "name") {
     const { name } = target;
-    const write = compileWrite(place.scope.find(name)!);
-    if (!place.isTop) return write;
+    const write = compileWrite(context.scope.find(name)!);
+    if (!context.isTop) return write;
     return (frame, value) => {
       write(frame, value);
       frame.variables.set(name, value);
     };
   }
   if (target.kind === "namespace") {
-    const read = compileRead(place.scope.find(target.name)!);
+    const read = compileRead(context.scope.find(target.name)!);
     const { attribute } = target;
     return (frame, value) => {
       const namespace = read(frame);
@@ -37,7 +37,7 @@ export function compileAssign(
     };
   }
   if (target.kind !== "tuple") throw new Error(`A ${target.kind} is no target.`);
-  const all = target.items.map((each) => compileAssign(each, place));
+  const all = target.items.map((each) => compileAssign(each, context));
   return (frame, value) => {
     const values = unpack(value, all.length);
     all.forEach((assign, index) => assign(frame, values[index]!));

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { markIfEscaping, printed } from "../library/autoescape.ts";
+import { markIfEscaping, toPrinted } from "../library/autoescape.ts";
 import type { Value } from "../python/values.ts";
 import type {
   BlockNode,
@@ -14,7 +14,7 @@ import type {
 } from "../syntax/nodes.ts";
 import { raise } from "../template_error.ts";
 import { compileAssign } from "./assign.ts";
-import { type BodyPlace, type CompileBody, expressionPlace } from "./body_place.ts";
+import { type BodyContext, type CompileBody, toExpressionContext } from "./body_place.ts";
 import { compileEnter } from "./enter.ts";
 import { compileFilter, compileRead } from "./expressions.ts";
 import { type Execute, Frame, Output, type Signal } from "./frame.ts";
@@ -23,11 +23,11 @@ import { FunctionSlots, Scope } from "./symbols.ts";
 /** Compiles a body with a scope of its own, within the same function. */
 export function compileScoped(
   body: readonly Statement[],
-  place: BodyPlace,
+  context: BodyContext,
   compileBody: CompileBody,
 ): Execute {
-  const inner = { ...place, isTop: false, isConditional: false };
-  const enter = compileEnter(place.scope);
+  const inner = { ...context, isTop: false, isConditional: false };
+  const enter = compileEnter(context.scope);
   const execute = compileBody(body, inner);
   return (frame) => {
     enter(frame);
@@ -48,14 +48,14 @@ function capture(frame: Frame, run: Execute): { readonly text: string; readonly 
 /** Compiles `{% set x %}…{% endset %}`. */
 export function compileSetBlock(
   node: SetBlockNode,
-  place: BodyPlace,
+  context: BodyContext,
   compileBody: CompileBody,
 ): Execute {
-  const scope = new Scope(place.scope.owner, place.scope);
+  const scope = new Scope(context.scope.owner, context.scope);
   scope.visit(node.body);
-  const body = compileScoped(node.body, { ...place, scope }, compileBody);
-  const assign = compileAssign(node.target, place);
-  const filter = compileBlockFilter(node.filter, { ...place, scope });
+  const body = compileScoped(node.body, { ...context, scope }, compileBody);
+  const assign = compileAssign(node.target, context);
+  const filter = compileBlockFilter(node.filter, { ...context, scope });
   return (frame) => {
     const { text, signal } = capture(frame, body);
     if (signal !== undefined) return signal;
@@ -67,15 +67,15 @@ export function compileSetBlock(
 /** Compiles the filters of a block, which are applied to what it wrote. */
 function compileBlockFilter(
   node: FilterNode | undefined,
-  place: BodyPlace,
+  context: BodyContext,
 ): (frame: Frame, text: Value) => Value {
   if (node === undefined) return (_frame, text) => text;
   // The tree nests filters: the last one is the outermost node.
   const inner = node.value === undefined
     ? undefined
-    : compileBlockFilter(node.value as FilterNode, place);
+    : compileBlockFilter(node.value as FilterNode, context);
   let input: Value = "";
-  const apply = compileFilter(node, expressionPlace(place), () => input);
+  const apply = compileFilter(node, toExpressionContext(context), () => input);
   return (frame, text) => {
     input = inner === undefined ? text : inner(frame, text);
     return apply(frame);
@@ -85,34 +85,38 @@ function compileBlockFilter(
 /** Compiles `{% filter x %}…{% endfilter %}`. */
 export function compileFilterBlock(
   node: FilterBlockNode,
-  place: BodyPlace,
+  context: BodyContext,
   compileBody: CompileBody,
 ): Execute {
-  const scope = new Scope(place.scope.owner, place.scope);
+  const scope = new Scope(context.scope.owner, context.scope);
   scope.visit(node.body);
   scope.visitExpressions(node.filter);
-  const body = compileScoped(node.body, { ...place, scope }, compileBody);
-  const filter = compileBlockFilter(node.filter, { ...place, scope });
+  const body = compileScoped(node.body, { ...context, scope }, compileBody);
+  const filter = compileBlockFilter(node.filter, { ...context, scope });
   return (frame) => {
     const { text, signal } = capture(frame, body);
     if (signal !== undefined) return signal;
-    frame.output.write(printed(filter(frame, markIfEscaping(text))));
+    frame.output.write(toPrinted(filter(frame, markIfEscaping(text))));
     return undefined;
   };
 }
 
 /** Compiles a named block. It sees only the template's variables, or, if it is `scoped`, also those around it. */
-export function compileBlock(node: BlockNode, place: BodyPlace, compileBody: CompileBody): Execute {
-  if (place.blocks.has(node.name)) {
+export function compileBlock(
+  node: BlockNode,
+  context: BodyContext,
+  compileBody: CompileBody,
+): Execute {
+  if (context.blocks.has(node.name)) {
     raise("TemplateAssertionError", `block '${node.name}' defined twice`);
   }
   const owner = new FunctionSlots();
   const scope = new Scope(owner);
-  place.blocks.set(node.name, () => "");
+  context.blocks.set(node.name, () => "");
   scope.visit(node.body);
-  const body = compileScoped(node.body, { ...place, scope, isInLoop: false }, compileBody);
+  const body = compileScoped(node.body, { ...context, scope, isInLoop: false }, compileBody);
   const around = Array.from(
-    node.isScoped ? place.scope.allStores() : [],
+    node.isScoped ? context.scope.allStores() : [],
     ([name, reference]) => [name, compileRead(reference)] as const,
   );
   const render = (frame: Frame) => {
@@ -127,6 +131,6 @@ export function compileBlock(node: BlockNode, place: BodyPlace, compileBody: Com
     body(inner);
     return inner.output.finish();
   };
-  place.blocks.set(node.name, render);
+  context.blocks.set(node.name, render);
   return (frame) => void frame.output.write(render(frame));
 }

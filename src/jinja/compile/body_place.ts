@@ -1,10 +1,10 @@
 import type { Statement } from "../syntax/nodes.ts";
-import type { Place } from "./expressions.ts";
+import type { ExpressionContext } from "./expressions.ts";
 import type { Execute, Frame } from "./frame.ts";
 import type { Scope } from "./symbols.ts";
 
 /** The context in which a statement is compiled. */
-export interface BodyPlace {
+export interface BodyContext {
   readonly scope: Scope;
   /** Whether names that it assigns become variables of the template. */
   readonly isTop: boolean;
@@ -16,7 +16,9 @@ export interface BodyPlace {
 }
 
 /** The context for the expressions of a statement. */
-export function expressionPlace({ scope, isConditional, counter }: BodyPlace): Place {
+export function toExpressionContext(
+  { scope, isConditional, counter }: BodyContext,
+): ExpressionContext {
   return { scope, isConditional, count: () => counter.count++ };
 }
 
@@ -24,4 +26,4 @@ export function expressionPlace({ scope, isConditional, counter }: BodyPlace): P
  * Compiles the statements of a body. It is passed to the functions that compile single statements, which need it for
  * their own bodies.
  */
-export type CompileBody = (body: readonly Statement[], place: BodyPlace) => Execute;
+export type CompileBody = (body: readonly Statement[], context: BodyContext) => Execute;

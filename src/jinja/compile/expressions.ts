@@ -22,7 +22,7 @@ import type { Evaluate, Frame } from "./frame.ts";
 import type { Reference, Scope } from "./symbols.ts";
 
 /** The context in which an expression is compiled. */
-export interface Place {
+export interface ExpressionContext {
   readonly scope: Scope;
   /** Whether it may never run. An unknown filter is then an error only when it is called. */
   readonly isConditional: boolean;
@@ -51,17 +51,17 @@ export function compileWrite(
 }
 
 /** @throws {TemplateError} `TemplateSyntaxError` for filters and tests that do not exist. */
-export function compileExpression(node: Expression, place: Place): Evaluate {
+export function compileExpression(node: Expression, context: ExpressionContext): Evaluate {
   charge(1);
-  place.count();
-  const compile = (each: Expression) => compileExpression(each, place);
+  context.count();
+  const compile = (each: Expression) => compileExpression(each, context);
   switch (node.kind) {
     case "constant": {
       const { value } = node;
       return () => value;
     }
     case "name":
-      return compileName(node.name, place);
+      return compileName(node.name, context);
     case "tuple": {
       const items = node.items.map(compile);
       return (frame) => new Tuple(items.map((each) => each(frame)));
@@ -110,22 +110,22 @@ export function compileExpression(node: Expression, place: Place): Evaluate {
       return (frame) => new Slice(start!(frame), stop!(frame), step!(frame));
     }
     case "filter":
-      return compileFilter(node, place, compile(node.value!));
+      return compileFilter(node, context, compile(node.value!));
     case "test":
-      return compileTest(node, place);
+      return compileTest(node, context);
     case "call": {
       const [callee, args] = [
         compile(node.callee),
-        compileArguments(node.args, (each) => compileExpression(each, place)),
+        compileArguments(node.args, (each) => compileExpression(each, context)),
       ];
       return (frame) => callValue(callee(frame), args(frame));
     }
     case "condition":
-      return compileCondition(node, place);
+      return compileCondition(node, context);
   }
 }
 
-function compileName(name: string, { scope }: Place): Evaluate {
+function compileName(name: string, { scope }: ExpressionContext): Evaluate {
   const reference = scope.find(name);
   if (reference === undefined) throw new Error(`The name ${name} was not seen.`);
   const read = compileRead(reference);
@@ -174,14 +174,14 @@ function compareValues(operator: CompareOperator, left: Value, right: Value): bo
 
 function compileCondition(
   node: Extract<Expression, { kind: "condition" }>,
-  outer: Place,
+  outer: ExpressionContext,
 ): Evaluate {
-  const place = { ...outer, isConditional: true };
-  const test = compileExpression(node.test, place);
-  const then = compileExpression(node.then, place);
+  const context = { ...outer, isConditional: true };
+  const test = compileExpression(node.test, context);
+  const then = compileExpression(node.then, context);
   const otherwise = node.otherwise === undefined
     ? undefined
-    : compileExpression(node.otherwise, place);
+    : compileExpression(node.otherwise, context);
   const { line } = node;
   return (frame) => {
     if (isTrue(test(frame))) return then(frame);
@@ -193,23 +193,34 @@ function compileCondition(
 }
 
 /** @param value the expression to which the filter is applied. */
-export function compileFilter(node: FilterNode, place: Place, value: Evaluate): Evaluate {
+export function compileFilter(
+  node: FilterNode,
+  context: ExpressionContext,
+  value: Evaluate,
+): Evaluate {
   const { name } = node;
-  requireKnown(isFilter(name), `No filter named '${name}'`, place);
-  const args = compileArguments(node.args, (each) => compileExpression(each, place));
+  requireKnown(isFilter(name), `No filter named '${name}'`, context);
+  const args = compileArguments(node.args, (each) => compileExpression(each, context));
   return (frame) => applyFilter(name, value(frame), args(frame));
 }
 
-function compileTest(node: Extract<Expression, { kind: "test" }>, place: Place): Evaluate {
+function compileTest(
+  node: Extract<Expression, { kind: "test" }>,
+  context: ExpressionContext,
+): Evaluate {
   const { name } = node;
-  requireKnown(isTest(name), `No test named '${name}'`, place);
+  requireKnown(isTest(name), `No test named '${name}'`, context);
   const [value, args] = [
-    compileExpression(node.value, place),
-    compileArguments(node.args, (each) => compileExpression(each, place)),
+    compileExpression(node.value, context),
+    compileArguments(node.args, (each) => compileExpression(each, context)),
   ];
   return (frame) => applyTest(name, value(frame), args(frame));
 }
 
-function requireKnown(isKnown: boolean, message: string, { isConditional }: Place): void {
+function requireKnown(
+  isKnown: boolean,
+  message: string,
+  { isConditional }: ExpressionContext,
+): void {
   if (!isKnown && !isConditional) raise("TemplateAssertionError", `${message}.`);
 }

@@ -60,16 +60,16 @@ export class Frame {
 
 /** The text that a template has written. */
 export class Output {
-  readonly #pieces: string[] = [];
+  readonly #parts: string[] = [];
   #length = 0;
 
   write(text: string): void {
     requireShort(this.#length += text.length);
-    this.#pieces.push(text);
+    this.#parts.push(text);
   }
 
   finish(): string {
-    return this.#pieces.join("");
+    return this.#parts.join("");
   }
 }
 

@@ -41,7 +41,7 @@ export class LoopContext extends PyObject {
     this.#recursion = recursion;
   }
 
-  *turns(): Generator<Value> {
+  *iterations(): Generator<Value> {
     for (;;) {
       const next = this.#next ?? this.#values.next();
       this.#next = undefined;

@@ -4,7 +4,7 @@
  * @module
  */
 import { descend } from "../meter.ts";
-import { printed } from "../library/autoescape.ts";
+import { toPrinted } from "../library/autoescape.ts";
 import { isTrue, iterate } from "../python/iterate.ts";
 import { PyIterator, type Value } from "../python/values.ts";
 import type { ForNode } from "../syntax/nodes.ts";
@@ -13,7 +13,7 @@ import { compileExpression, compileWrite } from "./expressions.ts";
 import { type Execute, Frame, type Signal } from "./frame.ts";
 import { LoopContext } from "./loop_context.ts";
 import { compileAssign } from "./assign.ts";
-import { type BodyPlace, type CompileBody, expressionPlace } from "./body_place.ts";
+import { type BodyContext, type CompileBody, toExpressionContext } from "./body_place.ts";
 import { compileEnter } from "./enter.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 import { allStatements, assignsName, listTargets, readsName } from "./walk.ts";
@@ -27,15 +27,15 @@ interface Recursion {
   readonly recurse: (values: Value) => Value;
 }
 
-export function compileFor(node: ForNode, place: BodyPlace, compileBody: CompileBody): Execute {
+export function compileFor(node: ForNode, context: BodyContext, compileBody: CompileBody): Execute {
   requireFreeLoop(node);
-  const values = compileExpression(node.values, expressionPlace(place));
+  const values = compileExpression(node.values, toExpressionContext(context));
   if (!node.isRecursive) {
-    const run = compileRun(node, place, compileBody, place.scope.owner);
+    const run = compileRun(node, context, compileBody, context.scope.owner);
     return (frame) => run(frame, values(frame));
   }
   const owner = new FunctionSlots();
-  const run = compileRun(node, place, compileBody, owner);
+  const run = compileRun(node, context, compileBody, owner);
   return (frame) => {
     const render = (depth: number) => (inner: Value): Value =>
       descend(() => {
@@ -43,7 +43,7 @@ export function compileFor(node: ForNode, place: BodyPlace, compileBody: Compile
         run(own, inner, { depth, recurse: render(depth + 1) });
         return own.output.finish();
       });
-    frame.output.write(printed(render(0)(values(frame))));
+    frame.output.write(toPrinted(render(0)(values(frame))));
     return undefined;
   };
 }
@@ -58,11 +58,11 @@ function requireFreeLoop(node: ForNode): void {
 
 function compileRun(
   node: ForNode,
-  outer: BodyPlace,
+  outer: BodyContext,
   compileBody: CompileBody,
   owner: FunctionSlots,
 ): Run {
-  const place = { ...outer, isTop: false, isConditional: false };
+  const context = { ...outer, isTop: false, isConditional: false };
   const hasScopedBlock = Array.from(allStatements([node])).some((each) =>
     each.kind === "block" && each.isScoped
   );
@@ -71,22 +71,22 @@ function compileRun(
   const loop = hasLoop ? scope.declareParameter("loop") : undefined;
   scope.declareTarget(node.target);
   scope.visit(node.body);
-  const inner = { ...place, scope, isInLoop: true };
+  const inner = { ...context, scope, isInLoop: true };
   const assign = compileAssign(node.target, inner);
   const enter = compileEnter(scope);
   const body = compileBody(node.body, inner);
   const setLoop = loop === undefined ? undefined : compileWrite(loop);
-  const select = node.test === undefined ? undefined : compileTest(node, place);
-  const otherwise = compileOtherwise(node, place, compileBody, owner);
+  const select = node.test === undefined ? undefined : compileTest(node, context);
+  const otherwise = compileOtherwise(node, context, compileBody, owner);
 
   return (frame, given, recursion) => {
     const values = select === undefined ? given : select(frame, given);
-    const context = setLoop && new LoopContext(values, recursion);
-    const all = context?.turns() ?? iterate(values);
+    const loop = setLoop && new LoopContext(values, recursion);
+    const all = loop?.iterations() ?? iterate(values);
     // As in Jinja2, `else` runs unless an iteration reached the end of the body, without `break` or `continue`.
     let isDone = false;
     for (const value of all) {
-      setLoop?.(frame, context!);
+      setLoop?.(frame, loop!);
       assign(frame, value);
       enter(frame);
       const signal = body(frame);
@@ -101,15 +101,15 @@ function compileRun(
 
 function compileOtherwise(
   { otherwise }: ForNode,
-  place: BodyPlace,
+  context: BodyContext,
   compileBody: CompileBody,
   owner: FunctionSlots,
 ): Execute | undefined {
   if (otherwise.length === 0) return undefined;
-  const scope = new Scope(owner, place.scope);
+  const scope = new Scope(owner, context.scope);
   scope.visit(otherwise);
   const enter = compileEnter(scope);
-  const body = compileBody(otherwise, { ...place, scope });
+  const body = compileBody(otherwise, { ...context, scope });
   return (frame) => {
     enter(frame);
     return body(frame);
@@ -119,16 +119,16 @@ function compileOtherwise(
 /** Compiles the filter of a loop (`for … if`), which is applied to values as they are requested. */
 function compileTest(
   node: ForNode,
-  place: BodyPlace,
+  context: BodyContext,
 ): (frame: Frame, values: Value) => Value {
   const owner = new FunctionSlots();
-  const scope = new Scope(owner, place.scope);
+  const scope = new Scope(owner, context.scope);
   scope.declareTarget(node.target);
   scope.visitExpressions(node.test);
-  const inner = { ...place, scope };
+  const inner = { ...context, scope };
   const assign = compileAssign(node.target, inner);
   const enter = compileEnter(scope);
-  const test = compileExpression(node.test!, expressionPlace(inner));
+  const test = compileExpression(node.test!, toExpressionContext(inner));
   return (outer, values) => {
     const frame = new Frame(owner, outer.variables, outer);
     enter(frame);

@@ -9,9 +9,14 @@ import { Dict } from "../python/dict.ts";
 import { type Arguments, Callable, Tuple, Undefined, type Value } from "../python/values.ts";
 import type { Expression, MacroNode } from "../syntax/nodes.ts";
 import { raise } from "../template_error.ts";
-import { compileExpression, compileRead, compileWrite, type Place } from "./expressions.ts";
+import {
+  compileExpression,
+  compileRead,
+  compileWrite,
+  type ExpressionContext,
+} from "./expressions.ts";
 import { Frame } from "./frame.ts";
-import { type BodyPlace, type CompileBody, expressionPlace } from "./body_place.ts";
+import { type BodyContext, type CompileBody, toExpressionContext } from "./body_place.ts";
 import { compileEnter } from "./enter.ts";
 import type { Scope } from "./symbols.ts";
 import { readsName } from "./walk.ts";
@@ -23,13 +28,13 @@ interface Special {
   readonly varargs: boolean;
 }
 
-/** @param place a context with the macro's own scope, in a function of its own. */
+/** @param context a context with the macro's own scope, in a function of its own. */
 export function makeMacro(
   { name, params, defaults, body }: Omit<MacroNode, "kind">,
-  place: BodyPlace,
+  context: BodyContext,
   compileBody: CompileBody,
 ): (frame: Frame) => Value {
-  const { scope } = place;
+  const { scope } = context;
   const reads = (special: string) => readsName(body, special);
   const special: Special = {
     caller: reads("caller"),
@@ -53,8 +58,8 @@ export function makeMacro(
 
   const all = [...params, ...extra].map((param) => compileWrite(scope.find(param)!));
   const enter = compileEnter(scope);
-  const fill = compileDefaults(params, defaults, expressionPlace(place), scope);
-  const execute = compileBody(body, place);
+  const fill = compileDefaults(params, defaults, toExpressionContext(context), scope);
+  const execute = compileBody(body, context);
   return (outer) =>
     new Callable(name, (args) =>
       descend(() => {
@@ -82,7 +87,7 @@ function makeAttributes(name: string, params: readonly string[], special: Specia
 function compileDefaults(
   params: readonly string[],
   defaults: readonly Expression[],
-  place: Place,
+  context: ExpressionContext,
   scope: Scope,
 ): (frame: Frame) => void {
   const all = params.map((param, index) => {
@@ -93,7 +98,7 @@ function compileDefaults(
       write: compileWrite(reference),
       value: node === undefined
         ? () => new Undefined(`parameter '${param}' was not provided`)
-        : compileExpression(node, place),
+        : compileExpression(node, context),
     };
   });
   return (frame) => {

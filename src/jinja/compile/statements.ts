@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { printed, setAutoescape } from "../library/autoescape.ts";
+import { setAutoescape, toPrinted } from "../library/autoescape.ts";
 import { charge } from "../meter.ts";
 import { isTrue } from "../python/iterate.ts";
 import { callValue } from "../python/call.ts";
@@ -14,7 +14,7 @@ import { compileExpression } from "./expressions.ts";
 import { compileArguments } from "./arguments.ts";
 import { compileAssign } from "./assign.ts";
 import { compileBlock, compileFilterBlock, compileScoped, compileSetBlock } from "./blocks.ts";
-import { type BodyPlace, expressionPlace } from "./body_place.ts";
+import { type BodyContext, toExpressionContext } from "./body_place.ts";
 import { compileEnter } from "./enter.ts";
 import { compileFor } from "./loops.ts";
 import { makeMacro } from "./macros.ts";
@@ -22,10 +22,10 @@ import type { Execute, Frame, Signal } from "./frame.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 
 /** Compiles statements that run one after the other. */
-export function compileBody(body: readonly nodes.Statement[], outer: BodyPlace): Execute {
+export function compileBody(body: readonly nodes.Statement[], outer: BodyContext): Execute {
   const counter = { count: body.length };
-  const place = { ...outer, counter };
-  const all = body.map((statement) => compileStatement(statement, place));
+  const context = { ...outer, counter };
+  const all = body.map((statement) => compileStatement(statement, context));
   const steps = counter.count;
   return (frame) => {
     charge(steps);
@@ -37,7 +37,7 @@ export function compileBody(body: readonly nodes.Statement[], outer: BodyPlace):
   };
 }
 
-function compileStatement(node: nodes.Statement, place: BodyPlace): Execute {
+function compileStatement(node: nodes.Statement, context: BodyContext): Execute {
   charge(1);
   switch (node.kind) {
     case "text": {
@@ -45,41 +45,43 @@ function compileStatement(node: nodes.Statement, place: BodyPlace): Execute {
       return (frame) => void frame.output.write(text);
     }
     case "print": {
-      const values = node.values.map((each) => compileExpression(each, expressionPlace(place)));
+      const values = node.values.map((each) =>
+        compileExpression(each, toExpressionContext(context))
+      );
       return (frame) => {
-        for (const value of values) frame.output.write(printed(value(frame)));
+        for (const value of values) frame.output.write(toPrinted(value(frame)));
         return undefined;
       };
     }
     case "set": {
-      const value = compileExpression(node.value, expressionPlace(place));
-      const assign = compileAssign(node.target, place);
+      const value = compileExpression(node.value, toExpressionContext(context));
+      const assign = compileAssign(node.target, context);
       return (frame) => void assign(frame, value(frame));
     }
     case "if":
-      return compileIf(node, place);
+      return compileIf(node, context);
     case "for":
-      return compileFor(node, place, compileBody);
+      return compileFor(node, context, compileBody);
     case "macro": {
-      const make = compileMacro(node.name, node, node.body, place);
-      const assign = compileAssign({ kind: "name", name: node.name }, place);
+      const make = compileMacro(node.name, node, node.body, context);
+      const assign = compileAssign({ kind: "name", name: node.name }, context);
       return (frame) => void assign(frame, make(frame));
     }
     case "call block":
-      return compileCallBlock(node, place);
+      return compileCallBlock(node, context);
     case "with":
-      return compileWith(node, place);
+      return compileWith(node, context);
     case "set block":
-      return compileSetBlock(node, place, compileBody);
+      return compileSetBlock(node, context, compileBody);
     case "filter block":
-      return compileFilterBlock(node, place, compileBody);
+      return compileFilterBlock(node, context, compileBody);
     case "block":
-      return compileBlock(node, place, compileBody);
+      return compileBlock(node, context, compileBody);
     case "autoescape":
-      return compileAutoescape(node, place);
+      return compileAutoescape(node, context);
     case "break":
     case "continue": {
-      if (!place.isInLoop) raise("TemplateSyntaxError", `'${node.kind}' outside loop`);
+      if (!context.isInLoop) raise("TemplateSyntaxError", `'${node.kind}' outside loop`);
       return () => node.kind as Signal;
     }
     case "load":
@@ -87,13 +89,13 @@ function compileStatement(node: nodes.Statement, place: BodyPlace): Execute {
   }
 }
 
-function compileIf(node: nodes.IfNode, outer: BodyPlace): Execute {
-  const place = { ...outer, isConditional: true };
+function compileIf(node: nodes.IfNode, outer: BodyContext): Execute {
+  const context = { ...outer, isConditional: true };
   const branches = [node, ...node.elifs].map(({ test, body }) => ({
-    test: compileExpression(test, expressionPlace(place)),
-    body: compileBody(body, place),
+    test: compileExpression(test, toExpressionContext(context)),
+    body: compileBody(body, context),
   }));
-  const otherwise = compileBody(node.otherwise, place);
+  const otherwise = compileBody(node.otherwise, context);
   return (frame) => {
     for (const { test, body } of branches) if (isTrue(test(frame))) return body(frame);
     return otherwise(frame);
@@ -105,17 +107,17 @@ function compileMacro(
   name: string,
   signature: nodes.Signature,
   body: readonly nodes.Statement[],
-  place: BodyPlace,
+  context: BodyContext,
 ): (frame: Frame) => Value {
   const owner = new FunctionSlots();
-  const scope = new Scope(owner, place.scope);
-  const inner = { ...place, scope, isTop: false, isInLoop: false, isConditional: false };
+  const scope = new Scope(owner, context.scope);
+  const inner = { ...context, scope, isTop: false, isInLoop: false, isConditional: false };
   return makeMacro({ name, ...signature, body }, inner, compileBody);
 }
 
-function compileCallBlock(node: nodes.CallBlockNode, place: BodyPlace): Execute {
-  const makeCaller = compileMacro("caller", node, node.body, place);
-  const inner = expressionPlace(place);
+function compileCallBlock(node: nodes.CallBlockNode, context: BodyContext): Execute {
+  const makeCaller = compileMacro("caller", node, node.body, context);
+  const inner = toExpressionContext(context);
   const callee = compileExpression(node.call.callee, inner);
   const args = compileArguments(node.call.args, (each) => compileExpression(each, inner));
   return (frame) => {
@@ -125,17 +127,17 @@ function compileCallBlock(node: nodes.CallBlockNode, place: BodyPlace): Execute 
       positional,
       named: new Map([...named, ["caller", caller]]),
     });
-    frame.output.write(printed(value));
+    frame.output.write(toPrinted(value));
     return undefined;
   };
 }
 
-function compileWith(node: nodes.WithNode, place: BodyPlace): Execute {
-  const scope = new Scope(place.scope.owner, place.scope);
+function compileWith(node: nodes.WithNode, context: BodyContext): Execute {
+  const scope = new Scope(context.scope.owner, context.scope);
   node.targets.forEach((target) => scope.declareTarget(target));
   scope.visit(node.body);
-  const values = node.values.map((each) => compileExpression(each, expressionPlace(place)));
-  const inner = { ...place, scope, isTop: false, isConditional: false };
+  const values = node.values.map((each) => compileExpression(each, toExpressionContext(context)));
+  const inner = { ...context, scope, isTop: false, isConditional: false };
   const assigns = node.targets.map((target) => compileAssign(target, inner));
   const enter = compileEnter(scope);
   const body = compileBody(node.body, inner);
@@ -146,12 +148,12 @@ function compileWith(node: nodes.WithNode, place: BodyPlace): Execute {
   };
 }
 
-function compileAutoescape(node: nodes.AutoescapeNode, place: BodyPlace): Execute {
-  const scope = new Scope(place.scope.owner, place.scope);
+function compileAutoescape(node: nodes.AutoescapeNode, context: BodyContext): Execute {
+  const scope = new Scope(context.scope.owner, context.scope);
   scope.visitExpressions(node.value);
   scope.visit(node.body);
-  const value = compileExpression(node.value, { ...expressionPlace(place), scope });
-  const body = compileScoped(node.body, { ...place, scope }, compileBody);
+  const value = compileExpression(node.value, { ...toExpressionContext(context), scope });
+  const body = compileScoped(node.body, { ...context, scope }, compileBody);
   const enter = compileEnter(scope);
   return (frame) => {
     enter(frame);

@@ -7,7 +7,7 @@
  */
 import type { Expression, Statement, Target } from "../syntax/nodes.ts";
 import { charge } from "../meter.ts";
-import { expressionsWithin } from "./walk.ts";
+import { listSubexpressions } from "./walk.ts";
 
 /** Where a variable gets its value when its scope is entered. */
 export type Load =
@@ -121,7 +121,7 @@ export class Scope {
     for (const expression of expressions) {
       if (expression === undefined) continue;
       if (expression.kind === "name") this.#load(expression.name);
-      this.visitExpressions(...expressionsWithin(expression));
+      this.visitExpressions(...listSubexpressions(expression));
     }
   }
 

@@ -13,7 +13,7 @@ function listExpressions(
 }
 
 /** The direct parts of an expression. */
-export function expressionsWithin(node: Expression): readonly (Expression | undefined)[] {
+export function listSubexpressions(node: Expression): readonly (Expression | undefined)[] {
   switch (node.kind) {
     case "constant":
     case "name":
@@ -47,7 +47,7 @@ export function expressionsWithin(node: Expression): readonly (Expression | unde
 }
 
 /** The expressions of a statement, except those in its body. */
-function expressionsOfStatement(node: Statement): readonly (Expression | undefined)[] {
+function listStatementExpressions(node: Statement): readonly (Expression | undefined)[] {
   switch (node.kind) {
     case "print":
       return node.values;
@@ -103,7 +103,7 @@ export function listTargets(node: Statement): readonly (Target | Expression)[] {
 export function readsName(statements: readonly Statement[], name: string): boolean {
   charge(statements.length);
   return statements.some((statement) =>
-    expressionsOfStatement(statement).some((each) => hasName(each, name)) ||
+    listStatementExpressions(statement).some((each) => hasName(each, name)) ||
     readsName(listBodies(statement), name)
   );
 }
@@ -111,7 +111,7 @@ export function readsName(statements: readonly Statement[], name: string): boole
 function hasName(node: Expression | undefined, name: string): boolean {
   if (node === undefined) return false;
   if (node.kind === "name") return node.name === name;
-  return expressionsWithin(node).some((each) => hasName(each, name));
+  return listSubexpressions(node).some((each) => hasName(each, name));
 }
 
 /** All statements, including nested ones. */

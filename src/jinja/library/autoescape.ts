@@ -36,6 +36,6 @@ export function markIfEscaping(text: string): Value {
 }
 
 /** A value's text as it is printed. */
-export function printed(value: Value): string {
+export function toPrinted(value: Value): string {
   return isOn ? escape(value) : str(value);
 }

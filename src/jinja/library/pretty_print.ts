@@ -27,7 +27,7 @@ interface Room {
 }
 
 function format(value: Value, room: Room): string {
-  const text = repr(sorted(value));
+  const text = repr(sortKeys(value));
   charge(1);
   if (countChars(text) <= WIDTH - room.indent - room.allowance) return text;
   const inner = { ...room, level: room.level + 1 };
@@ -46,13 +46,13 @@ function formatLong(value: Value, room: Room): string | undefined {
 }
 
 /** The value with the keys of its dicts sorted. */
-function sorted(value: Value): Value {
+function sortKeys(value: Value): Value {
   charge(8);
-  if (Array.isArray(value)) return descend(() => value.map(sorted));
-  if (value instanceof Tuple) return descend(() => new Tuple(value.items.map(sorted)));
+  if (Array.isArray(value)) return descend(() => value.map(sortKeys));
+  if (value instanceof Tuple) return descend(() => new Tuple(value.items.map(sortKeys)));
   if (!(value instanceof Dict)) return value;
   return descend(() =>
-    new Dict(sortEntries(value).map(([key, each]) => [key, sorted(each)] as const))
+    new Dict(sortEntries(value).map(([key, each]) => [key, sortKeys(each)] as const))
   );
 }
 

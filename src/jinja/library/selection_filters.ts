@@ -22,7 +22,7 @@ export function selectionFilters(
   apply: { readonly filter: Apply; readonly test: Apply },
 ): Readonly<Record<string, OpenFilter>> {
   const select = (keeps: boolean, hasAttribute: boolean): OpenFilter => (values, args) =>
-    lazily(values, () => {
+    mapLazily(values, () => {
       const get = hasAttribute ? readAttribute(args) : (item: Value) => item;
       const [name, ...rest] = args.positional.slice(hasAttribute ? 1 : 0);
       const test: Getter = name === undefined
@@ -31,7 +31,7 @@ export function selectionFilters(
       return (item) => isTrue(test(get(item))) === keeps ? item : undefined;
     });
   return {
-    map: (values, args) => lazily(values, () => mapping(args, apply.filter)),
+    map: (values, args) => mapLazily(values, () => mapping(args, apply.filter)),
     select: select(true, false),
     reject: select(false, false),
     selectattr: select(true, true),
@@ -40,7 +40,7 @@ export function selectionFilters(
 }
 
 /** Maps items with `prepare` as they are requested; items for which it gives nothing are left out. */
-function lazily(
+function mapLazily(
   values: Value,
   prepare: () => (item: Value) => Value | undefined,
 ): PyIterator {

@@ -55,7 +55,7 @@ export const VALUE_TESTS: Readonly<Record<string, Native>> = {
   iterable: native(
     "value",
     (value: Value) =>
-      tryIterate(value) !== undefined || (value instanceof PyObject && "turns" in value),
+      tryIterate(value) !== undefined || (value instanceof PyObject && "iterations" in value),
   ),
   callable: native("value", (value: Value) => isCallable(value) || value instanceof Undefined),
   sameas: native("value, other", isSame),

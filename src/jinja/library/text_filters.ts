@@ -131,13 +131,13 @@ interface IndentOptions {
 function indent(value: Value, { width, first, blank }: IndentOptions): Value {
   const space = toText(width) ?? fill(requireIndex(width));
   const [start, ...lines] = splitLines(`${requireText(value)}\n`);
-  const pieces = [
+  const parts = [
     (first ? space : "") + (start ?? ""),
     ...lines.map((line) => line !== "" || blank ? space + line : line),
   ];
   let text = "";
-  pieces.forEach((piece, index) => {
-    text = applyBinary("+", text, index === 0 ? piece : `\n${piece}`) as string;
+  parts.forEach((part, index) => {
+    text = applyBinary("+", text, index === 0 ? part : `\n${part}`) as string;
   });
   return value instanceof Markup ? new Markup(text) : text;
 }
@@ -154,10 +154,10 @@ function replaceAll(value: Value, old: Value, by: Value, count: Value = null): V
 function toTitle(value: string | Markup): Value {
   const text = str(value);
   chargeText(text.length);
-  const pieces = text.split(/([-\s({[<]+)/u);
-  const title = pieces.map((piece) => {
-    const [first = ""] = piece;
-    return first.toUpperCase() + piece.slice(first.length).toLowerCase();
+  const parts = text.split(/([-\s({[<]+)/u);
+  const title = parts.map((part) => {
+    const [first = ""] = part;
+    return first.toUpperCase() + part.slice(first.length).toLowerCase();
   }).join("");
   return title;
 }

@@ -167,9 +167,9 @@ function callOnMarkup(
     return new Markup(joinTexts(text, values));
   }
   if (PIECES.has(name)) {
-    const pieces = call(args);
-    const marked = toItems(pieces)!.map((piece) => new Markup(toText(piece)!));
-    return pieces instanceof Tuple ? new Tuple(marked) : marked;
+    const parts = call(args);
+    const marked = toItems(parts)!.map((part) => new Markup(toText(part)!));
+    return parts instanceof Tuple ? new Tuple(marked) : marked;
   }
   if (!ESCAPING.has(name)) return call(args);
   const escaped = args.positional.map((each) => toText(each) === undefined ? each : escape(each));

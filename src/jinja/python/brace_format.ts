@@ -44,29 +44,29 @@ export function formatBraces(
 function formatText(format: string, formatting: Formatting, depth: number): string {
   if (depth < 0) raise("ValueError", "Max string recursion exceeded");
   chargeText(format.length);
-  const pieces: string[] = [];
+  const parts: string[] = [];
   let length = 0;
   let at = 0;
   while (at < format.length) {
     const next = format.slice(at).search(/[{}]/);
-    const piece = next < 0 ? format.slice(at) : format.slice(at, at + next);
-    pieces.push(piece);
+    const part = next < 0 ? format.slice(at) : format.slice(at, at + next);
+    parts.push(part);
     if (next < 0) break;
     at += next;
     const char = format[at]!;
     if (format[at + 1] === char) {
-      pieces.push(char);
+      parts.push(char);
       at += 2;
       continue;
     }
     if (char === "}") raise("ValueError", "Single '}' encountered in format string");
     const end = findEnd(format, at);
     const field = formatField(format.slice(at + 1, end), formatting, depth);
-    requireShort(length += field.length + piece.length);
-    pieces.push(field);
+    requireShort(length += field.length + part.length);
+    parts.push(field);
     at = end + 1;
   }
-  return pieces.join("");
+  return parts.join("");
 }
 
 /** The end of the field that begins at `start`. */

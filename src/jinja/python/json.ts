@@ -134,7 +134,7 @@ export function writeJson(value: Value, style: JsonStyle): string {
 
 class Writer {
   readonly #style: JsonStyle;
-  readonly #pieces: string[] = [];
+  readonly #parts: string[] = [];
   #length = 0;
 
   constructor(style: JsonStyle) {
@@ -142,13 +142,13 @@ class Writer {
   }
 
   finish(): string {
-    return this.#pieces.join("");
+    return this.#parts.join("");
   }
 
-  #push(piece: string): void {
+  #push(part: string): void {
     charge(2);
-    requireShort(this.#length += piece.length);
-    this.#pieces.push(piece);
+    requireShort(this.#length += part.length);
+    this.#parts.push(part);
   }
 
   write(value: Value, level: number): void {
@@ -218,9 +218,9 @@ function escapeUnit(unit: string): string {
 }
 
 function quoteUnescaped(text: string): string {
-  const pieces = text.split(/([\ud800-\udfff])/);
+  const parts = text.split(/([\ud800-\udfff])/);
   return `"${
-    pieces.map((piece) => piece.length === 1 ? unquoted(piece) : JSON.stringify(piece).slice(1, -1))
+    parts.map((part) => part.length === 1 ? unquoted(part) : JSON.stringify(part).slice(1, -1))
       .join("")
   }"`;
 }

@@ -51,10 +51,10 @@ export function formatPercent(format: string | Markup, values: Value): Value {
         : Number(precision),
       type: type as string,
     });
-    const piece = type === "%" ? "%" : convert(valueOr(value, take), fitted, isMarkup);
+    const part = type === "%" ? "%" : convert(valueOr(value, take), fitted, isMarkup);
     charge(1);
-    requireShort(length += piece.length);
-    return piece;
+    requireShort(length += part.length);
+    return part;
   });
   const isUnused = numTaken < given.length && !usesNames && !(values instanceof Dict) &&
     !Array.isArray(values);

@@ -64,18 +64,18 @@ export function escapeCode(code: number): string {
 
 /** Collects the text of nested values, within the meter's limits. */
 class Writer {
-  readonly #pieces: string[] = [];
+  readonly #parts: string[] = [];
   readonly #open = new Set<Value>();
   #length = 0;
 
   finish(): string {
-    return this.#pieces.join("");
+    return this.#parts.join("");
   }
 
-  #push(piece: string): void {
+  #push(part: string): void {
     charge(4);
-    requireShort(this.#length += piece.length);
-    this.#pieces.push(piece);
+    requireShort(this.#length += part.length);
+    this.#parts.push(part);
   }
 
   write(value: Value): void {

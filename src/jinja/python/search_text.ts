@@ -32,10 +32,10 @@ export function replaceText(
 ): string {
   chargeText(text.length);
   if (old === "") return insertBetween(text, by, count);
-  const pieces = count < 0 ? text.split(old) : splitText(text, old, count);
-  charge(pieces.length);
-  requireShort(text.length + (pieces.length - 1) * (by.length - old.length));
-  const replaced = pieces.join(by);
+  const parts = count < 0 ? text.split(old) : splitText(text, old, count);
+  charge(parts.length);
+  requireShort(text.length + (parts.length - 1) * (by.length - old.length));
+  const replaced = parts.join(by);
   chargeText(replaced.length);
   return replaced;
 }
@@ -53,37 +53,37 @@ function insertBetween(text: string, by: string, count: number): string {
 export function splitText(text: string, separator: string | undefined, most: number): string[] {
   chargeText(text.length);
   if (separator === undefined) return splitAtSpace(text, most);
-  const pieces = limitedSplit(text, separator, most);
-  charge(pieces.length);
-  return pieces;
+  const parts = limitedSplit(text, separator, most);
+  charge(parts.length);
+  return parts;
 }
 
 function limitedSplit(text: string, separator: string, most: number): string[] {
   if (most < 0) return text.split(separator);
-  const pieces: string[] = [];
+  const parts: string[] = [];
   let start = 0;
-  while (pieces.length < most) {
+  while (parts.length < most) {
     const at = text.indexOf(separator, start);
     if (at < 0) break;
-    pieces.push(text.slice(start, at));
+    parts.push(text.slice(start, at));
     start = at + separator.length;
   }
-  pieces.push(text.slice(start));
-  return pieces;
+  parts.push(text.slice(start));
+  return parts;
 }
 
 function splitAtSpace(text: string, most: number): string[] {
-  const pieces: string[] = [];
+  const parts: string[] = [];
   let start = text.length - stripStart(text).length;
   for (const { 0: space, index } of text.matchAll(SPACE_RUN)) {
     if (index < start) continue;
-    if (most >= 0 && pieces.length >= most) break;
-    pieces.push(text.slice(start, index));
+    if (most >= 0 && parts.length >= most) break;
+    parts.push(text.slice(start, index));
     start = index + space.length;
   }
-  charge(pieces.length);
-  if (start < text.length) pieces.push(text.slice(start));
-  return pieces;
+  charge(parts.length);
+  if (start < text.length) parts.push(text.slice(start));
+  return parts;
 }
 
 /** Python's `text.rsplit(separator, most)`. */
@@ -95,31 +95,31 @@ export function splitTextFromEnd(
   if (most < 0) return splitText(text, separator, most);
   chargeText(text.length);
   if (separator === undefined) return splitAtSpaceFromEnd(text, most);
-  const pieces: string[] = [];
+  const parts: string[] = [];
   let end = text.length;
-  while (pieces.length < most) {
+  while (parts.length < most) {
     const at = end < separator.length ? -1 : text.lastIndexOf(separator, end - separator.length);
     if (at < 0) break;
-    pieces.push(text.slice(at + separator.length, end));
+    parts.push(text.slice(at + separator.length, end));
     end = at;
   }
-  pieces.push(text.slice(0, end));
-  charge(pieces.length);
-  return pieces.reverse();
+  parts.push(text.slice(0, end));
+  charge(parts.length);
+  return parts.reverse();
 }
 
 function splitAtSpaceFromEnd(text: string, most: number): string[] {
-  const pieces: string[] = [];
+  const parts: string[] = [];
   let rest = stripEnd(text);
   const spaces = [...rest.matchAll(SPACE_RUN)].filter(({ index }) => index > 0);
   for (const { 0: space, index } of spaces.reverse()) {
-    if (pieces.length === most) break;
-    pieces.push(rest.slice(index + space.length));
+    if (parts.length === most) break;
+    parts.push(rest.slice(index + space.length));
     rest = rest.slice(0, index);
   }
-  charge(pieces.length);
+  charge(parts.length);
   // White space at the start is only kept if the limit of splits was reached.
   const first = stripStart(rest);
-  if (first !== "") pieces.push(pieces.length === most ? rest : first);
-  return pieces.reverse();
+  if (first !== "") parts.push(parts.length === most ? rest : first);
+  return parts.reverse();
 }

@@ -164,11 +164,11 @@ function expandTabs(text: string, size: number): string {
   chargeText(text.length);
   let column = 0;
   let length = 0;
-  return text.replaceAll(/[^\t\r\n]+|[\t\r\n]/g, (piece) => {
-    requireShort(length += piece.length);
-    if (piece !== "\t") {
-      column = /[\r\n]/.test(piece) ? 0 : column + countChars(piece);
-      return piece;
+  return text.replaceAll(/[^\t\r\n]+|[\t\r\n]/g, (part) => {
+    requireShort(length += part.length);
+    if (part !== "\t") {
+      column = /[\r\n]/.test(part) ? 0 : column + countChars(part);
+      return part;
     }
     const width = size > 0 ? size - column % size : 0;
     requireShort(length += width);
@@ -201,8 +201,8 @@ function translate(text: string, table: Value): string {
     const mapped = table.get(char.codePointAt(0)!);
     if (mapped === undefined) return char;
     if (mapped === null) return "";
-    const piece = toText(mapped) ?? String.fromCodePoint(requireIndex(mapped));
-    requireShort(length += piece.length);
-    return piece;
+    const part = toText(mapped) ?? String.fromCodePoint(requireIndex(mapped));
+    requireShort(length += part.length);
+    return part;
   }).join("");
 }

@@ -10,7 +10,7 @@ import { decodeAlac } from "./alac.ts";
 import { decodeFlac } from "./flac.ts";
 import { readEsDescriptor } from "./mp4_codecs.ts";
 import { decodeOpus } from "./opus.ts";
-import { placeSound } from "./place_sound.ts";
+import { applyTiming } from "./track_timing.ts";
 import {
   checkSampleRate,
   type Decoding,
@@ -77,7 +77,7 @@ export async function* readCaf(file: Bytes, decoding: Decoding): AsyncGenerator<
     lengthSeconds: validFrames / description.sampleRateHz,
   };
   const setup = chunks.get("kuki") ?? new Uint8Array();
-  yield* placeSound(decodePackets(description, { setup, packets, decoding }), placement);
+  yield* applyTiming(decodePackets(description, { setup, packets, decoding }), placement);
 }
 
 function readChunks(file: Bytes, decoding: Decoding): Map<string, Bytes> {

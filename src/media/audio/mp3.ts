@@ -35,10 +35,10 @@ export async function* readMp3(
     const budget = new ErrorBudget();
     let numFrames = 0;
     let isCut = false;
-    for (const piece of splitFrames(file, start)) {
-      isCut ||= piece.isCut;
-      numFrames += piece.numFrames;
-      const { channelData, sampleRate, errors } = decoder.decode(piece.bytes);
+    for (const chunk of splitFrames(file, start)) {
+      isCut ||= chunk.isCut;
+      numFrames += chunk.numFrames;
+      const { channelData, sampleRate, errors } = decoder.decode(chunk.bytes);
       budget.spend(errors);
       yield { channels: channelData, sampleRateHz: sampleRate };
     }

@@ -6,7 +6,7 @@
 import { Box } from "./mp4_boxes.ts";
 import { decodeMp4, type SampleEntry } from "./mp4_codecs.ts";
 import { readMp4Frames } from "./mp4_samples.ts";
-import { type Placement, placeSound } from "./place_sound.ts";
+import { applyTiming, type TrackTiming } from "./track_timing.ts";
 import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
 
 const FIRST_TYPES = ["ftyp", "moov", "mdat", "free", "skip", "wide", "pnot"];
@@ -39,9 +39,9 @@ export async function* readMp4(
   const entry = track && readSampleEntry(track);
   if (entry === undefined) throw invalidAudio("The MP4 file has no sound track.");
   const frames = readMp4Frames(root, { track: track!, trackId: readTrackId(track!), decoding });
-  const placement = readMp4Placement(root, movie, track!);
-  const isEdited = placement.skipSeconds !== undefined;
-  yield* placeSound(decodeMp4(entry, frames, { ...decoding, isEdited }), placement);
+  const timing = readMp4Timing(root, movie, track!);
+  const isEdited = timing.skipSeconds !== undefined;
+  yield* applyTiming(decodeMp4(entry, frames, { ...decoding, isEdited }), timing);
 }
 
 function isSound(track: Box): boolean {
@@ -87,7 +87,7 @@ function readTrackId(track: Box): number {
 }
 
 /** A track's timing within the whole file. `skipSeconds` is set only if an edit list gives it. */
-function readMp4Placement(root: Box, movie: Box, track: Box): Placement {
+function readMp4Timing(root: Box, movie: Box, track: Box): TrackTiming {
   const { silenceSeconds, part } = readEdits(movie, track);
   const lateSeconds = findFragmentDelay(root, movie, track);
   if (part === undefined) return { delaySeconds: silenceSeconds + lateSeconds };

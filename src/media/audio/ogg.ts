@@ -26,7 +26,7 @@ const EMPTY_COMMENT = Uint8Array.of(
   ...Array(8).fill(0),
   1,
 );
-const PACKETS_PER_PIECE = 32;
+const PACKETS_PER_CHUNK = 32;
 
 /**
  * Decodes packets. The headers come first: identification, comment and setup. Oversized packets are skipped.
@@ -61,7 +61,7 @@ function* groupPages(packets: Iterable<Uint8Array>): Generator<Uint8Array> {
     const content = sequence === COMMENT_AT ? EMPTY_COMMENT : packet;
     if (content.length > MAX_PAGED_BYTES) continue;
     pages.push(makeOggPage(content, sequence++));
-    if (pages.length < PACKETS_PER_PIECE) continue;
+    if (pages.length < PACKETS_PER_CHUNK) continue;
     yield joinBytes(pages);
     pages = [];
   }
@@ -163,8 +163,8 @@ async function* readOpus(pages: readonly OggPage[]): AsyncGenerator<Sound, void>
     0,
   );
   const length = findLength(pages, first, numFirst) ?? Infinity;
-  const packetsOfSound = readData(readPackets(pages, NUM_OPUS_HEADERS));
-  yield* decodeOpus(head, packetsOfSound, Math.max(0, length - head.preSkip));
+  const soundPackets = readData(readPackets(pages, NUM_OPUS_HEADERS));
+  yield* decodeOpus(head, soundPackets, Math.max(0, length - head.preSkip));
 }
 
 async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {

@@ -34,12 +34,12 @@ const HEADER_BYTES = 27;
 const IS_CONTINUED = 1;
 const IS_FIRST = 2;
 const IS_LAST = 4;
-const FULL_PIECE_BYTES = 255;
-const MAX_PIECES = 255;
+const FULL_SEGMENT_BYTES = 255;
+const MAX_SEGMENTS = 255;
 const MAX_CHECKS_PER_BYTE = 4;
 
 /** Length of the longest packet that fits into one page. */
-export const MAX_PAGED_BYTES = MAX_PIECES * FULL_PIECE_BYTES - 1;
+export const MAX_PAGED_BYTES = MAX_SEGMENTS * FULL_SEGMENT_BYTES - 1;
 
 /** Whether a file has the signature of Ogg. */
 export function isOgg(file: Uint8Array): boolean {
@@ -80,7 +80,7 @@ export function* readOggPackets(pages: Iterable<OggPage>): Generator<OggPacket> 
     let at = 0;
     for (const length of page.lacing) {
       at += length;
-      if (length === FULL_PIECE_BYTES) continue;
+      if (length === FULL_SEGMENT_BYTES) continue;
       const part = page.body.subarray(start, at);
       if (parts !== undefined) {
         yield { data: parts.length > 0 ? joinBytes([...parts, part]) : part, page };
@@ -88,7 +88,7 @@ export function* readOggPackets(pages: Iterable<OggPage>): Generator<OggPacket> 
       parts = [];
       start = at;
     }
-    if (page.lacing.at(-1) === FULL_PIECE_BYTES) parts?.push(page.body.subarray(start));
+    if (page.lacing.at(-1) === FULL_SEGMENT_BYTES) parts?.push(page.body.subarray(start));
     else parts = undefined;
   }
 }
@@ -104,18 +104,18 @@ export function makeOggPage(
   sequence: number,
   options: { granule?: number; isLast?: boolean; serial?: number } = {},
 ): Uint8Array<ArrayBuffer> {
-  const numPieces = Math.floor(packet.length / FULL_PIECE_BYTES) + 1;
-  const page = new Uint8Array(HEADER_BYTES + numPieces + packet.length);
+  const numSegments = Math.floor(packet.length / FULL_SEGMENT_BYTES) + 1;
+  const page = new Uint8Array(HEADER_BYTES + numSegments + packet.length);
   const view = new DataView(page.buffer);
   page.set(CAPTURE);
   page[5] = (sequence === 0 ? IS_FIRST : 0) | (options.isLast ? IS_LAST : 0);
   view.setBigInt64(6, BigInt(options.granule ?? 0), true);
   view.setUint32(14, options.serial ?? 0, true);
   view.setUint32(18, sequence, true);
-  page[NUM_PIECES_AT] = numPieces;
-  page.fill(FULL_PIECE_BYTES, HEADER_BYTES, HEADER_BYTES + numPieces - 1);
-  page[HEADER_BYTES + numPieces - 1] = packet.length % FULL_PIECE_BYTES;
-  page.set(packet, HEADER_BYTES + numPieces);
+  page[NUM_PIECES_AT] = numSegments;
+  page.fill(FULL_SEGMENT_BYTES, HEADER_BYTES, HEADER_BYTES + numSegments - 1);
+  page[HEADER_BYTES + numSegments - 1] = packet.length % FULL_SEGMENT_BYTES;
+  page.set(packet, HEADER_BYTES + numSegments);
   view.setUint32(CHECKSUM_AT, checksum(page), true);
   return page;
 }
@@ -136,15 +136,15 @@ function findPage(file: Uint8Array<ArrayBuffer>, at: number): Uint8Array<ArrayBu
 /** Whether there is a whole page header. */
 function isPageHead(file: Uint8Array, at: number): boolean {
   return isCapture(file, at) && file[at + VERSION_AT] === 0 &&
-    at + HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? MAX_PIECES) < file.length;
+    at + HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? MAX_SEGMENTS) < file.length;
 }
 
 /** Parses a page whose end is missing: keeps the whole segments, and has no position. */
 function parseCutPage(bytes: Uint8Array<ArrayBuffer>): OggPage {
   const page = parsePage(bytes);
   let numBytes = 0;
-  const numPieces = page.lacing.findIndex((length) => (numBytes += length) > page.body.length);
-  return { ...page, lacing: page.lacing.subarray(0, numPieces), granule: -1, isLast: false };
+  const numSegments = page.lacing.findIndex((length) => (numBytes += length) > page.body.length);
+  return { ...page, lacing: page.lacing.subarray(0, numSegments), granule: -1, isLast: false };
 }
 
 function isIntact(page: Uint8Array): boolean {

@@ -22,7 +22,7 @@ const HEAD_BYTES = 19;
 const MAX_CHANNELS = 8;
 /** Size of the decoder's input buffer, per channel: 120 ms at 256 kbit/s. */
 const MAX_PACKET_BYTES = 3840;
-const PACKETS_PER_PIECE = 32;
+const PACKETS_PER_CHUNK = 32;
 
 /** @throws {HearthError} `invalid_media` when a header is invalid. */
 export function parseOpusHead(data: Uint8Array): OpusHead {
@@ -106,7 +106,7 @@ function* groupPackets(packets: Iterable<Uint8Array>): Generator<Uint8Array[]> {
   let group: Uint8Array[] = [];
   for (const packet of packets) {
     group.push(packet);
-    if (group.length < PACKETS_PER_PIECE) continue;
+    if (group.length < PACKETS_PER_CHUNK) continue;
     yield group;
     group = [];
   }

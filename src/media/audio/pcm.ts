@@ -32,7 +32,7 @@ export interface SampleCoding {
 /** Most channels of a file. */
 const MAX_CHANNELS = 8;
 
-const FRAMES_PER_PIECE = 32_768;
+const FRAMES_PER_CHUNK = 32_768;
 
 /** The reader for samples of a kind and a size; `undefined` if there is none. */
 function getSampleReader(
@@ -97,8 +97,8 @@ export function* readPcm(
   }
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const numFrames = Math.floor(data.length / bytesPerFrame);
-  for (let first = 0; first < numFrames; first += FRAMES_PER_PIECE) {
-    const length = Math.min(FRAMES_PER_PIECE, numFrames - first);
+  for (let first = 0; first < numFrames; first += FRAMES_PER_CHUNK) {
+    const length = Math.min(FRAMES_PER_CHUNK, numFrames - first);
     const channels = Array.from({ length: numChannels }, (_, channel) => {
       const samples = new Float32Array(length);
       let offset = first * bytesPerFrame + channel * bytesPerSample;

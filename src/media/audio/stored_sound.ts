@@ -40,7 +40,7 @@ export interface StoredFormat {
 
 /** Most channels of a file. */
 const MAX_CHANNELS = 8;
-const BLOCKS_PER_PIECE = 64;
+const BLOCKS_PER_CHUNK = 64;
 
 /**
  * Decodes the sound of a file.
@@ -75,23 +75,23 @@ export async function* readStored(
     bytes: Uint8Array,
     { decode, numBytes }: { readonly decode: BlockDecoder; readonly numBytes: number },
   ): Generator<Sound, void> {
-    let pieces: Int16Array[][] = [];
+    let chunks: Int16Array[][] = [];
     for (let at = 0; at < bytes.length; at += numBytes) {
-      pieces.push(decode(bytes.subarray(at, at + numBytes)));
-      if (pieces.length < BLOCKS_PER_PIECE && at + numBytes < bytes.length) continue;
-      yield { channels: joinChannels(pieces, numChannels), sampleRateHz };
-      pieces = [];
+      chunks.push(decode(bytes.subarray(at, at + numBytes)));
+      if (chunks.length < BLOCKS_PER_CHUNK && at + numBytes < bytes.length) continue;
+      yield { channels: joinChannels(chunks, numChannels), sampleRateHz };
+      chunks = [];
     }
   }
 }
 
-function joinChannels(pieces: readonly Int16Array[][], numChannels: number): Float32Array[] {
-  const length = pieces.reduce((sum, [first]) => sum + (first?.length ?? 0), 0);
+function joinChannels(chunks: readonly Int16Array[][], numChannels: number): Float32Array[] {
+  const length = chunks.reduce((sum, [first]) => sum + (first?.length ?? 0), 0);
   return Array.from({ length: numChannels }, (_, channel) => {
     const samples = new Float32Array(length);
     let at = 0;
-    for (const piece of pieces) {
-      for (const value of piece[channel] ?? piece[0]!) samples[at++] = value / 2 ** 15;
+    for (const chunk of chunks) {
+      for (const value of chunk[channel] ?? chunk[0]!) samples[at++] = value / 2 ** 15;
     }
     return samples;
   });

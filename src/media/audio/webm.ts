@@ -12,7 +12,7 @@ import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { readPcm, type SampleCoding } from "./pcm.ts";
-import { type Placement, placeSound } from "./place_sound.ts";
+import { applyTiming, type TrackTiming } from "./track_timing.ts";
 import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 import { readStored } from "./stored_sound.ts";
 import { decodeVorbis } from "./ogg.ts";
@@ -156,9 +156,9 @@ export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator
       } are wanted.`,
     );
   }
-  yield* placeSound(
+  yield* applyTiming(
     decode(track, readFrames(file, track, decoding), decoding),
-    findPlacement(file, tracks, track),
+    readTiming(file, tracks, track),
   );
 }
 
@@ -198,7 +198,7 @@ function readTracks(file: Bytes): Track[] {
  * A track's timing, relative to the first block of any track, as a recording's time may begin anywhere. Opus also gives
  * its delay in its own header.
  */
-function findPlacement(file: Bytes, tracks: readonly Track[], track: Track): Placement {
+function readTiming(file: Bytes, tracks: readonly Track[], track: Track): TrackTiming {
   const timed = new Set(
     tracks.filter(({ type }) => type === VIDEO_TRACK || type === SOUND_TRACK)
       .map(({ number }) => number),

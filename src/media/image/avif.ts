@@ -7,7 +7,6 @@ import type { AVIFModule } from "@jsquash/avif/codec/dec/avif_dec.js";
 import type { Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, viewData } from "./format.ts";
 import {
-  bytesOfView,
   findBox,
   type HeifItems,
   IS_ESSENTIAL,
@@ -18,6 +17,7 @@ import {
   readHeifItems,
   readStoredSize,
   skipBytes,
+  viewToBytes,
   writeBox,
 } from "./heif_items.ts";
 import { hasText } from "../signature.ts";
@@ -85,7 +85,7 @@ function rewriteMeta(
   const meta = findBox(listBoxes(viewData(file)), "meta", "AVIF");
   const metaAt = meta.byteOffset - file.byteOffset - HEAD_BYTES;
   const metaEnd = metaAt + HEAD_BYTES + meta.byteLength;
-  const version = bytesOfView(meta).subarray(0, VERSION_BYTES);
+  const version = viewToBytes(meta).subarray(0, VERSION_BYTES);
   const boxes = listBoxes(skipBytes(meta, VERSION_BYTES));
   const write = (locations: (view: DataView) => Uint8Array) =>
     joinBytes(writeBox(
@@ -93,19 +93,19 @@ function rewriteMeta(
       version,
       ...boxes.flatMap(({ type, view }) => {
         if (type === "iloc") return writeBox(type, locations(view));
-        if (type !== "iprp") return writeBox(type, bytesOfView(view));
+        if (type !== "iprp") return writeBox(type, viewToBytes(view));
         const inner = listBoxes(view).filter(({ type }) => type !== "ipma");
         return writeBox(
           type,
           ...inner.flatMap(({ type, view }) =>
-            writeBox(type, bytesOfView(view), ...(type === "ipco" ? [pixi] : []))
+            writeBox(type, viewToBytes(view), ...(type === "ipco" ? [pixi] : []))
           ),
           associations,
         );
       }),
     ));
-  const numAdded = write(bytesOfView).length - (metaEnd - metaAt);
-  const moved = write((view) => moveLocations(bytesOfView(view).slice(), metaEnd, numAdded));
+  const numAdded = write(viewToBytes).length - (metaEnd - metaAt);
+  const moved = write((view) => moveLocations(viewToBytes(view).slice(), metaEnd, numAdded));
   return joinBytes([file.subarray(0, metaAt), moved, file.subarray(metaEnd)]);
 }
 

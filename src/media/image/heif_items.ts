@@ -145,6 +145,6 @@ export function writeBox(type: string, ...contents: readonly Uint8Array[]): Uint
 }
 
 /** The bytes of a view. */
-export function bytesOfView({ buffer, byteOffset, byteLength }: DataView): Uint8Array<ArrayBuffer> {
+export function viewToBytes({ buffer, byteOffset, byteLength }: DataView): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
 }

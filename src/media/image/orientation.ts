@@ -16,7 +16,7 @@ export function toOrientation(value: number | undefined): Orientation {
 }
 
 /** Whether the orientation swaps width and height. */
-export function isTurned(orientation: Orientation): boolean {
+export function swapsSides(orientation: Orientation): boolean {
   return orientation >= 5;
 }
 
@@ -30,7 +30,7 @@ const TILE = 32;
 export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixels {
   if (orientation === 1) return pixels;
   const { width, height, channels, data } = pixels;
-  const turned = isTurned(orientation);
+  const turned = swapsSides(orientation);
   const [toWidth, toHeight] = turned ? [height, width] : [width, height];
   const mirrorsX = [2, 3, 7, 8].includes(orientation);
   const mirrorsY = [3, 4, 6, 7].includes(orientation);
@@ -42,8 +42,9 @@ export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixe
 
   const to = new Uint8Array(width * height * channels);
   const turn = { width: toWidth, height: toHeight, start, stepX, stepY };
-  if (channels === 4 && data.byteOffset % 4 === 0) turnWords(viewWords(data), viewWords(to), turn);
-  else turnBytes(data, to, { ...turn, channels });
+  if (channels === 4 && data.byteOffset % 4 === 0) {
+    rotateWords(viewWords(data), viewWords(to), turn);
+  } else rotateBytes(data, to, { ...turn, channels });
   return { width: toWidth, height: toHeight, channels, data: to };
 }
 
@@ -62,7 +63,7 @@ function viewWords({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Uin
 }
 
 /** Rotates pixel by pixel. */
-function turnWords(
+function rotateWords(
   from: Uint32Array,
   to: Uint32Array,
   { width, height, start, stepX, stepY }: Turn,
@@ -81,7 +82,7 @@ function turnWords(
 }
 
 /** Rotates byte by byte, for images that are rarely rotated. */
-function turnBytes(
+function rotateBytes(
   from: Uint8Array,
   to: Uint8Array,
   { width, height, start, stepX, stepY, channels }: Turn & Pick<Pixels, "channels">,

@@ -22,38 +22,38 @@ const MARKER_BYTES = 2;
 const START_OF_IMAGE = Uint8Array.of(0xff, 0xd8);
 
 /** Whether the strips or tiles are images of another format. */
-export function hasCodedPieces({ tags }: TiffLayout): boolean {
+export function hasCodedTiles({ tags }: TiffLayout): boolean {
   return (tags.get(TIFF_TAG.compression)?.[0] ?? 1) in FORMATS;
 }
 
 /**
  * Decodes one strip or tile.
  *
- * @param piece receives a byte per sample: `rows` rows of `width` pixels are filled.
+ * @param tile receives a byte per sample: `rows` rows of `width` pixels are filled.
  * @returns the number of bytes that were filled.
  * @throws {HearthError} `invalid_media` when the image is damaged, or its pixels are of another kind than the file's.
  */
-export async function readCodedPiece(
+export async function readCodedTile(
   packed: Uint8Array,
-  piece: Uint8Array,
-  { layout, width, rows, inPiece }: {
+  tile: Uint8Array,
+  { layout, width, rows, samplesPerPixel }: {
     readonly layout: TiffLayout;
     readonly width: number;
     readonly rows: number;
     /** Number of samples in a pixel. */
-    readonly inPiece: number;
+    readonly samplesPerPixel: number;
   },
 ): Promise<number> {
   const [format, numSamples] = FORMATS[layout.tags.get(TIFF_TAG.compression)![0]!]!;
-  if (layout.bits !== 8 || !numSamples.includes(inPiece)) {
+  if (layout.bits !== 8 || !numSamples.includes(samplesPerPixel)) {
     throw invalidImage(
-      `The TIFF file cannot be read: it holds ${format.name} of ${inPiece} samples of ${layout.bits} ` +
+      `The TIFF file cannot be read: it holds ${format.name} of ${samplesPerPixel} samples of ${layout.bits} ` +
         `bits; ${numSamples.join(" or ")} of 8 bits are wanted.`,
     );
   }
   const file = format === JPEG ? completeJpeg(packed, layout) : packed.slice();
   const size = format.readSize(file);
-  const maxHeight = piece.length / (width * inPiece);
+  const maxHeight = tile.length / (width * samplesPerPixel);
   if (size.width !== width || size.height < rows || size.height > maxHeight) {
     throw invalidImage(
       `The TIFF file is damaged: a piece of ${width} × ${rows} pixels is a ${format.name} image of ` +
@@ -63,11 +63,11 @@ export async function readCodedPiece(
   const { data, channels } = await format.decode(file, size);
   const numPixels = width * rows;
   for (let i = 0; i < numPixels; i++) {
-    for (let sample = 0; sample < inPiece; sample++) {
-      piece[i * inPiece + sample] = sample < channels ? data[i * channels + sample]! : 255;
+    for (let sample = 0; sample < samplesPerPixel; sample++) {
+      tile[i * samplesPerPixel + sample] = sample < channels ? data[i * channels + sample]! : 255;
     }
   }
-  return numPixels * inPiece;
+  return numPixels * samplesPerPixel;
 }
 
 /** Completes a JPEG stream: tables that strips or tiles share are stored in a tag of the TIFF file. */

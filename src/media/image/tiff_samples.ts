@@ -4,14 +4,14 @@
  * @module
  */
 import { invalidImage } from "./format.ts";
-import { hasCodedPieces, readCodedPiece } from "./tiff_coded.ts";
+import { hasCodedTiles, readCodedTile } from "./tiff_coded.ts";
 import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
 import { makeTiffUnpacker } from "./tiff_unpack.ts";
 
 /** A grid of equal tiles; strips are tiles as wide as the image. */
 interface Grid {
-  readonly pieceWidth: number;
-  readonly pieceHeight: number;
+  readonly tileWidth: number;
+  readonly tileHeight: number;
   readonly offsets: readonly number[];
   readonly byteCounts: readonly number[];
 }
@@ -19,7 +19,7 @@ interface Grid {
 /** The predictor that stores differences from the previous pixel. */
 const HORIZONTAL = 2;
 /** Most tiles: each one starts a decompressor, which can be done about this many times per second. */
-const MAX_PIECES = 2 ** 16;
+const MAX_TILES = 2 ** 16;
 /** Most pixels by which a tile may extend beyond the image. */
 const MAX_TILE_MARGIN = 1024;
 
@@ -32,45 +32,45 @@ const MAX_TILE_MARGIN = 1024;
 export async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Uint8Array> {
   const { width, height, numSamples, isPlanar, tags } = layout;
   const grid = readGrid(layout);
-  const unpack = hasCodedPieces(layout) ? undefined : makeTiffUnpacker(tags, grid.pieceWidth);
+  const unpack = hasCodedTiles(layout) ? undefined : makeTiffUnpacker(tags, grid.tileWidth);
   const isDifferent = tags.get(TIFF_TAG.predictor)?.[0] === HORIZONTAL;
-  const numColumns = Math.ceil(width / grid.pieceWidth);
-  const numRows = Math.ceil(height / grid.pieceHeight);
+  const numColumns = Math.ceil(width / grid.tileWidth);
+  const numRows = Math.ceil(height / grid.tileHeight);
   const numPlanes = isPlanar ? numSamples : 1;
-  const inPiece = isPlanar ? 1 : numSamples;
-  const numPieces = numColumns * numRows * numPlanes;
-  if (numPieces > MAX_PIECES) {
-    throw invalidImage(`The TIFF file has ${numPieces} pieces; at most ${MAX_PIECES} are read.`);
+  const samplesPerPixel = isPlanar ? 1 : numSamples;
+  const numTiles = numColumns * numRows * numPlanes;
+  if (numTiles > MAX_TILES) {
+    throw invalidImage(`The TIFF file has ${numTiles} tiles; at most ${MAX_TILES} are read.`);
   }
-  if (grid.offsets.length < numPieces || grid.byteCounts.length < numPieces) {
+  if (grid.offsets.length < numTiles || grid.byteCounts.length < numTiles) {
     throw invalidImage(
-      `The TIFF file is damaged: it has ${grid.offsets.length} of ${numPieces} pieces.`,
+      `The TIFF file is damaged: it has ${grid.offsets.length} of ${numTiles} tiles.`,
     );
   }
   const samples = new Uint8Array(width * height * numSamples);
-  const rowBytes = Math.ceil(grid.pieceWidth * inPiece * layout.bits / 8);
-  const piece = new Uint8Array(rowBytes * grid.pieceHeight);
-  const row = new Uint8Array(grid.pieceWidth * inPiece);
-  for (let index = 0; index < numPieces; index++) {
+  const rowBytes = Math.ceil(grid.tileWidth * samplesPerPixel * layout.bits / 8);
+  const tile = new Uint8Array(rowBytes * grid.tileHeight);
+  const row = new Uint8Array(grid.tileWidth * samplesPerPixel);
+  for (let index = 0; index < numTiles; index++) {
     const plane = Math.floor(index / (numColumns * numRows));
-    const top = Math.floor(index / numColumns) % numRows * grid.pieceHeight;
-    const left = index % numColumns * grid.pieceWidth;
-    const rows = Math.min(grid.pieceHeight, height - top);
-    const columns = Math.min(grid.pieceWidth, width - left);
+    const top = Math.floor(index / numColumns) % numRows * grid.tileHeight;
+    const left = index % numColumns * grid.tileWidth;
+    const rows = Math.min(grid.tileHeight, height - top);
+    const columns = Math.min(grid.tileWidth, width - left);
     const from = grid.offsets[index]!;
     const packed = file.subarray(from, from + grid.byteCounts[index]!);
     const numBytes = unpack === undefined
-      ? await readCodedPiece(packed, piece, { layout, width: grid.pieceWidth, rows, inPiece })
-      : unpack(packed, piece);
+      ? await readCodedTile(packed, tile, { layout, width: grid.tileWidth, rows, samplesPerPixel })
+      : unpack(packed, tile);
     if (numBytes < rows * rowBytes) {
       const counts = `${numBytes} of ${rows * rowBytes} bytes`;
       throw invalidImage(`The TIFF file is damaged or cut off: piece ${index} has ${counts}.`);
     }
     for (let y = 0; y < rows; y++) {
-      unpackRow(piece.subarray(y * rowBytes, (y + 1) * rowBytes), {
+      unpackRow(tile.subarray(y * rowBytes, (y + 1) * rowBytes), {
         layout,
         isDifferent,
-        inPiece,
+        samplesPerPixel,
         row,
       });
       const to = ((top + y) * width + left) * numSamples;
@@ -87,22 +87,22 @@ function readGrid({ width, height, tags }: TiffLayout): Grid {
   const isTiled = tileWidth !== undefined && tileHeight !== undefined;
   const grid = isTiled
     ? {
-      pieceWidth: tileWidth,
-      pieceHeight: tileHeight,
+      tileWidth,
+      tileHeight,
       offsets: get(TIFF_TAG.tileOffsets),
       byteCounts: get(TIFF_TAG.tileByteCounts),
     }
     : {
-      pieceWidth: width,
-      pieceHeight: Math.min(height, get(TIFF_TAG.rowsPerStrip)[0] ?? height),
+      tileWidth: width,
+      tileHeight: Math.min(height, get(TIFF_TAG.rowsPerStrip)[0] ?? height),
       offsets: get(TIFF_TAG.stripOffsets),
       byteCounts: get(TIFF_TAG.stripByteCounts),
     };
-  const isSane = grid.pieceWidth >= 1 && grid.pieceHeight >= 1 &&
-    grid.pieceWidth <= width + MAX_TILE_MARGIN && grid.pieceHeight <= height + MAX_TILE_MARGIN;
+  const isSane = grid.tileWidth >= 1 && grid.tileHeight >= 1 &&
+    grid.tileWidth <= width + MAX_TILE_MARGIN && grid.tileHeight <= height + MAX_TILE_MARGIN;
   if (!isSane) {
     throw invalidImage(
-      `The TIFF file is damaged: it has pieces of ${grid.pieceWidth} × ${grid.pieceHeight} pixels.`,
+      `The TIFF file is damaged: it has tiles of ${grid.tileWidth} × ${grid.tileHeight} pixels.`,
     );
   }
   return grid;
@@ -111,29 +111,31 @@ function readGrid({ width, height, tags }: TiffLayout): Grid {
 /** Unpacks a row to one byte per sample. `isDifferent` means that it holds differences from the previous pixel. */
 function unpackRow(
   bytes: Uint8Array,
-  { layout: { bits, tags: { isLittleEndian } }, isDifferent, inPiece, row }: {
+  { layout: { bits, tags: { isLittleEndian } }, isDifferent, samplesPerPixel, row }: {
     layout: TiffLayout;
     isDifferent: boolean;
-    inPiece: number;
+    samplesPerPixel: number;
     row: Uint8Array;
   },
 ): void {
   if (bits === 8) {
     row.set(bytes);
-    if (isDifferent) { for (let i = inPiece; i < row.length; i++) row[i]! += row[i - inPiece]!; }
+    if (isDifferent) {
+      for (let i = samplesPerPixel; i < row.length; i++) row[i]! += row[i - samplesPerPixel]!;
+    }
   } else if (bits % 8 === 0 && !isDifferent) {
     const numBytes = bits / 8;
     const high = isLittleEndian ? numBytes - 1 : 0;
     for (let i = 0; i < row.length; i++) row[i] = bytes[numBytes * i + high]!;
   } else if (bits % 8 === 0) {
     const numBytes = bits / 8;
-    const sums = new Float64Array(inPiece);
+    const sums = new Float64Array(samplesPerPixel);
     for (let i = 0; i < row.length; i++) {
       let value = 0;
       for (let k = 0; k < numBytes; k++) {
         value = value * 256 + bytes[numBytes * i + (isLittleEndian ? numBytes - 1 - k : k)]!;
       }
-      const sum = sums[i % inPiece] = (sums[i % inPiece]! + value) % 2 ** bits;
+      const sum = sums[i % samplesPerPixel] = (sums[i % samplesPerPixel]! + value) % 2 ** bits;
       row[i] = sum / 2 ** (bits - 8);
     }
   } else if (bits < 8) {

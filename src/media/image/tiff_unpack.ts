@@ -14,18 +14,16 @@ import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
  *
  * @returns the number of bytes.
  */
-type Unpacker = (packed: Uint8Array, piece: Uint8Array) => number;
+type Unpacker = (packed: Uint8Array, tile: Uint8Array) => number;
 
 /** Unpackers by TIFF's compression number. */
 const UNPACKERS: Readonly<Record<number, Unpacker>> = {
   1: copy,
-  5: (packed, piece) =>
-    unpackLzw(packed, piece, { valueBits: 8, isLowFirst: false, earlyChange: 1 }),
+  5: (packed, tile) => unpackLzw(packed, tile, { valueBits: 8, isLowFirst: false, earlyChange: 1 }),
   8: inflate,
   32773: unpackBits,
   32946: inflate,
-  50000: (packed, piece) =>
-    copy(zstdDecompressSync(packed, { maxOutputLength: piece.length }), piece),
+  50000: (packed, tile) => copy(zstdDecompressSync(packed, { maxOutputLength: tile.length }), tile),
 };
 const FAXES: Readonly<Record<number, FaxOptions["kind"]>> = {
   2: "huffman",
@@ -57,26 +55,26 @@ const LOW_BITS_FIRST = 2;
 /**
  * The unpacker for a file's strips or tiles.
  *
- * @param pieceWidth pixels in a row of a strip or tile.
+ * @param tileWidth pixels in a row of a strip or tile.
  * @throws {HearthError} `invalid_media` when the compression is not supported.
  */
-export function makeTiffUnpacker(tags: TiffTags, pieceWidth: number): Unpacker {
+export function makeTiffUnpacker(tags: TiffTags, tileWidth: number): Unpacker {
   const compression = tags.get(TIFF_TAG.compression)?.[0] ?? 1;
   const kind = FAXES[compression];
   const unpack = kind === undefined
     ? UNPACKERS[compression]
-    : makeFaxUnpacker(tags, { width: pieceWidth, kind });
+    : makeFaxUnpacker(tags, { width: tileWidth, kind });
   if (unpack === undefined) {
     const name = COMPRESSIONS[compression] ?? `number ${compression}`;
     throw invalidImage(`The TIFF file is packed as ${name}, which is not read.`);
   }
   return tags.get(TIFF_TAG.fillOrder)?.[0] === LOW_BITS_FIRST
-    ? (packed, piece) => unpack(packed.map((byte) => TURNED_BYTES[byte]!), piece)
+    ? (packed, tile) => unpack(packed.map((byte) => REVERSED_BYTES[byte]!), tile)
     : unpack;
 }
 
 /** Each byte with its bits in reverse order. */
-const TURNED_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
+const REVERSED_BYTES = Uint8Array.from({ length: 256 }, (_, byte) => {
   let turned = 0;
   for (let i = 0; i < 8; i++) turned |= (byte >> i & 1) << (7 - i);
   return turned;
@@ -92,32 +90,32 @@ function makeFaxUnpacker(tags: TiffTags, options: FaxOptions): Unpacker {
     );
   }
   const isTwoDimensional = ((tags.get(TIFF_TAG.faxOptions)?.[0] ?? 0) & 1) === 1;
-  return (packed, piece) => unpackFax(packed, piece, { ...options, isTwoDimensional });
+  return (packed, tile) => unpackFax(packed, tile, { ...options, isTwoDimensional });
 }
 
-function copy(packed: Uint8Array, piece: Uint8Array): number {
-  const bytes = packed.subarray(0, piece.length);
-  piece.set(bytes);
+function copy(packed: Uint8Array, tile: Uint8Array): number {
+  const bytes = packed.subarray(0, tile.length);
+  tile.set(bytes);
   return bytes.length;
 }
 
-function inflate(packed: Uint8Array, piece: Uint8Array): number {
-  return copy(inflateSync(packed, { maxOutputLength: piece.length }), piece);
+function inflate(packed: Uint8Array, tile: Uint8Array): number {
+  return copy(inflateSync(packed, { maxOutputLength: tile.length }), tile);
 }
 
 /** Unpacks Apple's PackBits: a length, then that many bytes, or one byte that is repeated. */
-function unpackBits(packed: Uint8Array, piece: Uint8Array): number {
+function unpackBits(packed: Uint8Array, tile: Uint8Array): number {
   let to = 0;
-  for (let at = 0; at < packed.length && to < piece.length;) {
+  for (let at = 0; at < packed.length && to < tile.length;) {
     const length = packed[at++]! << 24 >> 24;
     if (length >= 0) {
-      const bytes = packed.subarray(at, at + Math.min(length + 1, piece.length - to));
-      piece.set(bytes, to);
+      const bytes = packed.subarray(at, at + Math.min(length + 1, tile.length - to));
+      tile.set(bytes, to);
       to += bytes.length;
       at += length + 1;
     } else if (length !== -128) {
-      piece.fill(packed[at++] ?? 0, to, to + 1 - length);
-      to = Math.min(piece.length, to + 1 - length);
+      tile.fill(packed[at++] ?? 0, to, to + 1 - length);
+      to = Math.min(tile.length, to + 1 - length);
     }
   }
   return to;

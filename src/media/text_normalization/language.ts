@@ -81,7 +81,7 @@ export interface Language {
   readonly sayYear?: (year: number, numbers: NumberWords) => string;
   readonly verbalizer?: (tools: AmountWords, common: Verbalizer) => Partial<Verbalizer>;
   /** Functions for `{field:way}` in the words of a rule. */
-  readonly ways?: (tools: AmountWords) => Readonly<Record<string, (text: string) => string>>;
+  readonly formatters?: (tools: AmountWords) => Readonly<Record<string, (text: string) => string>>;
   /** Changes the words of a whole text. */
   readonly finish?: (said: string, text: string) => string;
 }
@@ -151,15 +151,15 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
   const abbreviations = new Map(
     known.map(([written, said]) => [written.replaceAll(" ", ""), said] as const),
   );
-  const ways: Readonly<Record<string, (text: string) => string>> = {
+  const formatters: Readonly<Record<string, (text: string) => string>> = {
     say: (text) => /^[\d.]/.test(text) ? numbers.say(text) : text,
     // Letters one by one, and figures.
-    spell: (text) => text.match(/[\p{L}\d]/gu)!.map((sign) => ways["say"]!(sign)).join(" "),
+    spell: (text) => text.match(/[\p{L}\d]/gu)!.map((sign) => formatters["say"]!(sign)).join(" "),
     version: (text) =>
       text.split(".").map((part) => numbers.cardinal(part)).join(` ${data.address["."] ?? ""} `),
     abbreviation: (text) => expandAbbreviation(text.replaceAll(" ", ""), abbreviations),
     expand: (text) => data.expansions![text]!,
-    ...language.ways?.(amounts),
+    ...language.formatters?.(amounts),
   };
   const common: Verbalizer = {
     cardinal: (fields) => amounts.cardinal(fields),
@@ -185,7 +185,10 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
       numbers[mark === undefined ? "cardinal" : "ordinal"](parseRoman(numeral!)),
     electronic: ({ text }) => sayAddress(text!, data.address, numbers),
     verbatim: ({ said, ...fields }) =>
-      said!.replaceAll(FIELD, (_, name: string, way = "say") => ways[way]!(fields[name] ?? "")),
+      said!.replaceAll(
+        FIELD,
+        (_, name: string, way = "say") => formatters[way]!(fields[name] ?? ""),
+      ),
   };
   return { ...common, ...language.verbalizer?.(amounts, common) };
 }

@@ -38,7 +38,7 @@ import { ShortFirst } from "./short_first.ts";
 const MAX_SHORT_BYTES = 2 * 2 ** 20;
 
 /** Longest time that decoding blocks the thread before it yields. */
-const MAX_TURN_MS = 10;
+const MAX_BLOCKING_MS = 10;
 
 /** Default for the most recordings at a time. */
 const MAX_RECORDINGS = 8;
@@ -50,7 +50,7 @@ interface RunningRequest {
   readonly emit: (event: TranscribeEvent) => void;
   readonly signal: AbortSignal;
   /** Awaited before each slice of work, so that other recordings can go first. */
-  readonly turn: () => Promise<void>;
+  readonly yieldToOthers: () => Promise<void>;
 }
 
 export class AsrModel implements Model {
@@ -132,12 +132,15 @@ export class AsrModel implements Model {
       answer: async (signal, slot) => {
         const request = { task, slot, emit, signal };
         if (work > MAX_SHORT_BYTES) {
-          return await this.#transcribe({ ...request, turn: this.#shortFirst.turnsOfLong(signal) });
+          return await this.#transcribe({
+            ...request,
+            yieldToOthers: this.#shortFirst.makeYieldForLong(signal),
+          });
         }
         const thread = new BusyThread();
         const end = this.#shortFirst.begin();
         try {
-          await this.#transcribe({ ...request, turn: () => thread.yield() });
+          await this.#transcribe({ ...request, yieldToOthers: () => thread.yield() });
         } finally {
           end();
         }
@@ -161,19 +164,19 @@ export class AsrModel implements Model {
     return { type: "done", likelihoods, state };
   }
 
-  async #transcribe({ task, slot, emit, signal, turn }: RunningRequest): Promise<void> {
+  async #transcribe({ task, slot, emit, signal, yieldToOthers }: RunningRequest): Promise<void> {
     const observe = this.#metrics.recordingSeconds.startTimer();
     const { language, translates = false, temperature, timesWords = false, maxTokens = Infinity } =
       task;
     const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
     await using audio = new AudioReader(task.audio, { sampleRateHz, signal, ffmpeg: this.#ffmpeg });
     const listener = this.#detector?.listen(sampleRateHz);
-    const numSamples = await scan(audio, { listener, signal, turn });
+    const numSamples = await scan(audio, { listener, signal, yieldToOthers });
     const durationSeconds = numSamples / sampleRateHz;
     const windows = this.#recogniser.transcribe({
       read: async (start, end) => {
         // Called at the beginning of each window.
-        await turn();
+        await yieldToOthers();
         return await audio.read(start, end);
       },
       numSamples,
@@ -221,17 +224,17 @@ export class AsrModel implements Model {
  */
 async function scan(
   audio: AudioReader,
-  { listener, signal, turn }: Pick<RunningRequest, "signal" | "turn"> & {
+  { listener, signal, yieldToOthers }: Pick<RunningRequest, "signal" | "yieldToOthers"> & {
     readonly listener: VoiceListener | undefined;
   },
 ): Promise<number> {
-  let turnMs = performance.now();
+  let yieldedMs = performance.now();
   return await audio.scan(async (samples) => {
     await listener?.push(samples);
-    if (performance.now() - turnMs > MAX_TURN_MS) {
+    if (performance.now() - yieldedMs > MAX_BLOCKING_MS) {
       // Other requests run while hours of sound are decoded.
-      await turn();
-      turnMs = performance.now();
+      await yieldToOthers();
+      yieldedMs = performance.now();
     }
     signal.throwIfAborted();
   });

@@ -95,7 +95,7 @@ function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocab
   const vocab = (tokenizer["model"] as Json | undefined)?.["vocab"];
   // A Unigram model lists its pieces with scores; the others map each piece to its id.
   const entries: [string, number][] = Array.isArray(vocab)
-    ? vocab.map((piece, id) => [String((piece as unknown[])[0]), id])
+    ? vocab.map((chunk, id) => [String((chunk as unknown[])[0]), id])
     : Object.entries((vocab ?? {}) as Record<string, number>);
   const numClasses = config["vocab_size"];
   const blank = config["pad_token_id"];
@@ -107,9 +107,9 @@ function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocab
   const decoder = (tokenizer["decoder"] ?? {}) as Json;
   const delimiter = tokenizerConfig["word_delimiter_token"] ?? decoder["word_delimiter_token"];
   const texts = new Array<string>(numClasses).fill("");
-  for (const [piece, id] of entries) {
-    if (id >= numClasses || isSpecial(piece)) continue;
-    texts[id] = piece === delimiter ? " " : piece.replaceAll("▁", " ");
+  for (const [chunk, id] of entries) {
+    if (id >= numClasses || isSpecial(chunk)) continue;
+    texts[id] = chunk === delimiter ? " " : chunk.replaceAll("▁", " ");
   }
   for (const id of addedSpecials(tokenizer)) if (id < numClasses) texts[id] = "";
   texts[blank] = "";
@@ -117,8 +117,8 @@ function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocab
 }
 
 /** Whether a token is special, by the two spellings in use: `<unk>` and `[PAD]`. */
-function isSpecial(piece: string): boolean {
-  return /^(<.+>|\[[A-Z]+\])$/.test(piece);
+function isSpecial(chunk: string): boolean {
+  return /^(<.+>|\[[A-Z]+\])$/.test(chunk);
 }
 
 function addedSpecials(tokenizer: Json): number[] {

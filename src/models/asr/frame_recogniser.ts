@@ -8,12 +8,7 @@
  * @see https://huggingface.co/blog/asr-chunking
  * @module
  */
-import {
-  FrameSegments,
-  type FrameToken,
-  type TokenReading,
-  wordsOfTokens,
-} from "./frame_tokens.ts";
+import { FrameSegments, type FrameToken, type TokenReading, toWords } from "./frame_tokens.ts";
 import type { Frames, GreedyDecoder } from "./greedy_decoder.ts";
 import type {
   Recogniser,
@@ -180,7 +175,7 @@ class Transcript {
     const text = `${this.#isApart || whole.startsWith(" ") ? " " : ""}${whole.trim()}`;
     this.#isApart = whole.endsWith(" ");
     const { frameSeconds, timesWords } = this.#reading;
-    const words = wordsOfTokens(tokens, this.#reading, { from: this.#endFrame, to: endFrame });
+    const words = toWords(tokens, this.#reading, { from: this.#endFrame, to: endFrame });
     const [{ startSeconds }, { endSeconds }] = [words[0]!, words.at(-1)!];
     // The tiny offset keeps rounding errors from adding a frame.
     this.#endFrame = Math.ceil(endSeconds / frameSeconds - 1e-6);

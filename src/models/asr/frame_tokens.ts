@@ -79,7 +79,7 @@ interface FrameLimits {
  * The words of a segment, in order, without overlap, each at least one frame long. A transducer may put several words
  * into one frame, and may let the last one end after the sound.
  */
-export function wordsOfTokens(
+export function toWords(
   tokens: readonly FrameToken[],
   { frameSeconds, hasSpaces }: TokenReading,
   { from = 0, to = Infinity }: FrameLimits = {},

@@ -47,7 +47,7 @@ const COHERE_POSITIONS = 1024;
 /** More than anybody speaks, so that repetitive text ends. */
 const TOKENS_PER_SECOND = 10;
 /** The length of Voxtral's encoder input. */
-const PIECE_SECONDS = 30;
+const CHUNK_SECONDS = 30;
 /** The prompt that Granite was trained to answer with a transcript. */
 const GRANITE_QUESTION = "<|audio|>can you transcribe the speech into a written format?";
 const GRANITE_LANGUAGES = ["en", "fr", "de", "es", "pt", "ja"];
@@ -137,7 +137,7 @@ export function describeGranite(
   return {
     open: (context, options) => openPrompted(context, { ...options, writePrompt: () => prompt }),
     languages: GRANITE_LANGUAGES,
-    maxChunkSeconds: PIECE_SECONDS,
+    maxChunkSeconds: CHUNK_SECONDS,
     getMaxTokens: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
   };
 }
@@ -149,7 +149,7 @@ export function describeVoxtral(): GeneratingFamily {
   return {
     open: (context, options) => openPrompted(context, { ...options, writePrompt }),
     languages: VOXTRAL_LANGUAGES,
-    maxChunkSeconds: PIECE_SECONDS,
+    maxChunkSeconds: CHUNK_SECONDS,
     getMaxTokens: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
   };
 }

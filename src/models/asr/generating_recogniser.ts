@@ -35,7 +35,7 @@ export async function loadGenerating(
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const endTokens = tokensAt({ ...folder.config, ...generationConfig }, "eos_token_id");
   const { decode } = tokenizer;
-  const parts = await fitting(folder, async () => {
+  const parts = await openFitting(folder, async () => {
     const { maxChunkSeconds } = family;
     const speechDecoder = await family.open(context, { ...options, maxChunkSeconds });
     const { sampleRateHz } = speechDecoder;
@@ -72,7 +72,7 @@ export async function loadGenerating(
  *
  * @throws {StartupError} naming the folder, when its graphs do not fit together.
  */
-async function fitting<T>({ path }: ModelFolder, open: () => Promise<T>): Promise<T> {
+async function openFitting<T>({ path }: ModelFolder, open: () => Promise<T>): Promise<T> {
   try {
     return await open();
   } catch (error) {

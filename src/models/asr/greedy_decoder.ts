@@ -34,7 +34,7 @@ export interface GreedyDecoder {
 }
 
 /** The argmax and its log-probability. */
-function likeliest(logits: Float32Array): { id: number; logprob: number } {
+function findLikeliest(logits: Float32Array): { id: number; logprob: number } {
   let id = 0;
   for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[id]!) id = i;
   let sum = 0;
@@ -62,7 +62,7 @@ export class CtcGreedyDecoder implements GreedyDecoder {
     const ended: FrameToken[] = [];
     for (let frame = from; frame < to; frame++) {
       const row = rows.subarray(frame * numClasses, (frame + 1) * numClasses);
-      const { id, logprob } = likeliest(row);
+      const { id, logprob } = findLikeliest(row);
       const position = firstFrame + frame;
       if (this.#last?.id === id) {
         this.#last.endFrame = position + 1;
@@ -142,8 +142,8 @@ export class TdtGreedyDecoder<State> implements GreedyDecoder {
       const row = startFrame - firstFrame;
       const frame = rows.slice(row * width, (row + 1) * width);
       const { logits, state } = await this.#joint.run(frame, this.#lastToken, this.#state);
-      const { id, logprob } = likeliest(logits.subarray(0, texts.length));
-      let step = likeliest(logits.subarray(texts.length)).id;
+      const { id, logprob } = findLikeliest(logits.subarray(0, texts.length));
+      let step = findLikeliest(logits.subarray(texts.length)).id;
       const isToken = id !== blank;
       if (isToken) numHere++;
       if (step === 0 && (!isToken || numHere === MAX_TOKENS_PER_FRAME)) step = 1;

@@ -43,7 +43,7 @@ export class ShortFirst {
    * work of the thread run, then waits until no short recording is being transcribed. It waits at most eight times as
    * long as the last slice took, times the number of long recordings waiting.
    */
-  turnsOfLong(signal: AbortSignal): () => Promise<void> {
+  makeYieldForLong(signal: AbortSignal): () => Promise<void> {
     const thread = new BusyThread();
     let sinceMs = this.#now();
     return async () => {

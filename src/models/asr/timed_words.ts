@@ -19,7 +19,7 @@ import type { DecodedWindow } from "./window_decoder.ts";
  * @param options.offsetSeconds start of the window in the recording.
  */
 export function joinIntoWords(
-  pieces: readonly TimedTokens[],
+  groups: readonly TimedTokens[],
   { alignment: values, languageToken, tokens }: DecodedWindow,
   { config, decode, offsetSeconds }: Pick<WordDivision, "decode"> & {
     readonly config: WhisperConfig;
@@ -30,7 +30,7 @@ export function joinIntoWords(
   const reading = { decode, hasSpaces: hasSpaces(config, languageToken) };
   const isText = (token: number) => token < config.endToken;
   let numBefore = 0;
-  const segments = pieces.map(({ tokens, startSeconds, endSeconds }) => {
+  const segments = groups.map(({ tokens, startSeconds, endSeconds }) => {
     const firstToken = numBefore + Math.max(0, tokens.findIndex(isText));
     numBefore += tokens.length;
     return {
@@ -60,24 +60,24 @@ interface WordDivision {
 
 const BROKEN = "\uFFFD";
 /** A character has at most four bytes, so at most four tokens. */
-const MOST_TOKENS_OF_PIECE = 4;
+const MAX_TOKENS_PER_CHARACTER = 4;
 const IS_PUNCTUATION = /^[\s\p{P}]*$/u;
 /** Opening punctuation, or punctuation before a word. */
 const OPENS = /^(\s*[\p{Ps}\p{Pi}¿¡]|\s+["'\p{Pd}])/u;
 
 /** Divides all tokens into consecutive words. */
 export function groupWords(tokens: readonly number[], reading: WordDivision): WordGroup[] {
-  const pieces = readWordGroups(tokens, reading.decode);
+  const groups = readWordGroups(tokens, reading.decode);
   const words: WordGroup[][] = [];
   let isOpen = false;
-  for (const [index, piece] of pieces.entries()) {
-    const text = index === 0 ? ` ${piece.text}` : piece.text;
+  for (const [index, group] of groups.entries()) {
+    const text = index === 0 ? ` ${group.text}` : group.text;
     const isPunctuation = IS_PUNCTUATION.test(text);
     const opens = isPunctuation && OPENS.test(text);
     const begins = !reading.hasSpaces || /^\s/.test(text);
     if (words.length > 0 && (isOpen || !begins || (isPunctuation && !opens))) {
-      words.at(-1)!.push(piece);
-    } else words.push([piece]);
+      words.at(-1)!.push(group);
+    } else words.push([group]);
     isOpen = opens;
   }
   return words.map((word) => ({
@@ -88,15 +88,15 @@ export function groupWords(tokens: readonly number[], reading: WordDivision): Wo
 
 /** Divides tokens into the smallest groups that decode to whole characters. */
 function readWordGroups(tokens: readonly number[], decode: WordDivision["decode"]): WordGroup[] {
-  const pieces: WordGroup[] = [];
+  const groups: WordGroup[] = [];
   for (let first = 0, end = 1; end <= tokens.length; end++) {
     const text = decode(tokens.slice(first, end));
-    const isCut = text.endsWith(BROKEN) && end - first < MOST_TOKENS_OF_PIECE;
+    const isCut = text.endsWith(BROKEN) && end - first < MAX_TOKENS_PER_CHARACTER;
     if (isCut && end < tokens.length) continue;
-    pieces.push({ text, numTokens: end - first });
+    groups.push({ text, numTokens: end - first });
     first = end;
   }
-  return pieces;
+  return groups;
 }
 
 /** A word, with the punctuation that belongs to it. */

@@ -33,7 +33,7 @@ const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
 };
 const SILERO_STATE = [2, 1, 128];
 /** Windows between yields to other messages: about 5 ms. */
-const WINDOWS_PER_TURN = 16;
+const WINDOWS_PER_YIELD = 16;
 
 /** A voice activity model. It serves several recordings at a time. */
 export class VoiceActivity {
@@ -212,7 +212,7 @@ export class VoiceListener {
     this.#likelihoods.push(Number(output!.data[0]));
     this.#window.copyWithin(0, this.#window.length - contextSamples);
     this.#filled = contextSamples;
-    if (this.#likelihoods.length % WINDOWS_PER_TURN === 0) await yieldToEvents();
+    if (this.#likelihoods.length % WINDOWS_PER_YIELD === 0) await yieldToEvents();
   }
 }
 

@@ -92,7 +92,7 @@ async function openParts(
   const { folder, backend } = context;
   const encoder = await openEncoder(context, {
     maxInputs: maxRecordings,
-    maxWholeInputs: maxWindows(folder, spec.frames),
+    maxWholeInputs: computeMaxWindows(folder, spec.frames),
   });
   // The kernels are opened last, as they need the data type of the decoder's logits.
   const later: { speech?: SpeechKernels } = {};
@@ -160,7 +160,7 @@ async function openEncoder(
 }
 
 /** The number of windows whose attention weights fit into the memory together. */
-function maxWindows({ config }: ModelFolder, frames: number): number {
+function computeMaxWindows({ config }: ModelFolder, frames: number): number {
   const heads = Number(config["encoder_attention_heads"] ?? 16);
   const positions = frames / 2;
   return Math.max(1, Math.floor(MAX_ATTENTION_BYTES / (4 * heads * positions * positions)));

@@ -80,13 +80,13 @@ export class Sequential {
     const goesOn = speech === undefined
       ? end < numFrames
       : speech.some((range) => range.start < end && end < range.end);
-    const { pieces, seenSeconds } = this.#cut(window.tokens, goesOn);
+    const { segments, seenSeconds } = this.#cut(window.tokens, goesOn);
     const seenFrames = Math.round((seenSeconds ?? Infinity) * framesPerSecond);
     // Always advances, even if the model places its first words at the window's start.
     this.#seekFrame += seenFrames > 0 ? Math.min(seenFrames, ownFrames) : ownFrames;
     const offsetSeconds = seekFrame / framesPerSecond;
     const ownSeconds = ownFrames / framesPerSecond;
-    return pieces.map((tokens) => {
+    return segments.map((tokens) => {
       const { start, end } = this.#readTimes(tokens, ownSeconds);
       return {
         startSeconds: offsetSeconds + start,
@@ -125,7 +125,7 @@ export class Sequential {
   #cut(
     tokens: readonly number[],
     goesOn: boolean,
-  ): { pieces: readonly number[][]; seenSeconds?: number } {
+  ): { segments: readonly number[][]; seenSeconds?: number } {
     const { timestampsStart } = this.#options;
     const isTimestamp = (position: number) => (tokens[position] ?? -1) >= timestampsStart;
     const cuts = [...tokens.keys()].filter((position) =>
@@ -136,14 +136,14 @@ export class Sequential {
       // Whisper itself keeps such text, which cuts a sentence at the window's end.
       const beginSeconds = isTimestamp(0) ? this.#toSeconds(tokens[0]!) : 0;
       if (goesOn && !hasEnd && tokens.length > 1 && beginSeconds > 0) {
-        return { pieces: [], seenSeconds: beginSeconds };
+        return { segments: [], seenSeconds: beginSeconds };
       }
-      return { pieces: tokens.length > 0 ? [[...tokens]] : [] };
+      return { segments: tokens.length > 0 ? [[...tokens]] : [] };
     }
     if (hasEnd) cuts.push(tokens.length);
-    const pieces = cuts.map((end, index) => tokens.slice(cuts[index - 1] ?? 0, end));
-    if (hasEnd) return { pieces };
-    return { pieces, seenSeconds: this.#toSeconds(tokens[cuts.at(-1)! - 1]!) };
+    const segments = cuts.map((end, index) => tokens.slice(cuts[index - 1] ?? 0, end));
+    if (hasEnd) return { segments };
+    return { segments, seenSeconds: this.#toSeconds(tokens[cuts.at(-1)! - 1]!) };
   }
 
   #readTimes(tokens: readonly number[], ownSeconds: number): { start: number; end: number } {

@@ -59,17 +59,17 @@ export async function* transcribe(
       signal,
     });
     languageToken = window.languageToken;
-    const pieces = sequential.accept(window);
-    const words = joinIntoWords(pieces, window, {
+    const chunks = sequential.accept(window);
+    const words = joinIntoWords(chunks, window, {
       ...deps,
       offsetSeconds: range.start / framesPerSecond,
     });
     const { temperature: used, meanLogprob, compressionRatio, noSpeechProbability } = window;
-    const segments = pieces
-      .map((piece, i) => ({ ...piece, text: getText(piece.tokens), words: words?.[i] }))
+    const segments = chunks
+      .map((chunk, i) => ({ ...chunk, text: getText(chunk.tokens), words: words?.[i] }))
       .filter(({ text }) => text.trim() !== "")
-      .map(({ words, ...piece }) => ({
-        ...piece,
+      .map(({ words, ...chunk }) => ({
+        ...chunk,
         id: numSegments++,
         temperature: used,
         meanLogprob,

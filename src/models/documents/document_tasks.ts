@@ -186,7 +186,7 @@ export class DocumentTasks {
       const image: MessagePart = { type: "image", bytes: await next, param };
       if (index + 1 < pages.length) next = draw(index + 1);
       signal.throwIfAborted();
-      if (index > 0) answers.turn();
+      if (index > 0) answers.beginPage();
       const left = maxTokens - answers.numTokens;
       const goesOn = await this.#readPage({
         ...task,

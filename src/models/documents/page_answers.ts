@@ -40,7 +40,7 @@ export class PageAnswers {
   }
 
   /** Begins the next page. */
-  turn(): void {
+  beginPage(): void {
     this.#offset += this.#length + PAGE_BREAK.length;
     this.#numTokensBefore += this.#numTokens;
     this.#length = this.#numTokens = 0;

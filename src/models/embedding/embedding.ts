@@ -7,7 +7,11 @@ import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ModelProto as Graph } from "../../graph/file/proto.ts";
 import type { EmbedEvent, EmbedTask, Task } from "../task.ts";
 import { BAG_OUTPUTS, isBagGraph } from "./bag_encoder.ts";
-import { type EmbeddingConfig, purposeOfPrompt, readEmbeddingConfig } from "./embedding_config.ts";
+import {
+  type EmbeddingConfig,
+  guessPromptPurpose,
+  readEmbeddingConfig,
+} from "./embedding_config.ts";
 import { type EncodedText, fitText } from "./encoder_tokenizer.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
 import { findOutput } from "../folder/graph_file.ts";
@@ -130,7 +134,7 @@ export class EmbeddingModel extends TextModel implements Model {
   #promptFor({ inputType, promptName }: EmbedTask): string {
     const { prompts, namedPrompts } = this.#config;
     if (promptName === undefined) return prompts[inputType ?? "none"];
-    const purpose = purposeOfPrompt(promptName);
+    const purpose = guessPromptPurpose(promptName);
     const named = namedPrompts.get(promptName) ?? (purpose && prompts[purpose]);
     if (named !== undefined) return named;
     const names = [...new Set([...namedPrompts.keys(), "query", "document"])].sort();

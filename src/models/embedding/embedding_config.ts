@@ -122,7 +122,7 @@ const PROMPT_NAMES: Readonly<Record<InputType, readonly string[]>> = {
 };
 
 /** The usual purpose of a prompt with this name. */
-export function purposeOfPrompt(name: string): InputType | undefined {
+export function guessPromptPurpose(name: string): InputType | undefined {
   return (["query", "document"] as const).find((purpose) => PROMPT_NAMES[purpose].includes(name));
 }
 

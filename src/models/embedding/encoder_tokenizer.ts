@@ -99,7 +99,7 @@ export class EncoderTokenizer {
   }
 
   /** The number of special tokens that {@linkcode framePair} adds. */
-  get numSpecialOfPair(): number {
+  get numSpecialInPair(): number {
     const { before, between, after } = this.#pair;
     return before.length + between.length + after.length;
   }
@@ -115,8 +115,8 @@ export class EncoderTokenizer {
   }
 
   /** All tokens of a text of any length; the thread's other work runs in between. */
-  async encodeInTurns(text: string, { hasSpecial, signal }: EncodeOptions): Promise<number[]> {
-    const ids = await this.#long.encodeInTurns(text, ALL, signal);
+  async encodeInSlices(text: string, { hasSpecial, signal }: EncodeOptions): Promise<number[]> {
+    const ids = await this.#long.encodeInSlices(text, ALL, signal);
     return hasSpecial ? [...this.frame(ids).ids] : ids;
   }
 

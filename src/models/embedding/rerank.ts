@@ -18,11 +18,11 @@ import { type LoadedTexts, TextModel } from "./text_model.ts";
 
 export class RerankModel extends TextModel implements Model {
   readonly kind = "rerank";
-  readonly #form: PairForm;
+  readonly #format: PairFormat;
 
-  private constructor(loaded: LoadedTexts<PairForm>) {
+  private constructor(loaded: LoadedTexts<PairFormat>) {
     super(loaded);
-    this.#form = loaded.form;
+    this.#format = loaded.source;
   }
 
   /** @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker. */
@@ -33,7 +33,7 @@ export class RerankModel extends TextModel implements Model {
       ({ model, tokenizer, isDecoder }) =>
         isDecoder
           ? { ...yesNoRerankPrompt(tokenizer), ...columns && { columns } }
-          : { ...crossEncoderForm(tokenizer), output: { name: findLogits(model) } },
+          : { ...makeCrossEncoderFormat(tokenizer), output: { name: findLogits(model) } },
     );
     if (loaded.width <= 2) return new RerankModel(loaded);
     await loaded.texts.dispose();
@@ -44,7 +44,7 @@ export class RerankModel extends TextModel implements Model {
 
   start(task: Task, emit: (event: RerankEvent) => void): () => void {
     requireTask(task, "rerank");
-    const form = this.#formFor(task);
+    const format = this.#formatFor(task);
     const numTexts = task.documents.length;
     const scores = new Float32Array(numTexts);
     const logits = new Float32Array(numTexts);
@@ -56,7 +56,7 @@ export class RerankModel extends TextModel implements Model {
     });
     const { query: asked } = task;
     const shared = typeof asked === "string"
-      ? form.encodeQuery(asked, toLengthOptions("query"))
+      ? format.encodeQuery(asked, toLengthOptions("query"))
       : undefined;
     return this.run(task.requestId, {
       numTexts,
@@ -65,9 +65,9 @@ export class RerankModel extends TextModel implements Model {
         const mayCut = task.truncation !== undefined || task.maxDocumentTokens !== undefined;
         const length = toLengthOptions(`documents[${index}]`, mayCut);
         const query = shared ??
-          form.encodeQuery(asked[index]!, toLengthOptions(`query[${index}]`));
-        const document = form.encodeDocument(task.documents[index]!, length);
-        return form.frame(...this.#fit(task, form, { query, document, index }));
+          format.encodeQuery(asked[index]!, toLengthOptions(`query[${index}]`));
+        const document = format.encodeDocument(task.documents[index]!, length);
+        return format.frame(...this.#fit(task, format, { query, document, index }));
       },
       onRow: (index, row) => {
         const logit = relevanceLogit(row);
@@ -83,23 +83,25 @@ export class RerankModel extends TextModel implements Model {
    *
    * @throws {HearthError} `invalid_value` if the model takes no instruction, or if it is too long.
    */
-  #formFor({ instruction }: RerankTask): PairForm {
-    if (instruction === undefined) return this.#form;
-    const form = this.#form.instruct?.(instruction);
+  #formatFor({ instruction }: RerankTask): PairFormat {
+    if (instruction === undefined) return this.#format;
+    const format = this.#format.instruct?.(instruction);
     const refuse = (message: string) =>
       new HearthError("invalid_value", `instruction: ${message}`, { param: "instruction" });
-    if (form === undefined) throw refuse("the loaded model takes none; want a query that says it.");
-    if (form.numSpecial < (this.contextLength ?? Infinity)) return form;
+    if (format === undefined) {
+      throw refuse("the loaded model takes none; want a query that says it.");
+    }
+    if (format.numSpecial < (this.contextLength ?? Infinity)) return format;
     throw refuse(`want fewer tokens than the ${this.contextLength} that the model takes in all.`);
   }
 
   #fit(
     { truncation, maxDocumentTokens }: RerankTask,
-    form: PairForm,
+    format: PairFormat,
     pair: { query: readonly number[]; document: readonly number[]; index: number },
   ): [readonly number[], readonly number[]] {
     return fitPair(pair.query, pair.document, {
-      numSpecial: form.numSpecial,
+      numSpecial: format.numSpecial,
       maxTokens: this.contextLength,
       truncation,
       param: `documents[${pair.index}]`,
@@ -161,14 +163,14 @@ function relevanceLogit(logits: Float32Array): number {
 }
 
 /** How a query and a document are combined into one text. */
-interface PairForm {
+interface PairFormat {
   /** Number of tokens around and between query and document. */
   readonly numSpecial: number;
   encodeQuery(query: string, length?: LengthOptions): readonly number[];
   encodeDocument(document: string, length?: LengthOptions): readonly number[];
   frame(query: readonly number[], document: readonly number[]): EncodedText;
   /** The same format with another instruction, for models that are told what relevance means. */
-  instruct?(instruction: string): PairForm;
+  instruct?(instruction: string): PairFormat;
 }
 
 /**
@@ -176,14 +178,14 @@ interface PairForm {
  *
  * @throws {StartupError} when the tokenizer has none between texts.
  */
-function crossEncoderForm(tokenizer: EncoderTokenizer): PairForm {
+function makeCrossEncoderFormat(tokenizer: EncoderTokenizer): PairFormat {
   if (!tokenizer.encodesPairs) {
     throw new StartupError(
       "The tokenizer has no special tokens between two texts, which a reranker needs.",
     );
   }
   return {
-    numSpecial: tokenizer.numSpecialOfPair,
+    numSpecial: tokenizer.numSpecialInPair,
     encodeQuery: (query, length) => tokenizer.encode(query, length),
     encodeDocument: (document, length) => tokenizer.encode(document, length),
     frame: (query, document) => tokenizer.framePair(query, document),
@@ -200,7 +202,7 @@ const BETWEEN = "<Document>:";
 const AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 /** A prompt that a language model answers with yes or no. */
-interface JudgeForm extends PairForm {
+interface JudgeFormat extends PairFormat {
   /** The tokens that answer no and yes: their logits are read. */
   readonly columns: readonly [no: number, yes: number];
 }
@@ -215,7 +217,7 @@ interface JudgeForm extends PairForm {
 export function yesNoRerankPrompt(
   tokenizer: EncoderTokenizer,
   instruction: string = INSTRUCTION,
-): JudgeForm {
+): JudgeFormat {
   const beginning = `${BEFORE}${instruction}${AFTER_INSTRUCTION}`;
   const [before, between, after] = [beginning, BETWEEN, AFTER]
     .map((text) => tokenizer.encode(text));

@@ -20,7 +20,7 @@ const ENCODE_SLICE_MS = 5;
  */
 const MAX_ENCODE_MS = 50;
 /** Texts of one job encoded before the next job's. */
-const TEXTS_PER_TURN = 16;
+const TEXTS_PER_SLICE = 16;
 /** Number of batches to encode ahead. */
 const BATCHES_AHEAD = 2;
 /** As `BATCHES_AHEAD`, for padded texts: with more texts to choose from, those of a batch have more similar lengths. */
@@ -63,7 +63,7 @@ export class TextBatcher implements TextRunner {
   /** Running jobs; the next one to encode comes first. */
   readonly #running = new Set<Running>();
   /** The batching loop, while there is work. */
-  #turning: Promise<void> | undefined;
+  #loop: Promise<void> | undefined;
 
   constructor({ encoder, maxBatchTokens }: {
     /** The batcher owns it. */
@@ -81,7 +81,7 @@ export class TextBatcher implements TextRunner {
     const outcome = Promise.withResolvers<number>();
     const running: Running = { job, outcome, numEncoded: 0, numAnswered: 0, numTokens: 0 };
     this.#running.add(running);
-    this.#turning ??= this.#turn();
+    this.#loop ??= this.#runLoop();
     try {
       const numTokens = await untilAborted(outcome.promise, signal);
       this.metrics.promptTokens.inc(numTokens);
@@ -93,11 +93,11 @@ export class TextBatcher implements TextRunner {
   }
 
   async dispose(): Promise<void> {
-    await this.#turning;
+    await this.#loop;
     await this.#encoder.dispose();
   }
 
-  async #turn(): Promise<void> {
+  async #runLoop(): Promise<void> {
     // Requests that arrive together share the first batch.
     const thread = new BusyThread();
     await thread.yield();
@@ -111,7 +111,7 @@ export class TextBatcher implements TextRunner {
       // Cancellations and new requests come in between batches.
       await thread.yield();
     }
-    this.#turning = undefined;
+    this.#loop = undefined;
   }
 
   /** @returns whether there is more to encode before the next batch runs. */
@@ -136,7 +136,7 @@ export class TextBatcher implements TextRunner {
   /** Encodes a few texts of a job, at least one, and moves the job to the end of the line. */
   #encode(running: Running, endMs: number): void {
     const { job, numEncoded } = running;
-    const end = Math.min(job.numTexts, numEncoded + TEXTS_PER_TURN);
+    const end = Math.min(job.numTexts, numEncoded + TEXTS_PER_SLICE);
     const texts: QueuedText<Running>[] = [];
     try {
       for (let index = numEncoded; index < end; index++) {

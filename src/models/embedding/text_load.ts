@@ -32,7 +32,7 @@ interface TextGraph {
  * Which row stands for a text: an output of an encoder, or elements of a decoder's row of the last token (all elements
  * if absent).
  */
-type TextForm = { readonly output: TextOutput } | { readonly columns?: readonly number[] };
+type RowSource = { readonly output: TextOutput } | { readonly columns?: readonly number[] };
 
 /** The limit when the folder gives none. */
 const DEFAULT_LONGEST_TEXT = 8192;
@@ -46,13 +46,13 @@ const LONGEST_WHOLE_TEXT = 1024;
 /**
  * Loads a folder.
  *
- * @param chooseForm decides what to read of the graph; it throws a `StartupError` for an unsuitable graph.
+ * @param chooseRows decides what to read of the graph; it throws a `StartupError` for an unsuitable graph.
  * @throws {StartupError} when the folder lacks what the model needs.
  */
-export async function loadTexts<Form extends TextForm>(
+export async function loadTexts<Source extends RowSource>(
   options: DecoderLoadOptions,
-  chooseForm: (graph: TextGraph) => Form,
-): Promise<LoadedTexts<Form>> {
+  chooseRows: (graph: TextGraph) => Source,
+): Promise<LoadedTexts<Source>> {
   const { folder, engine: { maxBatchTokens } } = options;
   await using graph = await readGraph(options);
   const isBag = isBagGraph(graph.model);
@@ -64,17 +64,17 @@ export async function loadTexts<Form extends TextForm>(
   const isDecoder = graph.model.graph.inputs.some(({ name }) =>
     name.startsWith("past_key_values.")
   );
-  const form = chooseForm({ model: graph.model, tokenizer, isDecoder });
-  const common = { form, tokenizer, dtype: graph.dtype };
-  if (!("output" in form)) {
+  const source = chooseRows({ model: graph.model, tokenizer, isDecoder });
+  const common = { source, tokenizer, dtype: graph.dtype };
+  if (!("output" in source)) {
     // Imported on demand: encoders, the usual case, do not need the engine and start sooner without it.
     const { loadDecoderTexts } = await import("./decoder_texts.ts");
-    const loaded = await loadDecoderTexts(options, form.columns);
+    const loaded = await loadDecoderTexts(options, source.columns);
     return { ...common, ...loaded, maxTokens: Math.min(loaded.maxTokens, maxTokens ?? Infinity) };
   }
   const { backend } = options;
   const { padTokenId } = tokenizer;
-  const opened = await openEncoder(graph, form.output, { backend, padTokenId, maxTokens });
+  const opened = await openEncoder(graph, source.output, { backend, padTokenId, maxTokens });
   const { encoder } = opened;
   const texts = new TextBatcher({ encoder, maxBatchTokens });
   return { ...common, texts, width: encoder.width, maxTokens: opened.maxTokens };

@@ -36,8 +36,8 @@ export interface TextRunner {
 }
 
 /** A loaded model that runs texts; the caller owns the runner. */
-export interface LoadedTexts<Form = unknown> {
-  readonly form: Form;
+export interface LoadedTexts<Source = unknown> {
+  readonly source: Source;
   readonly texts: TextRunner;
   /** Number of elements in a row. */
   readonly width: number;

@@ -71,8 +71,8 @@ export class TextQueue<Owner> {
     const [first] = this.#waiting;
     if (first === undefined) return [];
     const batch = limits.maxPadding === undefined
-      ? fillInTurn(this.#waiting, limits)
-      : fillAlike(this.#waiting, { ...limits, maxPadding: limits.maxPadding });
+      ? fillByTag(this.#waiting, limits)
+      : fillByLength(this.#waiting, { ...limits, maxPadding: limits.maxPadding });
     const taken = new Set(batch);
     this.#waiting = this.#waiting.filter((queued) => !taken.has(queued));
     this.#virtualTime = first.startTag;
@@ -81,7 +81,7 @@ export class TextQueue<Owner> {
 }
 
 /** Takes the texts with the lowest start tags until the batch is full. */
-function fillInTurn<Text extends QueuedText<unknown>>(
+function fillByTag<Text extends QueuedText<unknown>>(
   waiting: readonly Text[],
   { maxTexts, maxTokens }: BatchLimits,
 ): Text[] {
@@ -96,7 +96,7 @@ function fillInTurn<Text extends QueuedText<unknown>>(
  * Takes the text with the lowest start tag and those nearest in length, as long as their padding costs less than
  * another run.
  */
-function fillAlike<Text extends QueuedText<unknown>>(
+function fillByLength<Text extends QueuedText<unknown>>(
   waiting: readonly Text[],
   { maxTexts, maxTokens, maxPadding }: BatchLimits & { readonly maxPadding: number },
 ): Text[] {

@@ -33,8 +33,8 @@ import type { GraphCut } from "../../graph/graph_cut.ts";
 import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "./open_context.ts";
 import {
+  estimateCutNeeds,
   hasRoomFor,
-  needsOfCut,
   readAvailableBytes,
   requireMemory,
   shareMemory,
@@ -117,7 +117,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const availableBytes = await readAvailableBytes();
   const slots = { maxSequences: mostSteps.maxSequences, maxBufferBytes };
   const numStateSlots = chooseStateSlots(cut, slots);
-  const needs = needsOfCut(cut, { steps, sharesWeights, numStateSlots });
+  const needs = estimateCutNeeds(cut, { steps, sharesWeights, numStateSlots });
   const shares = shareMemory(needs, availableBytes);
   const limits = choosePagedLimits(cut, {
     ...{ contextLength, settings: engine, maxBufferBytes, headBytes },
@@ -167,7 +167,7 @@ async function openWhole(
   { graph: { model, files, path }, contextLength, folder, ...options }: GraphToOpen,
 ): Promise<Decoder> {
   return await explainRefusal(`${folder.path}/${path}`, () => {
-    const vocabSize = widthOfLogits(model) ?? readVocabSize(folder);
+    const vocabSize = readLogitsWidth(model) ?? readVocabSize(folder);
     const { maxModelLength } = options.engine;
     const headSizes = readHeadSizes(folder);
     const sizes = { contextLength, maxModelLength, vocabSize, headSizes };
@@ -189,7 +189,7 @@ async function explainRefusal(
 }
 
 /** The vocabulary's size, if the graph declares it. */
-function widthOfLogits({ graph }: ModelProto): number | undefined {
+function readLogitsWidth({ graph }: ModelProto): number | undefined {
   const width = graph.outputs.find(({ name }) => name === "logits")?.shape?.at(-1);
   return typeof width === "number" ? width : undefined;
 }

@@ -88,26 +88,26 @@ function readVariant(
   const isUsual = /^onnx\/[^/]+$/.test(path);
   if (!path.endsWith(".onnx") || isUsual || FOREIGN.test(path)) return undefined;
   const at = path.lastIndexOf("/");
-  const [place, file] = [path.slice(0, Math.max(at, 0)), path.slice(at + 1, -".onnx".length)];
+  const [subfolder, file] = [path.slice(0, Math.max(at, 0)), path.slice(at + 1, -".onnx".length)];
   const target = FOR_CPU.test(path) ? "cpu" : FOR_GPU.test(path) ? "gpu" : "any";
   const suffix = BY_SUFFIX.find(([ending]) => file === name + ending);
   // In onnxruntime-genai's folders any name is allowed, and each graph has a configuration beside it.
   const isNamed = suffix !== undefined ||
-    name === "model" && isAlone(folder, place) &&
-      folder.files.has(join(place, "genai_config.json"));
+    name === "model" && isAlone(folder, subfolder) &&
+      folder.files.has(join(subfolder, "genai_config.json"));
   if (!isNamed) return undefined;
   const told = suffix !== undefined && suffix[0] !== "" ? suffix[1] : undefined;
   return { path, target, dtype: told ?? guessDtype(path, { folder, target }) };
 }
 
-function join(place: string, file: string): string {
-  return place === "" ? file : `${place}/${file}`;
+function join(subfolder: string, file: string): string {
+  return subfolder === "" ? file : `${subfolder}/${file}`;
 }
 
 /** Whether a subfolder has exactly one graph. */
-function isAlone({ files }: ModelFolder, place: string): boolean {
+function isAlone({ files }: ModelFolder, subfolder: string): boolean {
   const graphs = [...files].filter((file) =>
-    file.endsWith(".onnx") && file.slice(0, Math.max(file.lastIndexOf("/"), 0)) === place
+    file.endsWith(".onnx") && file.slice(0, Math.max(file.lastIndexOf("/"), 0)) === subfolder
   );
   return graphs.length === 1;
 }

@@ -60,7 +60,7 @@ export interface MemoryOffer {
  * @param options.steps the largest step of each kind that has activations of its own: of prompts, of next tokens.
  * @param options.sharesWeights whether weights that several segments read are in memory once.
  */
-export function needsOfCut(
+export function estimateCutNeeds(
   cut: GraphCut,
   { steps, sharesWeights, numStateSlots }: {
     readonly steps: readonly AxisSizes[];

@@ -146,7 +146,7 @@ function readBorder(
 /**
  * The format of an image's tensor. If the graph has a fixed size, that overrides it, and images are stretched to fit.
  */
-export function computeTensorForm(
+export function computeTensorFormat(
   processor: PreprocessorConfig,
   { image, graph, layout }: {
     readonly image: Size;

@@ -5,7 +5,7 @@
  */
 import { basename, dirname } from "node:path";
 import { HearthError } from "../../base/errors.ts";
-import { onWhite } from "../../media/alpha.ts";
+import { compositeOnWhite } from "../../media/alpha.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
 import { toRawImage } from "../../device/ort/raw_image.ts";
@@ -50,7 +50,7 @@ export class ImageProcessor {
   async normalize(decoded: Pixels): Promise<NormalizedImage> {
     const { width, height } = decoded;
     this.#checkProportions(width, height);
-    const image = toRawImage(this.#transformers.RawImage, onWhite(decoded));
+    const image = toRawImage(this.#transformers.RawImage, compositeOnWhite(decoded));
     const { pixel_values: { data, dims } } = await this.#processor(image);
     return { data: data as Float32Array<ArrayBuffer>, dims, width, height };
   }

@@ -5,7 +5,7 @@
  */
 import "../../device/ort/no_location.ts";
 import { HearthError } from "../../base/errors.ts";
-import { onWhite } from "../../media/alpha.ts";
+import { compositeOnWhite } from "../../media/alpha.ts";
 import { decodeImage } from "../../media/image.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import type { ImageProcessor, NormalizedImage } from "./image_processor.ts";
@@ -40,7 +40,7 @@ const functions = {
   },
   /** Decodes an image onto a white background. */
   async decode({ bytes, maxPixels }: ImageFile): Promise<Pixels> {
-    return onWhite(await decodeImage(bytes, { maxPixels }));
+    return compositeOnWhite(await decodeImage(bytes, { maxPixels }));
   },
   /** Prepares an image alone, for a model's first graph. */
   async normalize(file: ImageFile): Promise<NormalizedImage> {

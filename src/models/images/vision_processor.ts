@@ -8,7 +8,7 @@ import { type PlainTensors, toPlainTensors } from "../plain_tensor.ts";
 import { dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { StartupError } from "../../base/errors.ts";
-import { onWhite } from "../../media/alpha.ts";
+import { compositeOnWhite } from "../../media/alpha.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
 import { toRawImage } from "../../device/ort/raw_image.ts";
@@ -124,7 +124,7 @@ export class VisionProcessor {
     pixels: Pixels,
     { inOnePiece = false }: Pick<ImageToPrepare, "inOnePiece"> = {},
   ): Promise<PreparedImage> {
-    const image = toRawImage(this.#RawImage, onWhite(pixels)).rgb();
+    const image = toRawImage(this.#RawImage, compositeOnWhite(pixels)).rgb();
     const operands = this.#takesTextFirst ? [this.placeholder, image] : [image, this.placeholder];
     const given = inOnePiece && this.#hasTiles
       ? await this.#processor(...operands, { do_image_splitting: false })

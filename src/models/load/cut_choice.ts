@@ -72,7 +72,7 @@ const NO_DECODER = Symbol("no decoder");
  * Masks are evaluated for at most this many tokens. That is enough to tell which graphs can be cut, and stays cheap if
  * a folder claims a huge context.
  */
-const MOST_TOKENS = 2 ** 15;
+const MAX_TOKENS = 2 ** 15;
 
 /** Why a graph cannot be cut; `undefined` if it can. */
 async function whyNotCut(
@@ -82,7 +82,7 @@ async function whyNotCut(
   await using files = new FolderFiles(join(folder.path, dirname(path)), folder.path);
   const model = await readModel(files, basename(path));
   if (!model.graph.inputs.some(({ name }) => name.startsWith("past"))) return NO_DECODER;
-  const contextLength = Math.min(findContextLength(folder) ?? MOST_TOKENS, MOST_TOKENS);
+  const contextLength = Math.min(findContextLength(folder) ?? MAX_TOKENS, MAX_TOKENS);
   const result = cutAny(model, contextLength);
   return "refused" in result ? result.refused : undefined;
 }

@@ -30,9 +30,10 @@ export interface Family {
 }
 
 /** Whether `architectures` in the configuration has a name that matches. */
-export function isBuiltAs({ config }: ModelFolder, form: RegExp): boolean {
+export function isBuiltAs({ config }: ModelFolder, pattern: RegExp): boolean {
   const value = config["architectures"];
-  return Array.isArray(value) && value.some((name) => typeof name === "string" && form.test(name));
+  return Array.isArray(value) &&
+    value.some((name) => typeof name === "string" && pattern.test(name));
 }
 
 /** Whether the `model_type` is one of these. */

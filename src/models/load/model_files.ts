@@ -37,11 +37,11 @@ export function chooseFiles(folder: ModelFolder, wish: ModelChoice): ModelFiles 
   const { all, main, missed } = chooseGraphs(folder, family.graphs(folder), wish);
   const graphs = all.map(({ path }) => path);
   // Files in the graph's own folder belong to it too; where they are missing, those of the model's folder are used.
-  const places = [folder.settingsIn, dirname(main.path)]
+  const folders = [folder.settingsIn, dirname(main.path)]
     .filter((place) => place !== undefined && place !== "." && place !== "onnx");
   const settings = [...folder.files].filter((file) =>
     SETTINGS_FILES.test(file) || family.files?.test(file) ||
-    places.some((place) =>
+    folders.some((place) =>
       file.startsWith(`${place}/`) && SETTINGS_FILES.test(file.slice(place!.length + 1))
     )
   );

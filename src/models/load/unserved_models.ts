@@ -141,7 +141,7 @@ function isMediaEncoder(folder: ModelFolder): boolean {
 
 /** What a folder's architecture is for, in the words of {@linkcode describeUnserved}, if no family serves it. */
 export function describeTask(folder: ModelFolder): string | undefined {
-  return TASKS.find(([form]) => isBuiltAs(folder, form))?.[1];
+  return TASKS.find(([pattern]) => isBuiltAs(folder, pattern))?.[1];
 }
 
 /** Describes text classifiers. They do not rank, unless they have one label or the name of a reranker. */

@@ -133,7 +133,7 @@ function findAddend(
 }
 
 /** The input and output of a unified graph. */
-interface UnifiedForm {
+interface UnifiedPorts {
   readonly isLogits: boolean;
   readonly stretches: boolean;
   /**
@@ -147,7 +147,7 @@ interface UnifiedForm {
 export function unifyMatting(
   model: ModelProto,
   { input, output, layout }: MattingGraph,
-  { isLogits, stretches, relative }: UnifiedForm,
+  { isLogits, stretches, relative }: UnifiedPorts,
 ): ModelProto {
   const { graph } = model;
   const taken = graph.inputs.find(({ name }) => name === input)!;

@@ -11,7 +11,7 @@ import type { ResampleFilter } from "../../media/resample.ts";
 import type { GraphSession, Tensor } from "../../device/ort/ort.ts";
 import { IMAGES, MASKS, type MattingGraph } from "./matting_graph.ts";
 import {
-  computeTensorForm,
+  computeTensorFormat,
   type PreprocessorConfig,
   type Size,
 } from "../folder/preprocessor_config.ts";
@@ -56,7 +56,7 @@ export class MattingNetwork {
   /** The format in which the graph takes an image. Images whose formats have one size can share a batch. */
   chooseFormat(image: Size): TensorFormat {
     const { processor, graph: { size, layout } } = this.#parts;
-    return computeTensorForm(processor, { image, graph: size, layout });
+    return computeTensorFormat(processor, { image, graph: size, layout });
   }
 
   /** Most images of a format in one run. */

@@ -51,7 +51,7 @@ export function readGenerationRules(
  *
  * @param prompt the decoder's prompt, at least one token id.
  */
-export function rulesOfAnswer(prompt: readonly number[], rules: GenerationRules): TokenRules {
+export function makeAnswerRules(prompt: readonly number[], rules: GenerationRules): TokenRules {
   const tokens = [...prompt];
   return {
     get mask() {
@@ -81,7 +81,7 @@ export function allowedAfter(
   const forbidden = [
     ...rules.suppressed,
     ...(numNew === (isForced ? 1 : 0) ? rules.suppressedFirst : []),
-    ...endsOfBadWords(tokens, rules.badWords),
+    ...listBadWordEnds(tokens, rules.badWords),
     ...repetitions(tokens, rules.noRepeatNgramSize),
   ];
   if (tokens.length < rules.minLength || numNew < rules.minNewTokens) {
@@ -100,7 +100,7 @@ function repetitions(tokens: readonly number[], size: number): number[] {
 }
 
 /** The tokens that would complete a bad word. */
-function endsOfBadWords(
+function listBadWordEnds(
   tokens: readonly number[],
   badWords: readonly (readonly number[])[],
 ): number[] {

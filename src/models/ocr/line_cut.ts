@@ -29,16 +29,16 @@ export function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]):
 }
 
 /** Cuts an image of one line in two variants: whole, and cropped to the line, which makes letters larger. */
-export function waysToCut(image: Pixels, [row]: readonly (readonly LineBox[])[]): LineCut[] {
+export function cutBothWays(image: Pixels, [row]: readonly (readonly LineBox[])[]): LineCut[] {
   const { width, height } = image;
   const whole = { left: 0, top: 0, right: width, bottom: height };
-  const ways = [{ pixels: image, box: toCorners(whole) }];
-  if (row === undefined) return ways;
+  const cuts = [{ pixels: image, box: toCorners(whole) }];
+  if (row === undefined) return cuts;
   const boxes = row.map((box) => toUprightBox(box, 0));
   const top = Math.max(0, Math.floor(Math.min(...boxes.map((box) => box.top))));
   const bottom = Math.min(height, Math.ceil(Math.max(...boxes.map((box) => box.bottom))));
   const pixels = crop(image, [0, top, width, bottom]);
-  return [...ways, { pixels, box: toCorners({ ...whole, top, bottom }) }];
+  return [...cuts, { pixels, box: toCorners({ ...whole, top, bottom }) }];
 }
 
 function toCorners({ left, top, right, bottom }: UprightBox): LineBox {

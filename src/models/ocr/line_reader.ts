@@ -5,17 +5,23 @@
  */
 import type { Pixels } from "../../media/pixels.ts";
 import type { LineGraph } from "./line_graph.ts";
-import { cutOut, isOneLine, type LineCut, waysToCut } from "./line_cut.ts";
-import { isPageStanding, isStanding, orderPage, STANDING_ASPECT, turnPage } from "./page_order.ts";
+import { cutBothWays, cutOut, isOneLine, type LineCut } from "./line_cut.ts";
+import {
+  isPageStanding,
+  isStanding,
+  orderPage,
+  rotatePage,
+  STANDING_ASPECT,
+} from "./page_order.ts";
 import type { LineBox } from "./rotated_rectangle.ts";
 import {
   type ClassificationConfig,
   computeConfidence,
   findUpsideDown,
-  halfTurn,
   type LineCharacter,
   readLines,
   type RecognitionConfig,
+  rotateHalf,
 } from "./text_recognition.ts";
 import { type DetectionConfig, detectLines } from "./text_detection.ts";
 
@@ -48,7 +54,7 @@ interface Reading {
 /** The direction of a page's lines, compared with how they were cut out. */
 interface Directions {
   /** Whether most lines were cut out upside down. */
-  readonly areTurned: boolean;
+  readonly areUpsideDown: boolean;
   /** Lines that may lie the other way: they are read both ways. */
   readonly doubted: ReadonlySet<Pixels>;
 }
@@ -76,7 +82,7 @@ const MAX_SAMPLES = 4;
 /** Number of rows that are read before the first is returned. */
 const ROWS_AT_ONCE = 8;
 /** The direction of a page is tested on this many lines. */
-const MAX_TURNED_SAMPLES = 6;
+const MAX_DIRECTION_SAMPLES = 6;
 /** A reading must be more confident by this much to count as better; a smaller gain may come from missing letters. */
 const SURER = 0.02;
 
@@ -102,7 +108,7 @@ export class LineReader {
     const boxRows = await this.#findRows(image);
     signal.throwIfAborted();
     if (isOneLine(image, boxRows)) {
-      return yield* this.#readOneLine(waysToCut(image, boxRows), options);
+      return yield* this.#readOneLine(cutBothWays(image, boxRows), options);
     }
     const isStandingPage = isPageStanding(boxRows.flat());
     const standingAspect = isStandingPage ? 1 / STANDING_ASPECT : STANDING_ASPECT;
@@ -112,7 +118,7 @@ export class LineReader {
     const cuts = cutRows.flat();
     const reading = await this.#begin(cuts.map(({ pixels }) => pixels), options);
     const directions = await this.#findDirections(reading, { cuts, isStandingPage, options });
-    const rows = directions.areTurned ? turnPage(cutRows) : cutRows;
+    const rows = directions.areUpsideDown ? rotatePage(cutRows) : cutRows;
     for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
       const pixels = some.flat().map(({ pixels }) => pixels);
@@ -133,14 +139,14 @@ export class LineReader {
   }
 
   /** Reads an image of one line whole and cropped closer; keeps the cropped reading if it is clearly more confident. */
-  async *#readOneLine(ways: readonly LineCut[], options: ReadOptions): AsyncGenerator<TextRow> {
-    const [whole, closer] = ways;
+  async *#readOneLine(cuts: readonly LineCut[], options: ReadOptions): AsyncGenerator<TextRow> {
+    const [whole, closer] = cuts;
     // The whole image decides the script: confidences of two scripts can only be compared for the same crop.
-    const lines = ways.map(({ pixels }) => pixels);
+    const lines = cuts.map(({ pixels }) => pixels);
     const reading = await this.#begin([whole!.pixels], options);
     const isStandingPage = false;
     const directions = await this.#findDirections(reading, {
-      cuts: ways,
+      cuts,
       isStandingPage,
       options,
     });
@@ -160,14 +166,14 @@ export class LineReader {
     }
     const longest = lines.toSorted((a, b) => b.width / b.height - a.width / a.height);
     const samples = longest.slice(0, MAX_SAMPLES);
-    const mayBeTurned = this.#graphs.classifier !== undefined;
-    const directions = { areTurned: false, doubted: new Set(mayBeTurned ? samples : []) };
+    const mayBeUpsideDown = this.#graphs.classifier !== undefined;
+    const directions = { areUpsideDown: false, doubted: new Set(mayBeUpsideDown ? samples : []) };
     let best: Reading & { confidence: number } | undefined;
     for (const recogniser of recognisers) {
-      const read = await readBothWays(recogniser, samples, { ...options, directions });
+      const read = await readBothDirections(recogniser, samples, { ...options, directions });
       const confidence = read.reduce((sum, line) => sum + computeConfidence(line), 0);
       // If the page may be upside down, these readings cannot be kept.
-      const known = new Map(mayBeTurned ? [] : samples.map((line, i) => [line, read[i]!]));
+      const known = new Map(mayBeUpsideDown ? [] : samples.map((line, i) => [line, read[i]!]));
       if (best === undefined || confidence > best.confidence) {
         best = { recogniser, known, confidence };
       }
@@ -182,7 +188,7 @@ export class LineReader {
     options: PageOptions,
   ): Promise<void> {
     const unknown = lines.filter((line) => !known.has(line));
-    const read = await readBothWays(recogniser, unknown, options);
+    const read = await readBothDirections(recogniser, unknown, options);
     unknown.forEach((line, i) => known.set(line, read[i]!));
   }
 
@@ -203,44 +209,44 @@ export class LineReader {
     const { classifier } = this.#graphs;
     const lines = cuts.map(({ pixels }) => pixels);
     const found = classifier && await findUpsideDown(classifier, lines, options.signal);
-    const mayBeTurned = isStandingPage || found?.includes(true) === true;
-    const areTurned = mayBeTurned && await isSurerTurned(recogniser, lines, options);
+    const mayBeUpsideDown = isStandingPage || found?.includes(true) === true;
+    const areUpsideDown = mayBeUpsideDown && await isSurerUpsideDown(recogniser, lines, options);
     const doubted = cuts.filter(({ box }, i) =>
-      found !== undefined && found[i] !== areTurned || isStanding(box) && !isStandingPage
+      found !== undefined && found[i] !== areUpsideDown || isStanding(box) && !isStandingPage
     );
-    return { areTurned, doubted: new Set(doubted.map(({ pixels }) => pixels)) };
+    return { areUpsideDown, doubted: new Set(doubted.map(({ pixels }) => pixels)) };
   }
 }
 
 /** Whether a sample of the lines is read with more confidence upside down. */
-async function isSurerTurned(
+async function isSurerUpsideDown(
   recogniser: Recogniser,
   lines: readonly Pixels[],
   options: ReadOptions,
 ): Promise<boolean> {
-  const step = Math.ceil(lines.length / MAX_TURNED_SAMPLES);
+  const step = Math.ceil(lines.length / MAX_DIRECTION_SAMPLES);
   const samples = lines.filter((_, i) => i % step === 0);
   const sum = (read: readonly LineCharacter[][]) =>
     read.reduce((total, line) => total + computeConfidence(line), 0);
   const asTheyAre = sum(await readLines(recogniser, samples, options));
-  return sum(await readLines(recogniser, samples.map(halfTurn), options)) > asTheyAre;
+  return sum(await readLines(recogniser, samples.map(rotateHalf), options)) > asTheyAre;
 }
 
 /**
  * Reads all lines in the page's direction. Doubtful lines are also read the other way, which is kept if it is clearly
  * more confident.
  */
-async function readBothWays(
+async function readBothDirections(
   recogniser: Recogniser,
   lines: readonly Pixels[],
-  { directions: { areTurned, doubted }, ...options }: PageOptions,
+  { directions: { areUpsideDown, doubted }, ...options }: PageOptions,
 ): Promise<LineCharacter[][]> {
-  const turn = (line: Pixels, isTurned: boolean) => isTurned ? halfTurn(line) : line;
+  const turn = (line: Pixels, isTurned: boolean) => isTurned ? rotateHalf(line) : line;
   const inDoubt = lines.filter((line) => doubted.has(line));
-  const read = await readLines(recogniser, lines.map((line) => turn(line, areTurned)), options);
+  const read = await readLines(recogniser, lines.map((line) => turn(line, areUpsideDown)), options);
   const others = await readLines(
     recogniser,
-    inDoubt.map((line) => turn(line, !areTurned)),
+    inDoubt.map((line) => turn(line, !areUpsideDown)),
     options,
   );
   const otherByLine = new Map(inDoubt.map((line, i) => [line, others[i]!]));

@@ -11,7 +11,7 @@ import { countPixels } from "../../media/image_header.ts";
 import { generateChat, requireKnownTokens } from "../text/chat_generation.ts";
 import { Tensor } from "../../device/ort/ort.ts";
 import type { GenerationDefaults } from "../text/generation_defaults.ts";
-import { type GenerationRules, rulesOfAnswer } from "./generation_rules.ts";
+import { type GenerationRules, makeAnswerRules } from "./generation_rules.ts";
 import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
@@ -153,7 +153,7 @@ export class OcrModel implements Model {
         promptTokens: Int32Array.from(prompt),
         encoderInput: input,
         numEncoded: () => input.numPositions!,
-        rules: () => rulesOfAnswer(prompt, rules),
+        rules: () => makeAnswerRules(prompt, rules),
       },
       emit: (event) => {
         if (event.type === "start") {

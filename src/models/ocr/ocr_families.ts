@@ -107,7 +107,7 @@ export function openVisionEncoderDecoder(options: OcrFamilyOptions): OcrFamily {
 
 const DEFAULT_TASK = "<OCR>";
 /** Kinds of answers with locations that transformers.js can parse. */
-const WITH_PLACES = new Set(["description_with_bboxes", "bboxes", "phrase_grounding", "ocr"]);
+const WITH_LOCATIONS = new Set(["description_with_bboxes", "bboxes", "phrase_grounding", "ocr"]);
 
 /**
  * Florence-2: tasks are spelled `<OCR>`, `<CAPTION>`, `<OCR_WITH_REGION>` …, some followed by a text. A request without
@@ -125,7 +125,7 @@ export function openFlorence(options: OcrFamilyOptions): OcrFamily {
     null,
   );
   const tasksWithLocations = [...processor.tasks_answer_post_processing_type]
-    .flatMap(([task, kind]) => WITH_PLACES.has(kind) ? [task] : []);
+    .flatMap(([task, kind]) => WITH_LOCATIONS.has(kind) ? [task] : []);
   return {
     hidden: tokensBesideTags(options),
     readPrompt: (text) => {

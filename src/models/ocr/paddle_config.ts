@@ -143,13 +143,13 @@ interface Dictionary {
 /** The dictionary named after the recogniser, or after its language. */
 function nearest(dictionaries: readonly Dictionary[], graph: PaddleGraph): Dictionary | undefined {
   const stem = graph.file.replace(/\.onnx$/, "");
-  const forms = [
+  const patterns = [
     (source: string) => source === `${stem}.txt`,
     (source: string) => graph.language && posix.basename(source).startsWith(`${graph.language}_`),
     (source: string) => posix.dirname(source) === posix.dirname(graph.file),
   ];
-  for (const form of forms) {
-    const named = dictionaries.filter(({ source }) => form(source));
+  for (const pattern of patterns) {
+    const named = dictionaries.filter(({ source }) => pattern(source));
     if (named.length === 1) return named[0];
   }
   return undefined;

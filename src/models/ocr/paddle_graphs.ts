@@ -45,13 +45,13 @@ interface Candidate extends PaddleGraph {
 
 function describe(file: string): Candidate | undefined {
   const path = file.toLowerCase().replace(/\.onnx$/, "");
-  const findRole = (name: string) => ROLES.find(([, form]) => form.test(name))?.[0];
+  const findRole = (name: string) => ROLES.find(([, pattern]) => pattern.test(name))?.[0];
   const role = findRole(posix.basename(path)) ?? findRole(path);
   if (role === undefined || OTHER.test(path)) return undefined;
   const name = findRole(posix.basename(path)) ? posix.basename(path) : posix.dirname(path);
   const version = /(?:^|[^a-z]|ocr)v(\d+)/.exec(name)?.[1] ?? /ocrv(\d+)/.exec(path)?.[1];
   // A name without a size means mobile.
-  const size = SIZES.findIndex((form) => form.test(name));
+  const size = SIZES.findIndex((pattern) => pattern.test(name));
   return {
     file,
     role,

@@ -34,7 +34,7 @@ export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
   const skew = isPage ? 0 : estimateSkew(boxes.filter((box) => !isStanding(box)));
   const placed = boxes.map((line) => {
     const box = toUprightBox(line, skew);
-    return { line, box: isPage ? turnLeft(box) : box, isAcross: isStanding(line) !== isPage };
+    return { line, box: isPage ? rotateLeft(box) : box, isAcross: isStanding(line) !== isPage };
   });
   const heights = placed.filter(({ isAcross }) => !isAcross)
     .map(({ box }) => box.bottom - box.top).sort((a, b) => a - b);
@@ -55,12 +55,12 @@ export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
 }
 
 /** The box's position after the page is turned counterclockwise by a quarter. */
-function turnLeft({ left, top, right, bottom }: UprightBox): UprightBox {
+function rotateLeft({ left, top, right, bottom }: UprightBox): UprightBox {
   return { left: top, right: bottom, top: -right, bottom: -left };
 }
 
 /** The same rows, in the order for a page that is upside down. */
-export function turnPage<T>(rows: readonly (readonly T[])[]): T[][] {
+export function rotatePage<T>(rows: readonly (readonly T[])[]): T[][] {
   return rows.map((row) => row.toReversed()).reverse();
 }
 

@@ -109,7 +109,7 @@ function convexHull(points: readonly Point[]): Point[] {
 function halfHull(points: readonly Point[]): Point[] {
   const hull: Point[] = [];
   for (const point of points) {
-    while (hull.length >= 2 && turn(hull.at(-2)!, hull.at(-1)!, point) <= 0) hull.pop();
+    while (hull.length >= 2 && crossProduct(hull.at(-2)!, hull.at(-1)!, point) <= 0) hull.pop();
     hull.push(point);
   }
   hull.pop();
@@ -117,6 +117,6 @@ function halfHull(points: readonly Point[]): Point[] {
 }
 
 /** Positive if `c` is to the left of the line from `a` to `b`. */
-function turn([ax, ay]: Point, [bx, by]: Point, [cx, cy]: Point): number {
+function crossProduct([ax, ay]: Point, [bx, by]: Point, [cx, cy]: Point): number {
   return (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
 }

@@ -139,7 +139,7 @@ export interface ClassificationConfig {
 }
 
 /** Most lines in one run. */
-const MAX_TURNED_LINES = 32;
+const MAX_CLASSIFIED_LINES = 32;
 
 /**
  * Which lines look upside down. Long lines are squeezed to the graph's width, as in PaddleOCR, so for them the answer
@@ -155,9 +155,9 @@ export async function findUpsideDown(
 ): Promise<boolean[]> {
   const { width, height, threshold } = graph.config;
   const found: boolean[] = [];
-  for (let from = 0; from < lines.length; from += MAX_TURNED_LINES) {
+  for (let from = 0; from < lines.length; from += MAX_CLASSIFIED_LINES) {
     signal.throwIfAborted();
-    const batch = lines.slice(from, from + MAX_TURNED_LINES);
+    const batch = lines.slice(from, from + MAX_CLASSIFIED_LINES);
     const scaled = batch.map((line) => {
       const ownWidth = Math.min(width, Math.ceil(height * line.width / line.height));
       return resize(line, { width: ownWidth, height, filter: "bilinear" });
@@ -170,7 +170,7 @@ export async function findUpsideDown(
 }
 
 /** An image turned by a half. */
-export function halfTurn({ width, height, channels, data }: Pixels): Pixels {
+export function rotateHalf({ width, height, channels, data }: Pixels): Pixels {
   const turned = new Uint8Array(data.length);
   for (let from = 0, to = data.length - channels; to >= 0; from += channels, to -= channels) {
     for (let channel = 0; channel < channels; channel++) {

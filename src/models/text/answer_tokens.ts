@@ -43,7 +43,7 @@ export async function answerTokens(
   const hasSpecial = task.chat === undefined && task.hasSpecial;
   const tokens = task.onlyRenders
     ? []
-    : await tokenizer.encodeInTurns(text, { hasSpecial, isPrompt: false, signal });
+    : await tokenizer.encodeInSlices(text, { hasSpecial, isPrompt: false, signal });
   const pieces = task.withPieces ? tokens.map((id) => tokenizer.tokenTexts.of(id)) : undefined;
   return { type: "done", tokens, pieces, text };
 }

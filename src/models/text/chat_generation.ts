@@ -10,13 +10,13 @@ import { HearthError } from "../../base/errors.ts";
 import type { GrammarCompiler } from "../../engine/grammar/compiler.ts";
 import { emitError } from "../threads/active_requests.ts";
 import { OutputProcessor } from "./output_processor.ts";
-import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
+import { type GenerationDefaults, toSamplings } from "./generation_defaults.ts";
 import {
-  type AnswerForm,
-  detectAnswerForm,
+  type AnswerFormat,
+  detectAnswerFormat,
   listMarkers,
   toAnswerGrammar,
-} from "./chat/answer_form.ts";
+} from "./chat/answer_format.ts";
 import type { ChatEvent, ChatTask, GenerationOptions } from "../task.ts";
 import type { TokenTexts } from "./token_text.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
@@ -61,17 +61,17 @@ export function generateChat(
 ): () => void {
   const { options, requestId } = task;
   requireKnownTokens(task, engine.limits.vocabSize);
-  const form = detectAnswerForm(task, { template: tokenizer.template, prompt: prompt.text });
+  const format = detectAnswerFormat(task, { template: tokenizer.template, prompt: prompt.text });
   const hidden = options.skipsSpecialTokens === false
     ? NONE_HIDDEN
-    : tokenizer.hiddenBeside(listMarkers(form));
+    : tokenizer.hiddenBeside(listMarkers(format));
   const { tokenTexts } = tokenizer;
   // A token's bytes are those that it adds to the text before it.
   const getBytes = (id: number, isFirst: boolean) => {
     if (hidden.has(id)) return undefined;
-    return isFirst ? tokenTexts.bytesOfFirst(id) : tokenTexts.getBytes(id);
+    return isFirst ? tokenTexts.getFirstBytes(id) : tokenTexts.getBytes(id);
   };
-  const spec = toAnswerGrammar(task, form);
+  const spec = toAnswerGrammar(task, format);
   const { promptTokens, media, sectionPositions, encoderInput, rules } = prompt;
   const output = new OutputProcessor({
     tokens: {
@@ -80,7 +80,7 @@ export function generateChat(
       // A grammar prescribes every character, so a leading space is kept.
       isFirst: spec === undefined && promptTokens.every((id) => hidden.has(id)),
     },
-    form,
+    format,
     eosTokenIds: defaults.eosTokenIds,
     options,
     get numPromptTokens() {
@@ -96,9 +96,9 @@ export function generateChat(
   }
   const end = engine.add({
     ...{ promptTokens, media, sectionPositions, encoderInput, rules },
-    samples: samplingOfChoices(options, defaults),
+    samples: toSamplings(options, defaults),
     maxTokens: options.maxTokens,
-    logitBias: toBias(task, { form, tokenizer }),
+    logitBias: toBias(task, { format, tokenizer }),
     dry: toDry(options.dry, tokenTexts),
     minTokens: options.minTokens,
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
@@ -141,12 +141,12 @@ function toDry(
 /** The request's own biases, and a bias against starting a call when calls are not allowed. */
 function toBias(
   { options: { logitBias }, tools }: ChatTask,
-  { form, tokenizer }: {
-    readonly form: AnswerForm;
+  { format, tokenizer }: {
+    readonly format: AnswerFormat;
     readonly tokenizer: Pick<TextTokenizer, "tokenToId">;
   },
 ): ReadonlyMap<number, number> | undefined {
-  const trigger = tools?.choice === "none" ? form.calls?.format.markup.trigger : undefined;
+  const trigger = tools?.choice === "none" ? format.calls?.format.markup.trigger : undefined;
   const tokenId = trigger === undefined ? undefined : tokenizer.tokenToId(trigger);
   if (tokenId === undefined) return logitBias && new Map(logitBias);
   return new Map([...logitBias ?? [], [tokenId, -Infinity]]);

@@ -10,7 +10,7 @@ import { EngineLoop } from "../../engine/loop.ts";
 import { GrammarCompiler } from "../../engine/grammar/compiler.ts";
 import { untilAborted } from "../../base/until_aborted.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
-import { wantsGrammar } from "./chat/answer_form.ts";
+import { wantsGrammar } from "./chat/answer_format.ts";
 import { type ChatPrompt, generateChat } from "./chat_generation.ts";
 import type { GenerationDefaults } from "./generation_defaults.ts";
 import { requireTask } from "../model.ts";

@@ -60,7 +60,7 @@ function choiceSeed(seed: number, index: number): number {
 }
 
 /** The sampling parameters of each choice of a request; seeds are random if it gives none. */
-export function samplingOfChoices(
+export function toSamplings(
   options: GenerationOptions,
   defaults: GenerationDefaults,
 ): SamplingParams[] {

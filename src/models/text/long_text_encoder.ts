@@ -76,7 +76,7 @@ export class LongTextEncoder {
    *
    * @throws the signal's reason too.
    */
-  async encodeInTurns(
+  async encodeInSlices(
     text: string,
     options: LengthOptions,
     signal: AbortSignal,

@@ -8,7 +8,7 @@ import { type BytesOfToken, Detokenizer } from "../../engine/detokenizer.ts";
 import type { EndReason, GenerationTimes } from "../../engine/loop.ts";
 import { StopMatcher } from "../../engine/stop.ts";
 import type { TokenText } from "./token_text.ts";
-import type { AnswerForm } from "./chat/answer_form.ts";
+import type { AnswerFormat } from "./chat/answer_format.ts";
 import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "../task.ts";
 
@@ -29,7 +29,7 @@ interface OutputOptions {
   /** The prompt's text, if it is echoed. */
   readonly echo?: string | undefined;
   /** How the answer is parsed; if absent, all of it is text. */
-  readonly form?: AnswerForm | undefined;
+  readonly format?: AnswerFormat | undefined;
   readonly emit: (event: ChatEvent) => void;
 }
 
@@ -122,9 +122,9 @@ class Choice {
     this.#options = options;
     this.#detokenizer = new Detokenizer(options.tokens.getBytes, options.tokens);
     this.#stops = new StopMatcher(options.options.stop);
-    const { form } = options;
-    if (form?.reasoning !== undefined || form?.calls !== undefined) {
-      this.#parser = new AnswerParser(form);
+    const { format } = options;
+    if (format?.reasoning !== undefined || format?.calls !== undefined) {
+      this.#parser = new AnswerParser(format);
     }
   }
 
@@ -134,7 +134,7 @@ class Choice {
     this.numTokens++;
     const isEnd = this.#isEnd(token.tokenId);
     if (isEnd && !this.#showsEnd(token.tokenId)) return this.#finish("stop");
-    this.#noteLogprob(token);
+    this.#addLogprob(token);
     const wasReasoning = this.#parser?.isReasoning;
     const foundStop = this.#pushText(this.#detokenizer.push(token.tokenId));
     if (wasReasoning || this.#parser?.isReasoning) this.numReasoningTokens++;
@@ -234,7 +234,7 @@ class Choice {
     });
   }
 
-  #noteLogprob(token: SampledToken): void {
+  #addLogprob(token: SampledToken): void {
     if (this.#options.options.topLogprobs === undefined) return;
     this.#pendingLogprobs.push({
       ...this.#toLogprob(token),

@@ -26,7 +26,7 @@ export class TextGenerationModel extends ChatModel implements Model {
   /** @throws {StartupError} when a file is missing from the folder. */
   static async load(context: OpenContext): Promise<TextGenerationModel> {
     const { folder, engine: { prefixCache }, onProgress } = context;
-    warnOfMissingEncoder(folder);
+    warnAboutMissingEncoder(folder);
     onProgress({ what: "reading the tokenizer" });
     const tokenizer = await loadTokenizer(folder);
     const generationConfig = await readOptionalJson(folder, "generation_config.json");
@@ -71,7 +71,7 @@ function encodeText(
     return toPrompt(hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text));
   }
   return async (signal) =>
-    toPrompt(await tokenizer.encodeInTurns(text, { hasSpecial, isPrompt: true, signal }));
+    toPrompt(await tokenizer.encodeInSlices(text, { hasSpecial, isPrompt: true, signal }));
 }
 
 /** Renders the prompt as text. For base models without a template, the texts of the messages are concatenated. */
@@ -97,7 +97,7 @@ function requireText({ content }: ChatMessage): string {
  * A vision folder whose download is incomplete looks like a text model, which would refuse images without giving the
  * reason.
  */
-function warnOfMissingEncoder(folder: ModelFolder): void {
+function warnAboutMissingEncoder(folder: ModelFolder): void {
   if (!("vision_config" in folder.config) || hasGraph(folder, "vision_encoder")) return;
   log.warn(
     "a vision model is served for text only: its folder has no onnx/vision_encoder*.onnx",
@@ -151,8 +151,8 @@ function encodeRaw(
   }
   return async (signal) => {
     const options = { hasSpecial: false, isPrompt: true, signal };
-    const promptIds = await tokenizer.encodeInTurns(prompt, options);
-    const suffixIds = await tokenizer.encodeInTurns(suffix, options);
+    const promptIds = await tokenizer.encodeInSlices(prompt, options);
+    const suffixIds = await tokenizer.encodeInSlices(suffix, options);
     const ids = [before, ...promptIds, between, ...suffixIds, after];
     return { text: prompt, promptTokens: Int32Array.from(ids) };
   };

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { bytesOfSpelling } from "../../tokenizer/byte_chars.ts";
-import { byteOfToken } from "../../tokenizer/decoders.ts";
+import { readSpelledBytes } from "../../tokenizer/byte_chars.ts";
+import { readByteToken } from "../../tokenizer/decoders.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 
 /** One token by itself, as `logprobs` report it. */
@@ -46,15 +46,15 @@ export class TokenTexts {
   getBytes(tokenId: number): Uint8Array {
     const token = this.#tokenizer.idToToken(tokenId);
     if (token === undefined) return new Uint8Array(0);
-    if (this.#isByteLevel) return bytesOfSpelling(token);
-    const byte = this.#hasByteTokens ? byteOfToken(token) : undefined;
+    if (this.#isByteLevel) return readSpelledBytes(token);
+    const byte = this.#hasByteTokens ? readByteToken(token) : undefined;
     if (byte !== undefined) return Uint8Array.of(byte);
     const { id, text } = this.#probe ??= this.#findProbe();
     return encoder.encode(this.#tokenizer.decode([id, tokenId]).slice(text.length));
   }
 
   /** The bytes of a token that begins a text: many tokenizers then leave out the space before a word. */
-  bytesOfFirst(tokenId: number): Uint8Array {
+  getFirstBytes(tokenId: number): Uint8Array {
     const bytes = this.getBytes(tokenId);
     const text = this.#tokenizer.decode([tokenId]);
     // A byte may be only a part of a character.

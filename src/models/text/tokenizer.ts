@@ -26,7 +26,7 @@ export interface TextTokenizer {
    *
    * @param options.isPrompt whether to refuse a text that no context could hold.
    */
-  encodeInTurns(
+  encodeInSlices(
     text: string,
     options: EncodeOptions & { readonly isPrompt: boolean },
   ): Promise<number[]>;
@@ -63,10 +63,10 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     idToToken: (id) => tokenizer.idToToken(id),
     encode,
     encodeWhole,
-    encodeInTurns: async (text, { hasSpecial, isPrompt, signal }) => {
+    encodeInSlices: async (text, { hasSpecial, isPrompt, signal }) => {
       if (!isLongText(text)) return hasSpecial ? encodeWhole(text) : encode(text);
       const options = { ...ofPrompt, maxTokens: isPrompt ? maxTokens : undefined };
-      const ids = await long.encodeInTurns(text, options, signal);
+      const ids = await long.encodeInSlices(text, options, signal);
       return hasSpecial ? enclose(ids) : ids;
     },
     tokenToId: (token) => tokenizer.tokenToId(token),

@@ -4,11 +4,7 @@
  * @module
  */
 import { loadNormalizer } from "../../media/text_normalization/normalize.ts";
-import {
-  halve,
-  splitSpokenSegments,
-  type SpokenSegment,
-} from "../../media/text_normalization/spoken_segments.ts";
+import { halve, splitSegments, type TextSegment } from "../../media/text_normalization/segments.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
 import type { Voice } from "../task.ts";
@@ -39,16 +35,16 @@ export async function* writeScript(
 ): AsyncGenerator<Line> {
   const { language } = new Intl.Locale(voice.language);
   const normalize = await loadNormalizer(language);
-  for (const piece of splitSpokenSegments(text, { language, maxChars: MAX_CHARS })) {
+  for (const segment of splitSegments(text, { language, maxChars: MAX_CHARS })) {
     // A long text may go without a line for a long time.
     await yieldToEvents();
     signal.throwIfAborted();
-    const said = normalize(piece.text);
+    const said = normalize(segment.text);
     // Normalized text is longer than the original.
     const parts = said.length <= MAX_SAID_CHARS
       ? [{ text: said, pauseSeconds: 0 }]
-      : splitSpokenSegments(said, { language, maxChars: MAX_SAID_CHARS });
-    for (const part of endingWith(piece.pauseSeconds, parts)) {
+      : splitSegments(said, { language, maxChars: MAX_SAID_CHARS });
+    for (const part of endingWith(segment.pauseSeconds, parts)) {
       yield* fit(part, { synthesizer, voice });
     }
   }
@@ -57,9 +53,9 @@ export async function* writeScript(
 /** Moves the pause that follows all parts to the last of them. */
 function* endingWith(
   pauseSeconds: number,
-  parts: Iterable<SpokenSegment>,
-): Generator<SpokenSegment> {
-  let held: SpokenSegment | undefined;
+  parts: Iterable<TextSegment>,
+): Generator<TextSegment> {
+  let held: TextSegment | undefined;
   for (const part of parts) {
     if (held !== undefined) yield held;
     held = part;
@@ -69,7 +65,7 @@ function* endingWith(
 
 /** Yields one line, or several if it exceeds the model's token limit. */
 async function* fit(
-  { text, pauseSeconds }: SpokenSegment,
+  { text, pauseSeconds }: TextSegment,
   speaker: { readonly synthesizer: Synthesizer; readonly voice: Voice },
 ): AsyncGenerator<Line> {
   const { synthesizer, voice } = speaker;

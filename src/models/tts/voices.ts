@@ -133,11 +133,11 @@ export async function readReference(
   const { decodeAudio } = await import("../../media/audio.ts");
   const samples = new Float32Array(MAX_SECONDS * sampleRateHz);
   let length = 0;
-  for await (const piece of decodeAudio(file, { sampleRateHz })) {
+  for await (const segment of decodeAudio(file, { sampleRateHz })) {
     const room = samples.length - length;
-    samples.set(piece.subarray(0, room), length);
-    length += Math.min(piece.length, room);
-    if (piece.length <= room) continue;
+    samples.set(segment.subarray(0, room), length);
+    length += Math.min(segment.length, room);
+    if (segment.length <= room) continue;
     if (isCut) break;
     throw wrongLength(`more than ${MAX_SECONDS} s`);
   }

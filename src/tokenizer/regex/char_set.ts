@@ -32,7 +32,7 @@ export class CharSet {
 const NOTHING_KNOWN = new Uint8Array(0);
 
 /** The test for a Unicode property, by any name that ECMAScript knows; `undefined` if it knows none. */
-export function testOfProperty(name: string): CharTest | undefined {
+export function findPropertyTest(name: string): CharTest | undefined {
   const known = POSIX[name.toLowerCase()];
   if (known !== undefined) return known;
   const words = name.split(/[\s_-]+/).filter(Boolean);

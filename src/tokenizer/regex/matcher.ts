@@ -24,7 +24,7 @@ export class Matcher {
    */
   #stack = new Int32Array(256);
   #top = 0;
-  #poppedPlace = 0;
+  #poppedPosition = 0;
   #numTaken = 0;
   #numSteps = 0;
   /** Position at which the content of the innermost lookbehind must end. */
@@ -56,12 +56,12 @@ export class Matcher {
     return undefined;
   }
 
-  #widthAt(place: number): number {
-    return (this.#text.codePointAt(place) ?? 0) > 0xffff ? 2 : 1;
+  #widthAt(position: number): number {
+    return (this.#text.codePointAt(position) ?? 0) > 0xffff ? 2 : 1;
   }
 
   /** @returns the end of the match that starts at instruction `pc` and `place`; -1 if there is none. */
-  #match(pc: number, place: number): number {
+  #match(pc: number, position: number): number {
     const { ops, a, b, c, sets, asserts } = this.#program;
     const text = this.#text;
     const bottom = this.#top;
@@ -71,23 +71,23 @@ export class Matcher {
       switch (ops[pc]) {
         case Op.char: {
           const codePoint = a[pc]!;
-          if (text.codePointAt(place) === codePoint) {
-            place += codePoint > 0xffff ? 2 : 1;
+          if (text.codePointAt(position) === codePoint) {
+            position += codePoint > 0xffff ? 2 : 1;
             pc++;
           } else hasFailed = true;
           break;
         }
         case Op.set: {
-          const codePoint = text.codePointAt(place);
+          const codePoint = text.codePointAt(position);
           if (codePoint !== undefined && sets[a[pc]!]!.has(codePoint)) {
-            place += codePoint > 0xffff ? 2 : 1;
+            position += codePoint > 0xffff ? 2 : 1;
             pc++;
           } else hasFailed = true;
           break;
         }
         case Op.split:
-          if (this.#mark(pc, place)) {
-            this.#push(b[pc]!, place, -1);
+          if (this.#mark(pc, position)) {
+            this.#push(b[pc]!, position, -1);
             pc = a[pc]!;
           } else hasFailed = true;
           break;
@@ -95,36 +95,36 @@ export class Matcher {
           pc = a[pc]!;
           break;
         case Op.run: {
-          const end = this.#run(pc, place);
+          const end = this.#run(pc, position);
           if (end >= 0) {
-            place = end;
+            position = end;
             pc++;
           } else hasFailed = true;
           break;
         }
         case Op.runPossessive: {
           const max = c[pc]!;
-          place = this.#endOfRun(a[pc]!, place, max < 0 ? text.length : max);
+          position = this.#findRunEnd(a[pc]!, position, max < 0 ? text.length : max);
           if (this.#numTaken >= b[pc]!) pc++;
           else hasFailed = true;
           break;
         }
         case Op.behindEnd:
-          if (place === this.#behindEnd) pc++;
+          if (position === this.#behindEnd) pc++;
           else hasFailed = true;
           break;
         case Op.assert:
-          if (asserts[a[pc]!]!(text, place)) pc++;
+          if (asserts[a[pc]!]!(text, position)) pc++;
           else hasFailed = true;
           break;
         case Op.look:
-          if (this.#look(pc, place)) pc = b[pc]!;
+          if (this.#look(pc, position)) pc = b[pc]!;
           else hasFailed = true;
           break;
         case Op.atomic: {
-          const end = this.#match(pc + 1, place);
+          const end = this.#match(pc + 1, position);
           if (end >= 0) {
-            place = end;
+            position = end;
             pc = b[pc]!;
           } else hasFailed = true;
           break;
@@ -132,17 +132,17 @@ export class Matcher {
         default:
           this.#top = bottom;
           this.#unmark(firstMark);
-          return place;
+          return position;
       }
       if (!hasFailed) continue;
       if (this.#top === bottom) return -1;
       this.#countSteps(1);
       pc = this.#pop();
-      place = this.#poppedPlace;
+      position = this.#poppedPosition;
     }
   }
 
-  #push(pc: number, place: number, least: number): void {
+  #push(pc: number, position: number, least: number): void {
     if (this.#top + 4 > this.#stack.length) {
       const larger = new Int32Array(2 * this.#stack.length);
       larger.set(this.#stack);
@@ -150,7 +150,7 @@ export class Matcher {
     }
     const stack = this.#stack;
     stack[this.#top] = pc;
-    stack[this.#top + 1] = place;
+    stack[this.#top + 1] = position;
     stack[this.#top + 2] = least;
     stack[this.#top + 3] = this.#trail.length;
     this.#top += 4;
@@ -159,23 +159,25 @@ export class Matcher {
   /**
    * Resumes the branch that was pushed last; a run gives back one character.
    *
-   * @returns its instruction; `#poppedPlace` is its position.
+   * @returns its instruction; `#poppedPosition` is its position.
    */
   #pop(): number {
     const stack = this.#stack;
     const at = this.#top - 4;
     const least = stack[at + 2]!;
-    let place = stack[at + 1]!;
-    if (least >= 0) place = this.#back(place);
-    if (place > least && least >= 0) stack[at + 1] = place;
+    let position = stack[at + 1]!;
+    if (least >= 0) position = this.#back(position);
+    if (position > least && least >= 0) stack[at + 1] = position;
     else this.#top = at;
     if (this.#marks !== undefined) this.#trail.length = stack[at + 3]!;
-    this.#poppedPlace = place;
+    this.#poppedPosition = position;
     return stack[at]!;
   }
 
-  #back(place: number): number {
-    return place > 1 && this.#text.codePointAt(place - 2)! > 0xffff ? place - 2 : place - 1;
+  #back(position: number): number {
+    return position > 1 && this.#text.codePointAt(position - 2)! > 0xffff
+      ? position - 2
+      : position - 1;
   }
 
   /**
@@ -187,28 +189,28 @@ export class Matcher {
     const { a, b, c } = this.#program;
     const min = b[pc]!;
     const max = c[pc]!;
-    const least = this.#endOfRun(a[pc]!, start, min);
+    const least = this.#findRunEnd(a[pc]!, start, min);
     const isLimited = max >= 0;
     if (this.#numTaken < min || !this.#mark(pc, isLimited ? start : least)) return -1;
     const end = isLimited || this.#marks === undefined
-      ? this.#endOfRun(a[pc]!, least, isLimited ? max - min : this.#text.length)
-      : this.#endOfUntried(pc, least);
+      ? this.#findRunEnd(a[pc]!, least, isLimited ? max - min : this.#text.length)
+      : this.#findUntriedEnd(pc, least);
     if (end > least) this.#push(pc + 1, end, least);
     return end;
   }
 
   /** The end of a run, at most the position where it was entered before: everything from there on has been tried. */
-  #endOfUntried(pc: number, start: number): number {
+  #findUntriedEnd(pc: number, start: number): number {
     const set = this.#program.sets[this.#program.a[pc]!]!;
-    let place = start;
-    while (place < this.#text.length) {
-      const codePoint = this.#text.codePointAt(place)!;
-      const next = place + (codePoint > 0xffff ? 2 : 1);
+    let position = start;
+    while (position < this.#text.length) {
+      const codePoint = this.#text.codePointAt(position)!;
+      const next = position + (codePoint > 0xffff ? 2 : 1);
       if (!set.has(codePoint) || !this.#mark(pc, next)) break;
-      place = next;
+      position = next;
     }
-    this.#countRun(place - start);
-    return place;
+    this.#countRun(position - start);
+    return position;
   }
 
   #countRun(length: number): void {
@@ -216,28 +218,28 @@ export class Matcher {
   }
 
   /** The end of at most `max` characters of a set; `#numTaken` is their number. */
-  #endOfRun(setIndex: number, start: number, max: number): number {
+  #findRunEnd(setIndex: number, start: number, max: number): number {
     const text = this.#text;
     const { length } = text;
     const set = this.#program.sets[setIndex]!;
-    let place = start;
+    let position = start;
     let count = 0;
-    for (; count < max && place < length; count++) {
-      let codePoint = text.charCodeAt(place);
-      if ((codePoint & 0xfc00) === 0xd800) codePoint = text.codePointAt(place)!;
+    for (; count < max && position < length; count++) {
+      let codePoint = text.charCodeAt(position);
+      if ((codePoint & 0xfc00) === 0xd800) codePoint = text.codePointAt(position)!;
       if (!set.has(codePoint)) break;
-      place += codePoint > 0xffff ? 2 : 1;
+      position += codePoint > 0xffff ? 2 : 1;
     }
     this.#numTaken = count;
     this.#countRun(count);
-    return place;
+    return position;
   }
 
-  #look(pc: number, place: number): boolean {
+  #look(pc: number, position: number): boolean {
     const { isNegative, behind } = this.#program.looks[this.#program.a[pc]!]!;
     const isThere = behind === undefined
-      ? this.#match(pc + 1, place) >= 0
-      : behind.some((length) => this.#matchesBehind(pc + 1, place, length));
+      ? this.#match(pc + 1, position) >= 0
+      : behind.some((length) => this.#matchesBehind(pc + 1, position, length));
     return isThere !== isNegative;
   }
 
@@ -274,12 +276,12 @@ export class Matcher {
    *
    * @returns whether it is worth trying.
    */
-  #mark(pc: number, place: number): boolean {
+  #mark(pc: number, position: number): boolean {
     const marks = this.#marks;
     if (marks === undefined) return true;
     const branch = this.#program.branches[pc]!;
     if (branch < 0) return true;
-    const bit = branch * (this.#text.length + 1) + place;
+    const bit = branch * (this.#text.length + 1) + position;
     const word = Math.floor(bit / 32);
     const mask = 1 << (bit % 32);
     if ((marks[word]! & mask) !== 0) return false;

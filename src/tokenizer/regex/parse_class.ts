@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type CharTest, complement, SHORTHANDS, testOfProperty } from "./char_set.ts";
+import { type CharTest, complement, findPropertyTest, SHORTHANDS } from "./char_set.ts";
 import type { PatternReader } from "./pattern_reader.ts";
 
 const MAX_DEPTH = 64;
@@ -51,7 +51,7 @@ class Members {
 function parseMember(reader: PatternReader, members: Members, depth: number): void {
   const posix = reader.takeMatch(/\[:(\^?)(\w+):\]/y);
   if (posix !== undefined) {
-    const test = testOfProperty(posix[2]!);
+    const test = findPropertyTest(posix[2]!);
     if (test === undefined) throw reader.error(`an unknown class ${posix[0]}`);
     return members.addSet(posix[1] === "^" ? complement(test) : test);
   }
@@ -92,7 +92,7 @@ export function parseProperty(reader: PatternReader): CharTest | undefined {
   const found = reader.takeMatch(/([pP])(?:\{(\^?)([^{}^]+)\}|([A-Z]))/y);
   if (found === undefined) return undefined;
   const [text, letter, caret, name, short] = found;
-  const test = testOfProperty(name ?? short!);
+  const test = findPropertyTest(name ?? short!);
   if (test === undefined) throw reader.error(`an unknown property \\${text}`);
   return (letter === "P") !== (caret === "^") ? complement(test) : test;
 }

@@ -75,7 +75,9 @@ export async function streamAnswer(
         answer.reasoning += choice.delta.reasoning_content ?? "";
         for (const call of choice.delta.tool_calls ?? []) addCall(answer.toolCalls, call);
         answer.tokens.push(...choice.logprobs?.content ?? []);
-        if (choice.finish_reason === "length") rest = { ...rest, note: "Ended at the token limit." };
+        if (choice.finish_reason === "length") {
+          rest = { ...rest, note: "Ended at the token limit." };
+        }
       }
       if (usage) {
         const totalMs = performance.now() - startedMs;

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { IMAGE_FORMATS, MOST_IN_JSON_MIB, readDataUrl, refuseLarge } from "../controls.tsx";
+import { IMAGE_FORMATS, MAX_IN_JSON_MIB, readDataUrl, refuseLarge } from "../controls.tsx";
 import type { Attachment } from "./turns.ts";
 
 /** Largest text file: a longer text fits into no context. */
-const MOST_TEXT_MIB = 4;
+const MAX_TEXT_MIB = 4;
 
 /** The attached files in the form in which they are sent. */
 export interface Attached {
@@ -33,10 +33,10 @@ export async function readAttachments(
           `${file.name} was not added: this model cannot read images, only text.`,
         );
       }
-      requireSize(file, MOST_IN_JSON_MIB);
+      requireSize(file, MAX_IN_JSON_MIB);
       images.push(await readDataUrl(file));
     } else if (file.type === "application/pdf" || /\.pdf$/i.test(file.name)) {
-      requireSize(file, MOST_IN_JSON_MIB);
+      requireSize(file, MAX_IN_JSON_MIB);
       const dataUrl = await readDataUrl(new Blob([file], { type: "application/pdf" }));
       documents.push({ name: file.name, dataUrl });
     } else {
@@ -52,19 +52,19 @@ function isImage({ type, name }: File): boolean {
     /\.(?:heic|heif|avif|tiff?|jxl)$/i.test(name);
 }
 
-function requireSize(file: File, mostMib: number): void {
-  const refusal = refuseLarge(file, mostMib);
+function requireSize(file: File, maxMib: number): void {
+  const refusal = refuseLarge(file, maxMib);
   if (refusal !== undefined) throw new Error(refusal);
 }
 
 async function readText(file: File, takesImages: boolean): Promise<string> {
-  const bytes = new Uint8Array(await file.slice(0, MOST_TEXT_MIB * 2 ** 20).arrayBuffer());
+  const bytes = new Uint8Array(await file.slice(0, MAX_TEXT_MIB * 2 ** 20).arrayBuffer());
   const text = decodeText(bytes);
   if (text === undefined) {
     const images = takesImages ? `images (${IMAGE_FORMATS}), ` : "";
     throw new Error(`${file.name} is neither text nor a PDF. Add ${images}text files or PDFs.`);
   }
-  requireSize(file, MOST_TEXT_MIB);
+  requireSize(file, MAX_TEXT_MIB);
   return text;
 }
 

@@ -10,7 +10,7 @@ import type { Conversation } from "./conversation.ts";
 import { announceChange } from "./other_tabs.ts";
 import { upgradeDatabase } from "./upgrade_database.ts";
 import type { Attachment, Turn } from "./turns.ts";
-import { listUnwritten, noteChange } from "./unwritten_changes.ts";
+import { listUnwritten, storeChange } from "./unwritten_changes.ts";
 
 /** A message that is not sent yet. */
 export interface Draft {
@@ -124,7 +124,7 @@ export async function changeConversation(
   conversation: Conversation,
   change: Change,
 ): Promise<void> {
-  const forget = noteChange(conversation, change(conversation));
+  const forget = storeChange(conversation, change(conversation));
   await writeChange(conversation, change).finally(forget);
 }
 

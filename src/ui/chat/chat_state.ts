@@ -55,7 +55,7 @@ export function pathTo({ turns }: ChatState, id: string): Turn[] {
 }
 
 /** Id of the last turn shown. A question that another tab has added, and that waits for its answer, does not count. */
-export function endOfPath(state: ChatState): string | null {
+export function findPathEnd(state: ChatState): string | null {
   const path = shownPath(state);
   const elsewhere = path.findIndex(({ id }) => state.writtenElsewhere.has(id));
   return (elsewhere < 0 ? path.at(-1)?.id : path[elsewhere]!.parentId) ?? null;

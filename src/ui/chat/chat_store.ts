@@ -7,7 +7,7 @@
 import { Observed } from "../observed.ts";
 import { AnswerWriter } from "./answer_writer.ts";
 import * as database from "./chat_database.ts";
-import { type ChatState, endOfPath, initialState, pathTo, shownPath } from "./chat_state.ts";
+import { type ChatState, findPathEnd, initialState, pathTo, shownPath } from "./chat_state.ts";
 import { type Conversation, newConversation } from "./conversation.ts";
 import type { Export } from "./conversation_file.ts";
 import { followOtherTabs } from "./other_tabs.ts";
@@ -68,7 +68,7 @@ export class ChatStore {
   /** Sends a question after the turn `parentId`; by default, after the last turn that no other tab is adding to. */
   async ask(
     { text, images = [], files = [] }: Pick<Turn, "text" | "images" | "files">,
-    parentId: string | null = endOfPath(this.observed.value),
+    parentId: string | null = findPathEnd(this.observed.value),
   ): Promise<void> {
     const message = {
       role: "user" as const,

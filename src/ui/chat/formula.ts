@@ -10,7 +10,7 @@ import DOMPurify from "dompurify";
 import { copyText } from "../clipboard.ts";
 
 /** Longer formulas are shown as plain text. */
-const MOST_CHARACTERS = 4000;
+const MAX_CHARACTERS = 4000;
 
 /** Within a formula, letters and symbols have no meaning in Markdown. */
 const INLINE =
@@ -44,7 +44,7 @@ function readToken(type: string, raw: string | undefined): Tokens.Generic | unde
 
 /** Whether a paragraph is the beginning of a formula whose end has not arrived. */
 export function isOpenFormula({ type, raw }: Token): boolean {
-  return type === "paragraph" && BLOCK_START.test(raw) && raw.length < MOST_CHARACTERS;
+  return type === "paragraph" && BLOCK_START.test(raw) && raw.length < MAX_CHARACTERS;
 }
 
 /** Renders a formula without its delimiters. */

@@ -13,9 +13,9 @@ import { escapeHtml, keepFormatting, measureNesting } from "./answer_html.ts";
 import { FORMULAS, isOpenFormula, renderCode, showFormulas } from "./formula.ts";
 
 /** A longer block is shown as plain text: parsing it again for every token would block the page. */
-const MOST_BLOCK_CHARACTERS = 20_000;
+const MAX_BLOCK_CHARACTERS = 20_000;
 /** Long text is parsed in chunks of this size. */
-const PIECE_CHARACTERS = 50_000;
+const CHUNK_CHARACTERS = 50_000;
 
 const PURIFY = {
   ALLOWED_TAGS: [
@@ -68,20 +68,20 @@ export class MarkdownView {
     this.#last = [];
     for (;;) {
       const rest = text.slice(this.#done.length);
-      const piece = firstPiece(rest);
-      if (piece === undefined) return this.#showPlain(rest);
-      const isWhole = piece.length === rest.length;
-      this.#render(piece, isWhole && !isComplete);
+      const chunk = takeChunk(rest);
+      if (chunk === undefined) return this.#showPlain(rest);
+      const isWhole = chunk.length === rest.length;
+      this.#render(chunk, isWhole && !isComplete);
       if (isWhole) return;
     }
   }
 
-  #render(piece: string, isOpen: boolean): void {
-    const tokens = readBlocks(piece);
-    if (tokens === undefined && isOpen) return this.#showPlain(piece);
+  #render(chunk: string, isOpen: boolean): void {
+    const tokens = readBlocks(chunk);
+    if (tokens === undefined && isOpen) return this.#showPlain(chunk);
     if (tokens === undefined) {
-      this.#root.append(renderPlain(piece));
-      this.#done += piece;
+      this.#root.append(renderPlain(chunk));
+      this.#done += chunk;
       return;
     }
     const last = isOpen ? findOpenBlock(tokens) : tokens.length;
@@ -133,24 +133,24 @@ function renderPlain(text: string): HTMLElement {
 /**
  * A prefix of the text that ends with a block and is short enough to parse; `undefined` if the first block is too long.
  */
-function firstPiece(text: string): string | undefined {
-  if (text.length <= MOST_BLOCK_CHARACTERS) return text;
+function takeChunk(text: string): string | undefined {
+  if (text.length <= MAX_BLOCK_CHARACTERS) return text;
   const isCode = /^\s*```/.test(text);
   const end = isCode
     ? text.indexOf("\n```", 3) + 4
-    : text.lastIndexOf("\n\n", PIECE_CHARACTERS) + 2;
+    : text.lastIndexOf("\n\n", CHUNK_CHARACTERS) + 2;
   const isFound = end > 4;
-  return isFound && end <= 4 * PIECE_CHARACTERS ? text.slice(0, end) : undefined;
+  return isFound && end <= 4 * CHUNK_CHARACTERS ? text.slice(0, end) : undefined;
 }
 
 /** Deepest nesting that is rendered. Real text is rarely nested more than five levels deep. */
-const MOST_LEVELS = 50;
+const MAX_LEVELS = 50;
 
-/** Whether a block has more than {@linkcode MOST_LEVELS} levels: browsers and DOMPurify drop such blocks or fail. */
+/** Whether a block has more than {@linkcode MAX_LEVELS} levels: browsers and DOMPurify drop such blocks or fail. */
 function isDeep(token: Token): boolean {
   let level: object[] = [token];
   for (let depth = 0; level.length > 0; depth++) {
-    if (depth > 2 * MOST_LEVELS) return true;
+    if (depth > 2 * MAX_LEVELS) return true;
     level = level.flatMap((each) => {
       const { tokens = [], items = [] } = each as { tokens?: Token[]; items?: Token[] };
       return [...tokens, ...items];
@@ -166,7 +166,7 @@ interface FoldToken extends Tokens.Generic {
 }
 
 /** Most blocks within one `<details>`. */
-const MOST_FOLDED = 60;
+const MAX_FOLDED = 60;
 
 function isOpenFold(token: Token): boolean {
   return token.type === "html" && countFolds(token.raw) > 0;
@@ -196,7 +196,7 @@ function joinFolds(tokens: readonly Token[]): Token[] {
 
 function findEndOfFold(tokens: readonly Token[], begin: number): number {
   let open = 0;
-  for (let at = begin; at < Math.min(tokens.length, begin + MOST_FOLDED); at++) {
+  for (let at = begin; at < Math.min(tokens.length, begin + MAX_FOLDED); at++) {
     const { type, raw } = tokens[at]!;
     if (type === "html") open += countFolds(raw);
     if (open <= 0) return at;
@@ -207,8 +207,8 @@ function findEndOfFold(tokens: readonly Token[], begin: number): number {
 function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[] {
   if (token.type === "space") return [];
   if (token.type === "code") return [renderCode(token as Tokens.Code, isOpen)];
-  const isHuge = token.raw.length > MOST_BLOCK_CHARACTERS;
-  if (isHuge || isDeep(token) || measureNesting(token.raw) > MOST_LEVELS) {
+  const isHuge = token.raw.length > MAX_BLOCK_CHARACTERS;
+  if (isHuge || isDeep(token) || measureNesting(token.raw) > MAX_LEVELS) {
     return [renderPlain(token.raw)];
   }
   const tokens = token.type === "fold" ? (token as FoldToken).tokens : [token];

@@ -96,7 +96,9 @@ export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.E
       </p>
       <table aria-live="polite">
         <caption>
-          {choice ? `Alternatives to ${JSON.stringify(choice.token)}` : "Point at a token to see its alternatives"}
+          {choice
+            ? `Alternatives to ${JSON.stringify(choice.token)}`
+            : "Point at a token to see its alternatives"}
         </caption>
         <tbody>
           {choice?.top_logprobs.map(({ token, logprob }) => (

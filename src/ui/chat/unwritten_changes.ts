@@ -10,7 +10,7 @@ import { newId } from "./turns.ts";
 
 const PREFIX = "hearth.unwritten.";
 
-interface Noted {
+interface StoredChange {
   /** The conversation before the change. */
   readonly conversation: Conversation;
   readonly fields: Partial<Conversation>;
@@ -30,13 +30,13 @@ interface UnwrittenChange {
  *
  * @returns a function that removes it, to be called when it is written.
  */
-export function noteChange(before: Conversation, after: Conversation): () => void {
+export function storeChange(before: Conversation, after: Conversation): () => void {
   const old: Readonly<Record<string, unknown>> = { ...before };
   const changed = Object.entries(after).filter(([name, value]) => value !== old[name]);
   const fields = Object.fromEntries(changed);
   const removed = Object.keys(before).filter((name) => !(name in after));
   const key = PREFIX + newId();
-  const noted: Noted = { conversation: before, fields, removed };
+  const noted: StoredChange = { conversation: before, fields, removed };
   try {
     localStorage.setItem(key, JSON.stringify(noted));
   } catch {
@@ -49,7 +49,7 @@ export function noteChange(before: Conversation, after: Conversation): () => voi
 export function listUnwritten(): UnwrittenChange[] {
   const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
   return keys.map((key) => {
-    const { conversation, fields, removed }: Noted = JSON.parse(localStorage.getItem(key)!);
+    const { conversation, fields, removed }: StoredChange = JSON.parse(localStorage.getItem(key)!);
     const isKept = ([name]: [string, unknown]) => !removed.includes(name);
     const change = (stored: Conversation) =>
       Object.fromEntries(

@@ -46,10 +46,10 @@ hljs.registerAliases(["objective-c"], { languageName: "objectivec" });
 hljs.registerAliases(["vue", "svelte"], { languageName: "xml" });
 
 /** Longer code is not highlighted. */
-const MOST_CHARACTERS = 50_000;
+const MAX_CHARACTERS = 50_000;
 
 /** Code as HTML with a class for each kind of token; `undefined` for unknown languages. */
 export function colourCode(code: string, language: string): string | undefined {
-  if (code.length > MOST_CHARACTERS || hljs.getLanguage(language) === undefined) return undefined;
+  if (code.length > MAX_CHARACTERS || hljs.getLanguage(language) === undefined) return undefined;
   return hljs.highlight(code, { language, ignoreIllegals: true }).value;
 }

@@ -53,7 +53,9 @@ export async function connect(url: string, token: string): Promise<Outcome> {
       const { origin } = new URL(input);
       if (isOpenOrigin(origin)) return fetch(input, init);
       closed = origin;
-      return Promise.reject(new TypeError(`The page is not allowed to send requests to ${origin}.`));
+      return Promise.reject(
+        new TypeError(`The page is not allowed to send requests to ${origin}.`),
+      );
     },
   });
   const client = new Client({ name: "hearth-page", version: "1" }, {

@@ -11,18 +11,18 @@ declare class AudioWorkletProcessor {
 declare function registerProcessor(name: string, processor: typeof AudioWorkletProcessor): void;
 
 /** A tenth of a second at 24 kHz. */
-const PIECE_SAMPLES = 2400;
+const CHUNK_SAMPLES = 2400;
 
 class Microphone extends AudioWorkletProcessor {
-  #piece = new Int16Array(PIECE_SAMPLES);
+  #piece = new Int16Array(CHUNK_SAMPLES);
   #filled = 0;
 
   process([channels]: Float32Array[][]): boolean {
     for (const sample of channels?.[0] ?? []) {
       this.#piece[this.#filled++] = Math.max(-1, Math.min(1, sample)) * 32767;
-      if (this.#filled < PIECE_SAMPLES) continue;
+      if (this.#filled < CHUNK_SAMPLES) continue;
       this.port.postMessage(this.#piece, [this.#piece.buffer]);
-      this.#piece = new Int16Array(PIECE_SAMPLES);
+      this.#piece = new Int16Array(CHUNK_SAMPLES);
       this.#filled = 0;
     }
     return true;

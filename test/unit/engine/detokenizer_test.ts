@@ -79,7 +79,7 @@ for (const folder of TOKENIZER_FOLDERS) {
       const prompt = isFirst ? [] : tokenizer.encode("a b");
       const tokenIds = randomTokens(loaded, random, turn);
       const detokenizer = new Detokenizer(
-        (id, isFirst) => isFirst ? texts.bytesOfFirst(id) : texts.getBytes(id),
+        (id, isFirst) => isFirst ? texts.getFirstBytes(id) : texts.getBytes(id),
         { isFirst },
       );
       const fragments = detokenize(detokenizer, tokenIds);

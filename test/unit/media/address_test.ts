@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { kindOfAddress } from "../../../src/media/address.ts";
+import { classifyAddress } from "../../../src/media/address.ts";
 
 const KINDS = {
   public: [
@@ -64,7 +64,7 @@ const KINDS = {
 } as const;
 
 for (const [kind, addresses] of Object.entries(KINDS)) {
-  Deno.test(`kindOfAddress() knows ${kind} addresses`, () => {
-    for (const address of addresses) assert.equal(kindOfAddress(address), kind, address);
+  Deno.test(`classifyAddress() knows ${kind} addresses`, () => {
+    for (const address of addresses) assert.equal(classifyAddress(address), kind, address);
   });
 }

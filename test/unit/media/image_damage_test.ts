@@ -225,7 +225,7 @@ Deno.test("decodeImage() refuses files that are made to take long", async () => 
   await assertRefused(pngFile(8, 8, chunks), /more than 65536 chunks/);
   await assertRefused(
     tiffFile({ 256: [8000], 257: [8000], 322: [1], 323: [1], 324: [0], 325: [0] }),
-    /64000000 pieces/,
+    /64000000 tiles/,
   );
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readImageHeader } from "../../../src/media/image_header.ts";
-import { isTurned } from "../../../src/media/image/orientation.ts";
+import { swapsSides } from "../../../src/media/image/orientation.ts";
 import { greyJpeg, pngFile } from "../../fixtures/images/image_writer.ts";
 import { IMAGES } from "../../fixtures/images/images.ts";
 
@@ -9,7 +9,7 @@ Deno.test("readImageHeader() gives the size of every image as it is stored, and 
     const header = readImageHeader(file);
     const [, orientation = "1"] = /orientation (\d)/.exec(name) ?? [];
     assert.equal(header.orientation, Number(orientation), name);
-    const shown = isTurned(header.orientation)
+    const shown = swapsSides(header.orientation)
       ? [header.height, header.width]
       : [header.width, header.height];
     assert.deepEqual(shown, [width, height], name);

@@ -70,20 +70,22 @@ Deno.test("LongTextEncoder refuses what no context could hold, having read littl
   assert.ok(numChars() < 100_000, `${numChars()} characters were read`);
 });
 
-Deno.test("LongTextEncoder.encodeInTurns() gives the same tokens, and lets others in", async () => {
+Deno.test("LongTextEncoder.encodeInSlices() gives the same tokens, and lets others in", async () => {
   const { encode, long } = load(join(MODELS, "hearth-demo-chat"));
   const text = PROSE.repeat(2_000);
   let numTurns = 0;
   const others = setInterval(() => numTurns++, 1);
   const signal = new AbortController().signal;
-  assertSameValues(await long.encodeInTurns(text, NONE, signal), encode(text));
+  assertSameValues(await long.encodeInSlices(text, NONE, signal), encode(text));
   assert.ok(numTurns > 0);
   clearInterval(others);
-  assertSameValues(await long.encodeInTurns("short", NONE, signal), encode("short"));
-  await assert.rejects(long.encodeInTurns(text, { ...NONE, maxTokens: 512 }, signal), {
+  assertSameValues(await long.encodeInSlices("short", NONE, signal), encode("short"));
+  await assert.rejects(long.encodeInSlices(text, { ...NONE, maxTokens: 512 }, signal), {
     kind: "context_length_exceeded",
   });
-  await assert.rejects(long.encodeInTurns(text, NONE, AbortSignal.abort()), { name: "AbortError" });
+  await assert.rejects(long.encodeInSlices(text, NONE, AbortSignal.abort()), {
+    name: "AbortError",
+  });
 });
 
 Deno.test("LongTextEncoder gives the first tokens where a text may be cut, having read little of it", () => {

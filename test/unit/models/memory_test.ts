@@ -8,9 +8,9 @@ import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { openFolder } from "../../../src/hub/model_folder.ts";
 import {
+  estimateCutNeeds,
   type MemoryNeeds,
   type MemoryOffer,
-  needsOfCut,
   requireMemory,
   weighOtherDtypes,
 } from "../../../src/models/folder/memory.ts";
@@ -99,7 +99,7 @@ Deno.test("weighOtherDtypes() adds up a graph's files in the other dtypes of its
   }
 });
 
-Deno.test("needsOfCut() counts the activations that prompts' steps and those beside them have", async () => {
+Deno.test("estimateCutNeeds() counts the activations that prompts' steps and those beside them have", async () => {
   const graph = "onnx/model_q4.onnx";
   const model = await readModel(new FolderFiles(findModelFolder("hearth-demo-chat")!), graph);
   const result = splitGraph(model, { contextLength: 2048 });
@@ -121,6 +121,6 @@ Deno.test("needsOfCut() counts the activations that prompts' steps and those bes
   });
   // They are allocated when they are first asked for.
   void executor.buffers;
-  const { activationBytes } = needsOfCut(cut, { steps, sharesWeights: true });
+  const { activationBytes } = estimateCutNeeds(cut, { steps, sharesWeights: true });
   assert.equal(activationBytes, allocated.reduce((sum, bytes) => sum + bytes, 0));
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {
-  computeTensorForm,
+  computeTensorFormat,
   readPreprocessorConfig,
 } from "../../../src/models/folder/preprocessor_config.ts";
 
@@ -13,7 +13,7 @@ function makeSizes(
   graph?: { width: number; height: number },
 ): number[] {
   const processor = readPreprocessorConfig(config);
-  const form = computeTensorForm(processor, { image: { width, height }, graph, layout: "nchw" });
+  const form = computeTensorFormat(processor, { image: { width, height }, graph, layout: "nchw" });
   return [form.width, form.height, form.contentWidth, form.contentHeight];
 }
 

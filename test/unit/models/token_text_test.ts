@@ -71,7 +71,7 @@ tokenizerTest(
   "made/byte-fallback",
   ({ tokenizer, texts }) => {
     const readText = (token: string) =>
-      new TextDecoder().decode(texts.bytesOfFirst(tokenizer.tokenToId(token)!));
+      new TextDecoder().decode(texts.getFirstBytes(tokenizer.tokenToId(token)!));
     assert.equal(readText("▁the"), "the");
     assert.equal(readText("he"), "he");
     assert.equal(readText("<0x20>"), "");

@@ -56,7 +56,7 @@ Deno.test("readExport() says what is wrong with a file, and where", () => {
   const cases: [Parameters<typeof getFailure>[0], RegExp][] = [
     [(file) => file.format = "other", /"format" is not/],
     [(file) => file.version = "2", /has version "2"; this page reads versions 1 and 2/],
-    [(file) => file.conversations = {}, /"conversations" are not a list/],
+    [(file) => file.conversations = {}, /"conversations" is not a list/],
     [(file) => file.conversations[0] = 3, /Conversation 1 is 3, not an object/],
     [(file) => file.conversations[0].title = 3, /Conversation 1 has 3 as "title"; wanted a string/],
     [(file) => file.conversations[0].turns = null, /Conversation 1 has no list of "turns"/],
@@ -73,7 +73,7 @@ Deno.test("readExport() says what is wrong with a file, and where", () => {
     [(file) => file.conversations[0].turns[0].parentId = "2", /in a circle/],
     [
       (file) => file.conversations[0].turns[0].images = ["https://example.org/a.png"],
-      /images that are no data: URLs/,
+      /images that are not data: URLs/,
     ],
     [(file) => file.conversations[0].turns[0].files = [{}], /damaged "files"/],
     [(file) => file.conversations[0].turns[1].figures = {}, /damaged "figures"/],

@@ -79,7 +79,7 @@ export const ENGLISH: Language = {
     },
     roman: ({ the, ...fields }, context) => `${the ? "the " : ""}${common.roman(fields, context)}`,
   }),
-  ways: ({ numbers, nouns }) => ({
+  formatters: ({ numbers, nouns }) => ({
     year: (text) => sayYear(Number(text), numbers),
     figures: (text) => sayFigures(text, numbers),
     version: (text) => text.split(".").map((part) => sayFigures(part, numbers)).join(" point "),

@@ -78,5 +78,5 @@ export const GERMAN: Language = {
       return minutes === "" && isStart ? hours : `${hours} Uhr${minutes}`;
     },
   }),
-  ways: ({ numbers }) => ({ decade: (text) => `${sayYear(Number(text), numbers)}er` }),
+  formatters: ({ numbers }) => ({ decade: (text) => `${sayYear(Number(text), numbers)}er` }),
 };

@@ -14,7 +14,7 @@ export type Schema = Readonly<Record<string, unknown>>;
 const BESIDE = ["allOf", "anyOf", "oneOf"];
 
 /** All schemas that apply to the value of `parameters`: itself, and those reached through `$ref` and `keywords`. */
-export function schemasHolding(
+export function listApplicableSchemas(
   parameters: Schema,
   keywords: readonly string[] = ["allOf"],
 ): readonly Schema[] {
@@ -73,7 +73,7 @@ function compilePatterns(patternProperties: Schema): readonly Pattern[] {
 /** The types that a parameter's value may have; empty if the schema does not say. */
 export function findTypes(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
   const parameters = called?.parameters ?? {};
-  const holding = schemasHolding(parameters, BESIDE);
+  const holding = listApplicableSchemas(parameters, BESIDE);
   const isNamed = holding.some((schema) => namedSchemas(schema, name).length > 0);
   return isNamed ? typesOfSchemas(listSchemas(holding, name), parameters) : new Set();
 }

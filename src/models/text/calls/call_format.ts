@@ -63,7 +63,7 @@ export interface CallFormat {
 }
 
 /** What distinguishes one format with markers around calls from another. */
-export interface MarkedForm
+export interface MarkedFormat
   extends Omit<CallFormat, "markers" | "parse" | "markup">, Omit<CallMarkup, "trigger"> {
   /** The markers that may open calls; grammars use the first one. */
   readonly starts: readonly string[];
@@ -79,8 +79,8 @@ export interface MarkedForm
   readCalls(parsing: CallParsing): Parsing<boolean>;
 }
 
-export function markedFormat(form: MarkedForm): CallFormat {
-  const { starts, end, readCalls, open, separator, close, call, ...rest } = form;
+export function markedFormat(format: MarkedFormat): CallFormat {
+  const { starts, end, readCalls, open, separator, close, call, ...rest } = format;
   const trigger = starts[0]!;
   return {
     markers: [trigger, ...end === "" ? [] : [end]],
@@ -96,7 +96,7 @@ export function markedFormat(form: MarkedForm): CallFormat {
  */
 function* readMarked(
   parsing: CallParsing,
-  { starts, end, readCalls }: Pick<MarkedForm, "starts" | "end" | "readCalls">,
+  { starts, end, readCalls }: Pick<MarkedFormat, "starts" | "end" | "readCalls">,
 ): Parsing {
   const { reader, sink } = parsing;
   for (;;) {

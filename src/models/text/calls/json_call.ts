@@ -60,7 +60,7 @@ function* readJsonCall(
       return yield* readArguments(reader, sink.write);
     }
     let json = "";
-    const isRead = yield* readArguments(reader, (piece) => json += piece);
+    const isRead = yield* readArguments(reader, (chunk) => json += chunk);
     early = json;
     return isRead;
   }));

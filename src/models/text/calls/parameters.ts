@@ -13,10 +13,10 @@ import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.t
 import type { ToolFunction } from "../../task.ts";
 import {
   asObject,
+  listApplicableSchemas,
   listNames,
   listSchemas,
   type Schema,
-  schemasHolding,
   stringsAt,
   typesOfSchemas,
 } from "./argument_schemas.ts";
@@ -67,7 +67,7 @@ export function listParameters(
 ): Parameter[] {
   const { parameters = {}, strict } = called;
   const isBound = strict !== false;
-  const holding = schemasHolding(parameters);
+  const holding = listApplicableSchemas(parameters);
   const required = new Set(isBound ? holding.flatMap((each) => stringsAt(each, "required")) : []);
   const names = new Set([...listNames(holding), ...required]);
   if (isBound) requireEnforced(holding, { least: required.size, most: names.size, param });
@@ -141,7 +141,7 @@ function requireEnforced(
 }
 
 /** Converts a value written without quotes to JSON: to one of its types if it parses as one, else to a string. */
-export function jsonOfRaw(raw: string, types: ReadonlySet<string>): string {
+export function rawToJson(raw: string, types: ReadonlySet<string>): string {
   const word = { True: "true", False: "false", None: "null" }[raw.trim()] ?? raw.trim();
   try {
     const type = typeOfValue(JSON.parse(word));

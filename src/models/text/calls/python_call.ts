@@ -120,7 +120,7 @@ function* readPythonString(
   // A pair of quotes is an empty string.
   if (ending === quote && (yield* reader.take(quote))) return onJson('"'), true;
   for (;;) {
-    const found = yield* reader.until([ending, "\\"], (piece) => onJson(escape(piece)));
+    const found = yield* reader.until([ending, "\\"], (chunk) => onJson(escape(chunk)));
     if (found === undefined) return false;
     if (found === ending) break;
     const character = yield* readEscape(reader);

@@ -27,8 +27,8 @@ export class TextReader {
   }
 
   /** Adds the next chunk. */
-  feed(piece: string): void {
-    this.#text += piece;
+  feed(chunk: string): void {
+    this.#text += chunk;
   }
 
   /**
@@ -144,7 +144,7 @@ export class TextReader {
     onText: (text: string) => void,
   ): Parsing<string | undefined> {
     for (;;) {
-      const settled = this.#hasEnded ? this.#endOfText(endings) : this.#settledLength(endings);
+      const settled = this.#hasEnded ? this.#measureText(endings) : this.#settledLength(endings);
       const found = this.#firstWhole(endings);
       const isFound = found !== undefined && found.index <= settled;
       const end = isFound ? found.index : settled;
@@ -180,7 +180,7 @@ export class TextReader {
   }
 
   /** Length of the whole text, without the beginning of an ending if the text was cut there. */
-  #endOfText(endings: readonly string[]): number {
+  #measureText(endings: readonly string[]): number {
     const settled = this.#isCut ? this.#settledLength(endings) : this.#text.length;
     return /\W/.test(this.#text.slice(settled)) ? settled : this.#text.length;
   }

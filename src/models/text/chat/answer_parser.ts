@@ -7,7 +7,7 @@ import { isJson } from "../../../base/is_json.ts";
 import type { CallFormat, CallSink } from "../calls/call_format.ts";
 import { type Parsing, TextReader } from "../calls/text_reader.ts";
 import type { ToolCallDelta } from "../../task.ts";
-import type { AnswerForm } from "./answer_form.ts";
+import type { AnswerFormat } from "./answer_format.ts";
 
 /** A part of an answer: reasoning, text or a call, in this order. */
 export interface AnswerDelta {
@@ -25,7 +25,7 @@ interface OpenDelta extends AnswerDelta {
 
 /** The results do not depend on how the text is cut into chunks. */
 export class AnswerParser {
-  readonly #form: AnswerForm;
+  readonly #format: AnswerFormat;
   readonly #reader = new TextReader();
   readonly #reading: Parsing;
   #isReasoning = false;
@@ -41,8 +41,8 @@ export class AnswerParser {
   #trimsStart = false;
   #deltas: OpenDelta[] = [];
 
-  constructor(form: AnswerForm) {
-    this.#form = form;
+  constructor(format: AnswerFormat) {
+    this.#format = format;
     this.#reading = this.#read();
     this.#reading.next();
   }
@@ -59,7 +59,7 @@ export class AnswerParser {
 
   /** Whether the answer must end, because it may hold one call only and has it. */
   get isOver(): boolean {
-    return this.#form.calls?.isParallel === false && this.#numFinishedCalls > 0;
+    return this.#format.calls?.isParallel === false && this.#numFinishedCalls > 0;
   }
 
   /** Whether there are calls, and all of them have complete arguments. */
@@ -68,8 +68,8 @@ export class AnswerParser {
   }
 
   /** @returns what the chunk adds, in the order of the answer. */
-  push(piece: string): readonly AnswerDelta[] {
-    this.#reader.feed(piece);
+  push(chunk: string): readonly AnswerDelta[] {
+    this.#reader.feed(chunk);
     this.#reading.next();
     return this.#take();
   }
@@ -91,7 +91,7 @@ export class AnswerParser {
 
   *#read(): Parsing {
     const reader = this.#reader;
-    const { reasoning, calls } = this.#form;
+    const { reasoning, calls } = this.#format;
     if (reasoning !== undefined && (yield* this.#findReasoning(reasoning))) {
       this.#isReasoning = true;
       this.#trimsStart = true;
@@ -109,7 +109,7 @@ export class AnswerParser {
   }
 
   /** Finds whether the answer begins inside reasoning. */
-  *#findReasoning({ markers, state }: NonNullable<AnswerForm["reasoning"]>): Parsing<boolean> {
+  *#findReasoning({ markers, state }: NonNullable<AnswerFormat["reasoning"]>): Parsing<boolean> {
     if (state === "is_open") return true;
     const reader = this.#reader;
     const start = reader.position;
@@ -126,7 +126,7 @@ export class AnswerParser {
 
   readonly #say = (text: string): void => {
     const trimmed = this.#trimStart(text);
-    this.#addText(this.#form.calls === undefined ? trimmed : this.#holdSpace(trimmed));
+    this.#addText(this.#format.calls === undefined ? trimmed : this.#holdSpace(trimmed));
   };
 
   #addText(text: string): void {

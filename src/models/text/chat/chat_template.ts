@@ -92,7 +92,7 @@ export class ChatTemplate {
         ...this.#specialTokens,
         ...this.#reasoningVariables(options.reasoningEffort),
         ...variables,
-        ...writtenVariables(options),
+        ...toRawVariables(options),
         ...this.#toolVariables(functions),
         messages: this.#withTools(fitCalls(messages, this.source), functions),
         add_generation_prompt: addsGenerationPrompt,
@@ -193,7 +193,7 @@ const SECOND: TemplateMessage = { role: "system", content: `${PROBE} 2` };
  * The variables as they were received. Booleans are left to the parsed variables, as a client may have sent them as
  * text.
  */
-function writtenVariables({ variables, variablesJson }: RenderOptions): Record<string, unknown> {
+function toRawVariables({ variables, variablesJson }: RenderOptions): Record<string, unknown> {
   if (variablesJson === undefined) return {};
   const all = Object.entries(new JsonText(variablesJson).readMembers());
   return Object.fromEntries(all.filter(([name]) => typeof variables?.[name] !== "boolean"));

@@ -46,12 +46,12 @@ export function toTemplateMessages(
   messages: readonly ChatMessage[],
   toContent: (message: ChatMessage, index: number) => TemplateMessage["content"],
 ): TemplateMessage[] {
-  const nameOfCall = new Map<string, string>();
+  const callNames = new Map<string, string>();
   return messages.map((message, index) => {
     const { role, toolCallId, toolCalls = [], reasoning } = message;
-    for (const { id, name } of toolCalls) nameOfCall.set(id, name);
+    for (const { id, name } of toolCalls) callNames.set(id, name);
     // The name of the tool's function: some templates render only that, and not every client repeats it.
-    const name = message.name ?? nameOfCall.get(toolCallId ?? "");
+    const name = message.name ?? callNames.get(toolCallId ?? "");
     return {
       role,
       content: toContent(message, index),

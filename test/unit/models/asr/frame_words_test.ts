@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {
   FrameSegments,
   type FrameToken,
-  wordsOfTokens,
+  toWords,
 } from "../../../../src/models/asr/frame_tokens.ts";
 import { Random } from "../../engine/random.ts";
 
@@ -11,17 +11,17 @@ function words(texts: readonly string[], hasSpaces = true) {
   const tokens = texts.map((text, i) => ({
     ...{ id: i, text, startFrame: 3 * i, endFrame: 3 * i + 2, logprob: 0 },
   }));
-  return wordsOfTokens(tokens, { frameSeconds: 0.5, hasSpaces })
+  return toWords(tokens, { frameSeconds: 0.5, hasSpaces })
     .map(({ text, startSeconds, endSeconds }) => [text, startSeconds, endSeconds]);
 }
 
-Deno.test("wordsOfTokens() begins a word at a space, wherever a model puts it", () => {
+Deno.test("toWords() begins a word at a space, wherever a model puts it", () => {
   assert.deepEqual(words(["a", "b", " ", "c"]), [["ab", 0, 2.5], ["c", 4.5, 5.5]]);
   assert.deepEqual(words([" ab", "c", " d"]), [["abc", 0, 2.5], ["d", 3, 4]]);
   assert.deepEqual(words([" ", "a", " "]), [["a", 1.5, 2.5]]);
 });
 
-Deno.test("wordsOfTokens() takes tokens one by one where a language has no spaces", () => {
+Deno.test("toWords() takes tokens one by one where a language has no spaces", () => {
   assert.deepEqual(words(["今", "天"], false), [["今", 0, 1], ["天", 1.5, 2.5]]);
 });
 
@@ -48,14 +48,14 @@ function randomTokens(random: Random): FrameToken[] {
   });
 }
 
-Deno.test("wordsOfTokens() gives each word a frame, in order, also where a model puts several into one", () => {
+Deno.test("toWords() gives each word a frame, in order, also where a model puts several into one", () => {
   const random = new Random(7);
   const reading = { frameSeconds: 1, hasSpaces: true };
   for (let round = 0; round < 500; round++) {
     const tokens = randomTokens(random);
     const from = random.between(0, 8);
     const to = Math.max(from, tokens.at(-1)!.endFrame - random.between(0, 3));
-    const found = wordsOfTokens(tokens, reading, { from, to });
+    const found = toWords(tokens, reading, { from, to });
     const shown = JSON.stringify({ from, to, tokens, found });
     let last = from;
     for (const { startSeconds, endSeconds } of found) {
@@ -65,7 +65,7 @@ Deno.test("wordsOfTokens() gives each word a frame, in order, also where a model
     if (to - from >= found.length) assert.ok(last <= to, shown);
   }
   const token = { ...{ id: 0, startFrame: 3, endFrame: 3, logprob: 0 }, text: " a" };
-  assert.deepEqual(wordsOfTokens([token, { ...token, text: " b", endFrame: 9 }], reading), [
+  assert.deepEqual(toWords([token, { ...token, text: " b", endFrame: 9 }], reading), [
     { text: "a", startSeconds: 3, endSeconds: 4 },
     { text: "b", startSeconds: 4, endSeconds: 9 },
   ]);

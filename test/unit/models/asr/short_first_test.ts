@@ -11,7 +11,7 @@ const HOUR_MS = 3_600_000;
 const { signal } = new AbortController();
 
 Deno.test("ShortFirst lets a long recording work where there is no short one", async () => {
-  const turn = new ShortFirst(makeClock(HOUR_MS)).turnsOfLong(signal);
+  const turn = new ShortFirst(makeClock(HOUR_MS)).makeYieldForLong(signal);
   for (let piece = 0; piece < 3; piece++) await turn();
 });
 
@@ -20,7 +20,7 @@ Deno.test("ShortFirst has long recordings wait until the last short one has ende
   const events: string[] = [];
   const ends = [shortFirst.begin(), shortFirst.begin()];
   const longs = ["first", "second"].map(async (name) => {
-    await shortFirst.turnsOfLong(signal)();
+    await shortFirst.makeYieldForLong(signal)();
     events.push(name);
   });
   for (const end of ends) {
@@ -35,7 +35,7 @@ Deno.test("ShortFirst has long recordings wait until the last short one has ende
 Deno.test("ShortFirst lets a long recording go on after a while, though a short one never ends", async () => {
   const shortFirst = new ShortFirst(makeClock(1));
   shortFirst.begin();
-  const turn = shortFirst.turnsOfLong(signal);
+  const turn = shortFirst.makeYieldForLong(signal);
   for (let piece = 0; piece < 3; piece++) await turn();
 });
 
@@ -43,10 +43,10 @@ Deno.test("ShortFirst ends the wait of a recording that is cancelled, with the r
   const shortFirst = new ShortFirst(makeClock(HOUR_MS));
   shortFirst.begin();
   const abort = new AbortController();
-  const waiting = shortFirst.turnsOfLong(abort.signal)();
+  const waiting = shortFirst.makeYieldForLong(abort.signal)();
   abort.abort(new Error("hung up"));
   await assert.rejects(waiting, /hung up/);
-  await assert.rejects(shortFirst.turnsOfLong(abort.signal)(), /hung up/);
+  await assert.rejects(shortFirst.makeYieldForLong(abort.signal)(), /hung up/);
 });
 
 Deno.test("ShortFirst leaves nothing behind at a recording's signal, however often it waited", async () => {
@@ -63,7 +63,7 @@ Deno.test("ShortFirst leaves nothing behind at a recording's signal, however oft
     numListeners--;
     removeEventListener.apply(signal, args);
   };
-  const turn = shortFirst.turnsOfLong(signal);
+  const turn = shortFirst.makeYieldForLong(signal);
   for (let piece = 0; piece < 3; piece++) await turn();
   assert.equal(numListeners, 0);
 });

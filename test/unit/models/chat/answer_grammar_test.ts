@@ -3,7 +3,10 @@ import { GrammarCompiler } from "../../../../src/engine/grammar/compiler.ts";
 import type { GrammarMatcher } from "../../../../src/engine/grammar/grammar.ts";
 import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts";
 import type { CallFormat } from "../../../../src/models/text/calls/call_format.ts";
-import { type AnswerForm, toAnswerGrammar } from "../../../../src/models/text/chat/answer_form.ts";
+import {
+  type AnswerFormat,
+  toAnswerGrammar,
+} from "../../../../src/models/text/chat/answer_format.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import type { ChatTask, ToolOptions } from "../../../../src/models/task.ts";
 import { FUNCTIONS } from "../calls/examples.ts";
@@ -31,7 +34,7 @@ function makeTask(tools: Partial<ToolOptions>, grammar?: ChatTask["grammar"]): C
   };
 }
 
-function makeForm(format: CallFormat, extra: Partial<AnswerForm> = {}): AnswerForm {
+function makeForm(format: CallFormat, extra: Partial<AnswerFormat> = {}): AnswerFormat {
   return { calls: { format, functions: FUNCTIONS, isIgnored: false }, ...extra };
 }
 
@@ -40,7 +43,7 @@ function allows({ mask }: GrammarMatcher, token: number): boolean {
 }
 
 /** How much of a text the grammar lets through, and whether it may end there. */
-function follow(task: ChatTask, form: AnswerForm, text: string) {
+function follow(task: ChatTask, form: AnswerFormat, text: string) {
   const spec = toAnswerGrammar(task, form);
   assert.ok(spec);
   const matcher = BYTES.compile(spec).createMatcher();

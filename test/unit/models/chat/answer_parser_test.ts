@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { HERMES } from "../../../../src/models/text/calls/formats/json.ts";
-import type { AnswerForm } from "../../../../src/models/text/chat/answer_form.ts";
+import type { AnswerFormat } from "../../../../src/models/text/chat/answer_format.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import { Random } from "../../engine/random.ts";
 
 const MARKERS = { open: "<think>", close: "</think>" };
 
-function parse(form: AnswerForm, pieces: Iterable<string>) {
+function parse(form: AnswerFormat, pieces: Iterable<string>) {
   const parser = new AnswerParser(form);
   const deltas = [...pieces].flatMap((piece) => parser.push(piece));
   deltas.push(...parser.end());
@@ -24,7 +24,7 @@ const withCalls = {
   calls: { format: HERMES, functions: [{ name: "f" }], isIgnored: false },
 } as const;
 
-const CASES: readonly [AnswerForm, string, ReturnType<typeof parse>][] = [
+const CASES: readonly [AnswerFormat, string, ReturnType<typeof parse>][] = [
   [may, "<think>\nHm.\n\nYes. \n</think>\n\nHello.\n", {
     reasoning: "Hm.\n\nYes.",
     text: "Hello.\n",

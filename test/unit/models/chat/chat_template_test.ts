@@ -8,7 +8,7 @@ import {
 import {
   findReasoningMarkers,
   findReasoningState,
-} from "../../../../src/models/text/chat/answer_form.ts";
+} from "../../../../src/models/text/chat/answer_format.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 
 function makeTemplate(source: string, name = "default"): ChatTemplate {

@@ -3,7 +3,7 @@ import { HearthError } from "../../../../src/base/errors.ts";
 import type { Grammar } from "../../../../src/engine/grammar/grammar.ts";
 import type { CallFormat } from "../../../../src/models/text/calls/call_format.ts";
 import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts";
-import { toAnswerGrammar } from "../../../../src/models/text/chat/answer_form.ts";
+import { toAnswerGrammar } from "../../../../src/models/text/chat/answer_format.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import type { ToolFunction } from "../../../../src/models/task.ts";
 import { BYTES, walkGrammar } from "../../../fixtures/text/grammar_walk.ts";

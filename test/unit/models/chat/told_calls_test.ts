@@ -8,7 +8,7 @@ import { toTemplateMessages } from "../../../../src/models/text/chat/template_me
 import {
   findReasoningMarkers,
   findReasoningState,
-} from "../../../../src/models/text/chat/answer_form.ts";
+} from "../../../../src/models/text/chat/answer_format.ts";
 import { unlessThere } from "../../../fixtures/engine/goldens.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 

@@ -27,7 +27,7 @@ function join(pages: readonly Page[]): { readonly events: ChatEvent[]; readonly 
   const answers = new PageAnswers(pages.length, (event) => events.push(event));
   let numRead = 0;
   for (const page of pages) {
-    if (numRead++ > 0) answers.turn();
+    if (numRead++ > 0) answers.beginPage();
     const goesOn = readEvents(page).map((event) => answers.push(event)).at(-1);
     if (!goesOn) break;
   }

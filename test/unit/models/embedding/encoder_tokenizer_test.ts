@@ -30,7 +30,7 @@ Deno.test("EncoderTokenizer.framePair() tells two texts apart by special tokens 
     typeOneFrom: 4,
   });
   assert.deepEqual(tokenizer.framePair([], []), { ids: [2, 3, 3], typeOneFrom: 2 });
-  assert.equal(tokenizer.numSpecialOfPair, 3);
+  assert.equal(tokenizer.numSpecialInPair, 3);
 });
 
 Deno.test({

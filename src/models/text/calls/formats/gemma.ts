@@ -112,7 +112,7 @@ function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boo
   const { onJson, quote } = options;
   if (yield* reader.take(quote)) {
     onJson('"');
-    const found = yield* reader.until([quote], (piece) => onJson(escape(piece)));
+    const found = yield* reader.until([quote], (chunk) => onJson(escape(chunk)));
     if (found === undefined) return false;
     onJson('"');
     return true;
@@ -146,6 +146,6 @@ function* readList(reader: TextReader, options: ValueOptions): Parsing<boolean> 
 
 function* readQuoted(reader: TextReader, quote: string): Parsing<string> {
   let text = "";
-  yield* reader.until([quote], (piece) => text += piece);
+  yield* reader.until([quote], (chunk) => text += chunk);
   return text;
 }

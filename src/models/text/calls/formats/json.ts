@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type CallParsing, type MarkedForm, markedFormat } from "../call_format.ts";
+import { type CallParsing, type MarkedFormat, markedFormat } from "../call_format.ts";
 import { jsonCallGrammar, readJsonCalls } from "../json_call.ts";
 import { readPythonCalls } from "../python_call.ts";
 import type { Parsing } from "../text_reader.ts";
@@ -11,7 +11,7 @@ import type { Parsing } from "../text_reader.ts";
 const [START, END] = ["<tool_call>", "</tool_call>"];
 const PIPED = "<|tool_call|>";
 
-const TAGGED: MarkedForm = {
+const TAGGED: MarkedFormat = {
   name: "hermes",
   matches: (template) => template.includes(START),
   starts: [START],

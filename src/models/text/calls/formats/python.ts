@@ -7,7 +7,7 @@ import { argumentsCallGrammar, readJsonCalls } from "../json_call.ts";
 import {
   type CallFormat,
   type CallParsing,
-  type MarkedForm,
+  type MarkedFormat,
   markedFormat,
 } from "../call_format.ts";
 import { pythonCallGrammar, readPythonCalls, writePythonCall } from "../python_call.ts";
@@ -21,7 +21,7 @@ const FENCE = "```";
  *
  * @see https://docs.liquid.ai/lfm/key-concepts/tool-use
  */
-const LISTED: MarkedForm = {
+const LISTED: MarkedFormat = {
   name: "lfm2",
   matches: (template) => template.includes("<|tool_list_start|>") || template.includes(START),
   starts: [START],
@@ -115,10 +115,10 @@ function* read(parsing: CallParsing): Parsing {
 function* readRun(parsing: CallParsing, hasTag: boolean): Parsing<boolean> {
   const { reader, functions } = parsing;
   const isNamed = (name: string) => functions.has(name);
-  const form = hasTag ? {} : { isCalled: isNamed, isKey: (key: string) => OTHER_KEYS.has(key) };
+  const callTest = hasTag ? {} : { isCalled: isNamed, isKey: (key: string) => OTHER_KEYS.has(key) };
   let hasCalls = false;
   for (;;) {
-    const found = (yield* readJsonCalls(parsing, form)) ||
+    const found = (yield* readJsonCalls(parsing, callTest)) ||
       (yield* readPythonCalls(builtIn(parsing), hasTag ? () => true : isNamed));
     if (!found) return hasCalls;
     hasCalls = true;

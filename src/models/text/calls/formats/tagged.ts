@@ -8,7 +8,7 @@ import type { ToolFunction } from "../../../task.ts";
 import { type CallFormat, type CallParsing, markedFormat } from "../call_format.ts";
 import { escape } from "../json_call.ts";
 import { findTypes } from "../argument_schemas.ts";
-import { isText, jsonOfRaw, listParameters } from "../parameters.ts";
+import { isText, listParameters, rawToJson } from "../parameters.ts";
 import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
@@ -17,7 +17,7 @@ const [START, END] = ["<tool_call>", "</tool_call>"];
 type Tags = readonly [open: string, close: string];
 
 /** What distinguishes one such format from another. */
-interface TaggedForm {
+interface TaggedFormat {
   readonly name: string;
   /** The tags around the function's name. Without a closing tag, the first key or the end of the call ends the name. */
   readonly called: Tags;
@@ -68,8 +68,8 @@ function isWritable(name: string): boolean {
   return name !== "" && name.trim() === name && !/[<>\n]/.test(name);
 }
 
-function taggedFormat(form: TaggedForm): CallFormat {
-  const { name, matches, markers = [], called, key, value, isInLines, end } = form;
+function taggedFormat(format: TaggedFormat): CallFormat {
+  const { name, matches, markers = [], called, key, value, isInLines, end } = format;
   const lineBreak = isInLines ? "\n" : "";
   const close = `${lineBreak}${END}`;
   return markedFormat({
@@ -77,7 +77,7 @@ function taggedFormat(form: TaggedForm): CallFormat {
     starts: [START],
     end: END,
     markers: [START, END, ...markers],
-    readCalls: (parsing) => readCall(parsing, form),
+    readCalls: (parsing) => readCall(parsing, format),
     open: lineBreak,
     separator: `${close}\n${START}${lineBreak}`,
     call: (function_, param) =>
@@ -98,9 +98,9 @@ function taggedFormat(form: TaggedForm): CallFormat {
   });
 }
 
-function* readCall(parsing: CallParsing, form: TaggedForm): Parsing<boolean> {
+function* readCall(parsing: CallParsing, format: TaggedFormat): Parsing<boolean> {
   const { reader, sink, functions } = parsing;
-  const { called: [before, after], key, end } = form;
+  const { called: [before, after], key, end } = format;
   yield* reader.skipSpace();
   if (!(yield* reader.take(before))) return false;
   yield* reader.skipSpace();
@@ -114,7 +114,7 @@ function* readCall(parsing: CallParsing, form: TaggedForm): Parsing<boolean> {
     yield* reader.skipSpace();
     if (!(yield* reader.take(key[0]))) break;
     const called = functions.get(name);
-    const isRead = yield* readArgument(parsing, { form, called, isFirst });
+    const isRead = yield* readArgument(parsing, { format, called, isFirst });
     if (isRead === undefined) return sink.end(), true;
     if (!isRead) break;
   }
@@ -138,8 +138,8 @@ function* readCall(parsing: CallParsing, form: TaggedForm): Parsing<boolean> {
  */
 function* readArgument(
   { reader, sink }: CallParsing,
-  { form: { key, value, isInLines }, called, isFirst }: {
-    readonly form: TaggedForm;
+  { format: { key, value, isInLines }, called, isFirst }: {
+    readonly format: TaggedFormat;
     readonly called: ToolFunction | undefined;
     readonly isFirst: boolean;
   },
@@ -154,14 +154,14 @@ function* readArgument(
   const types = findTypes(called, name);
   if (isText(types)) {
     sink.write('"');
-    const found = yield* reader.until(endings, (piece) => sink.write(escape(piece)));
+    const found = yield* reader.until(endings, (chunk) => sink.write(escape(chunk)));
     if (found === undefined) return undefined;
     sink.write('"');
     return true;
   }
   let raw = "";
-  const found = yield* reader.until(endings, (piece) => raw += piece);
+  const found = yield* reader.until(endings, (chunk) => raw += chunk);
   if (found === undefined) return undefined;
-  sink.write(jsonOfRaw(raw, types));
+  sink.write(rawToJson(raw, types));
   return true;
 }

@@ -7,7 +7,7 @@
 import { invalidAudio, MAX_AUDIO_HOURS, type Sound } from "./sound.ts";
 
 /** The timing of a track. */
-export interface Placement {
+export interface TrackTiming {
   /** Silence before the sound. */
   readonly delaySeconds?: number;
   /** How much is left out at the beginning of the sound. */
@@ -20,16 +20,16 @@ export interface Placement {
 
 /** More padding than any packet has. This much sound is held back to find its end. */
 const MAX_PADDING_SECONDS = 1;
-const PIECE_SAMPLES = 65_536;
+const CHUNK_SAMPLES = 65_536;
 
 /**
  * Adds silence before a sound, and trims its ends.
  *
  * @throws {HearthError} `invalid_media` when the silence alone is longer than {@linkcode MAX_AUDIO_HOURS}.
  */
-export async function* placeSound(
+export async function* applyTiming(
   sounds: AsyncGenerator<Sound, void>,
-  { delaySeconds = 0, skipSeconds = 0, lengthSeconds = Infinity, paddingSeconds = 0 }: Placement,
+  { delaySeconds = 0, skipSeconds = 0, lengthSeconds = Infinity, paddingSeconds = 0 }: TrackTiming,
 ): AsyncGenerator<Sound, void> {
   if (delaySeconds > MAX_AUDIO_HOURS * 3600) {
     throw invalidAudio(
@@ -56,7 +56,7 @@ export async function* placeSound(
 function* makeSilence(seconds: number, sampleRateHz: number): Generator<Sound, void> {
   let left = Math.round(seconds * sampleRateHz);
   while (left > 0) {
-    const length = Math.min(left, PIECE_SAMPLES);
+    const length = Math.min(left, CHUNK_SAMPLES);
     yield { channels: [new Float32Array(length)], sampleRateHz };
     left -= length;
   }

@@ -10,7 +10,7 @@ import english from "./languages/english.json" with { type: "json" };
 import data from "./sentence_abbreviations.json" with { type: "json" };
 
 /** A piece of a text. */
-export interface SpokenSegment {
+export interface TextSegment {
   readonly text: string;
   /** Silence after it, if something follows. */
   readonly pauseSeconds: number;
@@ -30,10 +30,10 @@ const CUTS: readonly RegExp[] = [
 const MIN_SHARE = 0.4;
 
 /** Yields the pieces in order; none is blank, and none is much longer than `maxChars`. */
-export function* splitSpokenSegments(
+export function* splitSegments(
   text: string,
   { language, maxChars }: { readonly language: string; readonly maxChars: number },
-): Generator<SpokenSegment> {
+): Generator<TextSegment> {
   for (const sentence of splitSentences(text, language)) {
     const pause = sentence.endsParagraph ? PARAGRAPH_PAUSE_SECONDS : SENTENCE_PAUSE_SECONDS;
     let rest = sentence.text;

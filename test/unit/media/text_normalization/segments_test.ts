@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { cleanText } from "../../../../src/media/text_normalization/clean_text.ts";
-import {
-  halve,
-  splitSpokenSegments,
-} from "../../../../src/media/text_normalization/spoken_segments.ts";
+import { halve, splitSegments } from "../../../../src/media/text_normalization/segments.ts";
 
 function splitTexts(text: string, maxChars = 300): string[] {
-  return [...splitSpokenSegments(text, { language: "en", maxChars })].map((piece) => piece.text);
+  return [...splitSegments(text, { language: "en", maxChars })].map((piece) => piece.text);
 }
 
 Deno.test("splitChunks() ends sentences where they end, and not at short forms", () => {
@@ -48,7 +45,7 @@ Deno.test("splitChunks() tells short forms within a sentence from those that end
     "Das 21. Jahrhundert begann.",
     "Dann kam Hr. Meier.",
   ];
-  const pieces = [...splitSpokenSegments(german.join(" "), { language: "de", maxChars: 300 })];
+  const pieces = [...splitSegments(german.join(" "), { language: "de", maxChars: 300 })];
   assert.deepEqual(pieces.map(({ text }) => text), german);
 });
 
@@ -58,7 +55,7 @@ Deno.test("splitChunks() ends no sentence within an address", () => {
 
 Deno.test("splitChunks() pauses longer after a paragraph than after a sentence", () => {
   const text = "One line\nthat is wrapped. Two.\n\nThree\n- four\n- five";
-  const pieces = [...splitSpokenSegments(text, { language: "en", maxChars: 300 })];
+  const pieces = [...splitSegments(text, { language: "en", maxChars: 300 })];
   assert.deepEqual(pieces.map((piece) => piece.text), [
     "One line that is wrapped.",
     "Two.",
@@ -174,7 +171,7 @@ Deno.test("splitChunks() keeps ordinals and short forms of other languages withi
     sv: ["Kl. 14.30 börjar det.", "T.ex. Anna kommer."],
   };
   for (const [language, sentences] of Object.entries(cases)) {
-    const pieces = [...splitSpokenSegments(sentences.join(" "), { language, maxChars: 300 })];
+    const pieces = [...splitSegments(sentences.join(" "), { language, maxChars: 300 })];
     assert.deepEqual(pieces.map(({ text }) => text), sentences);
   }
 });

@@ -61,7 +61,7 @@ export function findReasoningState(
 }
 
 /** How to parse an answer. */
-export interface AnswerForm {
+export interface AnswerFormat {
   readonly reasoning?:
     | { readonly markers: ReasoningMarkers; readonly state: ReasoningState }
     | undefined;
@@ -77,10 +77,10 @@ export interface AnswerForm {
 }
 
 /** @param prompt the rendered prompt. */
-export function detectAnswerForm(
+export function detectAnswerFormat(
   { prompt: options, raw, tools }: ChatTask,
   { template, prompt }: { readonly template: ChatTemplate | undefined; readonly prompt: string },
-): AnswerForm {
+): AnswerFormat {
   if (template === undefined || raw !== undefined) return {};
   const markers = findReasoningMarkers(template.source);
   const continues = options?.continuesFinalMessage === true;
@@ -98,7 +98,7 @@ export function detectAnswerForm(
 }
 
 /** Special tokens that the parser needs to see as text. */
-export function listMarkers({ reasoning, calls }: AnswerForm): string[] {
+export function listMarkers({ reasoning, calls }: AnswerFormat): string[] {
   return [
     ...reasoning === undefined ? [] : [reasoning.markers.open, reasoning.markers.close],
     ...calls?.format.markers ?? [],
@@ -118,15 +118,15 @@ export function wantsGrammar({ grammar, tools }: ChatTask): boolean {
 }
 
 /** The grammar of the answer to `task`; `undefined` if any answer is valid. */
-export function toAnswerGrammar(task: ChatTask, form: AnswerForm): GrammarSpec | undefined {
-  const markup = form.calls?.format.markup;
+export function toAnswerGrammar(task: ChatTask, format: AnswerFormat): GrammarSpec | undefined {
+  const markup = format.calls?.format.markup;
   const { grammar, tools } = task;
   if (tools === undefined || markup === undefined || tools.choice === "none") {
-    return grammar && afterReasoning(grammar, form);
+    return grammar && afterReasoning(grammar, format);
   }
-  if (tools.choice === "auto") return autoGrammar({ grammar, tools, markup, form });
+  if (tools.choice === "auto") return autoGrammar({ grammar, tools, markup, format });
   const functions = tools.functions.map((called) => ({ ...called, strict: true }));
-  return afterReasoning(forcedCalls({ ...tools, functions }, markup), form);
+  return afterReasoning(forcedCalls({ ...tools, functions }, markup), format);
 }
 
 /**
@@ -135,11 +135,11 @@ export function toAnswerGrammar(task: ChatTask, form: AnswerForm): GrammarSpec |
  * functions to their schemas.
  */
 function autoGrammar(
-  { grammar, tools, markup, form }: {
+  { grammar, tools, markup, format }: {
     readonly grammar: GrammarSpec | undefined;
     readonly tools: ToolOptions;
     readonly markup: CallMarkup;
-    readonly form: AnswerForm;
+    readonly format: AnswerFormat;
   },
 ): GrammarSpec | undefined {
   const functions = tools.functions.map((called) => ({
@@ -149,7 +149,7 @@ function autoGrammar(
   const bound = { ...tools, functions };
   if (grammar !== undefined) {
     const options = [forcedCalls({ ...bound, choice: "required" }, markup), grammar];
-    return afterReasoning({ kind: "any_of", options }, form);
+    return afterReasoning({ kind: "any_of", options }, format);
   }
   if (!functions.some(({ strict }) => strict)) return undefined;
   const then = sequence(text(markup.open), ...toCallGrammars(bound, markup), text(markup.close));
@@ -176,7 +176,7 @@ function toCallGrammars(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   return [call, { kind: "repeat", item: another, min: 0 }];
 }
 
-function afterReasoning(grammar: GrammarSpec, { reasoning }: AnswerForm): GrammarSpec {
+function afterReasoning(grammar: GrammarSpec, { reasoning }: AnswerFormat): GrammarSpec {
   if (reasoning === undefined || reasoning.state === "is_closed") return grammar;
   const { open, close } = reasoning.markers;
   const rest: GrammarSpec[] = [{ kind: "until", ending: close }, BREAK, grammar];
