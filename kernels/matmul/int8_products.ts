@@ -7,13 +7,12 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import { ACTIVATIONS } from "../common/activation.ts";
 import activationSource from "../common/activation.wgsl" with { type: "text" };
 import { ELEM } from "../common/elem.ts";
 import { FOUR } from "../common/four.ts";
 import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
 import ofRowsSource from "./matvec_of_rows.wgsl" with { type: "text" };
-import type { MatvecParams } from "./matvec_params.ts";
+import { finishConstants, type MatvecParams, rowConstants } from "./matvec_params.ts";
 import biasSource from "./bias.wgsl" with { type: "text" };
 import finishSource from "./finish.wgsl" with { type: "text" };
 import int8Source from "./int8_rows.wgsl" with { type: "text" };
@@ -195,32 +194,10 @@ const matrixSource = [
   ...["alias chunk = vec4<u32>;\n", nbitsSource],
 ].join("");
 
-function rowConstants({ k, x, norm }: Int8Params) {
-  return {
-    K_FOURS: k / 4,
-    X_STRIDE: x.stride / 4,
-    X_OFFSET: x.offset / 4,
-    NORM: norm ? 1 : 0,
-    EPSILON: norm?.epsilon ?? 0,
-    AFFINE_AT: 0,
-    HAS_BETA: 0,
-  };
-}
-
 function matrixConstants(params: Int8Params) {
-  const { k, n, out, gate, weights: { blockSize, hasZeroPoints } } = params;
+  const { k, weights: { blockSize, hasZeroPoints } } = params;
   return {
-    N: n,
-    OUT_STRIDE: out?.stride ?? n,
-    OUT_OFFSET: out?.offset ?? 0,
-    HAS_BIAS: params.hasBias ? 1 : 0,
-    HAS_RESIDUAL: params.hasResidual ? 1 : 0,
-    IS_GATED: gate ? 1 : 0,
-    GATE_ROW: gate?.gateRow ?? 0,
-    UP_ROW: gate?.upRow ?? 0,
-    ACTIVATION: ACTIVATIONS.indexOf(params.activation),
-    SCALE: params.scale,
-    SOFTCAP: params.softcap,
+    ...finishConstants(params),
     BITS: 4,
     BLOCKS: k / blockSize,
     HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,

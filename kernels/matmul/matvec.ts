@@ -6,7 +6,6 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import { ACTIVATIONS } from "../common/activation.ts";
 import activationSource from "../common/activation.wgsl" with { type: "text" };
 import { ELEM } from "../common/elem.ts";
 import { FOUR } from "../common/four.ts";
@@ -25,7 +24,7 @@ import ofRowsSource from "./matvec_of_rows.wgsl" with { type: "text" };
 import ofSumsSource from "./matvec_of_sums.wgsl" with { type: "text" };
 import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
 import rowsLoopSource from "./matvec_rows_loop.wgsl" with { type: "text" };
-import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
+import { checkMatvec, finishConstants, type MatvecParams, rowConstants } from "./matvec_params.ts";
 import {
   chooseMatvecTiling,
   chooseRowCount,
@@ -74,7 +73,6 @@ const BINDINGS = {
 const NBITS_BINDINGS = { ...BINDINGS, scales: "read", zeroPoints: "read" } as const;
 /** The sums of rows go where a bias would be. */
 const SUM_BINDINGS = { bias: "read_write" } as const;
-const NORMS = { none: 0, rms: 1, layer: 2 } as const;
 
 /**
  * With `y = norm(x[row])`, or `y = norm(sum[row])` of `sum[row] = residual[row] + x[row] / rms(x[row]) * factors`, which is
@@ -91,7 +89,7 @@ export class Matvec {
   readonly #gpu: GpuContext;
   readonly #tiling: MatvecTiling;
   readonly #workgroups: number;
-  readonly #layouts = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
+  readonly #kernels = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
   /** Numbers of rows whose program is still to be compiled: meanwhile that of the fewest rows takes them. */
   readonly #deferred = new Set<number>();
   readonly #takesTiles: boolean;
@@ -161,15 +159,15 @@ export class Matvec {
   }
 
   #chooseKernel(rows: number | "tile"): Kernel<typeof NBITS_BINDINGS> {
-    let variant = this.#layouts.get(rows);
-    if (variant === undefined) {
+    let kernel = this.#kernels.get(rows);
+    if (kernel === undefined) {
       const spec = rows === "tile"
         ? describeTile(this.#params)
         : describeKernel(this.#params, { ...this.#tiling, rows });
-      variant = Kernel.get(this.#gpu, spec);
-      this.#layouts.set(rows, variant);
+      kernel = Kernel.get(this.#gpu, spec);
+      this.#kernels.set(rows, kernel);
     }
-    return variant;
+    return kernel;
   }
 }
 
@@ -199,28 +197,12 @@ function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
   readonly source: string;
   readonly isUnrolled: boolean;
 }) {
-  const { elem, k, n, x, weights, norm, sum, gate } = params;
+  const { elem, k, weights, sum } = params;
   const constants = {
     ...division,
-    K_FOURS: k / 4,
-    X_STRIDE: x.stride / 4,
-    X_OFFSET: x.offset / 4,
-    N: n,
-    OUT_STRIDE: params.out?.stride ?? n,
-    OUT_OFFSET: params.out?.offset ?? 0,
-    NORM: NORMS[norm?.kind ?? "none"],
-    EPSILON: norm?.epsilon ?? 0,
-    AFFINE_AT: sum ? k / 4 : 0,
+    ...rowConstants(params),
+    ...finishConstants(params),
     ...sum ? { SUM_EPSILON: sum.epsilon, BIAS_AT: numAffine(params) * k / 4 } : {},
-    HAS_BETA: norm?.hasBeta ? 1 : 0,
-    HAS_BIAS: params.hasBias ? 1 : 0,
-    HAS_RESIDUAL: params.hasResidual ? 1 : 0,
-    IS_GATED: gate ? 1 : 0,
-    GATE_ROW: gate?.gateRow ?? 0,
-    UP_ROW: gate?.upRow ?? 0,
-    ACTIVATION: ACTIVATIONS.indexOf(params.activation),
-    SCALE: params.scale,
-    SOFTCAP: params.softcap,
   };
   const matrix = describeMatrix(params, isUnrolled);
   const own = sum ? SUM_BINDINGS : {};

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Elem } from "../../src/gpu/kernel.ts";
-import type { Activation } from "../common/activation.ts";
+import { type Activation, ACTIVATIONS } from "../common/activation.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 
 /** Bits of a level. */
@@ -100,4 +100,37 @@ export function checkMatvec(params: MatvecParams): void {
       `A gated matrix of ${matrixRows} columns: matvec takes multiples of 4 then.`,
     );
   }
+}
+
+const NORMS = { none: 0, rms: 1, layer: 2 } as const;
+
+/** Constants of `rows.wgsl` and `matvec_of_rows.wgsl`, or `matvec_of_sums.wgsl`: the rows and the norm before the product. */
+export function rowConstants({ k, x, norm, sum }: MatvecParams): Record<string, number> {
+  return {
+    K_FOURS: k / 4,
+    X_STRIDE: x.stride / 4,
+    X_OFFSET: x.offset / 4,
+    NORM: NORMS[norm?.kind ?? "none"],
+    EPSILON: norm?.epsilon ?? 0,
+    AFFINE_AT: sum ? k / 4 : 0,
+    HAS_BETA: norm?.hasBeta ? 1 : 0,
+  };
+}
+
+/** Constants of `finish.wgsl` and `bias.wgsl`: what follows the product. */
+export function finishConstants(params: MatvecParams): Record<string, number> {
+  const { n, out, gate } = params;
+  return {
+    N: n,
+    OUT_STRIDE: out?.stride ?? n,
+    OUT_OFFSET: out?.offset ?? 0,
+    HAS_BIAS: params.hasBias ? 1 : 0,
+    HAS_RESIDUAL: params.hasResidual ? 1 : 0,
+    IS_GATED: gate ? 1 : 0,
+    GATE_ROW: gate?.gateRow ?? 0,
+    UP_ROW: gate?.upRow ?? 0,
+    ACTIVATION: ACTIVATIONS.indexOf(params.activation),
+    SCALE: params.scale,
+    SOFTCAP: params.softcap,
+  };
 }
