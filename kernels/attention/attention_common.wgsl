@@ -9,7 +9,7 @@ override Q_STRIDE: u32;
 override Q_OFFSET: u32;
 // Soft cap of the scores, 0 for none.
 override SOFTCAP: f32;
-// From products to scores, or to scores over the soft cap where there is one.
+// The factor that makes scores of products, or scores divided by the soft cap where there is one.
 override PRODUCT_SCALE: f32;
 // Whether a logit per head joins the softmax's denominator.
 override HAS_SINKS: bool;

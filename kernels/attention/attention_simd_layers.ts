@@ -32,7 +32,7 @@ export interface SimdInputs {
 /** Keys and values of a sequence that are read from a cache, f32 `[numKeys, headSize]` each. */
 export interface CacheRead {
   readonly head: number;
-  /** That hold them. */
+  /** The blocks that hold the keys. */
   readonly blocks: Int32Array;
   readonly numKeys: number;
   readonly keys: Float32Array;

@@ -21,7 +21,7 @@ override HEAD_FOURS: u32;
 override HEADS: u32;
 override KV_HEADS: u32;
 override BLOCK_SIZE: u32;
-// From a head of a token to the next one's in the cache.
+// Elements from a token's head to the next token's in the cache.
 override CACHE_STRIDE: u32;
 // Layout of one token's row in each input, in fours.
 override Q_STRIDE: u32;
@@ -175,7 +175,7 @@ fn kv_write(
     }
     q_out[(token * HEADS + head) * HEAD_FOURS + column] = pack(rotated);
   }
-  // Of queries it is far too large.
+  // Wraps to a huge number where the head is a query.
   let kv = head - HEADS;
   let is_cached = head >= HEADS && kv < 2u * KV_HEADS;
   let is_value = kv >= KV_HEADS;

@@ -1,7 +1,7 @@
 // What the three kernels of paged attention share. See paged_attention.ts for formula and shapes.
 
 override BLOCK_SIZE: u32;
-// From a head of a token to the next one's in the cache.
+// Elements from a token's head to the next token's in the cache.
 override CACHE_STRIDE: u32;
 // Keys a query sees, its own included; 0: all.
 override WINDOW: u32;

@@ -14,7 +14,7 @@
  * @module
  */
 
-/** What names stand for; of a boolean 1 or 0. */
+/** The values of names; a boolean is 1 or 0. */
 export type Values = Readonly<Record<string, number | string | boolean>>;
 
 /** A line, or lines that are repeated or left out. */
@@ -97,7 +97,7 @@ function holds(condition: string, values: Values): boolean {
   return (calculate(condition.slice(isNegated ? 1 : 0), values) !== 0) !== isNegated;
 }
 
-/** What names stand for in each round of a loop. */
+/** The values of names in each round of a loop. */
 function rounds(loop: string, values: Values): Values[] {
   const [, names, all] = /^(.+?) in (.+)$/.exec(loop) ?? [];
   if (all === undefined) throw new Error(`"for ${loop}" names nothing.`);

@@ -6,7 +6,7 @@
 
 let widened: Float32Array | undefined;
 
-/** What each half is in single precision; most processes never ask. */
+/** Each half in single precision, made when first needed. */
 function getWidened(): Float32Array {
   return widened ??= new Float32Array(
     new Float16Array(Uint16Array.from({ length: 65536 }, (_, i) => i).buffer),

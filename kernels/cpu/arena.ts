@@ -8,17 +8,17 @@ import { adviseLargePages } from "../../src/base/large_pages.ts";
 
 const PAGE_BYTES = 2 ** 16;
 const MAX_PAGES = 2 ** 16;
-/** What a memory of WebAssembly may hold. */
+/** The largest memory that WebAssembly has. */
 export const MAX_MEMORY_BYTES = PAGE_BYTES * MAX_PAGES;
 /** A line of the processor's cache. */
 export const ALIGNMENT = 64;
 
-/** What takes a memory, for the message of a failure, and the setting that says how much. */
+/** The use of a memory, for error messages, and the setting that limits it. */
 interface MemoryUse {
   readonly what: string;
   readonly setting?: Setting;
   readonly hasLargePages?: boolean | undefined;
-  /** That there are; not asked of the machine if absent. */
+  /** Bytes that the machine has left; not checked if absent. */
   readonly maxBytes?: number | undefined;
   /** Whether it may grow later. */
   readonly mayGrow?: boolean;

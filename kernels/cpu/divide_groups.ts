@@ -10,7 +10,7 @@ interface PartSizes {
   readonly usual: number;
   /** Smaller parts are not worth taking. */
   readonly least: number;
-  /** Of a large matrix, before they are made a multiple of the threads. */
+  /** Most parts of a large matrix, before their number is rounded to a multiple of the threads. */
   readonly maxParts: number;
 }
 

@@ -49,7 +49,7 @@ export interface ThreadsOptions {
   readonly idleMs?: number;
   /** Smaller jobs are not worth waking a helper. */
   readonly minFlops?: number;
-  /** In place of those of jobs. */
+  /** How often helpers poll, whatever a job says; for tests. */
   readonly polls?: number;
 }
 

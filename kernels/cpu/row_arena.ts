@@ -33,7 +33,7 @@ export class RowArena {
   readonly staged = this.arena.reserve(STAGED_BYTES / 4);
   readonly #sums: SumKind;
   #maxK = 0;
-  /** Of rows with their copies. */
+  /** Most elements of a quantised row, copies included. */
   #maxLevels = 0;
   #scratchBytes = 0;
 

@@ -39,7 +39,7 @@ const READ_BYTES = 8 * 2 ** 20;
 export interface ExpertSource {
   /** Levels u8 `[experts, outputs, k * bits / 8]`, or numbers. */
   readonly weights: ReadBytes;
-  /** Of numbers whether they are f16. */
+  /** Whether weights that are not quantised are f16. */
   readonly isHalf?: boolean;
   /** `[experts, outputs, k / blockSize]`. */
   readonly scales?: Float32Array | undefined;
@@ -280,7 +280,7 @@ export function layerBytes({ params, first, second }: ExpertLayer): number {
     matrixBytes(params.second, second, hidden, inner);
 }
 
-/** What quantised rows' sums are multiplied with: the zero point, or -1 where blocks have their own. */
+/** The factor of a quantised row's sum: minus the zero point, or -1 where blocks have zero points of their own. */
 function factorAt({ matrix }: ExpertProduct): number {
   if (matrix.kind === "rows") return 0;
   return matrix.hasZeroPoints ? -1 : -(2 ** (matrix.bits - 1));

@@ -67,7 +67,7 @@ export function routeRows(
 /** The pairs (row, one of its experts), those of an expert side by side. */
 interface ExpertOrder {
   readonly pairs: Uint32Array;
-  /** Of each expert that has pairs its number, and the first and the end of its pairs. */
+  /** Three words for each expert that has pairs: its number, the first of its pairs, and their end. */
   readonly items: Uint32Array;
 }
 

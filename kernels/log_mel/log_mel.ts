@@ -40,7 +40,7 @@ const THREADS = 256;
 /** A `Row` of the shaders: recording, reached, content. */
 const ROW_WORDS = 3;
 
-/** What a {@linkcode LogMel} is made for. */
+/** How to make a {@linkcode LogMel}. */
 export interface LogMelOptions {
   readonly spec: LogMelSpec;
   /** Element type of the encoder's input. */

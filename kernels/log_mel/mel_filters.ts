@@ -10,7 +10,7 @@ export interface MelFilter {
   readonly weights: Float64Array;
 }
 
-/** What the filters of a spectrogram are made for. */
+/** The spectrogram that filters are made for. */
 interface MelFilterOptions {
   readonly mels: number;
   /** Samples under one window. */

@@ -65,7 +65,7 @@ export function takesInt8(gpu: GpuContext, params: MatvecParams): params is Int8
     languageFeatures().has(FEATURE);
 }
 
-/** What Deno's WGSL knows beyond the first version of the language; its types do not have it yet. */
+/** Language extensions of Deno's WGSL, which its types do not have yet. */
 function languageFeatures(): ReadonlySet<string> {
   const { wgslLanguageFeatures } = navigator.gpu as GPU & {
     readonly wgslLanguageFeatures?: ReadonlySet<string>;
@@ -210,8 +210,9 @@ const GROUP_ROWS = 64;
 const roundedBuffers = new WeakMap<GpuContext, GPUBuffer>();
 
 /**
- * Memory for rows in 8 bits, between the kernel that rounds them and the product that reads them: one buffer for all products of a device, which run one after the other. It grows to what the largest needs; what was
- * recorded with a smaller one keeps that.
+ * Memory for rows in 8 bits, between the kernel that rounds them and the product that reads them: one buffer for all
+ * products of a device, which run one after the other. It grows to what the largest needs; what was recorded with a
+ * smaller one keeps that.
  */
 function roundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
   const groups = 2 ** Math.ceil(Math.log2(Math.ceil(numRows / GROUP_ROWS)));

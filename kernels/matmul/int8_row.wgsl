@@ -5,7 +5,7 @@
 var<workgroup> even_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> odd_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> row_scales: array<f32, $BLOCKS>;
-// Of each unit of eight elements.
+// One entry for each unit of eight elements.
 var<workgroup> largest: array<vec4<f32>, $BLOCKS>;
 var<workgroup> level_sums: array<vec4<i32>, $BLOCKS>;
 //# if HAS_NORM

@@ -180,7 +180,7 @@ fn matvec(
     {
       let n = group.x * $(GROUP_OUTPUTS)u + column_lane + $(j * COLUMN_LANES)u;
       //# if IS_GATED
-      // Of a thread's columns the first half is of the gate.
+      // The first half of a thread's columns is the gate.
       if (n < N) { finish(n, row, vec2<f32>(sum$(i)_$j, sum$(i)_$(j + THREAD_OUTPUTS)) * factor); }
       //# else
       if (n < N) { finish(n, row, vec2<f32>(sum$(i)_$j, 0.0) * factor); }

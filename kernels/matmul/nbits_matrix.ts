@@ -163,7 +163,7 @@ function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
         ? levelAt(part.zeroPoints, bits, output * perOutput.zeroPoints * 8 / bits + scaleAt)
         : middle;
       if (!isPlain) {
-        // Of half a block all of it is unpacked.
+        // Half a block is unpacked as a whole.
         const from = output * perOutput.levels + Math.floor(i / halves) * partBytes;
         unpackBlock(part.levels, levels, { bits, zero, from, to: plane * PLANE_BYTES });
       }

@@ -1,7 +1,7 @@
 // The rows of a product, and the norm before it.
 
 @group(0) @binding(0) var<storage, read> x: array<four>;
-// From AFFINE_AT on the norm's factors, elem [K], and its offsets, as many, where it has such.
+// The norm's factors, elem [K], from AFFINE_AT on, and its offsets behind them where it has such.
 @group(0) @binding(1) var<storage, read> affine: array<four>;
 
 // Fours of a row, all of it and where it begins in the tensor.

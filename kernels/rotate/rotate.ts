@@ -14,7 +14,7 @@ import type { Elem } from "../../src/gpu/kernel.ts";
  */
 export interface RotateParams {
   readonly elem: Elem;
-  /** Of a row, one after the other. */
+  /** Heads of a row, one after the other. */
   readonly heads: number;
   readonly headSize: number;
   /** Elements of a head that are rotated: the first. */
@@ -24,6 +24,6 @@ export interface RotateParams {
   /** Which of a token's positions rotates each pair, where it has several. */
   readonly sections?: readonly number[] | undefined;
   readonly x: RowLayout;
-  /** Of the tables, `[positions, size / 2]`; larger positions read the last. */
+  /** Rows of the tables, `[positions, size / 2]`; larger positions read the last row. */
   readonly numPositions: number;
 }

@@ -17,7 +17,7 @@ import type { SampledToken, SampleRow } from "./sample_row.ts";
 import { addend, inverseTemperature, LARGEST_FLOAT32, lowestExponent } from "./sample_terms.ts";
 import tokensSource from "./sample_tokens.wgsl" with { type: "text" };
 
-/** What a sampler is made for. */
+/** How to make a sampler. */
 export interface SamplerOptions {
   /** Size of the vocabulary, at most 2^31 - 1. */
   readonly vocabSize: number;

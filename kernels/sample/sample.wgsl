@@ -57,7 +57,7 @@ fn mass_of_top_k(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
     prefix = (prefix << 8u) | found.x;
     rank = found.y;
   }
-  // Of the tokens that tie with the last, as many as there is room for. No key is found where fewer than top-k are left.
+  // As many tokens that tie with the last as there is room for. No key is found where fewer than top-k are left.
   return sum_of_all(thread, vec2<f32>(mass, 0.0)).x + f32(rank) * weigh(row, prefix, largest);
 }
 
@@ -77,7 +77,7 @@ fn settle(
   }
   var choice = first;
   loop {
-    // Of the tokens ahead of the choice: x their number, y their mass.
+    // The tokens ahead of the choice: x is their number, y their mass.
     var ahead = vec2<f32>();
     var next = NO_CHOICE;
     for (var i = thread; i < end; i += THREADS) {

@@ -2,7 +2,7 @@
 
 override LIST_SIZE: u32 = 4u * THREADS;
 
-// Of the pass that looked for the largest: each thread's own, and the one of a given rank.
+// Results of the pass that looks for the largest: each thread's own, and the one of a given rank.
 var<workgroup> thread_keys: array<u32, THREADS>;
 var<workgroup> ranked_key: u32;
 // Tokens gathered, in no order: token, key.
@@ -112,7 +112,7 @@ fn gather(row: Row, start: u32, thread: u32, is_raw: bool, bound: u32) -> u32 {
   return workgroupUniformLoad(&list_length);
 }
 
-// Of the listed tokens ahead of the n-th: x their number, y their mass.
+// The listed tokens ahead of the n-th: x is their number, y their mass.
 fn ahead_in_list(row: Row, n: u32, length: u32, largest: f32) -> vec2<f32> {
   let own = list[n];
   var ahead = vec2<f32>();

@@ -27,7 +27,7 @@ override SCALE: f32;
 override DECAYS: bool;
 // Whether a decay is given as its logarithm.
 override IS_LOGARITHM: bool;
-// Of the delta rule: of a token, or of each head of it; none without the rule.
+// Rates of the delta rule: one for a token, or one for each of its heads; none without the rule.
 override RATES: u32;
 override Q_STRIDE: u32;
 override Q_OFFSET: u32;

@@ -66,7 +66,7 @@ export class ExpertPairs {
 @unmanaged
 export class ExpertItem {
   expert: u32;
-  /** Among `pairs`. */
+  /** Index into `pairs`. */
   first: u32;
   end: u32;
 }

@@ -39,7 +39,7 @@ export class LinearNode {
   /** Whether states decay, and each row of a state by a factor of its own. */
   hasDecays: u32;
   decaysRows: u32;
-  /** By the delta rule: rates of a token, 1 or one for each head; 0 without it. */
+  /** Rates of a token for the delta rule: 1, or one for each head; 0 without the rule. */
   rates: u32;
   /** f32 `[rows, queryHeads, keyDim]`. */
   q: usize;

@@ -15,7 +15,7 @@ export function toDeviceClass({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">
   return hasF16 ? "gpuWithF16" : "gpu";
 }
 
-/** That of the device that `openBackend` would take for a choice; the CPU where it would refuse. */
+/** The class of the device that `openBackend` would open for a choice; `cpu` where it would refuse. */
 export async function classifyDevice(choice: DeviceChoice): Promise<DeviceClass> {
   if (choice === "cpu") return "cpu";
   const adapter = await findAdapter({ allowFallback: choice === "webgpu" });

@@ -27,7 +27,7 @@ export interface ExpertsOptions {
 
 /** One mixture of a step. */
 export interface ExpertsRun {
-  /** By name, those that the node names as operands. */
+  /** The node's operands by name. */
   readonly tensors: ReadonlyMap<string, Tensor>;
   /** Destination of the result; allocated if absent. */
   readonly output: Tensor | undefined;

@@ -38,7 +38,7 @@ export interface KernelStep {
   /** The first that is computed; 0 if absent, and on a GPU. */
   readonly firstRow?: number;
   readonly numRows: number;
-  /** Those that enter the first segment, and numbers of rows; on the CPU all that enter a segment or leave it. */
+  /** Inputs of the first segment, and row numbers; on the CPU the inputs and outputs of every segment. */
   readonly tensors: ReadonlyMap<string, Tensor>;
 }
 

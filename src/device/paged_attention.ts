@@ -73,7 +73,7 @@ export interface PagedAttention {
   dispose(): void;
 }
 
-/** What an attention reads in the layout in which a compiled segment leaves it. */
+/** Constants that an attention reads where a compiled segment leaves its operands. */
 export interface LayoutConstants {
   /** f32 `[2, headDim]`, or of rows `[heads + kvHeads, headDim]`: the factors of the layout's norms. */
   readonly gammas?: Float32Array | undefined;

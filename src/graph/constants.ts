@@ -36,7 +36,7 @@ export function readVector(
   return length === undefined || size === length ? tensor : undefined;
 }
 
-/** Of a node's two inputs, the one that passes a test, and the other. */
+/** Finds which of a node's two inputs passes a test, and names the other. */
 export function eitherInput<T>(
   { inputs }: Node,
   test: (name: string) => T | undefined,

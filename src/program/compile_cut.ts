@@ -123,7 +123,7 @@ function listOperands(nodes: readonly AttentionNode[]): Map<string, AttentionOpe
   );
 }
 
-/** What the dispatches of a segment read, positions aside. */
+/** Tensors that the dispatches of a segment read, except positions. */
 function readBy(segment: CompiledSegment): string[] {
   if ("refused" in segment) return [];
   return [segment.few, segment.many].flatMap(({ dispatches }) =>

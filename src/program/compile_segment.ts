@@ -29,11 +29,11 @@ import { rowGraph } from "./row_graph.ts";
 import { denseRows, readPart, takeRows } from "./row_parts.ts";
 import { findDtype, rowsOfPort } from "./segment_types.ts";
 
-/** What a segment is compiled for. */
+/** How to compile a segment. */
 interface CompileOptions {
   /** The attentions after the segment, if they take operands as the dispatches leave them; else none. */
   readonly nodes: readonly AttentionNode[];
-  /** What the cut computes from positions alone. */
+  /** Tensors that the cut computes from positions alone. */
   readonly tables: PositionTables;
   /** Outputs that are read by more than these attentions. */
   readonly kept: ReadonlySet<string>;
@@ -64,7 +64,7 @@ class Compiler {
   readonly #index: GraphIndex;
   readonly #planner: ProductPlanner;
   readonly #program: ProgramBuilder;
-  /** By the names of what they are but for their shape. */
+  /** Operands by the name of the tensor that they only reshape. */
   readonly #operands: ReadonlyMap<string, AttentionOperand>;
   readonly #known = new Map<string, Rows>();
 
@@ -279,7 +279,7 @@ class Compiler {
 
   /** The rows that a norm is of. */
   #normed({ node, inputs, gamma }: FoundNorm): Rows {
-    // Of what is cast before it a norm is found without the cast; its factors are of the type that it computes in.
+    // A norm is found behind the cast before it; its factors have the type that it computes in.
     if (inputs.length === 1) return this.#inElem(inputs[0]!, elemOfTensor(gamma));
     const name = nameOfSum(node);
     const rows = this.#known.get(name) ?? this.#sum(name, node);

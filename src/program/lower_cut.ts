@@ -7,7 +7,7 @@ import type { GraphCut } from "../graph/graph_cut.ts";
 import type { CompiledSegment } from "./compile_cut.ts";
 import type { Instruction, Lowering, Program, StepPrograms } from "./program.ts";
 
-/** What instructions are made of: a decoder's cut or an encoder's. */
+/** A cut that is lowered to instructions, a decoder's or an encoder's. */
 interface LoweredCut {
   readonly segments: readonly Pick<GraphCut["segments"][number], "index">[];
   readonly attentions: readonly Pick<GraphCut["attentions"][number], "afterSegment">[];
@@ -15,7 +15,7 @@ interface LoweredCut {
   readonly experts?: readonly Pick<GraphCut["experts"][number], "afterSegment">[];
 }
 
-/** What kernels run; ONNX Runtime runs the rest. */
+/** The segments that kernels run; ONNX Runtime runs the rest. */
 interface KernelChoice {
   /** Compiled segments in the order of the cut. */
   readonly segments: readonly CompiledSegment[];

@@ -30,7 +30,7 @@ interface Part {
 /** `split` is an input from here on. */
 const SPLIT_BY_INPUT = 13;
 
-/** What must be alike of products that are joined; `undefined` of a node that is none. */
+/** A key that is equal for products that can be joined; `undefined` for other nodes. */
 function toKey(node: Node, index: GraphIndex): string | undefined {
   const [input, ...constants] = node.inputs;
   const weights = constants.filter((name) => name !== "").map((name) => index.constants.get(name));
@@ -56,7 +56,7 @@ function toPart(product: Node, index: GraphIndex): Part {
   return { product, n, bias: vector && { node: add!, vector } };
 }
 
-/** What takes the place of parts that are alike. */
+/** The joined product, and how its parts are named. */
 function join(parts: readonly Part[], index: GraphIndex, opset: number) {
   const [{ product: first }] = parts as [Part];
   const total = parts.reduce((sum, { n }) => sum + n, 0);
@@ -111,7 +111,7 @@ function zeros(parts: readonly Part[], length: number): Tensor {
 export interface MergeOptions {
   /** Most bytes of a joined constant. */
   readonly maxBytes: number;
-  /** What the outputs of each are a multiple of: a kernel reads each product's part as whole groups. */
+  /** Outputs of each product are a multiple of this: a kernel reads each product's part as whole groups. */
   readonly outputsMultiple: number;
 }
 

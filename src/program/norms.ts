@@ -62,7 +62,7 @@ function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   };
 }
 
-/** What a norm of a sum adds to that, besides its operands. @throws {Refusal} where that is no constant vector. */
+/** The bias that a norm of a sum adds to it. @throws {Refusal} where it is not a constant vector. */
 export function skipBias(index: GraphIndex, node: Node): Tensor | undefined {
   if (!node.opType.startsWith("Skip")) return undefined;
   const name = node.inputs[node.opType === "SkipLayerNormalization" ? 4 : 3];
@@ -150,7 +150,7 @@ function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
   return undefined;
 }
 
-/** What is under the root that a tensor is, or is the inverse of. */
+/** The tensor whose square root, or its inverse, this one is. */
 function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
@@ -173,7 +173,7 @@ function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "in
     : { kind: "rms", input: name };
 }
 
-/** What a tensor is the mean of along the last axis. */
+/** The tensor whose mean along the last axis this one is. */
 function findMean(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   if (node?.opType !== "ReduceMean" || intAttribute(node, "keepdims") === 0) return undefined;

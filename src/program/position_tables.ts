@@ -17,7 +17,7 @@ const PROBED = 7;
 const AT_ONCE = 2048;
 
 export class PositionTables {
-  /** What is computed from positions alone; of tensors that are computed alike, the first. */
+  /** Tensors that are computed from positions alone; the first, where several are computed alike. */
   readonly #names: ReadonlyMap<string, string>;
   readonly #index: GraphIndex;
   readonly #positions: string | undefined;

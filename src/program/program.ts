@@ -50,10 +50,10 @@ export type Dispatch =
   >
   | DispatchOf<"pointwise", PointwiseParams, "a" | "out", "b">
   | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>
-  /** On the CPU, where attentions take heads that are rotated. */
+  /** Only on the CPU, whose attention takes rotated heads. */
   | DispatchOf<"rotate", RotateParams, "x" | "cos" | "sin" | "positions" | "out", never>;
 
-/** What a dispatch reads and writes: its names for tensors, and theirs. */
+/** The tensors that a dispatch reads and writes, by role. */
 export function listTensors({ tensors }: Dispatch): [role: string, name: string][] {
   return Object.entries(tensors).filter((entry): entry is [string, string] =>
     entry[1] !== undefined
@@ -70,7 +70,7 @@ export interface OperandLayout {
   readonly norms?: HeadNorms | undefined;
   /** The rotation that the attention has to do, where the graph spells it out. */
   readonly rotary?: Rotary | undefined;
-  /** What the attention's scale is to be multiplied with. */
+  /** A factor of the attention's scale. */
   readonly scale: number;
 }
 

@@ -22,7 +22,7 @@ export interface Rows extends RowLayout {
   readonly elem: Elem;
 }
 
-/** What is computed element by element: `activation(a) · scale`, and a second operand added or multiplied. */
+/** A pointwise computation: `activation(a) · scale`, and a second operand added or multiplied. */
 interface Pointwise {
   readonly a: Rows;
   /** Rows of the same width, or a vector for every row. */

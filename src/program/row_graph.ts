@@ -9,7 +9,7 @@ import { liveNodes } from "../graph/graph_index.ts";
 import { type Graph, intAttribute, makeNode, type Node } from "../graph/file/proto.ts";
 import { isReshape } from "./reshapes.ts";
 
-/** What is to be kept of a graph. */
+/** The parts of a graph to keep. */
 interface RowGraphOptions {
   /** Type of all that is computed and not cast. */
   readonly dtype: TensorType;

@@ -21,14 +21,14 @@ export interface PlannedMatrix {
   readonly outputs: number;
   readonly format: MatrixFormat;
   readonly weights: StoredTensor;
-  /** Of weights in blocks. */
+  /** Present where weights are in blocks. */
   readonly scales: StoredTensor | undefined;
   readonly zeroPoints: StoredTensor | undefined;
 }
 
-/** What a thread packs. */
+/** A job for the packing thread. */
 export interface PackJob {
-  /** Of the files, and of the model. */
+  /** The folder of the files, and the root folder of the model. */
   readonly folder: string;
   readonly root: string;
   readonly memory: RowMemory;

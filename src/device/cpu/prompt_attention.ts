@@ -30,7 +30,7 @@ export type OpenSession = (model: Uint8Array) => Promise<GraphSession>;
 interface PromptRun {
   readonly kernels: SimdAttention;
   readonly step: PackedStep;
-  /** Those to attend for. */
+  /** Indices of the sequences to attend for. */
   readonly sequences: readonly number[];
   /** Where the result goes, `[tokens, heads * headSize]`. */
   readonly into: Float32Array | Float16Array;
@@ -181,7 +181,7 @@ export class PromptAttention {
     return { firstKey, keys, values };
   }
 
-  /** What is added to the scores of rows, `group` of which have each position from `position` on: `[rows, keys]`. */
+  /** The mask that is added to scores, `[rows, keys]`: each position from `position` on has `group` rows. */
   #makeMask(
     position: number,
     { firstKey, numKeys, numRows, group, window }: {

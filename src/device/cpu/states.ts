@@ -34,7 +34,7 @@ export class CpuStates implements SequenceStates {
   readonly #nodes: readonly RecurrenceNode[];
   readonly #names: readonly OperandNames[];
   readonly #memories: readonly SimdStates[];
-  /** Of each node its memory, and its number there. */
+  /** The memory of each node, and its index there. */
   readonly #places: readonly (readonly [memory: SimdStates, index: number])[];
   #ranges: readonly StateRange[] = [];
 

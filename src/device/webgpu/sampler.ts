@@ -10,7 +10,7 @@ import type { Readback } from "../../gpu/readback.ts";
 import type { LogitRows, TokenSampler } from "../backend.ts";
 import { SampledTokens } from "../sampled_tokens.ts";
 
-/** What it works with. */
+/** How to make a sampler. */
 interface WebGpuSamplerOptions {
   readonly readback: Readback;
   readonly kernel: SamplerOptions;
@@ -19,7 +19,7 @@ interface WebGpuSamplerOptions {
 export class WebGpuSampler implements TokenSampler {
   readonly #gpu: GpuContext;
   readonly #options: WebGpuSamplerOptions;
-  /** Those that no step uses, the last used at the end. */
+  /** Kernels that no step uses, the last used at the end. */
   readonly #free: SampleKernel[] = [];
 
   constructor(gpu: GpuContext, options: WebGpuSamplerOptions) {

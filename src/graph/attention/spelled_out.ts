@@ -52,7 +52,7 @@ function oneHead(scores: Value, { pastLength, numTokens }: Lengths): readonly nu
   return scores.shape.length === 4 ? [1, 1, numTokens, total] : [1, numTokens, total];
 }
 
-/** What a softmax sees in a run: which keys, and which function of the score. */
+/** The input of a softmax in a run when every score is `score`: it shows which keys are seen, and how scores are scaled. */
 function readScores(
   probes: Probes,
   lengths: Lengths,

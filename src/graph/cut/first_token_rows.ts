@@ -87,7 +87,7 @@ function isRowAxis(axis: number): boolean {
   return axis === 2 || axis === -1;
 }
 
-/** What is known of a graph's tensors. */
+/** Partial evaluations of a graph. */
 class KnownTensors {
   readonly #probes: Probes;
   readonly #constant = new Map<string, boolean>();

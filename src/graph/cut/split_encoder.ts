@@ -19,7 +19,7 @@ import { buildSegments, ROWS } from "./segment_model.ts";
 import { partitionNodes } from "./segments.ts";
 import { describeAttentions, makePort, tableLimit } from "../describe_nodes.ts";
 
-/** What is wanted of an encoder. */
+/** How to cut an encoder. */
 interface EncoderSplitOptions {
   /** The wanted output of the graph: a row per token, or a result computed from the first token. */
   readonly wanted: string;

@@ -126,7 +126,7 @@ export const ELEMENTWISE_RULES: Rules = {
   Tanh: unary(Math.tanh),
   Sigmoid: unary((x) => 1 / (1 + Math.exp(-x))),
   Relu: unary((x) => Math.max(x, 0)),
-  // Of an f32 angle: far from 0, most of what is left is its rounding error.
+  // The angle is rounded to f32 first: far from 0, its rounding error decides the result.
   Cos: unary((x) => Math.cos(Math.fround(x))),
   Sin: unary((x) => Math.sin(Math.fround(x))),
   Floor: unary(Math.floor),

@@ -22,7 +22,7 @@ interface RouterOptions {
   readonly node: Node;
   /** The operator's second input: what it chooses by. */
   readonly probabilities: string;
-  /** What the chosen experts are weighed with, if not with the softmax of that; empty for none. */
+  /** The tensor that weighs the chosen experts, if it is not the softmax of the router's; empty for none. */
   readonly weights: string;
   readonly topK: number;
   readonly experts: number;

@@ -77,7 +77,7 @@ export class RowFile implements Disposable {
   }
 }
 
-/** What a constant that is widened is made of. */
+/** The source of a constant that is widened. */
 function findSource(data: TensorBytes): TensorBytes {
   return data.kind === "widened" ? data.source.data : data;
 }

@@ -40,7 +40,7 @@ export type TensorBytes =
     readonly flip: number;
     readonly length: number;
   }
-  /** What a table has for each half of a source's bytes, the upper half first. */
+  /** Table entries for each half of a source's bytes, the upper half first. */
   | {
     readonly kind: "looked_up";
     readonly source: StoredTensor;

@@ -211,7 +211,7 @@ const NF4 = [
   ...[-1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0],
   ...[0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1],
 ];
-/** What codes stand for by `quant_type`, as shares of a block's largest weight. */
+/** Values of codes by `quant_type`, as shares of a block's largest weight. */
 const CODES = [[...FP4, ...FP4.map((value) => -value)], NF4];
 
 function spellCodes(

@@ -80,7 +80,7 @@ function expandWeights(node: Node, constants: ReadonlyMap<string, Tensor>): Tens
   return undefined;
 }
 
-/** What can be unpacked: bytes, scales in a type that weights may have, zero points packed like the values. */
+/** A tensor that can be unpacked: bytes, scales in a type that weights may have, zero points packed like the values. */
 function readParts(
   values: Tensor | undefined,
   scales: Tensor | undefined,

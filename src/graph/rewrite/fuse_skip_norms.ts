@@ -55,7 +55,7 @@ export function fuseSkipNorms(model: ModelProto): ModelProto {
 }
 
 interface Fused {
-  /** What replaces the sum. */
+  /** The node that replaces the sum. */
   readonly node: Node;
   readonly sum: Node;
   /** The bias addition fused into it. */
