@@ -22,15 +22,11 @@ import {
   stateSize,
 } from "../../../src/device/sequence_states.ts";
 import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
-import {
-  type GraphSession,
-  openSession,
-  Tensor,
-  type Tensors,
-} from "../../../src/device/ort/ort.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { copyWeights } from "../../../src/device/ort/pack_model.ts";
 import { splitGraph, type SplitOptions } from "../../../src/graph/cut/split.ts";
+import { openCpuSession } from "./cpu_session.ts";
 
 type Numbers = Float32Array | Float16Array;
 
@@ -243,7 +239,7 @@ export class CutRunner implements AsyncDisposable {
     const sessions: GraphSession[] = [];
     for (const { model } of cut.segments) {
       const { bytes, externalData } = await copyWeights(model, files);
-      sessions.push(await openSession(bytes, { externalData }));
+      sessions.push(await openCpuSession(bytes, externalData));
     }
     const tables: Tables[] = [];
     for (const { rotary, sinks } of cut.attentions) {

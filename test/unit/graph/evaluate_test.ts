@@ -3,11 +3,12 @@ import type { TensorType } from "../../../src/graph/file/dtype.ts";
 import { Evaluation } from "../../../src/graph/evaluate/evaluation.ts";
 import type { Value } from "../../../src/graph/evaluate/value.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
-import { openSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
+import { Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
 import { type AttributeValue, makeNode } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { buildModel, type Declared } from "../../fixtures/graphs/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
+import { openCpuSession } from "./cpu_session.ts";
 
 /** An input: type, shape and elements; a number of elements less than the shape's repeats them. */
 type Input = readonly [TensorType, readonly number[], readonly number[]];
@@ -186,7 +187,7 @@ for (const { op, inputs, attributes = {}, opset = 17, ...rest } of CASES) {
     );
     const evaluation = new Evaluation(new GraphIndex(model.graph), feeds);
 
-    const session = await openSession(bytes);
+    const session = await openCpuSession(bytes);
     const tensors: Tensors = Object.fromEntries(
       inputs.flatMap((input, n) => input ? [[`in${n}`, makeTensor(input)]] : []),
     );

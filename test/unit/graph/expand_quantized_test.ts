@@ -1,13 +1,12 @@
 /** Expanded weights give what ONNX Runtime gives for the packed ones. */
 import assert from "node:assert/strict";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
 import { expandQuantized } from "../../../src/graph/rewrite/expand_quantized.ts";
-import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
+import { Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
 import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
+import { openCpuSession, withWeightsInside } from "./cpu_session.ts";
 
 const TOKENS = 3;
 
@@ -65,18 +64,10 @@ async function withModel(
   }
 }
 
-async function withWeightsInside(model: ModelProto, files: FolderFiles): Promise<Uint8Array> {
-  const initializers = await Promise.all(model.graph.initializers.map(async (tensor) => ({
-    ...tensor,
-    data: { kind: "memory" as const, bytes: await bytesOfStored(tensor, files) },
-  })));
-  return writeModel({ ...model, graph: { ...model.graph, initializers } });
-}
-
 async function run(bytes: Uint8Array, columns: number): Promise<Float32Array> {
   const random = randomNumbers(7);
   const x = Float32Array.from({ length: TOKENS * columns }, () => random() - 0.5);
-  const session = await openSession(bytes);
+  const session = await openCpuSession(bytes);
   const outputs = await session.run({ x: new Tensor("float32", x, [1, TOKENS, columns]) });
   await session.release();
   return outputs["y"]!.data as Float32Array;
@@ -124,7 +115,7 @@ Deno.test("expandQuantized() makes a table of a GatherBlockQuantized", async () 
     ],
   });
   await withModel(bytes, async (model, files) => {
-    const session = await openSession(await withWeightsInside(expandQuantized(model), files));
+    const session = await openCpuSession(await withWeightsInside(expandQuantized(model), files));
     const ids = new Tensor("int64", BigInt64Array.of(2n, 0n), [1, 2]);
     const y = (await session.run({ ids }))["y"]!.data as unknown as Float16Array;
     await session.release();

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { fuseSkipNorms } from "../../../src/graph/rewrite/fuse_skip_norms.ts";
-import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
+import { Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type ModelProto, type Node } from "../../../src/graph/file/proto.ts";
 import { makeValueInfo, writeModel } from "../../../src/graph/file/proto_write.ts";
 import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeNormal } from "../../kernels/exact_sampling.ts";
+import { openCpuSession } from "./cpu_session.ts";
 
 const WIDTH = 8;
 const ROWS = ["batch", "tokens", WIDTH];
@@ -48,7 +49,7 @@ function operators({ graph }: ModelProto): string[] {
 
 async function run(model: ModelProto): Promise<Record<string, Float32Array>> {
   const normal = makeNormal(3);
-  const session = await openSession(writeModel(model));
+  const session = await openCpuSession(writeModel(model));
   const tensor = () =>
     new Tensor("float32", new Float32Array(2 * 3 * WIDTH).map(() => normal()), [2, 3, WIDTH]);
   const results = await session.run({ x: tensor(), y: tensor() });

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { noiseOffset, normalNoise, normalTable } from "../../../src/graph/rewrite/noise_table.ts";
-import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
+import { Tensor } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
 import { NOISE_OFFSET, seedNoise } from "../../../src/graph/rewrite/seeded_noise.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
+import { openCpuSession } from "./cpu_session.ts";
 
 function bytesAsFiles(bytes: Uint8Array) {
   return {
@@ -40,7 +41,7 @@ function buildNoisy(): Uint8Array<ArrayBuffer> {
 async function open() {
   const bytes = buildNoisy();
   const model = seedNoise(await readModel(bytesAsFiles(bytes), "x"));
-  const session = await openSession(writeModel(model));
+  const session = await openCpuSession(writeModel(model));
   return {
     run: async (position: number, rows = 40, columns = 50) => {
       const outputs = await session.run({

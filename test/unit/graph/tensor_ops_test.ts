@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
+import { Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { openTensorOp } from "../../../src/device/ort/tensor_ops.ts";
 import { buildModel, type Declared } from "../../fixtures/graphs/onnx_builder.ts";
+import { openCpuSession } from "./cpu_session.ts";
 
 const PICTURES: Declared = ["x", "float32", ["b", "c", "h", "w"]];
 const RESULT: Declared = ["y", "float32", ["b", "c", "h2", "w2"]];
@@ -30,7 +31,7 @@ async function assertSameAsRuntime(
   feeds: Record<string, Tensor>,
 ): Promise<void> {
   const op = (await openTensorOp(model))!;
-  const session = await openSession(model);
+  const session = await openCpuSession(model);
   const [mine, theirs] = [(await op.run(feeds))["y"]!, (await session.run(feeds))["y"]!];
   await session.release();
   assert.deepEqual(mine.dims, theirs.dims);

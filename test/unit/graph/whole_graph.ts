@@ -3,12 +3,8 @@
  *
  * @module
  */
-import {
-  type GraphSession,
-  openSession,
-  Tensor,
-  type Tensors,
-} from "../../../src/device/ort/ort.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
+import { openCpuSession } from "./cpu_session.ts";
 
 /** A whole decoder graph, one sequence at a time, starting afresh with each call. */
 export class WholeGraph implements AsyncDisposable {
@@ -33,7 +29,7 @@ export class WholeGraph implements AsyncDisposable {
 
   /** Opens a graph that holds its own weights. */
   static async open(model: Uint8Array): Promise<WholeGraph> {
-    return new WholeGraph(await openSession(model));
+    return new WholeGraph(await openCpuSession(model));
   }
 
   /**
