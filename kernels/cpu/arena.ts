@@ -30,11 +30,6 @@ export class Arena {
   #end = ALIGNMENT;
   readonly #contents = new Map<Float32Array | Uint32Array, number>();
 
-  /** Where the next room begins. */
-  get end(): number {
-    return this.#end;
-  }
-
   /** Room for `length` elements of four bytes, all 0 at first. */
   reserve(length: number): number {
     const at = this.#end;

@@ -93,7 +93,6 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const states = cut.states.length === 0 ? undefined : backend.openStates({
     nodes: cut.states,
     numSlots: limits.numStateSlots!,
-    maxTokens: limits.maxBatchTokens,
     maxSequences: limits.maxSequences,
     constants: await readFloats(stateConstants(cut.states), files),
   });

@@ -69,10 +69,6 @@ export interface Backend {
    * @returns `undefined` if onnxruntime-web has to allocate its outputs itself.
    */
   allocate(numBytes: number): Storage | undefined;
-  /**
-   * Copies rows along the first axis, of one tensor, or several with equal other dimensions; the copy is the caller's.
-   */
-  gatherRows(parts: readonly TensorRows[]): Tensor;
   /** Reads a tensor of f32 or f16 that a session of this backend has written, as f32. The elements are the caller's. */
   read(tensor: Tensor): Promise<Float32Array>;
   /**
@@ -135,12 +131,6 @@ export interface OpenModelOptions extends OpenSessionOptions {
    * Buffers with the session's large weights; copied into the session if absent. They must outlive it.
    */
   readonly weights?: DeviceWeights | undefined;
-}
-
-/** Some rows of a float tensor along its first axis. */
-export interface TensorRows {
-  readonly tensor: Tensor;
-  readonly rows: readonly number[];
 }
 
 /** Which rows to copy; a row is all of the last axis. */

@@ -16,7 +16,6 @@ import type { Tensor } from "./ort/ort.ts";
 export interface StatesOptions {
   readonly nodes: readonly RecurrenceNode[];
   readonly numSlots: number;
-  readonly maxTokens: number;
   readonly maxSequences: number;
   /** Weights and biases of the convolutions, as f32. */
   readonly constants: ReadonlyMap<string, Float32Array>;

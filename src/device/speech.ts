@@ -34,7 +34,5 @@ export interface SpeechKernels {
    * unchanged.
    */
   restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void;
-  /** Copies rows of a tensor along its first axis; the caller owns the copy. */
-  takeRows(tensor: Tensor, rows: readonly number[]): Tensor;
   dispose(): void;
 }

@@ -25,11 +25,6 @@ export class StateSlots {
     this.#free = Array.from({ length: numSlots }, (_, i) => numSlots - 1 - i);
   }
 
-  /** Numbers of free slots and of snapshots. */
-  get stats(): { readonly numFree: number; readonly numSnapshots: number } {
-    return { numFree: this.#free.length, numSnapshots: this.#snapshots.size };
-  }
-
   /** Takes a slot with arbitrary content; `undefined` when sequences hold all of them. */
   take(): number | undefined {
     const slot = this.#free.pop();

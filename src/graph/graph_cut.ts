@@ -134,13 +134,6 @@ export interface ExpertsNode {
   readonly dtype: "float32" | "float16";
 }
 
-/** A constant that more than one segment needs, and therefore is loaded more than once. */
-export interface SharedWeight {
-  readonly name: string;
-  readonly bytes: number;
-  readonly segments: readonly number[];
-}
-
 /** A decoder graph cut at its attentions. */
 export interface GraphCut {
   readonly segments: readonly Segment[];
@@ -175,7 +168,6 @@ export interface GraphCut {
    * all tokens read this many rows further on (LongRoPE).
    */
   readonly longFrom?: number | undefined;
-  readonly sharedWeights: readonly SharedWeight[];
   /** Remarks for `inspect` and the log. */
   readonly notes: readonly string[];
 }

@@ -19,7 +19,6 @@ import type {
   RowRange,
   SamplerOptions,
   Storage,
-  TensorRows,
   TokenSampler,
 } from "../backend.ts";
 import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
@@ -35,7 +34,6 @@ import { CpuStorages } from "./storage.ts";
 import { CpuExperts } from "./experts.ts";
 import { CpuStates } from "./states.ts";
 import { CpuSpeech } from "./speech.ts";
-import { gatherRowsOnCpu } from "../gather_rows.ts";
 import { CpuImages } from "./images.ts";
 import { SampledTokens } from "../sampled_tokens.ts";
 import type { ImageKernels } from "../images.ts";
@@ -118,10 +116,6 @@ export class CpuBackend implements Backend {
   /** onnxruntime-web writes into memory of its own. */
   allocate(numBytes: number): Storage | undefined {
     return this.#runtime?.name === "native" ? this.#storages.allocate(numBytes) : undefined;
-  }
-
-  gatherRows(parts: readonly TensorRows[]): Tensor {
-    return gatherRowsOnCpu(parts);
   }
 
   /** Unless it lies in a storage, ONNX Runtime has already copied the elements out of its own memory. */

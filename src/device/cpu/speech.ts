@@ -8,7 +8,6 @@ import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
 import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
 import { applyTokenRules } from "../../../kernels/sample/token_rules_reference.ts";
 import { Tensor } from "../ort/ort.ts";
-import { gatherRowsOnCpu } from "../gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "../speech.ts";
 
 type Floats = Float32Array<ArrayBuffer> | Float16Array<ArrayBuffer>;
@@ -44,10 +43,6 @@ export class CpuSpeech implements SpeechKernels {
 
   restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void {
     applyTokenRules(logits.data as Floats, rules, this.#options.rules);
-  }
-
-  takeRows(tensor: Tensor, rows: readonly number[]): Tensor {
-    return gatherRowsOnCpu([{ tensor, rows }]);
   }
 
   dispose(): void {}

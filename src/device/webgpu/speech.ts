@@ -10,7 +10,6 @@ import { TokenRules } from "../../../kernels/sample/token_rules.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { type Elem, elemBytes } from "../../gpu/kernel.ts";
 import { Tensor } from "../ort/ort.ts";
-import { gatherRowsOnGpu } from "../gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "../speech.ts";
 
 const ELEM: Readonly<Record<SpeechOptions["logitsDtype"], Elem>> = {
@@ -61,10 +60,6 @@ export class WebGpuSpeech implements SpeechKernels {
   restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void {
     this.#rules.encode(this.#gpu.commands, rules, logits.gpuBuffer as GPUBuffer);
     this.#gpu.commands.submit();
-  }
-
-  takeRows(tensor: Tensor, rows: readonly number[]): Tensor {
-    return gatherRowsOnGpu(this.#gpu, [{ tensor, rows }]);
   }
 
   dispose(): void {

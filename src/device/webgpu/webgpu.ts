@@ -18,13 +18,11 @@ import type {
   RowRange,
   SamplerOptions,
   Storage,
-  TensorRows,
   TokenSampler,
 } from "../backend.ts";
 import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
 import { type DeviceTensor, DeviceWeights, type DeviceWeightsOptions } from "../device_weights.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
-import { gatherRowsOnGpu } from "../gather_rows.ts";
 import type { ImageKernels } from "../images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "../packed_attention.ts";
 import type { ExpertLayers, ExpertsOptions } from "../experts.ts";
@@ -169,10 +167,6 @@ export class WebGpuBackend implements Backend {
       },
       dispose: () => buffer.destroy(),
     };
-  }
-
-  gatherRows(parts: readonly TensorRows[]): Tensor {
-    return gatherRowsOnGpu(this.#gpu, parts);
   }
 
   async read(tensor: Tensor): Promise<Float32Array> {

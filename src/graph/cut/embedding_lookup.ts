@@ -16,7 +16,6 @@ import {
   type Tensor,
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
-import { sharedWeights } from "./split.ts";
 
 /** A table of rows in a file, plain or quantised in blocks along the row. */
 export interface EmbeddingLookup {
@@ -160,13 +159,11 @@ export function takeEmbedding(cut: GraphCut): GraphCut {
     inputs: [port, ...first!.inputs.filter((input) => input.name !== name)],
     weightBytes: graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
   };
-  const segments = [segment, ...others];
   return {
     ...cut,
-    segments,
+    segments: [segment, ...others],
     tokens: { ...port, kind: "embeddings" },
     embedding: embeddingModel(first!.model, lookup),
-    sharedWeights: sharedWeights(segments),
   };
 }
 

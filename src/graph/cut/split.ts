@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { storedBytes } from "../file/stored_tensor.ts";
-import type { GraphCut, Segment, SharedWeight, TensorPort } from "../graph_cut.ts";
+import type { GraphCut, TensorPort } from "../graph_cut.ts";
 import { prepareGraph } from "./prepare_graph.ts";
 import type { ModelProto } from "../file/proto.ts";
 import { type CutResult, Refusal, tryCut } from "../refusal.ts";
@@ -28,23 +27,6 @@ export interface SplitOptions {
 
 /** Used if the model's folder does not name the context length. */
 const DEFAULT_CONTEXT_LENGTH = 131_072;
-/** Shared constants smaller than this are not reported. */
-const SHARED_BYTES = 65_536;
-
-/** Constants that several segments need. */
-export function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
-  const users = new Map<string, { bytes: number; segments: number[] }>();
-  for (const { index, model } of segments) {
-    for (const tensor of model.graph.initializers) {
-      const user = users.get(tensor.name) ?? { bytes: storedBytes(tensor), segments: [] };
-      user.segments.push(index);
-      users.set(tensor.name, user);
-    }
-  }
-  return [...users].flatMap(([name, { bytes, segments }]) =>
-    segments.length > 1 && bytes >= SHARED_BYTES ? [{ name, bytes, segments }] : []
-  );
-}
 
 function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   const prepared = prepareGraph(model.graph, contextLength);
@@ -77,7 +59,6 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
     output: { ...output, width },
     maxPositions: limit < contextLength ? limit : undefined,
     longFrom,
-    sharedWeights: sharedWeights(segments),
     notes: proof.notes,
   };
 }

@@ -63,7 +63,6 @@ const cut: GraphCut = {
   rows: { name: "logit_rows", dtype: "int64", shape: ["rows"] },
   output: { ...logits, width: 100 },
   maxPositions: 4096,
-  sharedWeights: [{ name: "embedding", bytes: 1_234_567, segments: [0, 1] }],
   notes: ["something to know"],
 };
 

@@ -27,7 +27,7 @@ Deno.test("CpuStates divides states that are larger than a memory, and copies th
   const nodes = ["a", "b"].map(makeNode);
   const constants = new Map([["ones", new Float32Array(CHANNELS * TAPS).fill(1)]]);
   const states = new CpuStates(
-    { nodes, numSlots, maxTokens: 4, maxSequences: 2, constants },
+    { nodes, numSlots, maxSequences: 2, constants },
     new KernelThreads(1),
   );
   const step = (position: number, slot: number, stateCopies?: { from: number; to: number }[]) =>
