@@ -50,3 +50,10 @@ export function otherParts(genai: unknown): string[] {
   const pipeline = isJson(model["decoder"]) && "pipeline" in model["decoder"] ? ["pipeline"] : [];
   return [...OTHER_PARTS.filter((part) => part in model), ...pipeline];
 }
+
+/** The file of the decoder's graph, beside the configuration; `undefined` where it is not told. */
+export function readGraphName(genai: unknown): string | undefined {
+  const model = isJson(genai) && isJson(genai["model"]) ? genai["model"] : {};
+  const name = isJson(model["decoder"]) ? model["decoder"]["filename"] : undefined;
+  return typeof name === "string" ? name : undefined;
+}

@@ -7,6 +7,7 @@
 import type { DeviceClass } from "../../device/device_class.ts";
 import type { Dtype } from "../../base/config.ts";
 import { toModelName } from "../../hub/cache.ts";
+import { readGraphName } from "../../hub/genai_config.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 
 /** One variant of a graph. */
@@ -93,8 +94,9 @@ function readVariant(
   const suffix = BY_SUFFIX.find(([ending]) => file === name + ending);
   // In onnxruntime-genai's folders any name is allowed, and each graph has a configuration beside it.
   const isNamed = suffix !== undefined ||
-    name === "model" && isAlone(folder, subfolder) &&
-      folder.files.has(join(subfolder, "genai_config.json"));
+    name === "model" && folder.files.has(join(subfolder, "genai_config.json")) &&
+      (isAlone(folder, subfolder) ||
+        `${file}.onnx` === readGraphName(folder.identity?.["genai_config.json"]));
   if (!isNamed) return undefined;
   const told = suffix !== undefined && suffix[0] !== "" ? suffix[1] : undefined;
   return { path, target, dtype: told ?? guessDtype(path, { folder, target }) };

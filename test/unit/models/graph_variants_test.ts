@@ -172,3 +172,12 @@ Deno.test("familyOf() refuses what has more than a decoder in onnxruntime-genai'
     });
   }
 });
+
+Deno.test("chooseGraphs() takes the graph that genai_config.json names, whatever lies beside it", () => {
+  const files = [...SETTINGS, "decoder.onnx", "decoder.onnx.data", "sampler.onnx"];
+  const folder = {
+    ...makeFolder(files),
+    identity: { "genai_config.json": { model: { decoder: { filename: "decoder.onnx" } } } },
+  };
+  assert.equal(chosen(folder, "cpu"), "decoder.onnx fp32");
+});
