@@ -27,7 +27,7 @@ export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
   const currency = `(?<currency>${matchAny(nouns.currencies.keys())})`;
   const number = numberPattern(decimalSign, { isMoney: true });
   const scales = matchAny(nouns.scales.keys());
-  const scale = String.raw`(?:\s?(?<scale>${scales})(?![\p{L}\d]))?`;
+  const scale = String.raw`(?:[\s-]?(?<scale>${scales})(?![\p{L}\d]))?`;
   const last = String.raw`${RANGE}(?<last>${number})`;
   const per = String.raw`(?:\s?\/\s?(?<per>\p{L}+))?`;
   // A sign that stands alone begins an amount behind letters too: R$5.

@@ -89,11 +89,11 @@ export function dayMonthRule(locale: string, dayMark: string, link?: string): Ru
   const between = link === undefined ? raw`\s` : raw`\s(?:${link}\s)?`;
   const day = (name: string) => raw`(?<${name}>\d{1,2})(?:${dayMark})?`;
   const days = raw`${day("day")}(?:\s?[-\u2013]\s?${day("lastDay")})?`;
-  const month = `(?<month>${matchAny(readMonths(locale).keys())})`;
+  const month = raw`(?<month>${matchAny(readMonths(locale).keys())})\b(?:\.(?=\s?[\p{Ll}\d,]))?`;
   const year = raw`(?:,?${between}(?<year>'?\d\d|\d{4})(?![\p{L}\d:]|[.,]\d))?`;
   const isDay = ({ month, ...fields }: Fields) =>
     isDate({ ...fields, month: String(readMonth(month!, locale)) });
-  return rule("date", {}, isDay)`(?i:${START}${days}${between}${month}\b\.?${year})`;
+  return rule("date", {}, isDay)`(?i:${START}${days}${between}${month}${year})`;
 }
 
 /** Hours that are no part of another number, but perhaps the end of a range or behind a date. */

@@ -54,10 +54,11 @@ const isUnquoted: Condition = (_, { before }) => {
 const PART = /^(?:[2-9]|10|12|16|20|32|64|100|1000)$/;
 
 /** Whether two numbers with a stroke between them are part of a whole, unlike 9/11, 24/7 and 50/50. */
-export function isFraction(...[fields, { after }]: Parameters<Condition>): boolean {
+export function isFraction(...[fields, { before, after }]: Parameters<Condition>): boolean {
   const { numerator: above, denominator: below = "" } = fields;
   const isMixed = Number(below) <= 4 && Number(above) % Number(below) !== 0;
-  return PART.test(below) && !/^\s?=/.test(after) && (Number(above) < Number(below) || isMixed);
+  const isWhole = /^\s?=/.test(after) && !/[+\u2212-]\s?$/.test(before);
+  return PART.test(below) && !isWhole && (Number(above) < Number(below) || isMixed);
 }
 
 /** What may stand behind a stroke without a number before it. */
@@ -73,7 +74,7 @@ const RAISED = raw`\u2070\u00b9\u00b2\u00b3\u2074-\u2079`;
 const titled = (words: readonly string[]) =>
   words.map((word) => `[${word[0]}${word[0]!.toUpperCase()}]${word.slice(1)}`).join("|");
 /** Up to 89. */
-const NUMERAL = raw`(?=[IVXL])L?X{0,3}(?:IX|IV|V?I{0,3})`;
+const NUMERAL = raw`(?=[IVXL])(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})`;
 /** More than one letter; not those that are sizes and short forms more often. */
 const LONG = raw`(?!(?:L|LX|IV|XL|XX|XXX|LI|LV)\b)(?=[IVXL]{2})${NUMERAL}`;
 
@@ -130,7 +131,7 @@ export const ENGLISH_RULES: readonly Rule[] = [
   cardinal`(?<![\w.,])(?<number>\d+(?:\.\d+)?)\s?(?<scale>M|bn|mn)(?![\p{L}\d\/])`,
   // Strokes.
   words`{number} out of {last} <- ${STROKE_START}(?:(?<number>[2-9]|10)\/(?<last>10)|(?<number>[2-9]|[1-9]\d|100)\/(?<last>100)|(?<number>5)\/(?<last>5))${STROKE_END}(?!${OF_WHOLE})`,
-  words`{number} divided by {last} <- ${STROKE_START}(?<number>\d+)\/(?<last>\d+)(?=\s?=)`,
+  words`{number} divided by {last} <- (?<![+\u2212-]\s?)${STROKE_START}(?<number>\d+)\/(?<last>\d+)(?=\s?=)`,
   // A blood pressure.
   words`{number} over {last} <- ${STROKE_START}(?<number>[7-9]\d|1\d\d|2[0-5]\d)\/(?<last>[4-9]\d|1[0-4]\d)${STROKE_END}`,
   words`out of <- (?<=(?<![\d.\/])\d\.\d+)\/(?=\d)`,
@@ -141,7 +142,7 @@ export const ENGLISH_RULES: readonly Rule[] = [
   words`zero x {text:code} <- (?i:(?<![\p{L}\d])0x(?<text>[\da-f]{1,16})(?![\p{L}\d]))`,
   words`{number:figures} by <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)(?:\s?x\s?|\u00d7(?!10[${RAISED}\u207b^]))(?=\d)`,
   words`by <- (?<=['"\u2032\u2033\d]\s?|\d\s?\p{L}{1,2}\s)x(?=\s?\d)`,
-  words`{number} times <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)x(?=\s+(?:faster|slower|more|less|better|bigger|larger|smaller|higher|longer|cheaper|as|a|an|the|per|daily|weekly|monthly)\b|\/\p{L})`,
+  words`{number} times <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)x(?=\s+(?:faster|slower|more|less|better|bigger|larger|smaller|higher|longer|cheaper|as|a|an|the|per|daily|weekly|monthly|his|her|my|your|our|their|this|that|what)\b|\/\p{L})`,
   // Units behind a word for a number, and rates without a number.
   measure`(?<=\d\s?(?:hundred|thousand|million|billion|trillion) |\^[-\u2212]?\d+ |[${RAISED}] )(?<unit>[kcm]?m|k?g|lbs?|ft|mi|mph|k?W|k?Wh|l|L|gal|oz|[nm]?s|k?J|Pa|[kMG]?Hz)(?<power>[\u00b2\u00b3])?(?:\/(?<per>s|h|kg|mol)(?<perPower>[\u00b2\u00b3])?)?(?![\p{L}\d'])`,
   words`{per:rate} <- (?<=\p{L}{2}|\dx?)\/(?<per>${PERIOD})\b`,
