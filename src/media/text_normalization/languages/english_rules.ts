@@ -9,7 +9,7 @@ import { matchAny } from "../numbers.ts";
 import { type Condition, type Rule, rule, tag, words } from "../token.ts";
 import data from "./english.json" with { type: "json" };
 
-const { cardinal, date, fraction, measure, roman, time } = tag;
+const { cardinal, date, fraction, measure, roman } = tag;
 const { raw } = String;
 const feet = rule("measure", { unit: "ft" });
 const minutes = rule("measure", { unit: "min" });
@@ -120,13 +120,10 @@ export const ENGLISH_RULES: readonly Rule[] = [
   measure`(?<=\d\s?(?:ft|feet|foot)\.?,? )(?<number>\d{1,2}(?:\.\d+)?)\s?(?<unit>in)\b(?:\.(?=\s\p{Ll}))?`,
   words`inch <- (?<=\/\d{1,2})["\u2033](?=\s|$)`,
   // Times of day and durations: 18h45, 2h30, 2h 5m, 5m30s.
-  time`(?<![\d.,\p{L}])(?<hour>1\d|2[0-3])h(?<minute>[0-5]\d)(?![\p{L}\d])`,
-  measure`(?<![\d.,\p{L}])(?<number>\d+)\s?(?<unit>h)\s?(?=(?:[0-5]\d|\d{1,2}\s?m(?:in)?)(?![\p{L}\d]))`,
   minutes`(?<=\dh\s?)(?<number>\d{1,2})(?:\s?m(?:in)?)?(?![\p{L}\d])`,
   minutes`(?<![\d.,\p{L}])(?<number>\d+)\s?m(?:in)?\s?(?=\d{1,2}\s?s(?:ec)?(?![\p{L}\d]))`,
   seconds`(?<=\dm(?:in)?\s?)(?<number>\d{1,2})\s?s(?:ec)?(?![\p{L}\d])`,
   // Great numbers in short.
-  words`four oh one K <- (?i:(?<![\p{L}\d])401\(?k\)?(?!\w))`,
   cardinal`(?<![\w.,])(?<number>\d{2,}|\d+\.\d+)(?<scale>k|K)(?![\p{L}\d])`,
   cardinal`(?<![\w.,])(?<number>\d+(?:\.\d+)?)\s?(?<scale>M|bn|mn)(?![\p{L}\d\/])`,
   // Strokes.
@@ -139,9 +136,7 @@ export const ENGLISH_RULES: readonly Rule[] = [
   // An offer: 2/$1.
   words`for <- (?<=(?<![\d.,/])\d)\/(?=[$\u20ac\u00a3]\d)`,
   // Codes, powers of ten, and sizes.
-  words`zero x {text:code} <- (?i:(?<![\p{L}\d])0x(?<text>[\da-f]{1,16})(?![\p{L}\d]))`,
   words`{number:figures} by <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)(?:\s?x\s?|\u00d7(?!10[${RAISED}\u207b^]))(?=\d)`,
-  words`by <- (?<=['"\u2032\u2033\d]\s?|\d\s?\p{L}{1,2}\s)x(?=\s?\d)`,
   words`{number} times <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)x(?=\s+(?:faster|slower|more|less|better|bigger|larger|smaller|higher|longer|cheaper|as|a|an|the|per|daily|weekly|monthly|his|her|my|your|our|their|this|that|what)\b|\/\p{L})`,
   // Units behind a word for a number, and rates without a number.
   measure`(?<=\d\s?(?:hundred|thousand|million|billion|trillion) |\^[-\u2212]?\d+ |[${RAISED}] )(?<unit>[kcm]?m|k?g|lbs?|ft|mi|mph|k?W|k?Wh|l|L|gal|oz|[nm]?s|k?J|Pa|[kMG]?Hz)(?<power>[\u00b2\u00b3])?(?:\/(?<per>s|h|kg|mol)(?<perPower>[\u00b2\u00b3])?)?(?![\p{L}\d'])`,
