@@ -1,5 +1,5 @@
 /**
- * An attention node of a cut graph in the kernels' terms.
+ * Converts an attention node of a cut graph to the kernels' parameters.
  *
  * @module
  */
@@ -17,6 +17,8 @@ export interface KernelParams {
 }
 
 /**
+ * Converts a node.
+ *
  * @param elem the element type of the cache and of what the kernels read and write.
  * @throws {RangeError} when keys and values have heads of different sizes.
  */

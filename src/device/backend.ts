@@ -1,5 +1,5 @@
 /**
- * What models need of a device: sessions, memory, and the kernels that run between graphs.
+ * The interface of a device: sessions, memory, and the kernels that run between graphs.
  *
  * @module
  */
@@ -21,8 +21,8 @@ import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 /** How to open a graph without external data. */
 export interface OpenSessionOptions {
   /**
-   * Whether the native runtime keeps the memory of its largest run for the next one; it does if absent. See
-   * {@linkcode NativeSessionOptions.keepsMemory}.
+   * Whether the native runtime keeps the memory of its largest run for the next one; true if absent. See {@linkcode
+   * NativeSessionOptions.keepsMemory}.
    */
   readonly keepsMemory?: boolean;
 }
@@ -38,17 +38,17 @@ export interface Backend {
   readonly hasF16: boolean;
   /** Most bytes that one buffer may have. */
   readonly maxBufferBytes: number;
-  /** Whether its memory is the machine's own, as a CPU's and an integrated GPU's is. */
+  /** Whether its memory is the machine's own, as for a CPU and an integrated GPU. */
   readonly usesMachineMemory: boolean;
-  /** Resolves with the reason when the device is gone; never on the CPU. */
+  /** Resolves with the reason when the device is lost; never on the CPU. */
   readonly lost: Promise<string>;
-  /** Begins to load the runtime, which takes a GPU's a second, for graphs that are opened soon. */
+  /** Starts loading the runtime for graphs that will be opened soon. A GPU's runtime takes a second to load. */
   prepareRuntime(): void;
-  /** Opens a graph without external data, the bytes of its ModelProto; its outputs stay on this device. */
+  /** Opens a graph without external data from the bytes of its ModelProto. Its outputs stay on this device. */
   openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession>;
   /**
-   * Opens a model whose weights lie among `files`, which may be closed afterwards. Where the runtime maps them from
-   * disk they must not change while the session is open.
+   * Opens a model whose weights are in `files`, which may be closed afterwards. If the runtime maps the weights from
+   * disk, they must not change while the session is open.
    */
   openModel(
     model: ModelProto,
@@ -58,13 +58,13 @@ export interface Backend {
   /** Opens a graph of token embeddings. On a GPU the table stays in its file, and token ids must be on the CPU. */
   openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession>;
   /**
-   * Device memory for the weights among `files`, nothing uploaded yet; the caller disposes it.
+   * Prepares device memory for the weights in `files`, without uploading any yet. The caller disposes it.
    *
-   * @returns `undefined` if the runtime maps or copies them itself.
+   * @returns `undefined` if the runtime maps or copies weights itself.
    */
   openWeights(files: ModelFiles, options?: DeviceWeightsOptions): DeviceWeights | undefined;
   /**
-   * Reusable output memory of sessions.
+   * Allocates reusable memory for the outputs of sessions.
    *
    * @returns `undefined` if onnxruntime-web has to allocate its outputs itself.
    */
@@ -72,42 +72,38 @@ export interface Backend {
   /** Reads a tensor of f32 or f16 that a session of this backend has written, as f32. The elements are the caller's. */
   read(tensor: Tensor): Promise<Float32Array>;
   /**
-   * Copies rows between two tensors of one dtype and width, ahead of whatever runs next.
+   * Copies rows between two tensors of the same dtype and width, before anything that runs later.
    *
-   * @param from a session of this backend has written it.
-   * @param to the same, or a tensor in an allocated storage.
+   * @param from written by a session of this backend.
+   * @param to likewise, or a tensor in an allocated storage.
    */
   copyRows(from: Tensor, to: Tensor, range: RowRange): void;
   /**
-   * The paged attention of a cut graph, with its KV cache and rotary tables in device memory.
+   * Opens the paged attention of a cut graph, with its KV cache and rotary tables in device memory.
    *
    * @throws {RangeError} when the kernels cannot run a node's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
   /**
-   * The states that a cut graph keeps beside keys and values, in device memory.
+   * Opens the recurrent states of a cut graph in device memory.
    *
    * @throws {RangeError} when the kernels cannot run a node's shape.
    */
   openStates(options: StatesOptions): SequenceStates;
   /**
-   * The mixtures of experts of a cut graph, their weights in the device's memory.
+   * Opens the mixtures of experts of a cut graph, with their weights in the device's memory.
    *
    * @throws {StartupError} when the device has no room for the weights.
    */
   openExperts(options: ExpertsOptions): Promise<ExpertLayers>;
-  /** Says in one sentence why the device's kernels do not run a program, if they do not. */
+  /** Says in one sentence why the device's kernels cannot run a program; `undefined` if they can. */
   findRefusal(program: Program): string | undefined;
-  /** Opens the kernels of programs; none where there is no memory for them, or the runtime leaves them no room. */
+  /** Opens the kernels of programs; `undefined` if there is no memory for them, or the runtime leaves them no room. */
   openKernels(options: KernelsOptions): Promise<KernelExecutor | undefined>;
-  /**
-   * The attention of a cut encoder.
-   *
-   * @throws {RangeError} when the kernel cannot run a node's shape.
-   */
+  /** Opens the attention of a cut encoder. @throws {RangeError} when the kernel cannot run a node's shape. */
   openPackedAttention(options: PackedAttentionOptions): PackedAttention;
   /**
-   * The attention of a cut decoder to an encoder's output.
+   * Opens a cut decoder's attention to an encoder's output.
    *
    * @throws {RangeError} when the kernels cannot run a node's shape.
    */
@@ -116,19 +112,20 @@ export interface Backend {
   openSpeech(options: SpeechOptions): SpeechKernels;
   openImages(): Promise<ImageKernels>;
   /**
-   * Compiles one of the programs that were left for later, which keeps the thread for as long.
+   * Compiles one of the programs that were deferred, which blocks the thread.
    *
-   * @returns whether there was one; there never is if absent.
+   * @returns whether there was one. Absent if programs are never deferred.
    */
   compileNext?(): boolean;
-  /** Frees all that it owns, sessions that are still open included. */
+  /** Frees everything that it owns, including sessions that are still open. */
   dispose(): Promise<void>;
 }
 
-/** How to open a model. */
+/** Options for opening a model. */
 export interface OpenModelOptions extends OpenSessionOptions {
   /**
-   * Buffers with the session's large weights; copied into the session if absent. They must outlive it.
+   * Buffers with the session's large weights, which must outlive it; if absent, the weights are copied into the
+   * session.
    */
   readonly weights?: DeviceWeights | undefined;
 }
@@ -140,11 +137,11 @@ export interface RowRange {
   readonly numRows: number;
 }
 
-/** A piece of device memory. */
+/** A region of device memory. */
 export interface Storage {
-  /** A tensor at its beginning. */
+  /** A tensor at the beginning of the region. */
   tensor(dtype: "float32" | "float16" | "int64", dims: readonly number[]): Tensor;
-  /** Writes to its beginning, ahead of whatever runs next. */
+  /** Writes to the beginning of the region, before anything that runs later. */
   write(data: BigInt64Array<ArrayBuffer>): void;
   dispose(): void;
 }
@@ -152,26 +149,26 @@ export interface Storage {
 /** The parameters of a sampler. */
 export interface SamplerOptions {
   readonly vocabSize: number;
-  /** Type of the logits. */
+  /** Data type of the logits. */
   readonly dtype: "float32" | "float16";
-  /** Most rows of one call. */
+  /** Most rows in one call. */
   readonly maxRows: number;
 }
 
-/** Logits and how to choose from their first rows. */
+/** Logits, and how to choose tokens from their first rows. */
 export interface LogitRows {
   /** `[1, rows, vocabSize]`, an output of a session of this backend. */
   readonly logits: Tensor;
   readonly rows: readonly SampleRow[];
 }
 
-/** Makes of rows what a step gives: next tokens. */
+/** Turns rows of logits into next tokens. */
 export interface TokenSampler<Token extends SampledToken = SampledToken> {
   /**
-   * Chooses a token from each row; waits for the device once.
+   * Chooses a token from each row, waiting for the device once.
    *
-   * @param parts logits may change as soon as the next part is asked for.
-   * @throws {NothingToSampleError} when a row has no token to choose.
+   * @param parts the logits of a part may change as soon as the next part is requested.
+   * @throws {NothingToSampleError} when a row allows no token.
    */
   sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<Token[]>;
   dispose(): void | Promise<void>;

@@ -1,47 +1,47 @@
 /**
- * Alignment of texts with an encoder's output by the attention of some decoder heads: a text's queries are gathered
- * step by step, and then compared with the kept keys.
+ * Alignment of texts with an encoder's output by the attention of some decoder heads. The queries of a text are
+ * collected step by step, and then compared with the cached keys.
  *
  * @module
  */
 import type { Tensor } from "./ort/ort.ts";
 
-/** Heads of one attention to the encoder. */
+/** Heads of one cross-attention node. */
 export interface NodeHeads {
-  /** The attention's index among the cross-attentions. */
+  /** Index of the node among the cross-attention nodes. */
   readonly layer: number;
-  /** Heads, at least one. */
+  /** Indices of the heads; at least one. */
   readonly heads: readonly number[];
 }
 
-/** Its parameters. */
+/** Parameters of an alignment. */
 export interface CrossAlignmentOptions {
-  /** Nodes, at least one, each layer once. */
+  /** Nodes with alignment heads: at least one, and each layer once. */
   readonly nodes: readonly NodeHeads[];
   /** Most tokens of a text. */
   readonly maxTokens: number;
 }
 
-/** A text whose queries have been taken. */
+/** A text whose queries have been collected. */
 export interface TakenText {
-  /** The slot of its keys. */
+  /** Slot of the keys. */
   readonly slot: number;
   readonly numTokens: number;
-  /** How many of the encoder's positions, from the first on, the text may be aligned with. */
+  /** Number of leading positions of the encoder's output that the text may be aligned with. */
   readonly numPositions: number;
 }
 
-/** One text at a time; all memory is allocated when it is made. */
+/** Aligns one text at a time. All memory is allocated when it is opened. */
 export interface CrossAlignment {
   /**
-   * Takes queries at attention `layer`; other attentions' queries are ignored.
+   * Collects queries of attention node `layer`; those of other nodes are ignored.
    *
-   * @param queries of some tokens of a text, `[1, tokens, stride]`, outputs of a session of the backend.
-   * @param firstToken the first one's index in the text.
+   * @param queries of some tokens of a text, `[1, tokens, stride]`, from a session of the backend.
+   * @param firstToken index of the first one in the text.
    */
   take(layer: number, queries: Tensor, firstToken: number): void;
   /**
-   * Aligns the text that was taken; `kernels/alignment/alignment_reference.ts` has the formula.
+   * Aligns the text that was collected; `kernels/alignment/alignment_reference.ts` has the formula.
    *
    * @returns f32 `[numTokens, numPositions]`, valid until the next call.
    */

@@ -11,39 +11,41 @@ import type { Tensor } from "./ort/ort.ts";
 import { type KernelParams, toKernelParams } from "./attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 
-/** Its parameters. */
+/** Parameters of cross-attention. */
 export interface CrossAttentionOptions {
-  /** The decoder's cross-attentions, in order; their k and v are not used. */
+  /** The decoder's cross-attention nodes, in order. Their `k` and `v` are not used. */
   readonly nodes: readonly AttentionNode[];
-  /** Most positions of the encoder's output for one input. */
+  /** Most positions in the encoder's output for one input. */
   readonly numPositions: number;
-  /** Most inputs whose keys and values are kept at once. */
+  /** Most inputs whose keys and values are cached at once. */
   readonly numSlots: number;
-  /** Most inputs kept in one call. */
+  /** Most inputs that are added in one call. */
   readonly maxInputs: number;
   /** Most tokens in one step. */
   readonly maxTokens: number;
 }
 
-/** Keys and values, `[inputs, positions, kvHeads, headDim]`, of the node's dtype; at most `numPositions`. */
+/**
+ * Keys and values, `[inputs, positions, kvHeads, headDim]`, in the node's dtype, with at most `numPositions` positions.
+ */
 export interface CrossTensors {
   readonly keys: Tensor;
   readonly values: Tensor;
 }
 
 export interface CrossAttention {
-  /** Keeps the keys and values of one node, input `i` in slot `slots[i]`; at most `maxInputs`. */
+  /** Caches the keys and values of one node, of input `i` in slot `slots[i]`; at most `maxInputs` inputs. */
   keep(layer: number, tensors: CrossTensors, slots: readonly number[]): void;
-  /** Takes the slot of each token of the next step. */
+  /** Sets the slot of each token of the next step. */
   begin(slots: readonly number[]): void;
   /**
-   * Attends at node `layer`, and writes the result to `output`.
+   * Runs node `layer`, and writes the result to `output`.
    *
-   * @param tensors by name, the one that the node names as q.
+   * @param tensors by name, including the node's q.
    * @param output destination of the result; allocated if absent.
    */
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
-  /** The aligner of texts with the positions. The caller owns it. */
+  /** Opens the alignment of texts with the positions. The caller owns it. */
   openAlignment(options: CrossAlignmentOptions): CrossAlignment;
   dispose(): void;
 }
@@ -51,19 +53,19 @@ export interface CrossAttention {
 /** Positions per block of the cache; the CPU's kernels require a power of two. */
 export const POSITIONS_PER_BLOCK = 16;
 
-/** Blocks that an input's keys take. */
+/** Number of blocks that an input's keys take. */
 export function blocksPerSlot(numPositions: number): number {
   return Math.ceil(numPositions / POSITIONS_PER_BLOCK);
 }
 
-/** A node in the kernels' terms. Its keys and values come as rows of their own. */
+/** Converts a node to the kernels' parameters. Its keys and values are rows of their own. */
 export function toCrossParams(node: AttentionNode, elem: Elem): KernelParams {
   const params = toKernelParams(node, { blockSize: POSITIONS_PER_BLOCK, elem });
   const rows = { stride: node.kvHeads * node.headDim, offset: 0 };
   return { ...params, write: { ...params.write, k: rows, v: rows } };
 }
 
-/** The step that writes `numPositions` positions of each input from `first` on, as the kernels take it. */
+/** The step in which the kernels write `numPositions` positions of each input, from `first` on. */
 export function stepOfPositions(
   slots: readonly number[],
   { first, numPositions, numBlocks }: {
@@ -88,10 +90,10 @@ export function stepOfPositions(
 }
 
 /**
- * The step of tokens that see all positions: each is a sequence of its own, at the last position.
+ * The step of tokens that attend to all positions: each is a sequence of its own, at the last position.
  *
  * @param slots of each token.
- * @param lengths positions of each slot.
+ * @param lengths number of positions in each slot.
  */
 export function stepOfTokens(
   slots: readonly number[],

@@ -1,5 +1,5 @@
 /**
- * The class of a device, for the choice of weights.
+ * The class of a device, for choosing weights.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export function toDeviceClass({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">
   return hasF16 ? "gpuWithF16" : "gpu";
 }
 
-/** The class of the device that `openBackend` would open for a choice; `cpu` where it would refuse. */
+/** The class of the device that `openBackend` would open for a choice; the CPU's if it would refuse. */
 export async function classifyDevice(choice: DeviceChoice): Promise<DeviceClass> {
   if (choice === "cpu") return "cpu";
   const adapter = await findAdapter({ allowFallback: choice === "webgpu" });

@@ -1,6 +1,6 @@
 /**
- * The weights of a model in GPU memory: read from its files by ranges, once, for ONNX Runtime's segments and our own
- * kernels alike.
+ * The weights of a model in GPU memory. They are read from the model's files by ranges, once, for both ONNX Runtime's
+ * segments and Hearth's own kernels.
  *
  * @module
  */
@@ -13,14 +13,14 @@ import type { ModelFiles } from "../graph/file/external_data.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
 import { readRange } from "../graph/file/stored_range.ts";
 
-/** Bytes held in JavaScript at a time, for tensors of any size. */
+/** Bytes held in JavaScript at a time, whatever the size of the tensors. */
 const CHUNK_BYTES = 16 * 2 ** 20;
-/** Bytes that the queue may hold before the device has taken them. */
+/** Bytes that may be queued before the device has taken them. */
 const QUEUED_BYTES = 4 * CHUNK_BYTES;
 
-/** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, as they lie in the file. */
+/** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, as they are in the file. */
 export interface DeviceTensor {
-  /** ONNX Runtime binds buffers as a whole: each holds one tensor. What is after it is zero. */
+  /** ONNX Runtime binds whole buffers, so each buffer holds one tensor. What follows it is zero. */
   readonly buffer: GPUBuffer;
   readonly offset: number;
   readonly size: number;
@@ -28,39 +28,39 @@ export interface DeviceTensor {
   readonly dims: readonly number[];
 }
 
-/** How to open. */
+/** Options for opening the weights. */
 export interface DeviceWeightsOptions {
-  /** Called with the bytes uploaded so far, over all calls. */
+  /** Called with the number of bytes uploaded so far, over all calls. */
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
-/** It owns its buffers. */
+/** Owns its buffers. */
 export class DeviceWeights {
   readonly #gpu: GpuContext;
   readonly #files: ModelFiles;
   readonly #onProgress: (bytes: number) => void;
   readonly #tensors = new Map<string, DeviceTensor>();
-  /** Buffers by file range: names that share a range share its buffer. */
+  /** Buffers by file range: names with the same range share a buffer. */
   readonly #buffers = new Map<string, GPUBuffer>();
   #chunk = new Uint8Array(0);
-  /** Memory for tensors that are joined from others. */
+  /** Memory for tensors that are concatenated from others. */
   readonly #scratch = { bytes: new Uint8Array(0) };
   #numBytes = 0;
   #queuedBytes = 0;
 
-  /** @param files may be closed once all wanted tensors are uploaded. */
+  /** @param files may be closed once all needed tensors are uploaded. */
   constructor(gpu: GpuContext, files: ModelFiles, { onProgress }: DeviceWeightsOptions = {}) {
     this.#gpu = gpu;
     this.#files = files;
     this.#onProgress = onProgress ?? (() => {});
   }
 
-  /** Bytes on the device. */
+  /** Bytes in device memory. */
   get numBytes(): number {
     return this.#numBytes;
   }
 
-  /** A tensor by its name in the graph; `undefined` unless it was uploaded. */
+  /** Returns a tensor by its name in the graph; `undefined` unless it was uploaded. */
   get(name: string): DeviceTensor | undefined {
     return this.#tensors.get(name);
   }
@@ -75,12 +75,12 @@ export class DeviceWeights {
       for (const tensor of tensors) await this.#upload(tensor);
       await this.#flush();
     });
-    // Data read only for the upload is no longer needed.
+    // The memory for reading is no longer needed.
     this.#chunk = new Uint8Array(0);
     this.#scratch.bytes = new Uint8Array(0);
   }
 
-  /** Frees the buffers; sessions that read them must be gone. */
+  /** Frees the buffers. Sessions that read them must have been released. */
   dispose(): void {
     for (const buffer of this.#buffers.values()) buffer.destroy();
     this.#buffers.clear();
@@ -118,9 +118,9 @@ export class DeviceWeights {
     }
   }
 
-  /** @throws {StartupError} with the sizes when the device has no such buffer. */
+  /** Allocates a buffer. @throws {StartupError} with the sizes when the device has no memory for it. */
   #allocate(label: string, size: number): Promise<GPUBuffer> {
-    // What is written to a buffer that is none would count as an error of the device.
+    // Writing to an invalid buffer would count as an error of the device.
     const what = `"${label}" of ${formatBytes(size)}`;
     return this.#scoped(
       ["out-of-memory", "validation"],
@@ -152,13 +152,17 @@ export class DeviceWeights {
     );
   }
 
-  /** The start of the shared read buffer, which grows to the largest chunk. */
+  /** Returns the start of the shared read buffer, which grows to the largest chunk. */
   #take(numBytes: number): Uint8Array<ArrayBuffer> {
     if (this.#chunk.length < numBytes) this.#chunk = new Uint8Array(Math.ceil(numBytes / 4) * 4);
     return this.#chunk.subarray(0, numBytes);
   }
 
-  /** @param chunk may be reused afterwards; queues write multiples of 4 bytes. */
+  /**
+   * Writes a chunk.
+   *
+   * @param chunk may be reused afterwards. Its length is rounded up, because queues write multiples of 4 bytes.
+   */
   async #write(buffer: GPUBuffer, offset: number, chunk: Uint8Array<ArrayBuffer>): Promise<void> {
     const { length } = chunk;
     const padded = Math.ceil(length / 4) * 4;
@@ -169,7 +173,7 @@ export class DeviceWeights {
     this.#onProgress(this.#numBytes + offset + length);
   }
 
-  /** Waits for the queue: each write holds a copy until it is done. */
+  /** Waits for the queue, because each write holds a copy until it is done. */
   async #flush(): Promise<void> {
     if (this.#queuedBytes === 0) return;
     this.#queuedBytes = 0;

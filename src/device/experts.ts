@@ -12,41 +12,41 @@ import type { Lowering } from "../program/program.ts";
 import type { DeviceWeights } from "./device_weights.ts";
 import type { Tensor } from "./ort/ort.ts";
 
-/** How to open the mixtures of a cut. */
+/** Options for opening the mixtures of a cut. */
 export interface ExpertsOptions {
   readonly nodes: readonly ExpertsNode[];
-  /** Most tokens of a step. */
+  /** Most tokens in a step. */
   readonly maxTokens: number;
-  /** Where the weights are read. */
+  /** Files with the weights. */
   readonly files: ModelFiles;
-  /** Device memory that holds them, the caller's; absent on the CPU. */
+  /** Device memory that holds the weights, owned by the caller; absent on the CPU. */
   readonly weights?: DeviceWeights | undefined;
   /** Reads a constant. */
   readonly readFloats: (tensor: StoredTensor) => Promise<Float32Array>;
 }
 
-/** One mixture of a step. */
+/** One mixture in a step. */
 export interface ExpertsRun {
-  /** The node's operands by name. */
+  /** Tensors by name, including the node's operands. */
   readonly tensors: ReadonlyMap<string, Tensor>;
   /** Destination of the result; allocated if absent. */
   readonly output: Tensor | undefined;
-  /** The first row that is computed: 0 on a GPU. */
+  /** First row that is computed; 0 on a GPU. */
   readonly firstRow: number;
   readonly numRows: number;
   readonly lowering: Lowering;
 }
 
-/** Mixtures of experts and their weights in device memory, one call per mixture and step. */
+/** Mixtures of experts, with their weights in device memory. There is one call per mixture and step. */
 export interface ExpertLayers {
-  /** Whether a row is computed alike, to the bit, in both lowerings. */
+  /** Whether a row's result is bit-identical in both lowerings. */
   readonly isExact: boolean;
   /** Runs a mixture on rows of a step. */
   run(index: number, run: ExpertsRun): Tensor;
   dispose(): void;
 }
 
-/** A node in the kernels' terms. */
+/** Converts a node to the kernels' parameters. */
 export function toExpertParams({ mixture, operands, dtype }: ExpertsNode): ExpertsParams {
   const [x, logits] = operands.map(({ tokenStride, offset }: HeadRows) => ({
     stride: tokenStride,

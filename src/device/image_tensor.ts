@@ -7,13 +7,13 @@ import type { TensorRow } from "./images.ts";
 
 const CHANNELS = 3;
 
-/** Elements of one image. */
+/** Number of elements of one image. */
 export function elementsPerRow([row]: readonly TensorRow[]): number {
   const { width, height } = row!.format;
   return CHANNELS * width * height;
 }
 
-/** The whole shape. */
+/** Dimensions of the whole tensor. */
 export function tensorDims(rows: readonly TensorRow[]): number[] {
   const { layout, width, height } = rows[0]!.format;
   const numRows = rows.length;

@@ -14,21 +14,21 @@ import { WebGpuBackend } from "./webgpu/webgpu.ts";
 export interface BackendOptions {
   readonly device: DeviceChoice;
   readonly cpuRuntime?: CpuRuntimeChoice | undefined;
-  /** Threads of the CPU's runtime; as many as there are cores if absent. */
+  /** Threads of the CPU's runtime; one per core if absent. */
   readonly cpuThreads?: number | undefined;
 }
 
 /**
- * Opens the backend for a device choice. `auto` passes over software adapters: the CPU backend is faster than those.
+ * Opens the backend for a device choice. `auto` skips software adapters, because the CPU backend is faster.
  *
- * @throws {StartupError} when WebGPU is forced and there is no adapter, or a requested CPU runtime does not load.
+ * @throws {StartupError} when WebGPU is requested and there is no adapter, or a requested CPU runtime does not load.
  */
 export async function openBackend(
   { device: choice, cpuRuntime = "auto", cpuThreads: threads }: BackendOptions,
 ): Promise<Backend> {
   const cpu = { choice: cpuRuntime, threads };
   if (choice === "cpu") return await CpuBackend.open(cpu);
-  // After an uncaptured error (out of memory, validation) results cannot be trusted.
+  // After an uncaptured error (out of memory, validation), results cannot be trusted.
   const failure = Promise.withResolvers<string>();
   const gpu = await openDevice({
     allowFallback: choice === "webgpu",
@@ -39,7 +39,7 @@ export async function openBackend(
   }
   if (choice === "auto") return await CpuBackend.open(cpu);
   throw new StartupError(
-    "No WebGPU adapter was found, and WebGPU is asked for. On Linux it needs a Vulkan driver (Debian: apt-get " +
+    "WebGPU was requested, but no adapter was found. On Linux it needs a Vulkan driver (Debian: apt-get " +
       "install libvulkan1 and your GPU's driver, or mesa-vulkan-drivers for a software one); the CPU needs none.",
     { setting: "device" },
   );

@@ -1,5 +1,5 @@
 /**
- * Attention of a cut encoder, within each of the texts of a packed batch.
+ * Attention of a cut encoder, within each text of a packed batch.
  *
  * @module
  */
@@ -17,12 +17,12 @@ export interface PackedAttentionOptions extends PackedLimits {
 
 /** Packed attention, one call per node and batch. */
 export interface PackedAttention {
-  /** Takes the bounds of the next batch. */
+  /** Sets the bounds of the texts in the next batch. */
   begin(bounds: PackedBounds): void;
   /**
-   * Attends at node `layer`, and writes the result to `output`.
+   * Runs node `layer`, and writes the result to `output`.
    *
-   * @param tensors by name, those the node names as q, k and v.
+   * @param tensors by name, including the node's q, k and v.
    * @param output destination of the result; allocated if absent.
    */
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
@@ -30,7 +30,7 @@ export interface PackedAttention {
 }
 
 /**
- * An encoder's attention in the kernel's terms.
+ * Converts an encoder's attention node to the kernel's parameters.
  *
  * @param elem the element type that the kernel reads and writes.
  * @throws {RangeError} when keys and values have heads of different sizes.

@@ -1,5 +1,5 @@
 /**
- * Attention over a paged KV cache, as a decoder sees it.
+ * Attention over a paged KV cache, as a decoder uses it.
  *
  * @module
  */
@@ -13,12 +13,12 @@ import type { Slices } from "./slices.ts";
 /** The parameters of a paged attention. */
 export interface AttentionOptions extends CachePool {
   readonly nodes: readonly AttentionNode[];
-  /** Pools of the nodes with a window; all nodes are in the main one if absent. */
+  /** Pools of the nodes with a window; if absent, all nodes are in the main pool. */
   readonly windows?: readonly WindowPool[] | undefined;
   readonly blockSize: number;
-  /** Whether keys and values are kept in 8 bits. */
+  /** Whether keys and values are cached in 8 bits. */
   readonly isQuantized?: boolean | undefined;
-  /** Whether a prompt's rows are to be the same, to the bit, however it is divided into steps. */
+  /** Whether the rows of a prompt must be bit-identical however it is divided into steps. */
   readonly isInvariant?: boolean | undefined;
   readonly maxTokens: number;
   readonly maxSequences: number;
@@ -27,27 +27,27 @@ export interface AttentionOptions extends CachePool {
   readonly constants: ReadonlyMap<string, Float32Array>;
 }
 
-/** A step as attentions see it. */
+/** The parts of a step that attention needs. */
 export interface AttentionStep extends PackedStep {
-  /** Where each sequence's keys and values of an encoder are, if it attends to one. */
+  /** Slot of the encoder's keys and values for each sequence that attends to an encoder. */
   readonly sequences: readonly { readonly encoderSlot?: number | undefined }[];
-  /** i32 `[numTokens]` each: rows of tables of angles in sections; those of `anglePositions` if absent. */
+  /** Rows in rotary tables with sections, i32 `[numTokens]` each; if absent, `anglePositions` apply to all sections. */
   readonly sectionPositions?: readonly Int32Array[] | undefined;
 }
 
-/** Attention over a paged KV cache, one call per node and step. */
+/** Attention over a paged KV cache. There is one call per node and step. */
 export interface PagedAttention {
   /**
-   * Takes the layout of the next step; its arrays may change once the step is over. A step that goes on after another
-   * has run takes it once more.
+   * Sets the layout of the next step, whose arrays may change once the step is over. Called again when a suspended step
+   * continues after another step has run.
    */
   begin(step: AttentionStep): void;
   /**
    * Writes the keys and values of node `layer` into the cache, attends, and writes the result to `output`.
    *
-   * @param tensors by name, those the node names as q, k and v.
+   * @param tensors by name, including the node's q, k and v.
    * @param output destination of the result; allocated if absent.
-   * @param slices divide the work; on the CPU alone.
+   * @param slices divide the work; only on the CPU.
    */
   run(
     layer: number,
@@ -55,33 +55,33 @@ export interface PagedAttention {
     output: Tensor | undefined,
     slices?: Slices,
   ): Tensor | Promise<Tensor>;
-  /** Whether node `layer` takes its operands by {@linkcode openLayout}; none does if absent. */
+  /** Whether node `layer` reads its operands through {@linkcode openLayout}; if absent, none does. */
   takesLayout?(layer: number): boolean;
   /**
-   * Lets a node take its operands in a compiled segment's layout.
+   * Makes a node read its operands in a compiled segment's layout.
    *
    * @throws {RangeError} when the kernels do not support the layout.
    */
   openLayout?(layout: OperandLayout, constants: LayoutConstants): RecordAttention;
   /**
-   * Changes the number of blocks of a pool between steps; what the blocks hold that stay is kept.
+   * Changes the number of blocks of a pool between steps, and keeps the content of blocks that remain.
    *
    * @param pool 0 is the main one, the others are those of windows.
-   * @returns false if there is no memory for it; the cache is as it was then.
+   * @returns false if there is no memory for it, in which case the cache is unchanged.
    */
   resize?(numBlocks: number, pool: number): Promise<boolean>;
   dispose(): void;
 }
 
-/** Constants that an attention reads where a compiled segment leaves its operands. */
+/** Constants that attention reads for the layout in which a compiled segment writes its operands. */
 export interface LayoutConstants {
-  /** f32 `[2, headDim]`, or of rows `[heads + kvHeads, headDim]`: the factors of the layout's norms. */
+  /** Factors of the layout's norms: f32 `[2, headDim]`, or for norms of whole rows `[heads + kvHeads, headDim]`. */
   readonly gammas?: Float32Array | undefined;
-  /** f32 `[positions, headDim / 2]` each: the angles of the layout's rotation. */
+  /** Cosines and sines of the layout's rotation: f32 `[positions, headDim / 2]` each. */
   readonly angles?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;
 }
 
-/** Buffers that an attention reads, and the one that it writes. */
+/** Buffers that attention reads, and the one that it writes. */
 export interface OperandBuffers {
   readonly q: GPUBuffer;
   readonly k: GPUBuffer;

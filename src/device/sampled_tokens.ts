@@ -1,18 +1,18 @@
 /**
- * Tokens of a step that is sampled part by part.
+ * The tokens of a step that is sampled in several parts.
  *
  * @module
  */
 import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
 import type { SampledToken } from "../../kernels/sample/sample_row.ts";
 
-/** Collects the tokens of all parts, and which rows of the step have no token to choose. */
+/** Collects the tokens of all parts, and the rows of the step that allow no token. */
 export class SampledTokens {
   readonly #tokens: SampledToken[] = [];
   readonly #empty: number[] = [];
   #numRows = 0;
 
-  /** Adds a part of `numRows` rows. */
+  /** Adds a part with `numRows` rows. */
   add(numRows: number, sample: () => readonly SampledToken[]): void {
     try {
       this.#tokens.push(...sample());
@@ -23,7 +23,7 @@ export class SampledTokens {
     this.#numRows += numRows;
   }
 
-  /** @throws {NothingToSampleError} when a row of any part has no token to choose. */
+  /** Returns all tokens. @throws {NothingToSampleError} when a row of any part allows no token. */
   finish(): SampledToken[] {
     if (this.#empty.length > 0) throw new NothingToSampleError(this.#empty);
     return this.#tokens;

@@ -1,6 +1,5 @@
 /**
- * The states that sequences have beside keys and values, as a decoder sees them: for each recurrence of a cut a state in
- * each of a number of slots.
+ * The recurrent states of sequences, as a decoder uses them: for each recurrence node of a cut, one state per slot.
  *
  * @module
  */
@@ -21,33 +20,33 @@ export interface StatesOptions {
   readonly constants: ReadonlyMap<string, Float32Array>;
 }
 
-/** A slot whose states another gets, before the step. */
+/** A copy from one slot to another, before the step. */
 export interface StateCopy {
   readonly from: number;
   readonly to: number;
 }
 
-/** States in device memory, one call per recurrence and step. */
+/** States in device memory. There is one call per recurrence node and step. */
 export interface SequenceStates {
-  /** Copies slots, in their order, and takes the sequences of the next step; its arrays may change once it is over. */
+  /** Copies slots, in order, and sets the sequences of the next step, whose arrays may change once the step is over. */
   begin(step: StateStep & { readonly stateCopies?: readonly StateCopy[] | undefined }): void;
   /**
-   * Goes through the step's tokens of a recurrence, and writes its results to `output`.
+   * Runs a recurrence node over the step's tokens, and writes its results to `output`.
    *
-   * @param tensors by name, those that the node names as operands.
+   * @param tensors by name, including the node's operands.
    * @param output destination of the result; allocated if absent.
    */
   run(index: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
   dispose(): void;
 }
 
-/** Numbers that a recurrence keeps of a sequence. */
+/** How many numbers a recurrence node keeps per sequence. */
 export function stateSize({ recurrence }: Pick<RecurrenceNode, "recurrence">): number {
   if (recurrence.kind === "convolution") return recurrence.channels * (recurrence.taps - 1);
   return recurrence.heads * recurrence.keyDim * recurrence.valueDim;
 }
 
-/** Constants that recurrences read. */
+/** Lists the constants that recurrence nodes read. */
 export function stateConstants(nodes: readonly RecurrenceNode[]): StoredTensor[] {
   return nodes.flatMap(({ recurrence }) =>
     recurrence.kind === "convolution"
@@ -56,7 +55,7 @@ export function stateConstants(nodes: readonly RecurrenceNode[]): StoredTensor[]
   );
 }
 
-/** A convolution in the kernel's terms. */
+/** Converts a convolution to the kernel's parameters. */
 export function convParams(
   { operands, dtype }: RecurrenceNode,
   { channels, taps, activation }: Convolution,
@@ -64,7 +63,7 @@ export function convParams(
   return { elem: toElem(dtype), channels, taps, activation, ...toRowLayout(operands[0]) };
 }
 
-/** A linear attention in the kernel's terms, and the names of its gates. */
+/** Converts a linear attention to the kernel's parameters and the names of its gates. */
 export function linearParams(
   { operands: [q, k, v, ...gates], dtype }: RecurrenceNode,
   { kind: _, ...shape }: LinearAttention,

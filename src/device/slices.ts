@@ -1,37 +1,39 @@
 /**
- * How work on a prompt is divided, so that others get their next tokens in between.
+ * How work on a prompt is divided, so that other sequences get their next tokens in between.
  *
  * @module
  */
 
-/** Work of which each unit is computed alike, whatever is computed beside it. */
+/** Work that consists of units, whose results do not depend on how the work is divided. */
 export interface DividedWork {
-  /** Work of the same key takes about as long for a unit of the same weight. */
+  /** Identifies similar work: units with the same key and weight take about as long. */
   readonly key: object;
-  /** Units, rows for example. */
+  /** Number of units, such as rows. */
   readonly length: number;
   /** Fewest units that are worth a part of their own. */
   readonly least: number;
-  /** Most units of a part; any if absent. */
+  /** Most units in a part; unlimited if absent. */
   readonly most?: number;
-  /** How much a unit takes, relative to others of its key; 1 if absent. */
+  /** Duration of a unit relative to others with this key; 1 if absent. */
   readonly weight?: number;
-  /** Parts of equal length that each part is divided into by itself; 1 if absent. */
+  /** Number of equal parts that each part divides itself into; 1 if absent. */
   readonly numInner?: number;
 }
 
-/** Divides a step's work. While it is suspended other steps run, with whatever memory is not the step's own. */
+/**
+ * Divides a step's work. While the step is suspended, other steps run, and use all memory that is not the step's own.
+ */
 export interface Slices {
-  /** Whether rows may be computed apart; else an instruction is a part. */
+  /** Whether rows may be divided; otherwise each instruction is one part. */
   readonly divides: boolean;
   /**
    * Ends a part of the step.
    *
-   * @param nextMs time that the next part takes at least, if it is known.
-   * @returns when the step goes on, if it is suspended.
+   * @param nextMs least duration of the next part, if known.
+   * @returns a promise that resolves when the step continues, if it was suspended.
    */
   pause(nextMs?: number): Promise<void> | undefined;
-  /** Does work in parts that end in time, where it {@linkcode divides}. */
+  /** Does work in parts that end in time, if {@linkcode divides} is set. */
   divide(
     work: DividedWork,
     run: (first: number, end: number) => void | Promise<void>,

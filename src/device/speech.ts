@@ -1,5 +1,5 @@
 /**
- * Speech recognition's operations of a device.
+ * Operations of a device for speech recognition.
  *
  * @module
  */
@@ -7,13 +7,13 @@ import type { LogMelRow, LogMelSpec } from "../../kernels/log_mel/log_mel_spec.t
 import type { TokenRule, TokenRulesOptions } from "../../kernels/sample/token_rule.ts";
 import type { Tensor } from "./ort/ort.ts";
 
-/** Their parameters. */
+/** Parameters of these operations. */
 export interface SpeechOptions {
   readonly spec: LogMelSpec;
   readonly rules: TokenRulesOptions;
-  /** Type of the encoder's input. */
+  /** Data type of the encoder's input. */
   readonly featuresDtype: "float32" | "float16";
-  /** Type of the decoder's logits. */
+  /** Data type of the decoder's logits. */
   readonly logitsDtype: "float32" | "float16";
   /** Most windows in one call. */
   readonly maxRows: number;
@@ -21,17 +21,19 @@ export interface SpeechOptions {
   readonly maxRecordings: number;
 }
 
-/** Operations on windows of recordings, each a row. */
+/** Operations on windows of recordings. Each window is a row. */
 export interface SpeechKernels {
-  /** Resets a recording's loudness, before another takes its index. */
+  /** Resets a recording's loudness, before another recording gets its index. */
   forget(recording: number): void;
-  /** Measures the loudness of the rows' recordings, one row at most `maxRows` per call. */
+  /** Measures the loudness of the recordings that the rows belong to; at most `maxRows` rows per call. */
   measure(rows: readonly LogMelRow[]): void;
-  /** The encoder's input `[rows, mels, frames]`: valid until the next call, not owned by the caller. */
+  /**
+   * Computes the encoder's input `[rows, mels, frames]`. It is valid until the next call, and not owned by the caller.
+   */
   features(rows: readonly LogMelRow[]): Tensor;
   /**
-   * Masks logits `[rows, 1, vocabSize]` in place to the tokens that each row's rule allows; rows without a rule are
-   * unchanged.
+   * Restricts logits `[rows, 1, vocabSize]`, in place, to the tokens that each row's rule allows. Rows without a rule
+   * are unchanged.
    */
   restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void;
   dispose(): void;

@@ -1,5 +1,5 @@
 /**
- * Activations in a graph, as one operator or spelled out.
+ * Recognizes activations in a graph, as one operator or spelled out as several.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { eitherInput, readScalar } from "../graph/constants.ts";
 interface FoundActivation {
   readonly activation: Activation;
   readonly input: string;
-  /** Tensors between the two, which nothing else may read if they are not to be computed. */
+  /** Intermediate tensors, which are not computed if nothing else reads them. */
   readonly between: readonly string[];
 }
 
@@ -22,7 +22,7 @@ function isNear(value: number | undefined, wanted: number): boolean {
   return value !== undefined && Math.abs(value - wanted) <= CLOSE * Math.abs(wanted);
 }
 
-/** The activation that makes a tensor, if one does. */
+/** Returns the activation that computes a tensor, if there is one. */
 export function findActivation(index: GraphIndex, name: string): FoundActivation | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
@@ -62,7 +62,7 @@ function singleOperator(node: Node): Activation | undefined {
   return undefined;
 }
 
-/** `relu(x)²`. */
+/** Matches `relu(x)²`. */
 function squaredRelu(index: GraphIndex, node: Node, root: string): FoundActivation | undefined {
   const relu = index.producers.get(root);
   if (relu?.opType !== "Relu") return undefined;
@@ -70,7 +70,7 @@ function squaredRelu(index: GraphIndex, node: Node, root: string): FoundActivati
   return { activation: "relu_squared", input: relu.inputs[0]!, between: [root] };
 }
 
-/** `x * sigmoid(x)`, or of `1.702 x`. */
+/** Matches `x * sigmoid(x)`, or `x * sigmoid(1.702 x)`. */
 function bySigmoid(index: GraphIndex, node: Node): FoundActivation | undefined {
   const pair = eitherInput(node, (name) => {
     const producer = index.producers.get(name);
@@ -88,7 +88,7 @@ function bySigmoid(index: GraphIndex, node: Node): FoundActivation | undefined {
   return { activation: "gelu_sigmoid", input, between: [...between, argument] };
 }
 
-/** A product's factors, of products within products, but for those that are constants: their product is `scale`. */
+/** The factors of a product, including those of nested products. Constant factors are multiplied into `scale`. */
 function readFactors(index: GraphIndex, name: string, depth: number): Factors {
   const node = index.producers.get(name);
   if (depth > 0 && node?.opType === "Mul") {
@@ -115,7 +115,10 @@ interface Factors {
   readonly between: readonly string[];
 }
 
-/** `0.5 x (1 + erf(x / √2))`, or with `tanh(√(2 / π) (x + 0.044715 x³))`, the factors in any order. */
+/**
+ * Matches `0.5 x (1 + erf(x / √2))`, or the same with `tanh(√(2 / π) (x + 0.044715 x³))`, with the factors in any
+ * order.
+ */
 function spelledGelu(index: GraphIndex, node: Node): FoundActivation | undefined {
   const { scale, names, between } = readFactors(index, node.outputs[0]!, 3);
   if (!isNear(scale, 0.5) || names.length !== 2) return undefined;

@@ -1,6 +1,6 @@
 /**
- * The operands of attentions: how the dispatches of a segment leave them for the attention after it, or as ordinary
- * tensors, token after token, their heads normalised and rotated.
+ * The operands of attention nodes: the layout in which a segment's dispatches leave them for the attention kernel, or
+ * ordinary tensors, token by token, with heads normalised and rotated.
  *
  * @module
  */
@@ -18,24 +18,24 @@ import { type ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
 import { isReshape } from "./reshapes.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
-/** Where the layout of an attention's operands is searched. */
+/** What the search for an operand's layout works on. */
 interface LayoutSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;
-  /** Where a tensor's rows are; computes them if that has not been done. */
+  /** Returns the rows of a tensor, which are computed if they have not been yet. */
   readonly getRows: (name: string) => Rows;
 }
 
-/** A norm of an operand's heads, each by itself or all together. */
+/** A norm of an operand's heads, either each head by itself or all heads of a row together. */
 type OperandNorm = FoundNorm & { readonly ofRows: boolean };
 
-/** An operand of an attention, by its kind. */
+/** An operand of an attention node. */
 export interface AttentionOperand {
   readonly kind: "q" | "k" | "v";
   readonly node: AttentionNode;
 }
 
-/** An operand before what the attention does to it. */
+/** An operand before the norms and rotations that the attention kernel applies. */
 interface Operand {
   readonly rows: HeadRows;
   readonly norm?: OperandNorm | undefined;
@@ -44,7 +44,7 @@ interface Operand {
 }
 
 /**
- * Finds where an attention's operands are.
+ * Finds the layout of an attention node's operands.
  *
  * @throws {Refusal} when its queries and keys are normalised or rotated differently.
  */
@@ -66,7 +66,7 @@ export function findOperandLayout(search: LayoutSearch, node: AttentionNode): Op
   return { layer: node.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
 }
 
-/** Goes back from an operand as far as the attention can do what lies between. */
+/** Follows an operand back through the nodes that the attention kernel can replace. */
 function readOperand(
   { index, getRows }: LayoutSearch,
   { kind, node }: AttentionOperand,
@@ -93,7 +93,7 @@ function readOperand(
       continue;
     }
     if (kind === "v" || offset !== 0 || norm !== undefined) break;
-    // What the cache holds is not scaled by the attention.
+    // Only queries: the attention's scale does not apply to what the cache holds.
     const isScaled = kind === "q" && (producer.opType === "Mul" || producer.opType === "Div");
     const scaled = isScaled ? readScale(index, producer) : undefined;
     if (scaled !== undefined) {
@@ -125,7 +125,7 @@ function readOperand(
   };
 }
 
-/** A norm of whole heads, as far as the heads fit a workgroup of the kernel. */
+/** Finds a norm of single heads, if a head fits a workgroup of the kernel. */
 function findHeadNorm(index: GraphIndex, name: string, headDim: number): OperandNorm | undefined {
   const norm = findNorm(index, name);
   const isTaken = norm !== undefined && norm.params.kind === "rms" && norm.inputs.length === 1 &&
@@ -133,7 +133,7 @@ function findHeadNorm(index: GraphIndex, name: string, headDim: number): Operand
   return isTaken ? { ...norm, ofRows: false } : undefined;
 }
 
-/** A norm of all heads of a token, as far as the kernel has room for its factors. */
+/** Finds a norm of all heads of a token, if the kernel has room for its factors. */
 function findRowNorm(
   index: GraphIndex,
   name: string,
@@ -174,9 +174,9 @@ function findRotary(
 }
 
 /**
- * Which of a token's positions rotates each pair of elements, where there are several.
+ * If tokens have several positions: which of them rotates each pair of elements.
  *
- * @throws {Refusal} where a pair is rotated by several.
+ * @throws {Refusal} when a pair is rotated by several.
  */
 function findSections(
   tables: PositionTables,
@@ -185,28 +185,30 @@ function findSections(
   if (!tables.hasSections) return undefined;
   const sections = tables.getSections([cos, sin], size / 2, { isInterleaved });
   if (sections !== undefined) return sections;
-  throw new Refusal(`Its angles "${cos}" are by several positions of each token.`);
+  throw new Refusal(`Its angles "${cos}" depend on several positions of each token.`);
 }
 
-/** The table of a rotation's cosines or sines. @throws {Refusal} where they follow from more than positions. */
+/** The table of a rotation's cosines or sines. @throws {Refusal} when they depend on more than positions. */
 function angleTable(
   tables: PositionTables,
   name: string,
   { size, isInterleaved }: Pick<FoundRotation, "size" | "isInterleaved">,
 ): StoredTensor {
   const table = tables.getTable(name, size / 2, { isInterleaved });
-  if (table === undefined) throw new Refusal(`Its angles "${name}" are not by position alone.`);
+  if (table === undefined) {
+    throw new Refusal(`Its angles "${name}" do not depend on positions only.`);
+  }
   return table;
 }
 
-/** Adds one dispatch: what it computes from rows is the tensor `name`. */
+/** Adds one dispatch, which computes the tensor `name` from rows. */
 type Step = (name: string, x: Rows) => Rows;
 
 /**
- * Computes an operand that the graph transposes to heads before tokens, and back. Both are left out: what lies between treats
- * every head of a token alike.
+ * Computes an operand that the graph transposes to heads before tokens, and back again. Both transpositions are left
+ * out, because everything between them treats every head of a token alike.
  *
- * @throws {Refusal} where something else lies between.
+ * @throws {Refusal} when something else is between them.
  */
 export function computeOperand(
   search: LayoutSearch & { readonly program: ProgramBuilder },

@@ -1,5 +1,5 @@
 /**
- * Compiles the segments of a cut decoder, each by itself.
+ * Compiles the segments of a cut decoder, one by one.
  *
  * @module
  */
@@ -15,21 +15,25 @@ import { listTensors, type Lowering, type Program } from "./program.ts";
 /** A segment's dispatches in each lowering, or why it has none. */
 export type CompiledSegment = Readonly<Record<Lowering, Program>> | { readonly refused: string };
 
-/** How to compile. */
+/** Options for compiling. */
 interface CompileCutOptions {
-  /** Whether an attention takes operands as the dispatches leave them: packed, their heads not normalised yet. */
+  /**
+   * Whether an attention node reads its operands as the dispatches leave them: packed, with heads not normalised yet.
+   */
   readonly takesLayout: (node: AttentionNode) => boolean;
-  /** Tokens of the longest sequence. */
+  /** Length of the longest sequence. */
   readonly contextLength: number;
-  /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
+  /**
+   * Whether a product of few rows may also compute and write its input, if that is the sum of a residual and a norm.
+   */
   readonly writesSums: boolean;
-  /** Whether there is a kernel that rotates heads, for attentions that take them rotated. */
+  /** Whether there is a kernel that rotates heads, for attention nodes that read rotated ones. */
   readonly rotates?: boolean;
 }
 
 /**
- * The cut with products joined that read the same rows, and with splits of rows for slices of products and for splits of
- * heads; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
+ * Returns the cut with products of the same rows joined, and with splits in place of slices of products and of splits
+ * into heads; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
  */
 export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut {
   const segments = cut.segments.map((segment) => ({
@@ -39,7 +43,7 @@ export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut
   return { ...cut, segments };
 }
 
-/** Compiles each segment of a cut, in their order. */
+/** Compiles each segment of a cut, in order. */
 export function compileCut(
   cut:
     & Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">
@@ -49,7 +53,7 @@ export function compileCut(
   const indices = [cut.tokens, cut.positions];
   const tables = new PositionTables(cut, contextLength);
   const first = compileAll();
-  // What is computed from positions alone is a table to attentions, but to products rows as any others.
+  // Tensors that depend on positions only are tables for attention nodes, but ordinary rows for products.
   const rows = new Set(first.flatMap(readBy).filter((name) => tables.has(name)));
   const isTable = (name: string) => tables.has(name) && !rows.has(name);
   const compiled = rows.size === 0 ? first : compileAll(rows);
@@ -62,7 +66,7 @@ export function compileCut(
       : { refused: `It does not compute "${missed.name}", which a later segment needs.` };
   });
 
-  /** @param rows computed from positions alone, and kept nevertheless. */
+  /** @param rows tensors that depend on positions only but are computed nevertheless. */
   function compileAll(rows: ReadonlySet<string> = new Set()): CompiledSegment[] {
     return cut.segments.map((own) => compileOne(own, rows));
   }
@@ -84,7 +88,7 @@ export function compileCut(
         operands.map(({ tensor }) => tensor)
       ),
     ].filter((name) => !tables.has(name) || rows.has(name)));
-    // The last segment is for wanted rows alone.
+    // The last segment only computes wanted rows.
     const hasTiles = own.index < cut.segments.length - 1;
     const operands = rotates ? listOperands(others) : undefined;
     const options = { nodes, kept, tables, writesSums, operands };
@@ -102,7 +106,7 @@ export function compileCut(
   }
 }
 
-/** The segments, of which those are refused that a device has no kernels for. */
+/** Returns the segments, refusing those for which a device has no kernels. */
 export function refuseSegments(
   segments: readonly CompiledSegment[],
   getRefusal: (program: Program) => string | undefined,
@@ -114,7 +118,7 @@ export function refuseSegments(
   });
 }
 
-/** Operands by name. */
+/** Returns the operands by name. */
 function listOperands(nodes: readonly AttentionNode[]): Map<string, AttentionOperand> {
   return new Map(
     nodes.flatMap((node) =>
@@ -123,7 +127,7 @@ function listOperands(nodes: readonly AttentionNode[]): Map<string, AttentionOpe
   );
 }
 
-/** Tensors that the dispatches of a segment read, except positions. */
+/** The tensors that the dispatches of a segment read, except positions. */
 function readBy(segment: CompiledSegment): string[] {
   if ("refused" in segment) return [];
   return [segment.few, segment.many].flatMap(({ dispatches }) =>

@@ -1,9 +1,8 @@
 /**
- * Compiles a segment of a cut decoder to dispatches of the kernels for few rows. Pure: it looks at nodes and at constants
- * in memory, and touches no device.
+ * Compiles a segment of a cut decoder to dispatches of the kernels for few rows. Pure: it only reads nodes, and
+ * constants in memory.
  *
- * From what the segment must give it goes back to what that is made of, and takes as much of the graph into one dispatch
- * as a kernel can do.
+ * It works backwards from the segment's outputs, and puts as much of the graph into one dispatch as a kernel can do.
  *
  * @module
  */
@@ -31,28 +30,30 @@ import { findDtype, rowsOfPort } from "./segment_types.ts";
 
 /** How to compile a segment. */
 interface CompileOptions {
-  /** The attentions after the segment, if they take operands as the dispatches leave them; else none. */
+  /** The attention nodes after the segment that read operands as the dispatches leave them. */
   readonly nodes: readonly AttentionNode[];
-  /** Tensors that the cut computes from positions alone. */
+  /** Tensors of the cut that depend on positions only. */
   readonly tables: PositionTables;
-  /** Outputs that are read by more than these attentions. */
+  /** Outputs that are read by more than these attention nodes. */
   readonly kept: ReadonlySet<string>;
-  /** Whether every token of the step is a wanted row, so that the last segment need not pick them. */
+  /** Whether every token of the step is a wanted row, so that the last segment need not select them. */
   readonly allRows: boolean;
-  /** Whether products are of many rows; they compute neither layer norms nor sums then. */
+  /** Whether products have many rows. They then compute neither layer norms nor sums. */
   readonly hasTiles: boolean;
-  /** Whether a product of few rows may compute the sum that it is of, a residual's and a norm's, and write it. */
+  /**
+   * Whether a product of few rows may also compute and write its input, if that is the sum of a residual and a norm.
+   */
   readonly writesSums: boolean;
-  /** Operands that attentions take normalised and rotated, by name; none if absent. */
+  /** Operands that attention nodes read normalised and rotated, by name; none if absent. */
   readonly operands?: ReadonlyMap<string, AttentionOperand> | undefined;
 }
 
-/** Compiles a segment, or says in one sentence why not. */
+/** Compiles a segment, or says in one sentence why it cannot be compiled. */
 export function compileSegment(segment: Segment, options: CompileOptions): Compiled {
   try {
     return { program: new Compiler(segment, options).compile() };
   } catch (error) {
-    // A kernel refuses sizes by a RangeError.
+    // Kernels throw a RangeError for sizes that they do not support.
     if (!(error instanceof Refusal) && !(error instanceof RangeError)) throw error;
     return { refused: error.message };
   }
@@ -64,7 +65,7 @@ class Compiler {
   readonly #index: GraphIndex;
   readonly #planner: ProductPlanner;
   readonly #program: ProgramBuilder;
-  /** Operands by the name of the tensor that they only reshape. */
+  /** Operands by the name of the tensor that they are reshaped from. */
   readonly #operands: ReadonlyMap<string, AttentionOperand>;
   readonly #known = new Map<string, Rows>();
 
@@ -93,7 +94,7 @@ class Compiler {
     const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
     for (const { name } of kept) this.#aliasOutput(name);
     const getRows = (name: string) => this.#rows(name);
-    // First: products may compute what is kept.
+    // Must come first, because products may compute the tensors that are kept.
     const layouts = nodes.map((node) =>
       findOperandLayout({ index: this.#index, tables, getRows }, node)
     );
@@ -107,7 +108,7 @@ class Compiler {
     if (root !== name && this.#index.producers.has(root)) this.#program.writeInto(name, root);
   }
 
-  /** Computes an output where it belongs. */
+  /** Computes an output into its own buffer. */
   #settle({ name, dtype }: TensorPort): void {
     const rows = this.#rows(name);
     if (dtype !== (rows.elem === "f16" ? "float16" : "float32")) {
@@ -126,7 +127,7 @@ class Compiler {
     };
   }
 
-  /** Where a tensor's rows are; computes them if that has not been done. */
+  /** Returns the rows of a tensor, which are computed if they have not been yet. */
   #rows(name: string): Rows {
     let rows = this.#known.get(name);
     if (rows === undefined) this.#known.set(name, rows = this.#compute(name));
@@ -176,7 +177,7 @@ class Compiler {
     }
   }
 
-  /** Whether it is an operand whose heads are rotated, token after token. */
+  /** Whether a tensor is an operand with rotated heads, token by token. */
   #isRotated(name: string): boolean {
     const { node } = this.#operands.get(name) ?? {};
     return node !== undefined && findRotation(this.#index, name, node.headDim) !== undefined;
@@ -191,7 +192,9 @@ class Compiler {
 
   #input(name: string): Rows {
     const port = this.#segment.inputs.find((input) => input.name === name);
-    if (port === undefined) throw new Refusal(`It computes with "${name}", no row of a token.`);
+    if (port === undefined) {
+      throw new Refusal(`It computes with "${name}", which does not have a row per token.`);
+    }
     return rowsOfPort(port);
   }
 
@@ -206,7 +209,7 @@ class Compiler {
     if (split?.opType !== "Split" || this.#known.has(input)) {
       return this.#converted(name, input, elem);
     }
-    // All parts at once.
+    // Reads all parts at once.
     const [whole] = split.inputs as [string];
     const rows = this.#inElem(whole, elem);
     return readPart(this.#index, { whole: rows, node: split, name: input });
@@ -224,7 +227,7 @@ class Compiler {
     return rows.elem === elem ? rows : this.#program.copy(name, rows, elem);
   }
 
-  /** Parts of a row that products compute, such as those of a matrix that was divided. */
+  /** Joins the parts of a row that several products compute, such as those of a divided matrix. */
   #joined(name: string, node: Node): Rows {
     const axis = intAttribute(node, "axis");
     const plans = node.inputs.map((input) => this.#planner.inner(input, node));
@@ -254,7 +257,7 @@ class Compiler {
     const n = plan.gate?.n ?? outputs;
     const requireWidth = ({ width }: Rows) => {
       if (width === k) return;
-      throw new Refusal(`Its product "${name}" takes ${k} of ${width} elements of a row.`);
+      throw new Refusal(`Its product "${name}" reads only ${k} of a row's ${width} elements.`);
     };
     const sum = writesSums && !hasTiles
       ? findSum(this.#index, { plan, norm, isFree: (...read) => this.#isReadBy(...read) })
@@ -277,9 +280,10 @@ class Compiler {
     return this.#program.matvec(name, { plan, x, norm, residual, within });
   }
 
-  /** The rows that a norm is of. */
+  /** Returns the rows that a norm is applied to. */
   #normed({ node, inputs, gamma }: FoundNorm): Rows {
-    // A norm is found behind the cast before it; its factors have the type that it computes in.
+    // A cast before a norm is skipped when the norm is recognized. The type that the norm computes in is that of its
+    // factors.
     if (inputs.length === 1) return this.#inElem(inputs[0]!, elemOfTensor(gamma));
     const name = nameOfSum(node);
     const rows = this.#known.get(name) ?? this.#sum(name, node);
@@ -287,7 +291,7 @@ class Compiler {
     return rows;
   }
 
-  /** The sum of a node's first two inputs, and of the bias that a norm of them brings. */
+  /** Computes the sum of a node's first two inputs, and of the bias that a norm of them may add. */
   #sum(name: string, node: Node): Rows {
     const operands = node.inputs.slice(0, 2) as [string, string];
     const plan = this.#planner.addTo(operands, node);
@@ -308,13 +312,13 @@ class Compiler {
     return this.#program.pointwise(name, { a: this.#rows(left), add: this.#rows(right) });
   }
 
-  /** Whether a node alone reads a tensor that is not computed yet. */
+  /** Whether a tensor has not been computed yet, and only this node reads it. */
   #isReadBy(name: string, node: Node): boolean {
     const isOther = this.#known.has(name) || this.#options.kept.has(name);
     return !isOther && this.#index.onlyConsumer(name) === node;
   }
 
-  /** A tensor that is nothing but the rows of another, of the type that is computed in. */
+  /** Returns a tensor that consists of exactly these rows, in the data type of the computation. */
   #whole(name: string, width: number, elem: Elem): string {
     const rows = this.#rows(name);
     if (rows.width !== width) {

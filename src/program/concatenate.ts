@@ -1,5 +1,5 @@
 /**
- * Constants joined to one.
+ * Concatenates constants.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { storedBytes } from "../graph/file/stored_tensor.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 
-/** Constants one after the other along their first axis, or along the last of two; computed when it is read. */
+/** Concatenates constants along their first axis, or along the last of two. The result is computed when it is read. */
 export function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
   const length = tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
   const [{ dtype, shape }] = tensors as [Tensor];
@@ -28,7 +28,7 @@ export function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 
   };
 }
 
-/** Vectors one after the other, whatever their shapes. @throws {Refusal} where they differ in type. */
+/** Concatenates vectors, whatever their shapes. @throws {Refusal} when they differ in type. */
 export function joinVectors(vectors: readonly Tensor[]): Tensor {
   const [first, ...others] = vectors as [Tensor, ...Tensor[]];
   if (others.length === 0) return first;

@@ -1,5 +1,5 @@
 /**
- * Adapts a cut graph to our kernels on the CPU.
+ * Adapts a cut graph to Hearth's kernels on the CPU.
  *
  * @module
  */
@@ -10,12 +10,12 @@ import type { GraphCut } from "../graph/graph_cut.ts";
 import { GraphIndex } from "../graph/graph_index.ts";
 import { mergeCutProducts } from "./compile_cut.ts";
 
-/** Outputs that a kernel computes at a time: 8 of weights in f32, 4 of weights of 4 bits. */
+/** Outputs that a kernel computes at a time: 8 for weights in f32, 4 for weights of 4 bits. */
 const OUTPUTS_AT_ONCE = 8;
 
 /**
- * Joins products of the same rows, and widens rows of tables as they are read, for steps in our kernels alone: ONNX Runtime
- * maps the model's file as it is.
+ * Joins products of the same rows, and converts rows of tables to f32 as they are read. Only for steps in Hearth's own
+ * kernels: ONNX Runtime maps the model's file unchanged.
  */
 export function cutForCpu(cut: GraphCut): GraphCut {
   const segments = cut.segments.map((segment) => ({
@@ -26,7 +26,7 @@ export function cutForCpu(cut: GraphCut): GraphCut {
   return mergeCutProducts({ ...cut, segments }, options);
 }
 
-/** The graph with rows of tables in f32 in place of such in f16 that are cast. */
+/** Replaces tables in f16 whose rows are cast by tables in f32. */
 function widenTables(model: ModelProto): ModelProto {
   const index = new GraphIndex(model.graph);
   const casts = new Map<Node, Node>();

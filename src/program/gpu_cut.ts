@@ -12,11 +12,11 @@ import { divideLargeProducts, readTiedTable } from "../graph/rewrite/large_produ
 import { padProducts } from "../graph/rewrite/pad_products.ts";
 
 /**
- * Leaves the embeddings' table in its file, has the vocabulary projection read it there, has tables of positions read by
- * the positions, removes nodes that do nothing, joins products of the same rows, whose parts an attention reads, and
- * divides weights that are larger than the device's buffers.
+ * Adapts a cut to a GPU: leaves the embeddings' table in its file, makes the vocabulary projection read it from there,
+ * makes tables of positions be indexed by position, removes nodes that do nothing, joins products of the same rows
+ * whose parts an attention node reads, and divides weights that are larger than the device's buffers.
  *
- * @param maxBufferBytes most bytes of one buffer that a kernel reads.
+ * @param maxBufferBytes most bytes of a buffer that a kernel reads.
  */
 export function cutForGpu(cut: GraphCut, maxBufferBytes: number): GraphCut {
   const read = readTiedTable(takeEmbedding(lookUpInputs(dropIdleNodes(cut))));

@@ -1,5 +1,5 @@
 /**
- * The instructions of a cut's steps.
+ * Lists the instructions of a cut's steps.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { GraphCut } from "../graph/graph_cut.ts";
 import type { CompiledSegment } from "./compile_cut.ts";
 import type { Instruction, Lowering, Program, StepPrograms } from "./program.ts";
 
-/** A cut that is lowered to instructions, a decoder's or an encoder's. */
+/** The parts of a decoder's or an encoder's cut that instructions are made from. */
 interface LoweredCut {
   readonly segments: readonly Pick<GraphCut["segments"][number], "index">[];
   readonly attentions: readonly Pick<GraphCut["attentions"][number], "afterSegment">[];
@@ -15,19 +15,19 @@ interface LoweredCut {
   readonly experts?: readonly Pick<GraphCut["experts"][number], "afterSegment">[];
 }
 
-/** The segments that kernels run; ONNX Runtime runs the rest. */
+/** What runs in kernels; ONNX Runtime runs the rest. */
 interface KernelChoice {
   /** Compiled segments in the order of the cut. */
   readonly segments: readonly CompiledSegment[];
-  /** Lowerings that kernels run where a segment is compiled. */
+  /** Lowerings that run in kernels wherever a segment is compiled. */
   readonly kernels: readonly Lowering[];
-  /** Segments, by number, that kernels run in every lowering; none if absent. */
+  /** Indices of segments that run in kernels in every lowering; none if absent. */
   readonly always?: ReadonlySet<number>;
 }
 
 const NO_KERNELS: KernelChoice = { segments: [], kernels: [] };
 
-/** Lists each segment, and after it the attentions, recurrences and experts that read what it gives. */
+/** Lists each segment, followed by the attention nodes, recurrence nodes and experts that read its outputs. */
 export function lowerCut(
   cut: LoweredCut,
   { segments, kernels, always }: KernelChoice = NO_KERNELS,
@@ -59,12 +59,12 @@ export function lowerCut(
   return { few: lower("few"), many: lower("many") };
 }
 
-/** Segments that a session must be opened for. */
+/** The segments that need a session. */
 export function segmentsOfOrt({ few, many }: StepPrograms): ReadonlySet<number> {
   return new Set([...few, ...many].flatMap((each) => each.kind === "ort" ? each.segment : []));
 }
 
-/** The kernels of both lowerings. */
+/** The programs of both lowerings. */
 export function listPrograms({ few, many }: StepPrograms): Program[] {
   return [...few, ...many].flatMap((each) => each.kind === "kernels" ? each.program : []);
 }

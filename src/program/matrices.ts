@@ -1,5 +1,5 @@
 /**
- * Matrices that products of a graph are with, as the graph stores them.
+ * The constant matrices in a graph's products, as the graph stores them.
  *
  * @module
  */
@@ -19,7 +19,7 @@ export interface Matrix {
   readonly zeroPoints?: Tensor | undefined;
 }
 
-/** The matrix of a product with constant weights. */
+/** Returns the matrix of a product with constant weights. */
 export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
   const { opType, inputs } = node;
   if (opType === "Gemm" && !isPlainGemm(index, node)) return undefined;
@@ -41,7 +41,7 @@ export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
   return { format: { kind: "columns" }, k, outputs, weights };
 }
 
-/** Whether a `Gemm` is a product and a bias, without factors of its own. */
+/** Whether a `Gemm` is only a product and a bias, without scale factors. */
 function isPlainGemm(index: GraphIndex, node: Node): boolean {
   const [alpha, beta] = ["alpha", "beta"].map((name) => floatAttribute(node, name) ?? 1);
   const { inputs: [, , bias = ""] } = node;
@@ -49,7 +49,7 @@ function isPlainGemm(index: GraphIndex, node: Node): boolean {
     (bias === "" || readVector(index, bias) !== undefined);
 }
 
-/** The constant that a tensor is the transpose of. */
+/** Returns the constant whose transpose a tensor is. */
 export function transposedConstant(
   index: GraphIndex,
   name: string | undefined,
@@ -67,7 +67,7 @@ function readBlocks(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   if (bits === undefined) throw new Refusal(`Its product "${node.name}" has ${given} bits.`);
   const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
   if (groups !== "" || (bias !== "" && readVector(index, bias, outputs) === undefined)) {
-    throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not take.`);
+    throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not support.`);
   }
   const zeros = index.constants.get(zeroPoints);
   if (zeros !== undefined && zeros.dtype !== "uint8") {

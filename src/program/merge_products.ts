@@ -1,5 +1,5 @@
 /**
- * Joins products that read the same rows (queries, keys and values; gate and up) into one and a split.
+ * Joins products that read the same rows (queries, keys and values; gate and up) into one product and a split.
  *
  * @module
  */
@@ -19,18 +19,18 @@ import {
 import { concatenate } from "./concatenate.ts";
 import { readVector } from "../graph/constants.ts";
 
-/** A product, and the constant vector that is added to it alone, where there is one. */
+/** A product, and the constant vector that is added to it, if any, and to nothing else. */
 interface Part {
   readonly product: Node;
-  /** Outputs. */
+  /** Number of outputs. */
   readonly n: number;
   readonly bias?: { readonly node: Node; readonly vector: Tensor } | undefined;
 }
 
-/** `split` is an input from here on. */
+/** From this operator set on, `split` is an input rather than an attribute. */
 const SPLIT_BY_INPUT = 13;
 
-/** A key that is equal for products that can be joined; `undefined` for other nodes. */
+/** A key that products must share to be joined; `undefined` if the node is not such a product. */
 function toKey(node: Node, index: GraphIndex): string | undefined {
   const [input, ...constants] = node.inputs;
   const weights = constants.filter((name) => name !== "").map((name) => index.constants.get(name));
@@ -56,7 +56,7 @@ function toPart(product: Node, index: GraphIndex): Part {
   return { product, n, bias: vector && { node: add!, vector } };
 }
 
-/** The joined product, and how its parts are named. */
+/** Builds the nodes that replace products with the same key. */
 function join(parts: readonly Part[], index: GraphIndex, opset: number) {
   const [{ product: first }] = parts as [Part];
   const total = parts.reduce((sum, { n }) => sum + n, 0);
@@ -78,7 +78,7 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
     attributes: first.opType === "MatMul" ? attributes : [...attributes, attribute("N", total)],
   };
   const hasBias = parts.some(({ bias }) => bias !== undefined);
-  // Keys have none in some models.
+  // In some models keys have no bias.
   const bias = hasBias
     ? concatenate(`${name}/bias`, parts.map(({ bias, n }) => bias?.vector ?? zeros(parts, n)), 0)
     : undefined;
@@ -100,24 +100,24 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
   };
 }
 
-/** A bias of nothing, of the type that the others have. */
+/** A bias of zeros, of the same data type as the others. */
 function zeros(parts: readonly Part[], length: number): Tensor {
   const { dtype } = parts.find(({ bias }) => bias !== undefined)!.bias!.vector;
   const bytes = new Uint8Array(bytesOfElements(dtype, length));
   return { name: "zeros", dtype, shape: [length], data: { kind: "memory", bytes }, rest: [] };
 }
 
-/** Which products are joined. */
+/** Decides which products are joined. */
 export interface MergeOptions {
   /** Most bytes of a joined constant. */
   readonly maxBytes: number;
-  /** Outputs of each product are a multiple of this: a kernel reads each product's part as whole groups. */
+  /** Number that divides each product's outputs, because a kernel reads each product's part in whole groups. */
   readonly outputsMultiple: number;
 }
 
 /**
- * The graph with one product in place of those that are alike but for their weights, each of which is read once. The
- * constants that are joined are computed when they are read.
+ * Replaces products that only differ in their weights by one product, so that their rows are read once. The joined
+ * constants are computed when they are read.
  */
 export function mergeProducts(
   model: ModelProto,
@@ -133,7 +133,7 @@ export function mergeProducts(
     const isRead = ({ product }: Part) =>
       product.inputs.slice(1).every((name) => name === "" || index.onlyConsumer(name) === product);
     if (!parts.every((part) => part.n % outputsMultiple === 0 && isRead(part))) continue;
-    // Some vectors are of one element, and some are read by others too.
+    // Some vectors have a single element, and some are read by other nodes too.
     const vectors = parts.flatMap(({ bias }) => bias?.vector ?? []);
     if (vectors.some(({ shape }) => shape.length !== 1)) continue;
     const joined = join(parts, index, getOpset(model));

@@ -1,5 +1,5 @@
 /**
- * Products of elements where no product of matrices takes them in.
+ * Compiles elementwise products that no matrix product includes.
  *
  * @module
  */
@@ -16,12 +16,15 @@ import type { ProgramBuilder, Rows } from "./program_builder.ts";
 export interface RowSearch {
   readonly index: GraphIndex;
   readonly program: ProgramBuilder;
-  /** Where a tensor's rows are; computes them if that has not been done. */
+  /** Returns the rows of a tensor, which are computed if they have not been yet. */
   readonly getRows: (name: string) => Rows;
   readonly isKnown: (name: string) => boolean;
 }
 
-/** A tensor times a factor, a constant vector, an activation, another or one number of each row: one dispatch. */
+/**
+ * Compiles a tensor times a constant factor, a constant vector, an activation, another tensor or one number per row, in
+ * one dispatch.
+ */
 export function compileMultiply(
   { index, program, getRows, isKnown }: RowSearch,
   name: string,
@@ -60,7 +63,7 @@ export function compileMultiply(
   return program.pointwise(name, { a: getRows(left), multiply: getRows(right) });
 }
 
-/** Whether a tensor is the product of a matrix with one output, activated or not. */
+/** Whether a tensor is the product of a matrix with one output, possibly activated. */
 function isColumn(index: GraphIndex, name: string): boolean {
   const product = index.producers.get(findActivation(index, name)?.input ?? name);
   return product !== undefined && readMatrix(index, product)?.outputs === 1;

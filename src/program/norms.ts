@@ -1,5 +1,5 @@
 /**
- * Norms in a graph, as one operator or spelled out.
+ * Recognizes norms in a graph, as one operator or spelled out as several.
  *
  * @module
  */
@@ -26,10 +26,10 @@ export interface FoundNorm {
   readonly inputs: readonly string[];
 }
 
-/** A tensor divided by its deviation or by its root mean square. */
+/** A tensor divided by its standard deviation or its root mean square. */
 type Normalized = Pick<NormParams, "kind" | "epsilon"> & { readonly input: string };
 
-/** The norm that makes a tensor, as one operator or spelled out. */
+/** Returns the norm that computes a tensor, as one operator or spelled out. */
 export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined {
   const node = index.producers.get(name);
   if (node === undefined || node.outputs[0] !== name) return undefined;
@@ -50,7 +50,7 @@ function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   const beta = kind === "layer" ? readVector(index, betaName) : undefined;
   if (kind === "layer" && betaName && beta === undefined) return undefined;
   const axis = intAttribute(node, "axis") ?? -1;
-  // Rows of `[1, tokens, width]`, or of heads one axis further.
+  // Rows of `[1, tokens, width]`; for heads there is one axis more.
   if (gamma === undefined || (axis !== -1 && axis !== 2)) return undefined;
   const epsilon = floatAttribute(node, "epsilon") ?? 1e-5;
   return {
@@ -62,17 +62,17 @@ function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   };
 }
 
-/** The bias that a norm of a sum adds to it. @throws {Refusal} where it is not a constant vector. */
+/** The bias that a norm of a sum adds to its operands. @throws {Refusal} when it is not a constant vector. */
 export function skipBias(index: GraphIndex, node: Node): Tensor | undefined {
   if (!node.opType.startsWith("Skip")) return undefined;
   const name = node.inputs[node.opType === "SkipLayerNormalization" ? 4 : 3];
   if (!name) return undefined;
   const bias = readVector(index, name);
   if (bias !== undefined) return bias;
-  throw new Refusal(`The bias of ${describeNode(node)} is no constant vector.`);
+  throw new Refusal(`The bias of ${describeNode(node)} is not a constant vector.`);
 }
 
-/** `norm(x) * gamma + beta`, spelled out. */
+/** Matches `norm(x) * gamma + beta`, spelled out. */
 function shifted(index: GraphIndex, node: Node): FoundNorm | undefined {
   if (node.opType !== "Add") return undefined;
   const beta = eitherInput(node, (input) => readVector(index, input));
@@ -84,7 +84,7 @@ function shifted(index: GraphIndex, node: Node): FoundNorm | undefined {
   return { ...norm, node, params: { ...norm.params, hasBeta: true }, beta: beta!.found };
 }
 
-/** `norm(x) * gamma`, spelled out; casts between mean and factors change nothing but rounding. */
+/** Matches `norm(x) * gamma`, spelled out. Casts between the mean and the factors only change the rounding. */
 function factored(index: GraphIndex, node: Node): FoundNorm | undefined {
   if (node.opType !== "Mul") return undefined;
   const pair = eitherInput(node, (input) => readFactors(index, input));
@@ -94,7 +94,7 @@ function factored(index: GraphIndex, node: Node): FoundNorm | undefined {
   return { node, params: { kind, epsilon, hasBeta: false }, gamma: pair!.found, inputs: [input] };
 }
 
-/** A constant vector, or one that 1 is added to. */
+/** Reads a constant vector, to which 1 may be added. */
 function readFactors(index: GraphIndex, name: string): Tensor | undefined {
   const node = index.producers.get(name);
   const plusOne = node?.opType === "Add"
@@ -125,7 +125,7 @@ function addOne(source: Tensor, name: string): Tensor | undefined {
   };
 }
 
-/** `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x` and a little more. */
+/** Matches `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x` plus epsilon. */
 function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
@@ -150,7 +150,7 @@ function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
   return undefined;
 }
 
-/** The tensor whose square root, or its inverse, this one is. */
+/** The tensor under the square root that computes `name`, or whose inverse `name` is. */
 function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
@@ -162,7 +162,7 @@ function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | und
   return isInverse ? underRoot(index, exponent!, 1) : undefined;
 }
 
-/** `x - mean(x)` of a layer norm; the tensor itself is of a root mean square. */
+/** Matches `x - mean(x)` of a layer norm; otherwise the norm is a root mean square of the tensor itself. */
 function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "input"> {
   const node = index.producers.get(name);
   const [input, mean] = node?.opType === "Sub" ? node.inputs as [string, string] : [];
@@ -173,7 +173,7 @@ function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "in
     : { kind: "rms", input: name };
 }
 
-/** The tensor whose mean along the last axis this one is. */
+/** The tensor whose mean along the last axis is `name`. */
 function findMean(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   if (node?.opType !== "ReduceMean" || intAttribute(node, "keepdims") === 0) return undefined;
@@ -190,7 +190,7 @@ function findSquare(index: GraphIndex, name: string): string | undefined {
   return isSquare ? left : undefined;
 }
 
-/** The tensor that another is but a cast of. */
+/** Follows a tensor back through casts. */
 function withoutCasts(index: GraphIndex, name: string): string {
   const node = index.producers.get(name);
   return node?.opType === "Cast" ? withoutCasts(index, node.inputs[0]!) : name;

@@ -1,5 +1,6 @@
 /**
- * What a cut graph computes from tokens' positions alone, as tables by position: cosines and sines of rotary embeddings.
+ * What a cut graph computes from tokens' positions only, such as cosines and sines of rotary embeddings, as tables by
+ * position.
  *
  * @module
  */
@@ -11,24 +12,24 @@ import { bytesOfElements, countElements } from "../graph/file/dtype.ts";
 import { type Graph, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 
-/** Positions that are looked at to tell what a table is. */
+/** Number of positions that are probed to recognize a table. */
 const PROBED = 7;
 /** Positions that are computed at a time. */
 const AT_ONCE = 2048;
 
 export class PositionTables {
-  /** Tensors that are computed from positions alone; the first, where several are computed alike. */
+  /** Tensors that depend on positions only. Each name maps to the first tensor that is computed in the same way. */
   readonly #names: ReadonlyMap<string, string>;
   readonly #index: GraphIndex;
   readonly #positions: string | undefined;
-  /** Positions of each token: several where the angles of a rotary embedding are in sections. */
+  /** Positions per token: several if a rotary embedding has sections. */
   readonly #numSections: number;
   readonly #numPositions: number;
-  /** Tables of the graph that are read by row and lie in its file. */
+  /** Tables of the graph that are in its file and read by row. */
   readonly #stored: readonly Tensor[];
   #probe: Evaluation | undefined;
 
-  /** @param numPositions of each table. */
+  /** @param numPositions number of rows of each table. */
   constructor(cut: Pick<GraphCut, "segments" | "positions">, numPositions: number) {
     const [tokens, ...rest] = cut.positions?.shape.toReversed() ?? [];
     const isKnown = tokens === "tokens" && rest.every((size) => typeof size === "number");
@@ -41,7 +42,7 @@ export class PositionTables {
     this.#stored = graph.initializers.filter((tensor) => isStoredTable(this.#index, tensor));
   }
 
-  /** The name of the tokens' positions; `undefined` where the cut has none. */
+  /** The name of the tokens' positions; `undefined` if the cut has none. */
   get positions(): string | undefined {
     return this.#positions;
   }
@@ -51,17 +52,17 @@ export class PositionTables {
     return this.#numSections > 1;
   }
 
-  /** Whether a tensor is computed from positions alone. */
+  /** Whether a tensor depends on positions only. */
   has(name: string): boolean {
     return this.#names.has(name);
   }
 
   /**
-   * A table of a tensor that is computed from positions alone, all positions of a token alike.
+   * Returns the table of a tensor that depends on positions only, with all positions of a token equal.
    *
-   * @param options.isInterleaved whether elements that are there twice are neighbours, rather than the row's halves.
-   * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` when the tensor has other rows than
-   * `width` elements, or those twice. Tensors that are computed alike have one table.
+   * @param options.isInterleaved whether repeated elements are neighbours, rather than the two halves of a row.
+   * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` if the tensor's rows do not consist of
+   * `width` elements, or of these twice. Tensors that are computed in the same way share one table.
    */
   getTable(
     name: string,
@@ -87,8 +88,8 @@ export class PositionTables {
   }
 
   /**
-   * Which of a token's positions each element of the rows of tables is by; `undefined` where one is by several of them, or
-   * in one table by another than in the next.
+   * For each element of the tables' rows, which of a token's positions it depends on; `undefined` if an element depends
+   * on several, or on different ones in two tables.
    */
   getSections(
     names: readonly string[],
@@ -145,8 +146,10 @@ export class PositionTables {
   }
 
   /**
-   * @param stored what the tables in the file hold.
-   * @param section the one whose positions count, those of others being 0; all if absent.
+   * Evaluates the tables for a range of positions.
+   *
+   * @param stored contents of the tables in the file.
+   * @param section the only one with these positions, while those of others are 0; all sections if absent.
    */
   #evaluate(from: number, count: number, stored: readonly Value[], section?: number): Evaluation {
     const numSections = this.#numSections;
@@ -162,7 +165,7 @@ export class PositionTables {
   }
 }
 
-/** Whether a constant is a table of floats in the graph's file, of which rows are taken by number and nothing else is read. */
+/** Whether a constant is a table of floats in the graph's file that is only read by row. */
 function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor): boolean {
   const isFloat = dtype === "float32" || dtype === "float16";
   return isFloat && shape.length === 2 && data.kind !== "memory" &&
@@ -172,14 +175,14 @@ function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor):
     );
 }
 
-/** Stands in for a table whose elements are not at hand: its first rows, no two elements alike. */
+/** Stands in for a table whose content is not available: its first rows, with all elements different. */
 function stand({ dtype, shape }: Tensor): Value {
   const width = shape[1]!;
   const data = Float64Array.from({ length: PROBED * width }, (_, i) => 1 / (i + 2));
   return { dtype, shape: [PROBED, width], data };
 }
 
-/** The first rows of a table, of which these are the bytes. */
+/** The first rows of a table with these bytes. */
 function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): Value {
   const own = [Math.min(count, shape[0]!), shape[1]!];
   const length = bytesOfElements(dtype, countElements(own));
@@ -188,18 +191,18 @@ function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): 
   return { dtype, shape: own, data: Float64Array.from(floats) };
 }
 
-/** A position's elements in a tensor. */
+/** The elements of one position in a tensor. */
 interface Row {
   readonly width: number;
-  /** Distance from one wanted element to the next. */
+  /** Distance between wanted elements. */
   readonly step: number;
 }
 
-/** The rows of the probed positions: of `width` elements, or of each of them twice. */
+/** Reads the rows of the probed positions: `width` elements, or each of them twice. */
 function readRow(value: Value | undefined, width: number, isInterleaved: boolean): Row | undefined {
   const { shape = [], data } = value ?? {};
   const [count, ...sizes] = shape.filter((size) => size !== 1);
-  // Reshapes that leave a token's elements as they are have been taken out: a row may have several axes.
+  // A row may have several axes, since reshapes that keep a token's elements were removed.
   const row = sizes.reduce((product, size) => product * size, 1);
   if (data === undefined || count !== PROBED) return undefined;
   if (row === width) return { width: row, step: 1 };
@@ -210,14 +213,14 @@ function readRow(value: Value | undefined, width: number, isInterleaved: boolean
   return isTwice ? { width: row, step: isInterleaved ? 2 : 1 } : undefined;
 }
 
-/** The nodes that read positions and constants, or what such nodes make, and nothing else. */
+/** The nodes that only read positions, constants, and outputs of such nodes. */
 function positional({ segments }: Pick<GraphCut, "segments">, positions: string | undefined) {
   const names = new Map(positions === undefined ? [] : [[positions, positions]]);
   const firsts = new Map<string, Node>();
   const nodes: Node[] = [];
   const constants = new Map<string, Tensor>();
   for (const { model: { graph } } of segments) {
-    /** Nodes that compute with constants alone, by output. */
+    /** Nodes that only compute with constants, by output. */
     const fixed = new Map<string, Node>();
     const own = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
     const addFixed = (inputs: readonly string[]) => {
@@ -260,7 +263,7 @@ function positional({ segments }: Pick<GraphCut, "segments">, positions: string 
   return { names, graph };
 }
 
-/** A product over one element as what evaluates: a product of elements. */
+/** Converts a matrix product over a single element to an elementwise product, which can be evaluated. */
 function asElementwise(node: Node, constants: ReadonlyMap<string, Tensor>): Node {
   if (node.opType !== "MatMul") return node;
   const [left, right] = node.inputs.map((name) => constants.get(name)?.shape);

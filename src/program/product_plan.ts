@@ -1,5 +1,5 @@
 /**
- * A product of a graph, and what around it one dispatch can do with it.
+ * Plans matrix products of a graph, with the surrounding nodes that the same dispatch can compute.
  *
  * @module
  */
@@ -11,17 +11,17 @@ import { findActivation } from "./activations.ts";
 import { eitherInput, readIntegers, readScalar, readVector } from "../graph/constants.ts";
 import { type Matrix, readMatrix } from "./matrices.ts";
 
-/** The input that is the bias, of operators that have one. */
+/** Index of the bias input, for operators that have one. */
 const BIAS_INPUTS: Readonly<Record<string, number>> = { Gemm: 2, MatMulNBits: 5 };
 
-/** A product and what follows it, to be computed at once. */
+/** A product, and the operations after it that are computed in the same dispatch. */
 export interface ProductPlan {
   readonly matrix: Matrix;
-  /** The tensor that the matrix is multiplied with. */
+  /** The tensor that is multiplied with the matrix. */
   readonly input: string;
   readonly bias?: Tensor | undefined;
   readonly activation: Activation;
-  /** Where it multiplies parts of its own outputs. */
+  /** Set if it multiplies parts of its own outputs with each other. */
   readonly gate?: { readonly gateRow: number; readonly upRow: number; readonly n: number };
   readonly scale: number;
   readonly softcap: number;
@@ -29,7 +29,7 @@ export interface ProductPlan {
   readonly residual?: string | undefined;
 }
 
-/** Matches products in one segment; `isKept` tells of tensors that must be computed themselves. */
+/** Plans products in one segment. `isKept` tells which tensors must be computed themselves. */
 export class ProductPlanner {
   readonly #index: GraphIndex;
   readonly #isKept: (name: string) => boolean;
@@ -39,7 +39,7 @@ export class ProductPlanner {
     this.#isKept = isKept;
   }
 
-  /** How one dispatch computes a tensor from a product; `undefined` where none does. */
+  /** How one dispatch computes a tensor from a product; `undefined` if none can. */
   plan(name: string): ProductPlan | undefined {
     const node = this.#index.producers.get(name);
     if (node === undefined) return undefined;
@@ -47,14 +47,14 @@ export class ProductPlanner {
       this.#scaled(node) ?? this.#activated(name) ?? this.#capped(node);
   }
 
-  /** The plan of a tensor that only `reader` needs, which may then take it in. */
+  /** The plan of a tensor that only `readers` need, so that their dispatch may include it. */
   inner(name: string, ...readers: readonly Node[]): ProductPlan | undefined {
     if (this.#isKept(name)) return undefined;
     const consumers = this.#index.consumers(name);
     return consumers.every((node) => readers.includes(node)) ? this.plan(name) : undefined;
   }
 
-  /** The plan of a sum of two tensors, either of which is a product's. */
+  /** The plan of a sum of two tensors, one of which is a product. */
   addTo([left, right]: readonly [string, string], reader: Node): ProductPlan | undefined {
     for (const [product, residual] of [[left, right], [right, left]] as const) {
       const plan = this.inner(product, reader);
@@ -64,13 +64,13 @@ export class ProductPlanner {
     return undefined;
   }
 
-  /** The same with a bias. @throws {Refusal} where no product takes it in. */
+  /** Adds a bias to a plan. @throws {Refusal} when no product can include it. */
   withBias(plan: ProductPlan | undefined, bias: Tensor, node: Node): ProductPlan {
     const fits = plan?.bias === undefined && bias.shape.at(-1) === plan?.matrix.outputs;
     if (plan !== undefined && fits && isPlain({ ...plan, residual: undefined })) {
       return { ...plan, bias };
     }
-    throw new Refusal(`No product takes in the bias of ${describeNode(node)}.`);
+    throw new Refusal(`No product can include the bias of ${describeNode(node)}.`);
   }
 
   #product(node: Node): ProductPlan | undefined {
@@ -101,7 +101,7 @@ export class ProductPlanner {
     return { ...plan, activation: found.activation };
   }
 
-  /** The nodes between a tensor and what is made of it, as long as all of them lead there. */
+  /** The nodes between an input and an output, provided that all of them lead to the output. */
   #findReaders(input: string, between: readonly string[], output: string): Node[] {
     const passed = new Set([...between, output]);
     return this.#index.consumers(input).filter(({ outputs }) =>
@@ -109,7 +109,7 @@ export class ProductPlanner {
     );
   }
 
-  /** `activate(part) * other part` of one product that a split divides. */
+  /** Matches `activate(part) * other part`, with parts of one product that a split divides. */
   #gated(node: Node): ProductPlan | undefined {
     if (node.opType !== "Mul") return undefined;
     const pair = eitherInput(node, (name) => {
@@ -145,7 +145,7 @@ export class ProductPlanner {
     return { ...plan, scale: plan.scale * factor.scale };
   }
 
-  /** `c * tanh(x / c)`. */
+  /** Matches `c * tanh(x / c)`. */
   #capped(node: Node): ProductPlan | undefined {
     const outer = node.opType === "Mul" ? readScale(this.#index, node) : undefined;
     const tanh = this.#index.producers.get(outer?.input ?? "");
@@ -168,7 +168,7 @@ function isPlain(plan: ProductPlan): boolean {
   return activation === "none" && !gate && scale === 1 && softcap === 0 && residual === undefined;
 }
 
-/** A factor that all elements are multiplied with. */
+/** Reads a factor that all elements are multiplied with. */
 export function readScale(
   index: GraphIndex,
   node: Node,
@@ -181,7 +181,7 @@ export function readScale(
   return pair && { scale: pair.found, input: pair.other };
 }
 
-/** Sizes along the last axis of the parts of a row of `width`. */
+/** The sizes, along the last axis, of the parts of a row of `width` elements. */
 export function splitSizes(
   index: GraphIndex,
   node: Node,

@@ -1,6 +1,6 @@
 /**
- * A decoder's step as a list of instructions: kernels and ONNX Runtime's segments, with attentions and recurrences in
- * between.
+ * A decoder's step as a list of instructions: kernels and ONNX Runtime's segments, with attention and recurrence nodes
+ * in between.
  *
  * @module
  */
@@ -13,14 +13,17 @@ import type { HeadRows, Rotary } from "../graph/graph_cut.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 
 /**
- * The two lowerings of a program. `few` is for decoding: one token of each sequence, whose logits are all wanted, so that
- * reading the weights is what takes time. `many` is for prompts, of whose rows few are wanted at the end.
+ * The two lowerings of a program. `few` is for decoding: one token per sequence, all of whose logits are wanted, so
+ * that reading the weights takes most of the time. `many` is for prompts, few of whose rows are wanted at the end.
  */
 export type Lowering = "few" | "many";
 
 export const LOWERINGS = ["few", "many"] as const satisfies readonly Lowering[];
 
-/** A kernel, what specialises it, and its buffers by the names of tensors; `undefined` is one it does without. */
+/**
+ * A kernel, the parameters that specialise it, and the tensor names of its buffers; `undefined` for buffers that it
+ * does not need.
+ */
 type DispatchOf<Kind extends string, Params, Names extends string, Optional extends string> = {
   readonly kind: Kind;
   readonly params: Params;
@@ -29,7 +32,7 @@ type DispatchOf<Kind extends string, Params, Names extends string, Optional exte
     & Readonly<Partial<Record<Optional, string | undefined>>>;
 };
 
-/** A product with a matrix; `hasTiles` tells whether it is of many rows. */
+/** A product with a matrix. `hasTiles` tells whether it has many rows. */
 type Product =
   & DispatchOf<
     "matvec",
@@ -50,71 +53,71 @@ export type Dispatch =
   >
   | DispatchOf<"pointwise", PointwiseParams, "a" | "out", "b">
   | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>
-  /** Only on the CPU, whose attention takes rotated heads. */
+  /** Only on the CPU, where attention reads rotated heads. */
   | DispatchOf<"rotate", RotateParams, "x" | "cos" | "sin" | "positions" | "out", never>;
 
-/** The tensors that a dispatch reads and writes, by role. */
+/** Lists what a dispatch reads and writes: its roles of tensors, and their names. */
 export function listTensors({ tensors }: Dispatch): [role: string, name: string][] {
   return Object.entries(tensors).filter((entry): entry is [string, string] =>
     entry[1] !== undefined
   );
 }
 
-/** How the operands of the attention after a segment are left by its dispatches. */
+/** The layout in which the dispatches of a segment leave the operands of the attention node after it. */
 export interface OperandLayout {
   readonly layer: number;
   readonly q: HeadRows;
   readonly k: HeadRows;
   readonly v: HeadRows;
-  /** Norms of each head that the attention has to do. */
+  /** Norms of heads that the attention kernel must apply. */
   readonly norms?: HeadNorms | undefined;
-  /** The rotation that the attention has to do, where the graph spells it out. */
+  /** The rotation that the attention kernel must apply, if the graph spells it out. */
   readonly rotary?: Rotary | undefined;
-  /** A factor of the attention's scale. */
+  /** Factor for the attention node's scale. */
   readonly scale: number;
 }
 
-/** Root mean squares of queries and of keys; the names are those of their factors. */
+/** Root-mean-square norms of queries and keys, with the names of their factors. */
 interface HeadNorms {
   readonly epsilon: NormParams["epsilon"];
-  /** Whether they are of all heads of a token, rather than of each. */
+  /** Whether they normalise all heads of a token together, rather than each head. */
   readonly ofRows: boolean;
-  /** Factors of queries and of keys. */
+  /** Number of factors for queries and for keys. */
   readonly sizes: readonly [q: number, k: number];
   readonly q?: Tensor | undefined;
   readonly k?: Tensor | undefined;
 }
 
-/** Dispatches of a segment's kernels, one after the other over the same rows. */
+/** The dispatches of a segment's kernels, in order, over the same rows. */
 export interface Program {
   readonly dispatches: readonly Dispatch[];
-  /** Constants that they read. */
+  /** Constants that the dispatches read. */
   readonly weights: readonly Tensor[];
-  /** Tensors that do not leave the segment or go to its attention alone: bytes of a row by name. */
+  /** Bytes per row, by name, of tensors that stay within the segment or go only to its attention node. */
   readonly scratch: ReadonlyMap<string, number>;
   readonly layouts: readonly OperandLayout[];
 }
 
 /**
- * An instruction of a step. Of a cut's last segment it computes wanted rows, of others all tokens; an attention writes
- * the tokens' keys and values to the cache first.
+ * An instruction of a step. In a cut's last segment it computes wanted rows, in others all tokens. An attention
+ * instruction first writes the tokens' keys and values to the cache.
  */
 export type Instruction =
   | { readonly kind: "kernels"; readonly segment: number; readonly program: Program }
-  /** What cannot be compiled runs in ONNX Runtime. */
+  /** Runs a segment that could not be compiled in ONNX Runtime. */
   | { readonly kind: "ort"; readonly segment: number }
-  /** `layout`: how kernels leave its operands, if not as ordinary tensors. */
+  /** `layout`: how kernels leave the operands, if not as ordinary tensors. */
   | {
     readonly kind: "attention";
     readonly node: number;
     readonly layout?: OperandLayout | undefined;
   }
   | { readonly kind: "state_update"; readonly state: number }
-  /** Chooses experts for each token and adds up what they make of its row. */
+  /** Chooses experts for each token, and adds up their outputs for its row. */
   | { readonly kind: "experts"; readonly node: number };
 
-/** A step in each lowering. */
+/** The instructions of a step in each lowering. */
 export type StepPrograms = Readonly<Record<Lowering, readonly Instruction[]>>;
 
-/** A program, or in one sentence why there is none. */
+/** A program, or one sentence that says why there is none. */
 export type Compiled = { readonly program: Program } | { readonly refused: string };

@@ -1,5 +1,5 @@
 /**
- * Writes down the dispatches of a compiled segment, and what they read and write.
+ * Records the dispatches of a compiled segment, and what they read and write.
  *
  * @module
  */
@@ -15,19 +15,19 @@ import type { FoundNorm } from "./norms.ts";
 import type { ProductPlan } from "./product_plan.ts";
 import type { Dispatch, Program } from "./program.ts";
 
-/** Rows of a tensor, or a part of each. */
+/** Rows of a tensor, or a part of each row. */
 export interface Rows extends RowLayout {
   readonly tensor: string;
   readonly width: number;
   readonly elem: Elem;
 }
 
-/** A pointwise computation: `activation(a) · scale`, and a second operand added or multiplied. */
+/** An elementwise computation: `activation(a) · scale`, and a second operand that is added or multiplied. */
 interface Pointwise {
   readonly a: Rows;
-  /** Rows of the same width, or a vector for every row. */
+  /** Rows of the same width, or a vector for all rows. */
   readonly add?: Rows | Tensor;
-  /** Likewise, or one element for each row. */
+  /** Rows of the same width, a vector for all rows, or one element per row. */
   readonly multiply?: Rows | Tensor;
   readonly activation?: MatvecParams["activation"];
   readonly scale?: number;
@@ -38,7 +38,7 @@ interface Product {
   readonly plan: ProductPlan;
   readonly x: Rows;
   readonly norm: FoundNorm | undefined;
-  /** The rows that it computes a part of, if they have others. */
+  /** The rows of which it computes a part, if it does not compute whole ones. */
   readonly within?: Rows | undefined;
 }
 
@@ -46,7 +46,7 @@ interface Product {
 interface Rotation
   extends Pick<RotateParams, "heads" | "headSize" | "size" | "isInterleaved" | "sections"> {
   readonly x: Rows;
-  /** f32 `[positions, size / 2]`. */
+  /** Cosines: f32 `[positions, size / 2]`. */
   readonly cos: StoredTensor;
   readonly sin: StoredTensor;
   readonly positions: string;
@@ -54,19 +54,21 @@ interface Rotation
 
 type MatvecDispatch = Extract<Dispatch, { kind: "matvec" }>;
 
-/** Each method adds a dispatch that computes the tensor `name`, and gives the rows that it writes. */
+/**
+ * Builds a program. Most methods add a dispatch that computes the tensor `name`, and return the rows that it writes.
+ */
 export class ProgramBuilder {
   readonly #kept: ReadonlySet<string>;
   readonly #hasTiles: boolean;
   readonly #dispatches: Dispatch[] = [];
   readonly #weights = new Map<string, Tensor>();
   readonly #scratch = new Map<string, number>();
-  /** Outputs of the segment, by the tensor that each only reshapes. */
+  /** Outputs of the segment, by the tensor that each of them only reshapes. */
   readonly #outputAliases = new Map<string, string>();
 
   /**
    * @param options.kept outputs of the segment that stay, each in a buffer of its own.
-   * @param options.hasTiles whether products are of many rows.
+   * @param options.hasTiles whether products have many rows.
    */
   constructor(
     { kept, hasTiles }: {
@@ -78,7 +80,7 @@ export class ProgramBuilder {
     this.#kept = kept;
   }
 
-  /** Has a tensor computed into the buffer of an output with the same elements. */
+  /** Makes a tensor be computed into the buffer of an output with the same elements. */
   writeInto(output: string, name: string): void {
     this.#outputAliases.set(name, output);
   }
@@ -91,7 +93,7 @@ export class ProgramBuilder {
     };
   }
 
-  /** A product of a matrix and rows, with what the plan takes in before and after it. */
+  /** Adds a product of a matrix and rows, including what the plan computes before and after it. */
   matvec(name: string, { residual, ...what }: Product & {
     readonly residual: string | undefined;
   }): Rows {
@@ -104,7 +106,7 @@ export class ProgramBuilder {
   }
 
   /**
-   * A product of a matrix and of the sums of a residual and of rows after a norm, which it writes too.
+   * Adds a product of a matrix with the sums of a residual and normalised rows, which it also writes.
    *
    * @param what.sum the norm in the sum, a root mean square.
    */
@@ -172,12 +174,12 @@ export class ProgramBuilder {
     return within ?? this.#whole(out, n, elem);
   }
 
-  /** Rows whose parts other dispatches write. */
+  /** Reserves rows whose parts other dispatches write. */
   reserve(name: string, width: number, elem: Elem): Rows {
     return this.#whole(this.#target(name, width, elem), width, elem);
   }
 
-  /** @param what.residual added last. */
+  /** Adds a norm. @param what.residual added last. */
   norm(name: string, { x, norm, residual }: {
     readonly x: Rows;
     readonly norm: FoundNorm;
@@ -186,7 +188,7 @@ export class ProgramBuilder {
     const { elem } = x;
     const k = norm.gamma.shape[0]!;
     if (x.width % k !== 0) {
-      throw new Refusal(`Its norm "${name}" is of ${k} of a row's ${x.width} elements.`);
+      throw new Refusal(`Its norm "${name}" covers only ${k} of a row's ${x.width} elements.`);
     }
     const out = this.#target(name, x.width, elem);
     this.#dispatches.push({
@@ -217,7 +219,7 @@ export class ProgramBuilder {
     const width = vector?.shape.at(-1) ?? rows?.width ?? a.width;
     const hasColumn = width === 1 && a.width > 1 && multiply !== undefined && rows !== undefined;
     if (width !== a.width && !hasColumn) {
-      throw new Refusal(`"${name}" joins rows of ${a.width} and of ${width} elements.`);
+      throw new Refusal(`"${name}" combines rows of ${a.width} and of ${width} elements.`);
     }
     const { elem } = a;
     if (rows) requireElem(rows, elem);
@@ -239,7 +241,7 @@ export class ProgramBuilder {
     return this.#whole(out, a.width, elem);
   }
 
-  /** A copy of rows, each after the other, in a type of its own. */
+  /** Adds a copy of rows, contiguous and possibly in another data type. */
   copy(name: string, a: Rows, elem: Elem): Rows {
     const { width } = a;
     const out = this.#target(name, width, elem);
@@ -260,7 +262,7 @@ export class ProgramBuilder {
     return this.#whole(out, width, elem);
   }
 
-  /** Rows of a table, or of a tensor that is nothing but rows, by number. */
+  /** Adds a lookup of rows by number, in a table or in a tensor that consists of exactly its rows. */
   takeRows(name: string, { table, numbers, width, elem }: {
     readonly table: Tensor | string;
     readonly numbers: string;
@@ -280,12 +282,12 @@ export class ProgramBuilder {
     return this.#whole(out, width, elem);
   }
 
-  /** Heads of each row, rotated by its position. */
+  /** Adds a rotation of each row's heads by its position. */
   rotate(name: string, { x, cos, sin, positions, ...shape }: Rotation): Rows {
     const { elem } = x;
     const width = shape.heads * shape.headSize;
     if (x.width !== width) {
-      throw new Refusal(`"${name}" is of ${width} of a row's ${x.width} elements.`);
+      throw new Refusal(`"${name}" rotates ${width} of a row's ${x.width} elements.`);
     }
     const out = this.#target(name, width, elem);
     this.#dispatches.push({
@@ -311,7 +313,7 @@ export class ProgramBuilder {
     return { tensor, stride: width, offset: 0, width, elem };
   }
 
-  /** Where a new tensor goes. */
+  /** Assigns the buffer of a new tensor. */
   #target(name: string, width: number, elem: Elem): string {
     const output = this.#outputAliases.get(name);
     if (output !== undefined) return output;
@@ -329,7 +331,7 @@ export class ProgramBuilder {
     return tensor.name;
   }
 
-  /** Vectors that kernels bind as one: of a norm its factors, and its offsets after them where it has such. */
+  /** Joins vectors that kernels bind as one: the factors of a norm, followed by its offsets if it has any. */
   #joined(vectors: readonly (Tensor | undefined)[], elem: Elem): string {
     return this.#weight(joinVectors(vectors.filter((vector) => vector !== undefined)), elem);
   }
@@ -344,18 +346,18 @@ function requireElem({ tensor, elem }: Rows, wanted: Elem): void {
   throw new Refusal(`It computes in ${wanted} with "${tensor}", which is ${elem}.`);
 }
 
-/** The type that a product is computed in: its weights'. */
+/** The data type that a product computes in, which is that of its weights. */
 export function elemOfPlan({ matrix: { weights, scales } }: ProductPlan): Elem {
   return elemOfTensor(scales ?? weights);
 }
 
-/** The kernels' name of a constant's type. @throws {Refusal} where they know none. */
+/** The kernels' name of a constant's data type. @throws {Refusal} when they do not support it. */
 export function elemOfTensor({ name, dtype }: Tensor): Elem {
   if (dtype === "float32" || dtype === "float16") return toElem(dtype);
   throw new Refusal(`Its constant "${name}" is ${dtype}.`);
 }
 
-/** The kernels' name of a type. */
+/** The kernels' name of a data type. */
 export function toElem(dtype: "float32" | "float16"): Elem {
   return dtype === "float16" ? "f16" : "f32";
 }

@@ -1,21 +1,22 @@
 /**
- * Segments with quantized weights, as ONNX Runtime runs them.
+ * Properties of segments with quantized weights in ONNX Runtime.
  *
  * @module
  */
 import { intAttribute, type ModelProto, type Node } from "../graph/file/proto.ts";
 
 /**
- * Whether a segment rounds all rows of a step to 8 bits with one scale (`DynamicQuantizeLinear`, as int8 exports have it),
- * so that what a row becomes depends on the sequences that share its step.
+ * Whether a segment rounds all rows of a step to 8 bits with one scale (`DynamicQuantizeLinear`, as in int8 exports),
+ * so that a row's result depends on the sequences that share its step.
  */
 export function sharesScales({ model }: { readonly model: ModelProto }): boolean {
   return model.graph.nodes.some(({ opType }) => opType === "DynamicQuantizeLinear");
 }
 
 /**
- * Whether a segment has weights that ONNX Runtime unpacks whole at every run on the CPU, for one row as for many: a matrix
- * of 8192 by 2048 takes it 250 ms with 8 bits and 320 with 2, and Hearth's kernels 1.4 and 0.7 for a row (one thread).
+ * Whether a segment has weights that ONNX Runtime on the CPU unpacks completely at every run, even for one row. A
+ * matrix of 8192 by 2048 takes it 250 ms with 8 bits and 320 ms with 2, while Hearth's kernels take 1.4 and 0.7 ms per
+ * row (on one thread).
  */
 export function unpacksWeights({ model }: { readonly model: ModelProto }): boolean {
   return model.graph.nodes.some(isUnpacked);

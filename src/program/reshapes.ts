@@ -1,5 +1,5 @@
 /**
- * Nodes that leave a token's elements where they are.
+ * Nodes that do not change the order of a token's elements.
  *
  * @module
  */
@@ -8,12 +8,12 @@ import type { Node } from "../graph/file/proto.ts";
 
 const OPERATORS = new Set(["Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
 
-/** Whether a node gives its input in another shape. */
+/** Whether a node only changes the shape of its input. */
 export function isReshape({ opType }: Node): boolean {
   return OPERATORS.has(opType);
 }
 
-/** The tensor that another is but a shape of. */
+/** The tensor that another is only a reshape of. */
 export function findOriginal(index: GraphIndex, name: string): string {
   const node = index.producers.get(name);
   return node && isReshape(node) ? findOriginal(index, node.inputs[0]!) : name;

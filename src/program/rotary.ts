@@ -1,5 +1,5 @@
 /**
- * Rotary position embeddings of heads, or of their first elements, as one operator or spelled out.
+ * Recognizes rotary position embeddings of heads, or of their first elements, as one operator or spelled out.
  *
  * @module
  */
@@ -10,16 +10,16 @@ import { readIntegers } from "../graph/constants.ts";
 /** A rotation of heads. */
 export interface FoundRotation {
   readonly input: string;
-  /** Tensors of cosines and sines of each token. */
+  /** Tensors with the cosines and sines of each token. */
   readonly cos: string;
   readonly sin: string;
-  /** Elements of a head that are rotated: the first. */
+  /** Number of rotated elements, at the beginning of a head. */
   readonly size: number;
-  /** Whether neighbours are rotated together, rather than element `i` with `i + size / 2`. */
+  /** Whether pairs are neighbouring elements, rather than elements `i` and `i + size / 2`. */
   readonly isInterleaved: boolean;
 }
 
-/** The rotation that makes a tensor, if one does. */
+/** Returns the rotation that computes a tensor, if there is one. */
 export function findRotation(
   index: GraphIndex,
   name: string,
@@ -37,7 +37,7 @@ export function findRotation(
   return undefined;
 }
 
-/** `x * cos + rotated(x) * sin`. */
+/** Matches `x * cos + rotated(x) * sin`. */
 function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation | undefined {
   const [left, right] = node.inputs.map((input) => index.producers.get(input));
   for (const [straight, rotated] of [[left, right], [right, left]]) {
@@ -53,7 +53,7 @@ function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation 
   return undefined;
 }
 
-/** `concat(rotated(x[.. size]), x[size ..])`, the rest empty where whole heads are rotated. */
+/** Matches `concat(rotated(x[.. size]), x[size ..])`. The rest is empty if whole heads are rotated. */
 function ofFirstElements(
   index: GraphIndex,
   node: Node,
@@ -71,7 +71,7 @@ function ofFirstElements(
     : undefined;
 }
 
-/** How many elements of a head come before those that a tensor is. */
+/** How many elements of a head precede those of a tensor. */
 function sizeBefore(index: GraphIndex, name: string, headDim: number): number | undefined {
   const node = index.producers.get(name);
   const input = node?.opType === "Split" ? readIntegers(index, node.inputs[1])?.[0] : undefined;
@@ -79,7 +79,7 @@ function sizeBefore(index: GraphIndex, name: string, headDim: number): number | 
   return start !== undefined && start > 0 && start <= headDim ? start : undefined;
 }
 
-/** The tensor that another is these elements of, along the last axis. */
+/** The tensor of whose last axis another tensor holds these elements. */
 function readPart(
   index: GraphIndex,
   name: string,
@@ -95,7 +95,7 @@ function readPart(
   return start === from && sizes?.[at] === to - from ? node.inputs[0] : undefined;
 }
 
-/** ONNX's own, with cosines and sines of each token. */
+/** Matches ONNX's own operator, with cosines and sines for each token. */
 function singleOperator(node: Node, headDim: number): FoundRotation | undefined {
   const [input, cos, sin, positions = ""] = node.inputs as [string, string, string, string?];
   const size = intAttribute(node, "rotary_embedding_dim") || headDim;
@@ -106,7 +106,7 @@ function singleOperator(node: Node, headDim: number): FoundRotation | undefined 
 
 type Rotated = Pick<FoundRotation, "input" | "isInterleaved">;
 
-/** `x` of `concat(-x[size / 2 ..], x[.. size / 2])`. */
+/** Matches `concat(-x[size / 2 ..], x[.. size / 2])`, and returns `x`. */
 function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);
   const axis = node && intAttribute(node, "axis");
@@ -129,7 +129,10 @@ function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated |
     : undefined;
 }
 
-/** `x` of `stack(-x[1 :: 2], x[0 :: 2])`, their elements alternating: each stands on a new last axis, and these are joined. */
+/**
+ * Matches `stack(-x[1 :: 2], x[0 :: 2])`, whose elements alternate: each part is put on a new last axis, and these are
+ * joined. Returns `x`.
+ */
 function rotatedNeighbours(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);
   if (node?.opType !== "Concat" || node.inputs.length !== 2) return undefined;
@@ -153,7 +156,7 @@ function isLastAxis(axis: number | undefined): boolean {
   return axis === -1 || axis === 3;
 }
 
-/** Whether a node takes these elements, or each `step`-th, of the last of four axes. */
+/** Whether a node takes these elements, or every `step`-th of them, of the last of four axes. */
 function isSlice(
   index: GraphIndex,
   node: Node | undefined,

@@ -1,5 +1,5 @@
 /**
- * A segment's graph as rows of elements: what shapes they are in does not matter.
+ * Simplifies a segment's graph to rows of elements, whose shapes do not matter.
  *
  * @module
  */
@@ -9,18 +9,18 @@ import { liveNodes } from "../graph/graph_index.ts";
 import { type Graph, intAttribute, makeNode, type Node } from "../graph/file/proto.ts";
 import { isReshape } from "./reshapes.ts";
 
-/** The parts of a graph to keep. */
+/** What to keep of a graph. */
 interface RowGraphOptions {
-  /** Type of all that is computed and not cast. */
+  /** Data type of everything that is computed without a cast. */
   readonly dtype: TensorType;
   readonly inputs: readonly TensorPort[];
-  /** Tensors whose names stay. */
+  /** Tensors whose names must stay. */
   readonly wanted: ReadonlySet<string>;
 }
 
 /**
- * The graph without reshapes and casts that leave a token's elements as they are, and without what computes their shapes:
- * a node reads the tensor itself.
+ * Returns the graph without reshapes and casts that keep a token's elements, and without the nodes that compute their
+ * shapes: nodes read the original tensor instead.
  */
 export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOptions): Graph {
   const renamed = new Map<string, string>();
@@ -41,12 +41,12 @@ export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOption
   const shapes = new Map(graph.initializers.map(({ name, shape }) => [name, shape]));
   const isSame = (node: Node, input: string): boolean => {
     if (node.opType === "Cast") return types.get(input) === types.get(node.outputs[0]!);
-    // Joined on a new axis, elements of both alternate.
+    // If two tensors are joined on a new axis, their elements alternate.
     if (node.opType === "Unsqueeze" && joined.has(node.outputs[0]!)) return false;
-    // A split of what is in heads takes a part of each head, not of the row.
+    // A split of heads takes a part of each head, not of the row.
     const rank = node.opType === "Reshape" ? shapes.get(node.inputs[1]!)?.[0] : undefined;
     if (rank !== undefined && rank > 3 && divided.has(node.outputs[0]!)) return false;
-    // One that comes right after a transposition may join heads of different tokens.
+    // A reshape right after a transposition may join heads of different tokens.
     const isJoin = node.opType === "Reshape" || node.opType === "Flatten";
     return isReshape(node) && !(isJoin && producers.get(input)?.opType === "Transpose");
   };

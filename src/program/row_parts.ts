@@ -1,5 +1,5 @@
 /**
- * Parts of rows, and rows that are taken out of others: by Split and Gather.
+ * Parts of rows (Split), and rows that are selected from others (Gather).
  *
  * @module
  */
@@ -12,14 +12,14 @@ import type { RowSearch } from "./multiply.ts";
 import { splitSizes } from "./product_plan.ts";
 import { elemOfTensor, type Rows } from "./program_builder.ts";
 
-/** A tensor's rows, one after the other. */
+/** Returns a tensor's rows, contiguous. */
 export function denseRows({ program, getRows }: RowSearch, name: string): Rows {
   const rows = getRows(name);
   const isDense = rows.offset === 0 && rows.stride === rows.width;
   return isDense ? rows : program.copy(`${name}/copy`, rows, rows.elem);
 }
 
-/** The part `name` of rows that a Split divides. */
+/** Returns the part `name` of rows that a Split divides. */
 export function readPart(
   graph: GraphIndex,
   { whole, node, name }: { readonly whole: Rows; readonly node: Node; readonly name: string },
@@ -28,7 +28,7 @@ export function readPart(
   const sizes = splitSizes(graph, node, whole.width);
   const isWhole = sizes?.reduce((sum, size) => sum + size, 0) === whole.width;
   const isEven = node.inputs.length === 1 && intsAttribute(node, "split") === undefined;
-  // Heads divided in even parts would look like a row that is.
+  // Heads that are divided evenly would look like a row that is.
   const isOfHeads = isEven && graph.producers.get(node.inputs[0]!)?.opType === "Reshape";
   if (isOfHeads || (sizes !== undefined && !isWhole)) {
     throw new Refusal(`Its ${describeNode(node)} takes a part of each head.`);
@@ -42,7 +42,7 @@ export function readPart(
 }
 
 /**
- * The rows that a Gather takes: those that the step wants, or those of a table.
+ * Returns the rows that a Gather selects: those that the step wants, or those of a table.
  *
  * @param options.allRows whether every token of the step is a wanted row.
  */
@@ -58,7 +58,7 @@ export function takeRows(
   const { index, program, getRows } = search;
   const [table, numbers] = node.inputs as [string, string];
   const constant = index.constants.get(table);
-  // `[tokens, width]`, or with a batch of one before it.
+  // `[tokens, width]`, possibly with a batch axis of one before it.
   const isWanted = numbers === ROWS.name && [0, 1].includes(intAttribute(node, "axis") ?? 0);
   if (isWanted && allRows) return getRows(table);
   const port = segment.inputs.find((input) => input.name === numbers);

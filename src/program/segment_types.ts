@@ -1,5 +1,5 @@
 /**
- * The types that a segment computes in.
+ * The data types that a segment computes in.
  *
  * @module
  */
@@ -10,7 +10,11 @@ import { Refusal } from "../graph/refusal.ts";
 import { transposedConstant } from "./matrices.ts";
 import { type Rows, toElem } from "./program_builder.ts";
 
-/** The type that a segment computes in, its outputs aside: that of its weights, or of the first of them. */
+/**
+ * The data type that a segment computes in: that of its first weights, or of its first output if it has no weights.
+ *
+ * @throws {Refusal} when one of these has another type than f32 or f16.
+ */
 export function findDtype(index: GraphIndex, { outputs, model }: Segment): "float32" | "float16" {
   const operands = model.graph.nodes.flatMap(({ opType, inputs }) =>
     opType === "MatMulNBits" ? inputs[2]! : ["MatMul", "Gemm"].includes(opType) ? inputs[1]! : []
@@ -25,7 +29,7 @@ export function findDtype(index: GraphIndex, { outputs, model }: Segment): "floa
   throw new Refusal(`It computes in ${[...dtypes].join(" and ")}.`);
 }
 
-/** The rows of a tensor that enters a segment. @throws {Refusal} when they are not of a float type. */
+/** The rows of a tensor that enters a segment. @throws {Refusal} when its data type is not a float. */
 export function rowsOfPort({ name, dtype, shape }: TensorPort): Rows {
   if (dtype !== "float32" && dtype !== "float16") {
     throw new Refusal(`It computes with "${name}", which is ${dtype}.`);

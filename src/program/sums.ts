@@ -1,5 +1,5 @@
 /**
- * Sums of the residual stream and of a norm's rows, as models have them that normalise after attention and MLP.
+ * Sums of the residual stream and normalised rows, in models that normalise after attention and MLP.
  *
  * @module
  */
@@ -9,25 +9,28 @@ import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { ProductPlan } from "./product_plan.ts";
 import { findOriginal } from "./reshapes.ts";
 
-/** `residual + norm`, the norm a root mean square, and the name of the sum. */
+/** `residual + norm`, where the norm is a root mean square, and the name of the sum. */
 interface FoundSum {
   readonly name: string;
   readonly norm: FoundNorm;
   readonly residual: string;
 }
 
-/** Each group of outputs computes the sum again: for a vocabulary that costs more than a dispatch. */
+/**
+ * Most outputs of such a product. Each group of outputs computes the sum again, which for a vocabulary costs more than
+ * a dispatch.
+ */
 const MOST_OUTPUTS = 2 ** 15;
 
-/** The sum that a norm of two tensors is of. */
+/** The name of the sum that a norm of two tensors normalises. */
 export function nameOfSum(node: Node): string {
   return node.outputs[3] || `${node.outputs[0]}/sum`;
 }
 
 /**
- * The sum that a product, or the norm before it, is of, if the product can compute it.
+ * Finds the sum that a product, or the norm before it, reads, if the product can compute it.
  *
- * @param product.isFree whether a node alone reads a tensor, which is not computed yet.
+ * @param product.isFree whether a tensor is only read by one node and has not been computed yet.
  */
 export function findSum(
   index: GraphIndex,

@@ -1,5 +1,6 @@
 /**
- * Paged attention on the CPU: the SIMD kernels, fed with ONNX Runtime's tensors, and for prompts the native ONNX Runtime.
+ * Paged attention on the CPU: the SIMD kernels, which read ONNX Runtime's tensors, and for prompts the native ONNX
+ * Runtime.
  *
  * @module
  */
@@ -15,7 +16,7 @@ import type { Slices } from "../slices.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 import { copyOperands, isPacked, makeTensor, viewElements } from "./tensors.ts";
 
-/** Fewest rows that the kernels attend with apart: together they read all keys. */
+/** Fewest rows that are worth a separate part of the work: all rows of a part share one pass over the keys. */
 const LEAST_ROWS = 24;
 
 /** Optional help for the kernels. */
@@ -25,14 +26,14 @@ interface CpuAttentionHelp {
   readonly openSession?: OpenSession | undefined;
 }
 
-/** The memory of the cache is allocated when it is made, or when it is resized. */
+/** Allocates the memory of the cache when it is constructed or resized. */
 export class CpuAttention implements PagedAttention {
   readonly #nodes: readonly AttentionNode[];
   readonly #windows: AttentionOptions["windows"];
   readonly #prompts: PromptAttention | undefined;
   #kernels: SimdAttention | undefined;
   #step: PackedStep | undefined;
-  /** Sequences that {@linkcode PromptAttention} takes. */
+  /** Sequences that {@linkcode PromptAttention} handles. */
   #prompted: readonly number[] = [];
 
   /**
@@ -80,7 +81,7 @@ export class CpuAttention implements PagedAttention {
     return out;
   }
 
-  /** Attends row by row: earlier rows' keys are in the cache by then. */
+  /** Attends row by row. The keys of earlier rows are in the cache by then. */
   async #runRows(
     layer: number,
     { tensors, out, slices }: {
@@ -115,7 +116,7 @@ export class CpuAttention implements PagedAttention {
     return out;
   }
 
-  /** Drops the memory; the engine frees it. */
+  /** The garbage collector frees the memory. */
   dispose(): void {
     this.#kernels?.dispose();
     this.#prompts?.dispose();

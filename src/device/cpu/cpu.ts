@@ -1,6 +1,6 @@
 /**
- * The backend for machines without a GPU: ONNX Runtime on the CPU, attention in WebAssembly SIMD, and the references of
- * the other kernels.
+ * The backend for machines without a GPU: ONNX Runtime on the CPU, attention in WebAssembly SIMD, and the reference
+ * implementations of the other kernels.
  *
  * @module
  */
@@ -60,7 +60,7 @@ export class CpuBackend implements Backend {
     this.#options = options;
   }
 
-  /** @throws {StartupError} when the native runtime is asked for and does not load. */
+  /** Loads the runtime. @throws {StartupError} when the native runtime is requested and does not load. */
   static async open(options: Partial<CpuRuntimeOptions> = {}): Promise<CpuBackend> {
     const backend = new CpuBackend(options);
     await backend.#open();
@@ -71,7 +71,7 @@ export class CpuBackend implements Backend {
     return `CPU (${this.#runtime?.description ?? "not open"}, ${Deno.build.arch})`;
   }
 
-  /** The runtime's name; before it is loaded, the expected one. */
+  /** The runtime's name; before it is loaded, the name of the expected one. */
   get runtime(): CpuRuntime["name"] {
     return this.#runtime?.name ?? (this.#options.choice === "web" ? "web" : "native");
   }
@@ -83,14 +83,14 @@ export class CpuBackend implements Backend {
     return this.#opening;
   }
 
-  /** Threads for kernels, as many as the runtime has; none before it is loaded. */
+  /** Threads for kernels, as many as the runtime has; `undefined` before it is loaded. */
   #kernelThreads(): KernelThreads | undefined {
     if (this.#runtime) this.#threads ??= new KernelThreads(this.#runtime.threads);
     return this.#threads;
   }
 
   prepareRuntime(): void {
-    // Errors are those of the graph that is opened.
+    // Errors are reported when a graph is opened.
     this.#open().catch(() => {});
   }
 
@@ -110,10 +110,10 @@ export class CpuBackend implements Backend {
     return this.openModel(model, files);
   }
 
-  /** The native runtime maps weights from disk; onnxruntime-web copies them. */
+  /** The native runtime maps weights from disk, and onnxruntime-web copies them. */
   openWeights(): undefined {}
 
-  /** onnxruntime-web writes into memory of its own. */
+  /** onnxruntime-web writes to memory of its own. */
   allocate(numBytes: number): Storage | undefined {
     return this.#runtime?.name === "native" ? this.#storages.allocate(numBytes) : undefined;
   }
@@ -137,7 +137,7 @@ export class CpuBackend implements Backend {
   openAttention(options: AttentionOptions): PagedAttention {
     return new CpuAttention(options, {
       threads: this.#kernelThreads(),
-      // onnxruntime-web has no wider vectors than the kernels, and one thread.
+      // onnxruntime-web has vectors no wider than the kernels', and only one thread.
       openSession: this.runtime === "native" && !options.isInvariant
         ? this.openSession.bind(this)
         : undefined,

@@ -1,5 +1,5 @@
 /**
- * Alignment to an encoder on the CPU: the reference, on the keys of the SIMD kernels.
+ * Alignment to an encoder on the CPU: the reference implementation, with the keys of the SIMD kernels.
  *
  * @module
  */
@@ -9,25 +9,25 @@ import type { KernelParams } from "../attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_alignment.ts";
 import { copyElements } from "./tensors.ts";
 
-/** An attention to the encoder. */
+/** A cross-attention node and its cached keys. */
 interface KeptNode {
   readonly params: KernelParams;
-  /** The keys of a head in a slot, from its first on: f32 `[numKeys, headSize]`. */
+  /** Returns the first keys of a head in a slot: f32 `[numKeys, headSize]`. */
   readonly getKeys: (head: number, slot: number, numKeys: number) => Float32Array;
 }
 
 interface Layer extends KeptNode {
   readonly heads: readonly number[];
-  /** f32 `[maxTokens, stride]`. */
+  /** Queries: f32 `[maxTokens, stride]`. */
   readonly queries: Float32Array;
 }
 
 export class CpuCrossAlignment implements CrossAlignment {
-  /** Layers by the attention's index. */
+  /** Layers by the index of their attention node. */
   readonly #layers: ReadonlyMap<number, Layer>;
   readonly #numHeads: number;
 
-  /** @param kept every cross-attention. */
+  /** @param kept every cross-attention node. */
   constructor({ nodes, maxTokens }: CrossAlignmentOptions, kept: readonly KeptNode[]) {
     this.#layers = new Map(nodes.map(({ layer, heads }) => {
       const node = kept[layer]!;
@@ -66,6 +66,6 @@ export class CpuCrossAlignment implements CrossAlignment {
     return new Tensor("float32", alignment, [numTokens, numPositions]);
   }
 
-  /** Drops the memory; the engine frees it. */
+  /** The garbage collector frees the memory. */
   dispose(): void {}
 }

@@ -1,5 +1,5 @@
 /**
- * Attention to an encoder on the CPU: the SIMD kernels.
+ * Cross-attention on the CPU, with the SIMD kernels.
  *
  * @module
  */
@@ -21,16 +21,16 @@ import { CpuCrossAlignment } from "./cross_alignment.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../cross_alignment.ts";
 import { copyElements, makeTensor } from "./tensors.ts";
 
-/** Positions written at a time: room for all would be as large as the cache itself. */
+/** Positions written at a time: room for all of them would be as large as the cache itself. */
 const POSITIONS_AT_ONCE = 64;
 
-/** All its memory is allocated when it is made. */
+/** Allocates all its memory when it is constructed. */
 export class CpuCrossAttention implements CrossAttention {
   readonly #nodes: readonly AttentionNode[];
   readonly #params: readonly KernelParams[];
-  /** Blocks of a slot. */
+  /** Number of blocks per slot. */
   readonly #numBlocks: number;
-  /** Positions of each slot's input. */
+  /** Number of positions in each slot. */
   readonly #lengths: Int32Array;
   #kernels: SimdAttention | undefined;
   #numTokens = 0;
@@ -56,7 +56,7 @@ export class CpuCrossAttention implements CrossAttention {
         maxBlocksPerSequence,
         numBlocks: numSlots * maxBlocksPerSequence,
         threads,
-        // A slot is filled at once, and read whole by every token.
+        // A slot is filled at once, and every token reads all of it.
         hasLargePages: true,
       },
     );
@@ -106,7 +106,7 @@ export class CpuCrossAttention implements CrossAttention {
     return new CpuCrossAlignment(options, kept);
   }
 
-  /** Drops the memory; the engine frees it. */
+  /** The garbage collector frees the memory. */
   dispose(): void {
     this.#kernels?.dispose();
     this.#kernels = undefined;

@@ -1,5 +1,5 @@
 /**
- * Mixtures of experts on the CPU: their weights in memories of WebAssembly, of which each holds 4 GiB at most.
+ * Mixtures of experts on the CPU. Their weights are in WebAssembly memories of at most 4 GiB each.
  *
  * @module
  */
@@ -22,10 +22,10 @@ import {
 import type { Tensor } from "../ort/ort.ts";
 import { makeTensor, viewElements } from "./tensors.ts";
 
-/** Weights of layers that share a memory; what they share besides takes far less than what is left. */
+/** Most weights of layers that share a memory. Everything else in the memory needs far less than what is left. */
 const MAX_MEMORY_BYTES = 3.5 * 2 ** 30;
 
-/** A layer and the memory that it is in. */
+/** A layer, and the memory that holds it. */
 interface Placed {
   readonly memory: SimdExperts;
   readonly layer: number;
@@ -58,7 +58,7 @@ export class CpuExperts implements ExpertLayers {
     const placed: Placed[] = [];
     const memories: SimdExperts[] = [];
     for (let from = 0; from < options.nodes.length;) {
-      // Constants of layers that are in memory already are not held.
+      // Constants of layers that are in memory already are not held any longer.
       const layers: ExpertLayer[] = [];
       let bytes = 0;
       for (const node of options.nodes.slice(from)) {

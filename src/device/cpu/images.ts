@@ -1,5 +1,5 @@
 /**
- * The kernels of images on the CPU: their references. Masks are applied later, by the next pass over the pixels.
+ * Image kernels on the CPU: the reference implementations. Masks are applied later, in the next pass over the pixels.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Runs programs on the CPU, in WebAssembly. The kernels read weights in a layout of their own.
+ * Runs programs on the CPU, in WebAssembly. The kernels read weights in their own layout.
  *
  * @module
  */
@@ -48,7 +48,7 @@ export class CpuKernels implements KernelExecutor {
     this.#programs.get(program)!.run(step);
   }
 
-  /** Attentions take ordinary tensors here. */
+  /** Attention reads ordinary tensors on the CPU. */
   attend(): void {}
 
   dispose(): void {

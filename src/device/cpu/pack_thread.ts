@@ -1,6 +1,6 @@
 /**
- * A thread that packs weights in memory that it shares with the thread that started it, and ends; with a message if it
- * fails.
+ * A thread that packs weights into memory shared with the thread that started it, and then ends. If it fails, it posts
+ * a message.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Packs the weights of small steps in the layout that the CPU's kernels read: large ones on a thread, since ONNX Runtime
- * opens its sessions meanwhile.
+ * Packs the weights of small steps into the layout that the CPU's kernels read. Large ones are packed on a thread,
+ * while ONNX Runtime opens its sessions.
  *
  * @module
  */
@@ -14,28 +14,28 @@ import { FolderFiles, type ModelFiles } from "../../graph/file/external_data.ts"
 import { readRange } from "../../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../../graph/file/stored_tensor.ts";
 
-/** The matrix of a product, and what it is read from. */
+/** The matrix of a product, and the tensors that it is read from. */
 export interface PlannedMatrix {
   readonly at: number;
   readonly k: number;
   readonly outputs: number;
   readonly format: MatrixFormat;
   readonly weights: StoredTensor;
-  /** Present where weights are in blocks. */
+  /** Scales of weights that are quantized in blocks. */
   readonly scales: StoredTensor | undefined;
   readonly zeroPoints: StoredTensor | undefined;
 }
 
 /** A job for the packing thread. */
 export interface PackJob {
-  /** The folder of the files, and the root folder of the model. */
+  /** Folder of the files, which is the model's folder. */
   readonly folder: string;
   readonly root: string;
   readonly memory: RowMemory;
   readonly matrices: readonly PlannedMatrix[];
 }
 
-/** Fewer bytes are packed before a thread has started. */
+/** Packing fewer bytes takes less time than starting a thread. */
 const MIN_THREAD_BYTES = 64 * 2 ** 20;
 
 /** Packs matrices, one after the other. @throws {StartupError} when a file is shorter or cannot be read. */
@@ -63,9 +63,9 @@ export async function packMatrices(
 }
 
 /**
- * The same, on a thread where that is quicker.
+ * Packs weights, on a thread if that is quicker.
  *
- * @throws {StartupError} when a file is shorter or cannot be read.
+ * @throws {StartupError} when a file is shorter than expected or cannot be read.
  */
 export async function packWeights(
   { rows, memory, matrices, files }: {
@@ -94,7 +94,7 @@ function isForThread(matrices: readonly PlannedMatrix[]): boolean {
   return bytes >= MIN_THREAD_BYTES && sources.every(isStored);
 }
 
-/** Whether a thread can read it: one that is computed has a function. */
+/** Whether a thread can read a tensor. Computed tensors contain a function, which cannot be sent to one. */
 function isStored({ data }: StoredTensor): boolean {
   switch (data.kind) {
     case "computed":

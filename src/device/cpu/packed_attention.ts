@@ -1,5 +1,5 @@
 /**
- * Packed attention on the CPU: the SIMD kernel, fed with ONNX Runtime's tensors.
+ * Packed attention on the CPU: the SIMD kernel, which reads ONNX Runtime's tensors.
  *
  * @module
  */
@@ -42,7 +42,7 @@ export class CpuPackedAttention implements PackedAttention {
     return makeTensor(node.dtype, dims, this.#kernel!.run(layer));
   }
 
-  /** Drops the memory; the engine frees it. */
+  /** The garbage collector frees the memory. */
   dispose(): void {
     this.#kernel?.dispose();
     this.#kernel = undefined;

@@ -1,5 +1,5 @@
 /**
- * A segment's program on our kernels on the CPU: where its tensors are, and the kernels that run it.
+ * A segment's program in Hearth's kernels on the CPU: the addresses of its tensors, and the kernels that run it.
  *
  * @module
  */
@@ -17,14 +17,14 @@ import type { PlannedMatrix } from "./pack_weights.ts";
 /** Rows that are computed at a time. */
 const MAX_ROWS = 8;
 
-/** Rows of larger tables are read from their file. */
+/** Rows of tables larger than this are read from their file. */
 const MAX_TABLE_BYTES = 4 * 2 ** 20;
 
 /** Addresses of tensors, by name. */
 export class MemoryPlan implements Disposable {
   readonly memory = new RowArena(MAX_ROWS);
   readonly matrices = new Map<string, PlannedMatrix>();
-  /** Constants that rows are taken of: an address, or the file of a large one. */
+  /** Constants whose rows are looked up: an address, or the file of a large one. */
   readonly tables = new Map<string, number | RowFile>();
   readonly #at = new Map<string, number>();
 
@@ -87,7 +87,7 @@ export class MemoryPlan implements Disposable {
   }
 }
 
-/** Names of what a dispatch reads and writes, matrices aside, and elements of a row of each. */
+/** Lists the names of what a dispatch reads and writes, except matrices, with the elements per row of each. */
 function listWidths(dispatch: Dispatch): [string, number][] {
   const { tensors } = dispatch;
   const widths = (() => {
@@ -122,7 +122,7 @@ function isLarge(table: StoredTensor): boolean {
   return storedBytes(table) > MAX_TABLE_BYTES;
 }
 
-/** Why our kernels do not run a program. */
+/** Why Hearth's kernels cannot run a program. */
 export function findRefusal({ dispatches, weights, scratch }: Program): string | undefined {
   const constants = new Map(weights.map((tensor) => [tensor.name, tensor]));
   try {
@@ -145,13 +145,13 @@ export function findRefusal({ dispatches, weights, scratch }: Program): string |
   return undefined;
 }
 
-/** Some rows of a step. */
+/** A range of rows of a step. */
 interface RowRange {
   readonly first: number;
   readonly count: number;
 }
 
-/** A program's kernels, in their order, and the tensors that enter and leave it. */
+/** The kernels of a program, in order, and its input and output tensors. */
 export class OpenProgram {
   readonly #rows: SimdRows;
   readonly #kernels: readonly ((tensors: KernelStep["tensors"], range: RowRange) => void)[];
@@ -223,7 +223,7 @@ export class OpenProgram {
     const rotate = this.#rows.rotate(params, at);
     return (tensors: KernelStep["tensors"], { first, count }: RowRange) => {
       const positions = tensors.get(names.positions)!;
-      // One row of positions, or several.
+      // There is one row of positions, or several.
       const numTokens = positions.dims.at(-1)!;
       const data = positions.data as BigInt64Array;
       rotate(
@@ -236,7 +236,7 @@ export class OpenProgram {
   }
 
   /**
-   * Takes rows of a constant, or of a tensor that enters straight from where it is: it has more rows than the others.
+   * Looks up rows of a constant, or of an input tensor directly where it is, since it has more rows than the others.
    */
   #takeRows(
     { params: { rowBytes, tableRows }, tensors: names }: Extract<Dispatch, { kind: "take_rows" }>,
@@ -261,7 +261,7 @@ export class OpenProgram {
   }
 }
 
-/** Whether a product is with the same rows, normalised alike, as the product before it. */
+/** Whether a product reads the same rows, with the same norm, as the product before it. */
 function sharesRows(
   { params, tensors }: Dispatch & { kind: "matvec" },
   before?: Dispatch,
@@ -275,7 +275,7 @@ function sharesRows(
     first.norm?.epsilon === params.norm?.epsilon;
 }
 
-/** Whether two products quantise rows alike, or not at all. */
+/** Whether two products quantise rows in the same way, or not at all. */
 function haveSameLevels({ weights: a }: MatvecParams, { weights: b }: MatvecParams): boolean {
   if (a.kind !== "nbits" || b.kind !== "nbits") return a.kind !== "nbits" && b.kind !== "nbits";
   const [first, second] = [chooseRowLevels(a), chooseRowLevels(b)];

@@ -1,6 +1,6 @@
 /**
- * Attention of many queries on the CPU by ONNX Runtime, whose products use all of the processor's vector width, unlike
- * WebAssembly. Copying a sequence's cache for it costs little compared with many queries.
+ * Attention of many queries on the CPU in ONNX Runtime, whose matrix products use the processor's full vector width,
+ * unlike WebAssembly. Copying a sequence's cache for it costs little compared with the work of many queries.
  *
  * @module
  */
@@ -12,46 +12,46 @@ import { writeModel } from "../../graph/file/proto_write.ts";
 import type { KernelParams } from "../attention_params.ts";
 import type { Slices } from "../slices.ts";
 
-/** Least queries of a sequence for which this is faster. */
+/** Fewest queries of a sequence for which this is faster. */
 const MIN_QUERIES = 32;
-/** Queries that are worked on together: keys after the last of them are left out. */
+/** Queries that are processed together. Keys after the last of them are left out. */
 const CHUNK = 128;
-/** Fewest of them where others wait for next tokens: all keys are read for them. */
+/** Fewest queries processed together while other sequences wait for next tokens, since all keys are read for them. */
 const LEAST_CHUNK = 8;
-/** Keys of a head that are copied at a time, whole blocks. */
+/** Keys of a head that are copied at a time, in whole blocks. */
 const COPIED_KEYS = 256;
-/** Added to the score of a key that a row does not see, so that its weight rounds to 0. */
+/** Added to the score of a key that a row must not attend to, so that its weight rounds to 0. */
 const OUT_OF_SIGHT = -1e30;
 
 /** Opens a graph on ONNX Runtime. */
 export type OpenSession = (model: Uint8Array) => Promise<GraphSession>;
 
-/** A step whose keys and values the layer has written. */
+/** A step whose keys and values have been written to the layer's cache. */
 interface PromptRun {
   readonly kernels: SimdAttention;
   readonly step: PackedStep;
-  /** Indices of the sequences to attend for. */
+  /** Indices of the sequences to compute. */
   readonly sequences: readonly number[];
-  /** Where the result goes, `[tokens, heads * headSize]`. */
+  /** Destination of the result: `[tokens, heads * headSize]`. */
   readonly into: Float32Array | Float16Array;
   readonly slices: Slices | undefined;
 }
 
-/** One sequence of it. */
+/** One sequence of such a step. */
 interface SequenceRun extends PromptRun {
   readonly sequence: number;
-  /** The step's, `[tokens, heads of queries that share keys, headSize]` for each head of keys. */
+  /** Queries of the whole step, for each head of keys: `[tokens, heads of queries that share the keys, headSize]`. */
   readonly queries: readonly Float32Array<ArrayBuffer>[];
 }
 
-/** Copies of a sequence's keys and values by head, `[keys, headSize]` from `firstKey` on. */
+/** Copies of a sequence's keys and values for each head: `[keys, headSize]`, from `firstKey` on. */
 interface CopiedCache {
   readonly firstKey: number;
   readonly keys: readonly Float32Array<ArrayBuffer>[];
   readonly values: readonly Float32Array<ArrayBuffer>[];
 }
 
-/** Rows within wider ones. */
+/** Rows that are parts of wider rows. */
 interface RowPart {
   readonly stride: number;
   readonly offset: number;
@@ -60,7 +60,7 @@ interface RowPart {
 export class PromptAttention {
   readonly #layers: readonly KernelParams[];
   readonly #openSession: OpenSession;
-  /** Sessions by their parameters; opened at the first prompt. */
+  /** Sessions by their parameters, opened for the first prompt. */
   readonly #sessions = new Map<string, Promise<GraphSession>>();
   /** Reused buffers, since runs do not overlap. */
   readonly #buffers = new Map<string, Float32Array<ArrayBuffer>>();
@@ -77,22 +77,22 @@ export class PromptAttention {
     );
   }
 
-  /** The sequences of a step that it handles. */
+  /** Chooses the sequences of a step that it handles. */
   static choose({ sequences, queryStarts }: PackedStep): number[] {
     return Array.from({ length: sequences.length }, (_, s) => s)
       .filter((s) => queryStarts[s + 1]! - queryStarts[s]! >= MIN_QUERIES);
   }
 
   /**
-   * Attends for sequences of a step. Heads of keys are worked on one by one, so that the scores of one stay in the
-   * processor's cache, and each with all heads of queries that share it.
+   * Attends for sequences of a step. Heads of keys are processed one by one, so that the scores of one stay in the
+   * processor's cache, each together with all heads of queries that share it.
    */
   async run(layer: number, run: PromptRun): Promise<void> {
     const { shape: { heads, kvHeads, headSize }, write: { q: { stride, offset } } } = this
       .#layers[layer]!;
     const width = heads / kvHeads * headSize;
     const { kernels, step, sequences } = run;
-    // What lies in the kernels' memory is another step's once this one was suspended.
+    // Copied first: while this step is suspended, another step overwrites the kernels' memory.
     const queries = this.#divideBuffer("queries", kvHeads, step.numTokens * width);
     const { q } = kernels.inputs(layer);
     for (const [head, rows] of queries.entries()) {
@@ -126,7 +126,7 @@ export class PromptAttention {
       await slices?.pause();
       for (let head = 0; head < kvHeads; head++) {
         const startedAtMs = performance.now();
-        // ONNX Runtime writes f32 into memory that nobody shares.
+        // ONNX Runtime writes f32, into memory that is not shared.
         const out = this.#buffer("out", (end - query) * width);
         await session.run({
           [MASKED_INPUTS.q]: tensor(queries[head]!, (first + query) * group, numRows),
@@ -151,7 +151,7 @@ export class PromptAttention {
     }
   }
 
-  /** Copies what the queries of a sequence see. */
+  /** Copies the keys and values that the queries of a sequence attend to. */
   async #copyCache(
     layer: number,
     { kernels, step, sequence, slices }: SequenceRun,
@@ -159,7 +159,7 @@ export class PromptAttention {
     const { shape: { kvHeads, headSize, blockSize }, attend: { window } } = this.#layers[layer]!;
     const length = step.kvLengths[sequence]!;
     const numPast = length - (step.queryStarts[sequence + 1]! - step.queryStarts[sequence]!);
-    // Blocks before what the first query sees are not read.
+    // Skips blocks before those that the first query attends to.
     const firstBlock = window > 0 ? Math.floor(Math.max(0, numPast - window + 1) / blockSize) : 0;
     const firstKey = firstBlock * blockSize;
     const numKeys = length - firstKey;
@@ -181,7 +181,9 @@ export class PromptAttention {
     return { firstKey, keys, values };
   }
 
-  /** The mask that is added to scores, `[rows, keys]`: each position from `position` on has `group` rows. */
+  /**
+   * Makes the mask that is added to the scores: `[rows, keys]`. From `position` on, `group` rows have each position.
+   */
   #makeMask(
     position: number,
     { firstKey, numKeys, numRows, group, window }: {
@@ -205,7 +207,7 @@ export class PromptAttention {
   /** Closes its sessions. */
   dispose(): void {
     for (const session of this.#sessions.values()) {
-      // A session that failed to open has reported that to its user.
+      // The error of a session that failed to open has already been reported.
       session.then((opened) => opened.release(), () => {});
     }
     this.#sessions.clear();
@@ -224,7 +226,7 @@ export class PromptAttention {
     return session;
   }
 
-  /** The first `length` elements of a buffer that grows to what the longest prompt needs. */
+  /** Returns the first `length` elements of a buffer, which grows to what the longest prompt needs. */
   #buffer(name: string, length: number): Float32Array<ArrayBuffer> {
     let buffer = this.#buffers.get(name);
     if (buffer === undefined || buffer.length < length) {
@@ -234,7 +236,7 @@ export class PromptAttention {
     return buffer.subarray(0, length);
   }
 
-  /** The same, divided among heads. */
+  /** Returns such a buffer, divided among heads. */
   #divideBuffer(name: string, numHeads: number, length: number): Float32Array<ArrayBuffer>[] {
     const buffer = this.#buffer(name, numHeads * length);
     return Array.from(
@@ -244,7 +246,7 @@ export class PromptAttention {
   }
 }
 
-/** Packs rows that are parts of wider ones. */
+/** Packs rows that are parts of wider rows. */
 function gatherRows(
   from: Float32Array,
   { stride, offset }: RowPart,
@@ -255,7 +257,7 @@ function gatherRows(
   }
 }
 
-/** Writes packed rows to parts of wider ones. */
+/** Writes packed rows into parts of wider rows. */
 function scatterRows(
   into: Float32Array | Float16Array,
   { stride, offset }: RowPart,

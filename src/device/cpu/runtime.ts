@@ -1,5 +1,5 @@
 /**
- * Which build of ONNX Runtime runs the CPU's graphs.
+ * Chooses the build of ONNX Runtime for the CPU.
  *
  * @module
  */
@@ -21,25 +21,25 @@ export interface CpuRuntime {
   /** Threads for the backend's kernels, as many as for graphs. */
   readonly threads: number;
   openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession>;
-  /** See {@linkcode Backend.openModel}. */
+  /** Opens a model: see {@linkcode Backend.openModel}. */
   openModel(
     model: ModelProto,
     files: ModelFiles,
     options?: OpenSessionOptions,
   ): Promise<GraphSession>;
-  /** Frees what is still open. */
+  /** Frees everything that is still open. */
   dispose(): Promise<void>;
 }
 
 /** How to open a runtime. */
 export interface CpuRuntimeOptions {
-  /** `auto`: native, or web if that does not load. */
+  /** Which build to open; `auto` is native, or web if that does not load. */
   readonly choice: CpuRuntimeChoice;
-  /** Threads that share the work of one operation; as many as there are cores if absent. */
+  /** Threads that share the work of one operation; one per core if absent. */
   readonly threads?: number | undefined;
 }
 
-/** @throws {StartupError} when native is requested and does not load. */
+/** Opens a runtime. @throws {StartupError} when native is requested and does not load. */
 export async function openCpuRuntime(
   { choice, threads: wanted }: CpuRuntimeOptions,
 ): Promise<CpuRuntime> {
@@ -68,7 +68,7 @@ function native(threads: number): CpuRuntime {
     threads,
     openSession: (model, given) => openSession(model, { ...options, ...given }),
     openModel: async (model, files, given) => {
-      // The fast kernels for images are for x64.
+      // The fast image kernels are for x64 only.
       const own = Deno.build.arch === "x86_64" ? makeConvolutionsPlanar(model, { threads }) : model;
       const { bytes, weightsFolder } = await mapWeights(own, files);
       const session = await openSession(bytes, {
@@ -102,7 +102,7 @@ function web(threads: number): CpuRuntime {
   };
 }
 
-/** Physical cores: threads that share a core count as one, if known. */
+/** Number of physical cores: threads that share a core count as one, if that is known. */
 export async function countCores(): Promise<number> {
   const numThreads = navigator.hardwareConcurrency;
   if (Deno.build.os !== "linux") return numThreads;
@@ -112,7 +112,7 @@ export async function countCores(): Promise<number> {
   return siblings.includes(undefined) ? numThreads : new Set(siblings).size;
 }
 
-/** The threads that share a core with this one: `0,4`. */
+/** The threads that share a core with this one, such as `0,4`. */
 async function readSiblings(thread: number): Promise<string | undefined> {
   try {
     return await Deno.readTextFile(

@@ -1,5 +1,5 @@
 /**
- * Speech recognition's kernels on the CPU: their references.
+ * Kernels for speech recognition on the CPU: the reference implementations.
  *
  * @module
  */

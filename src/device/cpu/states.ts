@@ -1,5 +1,5 @@
 /**
- * States of sequences on the CPU, in WebAssembly.
+ * Recurrent states of sequences on the CPU, in WebAssembly.
  *
  * @module
  */
@@ -23,18 +23,18 @@ import {
 } from "../sequence_states.ts";
 import { makeTensor } from "./tensors.ts";
 
-/** Bytes of the states in one memory: with its other contents less than a memory of WebAssembly may hold. */
+/** Most bytes of states in one memory. With everything else in it, that is less than a WebAssembly memory can hold. */
 const MEMORY_BYTES = 3 * 2 ** 30;
 
-/** A node's operands by the kernels' names. */
+/** Names of a node's operands, by the kernels' names for them. */
 type OperandNames = Readonly<Partial<Record<Exclude<keyof StateArrays, "out">, string>>>;
 
-/** The memory of the states is allocated when it is made. */
+/** Allocates the memory of the states when it is constructed. */
 export class CpuStates implements SequenceStates {
   readonly #nodes: readonly RecurrenceNode[];
   readonly #names: readonly OperandNames[];
   readonly #memories: readonly SimdStates[];
-  /** The memory of each node, and its index there. */
+  /** For each node, its memory and its index in that memory. */
   readonly #places: readonly (readonly [memory: SimdStates, index: number])[];
   #ranges: readonly StateRange[] = [];
 
@@ -87,7 +87,7 @@ export class CpuStates implements SequenceStates {
   }
 }
 
-/** The nodes, in their order, by the memories that their states fit in. */
+/** Divides the nodes, in order, among memories that their states fit in. */
 function divideNodes(nodes: readonly RecurrenceNode[], numSlots: number): RecurrenceNode[][] {
   const groups: RecurrenceNode[][] = [];
   let bytes = Infinity;

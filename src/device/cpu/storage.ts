@@ -1,5 +1,5 @@
 /**
- * Memory that native sessions write their outputs into, in place of allocating and copying them at each run.
+ * Memory that native sessions write their outputs to, instead of allocating and copying them at each run.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Storage } from "../backend.ts";
 
 const VIEWS = { float32: Float32Array, float16: Float16Array, int64: BigInt64Array };
 
-/** Makes storages, and knows its own. */
+/** Creates storages, and recognizes their memory. */
 export class CpuStorages {
   readonly #buffers = new WeakSet<ArrayBufferLike>();
 
@@ -22,12 +22,12 @@ export class CpuStorages {
         return new Tensor(dtype as "float32", data as Float32Array, dims);
       },
       write: (data) => new BigInt64Array(buffer).set(data),
-      // The engine frees it once nothing else holds it.
+      // The garbage collector frees it once nothing else refers to it.
       dispose: () => {},
     };
   }
 
-  /** Whether it is the memory of a storage. */
+  /** Whether the buffer is the memory of a storage. */
   has(buffer: ArrayBufferLike): boolean {
     return this.#buffers.has(buffer);
   }

@@ -1,5 +1,5 @@
 /**
- * Tensors of f32 and f16 as the CPU's kernels read and write them.
+ * Tensors of f32 and f16, as the CPU's kernels read and write them.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { Tensor } from "../ort/ort.ts";
 
 type Floats = Float32Array | Float16Array;
 
-/** A tensor of zeros, or of these elements. */
+/** Makes a tensor of zeros, or of the given elements. */
 export function makeTensor(
   dtype: "float32" | "float16",
   dims: readonly number[],
@@ -20,7 +20,7 @@ export function makeTensor(
   return new Tensor(dtype, new Float16Array(source as number) as unknown as Uint16Array, dims);
 }
 
-/** A tensor's elements; those of f16 may be given as their bits. */
+/** Returns a tensor's elements. Those of f16 may be stored as their bits. */
 export function viewElements({ data }: Tensor): Floats {
   if (data instanceof Uint16Array) {
     return new Float16Array(data.buffer, data.byteOffset, data.length);
@@ -40,15 +40,18 @@ export function copyElements(
   else widen(elements, into);
 }
 
-/** Names of an attention's operands. */
+/** The operands of an attention node, by kind. */
 type Operands<Rows = HeadRows> = Readonly<Record<"q" | "k" | "v", Rows>>;
 
-/** Whether queries, keys and values lie in one tensor. */
+/** Whether queries, keys and values are in one tensor. */
 export function isPacked({ q, k, v }: Operands): boolean {
   return q.tensor === k.tensor && q.tensor === v.tensor;
 }
 
-/** Copies an attention's operands, packed ones once, of the tokens `first` to `end` or of all. */
+/**
+ * Copies the operands of an attention node, for the tokens `first` to `end` or for all. Packed operands are copied
+ * once.
+ */
 export function copyOperands(
   node: Operands,
   tensors: ReadonlyMap<string, Tensor>,

@@ -1,8 +1,8 @@
 /**
- * Gives transformers.js our ONNX Runtime: the same build, the same device, one call at a time.
+ * Makes transformers.js use Hearth's ONNX Runtime: the same build, the same device, one call at a time.
  *
- * transformers.js looks for a runtime under a well-known symbol when it is first imported, and otherwise brings its own.
- * Its processors, tokenizers and feature extractors are used; models are opened elsewhere.
+ * transformers.js looks for a runtime under a well-known symbol when it is first imported, and otherwise brings its
+ * own. Hearth uses its processors, tokenizers and feature extractors, and opens models itself.
  *
  * @module
  */
@@ -11,19 +11,19 @@ import { openSession, Tensor } from "./ort.ts";
 import { replaceCanvas } from "./raw_image.ts";
 import { openTensorOp } from "./tensor_ops.ts";
 
-/** transformers.js running on our ONNX Runtime. */
+/** transformers.js, using Hearth's ONNX Runtime. */
 export type Transformers = typeof import("@huggingface/transformers");
 
 let loaded: Promise<Transformers> | undefined;
 let openModel: ((path: string) => Promise<unknown>) | undefined;
 
-/** Imports transformers.js on our runtime. What it loads lies in local folders only. */
+/** Imports transformers.js with Hearth's runtime. It only loads from local folders. */
 export function loadTransformers(options: {
-  /** Where the models' folders lie. */
+  /** Parent folder of the models' folders. */
   readonly modelsFolder: string;
   /**
-   * Opens the sessions of its own model classes from now on, which cannot be used without it; give them
-   * `device: "auto"` and an explicit `dtype`, since its own table of devices is empty then.
+   * Opens the sessions of transformers.js's own model classes from now on; they cannot be used without it. Give them
+   * `device: "auto"` and an explicit `dtype`, since the library's own table of devices is empty then.
    */
   readonly openModel?: ((path: string) => Promise<unknown>) | undefined;
 }): Promise<Transformers> {
@@ -47,15 +47,15 @@ async function hook(): Promise<Transformers> {
     useWasmCache: false,
     allowLocalModels: true,
     allowRemoteModels: false,
-    // Errors are thrown as well; its log would print all elements of all inputs.
+    // Errors are thrown as well, and its log would print all elements of all inputs.
     logLevel: transformers.LogLevel.NONE,
   });
   return transformers;
 }
 
-/** `InferenceSession.create` as transformers.js uses it: with the bytes of an operator, or the path of a model. */
+/** `InferenceSession.create` as transformers.js calls it: with the bytes of an operator, or the path of a model. */
 async function createSession(model: string | Uint8Array): Promise<unknown> {
   if (typeof model !== "string") return await openTensorOp(model) ?? await openSession(model);
   if (openModel !== undefined) return await openModel(model);
-  throw new Error(`${model}: transformers.js opens no models here.`);
+  throw new Error(`${model}: transformers.js cannot open models here.`);
 }

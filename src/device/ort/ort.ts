@@ -18,7 +18,7 @@ export {
   type ValueInfo,
 } from "./session.ts";
 
-/** How to open a session. */
+/** Options for opening a session. */
 type SessionOptions =
   /** onnxruntime-web, on this device, or on the CPU without one. */
   | {
@@ -29,7 +29,7 @@ type SessionOptions =
   /** onnxruntime-node, on the CPU. */
   | { readonly runtime: "native" } & NativeSessionOptions;
 
-/** Loads onnxruntime-web for a device, which takes a second of processor time, before there is a graph to open. */
+/** Loads onnxruntime-web for a device before there is a graph to open, which takes a second of processor time. */
 export async function prepareRuntime(device: GPUDevice): Promise<void> {
   const model = buildCast({ from: "float32", to: "float32", shape: [] });
   const session = await openSession(model, { device });

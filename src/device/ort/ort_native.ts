@@ -9,7 +9,7 @@ import { keepFreedBlocks } from "../../base/trim_heap.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
 /**
- * A variable, so that it is not part of the module graph: the package holds the libraries of all platforms, and must
+ * A variable, so that the package is not part of the module graph: it holds the libraries of all platforms, and must
  * only be downloaded when a model first runs on the CPU.
  */
 const PACKAGE = "onnxruntime-node";
@@ -30,19 +30,19 @@ export function loadNative(): Promise<Native> {
   return loaded;
 }
 
-/** How long threads spin before they sleep. */
+/** Microseconds for which threads spin before they sleep. */
 const SPIN_US = "20";
 
-/** How to open a graph. */
+/** Options for opening a graph. */
 export interface NativeSessionOptions {
   /** Threads that share the work of one operation. */
   readonly threads: number;
-  /** Folder of the files that its external data lies in; they are mapped, not read. */
+  /** Folder of the files with the graph's external data, which are mapped rather than read. */
   readonly weightsFolder?: string | undefined;
   /**
-   * Whether it keeps the memory of its largest run for the next one; it does if absent. Tensors of many megabytes,
-   * such as those of images, take a sixth longer in memory that the system has to clear first. Of many sessions that
-   * run in turn each would keep what one at a time needs.
+   * Whether the session keeps the memory of its largest run for the next one; true if absent. Tensors of many
+   * megabytes, such as those of images, take a sixth longer in memory that the system has to clear first. But if many
+   * sessions run in turn, each of them would keep memory that only one needs at a time.
    */
   readonly keepsMemory?: boolean | undefined;
 }
@@ -50,7 +50,7 @@ export interface NativeSessionOptions {
 /** This thread's sessions. Terminating a worker does not free them. */
 const open = new Set<InferenceSession>();
 
-/** Frees all sessions of this thread, synchronously: the thread may end right after. */
+/** Frees all sessions of this thread. It is synchronous, so that the thread may end right after. */
 export async function releaseNativeSessions(): Promise<void> {
   const releasing = Array.from(open, (session) => session.release());
   open.clear();
@@ -73,11 +73,12 @@ export async function openNativeSession(
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     logSeverityLevel: 4,
-    // Off: it keeps a plan for every shape, and texts have all lengths.
+    // Off, because it would keep a plan for every shape, and texts have many lengths.
     enableMemPattern: false,
     enableCpuMemArena: keepsMemory,
     extra: {
-      // Spin between operations, where waking up would be slow; not between runs, where spinning wastes a core.
+      // Threads spin between operations, where waking up would be slow, but not between runs, where spinning wastes a
+      // core.
       "session.intra_op.spin_duration_us": SPIN_US,
       ...(weightsFolder === undefined
         ? {}
@@ -103,8 +104,8 @@ export async function openNativeSession(
 }
 
 /**
- * Preallocated outputs must be of its own Tensor class; it takes others for options. Deno's Node-API does not know
- * Float16Array: its bytes are passed as a Uint16Array.
+ * Converts tensors to ONNX Runtime's own Tensor class, since it takes others for options. Deno's Node-API does not know
+ * Float16Array, so its bytes are passed as a Uint16Array.
  */
 function theirTensors<T extends Tensor | null>(
   { Tensor }: Native,

@@ -1,5 +1,5 @@
 /**
- * onnxruntime-web: WebGPU, and the CPU where onnxruntime-node does not load. One build (jspi) serves both.
+ * onnxruntime-web: for WebGPU, and for the CPU if onnxruntime-node does not load. One build (jspi) serves both.
  *
  * @module
  */
@@ -11,18 +11,18 @@ import { describeValues, type GraphSession, ownTensors, type Tensor } from "./se
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = "error";
 
-/** Weights kept outside the graph, under the path the graph names. */
+/** Weights outside the graph, under the path that the graph names. */
 export interface ExternalData {
   readonly path: string;
   readonly data: Uint8Array;
 }
 
-/** It takes Deno for Node, and replaces the global Worker with Node's when it starts. */
+/** onnxruntime-web takes Deno for Node, and replaces the global Worker by Node's when it starts. */
 const { Worker } = globalThis;
 
 let lastCall: Promise<unknown> = Promise.resolve();
 
-/** It allows one call at a time ("Session already started"); others wait here. */
+/** Queues calls, because onnxruntime-web allows one at a time ("Session already started"). */
 function exclusively<T>(call: () => Promise<T>): Promise<T> {
   const result = lastCall.then(call);
   lastCall = result.catch(() => {});
@@ -33,7 +33,7 @@ function exclusively<T>(call: () => Promise<T>): Promise<T> {
  * Opens a graph.
  *
  * @param model the bytes of its ModelProto.
- * @param options.device run on this device and leave the outputs there; without it, all on the CPU.
+ * @param options.device device to run on, which keeps the outputs; without it, everything runs on the CPU.
  * @throws {Error} with ONNX Runtime's own message when it refuses the graph.
  */
 export async function openWebSession(
@@ -48,9 +48,9 @@ export async function openWebSession(
       executionProviders: device
         ? [{ name: "webgpu", device, validationMode: "disabled" }]
         : ["wasm"],
-      // It warns that shapes are computed on the CPU, which is intended.
+      // Hides its warning that shapes are computed on the CPU, which is intended.
       logSeverityLevel: 3,
-      // Off: it keeps a plan for every shape, and texts have all lengths.
+      // Off, because it would keep a plan for every shape, and texts have many lengths.
       enableMemPattern: false,
       ...(device ? { preferredOutputLocation: "gpu-buffer" as const } : {}),
       ...(externalData.length > 0 ? { externalData: [...externalData] } : {}),
@@ -69,7 +69,7 @@ export async function openWebSession(
   };
 }
 
-/** Preallocated outputs must be of its own Tensor class; it takes others for options. */
+/** Converts tensors to ONNX Runtime's own Tensor class, since it takes others for options. */
 function theirTensors(
   fetches: Readonly<Record<string, Tensor | null>>,
 ): Record<string, ort.Tensor | null> {

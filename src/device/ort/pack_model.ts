@@ -1,5 +1,5 @@
 /**
- * Packs a model in memory for a runtime: a ModelProto whose large constants are external data.
+ * Packs a model for a runtime: a ModelProto in memory whose large constants are external data.
  *
  * @module
  */
@@ -14,21 +14,21 @@ import { writeModel } from "../../graph/file/proto_write.ts";
 
 /** Constants up to this size stay in the graph, where ONNX Runtime expects sizes and axes. */
 const INLINE_BYTES = 1024;
-/** Each tensor of a blob begins at a multiple of this. */
+/** Alignment of tensors within a blob. */
 const ALIGNMENT = 64;
 const BLOB = "weights.data";
 
-/** A model with its weights copied. */
+/** A model whose weights have been copied. */
 interface CopiedModel {
   readonly bytes: Uint8Array;
   /** Files for the session's `externalData`. */
   readonly externalData: readonly ExternalData[];
 }
 
-/** A model that refers to the files its weights lie in. */
+/** A model that refers to its weights in their files. */
 interface MappedModel {
   readonly bytes: Uint8Array;
-  /** Where those files are; `undefined` when there are none. */
+  /** Folder of those files; `undefined` if there are none. */
   readonly weightsFolder: string | undefined;
 }
 
@@ -36,7 +36,7 @@ function withConstants(model: ModelProto, initializers: readonly Tensor[]): Uint
   return writeModel({ ...model, graph: { ...model.graph, initializers } });
 }
 
-/** Reads the weights into one piece of memory. */
+/** Reads all weights into one block of memory. */
 export async function copyWeights(model: ModelProto, files: ModelFiles): Promise<CopiedModel> {
   const parts: { readonly tensor: Tensor; readonly offset: number }[] = [];
   let end = 0;
@@ -63,13 +63,13 @@ export async function copyWeights(model: ModelProto, files: ModelFiles): Promise
 }
 
 /**
- * Refers to the weights in their files. All external data of a session must then be on disk: computed constants go into
- * the graph.
+ * Refers to the weights in their files. All external data of a session must then be on disk, so computed constants go
+ * into the graph.
  */
 export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<MappedModel> {
   let folder: string | undefined;
   const initializers: Tensor[] = [];
-  // Asked once of each: a graph has hundreds of tensors.
+  // Looked up once per file, since a graph has hundreds of tensors.
   const known = new Map<string, { readonly path: string; readonly size: number } | undefined>();
   const find = async (file: string) => {
     if (!known.has(file)) {
@@ -81,7 +81,7 @@ export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<
   for (const tensor of model.graph.initializers) {
     const { data } = tensor;
     const found = data.kind === "file" ? await find(data.file) : undefined;
-    // Only one folder can be named; a cache's links may point to files in two.
+    // Only one folder can be named, but links of a cache may point to files in two.
     const isMapped = found && (folder ??= dirname(found.path)) === dirname(found.path);
     if (isMapped && data.kind === "file") {
       requireBytes(found.size, data);
@@ -94,7 +94,7 @@ export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<
   return { bytes: withConstants(model, initializers), weightsFolder: folder };
 }
 
-/** @throws {StartupError} when a file ends before the bytes that a graph wants of it. */
+/** Checks a file's length. @throws {StartupError} when it ends before the bytes that a graph needs. */
 function requireBytes(
   size: number,
   { file, offset, length }: {

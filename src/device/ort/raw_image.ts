@@ -1,8 +1,8 @@
 /**
  * Lets the image processors of transformers.js work without a canvas, with pixels equal to Pillow's.
  *
- * In browsers they resize, crop and pad with a 2-D canvas, which Deno lacks and which has its own filters; in Node with
- * libvips, which does not widen its filters when an image shrinks. The models were trained on what Pillow makes.
+ * In browsers they resize, crop and pad with a 2-D canvas, which Deno lacks and which has filters of its own; in Node
+ * with libvips, which does not widen its filters when an image shrinks. The models were trained on Pillow's output.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { type ResampleFilter, resize } from "../../media/resample.ts";
 /** The class as transformers.js exports it. */
 type RawImageClass = typeof RawImage;
 
-/** Replaces the canvas with our resampler, for all images of this class. */
+/** Replaces the canvas by Hearth's resampler, for all images of this class. */
 export function replaceCanvas(RawImage: RawImageClass): void {
   const method = <Args extends unknown[]>(change: (pixels: Pixels, ...args: Args) => Pixels) =>
     function (this: RawImage, ...args: Args): Promise<RawImage> {
@@ -30,7 +30,7 @@ export function replaceCanvas(RawImage: RawImageClass): void {
   });
 }
 
-/** A side that is absent or −1 keeps the proportions. */
+/** Resizes an image. A side that is absent or −1 follows from the proportions. */
 function resizeTo(
   pixels: Pixels,
   wantedWidth: number | null | undefined,
@@ -61,7 +61,7 @@ function toFilter(resample: number | string): ResampleFilter {
   return filter;
 }
 
-/** Sizes below 0 are 0. */
+/** Pads an image. Sizes below 0 count as 0. */
 function padBy(
   pixels: Pixels,
   sizes: [left: number, right: number, top: number, bottom: number],
@@ -70,7 +70,7 @@ function padBy(
   return pad(pixels, { left: left!, right: right!, top: top!, bottom: bottom! });
 }
 
-/** The last column and row are included. */
+/** Crops an image, including the last column and row. */
 function cropTo(
   pixels: Pixels,
   [left, top, lastColumn, lastRow]: [
@@ -85,7 +85,7 @@ function cropTo(
   return crop(pixels, [Math.max(0, left), Math.max(0, top), right, bottom]);
 }
 
-/** An image for an image processor; the pixels are shared. */
+/** Makes an image for an image processor, which shares the pixels. */
 export function toRawImage(
   RawImage: RawImageClass,
   { data, width, height, channels }: Pixels,

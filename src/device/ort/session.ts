@@ -6,7 +6,10 @@
 import { Tensor } from "onnxruntime-common";
 import type { InferenceSession } from "onnxruntime-common";
 
-/** An ONNX tensor, on the CPU or on the device. Makes CPU tensors and wraps GPU buffers (`Tensor.fromGpuBuffer`). */
+/**
+ * An ONNX tensor on the CPU or on the device. The class creates CPU tensors and wraps GPU buffers
+ * (`Tensor.fromGpuBuffer`).
+ */
 export { Tensor };
 
 /** Tensors by name. */
@@ -22,7 +25,7 @@ export interface ValueInfo {
   readonly name: string;
   /** Element type as ONNX Runtime names it: `float32`, `int64` … */
   readonly type: Tensor.Type;
-  /** Symbolic sizes are strings. */
+  /** Sizes of the axes; symbolic sizes are strings. */
   readonly shape: readonly (number | string)[];
 }
 
@@ -31,17 +34,17 @@ export interface GraphSession {
   readonly inputs: readonly ValueInfo[];
   readonly outputs: readonly ValueInfo[];
   /**
-   * Runs the graph; the caller owns the results and disposes those on the device.
+   * Runs the graph. The caller owns the results, and disposes those on the device.
    *
-   * @param fetches the wanted outputs, all if absent, each with its destination: a tensor over memory of at least its
-   * size (on a GPU its buffer), or `null` where ONNX Runtime is to allocate it.
+   * @param fetches the wanted outputs (all if absent), each with its destination: a tensor over memory of at least its
+   * size (on a GPU, a buffer), or `null` if ONNX Runtime is to allocate it.
    */
   run(feeds: Tensors, fetches?: Readonly<Record<string, Tensor | null>>): Promise<Tensors>;
   /** Frees the weights. */
   release(): Promise<void>;
 }
 
-/** Inputs or outputs as ONNX Runtime describes them. @throws {Error} when one is not a tensor. */
+/** Describes inputs or outputs. @throws {Error} when one is not a tensor. */
 export function describeValues(values: readonly InferenceSession.ValueMetadata[]): ValueInfo[] {
   return values.map((value) => {
     if (!value.isTensor) throw new Error(`"${value.name}" is not a tensor.`);
@@ -50,7 +53,7 @@ export function describeValues(values: readonly InferenceSession.ValueMetadata[]
 }
 
 /**
- * A run's results as tensors of Hearth's one class: each build of ONNX Runtime has its own Tensor class.
+ * Converts a run's results to Hearth's Tensor class, since each build of ONNX Runtime has its own.
  *
  * @param fetches the caller's preallocated outputs.
  */

@@ -1,6 +1,6 @@
 /**
- * The graphs of a single node that image processors of transformers.js resize and cut tensors with, computed here: a
- * runtime for them would take seconds to start and a hundred megabytes in each image preprocessing thread.
+ * Computes the single-node graphs with which image processors of transformers.js resize and slice tensors. A runtime
+ * for them would take seconds to start, and a hundred megabytes in each image preprocessing thread.
  *
  * @see https://onnx.ai/onnx/operators/onnx__Resize.html (mode linear, coordinates half_pixel)
  * @see https://onnx.ai/onnx/operators/onnx__Slice.html
@@ -18,7 +18,7 @@ interface TensorOp {
   run(feeds: Tensors): Promise<Tensors>;
 }
 
-/** The operator of a graph of a single known node; `undefined` for all others. */
+/** Opens the operator of a graph with a single known node; `undefined` for all other graphs. */
 export async function openTensorOp(model: Uint8Array): Promise<TensorOp | undefined> {
   if (model.length > MAX_BYTES) return undefined;
   const { graph } = await readModel({
@@ -65,7 +65,7 @@ function ints({ data }: Tensor): number[] {
   return Array.from(data as BigInt64Array, Number);
 }
 
-/** f32 `[n, channels, height, width]` to another height and width. */
+/** Resizes f32 `[n, channels, height, width]` to another height and width. */
 function resize(x: Tensor, dims: readonly number[]): Tensor {
   const [batch, channels, fromHeight, fromWidth] = x.dims as [number, number, number, number];
   const [, , height, width] = dims as [number, number, number, number];
@@ -107,7 +107,7 @@ function indexes(from: number, to: number) {
   return { first, second, weight };
 }
 
-/** A part of a tensor of floats, taken in steps of one. */
+/** Slices a float tensor, with steps of one. */
 function slice(
   x: Tensor,
   { starts, ends, axes, steps }: {
@@ -117,7 +117,9 @@ function slice(
     readonly steps: readonly number[];
   },
 ): Tensor {
-  if (steps.some((step) => step !== 1)) throw new RangeError(`Steps of [${steps}] are not known.`);
+  if (steps.some((step) => step !== 1)) {
+    throw new RangeError(`Only steps of 1 can be sliced, not [${steps}].`);
+  }
   const begin = x.dims.map(() => 0);
   const end = [...x.dims];
   axes.forEach((axis, i) => {

@@ -31,23 +31,23 @@ interface Layer {
   readonly attend: AttentionKernel;
   readonly cache: LayerCache;
   readonly angles: GPUBuffer | undefined;
-  /** Destination of rotated or normalised queries. */
+  /** Buffer for rotated or normalised queries. */
   readonly qOut: GPUBuffer | undefined;
   readonly gammas?: GPUBuffer | undefined;
   readonly sinks: GPUBuffer | undefined;
 }
 
-/** All its memory is allocated when it is made, or when it is resized. */
+/** Allocates all its memory when it is constructed or resized. */
 export class WebGpuAttention implements PagedAttention {
   readonly #gpu: GpuContext;
   readonly #options: AttentionOptions;
   /** The cache of each pool: the main one, then those of windows. */
   readonly #caches: readonly WebGpuKvCache[];
   readonly #layers: readonly Layer[];
-  /** Steps by shape and window: nodes with the same ones share the step's plan. */
+  /** Steps by shape and window: nodes with the same ones share a plan of the step. */
   readonly #steps = new Map<string, { readonly buffer: StepBuffer; readonly pool: number }>();
   readonly #constants = new Map<string, GPUBuffer>();
-  /** Buffers by size in bytes: rotated queries are needed within one node only. */
+  /** Buffers by size in bytes. Rotated queries are only needed within one node, so nodes share them. */
   readonly #queries = new Map<number, GPUBuffer>();
   /** Factors of head norms. */
   readonly #factors: GPUBuffer[] = [];

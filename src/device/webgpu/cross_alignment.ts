@@ -11,14 +11,14 @@ import type { KernelParams } from "../attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "../cross_alignment.ts";
 import { blocksPerSlot } from "../cross_attention.ts";
 
-/** An attention whose keys are kept. */
+/** A cross-attention node and its cached keys. */
 interface KeptKeys {
   readonly params: KernelParams;
   readonly kCache: GPUBuffer;
 }
 
 interface Layer {
-  /** elem `[maxTokens, stride]`. */
+  /** Queries: elem `[maxTokens, stride]`. */
   readonly q: GPUBuffer;
   readonly kCache: GPUBuffer;
   readonly rowBytes: number;
@@ -27,11 +27,11 @@ interface Layer {
 export class WebGpuCrossAlignment implements CrossAlignment {
   readonly #gpu: GpuContext;
   readonly #kernel: Alignment;
-  /** Layers by the attention's index. */
+  /** Layers by the index of their attention node. */
   readonly #layers: ReadonlyMap<number, Layer>;
   readonly #blocksPerSlot: number;
 
-  /** @param kept of every attention to the encoder. */
+  /** @param kept every cross-attention node. */
   constructor(
     gpu: GpuContext,
     { nodes, maxTokens }: CrossAlignmentOptions,

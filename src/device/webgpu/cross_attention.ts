@@ -1,5 +1,5 @@
 /**
- * Attention to an encoder on a GPU: `kv_write` once per input, `paged_attention` once per node and step.
+ * Cross-attention on a GPU: `kv_write` once per input, `paged_attention` once per node and step.
  *
  * @module
  */
@@ -40,14 +40,14 @@ interface Steps {
   readonly attend: StepBuffer;
 }
 
-/** All its memory is allocated when it is made. */
+/** Allocates all its memory when it is constructed. */
 export class WebGpuCrossAttention implements CrossAttention {
   readonly #gpu: GpuContext;
   readonly #options: CrossAttentionOptions;
   readonly #layers: readonly Layer[];
-  /** Positions of each slot's input. */
+  /** Number of positions in each slot. */
   readonly #lengths: Int32Array;
-  /** Steps by shape: nodes of one shape share the steps' plans. */
+  /** Steps by shape: nodes with the same shape share plans of the steps. */
   readonly #steps = new Map<string, Steps>();
 
   /** @throws {RangeError} when the kernels cannot run a node's shape. */
@@ -70,7 +70,7 @@ export class WebGpuCrossAttention implements CrossAttention {
   }
 
   begin(slots: readonly number[]): void {
-    // What was recorded still reads the last step's plan.
+    // Recorded commands still read the last step's plan.
     this.#gpu.commands.submit();
     const numBlocks = blocksPerSlot(this.#options.numPositions);
     const step = stepOfTokens(slots, { lengths: this.#lengths, numBlocks });

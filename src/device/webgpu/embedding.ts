@@ -9,15 +9,15 @@ import { EmbeddingTable } from "../../graph/cut/embedding_table.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { type GraphSession, Tensor } from "../ort/ort.ts";
 
-/** The nodes after the lookup in its graph. */
+/** The nodes after the lookup in an embeddings' graph. */
 interface EmbeddingGraph {
   readonly lookup: EmbeddingLookup;
-  /** Computes the graph's outputs from rows; absent if the rows are the output. */
+  /** Computes the graph's outputs from the rows; absent if the rows are the output. */
   readonly rest?: GraphSession | undefined;
 }
 
 /**
- * A session that looks up embeddings. It takes token ids on the CPU.
+ * Opens a session that looks up embeddings. It takes token ids on the CPU.
  *
  * @param graph.rest owned from here on.
  * @throws {StartupError} when a file ends before the table does.

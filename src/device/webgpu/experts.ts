@@ -22,14 +22,14 @@ import {
 } from "../experts.ts";
 import type { Tensor } from "../ort/ort.ts";
 
-/** A node's kernels and its constants. */
+/** The kernels and constants of a node. */
 interface Layer {
   readonly node: ExpertsNode;
   readonly kernels: Experts;
   readonly constants: Pick<ExpertsTensors, "first" | "second" | "routerBias">;
 }
 
-/** The weights are the caller's. */
+/** Runs mixtures of experts. The caller owns the weights. */
 export class WebGpuExperts implements ExpertLayers {
   readonly isExact = false;
   readonly #gpu: GpuContext;

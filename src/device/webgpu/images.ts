@@ -1,5 +1,5 @@
 /**
- * The kernels of images on a GPU.
+ * Image kernels on a GPU.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from ".
 const STAGING_BYTES = 2 ** 24;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** An image with its copy on the device, where it has one. */
+/** An image, and its copy on the device if it has one. */
 class DeviceImage implements OpenImage {
   readonly pixels: Pixels;
   readonly onDevice: ImageBuffer | undefined;
@@ -37,7 +37,7 @@ class DeviceImage implements OpenImage {
   }
 }
 
-/** Images larger than a binding of the device are processed on the CPU. */
+/** Processes images on a GPU. Images that are larger than a binding of the device are processed on the CPU. */
 export class WebGpuImages implements ImageKernels {
   readonly #gpu: GpuContext;
   readonly #readback: Readback;
@@ -59,7 +59,7 @@ export class WebGpuImages implements ImageKernels {
     { takesImages = !gpu.isFallbackAdapter }: {
       /**
        * Whether images are processed on the device, rather than only tensors and masks. By default not on a software
-       * adapter, where the shaders take twice to five times as long as the references.
+       * adapter, where the shaders take two to five times as long as the reference implementations.
        */
       readonly takesImages?: boolean | undefined;
     } = {},

@@ -1,5 +1,5 @@
 /**
- * Runs programs on a GPU: dispatches of our kernels, recorded layer after layer for one submit.
+ * Runs programs on a GPU. The dispatches of Hearth's kernels are recorded layer after layer for a single submit.
  *
  * @module
  */
@@ -22,32 +22,32 @@ import { readConstants } from "./layout_constants.ts";
 import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";
 import type { LayoutConstants } from "../paged_attention.ts";
 
-/** Records dispatches on buffers by their roles. */
+/** A kernel that is recorded on buffers by their roles. */
 interface RowKernel {
   encode(pass: ComputePass, buffers: never, numRows: number): void;
 }
 
-/** Records one dispatch for some rows; `outside` are the step's input tensors. */
+/** Records one dispatch for some rows. `outside` are the step's input tensors. */
 type Recorder = (
   pass: ComputePass,
   numRows: number,
   outside: ReadonlyMap<string, Tensor>,
 ) => void;
 
-/** The weights are the caller's. */
+/** Runs programs. The caller owns the weights. */
 export class WebGpuKernels implements KernelExecutor {
   readonly #gpu: GpuContext;
   readonly #options: KernelsOptions;
   readonly #programs = new Map<Program, readonly Recorder[]>();
-  /** Kernels by what specialises them: layers are alike. */
+  /** Kernels by what they are specialised for, since most layers are alike. */
   readonly #kernels = new Map<string, RowKernel>();
   readonly #attentions = new Map<OperandLayout, () => void>();
   /**
-   * Scratch buffers by position in a program and size. Programs that share the buffers between their segments run in
-   * sequence and share these too; others may run while they are suspended.
+   * Scratch buffers by size and by position in a program. Programs that share the buffers between their segments run
+   * one after another and share scratch too; other programs may run while those are suspended.
    */
   readonly #scratch = new Map<ReadonlyMap<string, GPUBuffer>, Map<string, GPUBuffer>>();
-  /** Inputs of the cut that are on the host, by name; the last tensor is what the buffer holds. */
+  /** Inputs of the cut that are on the host, by name. `tensor` is the one that the buffer holds. */
   readonly #uploads = new Map<string, { readonly buffer: GPUBuffer; tensor: Tensor | undefined }>();
 
   private constructor(gpu: GpuContext, options: KernelsOptions) {
@@ -56,9 +56,9 @@ export class WebGpuKernels implements KernelExecutor {
   }
 
   /**
-   * Uploads what the dispatches read and prepares them.
+   * Prepares the dispatches, and uploads what they read.
    *
-   * @throws {RangeError} when an attention does not support its operands' layout.
+   * @throws {RangeError} when attention does not support the layout of its operands.
    */
   static async open(gpu: GpuContext, options: KernelsOptions): Promise<WebGpuKernels> {
     const { programs, weights, readFloats } = options;
@@ -125,7 +125,7 @@ export class WebGpuKernels implements KernelExecutor {
     }));
   }
 
-  /** The buffer of an input of the cut; numbers that ONNX Runtime reads on the host are uploaded, once a step. */
+  /** The buffer of an input of the cut. Numbers that ONNX Runtime reads on the host are uploaded once per step. */
   #getBuffer(name: string, tensor: Tensor): GPUBuffer {
     if (tensor.location === "gpu-buffer") return tensor.gpuBuffer as GPUBuffer;
     let upload = this.#uploads.get(name);
@@ -198,6 +198,6 @@ function openKernel(gpu: GpuContext, dispatch: Dispatch, maxRows: number): RowKe
     case "take_rows":
       return new TakeRows(gpu, dispatch.params);
     case "rotate":
-      throw new RangeError("Heads are rotated by the attention on a GPU, not before it.");
+      throw new RangeError("On a GPU heads are rotated by the attention kernel, not before it.");
   }
 }

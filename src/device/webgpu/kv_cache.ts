@@ -12,19 +12,21 @@ export interface LayerCache {
   values: GPUBuffer;
 }
 
-/** Memory that is left to everything else when the cache grows: activations of long prompts, encoders. */
+/** Memory that is left for everything else when the cache grows: activations of long prompts, encoders. */
 const HEADROOM_BYTES = 256 * 2 ** 20;
-/** Buffers that were replaced are freed when the device is done with them: it is waited for once so much is due. */
+/**
+ * Replaced buffers are freed when the device is done with them. Once this many bytes are due, the device is waited for.
+ */
 const WAIT_BYTES = 2 ** 30;
 
 export class WebGpuKvCache {
   readonly layers: readonly LayerCache[];
   readonly #gpu: GpuContext;
-  /** Bytes of a block of a layer's keys, and of its values. */
+  /** Bytes per block of each layer's keys; its values take the same. */
   readonly #blockBytes: readonly number[];
   #numBlocks: number;
 
-  /** @param blockBytes of each layer, what a block of its keys takes; values take the same. */
+  /** @param blockBytes bytes per block of each layer's keys; its values take the same. */
   constructor(gpu: GpuContext, blockBytes: readonly number[], numBlocks: number) {
     this.#gpu = gpu;
     this.#blockBytes = blockBytes;
@@ -33,9 +35,9 @@ export class WebGpuKvCache {
   }
 
   /**
-   * Replaces all buffers by larger or smaller ones, layer by layer, and copies what the blocks hold that stay.
+   * Replaces all buffers by larger or smaller ones, layer by layer, and copies the content of blocks that remain.
    *
-   * @returns false if the device has no memory for it; all blocks are as they were then.
+   * @returns false if the device has no memory for it, in which case all blocks are unchanged.
    */
   async resize(numBlocks: number): Promise<boolean> {
     if (numBlocks > this.#numBlocks && !await this.#hasRoom(numBlocks)) return false;
@@ -46,7 +48,7 @@ export class WebGpuKvCache {
     for (const [index, layer] of this.layers.entries()) {
       const bytes = this.#blockBytes[index]!;
       const made = await this.#tryAllocate(bytes * numBlocks);
-      // Layers that are larger by now stay so: no one uses what they have more.
+      // Layers that have already grown stay larger, but the additional blocks are not used.
       if (made === undefined) return false;
       const encoder = this.#gpu.device.createCommandEncoder();
       for (const name of ["keys", "values"] as const) {
@@ -72,7 +74,7 @@ export class WebGpuKvCache {
     }
   }
 
-  /** Whether the device gives what growth needs, which includes a layer's old buffers beside its new ones. */
+  /** Whether the device has the memory that growth needs, including a layer's old buffers next to its new ones. */
   async #hasRoom(numBlocks: number): Promise<boolean> {
     const total = this.#blockBytes.reduce((sum, bytes) => sum + 2 * bytes, 0);
     const largest = Math.max(0, ...this.#blockBytes);
@@ -100,7 +102,7 @@ export class WebGpuKvCache {
     return this.#orRefused(() => this.#allocate(bytes));
   }
 
-  /** @returns `undefined` if the device has no memory for it. */
+  /** Allocates memory. @returns `undefined` if the device has none. */
   async #orRefused<T>(allocate: () => T): Promise<T | undefined> {
     const { device } = this.#gpu;
     device.pushErrorScope("out-of-memory");

@@ -1,5 +1,5 @@
 /**
- * Constants that attentions read in the layouts in which compiled segments leave them.
+ * Constants that attention reads for the layouts in which compiled segments write its operands.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
 import { createBuffer, type GpuContext } from "../../gpu/device.ts";
 import type { AttentionStep, LayoutConstants } from "../paged_attention.ts";
 
-/** Reads what these layouts need, by layer; layers that share a table of angles get one array. */
+/** Reads what these layouts need, by layer. Layers with the same table of angles share one array. */
 export async function readConstants(
   layouts: readonly OperandLayout[],
   readFloats: (tensor: StoredTensor) => Promise<Float32Array>,
@@ -37,11 +37,11 @@ export async function readConstants(
 }
 
 /**
- * Angles of a step's tokens where a token has several positions: rows of their own, brought together on the host. Memory
- * is allocated when it is made.
+ * The rotation angles of a step's tokens if a token has several positions. Their rows are assembled on the host. Memory
+ * is allocated when it is constructed.
  */
 export class StepAngles {
-  /** f32 `[maxTokens, 2, width]`: the cosines of a token, then its sines. */
+  /** Cosines, then sines, of each token: f32 `[maxTokens, 2, width]`. */
   readonly buffer: GPUBuffer;
   readonly #gpu: GpuContext;
   readonly #tables: readonly [cos: Float32Array, sin: Float32Array];
@@ -49,8 +49,8 @@ export class StepAngles {
   readonly #rows: Float32Array<ArrayBuffer>;
 
   /**
-   * @param options.cos f32 `[positions, width]`; `sin` alike.
-   * @param options.sections which of a token's positions each element of a row is by.
+   * @param options.cos f32 `[positions, width]`, like `sin`.
+   * @param options.sections for each element of a row, which of a token's positions it depends on.
    */
   constructor(gpu: GpuContext, { cos, sin, sections, maxTokens }: {
     readonly cos: Float32Array;
@@ -69,7 +69,7 @@ export class StepAngles {
     });
   }
 
-  /** Writes a step's rows to the device, ahead of whatever is submitted next. */
+  /** Writes a step's rows to the device, before anything that is submitted later. */
   write(
     { numTokens, positions, anglePositions = positions, sectionPositions }: AttentionStep,
   ): void {

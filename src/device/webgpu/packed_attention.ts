@@ -1,5 +1,5 @@
 /**
- * Packed attention on a GPU, one submit per node.
+ * Packed attention on a GPU, with one submit per node.
  *
  * @module
  */
@@ -17,11 +17,11 @@ import {
   toPackedParams,
 } from "../packed_attention.ts";
 
-/** All its memory is allocated when it is made. */
+/** Allocates all its memory when it is constructed. */
 export class WebGpuPackedAttention implements PackedAttention {
   readonly #gpu: GpuContext;
   readonly #layers: readonly { readonly node: EncoderNode; readonly attend: AttentionKernel }[];
-  /** By shape: nodes of one shape share the batch's plan. */
+  /** Plans of the batch by shape: nodes with the same shape share one. */
   readonly #batches = new Map<string, PackedBuffer>();
 
   /** @throws {RangeError} when the kernel cannot run a node's shape. */

@@ -10,7 +10,7 @@ import type { Readback } from "../../gpu/readback.ts";
 import type { LogitRows, TokenSampler } from "../backend.ts";
 import { SampledTokens } from "../sampled_tokens.ts";
 
-/** How to make a sampler. */
+/** What a sampler needs. */
 interface WebGpuSamplerOptions {
   readonly readback: Readback;
   readonly kernel: SamplerOptions;
@@ -19,7 +19,7 @@ interface WebGpuSamplerOptions {
 export class WebGpuSampler implements TokenSampler {
   readonly #gpu: GpuContext;
   readonly #options: WebGpuSamplerOptions;
-  /** Kernels that no step uses, the last used at the end. */
+  /** Kernels that no step uses, the most recently used one last. */
   readonly #free: SampleKernel[] = [];
 
   constructor(gpu: GpuContext, options: WebGpuSamplerOptions) {
@@ -29,7 +29,7 @@ export class WebGpuSampler implements TokenSampler {
   }
 
   async sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<SampledToken[]> {
-    // One kernel for each part of the step: their results are read together.
+    // One kernel for each part of the step, whose results are read together.
     const used: { readonly kernel: SampleKernel; readonly count: number }[] = [];
     try {
       for await (const { logits, rows } of parts) {

@@ -1,5 +1,5 @@
 /**
- * Speech recognition's kernels on a GPU.
+ * Kernels for speech recognition on a GPU.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * States of sequences on a GPU: `causal_conv` and `linear_attention`, recorded node by node.
+ * Recurrent states of sequences on a GPU: `causal_conv` and `linear_attention`, recorded node by node.
  *
  * @module
  */
@@ -18,17 +18,17 @@ import {
   type StatesOptions,
 } from "../sequence_states.ts";
 
-/** Records one recurrence. */
+/** Records one recurrence node. */
 type Recorder = (tensors: ReadonlyMap<string, Tensor>, out: GPUBuffer) => void;
 
-/** All its memory is allocated when it is made. */
+/** Allocates all its memory when it is constructed. */
 export class WebGpuStates implements SequenceStates {
   readonly #gpu: GpuContext;
   readonly #options: StatesOptions;
   readonly #step: StateStepBuffer;
   readonly #states: readonly GPUBuffer[];
   readonly #constants: GPUBuffer[] = [];
-  /** Room for one state, on its way from slot to slot. */
+  /** Temporary buffer for a state that is copied between slots. */
   readonly #between: GPUBuffer;
   readonly #recorders: readonly Recorder[];
 
@@ -72,7 +72,7 @@ export class WebGpuStates implements SequenceStates {
         const size = stateSize(node) * Float32Array.BYTES_PER_ELEMENT;
         if (size === 0) return;
         const state = this.#states[i]!;
-        // A copy within one buffer is not allowed.
+        // Copies within one buffer are not allowed, hence the temporary buffer.
         encoder.copyBufferToBuffer(state, from * size, this.#between, 0, size);
         encoder.copyBufferToBuffer(this.#between, 0, state, to * size, size);
       });

@@ -1,5 +1,5 @@
 /**
- * The backend on a GPU: ONNX Runtime's WebGPU provider and the WGSL kernels, on one device.
+ * The backend for GPUs: ONNX Runtime's WebGPU provider and the WGSL kernels, on one device.
  *
  * @module
  */
@@ -40,7 +40,7 @@ import { WebGpuExperts } from "./experts.ts";
 import { WebGpuStates } from "./states.ts";
 import { WebGpuSpeech } from "./speech.ts";
 
-/** Read-back buffer: a step reads 8 bytes per sequence, or 168 with log-probabilities. */
+/** Size of the read-back buffer. A step reads 8 bytes per sequence, or 168 with log-probabilities. */
 const MAX_READ_BYTES = 2 ** 20;
 
 export class WebGpuBackend implements Backend {
@@ -86,7 +86,7 @@ export class WebGpuBackend implements Backend {
   }
 
   prepareRuntime(): void {
-    // Whoever opens a session next waits for it, and reports its errors.
+    // The next caller that opens a session waits for it, and reports its errors.
     prepareRuntime(this.#gpu.device).catch(() => {});
   }
 
@@ -126,7 +126,7 @@ export class WebGpuBackend implements Backend {
     return this.#inOrder(withInputs(session, given));
   }
 
-  /** A session whose runs follow the recorded commands. */
+  /** Wraps a session so that its runs follow the recorded commands. */
   #inOrder(session: GraphSession): GraphSession {
     return {
       ...session,
@@ -172,7 +172,7 @@ export class WebGpuBackend implements Backend {
   async read(tensor: Tensor): Promise<Float32Array> {
     const buffer = tensor.gpuBuffer as GPUBuffer;
     const Elements = tensor.type === "float16" ? Float16Array : Float32Array;
-    // Copies are of whole words; so are buffers.
+    // Buffers and copies consist of whole 4-byte words.
     const bytes = new Uint8Array(4 * Math.ceil(tensor.size * Elements.BYTES_PER_ELEMENT / 4));
     for (let offset = 0; offset < bytes.length; offset += MAX_READ_BYTES) {
       const size = Math.min(MAX_READ_BYTES, bytes.length - offset);
@@ -245,7 +245,7 @@ export class WebGpuBackend implements Backend {
   }
 }
 
-/** A session with fixed additional inputs. */
+/** Wraps a session with fixed additional inputs. */
 function withInputs(
   session: GraphSession,
   given: readonly (readonly [string, DeviceTensor])[],

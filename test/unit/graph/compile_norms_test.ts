@@ -282,6 +282,6 @@ Deno.test("skipBias() gives what a norm of a sum adds to it", () => {
   assert.equal(makeBias("LayerNormalization", ["x", "gamma", "beta", "beta", "beta"]), undefined);
   assert.throws(
     () => makeBias("SkipSimplifiedLayerNormalization", ["x", "z", "gamma", "computed"]),
-    /no constant vector/,
+    /not a constant vector/,
   );
 });

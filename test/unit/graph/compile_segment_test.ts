@@ -88,7 +88,7 @@ Deno.test("compileSegment() takes a norm's own bias into the product before it",
       writesSums: true,
     },
   );
-  assert.match("refused" in refused ? refused.refused : "", /No product takes in the bias/);
+  assert.match("refused" in refused ? refused.refused : "", /No product can include the bias/);
 });
 
 /** Norms after attention and MLP, as in Gemma: `x` and `p` are what they normalise. */
