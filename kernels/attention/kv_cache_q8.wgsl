@@ -3,11 +3,11 @@
 
 alias cached = u32;
 
-// Four elements in 127ths. Bytes become numbers by their place in a float's mantissa: cards convert integers slowly.
+// Four elements in 127ths. Bytes become numbers by their position in a float's mantissa: cards convert integers slowly.
 fn read_cached(part: cached) -> vec4<f32> {
   let bytes = part ^ 0x80808080u;
-  let places = vec4<u32>(bytes, bytes >> 8u, bytes >> 16u, bytes >> 24u) & vec4<u32>(0xffu);
-  return bitcast<vec4<f32>>(places | vec4<u32>(0x4b000000u)) - 8388736.0;
+  let lanes = vec4<u32>(bytes, bytes >> 8u, bytes >> 16u, bytes >> 24u) & vec4<u32>(0xffu);
+  return bitcast<vec4<f32>>(lanes | vec4<u32>(0x4b000000u)) - 8388736.0;
 }
 
 // What a 127th is.

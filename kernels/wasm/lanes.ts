@@ -1,5 +1,5 @@
 /**
- * A word of a vector in all four places of another. Four words that lie side by side are loaded at once and spread:
+ * A word of a vector in all four lanes of another. Four words that lie side by side are loaded at once and spread:
  * every load of WebAssembly checks its address, a shuffle does not.
  */
 

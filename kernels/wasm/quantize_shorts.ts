@@ -5,7 +5,7 @@ import { CHUNK, CHUNK_BYTES } from "./experts_layout";
 
 /**
  * Rounds a row. A chunk is four vectors of eight i16, of elements 0, 4, 8, … and 1, 5, 9, … and so on, as weights lie in
- * words of 16 bits; then i32 sums of its halves, times `factor`, in the first and third of four places; then its scale
+ * words of 16 bits; then i32 sums of its halves, times `factor`, in the first and third of four lanes; then its scale
  * (f32).
  *
  * @param x f32 `[length]`, a multiple of 32.

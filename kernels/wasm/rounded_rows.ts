@@ -150,7 +150,7 @@ function storeScores(into: usize, x0: v128, x1: v128, s0: v128, s1: v128, unit: 
  *
  * @param at f32 `[TILE]`; then i16 `[TILE]`, and f32, what 1 stands for.
  * @param scales f32 `[TILE]`.
- * @param from first of the values that the row sees; the others weigh nothing, whatever is at their places.
+ * @param from first of the values that the row sees; the others weigh nothing, whatever they are.
  * @param until end of those values.
  */
 export function roundWeights(at: usize, scales: usize, from: i32, until: i32): void {

@@ -8,7 +8,8 @@
  * @module
  */
 import { type ExpertBuffers, Experts, ExpertsScratch } from "../../kernels/experts/experts.ts";
-import { type ExpertSource, SimdExperts } from "../../kernels/experts/experts_simd.ts";
+import type { ExpertSource } from "../../kernels/experts/experts_memory.ts";
+import { SimdExperts } from "../../kernels/experts/experts_simd.ts";
 import type { ExpertsParams } from "../../kernels/experts/experts_params.ts";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import { countCores } from "../../src/device/cpu/runtime.ts";

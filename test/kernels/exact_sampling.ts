@@ -1,5 +1,5 @@
 /**
- * The sampler written out plainly in float64, to judge both implementations by.
+ * The sampler spelled out in float64, to judge both implementations by.
  *
  * @module
  */

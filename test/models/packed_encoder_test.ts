@@ -184,7 +184,7 @@ for (const [given, { reaches }] of GRAPHS) {
 Deno.test("splitEncoder() refuses graphs whose attention is another, and says why", async () => {
   const refusals = {
     mpnet_script_17: /layer\.0\/attention\/attn\/Softmax" differs from head to head/,
-    deberta_v2_classifier_script_17: /keys, values or weights are changed on their way/,
+    deberta_v2_classifier_script_17: /keys, values or weights are changed in between/,
     gpt2_script_17: /cannot be traced back to the rows of tokens/,
   };
   for (const [name, message] of Object.entries(refusals)) {

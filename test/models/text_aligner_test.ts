@@ -74,7 +74,7 @@ async function weighWhole(
   return weights;
 }
 
-/** The alignment that weights of tokens at places make, written out plainly. */
+/** The alignment that weights of tokens at positions make, spelled out. */
 function alignPlainly(heads: readonly number[][][]): number[][] {
   const shares = heads.map((weights) => {
     const normal = weights.map((row) => [...row]);

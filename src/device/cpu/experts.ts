@@ -3,11 +3,8 @@
  *
  * @module
  */
-import {
-  type ExpertLayer,
-  layerBytes,
-  SimdExperts,
-} from "../../../kernels/experts/experts_simd.ts";
+import { type ExpertLayer, layerBytes } from "../../../kernels/experts/experts_memory.ts";
+import { SimdExperts } from "../../../kernels/experts/experts_simd.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { bytesOfStored, readRange } from "../../graph/file/stored_range.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";

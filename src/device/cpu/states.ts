@@ -35,7 +35,7 @@ export class CpuStates implements SequenceStates {
   readonly #names: readonly OperandNames[];
   readonly #memories: readonly SimdStates[];
   /** For each node, its memory and its index in that memory. */
-  readonly #places: readonly (readonly [memory: SimdStates, index: number])[];
+  readonly #locations: readonly (readonly [memory: SimdStates, index: number])[];
   #ranges: readonly StateRange[] = [];
 
   /**
@@ -53,7 +53,7 @@ export class CpuStates implements SequenceStates {
       const simdNodes = group.map((node) => toSimdRecurrence(node, constants));
       return new SimdStates(simdNodes, { numSlots, maxSequences, threads });
     });
-    this.#places = groups.flatMap((group, i) =>
+    this.#locations = groups.flatMap((group, i) =>
       group.map((_, index) => [this.#memories[i]!, index] as const)
     );
   }
@@ -71,7 +71,7 @@ export class CpuStates implements SequenceStates {
       [role, tensors.get(name)!.data] as const
     );
     const arrays = { ...Object.fromEntries(operands), out: out.data } as unknown as StateArrays;
-    const [states, number] = this.#places[index]!;
+    const [states, number] = this.#locations[index]!;
     states.run(number, arrays, this.#ranges);
     return out;
   }

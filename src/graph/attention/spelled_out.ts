@@ -138,7 +138,7 @@ export function findSpelledOut(
     q.heads !== heads || k.heads !== v.heads || v.factor !== 1 ||
     !keepsWeights(run, softmax, products.values)
   ) {
-    throw new Refusal(`Around ${of} keys, values or weights are changed on their way.`);
+    throw new Refusal(`Around ${of} keys, values or weights are changed in between.`);
   }
   const read = (lengths: Lengths, score: number) =>
     readScores(probes, lengths, { scores: products.scores.outputs[0]!, softmax, score });

@@ -42,7 +42,7 @@ export function elementsBehind(index: GraphIndex, tensor: string): string {
   return name;
 }
 
-/** @throws {Refusal} when the experts are chosen in a way that is not known. */
+/** @throws {Refusal} when the experts are chosen by a router that is not known. */
 export function findRouter(search: MixtureSearch, options: RouterOptions): FoundRouter {
   const { node, probabilities, weights } = options;
   const { index } = search;

@@ -99,13 +99,13 @@ function findResults(
     }
     // The index of each result: that of token 0 begins `taps - 1` tokens before it.
     const data = Float64Array.from({ length: countElements(shape) }, (_, i) => i % shape[2]!);
-    const places = sliced === made
+    const indices = sliced === made
       ? data
       : run.valueWith(sliced, new Map([[made, { dtype: "float32", shape, data }]]))?.data;
     const first = width - taps + 1 + pad;
     const { numTokens } = lengths;
-    const isEach = places?.length === shape[1]! * numTokens &&
-      places.every((place, i) => place === first + i % numTokens);
+    const isEach = indices?.length === shape[1]! * numTokens &&
+      indices.every((index, i) => index === first + i % numTokens);
     if (first < 0 || !isEach) {
       throw new Refusal(`${describeNode(conv)} does not give a result for each token.`);
     }

@@ -184,12 +184,12 @@ export class WindowDecoder {
     encoderInput: WindowInput,
     seconds: number,
   ): Promise<Float32Array> {
-    const { decoder, config, alignmentHeads: sites } = this.#parts;
+    const { decoder, config, alignmentHeads: nodes } = this.#parts;
     if (!(decoder instanceof EncoderDecoder)) throw new Error("The decoder's graph is not cut.");
     const numPositions = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
     const prompt = makePrompt(config, window);
     const tokens = [...prompt, ...window.tokens];
-    const alignment = await decoder.align({ encoderInput, tokens, numPositions, nodes: sites });
+    const alignment = await decoder.align({ encoderInput, tokens, numPositions, nodes });
     // The decoder attends to a token's audio while it reads the token before.
     return alignment.subarray((prompt.length - 1) * numPositions);
   }
