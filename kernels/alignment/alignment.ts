@@ -1,5 +1,6 @@
 /**
- * Aligns the tokens of a text with an encoder's output, by the cross-attention weights of some of its decoder's heads.
+ * Aligns the tokens of a text with an encoder's output, using the cross-attention weights of some of the decoder's
+ * heads.
  *
  * `alignment_reference.ts` has the formula.
  *
@@ -14,20 +15,20 @@ import type { AttentionShape } from "../attention/attention_shape.ts";
 import { FOUR } from "../common/four.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 
-/** Added to the deviation of a key's weights, which may be 0. */
+/** Added to the standard deviation of a key's weights, which may be 0. */
 export const LEAST_DEVIATION = 1e-8;
 
-/** A layer's part of an alignment. */
+/** One layer's contribution to an alignment. */
 export interface AlignmentLayer {
   readonly shape: AttentionShape;
-  /** Layout of the queries' rows. */
+  /** Layout of the rows of queries. */
   readonly q: RowLayout;
   readonly scale: number;
-  /** The alignment heads, at least one. */
+  /** The heads whose weights are used, at least one. */
   readonly heads: readonly number[];
 }
 
-/** Limits of a text. */
+/** Limits for a text. */
 interface AlignmentLimits {
   readonly maxTokens: number;
   readonly maxKeys: number;
@@ -36,9 +37,9 @@ interface AlignmentLimits {
 /** A text to align. */
 export interface AlignedText {
   readonly numTokens: number;
-  /** The number of keys, from the cache's first on, that tokens may be aligned with. */
+  /** Number of keys that tokens may be aligned with, counted from the first one in the cache. */
   readonly numKeys: number;
-  /** The first block of its keys in the cache; the others follow. */
+  /** Index of the text's first block of keys in the cache; the others follow it. */
   readonly firstBlock: number;
 }
 
@@ -63,16 +64,16 @@ const MEAN = { text: "read", heads: "read", weights: "read", alignment: "read_wr
 const THREADS = 64;
 const TEXT_WORDS = 3;
 
-/** Dispatches of one layer. */
+/** Kernels of one layer. */
 interface LayerKernels {
   readonly heads: GPUBuffer;
   readonly numHeads: number;
   readonly weigh: Kernel<typeof WEIGHTS>;
 }
 
-/** All its memory is allocated when it is made: it holds the weights of one layer at a time. */
+/** Aligns texts. All memory is allocated in the constructor; it holds the weights of one layer at a time. */
 export class Alignment {
-  /** f32 `[numTokens, numKeys]`, once all layers are encoded. */
+  /** f32 `[numTokens, numKeys]`, after all layers are encoded. */
   readonly result: GPUBuffer;
   readonly #gpu: GpuContext;
   readonly #layers: readonly LayerKernels[];

@@ -1,12 +1,12 @@
-// Adds a layer's share of an alignment: of each head the median of seven neighbouring keys.
-// See alignment_reference.ts for the formula.
+// Adds a layer's share to an alignment: for each head, the median over seven neighbouring keys. See
+// alignment_reference.ts for the formula.
 //
 //   text       u32: tokens, keys
 //   heads      u32 [heads wanted]
 //   weights    f32 [heads wanted, tokens, keys], normalised
 //   alignment  f32 [tokens, keys], added to
 //
-// Invocation (x, t) has key x of token t. No workgroup memory.
+// Invocation (x, t) handles key x of token t. No workgroup memory.
 
 struct Text {
   tokens: u32,
@@ -19,14 +19,14 @@ struct Text {
 @group(0) @binding(2) var<storage, read> weights: array<f32>;
 @group(0) @binding(3) var<storage, read_write> alignment: array<f32>;
 
-// One by the heads of all layers.
+// One divided by the number of heads of all layers.
 override SHARE: f32;
 override WG: u32;
 
 const WIDTH = 7;
 const REACH = 3;
 
-// The keys beyond either end are those before it, mirrored.
+// Keys beyond either end are mirrored.
 fn mirror(key: i32, keys: i32) -> i32 {
   let folded = abs(key);
   return select(folded, 2 * (keys - 1) - folded, folded >= keys);

@@ -1,10 +1,10 @@
-// How much more each token attends to a key than the text's tokens do on average, in standard deviations. See
-// alignment_reference.ts for the formula.
+// Normalises weights: how much more each token attends to a key than the text's tokens do on average, in standard
+// deviations. See alignment_reference.ts for the formula.
 //
 //   text     u32: tokens, keys
 //   weights  f32 [heads, tokens, keys], in place
 //
-// Invocation (x, i) has key x of head i. No workgroup memory.
+// Invocation (x, i) handles key x of head i. No workgroup memory.
 
 struct Text {
   tokens: u32,

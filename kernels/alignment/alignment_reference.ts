@@ -15,7 +15,7 @@
  */
 import { LEAST_DEVIATION } from "./alignment.ts";
 
-/** One head's part of an alignment. */
+/** One head's contribution to an alignment. */
 interface AlignmentHead {
   /** f32 `[numTokens, headSize]`. */
   readonly queries: Float32Array;
@@ -25,7 +25,7 @@ interface AlignmentHead {
   readonly numKeys: number;
   readonly headSize: number;
   readonly scale: number;
-  /** 1 / (number of all heads). */
+  /** One divided by the number of all heads. */
   readonly share: number;
 }
 
@@ -86,7 +86,10 @@ function normalize(weights: Float32Array, { numTokens, numKeys }: AlignmentHead)
   }
 }
 
-/** The median around each value; of seven in order, one leaves and one comes with each step. */
+/**
+ * The median of each value and its six neighbours. The window is kept sorted: each step removes one value and inserts
+ * another.
+ */
 function filterMedian(row: Float32Array): Float32Array {
   const { length } = row;
   if (length <= REACH) return row;

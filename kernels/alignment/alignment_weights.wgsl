@@ -6,8 +6,8 @@
 //   k_cache  elem [blocks, KV_HEADS, BLOCK_SIZE, HEAD_FOURS * 4], the text's blocks one after the other
 //   weights  f32 [heads wanted, tokens, keys]
 //
-// Workgroup (t, i) has token t and wanted head i; its invocations stride over the keys.
-// Workgroup memory: 16 HEAD_FOURS + 4 WG bytes.
+// Workgroup (t, i) handles token t and wanted head i; its invocations stride over the keys. Workgroup memory: 16
+// HEAD_FOURS + 4 WG bytes.
 
 struct Text {
   tokens: u32,
@@ -25,7 +25,7 @@ override HEAD_FOURS: u32;
 override KV_HEADS: u32;
 override GROUP: u32;
 override BLOCK_SIZE: u32;
-// Layout of one token's row of queries, in fours.
+// Layout of one token's row of queries, in vec4s.
 override Q_STRIDE: u32;
 override Q_OFFSET: u32;
 override SCALE: f32;
@@ -56,7 +56,7 @@ fn alignment_weights(
     for (var i = 0u; i < HEAD_FOURS; i++) {
       score += dot(query[i], unpack(k_cache[at + i]));
     }
-    // What an invocation writes it alone reads again.
+    // Each invocation later reads only the scores that it has written itself.
     weights[row + key] = score;
     largest = max(largest, score);
   }

@@ -1,47 +1,47 @@
 /**
- * The work items of attention on the CPU: rows of one sequence, a row being a pair (query, head of the group). The
- * division does not affect the results.
+ * Divides attention on the CPU into work items: rows of one sequence, where a row is a pair (query, head of the group).
+ * The division does not affect the results.
  *
  * @module
  */
 import type { StepLimits } from "./step_plan.ts";
 
-/** Words of an `Item` of `wasm/layout.ts`: sequence, first row, rows, first head, heads. */
+/** Number of words in an `Item` of `wasm/layout.ts`: sequence, first row, rows, first head, heads. */
 export const ITEM_WORDS = 5;
 /** Rows that are processed together, as in `wasm/row_block.ts`. */
 export const ROWS = 24;
 
-/** The sequences' query ranges. */
+/** The ranges of the sequences' queries. */
 interface Sequences {
   readonly sequences: { readonly length: number };
   /** i32 `[sequences + 1]`. */
   readonly queryStarts: Int32Array;
 }
 
-/** How sequences are divided. */
+/** How to divide sequences into items. */
 export interface ItemOptions {
   readonly kvHeads: number;
-  /** Heads that share keys. */
+  /** Number of query heads that share keys. */
   readonly group: number;
   readonly rowsPerItem: number;
   /**
-   * Where few rows of a sequence are left, an item has several heads, but there are at least as many items as threads.
+   * Lets an item take several heads when a sequence has few rows; there are still at least as many items as threads.
    */
   readonly joins?: { readonly numThreads: number };
 }
 
-/** Words that the items of any step take. */
+/** The most words that the items of a step can take. */
 export function maxItemWords(
   { maxTokens, maxSequences }: Pick<StepLimits, "maxTokens" | "maxSequences">,
   { kvHeads, group, rowsPerItem }: ItemOptions,
 ): number {
-  // The last of each sequence may be part full.
+  // The last item of each sequence may be partly full.
   return (maxSequences + Math.ceil(maxTokens * group / rowsPerItem)) * kvHeads * ITEM_WORDS;
 }
 
 /**
- * Writes the items of a step: those of a head are adjacent, so that its keys stay in the processor's cache; the last
- * rows come first, since they may see the most keys, and long items should start early.
+ * Writes the items of a step. Those of a head are adjacent, so that its keys stay in the processor's cache. The last
+ * rows come first: they may see the most keys, and long items should start early.
  *
  * @param skipped sequences to leave out.
  * @returns the number of items.
@@ -59,7 +59,7 @@ export function writeItems(
     const numRows = (queryStarts[s + 1]! - queryStarts[s]!) * group;
     const parts = joins === undefined ? kvHeads : Math.ceil(joins.numThreads / sequences.length);
     const most = Math.min(Math.ceil(kvHeads / parts), Math.floor(rowsPerItem / numRows));
-    // Heads of a block of the cache lie side by side, and memory is read the faster the longer the stretch.
+    // The heads of a cache block are adjacent, and longer contiguous reads are faster.
     const numHeads = Math.max(1, most);
     for (let head = 0; head < kvHeads; head += numHeads) {
       for (let item = Math.ceil(numRows / rowsPerItem) - 1; item >= 0; item--) {

@@ -1,5 +1,5 @@
 /**
- * The shape of a model's attention, and the kernels' tiling on a device.
+ * The shape of a model's attention, and how the kernels tile it on a device.
  *
  * @module
  */
@@ -8,18 +8,18 @@ import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
 import { tileBytes, tileThreads, type TileTiling } from "./attention_tile.ts";
 import type { DecodeTiling } from "./paged_attention_decode.ts";
 
-/** The heads of an attention. */
+/** The heads of an attention layer. */
 export interface HeadShape {
   readonly heads: number;
   /** Divides `heads`. */
   readonly kvHeads: number;
   /** Elements per head: 8 to 256, a multiple of 4. */
   readonly headSize: number;
-  /** Type of queries, keys, values and output. */
+  /** Data type of queries, keys, values and output. */
   readonly elem: Elem;
 }
 
-/** The common shape of a model's attention layers, or of a kind of them. */
+/** The shape shared by a model's attention layers, or by those of one kind. */
 export interface AttentionShape extends HeadShape {
   /** Tokens per block of the KV cache. */
   readonly blockSize: number;
@@ -30,21 +30,24 @@ export interface AttentionShape extends HeadShape {
 /** How the kernels divide their work on a device. */
 export interface AttentionTiling {
   readonly decode: DecodeTiling;
-  /** Absent where workgroup memory holds no tile. */
+  /** Absent if workgroup memory is too small for a tile. */
   readonly tile?: TileTiling | undefined;
-  /** Rows of a sequence up to which it is decoded, with few rows per workgroup, and not tiled. */
+  /**
+   * A sequence with at most this many rows is computed by the decode kernel, which takes few rows per workgroup; others
+   * are tiled.
+   */
   readonly maxDecodedRows: number;
-  /** Decode workgroups that keep the device busy: below this many, key ranges are split. */
+  /** Number of decode workgroups that keep the device busy. With fewer, key ranges are split. */
   readonly targetWorkgroups: number;
-  /** Keys below which a range is not worth splitting. */
+  /** A range with fewer keys is not split. */
   readonly minSplitKeys: number;
 }
 
-/** An H200 decodes groups of 7, 4 and 2 heads soonest in twos: a workgroup waits for less. */
+/** On an H200, groups of 7, 4 and 2 heads decode fastest two at a time: a workgroup waits for less memory. */
 const MAX_DECODE_ROWS = 2;
-/** Groups of threads that share a value, on a graphics card. */
+/** Number of groups of threads that share a value, on a graphics card. */
 const DECODE_GROUPS = 8;
-/** Tiles for any device, best first. */
+/** Tiles for any device, the best first. */
 const TILES = [
   { rows: 32, quads: 1, threadsPerRow: 8, keysPerThread: 4, isUnpacked: false },
   { rows: 32, quads: 1, threadsPerRow: 8, keysPerThread: 2, isUnpacked: false },
@@ -53,7 +56,10 @@ const TILES = [
   { rows: 8, quads: 1, threadsPerRow: 8, keysPerThread: 2, isUnpacked: false },
   { rows: 4, quads: 1, threadsPerRow: 8, keysPerThread: 1, isUnpacked: false },
 ] as const satisfies TileTiling[];
-/** Tiles that a graphics card tries first: eight rows per thread share its loads, and halves are unpacked slowly. */
+/**
+ * Tiles that a graphics card tries first: eight rows per thread share its loads. Keys and values are stored as f32,
+ * since unpacking f16 is slow.
+ */
 const CARD_TILES = [
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: true },
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: false },
@@ -61,15 +67,15 @@ const CARD_TILES = [
 ] as const satisfies TileTiling[];
 
 /**
- * Before those for prompts of models in half precision, whose queries see no keys that come later: products in f16, sums
- * of a few in f16 and of all in f32. Sums over all positions of an encoder lose too much by it.
+ * Tiles tried before those for prompts of models in half precision, with causal attention only. Products are f16, sums
+ * of a few products f16, and sums of all f32. An encoder's sums over all positions would lose too much precision.
  */
 const HALF_TILES = [
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 4, isUnpacked: false, isHalf: true },
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: false, isHalf: true },
 ] as const satisfies TileTiling[];
 
-/** Like {@linkcode chooseTiling}, for a paged cache. */
+/** As {@linkcode chooseTiling}, for a paged cache. */
 export function choosePagedTiling(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   const tiling = chooseTiling(gpu, shape);
   if (gpu.isFallbackAdapter || !gpu.hasF16 || shape.elem !== "f16") return tiling;
@@ -106,12 +112,12 @@ function chooseForCard(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   };
 }
 
-/** Each core of a software adapter runs one workgroup at a time, and large tiles only cost it cache. */
+/** On a software adapter, each core runs one workgroup at a time, and large tiles only take space in its cache. */
 function chooseFallback(gpu: GpuContext, shape: HeadShape): AttentionTiling {
-  // Queries and sums of eight rows of large heads would be more than 16 KiB.
+  // For large heads, queries and sums of eight rows would exceed 16 KiB.
   const rows = spreadRows(shape, shape.headSize > 128 ? 4 : 8);
-  // A load costs far more than a product: the fewer threads share rows, the more products each of their loads serves,
-  // as long as registers hold what a thread sums up.
+  // A load costs far more than a product. With fewer threads per row, each thread's load serves more products, as long
+  // as its sums fit into registers.
   const threadsPerRow = shape.headSize > 64 ? 8 : shape.headSize > 32 ? 4 : 2;
   const tiles = TILES.map((tile) => ({
     ...tile,
@@ -127,7 +133,7 @@ function chooseFallback(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   };
 }
 
-/** The rows of a token over as few workgroups as hold `most` each, evenly. */
+/** Distributes the rows of a token evenly over as few workgroups as can hold them, with at most `most` rows each. */
 function spreadRows({ heads, kvHeads }: HeadShape, most: number): number {
   const group = heads / kvHeads;
   return Math.ceil(group / Math.ceil(group / most));
@@ -144,7 +150,11 @@ function findTile(
   );
 }
 
-/** Also asked by the SIMD kernels. @throws {RangeError} when the kernels cannot run the heads. */
+/**
+ * Checks heads; the SIMD kernels use it too.
+ *
+ * @throws {RangeError} when the kernels cannot run the heads.
+ */
 export function checkHeads({ heads, kvHeads, headSize }: HeadShape): void {
   if (headSize < 8 || headSize > 256 || headSize % 4 !== 0) {
     throw new RangeError(
@@ -156,7 +166,7 @@ export function checkHeads({ heads, kvHeads, headSize }: HeadShape): void {
   }
 }
 
-/** Like {@linkcode checkHeads}, for a paged cache. */
+/** As {@linkcode checkHeads}, for a paged cache. */
 export function checkShape(shape: AttentionShape): void {
   checkHeads(shape);
   if (shape.blockSize >= 1) return;

@@ -1,5 +1,6 @@
 /**
- * `kv_write` and `paged_attention` in WebAssembly SIMD, for all attention layers of a model: the CPU backend's own.
+ * `kv_write` and `paged_attention` in WebAssembly SIMD, for all attention layers of a model. This is the CPU backend's
+ * implementation.
  *
  * @module
  */
@@ -18,7 +19,7 @@ import { type PackedStep, stepInPool } from "./step_plan.ts";
 
 export type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
 
-/** Layers of one pool, in one memory. */
+/** Layers of one pool whose caches share one memory. */
 interface Part {
   readonly pool: number;
   readonly layers: readonly SimdLayer[];
@@ -33,15 +34,15 @@ interface LayerPosition {
 }
 
 /**
- * With sums in f32, what `ReferenceKvWrite` and `ReferenceAttention` do in float64; see `wasm/`.
+ * Computes in f32 what `ReferenceKvWrite` and `ReferenceAttention` compute in float64; see `wasm/`.
  *
- * Caches, tables, inputs and outputs lie in linear memories, which are freed with it. A linear memory holds 4 GiB at most,
- * so the layers of a pool are divided among as few of them as can hold its largest cache. The cache's layout is this
- * kernel's own: keys lie sixteen side by side.
+ * Caches, tables, inputs and outputs lie in linear memories, which are freed with the object. A linear memory holds at
+ * most 4 GiB, so the layers of a pool are divided among as few memories as can hold its largest cache. The cache layout
+ * is private to this kernel: sixteen keys lie side by side.
  */
 export class SimdAttention {
   readonly #parts: readonly Part[];
-  /** The part of each layer, and its index there. */
+  /** For each layer, its part and its index in that. */
   readonly #positions: readonly LayerPosition[];
 
   /**
@@ -67,17 +68,17 @@ export class SimdAttention {
     this.#positions = positions;
   }
 
-  /** How many memories the layers are divided among. */
+  /** Number of memories that the layers are divided among. */
   get numMemories(): number {
     return this.#parts.length;
   }
 
   /**
-   * Changes the number of blocks of a pool; what the blocks hold that stay is kept. A larger cache takes memory only as
-   * it is written to; for a smaller one everything is moved to smaller memories.
+   * Changes the number of blocks of a pool; the remaining blocks keep their content. A larger cache takes physical
+   * memory only as it is written to. For a smaller one, everything is moved to smaller memories.
    *
-   * @param pool 0 is the main one, the others are those of windows.
-   * @returns false if there is no memory for it; the cache is as it was then.
+   * @param pool 0 is the main pool, the others are those of layers with a window.
+   * @returns false if there is no memory for it; the cache is then unchanged.
    */
   resize(numBlocks: number, pool = 0): boolean {
     const parts = this.#parts.filter((part) => part.pool === pool);
@@ -96,9 +97,9 @@ export class SimdAttention {
   }
 
   /**
-   * Takes the layout of the next step; its arrays may change afterwards.
+   * Sets the layout of the next step. The step's arrays may change afterwards.
    *
-   * @param skipped sequences whose keys and values are written, and which {@linkcode attend} leaves out.
+   * @param skipped sequences whose keys and values are written, but which {@linkcode attend} leaves out.
    */
   begin(step: PackedStep, skipped: readonly number[] = []): void {
     for (const { memory, pool } of this.#parts) memory.begin(stepInPool(step, pool), skipped);
@@ -125,17 +126,17 @@ export class SimdAttention {
     part.memory.write(index);
   }
 
-  /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
+  /** Computes attention with the layer's queries over the content of its cache; see {@linkcode run}. */
   attend(layer: number): Float32Array {
     const { part, index } = this.#positions[layer]!;
     return part.memory.attend(index);
   }
 
   /**
-   * The keys of a head, from consecutive blocks.
+   * Copies the keys of a head from consecutive blocks.
    *
-   * @param head of keys.
-   * @returns f32 `[numKeys, headSize]`, the caller's.
+   * @param head index of the KV head.
+   * @returns f32 `[numKeys, headSize]`, owned by the caller.
    */
   getKeys(
     layer: number,
@@ -146,19 +147,19 @@ export class SimdAttention {
     return part.memory.getKeys(index, head, range);
   }
 
-  /** Copies a sequence's keys and values of a head. */
+  /** Copies the keys and values of a sequence for one head. */
   readCache(layer: number, read: CacheRead): void {
     const { part, index } = this.#positions[layer]!;
     part.memory.readCache(index, read);
   }
 
-  /** Makes the threads drop the memories, which the engine frees once they are unreferenced. */
+  /** Makes the threads drop the memories. The JavaScript engine frees them when they are unreferenced. */
   dispose(): void {
     for (const { memory } of this.#parts) memory.dispose();
   }
 }
 
-/** @throws {RangeError} when the kernels cannot run its shape. */
+/** @throws {RangeError} when the kernels cannot run the layer's shape. */
 function checkLayer({ shape, write }: SimdLayer): void {
   checkShape(shape);
   checkRotary(write.rotary, shape.headSize);
@@ -169,8 +170,8 @@ function checkLayer({ shape, write }: SimdLayer): void {
 }
 
 /**
- * Divides layers into as few parts as can each grow in one memory to the largest cache; one layer each where even that
- * is not enough.
+ * Divides layers into as few parts as possible, each of which fits one memory even with the largest cache. If a single
+ * layer does not fit, each part is one layer.
  */
 function divideLayers(layers: readonly SimdLayer[], limits: SimdLimits): SimdLayer[][] {
   if (layers.length === 0) return [];

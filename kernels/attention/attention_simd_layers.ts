@@ -1,5 +1,5 @@
 /**
- * `kv_write` and `paged_attention` in WebAssembly SIMD, for the layers whose caches lie in one memory.
+ * `kv_write` and `paged_attention` in WebAssembly SIMD, for layers whose caches share one memory.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import {
 import { type KernelJob, KernelThreads, STEP_POLLS } from "../cpu/kernel_threads.ts";
 import type { PackedStep } from "./step_plan.ts";
 
-/** Inputs of a layer in a step, with room for `maxTokens`. The next layer of the same memory overwrites them. */
+/** Inputs of a layer in a step, with space for `maxTokens`. The next layer in the same memory overwrites them. */
 export interface SimdInputs {
   /** f32 `[maxTokens, stride]`, in the layout of the layer's `KvWriteParams`. */
   readonly q: Float32Array;
@@ -29,7 +29,7 @@ export interface SimdInputs {
   readonly v: Float32Array;
 }
 
-/** Keys and values of a sequence that are read from a cache, f32 `[numKeys, headSize]` each. */
+/** Where to copy the keys and values of a sequence, f32 `[numKeys, headSize]` each. */
 export interface CacheRead {
   readonly head: number;
   /** The blocks that hold the keys. */
@@ -39,9 +39,9 @@ export interface CacheRead {
   readonly values: Float32Array;
 }
 
-/** Keys stored side by side, as in `wasm/layout.ts`. */
+/** Number of keys stored side by side, as in `wasm/layout.ts`. */
 export const TILE = 16;
-/** Keys that are read at a time: they stay in the processor's cache until they are copied. */
+/** Number of keys read at a time, so that they stay in the processor's cache until they are copied. */
 const CHUNK_KEYS = 256;
 
 interface PlacedLayer {
@@ -54,7 +54,7 @@ interface PlacedLayer {
   readonly shape: AttentionShape;
 }
 
-/** A memory's layout: whatever does not depend on the number of blocks, then the blocks. */
+/** Plans the layout of a memory: everything that does not depend on the number of blocks, then the blocks. */
 function planMemory(layers: readonly SimdLayer[], limits: SimdLimits) {
   const arena = new Arena();
   const step = placeStep(arena, limits, layers);
@@ -75,7 +75,7 @@ function planMemory(layers: readonly SimdLayer[], limits: SimdLimits) {
   return { arena, step, threads, scratch, read, placed: placeLayers(arena, layers, limits) };
 }
 
-/** Whether a memory holds these layers with as many blocks as their cache may get. */
+/** Whether a memory holds these layers with the most blocks that their cache may get. */
 export function fitsMemory(layers: readonly SimdLayer[], limits: SimdLimits): boolean {
   const { numBlocks, maxBlocks = numBlocks } = limits;
   const { placed } = planMemory(layers, limits);
@@ -87,13 +87,13 @@ export class SimdLayers {
   readonly #exports: AttentionExports;
   readonly #threads: KernelThreads;
   readonly #layers: readonly PlacedLayer[];
-  /** Address of the step. */
+  /** Address of the `Step` structure. */
   readonly #step: number;
   readonly #steps: StepWriter;
   readonly #scratch: Pick<KernelJob, "scratch" | "scratchBytes">;
-  /** Addresses of the blocks of a chunk of keys or values, of these as rows, and of a tile of them. */
+  /** Addresses for reading: block table of a chunk of keys or values, the chunk as rows, and one tile. */
   readonly #read: { readonly table: number; readonly rows: number; readonly scratch: number };
-  /** Address of the cache's blocks, and bytes of each. */
+  /** Address of the cache's blocks, and the size of a block in bytes. */
   readonly #cache: { readonly at: number; readonly blockBytes: number };
   #numTokens = 0;
   /** Number of pairs of a query and a key that it may see. */
@@ -131,7 +131,11 @@ export class SimdLayers {
     this.#steps = new StepWriter(memory, step, limits);
   }
 
-  /** Gives the cache more blocks, where it is. @returns false if there is no memory for them. */
+  /**
+   * Grows the cache in place.
+   *
+   * @returns false if there is no memory for it.
+   */
   grow(numBlocks: number): boolean {
     const missing = this.#cache.at + numBlocks * this.#cache.blockBytes -
       this.#memory.buffer.byteLength;
@@ -144,7 +148,7 @@ export class SimdLayers {
     }
   }
 
-  /** Takes over the first `numBlocks` blocks of another's cache, which has the same layers. */
+  /** Copies the first `numBlocks` blocks from another cache of the same layers. */
   copyBlocks(from: SimdLayers, numBlocks: number): void {
     const viewBytes = (layers: SimdLayers) =>
       new Uint8Array(
@@ -156,9 +160,9 @@ export class SimdLayers {
   }
 
   /**
-   * Takes the layout of the next step; its arrays may change afterwards.
+   * Sets the layout of the next step. The step's arrays may change afterwards.
    *
-   * @param skipped sequences whose keys and values are written, and which {@linkcode attend} leaves out.
+   * @param skipped sequences whose keys and values are written, but which {@linkcode attend} leaves out.
    */
   begin(step: PackedStep, skipped: readonly number[] = []): void {
     this.#steps.write(step, skipped);
@@ -189,7 +193,7 @@ export class SimdLayers {
     this.#exports.kvWrite(this.#layers[layer]!.node, this.#step);
   }
 
-  /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
+  /** Computes attention with the layer's queries over the content of its cache; see {@linkcode run}. */
   attend(layer: number): Float32Array {
     const { node, out, outWidth, shape } = this.#layers[layer]!;
     const items = this.#steps.itemsFor(shape);
@@ -209,10 +213,10 @@ export class SimdLayers {
   }
 
   /**
-   * The keys of a head, from consecutive blocks.
+   * Copies the keys of a head from consecutive blocks.
    *
-   * @param head of keys.
-   * @returns f32 `[numKeys, headSize]`, the caller's.
+   * @param head index of the KV head.
+   * @returns f32 `[numKeys, headSize]`, owned by the caller.
    */
   getKeys(
     layer: number,
@@ -227,13 +231,13 @@ export class SimdLayers {
     return keys;
   }
 
-  /** Copies a sequence's keys and values of a head. */
+  /** Copies the keys and values of a sequence for one head. */
   readCache(layer: number, { keys, values, ...read }: CacheRead): void {
     this.#readRows(layer, "keys", { ...read, into: keys });
     this.#readRows(layer, "values", { ...read, into: values });
   }
 
-  /** Copies keys or values of a head to `into`, `[numKeys, headSize]`. */
+  /** Copies the keys or the values of a head to `into`, `[numKeys, headSize]`. */
   #readRows(
     layer: number,
     what: "keys" | "values",
@@ -260,7 +264,7 @@ export class SimdLayers {
     }
   }
 
-  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  /** Makes the threads drop the memory. The JavaScript engine frees it when it is unreferenced. */
   dispose(): void {
     this.#threads.release(this.#memory);
   }

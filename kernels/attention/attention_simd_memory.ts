@@ -1,5 +1,5 @@
 /**
- * The layout of the SIMD kernels' linear memory; `wasm/layout.ts` is the other side.
+ * The layout of the SIMD kernels' linear memory. `wasm/layout.ts` is its counterpart.
  *
  * @module
  */
@@ -17,7 +17,7 @@ export interface SimdLayer {
   readonly shape: AttentionShape;
   readonly write: KvWriteParams;
   readonly attend: Pick<AttentionParams, "scale" | "softcap" | "window">;
-  /** Whether queries, keys and values come in one tensor; `q`, `k` and `v` of the inputs are one array then. */
+  /** Whether queries, keys and values come as one tensor; `q`, `k` and `v` of the inputs are then the same array. */
   readonly isPacked: boolean;
   /** f32 `[positions, rotary size / 2]`; layers may share them. */
   readonly rotary?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;
@@ -27,11 +27,11 @@ export interface SimdLayer {
 
 /** Limits of the memory, and the threads that use it. */
 export interface SimdLimits extends StepLimits, CachePool {
-  /** Pools of layers with a window; all are in the main one if absent. */
+  /** Pools of layers with a window. If absent, all layers are in the main pool. */
   readonly windows?: readonly WindowPool[] | undefined;
-  /** Absent if the caller works alone. */
+  /** Absent if the calling thread works alone. */
   readonly threads?: KernelThreads | undefined;
-  /** Whether the memory is to have large pages: for caches of which large parts are used at once. */
+  /** Whether the memory should use large pages, for caches of which large parts are used at once. */
   readonly hasLargePages?: boolean;
 }
 
@@ -47,28 +47,31 @@ interface LayerOffsets {
   readonly out: number;
 }
 
-/** Layers, and the cache that they share: its blocks lie one after the other, each with the keys and values of all. */
+/**
+ * Addresses of layers and of the cache that they share. Its blocks lie one after the other, each with the keys and
+ * values of all layers.
+ */
 interface PlacedLayers {
   readonly layers: readonly LayerOffsets[];
-  /** Address of block 0: the end of everything else. */
+  /** Address of block 0, after everything else. */
   readonly cache: number;
   readonly blockBytes: number;
 }
 
-/** Bytes of a block of all layers. */
+/** Bytes of one block, with the keys and values of all layers. */
 export function bytesPerBlock(layers: readonly SimdLayer[]): number {
   return layers.reduce((sum, layer) => sum + 2 * bytesPerHalf(layer), 0);
 }
 
-/** Bytes of a block's keys of a layer, and of its values. */
+/** Bytes of one layer's keys in a block; its values take as many. */
 function bytesPerHalf({ shape }: SimdLayer): number {
   const { kvHeads, blockSize } = shape;
   return Math.ceil(kvHeads * blockSize * cachedHeadBytes(shape) / ALIGNMENT) * ALIGNMENT;
 }
 
 /**
- * Inputs are shared by all layers. Outputs are not: a graph may read one after later layers have run. The cache is
- * reserved last, so that the memory can grow by blocks.
+ * Plans the memory. All layers share the inputs, but not the outputs: a graph may read an output after later layers
+ * have run. The cache comes last, so that the memory can grow by blocks.
  */
 export function placeLayers(
   arena: Arena,
@@ -132,25 +135,25 @@ export function placeLayers(
   return { layers: placed, cache, blockBytes };
 }
 
-/** The bits of a float32. */
+/** The bits of a number as float32. */
 function toWord(x: number): number {
   return new Uint32Array(Float32Array.of(x).buffer)[0]!;
 }
 
-/** Addresses of a step's data for the kernels. */
+/** Addresses of a step's data. */
 interface StepOffsets {
-  /** Address of its `Step`. */
+  /** Address of its `Step` structure. */
   readonly step: number;
   readonly positions: number;
   readonly queryStarts: number;
   readonly blockTables: number;
-  /** Tokens per block, the least of all layers. */
+  /** Tokens per block: the smallest number among all layers. */
   readonly blockSize: number;
   readonly anglePositions: number;
   readonly items: readonly ItemOffsets[];
 }
 
-/** The items of a step, for all layers of the same heads. */
+/** The work items of a step, shared by all layers with the same heads. */
 interface ItemOffsets {
   readonly at: number;
   readonly length: number;
@@ -167,7 +170,7 @@ export function placeStep(
   const queryStarts = arena.reserve(maxSequences + 1);
   const blockTables = arena.reserve(maxSequences * maxBlocksPerSequence);
   const anglePositions = arena.reserve(maxTokens);
-  // In the order of `Step`; the first two words come with each step.
+  // In the order of `Step`'s fields. The first two words are written with each step.
   const step = arena.place(
     Uint32Array.of(0, 0, positions, queryStarts, blockTables, anglePositions),
   );
@@ -187,7 +190,7 @@ function isFor({ options }: ItemOffsets, heads: number, kvHeads: number): boolea
   return options.kvHeads === kvHeads && options.group === heads / kvHeads;
 }
 
-/** Writes steps to their addresses. */
+/** Writes the data of steps to their addresses. */
 export class StepWriter {
   readonly #counts: Uint32Array;
   readonly #positions: Int32Array;

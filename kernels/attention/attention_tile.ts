@@ -1,8 +1,10 @@
 /**
- * WGSL of attention for many queries at once, after FlashAttention-2 (Dao, 2023), wherever the keys are.
+ * Generates WGSL for attention with many queries at once, after FlashAttention-2 (Dao, 2023), independent of where the
+ * keys are stored.
  *
- * Written for a head size and a tiling, with every inner loop and array of a thread unrolled: naga guards each loop
- * with a counter and each index with a bound, so that drivers neither unroll loops nor keep arrays in registers.
+ * It is generated for one head size and tiling, with all inner loops and per-thread arrays unrolled. The reason is that
+ * naga adds a counter to each loop and a bounds check to each index, so drivers neither unroll loops nor keep arrays in
+ * registers.
  *
  * @module
  */
@@ -11,26 +13,29 @@ import template from "./attention_tile.wgsl" with { type: "text" };
 
 /** Keys whose values a thread adds in one iteration of the loop; it divides the keys of any tile. */
 const KEYS_AT_ONCE = { f32: 4, f16: 8 };
-/** Fours that a thread loads at once; halves take half of the registers. */
+/** Number of vec4s that a thread loads at once. In f16 they take half the registers. */
 const LOADS_AT_ONCE = { f32: 8, f16: 16 };
-/** Queries are this much smaller in half precision, so that no sum of a few products overflows. A power of two: exact. */
+/**
+ * In half precision, queries are scaled down by this factor, so that no sum of a few products overflows. It is a power
+ * of two, so scaling is exact.
+ */
 const HALF_SCALE = 16;
 
 /** The work of one workgroup. */
 export interface TileTiling {
   /** Pairs (query token, query head of the group), a multiple of `4 * quads`. */
   readonly rows: number;
-  /** Fours of rows that a thread serves. */
+  /** Groups of four rows that a thread computes. */
   readonly quads: number;
-  /** Threads that serve the same rows. */
+  /** Number of threads that share the same rows. */
   readonly threadsPerRow: number;
-  /** Keys of a tile, over `threadsPerRow`. Both are powers of two, and their product is 4 or more. */
+  /** Keys per tile, divided by `threadsPerRow`. Both are powers of two, and their product is at least 4. */
   readonly keysPerThread: number;
-  /** Whether keys and values lie in workgroup memory in f32, whatever the tensors are. */
+  /** Whether workgroup memory holds keys and values in f32, whatever the type of the tensors. */
   readonly isUnpacked: boolean;
   /**
-   * Whether products are f16, added in f16 for eight elements or keys and then in f32: `four` must be a vector of f16, and
-   * keys of a tile eight or more.
+   * Whether products are computed in f16: eight elements or keys are added in f16, and the results in f32. `four` must
+   * then be an f16 vector, and a tile must have at least eight keys.
    */
   readonly isHalf?: boolean;
 }
@@ -64,7 +69,7 @@ export function tileSource(headFours: number, tiling: TileTiling): string {
     HALF_SCALE,
     VECTOR: `vec4<${precision}>`,
     STAGED: isUnpacked ? "vec4<f32>" : "four",
-    // What is read of workgroup memory, and what is written there.
+    // How values are converted when they are read from workgroup memory and written to it.
     READ: isUnpacked || isHalf ? "" : "unpack",
     READ_QUERY: isHalf ? "" : "unpack",
     UNPACK: isUnpacked ? "unpack" : "",
@@ -74,12 +79,12 @@ export function tileSource(headFours: number, tiling: TileTiling): string {
   });
 }
 
-/** Threads of a workgroup. */
+/** Number of threads in a workgroup. */
 export function tileThreads({ rows, quads, threadsPerRow }: TileTiling): number {
   return rows / (4 * quads) * threadsPerRow;
 }
 
-/** Bytes of workgroup memory, of fours of the given bytes. */
+/** Bytes of workgroup memory, if a vec4 takes `fourBytes`. */
 export function tileBytes(headFours: number, fourBytes: number, tiling: TileTiling): number {
   const { rows, quads, isUnpacked, isHalf } = tiling;
   const keys = tiling.threadsPerRow * tiling.keysPerThread;

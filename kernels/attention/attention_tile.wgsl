@@ -1,19 +1,19 @@
 // Attention of many queries at once, after FlashAttention-2 (Dao, 2023): see attention_tile.ts.
 //
-// One workgroup takes up to $ROWS rows of one item and one KV head, and walks the keys in tiles of $KEYS, each staged once
-// for all its rows, so the heads of a group share what is loaded. $LANES threads serve the same rows: in the scores each
-// takes every $LANES-th key, in the output every $LANES-th four of the head.
+// One workgroup takes up to $ROWS rows of one item and one KV head, and walks the keys in tiles of $KEYS, each of which
+// is staged once for all rows, so the heads of a group share the loads. $LANES threads share the same rows: in the
+// scores each takes every $LANES-th key, in the output every $LANES-th vec4 of the head.
 //
-// The including shader declares `q` and `out`, and functions for where keys and values are and which of them a query
+// The including shader declares `q` and `out`, and functions that locate keys and values and say which of them a query
 // sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`.
 
 const TILE_THREADS = $(THREADS)u;
 
-// Queries by four of the head, thread's rows, element of the four and quad; four rows side by side.
+// Queries, indexed by vec4 of the head and by the thread's rows; then by element and group of four rows.
 var<workgroup> q_tile: array<array<four, $(4 * QUADS)>, $(FOURS * BLOCKS)>;
-// Keys, then values, by position; one four of padding keeps threads off each other's banks.
+// Keys, then values, by position. One vec4 of padding keeps threads off each other's memory banks.
 var<workgroup> kv_tile: array<$STAGED, $(KEYS * STRIDE)>;
-// Weights by key and thread's rows, four rows side by side.
+// Weights, indexed by key and by the thread's rows, four rows side by side.
 var<workgroup> weights: array<array<$VECTOR, $QUADS>, $(KEYS * BLOCKS)>;
 var<workgroup> reduced: array<array<vec4<f32>, $QUADS>, $THREADS>;
 
@@ -38,7 +38,7 @@ fn stage_queries(item: Item, kv_head: u32, thread: u32) {
   }
 }
 
-// Stores what a thread has of a tile.
+// Stores the part of a tile that a thread has loaded.
 //# part store
 //# for n in 0..LOADS
 //# if HAS_REST
@@ -51,7 +51,7 @@ if ((first + $(n * THREADS)u) < $(KEYS * FOURS)u) {
 //# end
 //# end
 
-// Brings a tile of keys or values to workgroup memory.
+// Copies a tile of keys or values to workgroup memory.
 //# part copy
 for (var first = thread; first < $(KEYS * FOURS)u; first += $(LOADS * THREADS)u) {
   //# for n in 0..LOADS
@@ -69,10 +69,11 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   stage_queries(item, kv_head, thread);
 
   let key_end = end_key(item, query_position(item, last_row));
-  // Tiles begin where they do for all rows of a sequence, whatever rows are beside them.
+  // Tiles begin at the same key for all rows of a sequence, so that results do not depend on which rows share a
+  // workgroup.
   let first_seen = first_key(query_position(item, 0u));
   let key_start = first_seen / $(KEYS)u * $(KEYS)u;
-  // Keys that all rows see.
+  // From this key on, all rows see the keys.
   let first_of_all = first_key(query_position(item, last_row));
   let end_of_all = end_key(item, query_position(item, 0u));
   //# for q in 0..QUADS
@@ -101,9 +102,9 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   //# end
   //# end
 
-  // Where a thread has few fours of a tile, it keeps them in registers: values are loaded while scores are computed, and
-  // the next tile's keys while outputs are. Keys before `first_seen` repeat that one, and those from `key_end` on the
-  // last one: what lies there may be NaN, or another sequence's.
+  // If a thread's part of a tile is small, it is prefetched into registers: values while scores are computed, and the
+  // next tile's keys while outputs are. Keys before `first_seen` are replaced by that key, and keys from `key_end` on
+  // by the last one, since memory there may hold NaN or another sequence's keys.
   //# if KEEPS_LOADS
   let first = thread;
   //# for n in 0..LOADS

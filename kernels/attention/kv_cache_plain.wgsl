@@ -1,4 +1,4 @@
-// Keys and values are cached as they come: CACHE_STRIDE fours a head of a token.
+// Keys and values are cached unchanged; a head of a token takes CACHE_STRIDE vec4s.
 
 alias cached = four;
 

@@ -1,5 +1,5 @@
-// Keys and values are cached in 8 bits: a head of a token is CACHE_STRIDE words, four elements in each as 127ths of the
-// largest magnitude, which is an f16 in the last word.
+// Keys and values are cached in 8 bits. A head of a token takes CACHE_STRIDE words: each holds four elements, as
+// multiples of 1/127 of the head's largest magnitude. The last word holds that magnitude as f16.
 
 alias cached = u32;
 
@@ -10,7 +10,7 @@ fn read_cached(part: cached) -> vec4<f32> {
   return bitcast<vec4<f32>>(lanes | vec4<u32>(0x4b000000u)) - 8388736.0;
 }
 
-// What a 127th is.
+// 1/127 of the largest magnitude.
 fn read_scale(part: cached) -> f32 {
   return unpack2x16float(part).x / 127.0;
 }

@@ -17,11 +17,11 @@ import type { StepBuffer } from "./step_buffer.ts";
 
 /** Rotary position embedding. */
 export interface RotaryParams {
-  /** Leading elements of a head that are rotated: a multiple of 8, or of 4 when interleaved. */
+  /** Number of leading elements of a head that are rotated: a multiple of 8, or of 4 when interleaved. */
   readonly size: number;
-  /** Whether neighbours are rotated together, rather than element `i` with `i + size / 2`. */
+  /** Whether neighbouring elements are rotated together, rather than element `i` with `i + size / 2`. */
   readonly isInterleaved: boolean;
-  /** Whether `angles` has a row for each token of the step, rather than for each position. */
+  /** Whether `angles` has one row per token of the step, rather than one per position. */
   readonly isByToken?: boolean | undefined;
 }
 
@@ -30,7 +30,7 @@ export interface HeadNormParams {
   readonly epsilon: number;
   readonly ofQueries: boolean;
   readonly ofKeys: boolean;
-  /** Whether all heads of a token are divided by one root mean square, rather than each by its own. */
+  /** Whether all heads of a token share one root mean square; otherwise each head has its own. */
   readonly ofRows?: boolean | undefined;
 }
 
@@ -42,18 +42,18 @@ export interface RowLayout {
   readonly offset: number;
 }
 
-/** What may differ between attention layers of one shape. */
+/** Parameters that may differ between attention layers of one shape. */
 export interface KvWriteParams {
-  /** Absent: keys are copied, and queries left alone. */
+  /** If absent, keys are copied, and queries are left unchanged. */
   readonly rotary?: RotaryParams | undefined;
-  /** Root mean squares before rotation; of single heads, 64 fours hold whole heads. */
+  /** Normalisation before the rotation. If each head has its own root mean square, 64 vec4s must hold whole heads. */
   readonly norms?: HeadNormParams | undefined;
   readonly q: RowLayout;
   readonly k: RowLayout;
   readonly v: RowLayout;
 }
 
-/** Buffers of one attention layer. `q`, `k` and `v` may be one buffer, packed row by row. */
+/** Buffers of one attention layer. `q`, `k` and `v` may be the same buffer, with the three parts in each row. */
 export interface KvWriteTensors {
   /** elem `[numTokens, q.stride]`. */
   readonly q: GPUBuffer;
@@ -61,16 +61,17 @@ export interface KvWriteTensors {
   readonly k: GPUBuffer;
   /** elem `[numTokens, v.stride]`. */
   readonly v: GPUBuffer;
-  /** elem `[blocks, kvHeads, blockSize, headSize]`; in 8 bits as `kv_cache_q8.wgsl` says. */
+  /** elem `[blocks, kvHeads, blockSize, headSize]`; for 8 bits see `kv_cache_q8.wgsl`. */
   readonly kCache: GPUBuffer;
-  /** The same of values. */
+  /** The cache of values, in the same layout. */
   readonly vCache: GPUBuffer;
-  /** f32 `[positions, 2, size / 2]`, or of tokens, where heads are rotated; see {@linkcode joinAngles}. */
+  /** f32 `[positions, 2, size / 2]`, or one row per token; present if heads are rotated. See {@linkcode joinAngles}. */
   readonly angles?: GPUBuffer | undefined;
-  /** elem `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. */
+  /** elem `[numTokens, heads * headSize]`: the rotated and normalised queries, if either is requested. */
   readonly qOut?: GPUBuffer | undefined;
   /**
-   * A uniform: factors of the norms of queries, then of keys. f32 `[2, headSize]`, of rows `[heads + kvHeads, headSize]`.
+   * A uniform with the norms' factors, those of queries before those of keys: f32 `[2, headSize]`, or `[heads +
+   * kvHeads, headSize]` if all heads share one norm.
    */
   readonly gammas?: GPUBuffer | undefined;
 }
@@ -87,9 +88,9 @@ const BINDINGS = {
   kCache: "read_write",
   vCache: "read_write",
 } as const;
-/** Factors of norms in a uniform, of which WebGPU promises 64 KiB. */
+/** Most factors of norms: they are in a uniform buffer, for which WebGPU guarantees 64 KiB. */
 const MAX_FACTORS = 2 ** 14;
-/** Kernels without norms have no binding for their factors. */
+/** Bindings with norms; without norms there is no buffer for their factors. */
 const NORM_BINDINGS = { ...BINDINGS, gammas: "uniform" } as const;
 const THREADS = 64;
 
@@ -107,7 +108,7 @@ export class KvWrite {
   readonly #kernel: Kernel<typeof NORM_BINDINGS>;
   readonly #workgroupsPerToken: number;
 
-  /** @throws {RangeError} when the kernel cannot run the rotary size or a layout. */
+  /** @throws {RangeError} when the kernel cannot run this rotary size or layout. */
   constructor(gpu: GpuContext, step: StepBuffer, params: KvWriteParams) {
     const { rotary, norms, q, k, v } = params;
     const { shape } = step;
@@ -149,7 +150,7 @@ export class KvWrite {
     });
   }
 
-  /** Appends the write of the step last written: one dispatch. */
+  /** Appends the write for the step that was written last: one dispatch. */
   encode(pass: ComputePass, tensors: KvWriteTensors): void {
     const { words, partials, plan } = this.#step;
     const { q, k, v, kCache, vCache } = tensors;
@@ -160,7 +161,7 @@ export class KvWrite {
   }
 }
 
-/** Factors of norms are a uniform: WebGPU promises eight storage buffers, and the kernel has that many. */
+/** Factors of norms are a uniform, since the kernel already uses the eight storage buffers that WebGPU guarantees. */
 function factorsSource(fours: number | undefined): string {
   if (fours === undefined) {
     return "fn factors_at(at: u32) -> vec4<f32> {\n  return vec4<f32>(1.0);\n}\n";
@@ -169,12 +170,12 @@ function factorsSource(fours: number | undefined): string {
     "fn factors_at(at: u32) -> vec4<f32> {\n  return gammas[at];\n}\n";
 }
 
-/** Number of factors of queries and keys together. */
+/** Number of factors for queries and keys together. */
 function numFactors({ ofRows }: HeadNormParams, { heads, kvHeads, headSize }: HeadShape): number {
   return (ofRows ? heads + kvHeads : 2) * headSize;
 }
 
-/** Joins tables `[positions, width]` to one `[positions, 2, width]`, cosines first. */
+/** Joins two tables `[positions, width]` into one `[positions, 2, width]`, cosines first. */
 export function joinAngles(
   { cos, sin }: { readonly cos: Float32Array; readonly sin: Float32Array },
   width: number,
@@ -187,7 +188,7 @@ export function joinAngles(
   return joined;
 }
 
-/** Also asked by the reference. */
+/** Checks rotary parameters; the reference uses it too. */
 export function checkRotary(rotary: RotaryParams | undefined, headSize: number): void {
   if (rotary === undefined) return;
   const unit = rotary.isInterleaved ? 4 : 8;
@@ -198,12 +199,12 @@ export function checkRotary(rotary: RotaryParams | undefined, headSize: number):
   );
 }
 
-/** Whether norms of all heads of a token have room for their factors. */
+/** Whether the factors fit into the uniform if all heads of a token share one norm. */
 export function hasRoomForRowNorms(shape: HeadShape): boolean {
   return (shape.heads + shape.kvHeads) * shape.headSize <= MAX_FACTORS;
 }
 
-/** Also asked by the reference. */
+/** Checks the parameters of norms; the reference uses it too. */
 export function checkNorms(norms: HeadNormParams | undefined, shape: HeadShape): void {
   if (norms === undefined) return;
   const { heads, kvHeads, headSize } = shape;

@@ -1,10 +1,10 @@
-// Rotary embedding (Su et al., 2021) of new queries and keys, and the write to the paged cache. See kv_write.ts for
-// formula and shapes.
+// Rotary embedding (Su et al., 2021) of new queries and keys, and writing keys and values to the paged cache. See
+// kv_write.ts for formula and shapes.
 //
-// One workgroup takes 64 fours of one token; each thread one four of one head: it rotates a query into `q_out`,
-// rotates a key into the cache, or copies a value there. Heads may be normalised first, each by its root mean square, where a
-// workgroup has whole heads, or all of a token together, where each workgroup sums for itself. Workgroup memory: 128
-// floats.
+// One workgroup takes 64 vec4s of one token, and each thread one vec4 of one head: it rotates a query into `q_out`,
+// rotates a key into the cache, or copies a value there. Heads may be normalised first. If each head has its own root
+// mean square, a workgroup holds whole heads. If all heads of a token share one, each workgroup computes it by itself.
+// Workgroup memory: 128 floats.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k: array<four>;
@@ -14,16 +14,17 @@
 @group(0) @binding(5) var<storage, read_write> q_out: array<four>;
 @group(0) @binding(6) var<storage, read_write> k_cache: array<cached>;
 @group(0) @binding(7) var<storage, read_write> v_cache: array<cached>;
-// `factors_at`, after this part, is of the factors of the norms: the queries', then the keys', of a head or of a row each.
+// The source that follows defines `factors_at`, which gives the norms' factors: those of queries, then those of keys,
+// for a head or for a whole row.
 
 override HEAD_FOURS: u32;
-// Query heads to rotate or normalise: 0 where queries stay as they are.
+// Number of query heads to rotate or normalise: 0 if queries are left unchanged.
 override HEADS: u32;
 override KV_HEADS: u32;
 override BLOCK_SIZE: u32;
 // Elements from a token's head to the next token's in the cache.
 override CACHE_STRIDE: u32;
-// Layout of one token's row in each input, in fours.
+// Layout of one token's row in each input, in vec4s.
 override Q_STRIDE: u32;
 override Q_OFFSET: u32;
 override K_STRIDE: u32;
@@ -33,14 +34,14 @@ override V_OFFSET: u32;
 // Fours of a head that are rotated, 0 for none.
 override ROTARY_FOURS: u32;
 override IS_INTERLEAVED: bool;
-// Whether angles are those of the step's tokens.
+// Whether angles are indexed by token of the step rather than by position.
 override IS_BY_TOKEN: bool;
 override NORMS_QUERIES: bool;
 override NORMS_KEYS: bool;
 override EPSILON: f32;
-// Whether a norm is of all heads of a token.
+// Whether all heads of a token share one norm.
 override NORMS_ROWS: bool;
-// Whatever HEADS is.
+// Number of query heads, whether or not they are rotated or normalised.
 override NUM_QUERY_HEADS: u32;
 
 const THREADS = 64u;
@@ -68,7 +69,7 @@ fn rotate(own: vec4<f32>, other: vec4<f32>, position: u32, column: u32) -> vec4<
   return own * angles_at(at) + signs * other * angles_at(at + ROTARY_FOURS * 2u);
 }
 
-// The index in its head of the four that a four is rotated with.
+// Index within the head of the vec4 that a vec4 is rotated with.
 fn other_column(column: u32) -> u32 {
   if (IS_INTERLEAVED) {
     return column;
@@ -85,7 +86,7 @@ fn arrange_other(values: vec4<f32>) -> vec4<f32> {
   return values;
 }
 
-// `1 / rms` of the head that a thread has a four of; called by all threads.
+// `1 / rms` of the head that contains the thread's vec4; called by all threads.
 fn measure_head(thread: u32, head: u32, column: u32, token: u32) -> f32 {
   var own = vec4<f32>();
   if (head < HEADS && NORMS_QUERIES) {

@@ -1,5 +1,5 @@
 
-// Puts a four of a head where the token's head begins in the cache.
+// Writes a vec4 of a head to the token's place in the cache.
 fn write_cached(is_cached: bool, is_value: bool, at: u32, column: u32, values: vec4<f32>, thread: u32) {
   if (!is_cached) {
     return;

@@ -3,7 +3,8 @@ const MOST_F16 = 65504.0;
 
 var<workgroup> magnitudes: array<f32, THREADS>;
 
-// As kv_cache_q8.wgsl reads it; called by all threads, of which those of a head share its scale.
+// Writes in the format that kv_cache_q8.wgsl reads. Called by all threads, since those of a head compute its scale
+// together.
 fn write_cached(is_cached: bool, is_value: bool, at: u32, column: u32, values: vec4<f32>, thread: u32) {
   let sizes = abs(values);
   magnitudes[thread] = max(max(sizes.x, sizes.y), max(sizes.z, sizes.w));

@@ -1,5 +1,5 @@
 /**
- * Attention within sequences that lie one after the other on one axis of rows: no padding, no cache.
+ * Attention within sequences that lie one after the other along one axis of rows, without padding or a cache.
  *
  * @module
  */
@@ -20,17 +20,18 @@ export interface PackedParams {
   readonly q: RowLayout;
   readonly k: RowLayout;
   readonly v: RowLayout;
-  /** Factor of the products of query and key, usually `1 / sqrt(headSize)`. */
+  /** Factor on the products of query and key, usually `1 / sqrt(headSize)`. */
   readonly scale: number;
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   readonly softcap: number;
   /**
-   * Keys that a query sees on either side of its own position; 0 for all. Only where a sequence's queries are its keys.
+   * Number of keys that a query sees on either side of its own position; 0 for all. Only if a sequence's queries and
+   * keys are the same rows.
    */
   readonly window: number;
 }
 
-/** Buffers of one layer; `q`, `k` and `v` may be one. */
+/** Buffers of one layer. `q`, `k` and `v` may be the same buffer. */
 export interface PackedTensors {
   /** elem `[query rows, q.stride]`. */
   readonly q: GPUBuffer;
@@ -42,12 +43,15 @@ export interface PackedTensors {
   readonly out: GPUBuffer;
 }
 
-/** `Item` of attention_common.wgsl: first row of queries, 0, first row of the tile, rows, 0, keys, their first row, 0. */
+/**
+ * The words of an `Item` of attention_common.wgsl: first row of queries, 0, first row of the tile, rows, 0, keys, row
+ * of the first key, 0.
+ */
 const ITEM_WORDS = 8;
 
-/** Lays a batch out. An item is a tile of rows of one sequence, a row being a pair (query, head of the group). */
+/** Plans batches. An item is a tile of rows of one sequence, where a row is a pair (query, head of the group). */
 class PackedPlan {
-  /** The first `length` are valid. */
+  /** The plan; only the first `length` words are valid. */
   readonly words: Uint32Array<ArrayBuffer>;
   length = 0;
   readonly #group: number;
@@ -56,7 +60,7 @@ class PackedPlan {
   constructor(group: number, tileRows: number, { maxRows, maxSequences }: PackedLimits) {
     this.#group = group;
     this.#tileRows = tileRows;
-    // The last item of each sequence may be part full.
+    // The last item of each sequence may be partly full.
     const maxItems = maxSequences + Math.ceil(maxRows * group / tileRows);
     this.words = new Uint32Array(maxItems * ITEM_WORDS);
   }
@@ -65,7 +69,7 @@ class PackedPlan {
     return this.length / ITEM_WORDS;
   }
 
-  /** Replaces the plan by that of `bounds`. */
+  /** Replaces the plan by one for `bounds`. */
   build({ numSequences, queryStarts, keyStarts, keyLengths }: PackedBounds): void {
     this.length = 0;
     for (let s = 0; s < numSequences; s++) {
@@ -80,7 +84,7 @@ class PackedPlan {
   }
 }
 
-/** A batch on the device, for all layers of one shape. All its memory is allocated when it is made. */
+/** The plan of a batch on the device, for all layers of one shape. All memory is allocated in the constructor. */
 export class PackedBuffer {
   readonly shape: HeadShape;
   readonly tile: TileTiling;
@@ -90,7 +94,7 @@ export class PackedBuffer {
   readonly #gpu: GpuContext;
 
   /**
-   * @param tile by default the best for the device.
+   * @param tile the best tile for the device by default.
    * @throws {RangeError} when the kernel cannot run the shape on this device.
    */
   constructor(
@@ -112,7 +116,7 @@ export class PackedBuffer {
     this.items = createStorage(gpu, "packed attention items", this.plan.words.byteLength);
   }
 
-  /** Plans a batch and writes the plan to the device, ahead of whatever is submitted next. */
+  /** Plans a batch and writes the plan to the device, before any work that is submitted later. */
   write(bounds: PackedBounds): void {
     this.plan.build(bounds);
     this.#gpu.device.queue.writeBuffer(this.items, 0, this.plan.words, 0, this.plan.length);
@@ -132,19 +136,19 @@ const BINDINGS = {
 } as const;
 
 /**
- * Attention of grouped queries to all keys of their sequence, before and after:
+ * Bidirectional attention of grouped queries to the keys of their sequence:
  *
  * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
  *
- * over the keys `j` of `t`'s sequence, or those no further than `window` from `t`. Sums are in f32 whatever the element
- * type. One workgroup takes a tile of rows of one sequence and one KV head; rows of no sequence are neither read nor
- * written. Heads of 8 to 256, a multiple of 4, as are strides and offsets; anything else is refused.
+ * over the keys `j` of `t`'s sequence, or those at most `window` away from `t`. Sums are f32 for any element type. One
+ * workgroup takes a tile of rows of one sequence and one KV head. Rows that belong to no sequence are neither read nor
+ * written. Head sizes must be 8 to 256, and head sizes, strides and offsets multiples of 4; others are refused.
  */
 export class PackedAttention {
   readonly #batch: PackedBuffer;
   readonly #kernel: Kernel<typeof BINDINGS>;
 
-  /** @throws {RangeError} when a stride or an offset is no multiple of 4. */
+  /** @throws {RangeError} when a stride or an offset is not a multiple of 4. */
   constructor(gpu: GpuContext, batch: PackedBuffer, params: PackedParams) {
     checkLayouts(params);
     const { shape: { heads, kvHeads, headSize, elem }, q, k, v, scale, softcap, window } = params;
@@ -171,7 +175,7 @@ export class PackedAttention {
     });
   }
 
-  /** Appends the attention of the batch last written: one dispatch. */
+  /** Appends the attention for the batch that was written last: one dispatch. */
   encode(pass: ComputePass, tensors: PackedTensors): void {
     const { plan, items, shape } = this.#batch;
     if (plan.numItems === 0) return;
@@ -179,7 +183,11 @@ export class PackedAttention {
   }
 }
 
-/** Also asked by the SIMD kernel. @throws {RangeError} when a stride or an offset is no multiple of 4. */
+/**
+ * Checks layouts; the SIMD kernel uses it too.
+ *
+ * @throws {RangeError} when a stride or an offset is not a multiple of 4.
+ */
 export function checkLayouts({ q, k, v }: Pick<PackedParams, "q" | "k" | "v">): void {
   for (const { stride, offset } of [q, k, v]) {
     if (stride % 4 === 0 && offset % 4 === 0) continue;

@@ -1,5 +1,5 @@
-// Attention within sequences that lie one after the other: attention_tile.ts over rows of keys and values.
-// See packed_attention.ts for formula and shapes.
+// Attention within sequences that lie one after the other: applies attention_tile.ts to rows of keys and values. See
+// packed_attention.ts for formula and shapes.
 
 @group(0) @binding(0) var<storage, read> items: array<Item>;
 @group(0) @binding(1) var<storage, read> q: array<four>;
@@ -7,12 +7,12 @@
 @group(0) @binding(3) var<storage, read> v: array<four>;
 @group(0) @binding(4) var<storage, read_write> out: array<four>;
 
-// Layout of a row's keys and values, in fours.
+// Layout of a row's keys and values, in vec4s.
 override K_STRIDE: u32;
 override K_OFFSET: u32;
 override V_STRIDE: u32;
 override V_OFFSET: u32;
-// Keys that a query sees on either side of its own; 0: all.
+// Number of keys that a query sees on either side of its own; 0 for all.
 override WINDOW: u32;
 
 fn load_key(item: Item, position: u32, kv_head: u32, column: u32) -> four {

@@ -1,5 +1,6 @@
 /**
- * `packed_attention` in WebAssembly SIMD, for all attention layers of a model: the CPU backend's own.
+ * `packed_attention` in WebAssembly SIMD, for all attention layers of a model. This is the CPU backend's
+ * implementation.
  *
  * @module
  */
@@ -26,20 +27,20 @@ interface PackedInputs {
 
 /** One layer. */
 interface SimdPackedLayer extends PackedParams {
-  /** Whether queries, keys and values come in one tensor; `q`, `k` and `v` of the inputs are one array then. */
+  /** Whether queries, keys and values come as one tensor; `q`, `k` and `v` of the inputs are then the same array. */
   readonly isPacked: boolean;
 }
 
-/** Keys stored side by side, as in `wasm/layout.ts`. */
+/** Number of keys stored side by side, as in `wasm/layout.ts`. */
 const TILE = 16;
-/** A line of the processor's cache. */
+/** Size of a cache line. */
 const ALIGNMENT = 64;
-/** Rows that share one copy of the keys' tiles: enough that copying costs little, few enough for many threads. */
+/** Rows that share one copy of the keys' tiles: enough to make copying cheap, few enough to occupy many threads. */
 const ITEM_ROWS = 240;
 const PAGE_BYTES = 2 ** 16;
 const MAX_PAGES = 2 ** 16;
 
-/** Addresses in the linear memory, of one batch; `wasm/packed_layout.ts` is the other side. */
+/** Addresses of one batch in the linear memory. `wasm/packed_layout.ts` is the counterpart. */
 interface Offsets {
   readonly q: number;
   readonly k: number;
@@ -47,7 +48,7 @@ interface Offsets {
   readonly out: number;
   readonly node: number;
   readonly batch: number;
-  /** Offsets by number of heads. */
+  /** Offsets of work items, by the heads of their layers. */
   readonly items: ReadonlyMap<string, ItemOffsets>;
   readonly scratch: number;
   readonly scratchBytes: number;
@@ -59,8 +60,8 @@ interface ItemOffsets {
 }
 
 /**
- * Computes what `attendPacked` does in float64 with sums in f32; see `wasm/`. Its memory grows to what the largest
- * batch needs.
+ * Computes in f32 what `attendPacked` computes in float64; see `wasm/`. Its memory grows to the needs of the largest
+ * batch.
  */
 export class SimdPackedAttention {
   readonly #layers: readonly SimdPackedLayer[];
@@ -71,7 +72,7 @@ export class SimdPackedAttention {
   #numRows = 0;
   #numKeyRows = 0;
 
-  /** Pairs of a query and a key. */
+  /** Number of pairs of a query and a key. */
   #numPairs = 0;
 
   /** @throws {RangeError} when the kernel cannot run a layer. */
@@ -86,7 +87,7 @@ export class SimdPackedAttention {
   }
 
   /**
-   * Takes the bounds of the next batch.
+   * Sets the bounds of the next batch.
    *
    * @throws {RangeError} when there is no memory for it.
    */
@@ -125,7 +126,7 @@ export class SimdPackedAttention {
       items.set(formatHeads(shape), { words, count, at: reserve(words.length) });
     }
     const headSize = widest(({ shape }) => shape.headSize);
-    // A block of rows, and the tiles of one sequence and head.
+    // Scratch memory for a block of rows, and for the tiles of one sequence and head.
     const perThread = scratchBytes(headSize) + Math.ceil(maxKeys / TILE) * TILE * headSize * 4;
     const separate = (layer: SimdPackedLayer, width: number) => layer.isPacked ? 0 : width;
     this.#offsets = {
@@ -142,7 +143,7 @@ export class SimdPackedAttention {
     const missing = Math.ceil(end / PAGE_BYTES) - this.#memory.buffer.byteLength / PAGE_BYTES;
     if (missing > 0) this.#memory.grow(missing);
 
-    // In the order of `PackedBatch`.
+    // In the order of `PackedBatch`'s fields.
     this.#words(batch, 4).set([numSequences, ...starts]);
     for (const { at, words } of items.values()) this.#words(at, words.length).set(words);
     [queryStarts, keyStarts, keyLengths].forEach((words, i) => {
@@ -151,7 +152,7 @@ export class SimdPackedAttention {
     });
   }
 
-  /** A layer's inputs for this batch; new views for each batch, since the memory may have been replaced. */
+  /** A layer's inputs for this batch. The arrays are new for each batch, since the memory may have been replaced. */
   inputs(layer: number): PackedInputs {
     const { isPacked, q, k, v } = this.#layers[layer]!;
     const offsets = this.#offsets!;
@@ -199,7 +200,7 @@ export class SimdPackedAttention {
     return this.#floats(offsets.out, this.#numRows * heads * headSize);
   }
 
-  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  /** Makes the threads drop the memory. The JavaScript engine frees it when it is unreferenced. */
   dispose(): void {
     this.#threads.release(this.#memory);
   }
@@ -213,7 +214,7 @@ export class SimdPackedAttention {
   }
 }
 
-/** Layers with equal keys are divided alike. */
+/** A key for the division into items: layers with equal keys share it. */
 function formatHeads({ heads, kvHeads }: HeadShape): string {
   return `${heads} on ${kvHeads}`;
 }

@@ -1,23 +1,23 @@
 /**
- * Which rows belong together in a batch of sequences that lie one after the other.
+ * The bounds of sequences that lie one after the other in a batch.
  *
  * @module
  */
 
-/** Bounds of a batch. Sequences may share keys, and need not have as many keys as queries. */
+/** The bounds of a batch. Sequences may share keys, and may have a different number of keys than of queries. */
 export interface PackedBounds {
   readonly numSequences: number;
-  /** i32 `[numSequences + 1]`: the first row of each one's queries, and the end. */
+  /** i32 `[numSequences + 1]`: the first row of each sequence's queries, then the end. */
   readonly queryStarts: Int32Array;
-  /** i32 `[numSequences]`: the row of each one's first key. */
+  /** i32 `[numSequences]`: the row of each sequence's first key. */
   readonly keyStarts: Int32Array;
-  /** i32 `[numSequences]`, each at least 1. */
+  /** i32 `[numSequences]`: the number of each sequence's keys, at least 1. */
   readonly keyLengths: Int32Array;
 }
 
-/** The most a batch may hold. */
+/** Limits for a batch. */
 export interface PackedLimits {
-  /** Rows of queries. */
+  /** Most rows of queries. */
   readonly maxRows: number;
   readonly maxSequences: number;
 }
@@ -43,7 +43,7 @@ export function selfBounds(lengths: readonly number[]): PackedBounds {
   };
 }
 
-/** Rows of queries, all sequences together. */
+/** Number of rows of queries in all sequences together. */
 export function numQueryRows({ numSequences, queryStarts }: PackedBounds): number {
   return queryStarts[numSequences]!;
 }

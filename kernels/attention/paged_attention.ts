@@ -1,5 +1,5 @@
 /**
- * Attention of a packed step over a paged KV cache.
+ * Causal attention for a packed step over a paged KV cache.
  *
  * @module
  */
@@ -17,17 +17,17 @@ import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
 import stepSource from "./step.wgsl" with { type: "text" };
 import type { StepBuffer } from "./step_buffer.ts";
 
-/** What may differ between attention layers of one shape. */
+/** Parameters that may differ between attention layers of one shape. */
 export interface AttentionParams {
-  /** Factor of the products of query and key, usually `1 / sqrt(headSize)`. */
+  /** Factor on the products of query and key, usually `1 / sqrt(headSize)`. */
   readonly scale: number;
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   readonly softcap: number;
-  /** Keys a query sees, its own included; 0 for all. */
+  /** Number of keys that a query sees, including its own; 0 for all. */
   readonly window: number;
-  /** Whether a logit per head joins the softmax's denominator. */
+  /** Whether a sink logit per head is added to the softmax's denominator. */
   readonly hasSinks: boolean;
-  /** Elements from one token's queries to the next's, and to the first head's; multiples of 4. */
+  /** Elements from one token's queries to the next's, and to the first head's; both multiples of 4. */
   readonly queryStride: number;
   readonly queryOffset: number;
 }
@@ -36,13 +36,13 @@ export interface AttentionParams {
 export interface AttentionTensors {
   /** elem `[numTokens, queryStride]`, rotated. */
   readonly q: GPUBuffer;
-  /** elem `[blocks, kvHeads, blockSize, headSize]`; in 8 bits as `kv_cache_q8.wgsl` says. */
+  /** elem `[blocks, kvHeads, blockSize, headSize]`; for 8 bits see `kv_cache_q8.wgsl`. */
   readonly kCache: GPUBuffer;
-  /** The same of values. */
+  /** The cache of values, in the same layout. */
   readonly vCache: GPUBuffer;
   /** elem `[numTokens, heads * headSize]`. */
   readonly out: GPUBuffer;
-  /** f32 `[heads]`, where the layer has them. */
+  /** f32 `[heads]`, if the layer has sinks. */
   readonly sinks?: GPUBuffer | undefined;
 }
 
@@ -62,8 +62,8 @@ const REDUCE = { step: "read", partials: "read", sinks: "read", out: "read_write
  *
  * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
  *
- * over the keys `j` of `t`'s sequence up to `t` itself, within the window. Sums are in f32 whatever the element type.
- * Heads of 8 to 256, a multiple of 4; anything else is refused when the step buffer is made.
+ * over the keys `j` of `t`'s sequence up to `t` itself, within the window. Sums are f32 for any element type. Head
+ * sizes must be multiples of 4 from 8 to 256; others are refused when the step buffer is made.
  */
 export class PagedAttention {
   readonly #step: StepBuffer;
@@ -116,7 +116,7 @@ export class PagedAttention {
     });
   }
 
-  /** Appends the attention of the step last written: one dispatch, or as many as it has kinds of items. */
+  /** Appends the attention for the step that was written last: one dispatch for each kind of work item in it. */
   encode(pass: ComputePass, tensors: AttentionTensors): void {
     const { plan, words, partials, shape } = this.#step;
     // Every binding needs a buffer; without sinks it is not read.

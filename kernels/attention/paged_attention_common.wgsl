@@ -1,9 +1,9 @@
-// What the three kernels of paged attention share. See paged_attention.ts for formula and shapes.
+// Shared by the three kernels of paged attention. See paged_attention.ts for formula and shapes.
 
 override BLOCK_SIZE: u32;
 // Elements from a token's head to the next token's in the cache.
 override CACHE_STRIDE: u32;
-// Keys a query sees, its own included; 0: all.
+// Number of keys that a query sees, including its own; 0 for all.
 override WINDOW: u32;
 
 const NO_SLOT = 0xffffffffu;
@@ -21,13 +21,13 @@ fn read_item(at: u32) -> Item {
   );
 }
 
-// Index of a key's or value's first part in its cache.
+// Index in the cache of the first part of a key or value.
 fn cache_at(item: Item, position: u32, kv_head: u32) -> u32 {
   let block = step.words[item.keys_at + position / BLOCK_SIZE];
   return ((block * KV_HEADS + kv_head) * BLOCK_SIZE + position % BLOCK_SIZE) * CACHE_STRIDE;
 }
 
-// The first key any query from `position` on may see.
+// The first key that any query from `position` on may see.
 fn first_key(position: u32) -> u32 {
   if (WINDOW == 0u || position < WINDOW) {
     return 0u;

@@ -1,33 +1,39 @@
 /**
- * WGSL of paged attention for few queries over many keys, after Flash-Decoding (Dao et al., 2023).
+ * Generates WGSL for paged attention with few queries over many keys, after Flash-Decoding (Dao et al., 2023).
  *
- * Written out for a head size and a tiling, as the tile of prefill is: see `attention_tile.ts`.
+ * Like the prefill kernel, it is unrolled for one head size and tiling: see `attention_tile.ts`.
  *
  * @module
  */
 import { expand } from "../common/expand.ts";
 import template from "./paged_attention_decode.wgsl" with { type: "text" };
 
-/** Fours of keys that a thread loads at once. */
+/** Number of vec4s of keys that a thread loads at once. */
 const LOADS_AT_ONCE = 8;
-/** Bytes of the outputs that are joined at a time. */
+/** Bytes of the outputs that are combined at a time. */
 const JOINED_BYTES = 8192;
 
-/** The work of one workgroup. All but `rows` are powers of two. */
+/** The work of one workgroup. All fields but `rows` are powers of two. */
 export interface DecodeTiling {
-  /** Pairs (query token, query head of the group), 1 to 8. */
+  /** Number of pairs (query token, query head of the group), 1 to 8. */
   readonly rows: number;
   readonly threads: number;
-  /** Threads that share a key; divides the fours of a head. */
+  /** Number of threads that share a key; divides the vec4s of a head. */
   readonly threadsPerKey: number;
   readonly keysPerThread: number;
-  /** Threads that share a value, a divisor of `threads`. */
+  /** Number of threads that share a value; divides `threads`. */
   readonly threadsPerValue: number;
-  /** Whether queries are rounded to 15 bits for keys in 8 bits: where products of integers are instructions. */
+  /**
+   * Whether queries are rounded to 15 bits when keys are in 8 bits, for devices with instructions for integer dot
+   * products.
+   */
   readonly roundsQueries?: boolean | undefined;
 }
 
-/** The kernel's declarations and entry point. Workgroup memory: less than 16 KiB with the tilings of attention_shape.ts. */
+/**
+ * The kernel's declarations and entry point. It takes less than 16 KiB of workgroup memory with the tilings of
+ * attention_shape.ts.
+ */
 export function decodeSource(
   headFours: number,
   tiling: DecodeTiling,
@@ -49,7 +55,7 @@ export function decodeSource(
     KEYS: keys,
     KEYS_PER_THREAD: keysPerThread,
     KEY_SLOTS: threads / threadsPerKey,
-    // Threads that share a key, and those that share a value.
+    // Numbers of threads that share a key, and that share a value.
     LANES: threadsPerKey,
     VALUE_LANES: threadsPerValue,
     GROUPS: groups,
@@ -68,7 +74,7 @@ export function decodeSource(
   });
 }
 
-/** Keys of a tile. */
+/** Number of keys in a tile. */
 export function decodeKeys({ threads, threadsPerKey, keysPerThread }: DecodeTiling): number {
   return threads / threadsPerKey * keysPerThread;
 }

@@ -1,31 +1,35 @@
-// Paged attention of few queries over many keys, after Flash-Decoding (Dao et al., 2023): see paged_attention_decode.ts.
+// Paged attention with few queries over many keys, after Flash-Decoding (Dao et al., 2023): see
+// paged_attention_decode.ts.
 //
-// One workgroup takes up to $ROWS rows of one item, its range of keys, and one KV head, in tiles of $KEYS keys. In the
-// scores $LANES threads share a key, each with all rows. In the output $VALUE_LANES threads share a value: these are a
-// group, which has every $GROUPS-th key of the tile and a running softmax of its own. The groups are joined at the end.
-// Keys and values of a tile are loaded together, as on a GPU few queries wait for memory most.
+// One workgroup takes up to $ROWS rows of one item, its range of keys, and one KV head, in tiles of $KEYS keys. For the
+// scores, $LANES threads share a key, and each computes all rows. For the output, $VALUE_LANES threads share a value.
+// They form a group, which takes every $GROUPS-th key of the tile and has a running softmax of its own; the groups are
+// combined at the end. The keys and values of a tile are loaded together: with few queries, a GPU mostly waits for
+// memory.
 //
-// An item without a slot holds all keys of its rows and writes the output; others write what paged_attention_reduce joins.
+// An item without a slot covers all keys of its rows and writes the output. Other items write partial results, which
+// paged_attention_reduce combines.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k_cache: array<cached>;
 @group(0) @binding(3) var<storage, read> v_cache: array<cached>;
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<four>;
-// Per slot, KV head and row: (largest exponent, sum of weights, -, -), then the weighted sum of values.
+// By slot, KV head and row: (largest exponent, sum of weights, -, -), then the weighted sum of values.
 @group(0) @binding(6) var<storage, read_write> partials: array<vec4<f32>>;
 
-// The largest exponent of a group that has seen nothing: far below any, and far above masked ones.
+// The initial largest exponent of a group: far below any real exponent, and far above masked ones.
 const FLOOR = -1e29;
 
 var<workgroup> q_tile: array<array<vec4<f32>, $ROWS>, $FOURS>;
 //# if IS_ROUNDED
-// Queries as 127ths of the largest of their row, and what is left in 254ths of that; four of each in a word.
+// Queries as multiples of 1/127 of the largest in their row, and the remainders as multiples of 1/254 of that; four of
+// each in a word.
 var<workgroup> q_rounded: array<array<vec2<u32>, $ROWS>, $FOURS>;
-// A 127th by row.
+// 1/127 of the largest query, by row.
 var<workgroup> q_units: array<f32, $ROWS>;
 //# end
-// Parts of the products by row, key and part; at the end the outputs by row, four, element and thread.
+// First, partial products by row, key and part; at the end, outputs by row, vec4, element and thread.
 var<workgroup> scratch: array<f32, $SCRATCH>;
 var<workgroup> exponents: array<array<f32, $ROWS>, $KEYS>;
 var<workgroup> group_largest: array<array<f32, $ROWS>, $GROUPS>;
@@ -91,7 +95,7 @@ fn paged_attention_decode(
   //# end
 
   for (var tile = key_start; tile < key_end; tile += $(KEYS)u) {
-    // Keys beyond the end repeat the last one, and are masked.
+    // Keys beyond the end are replaced by the last key, and masked.
     //# for j in 0..GROUP_KEYS
     let v_at$j = cache_at(item, min(tile + group + $(j * GROUPS)u, key_end - 1u), kv_head);
     //# for c in 0..COLUMNS
@@ -231,7 +235,7 @@ fn paged_attention_decode(
     }
     //# end
     //# if !IS_SPLIT
-    // Else the next tile writes the exponents a barrier from here.
+    // Otherwise the next tile would overwrite exponents that are still being read.
     workgroupBarrier();
     //# end
   }
@@ -259,7 +263,7 @@ fn paged_attention_decode(
     row_largest[$(row)u] = all_largest$row;
     //# end
   }
-  // As many rows at a time as there is memory for.
+  // As many rows at a time as fit into memory.
   //# for pass in 0..PASSES
   //# if pass
   workgroupBarrier();
@@ -283,14 +287,14 @@ fn paged_attention_decode(
   //# end
 }
 
-// The exponent of a product of row and key, LOWEST where the row does not see the key.
+// The exponent for a product of row and key; LOWEST if the row does not see the key.
 fn to_exponent(product: f32, item: Item, row: u32, key: u32, key_end: u32) -> f32 {
   let query = query_position(item, min(row, item.num_rows - 1u));
   let is_seen = key < key_end && key <= query && key >= first_key(query);
   return select(LOWEST, to_exponents(vec4<f32>(product)).x, is_seen);
 }
 
-// Joins the groups' outputs of a four of a row, the `r`-th of those in `scratch`.
+// Combines the groups' outputs for a vec4 of a row, the `r`-th row in `scratch`.
 fn write_row(item: Item, kv_head: u32, r: u32, first: u32, column: u32) {
   let row = first + r;
   if (row >= item.num_rows) {

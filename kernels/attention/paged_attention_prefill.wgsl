@@ -1,4 +1,4 @@
-// Paged attention for many queries at once: attention_tile.ts over the blocks of the cache.
+// Paged attention with many queries at once: applies attention_tile.ts to the blocks of the cache.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k_cache: array<cached>;
@@ -6,7 +6,7 @@
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<four>;
 
-// Where the keys end that a query sees.
+// The end of the keys that a query sees.
 fn end_key(item: Item, position: u32) -> u32 {
   return position + 1u;
 }

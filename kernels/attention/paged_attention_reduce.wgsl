@@ -1,11 +1,11 @@
-// Joins what several workgroups of paged_attention_decode made of the same rows. One workgroup takes the rows of one item and
-// one KV head; each thread a four of a row at a time. No workgroup memory.
+// Combines the partial results of several paged_attention_decode workgroups for the same rows. One workgroup takes the
+// rows of one item and one KV head; each thread handles one vec4 of a row at a time. No workgroup memory.
 
 @group(0) @binding(1) var<storage, read> partials: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> sinks: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out: array<four>;
 
-// Rows that one workgroup of the decode has.
+// Number of rows in one workgroup of the decode kernel.
 override ROWS: u32;
 
 const THREADS = 64u;
@@ -28,7 +28,8 @@ fn paged_attention_reduce(
     var largest = LOWEST;
     var total = 0.0;
     var sum = vec4<f32>();
-    // Four slots' loads wait for memory together. Those beyond the end repeat the last one, and weigh nothing.
+    // The loads of four slots are in flight together. Slots beyond the end are replaced by the last one with a weight
+    // of 0.
     for (var slot = item.start; slot < item.end; slot += 4u) {
       let last = item.end - 1u;
       let at0 = partial_at(slot, kv_head, row);

@@ -1,4 +1,4 @@
-// The step's plan, laid out by step_plan.ts; offsets count from `words`.
+// The step's plan, as step_plan.ts writes it. Offsets count from `words`.
 struct Step {
   positions: u32,
   slots: u32,

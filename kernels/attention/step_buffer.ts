@@ -13,8 +13,8 @@ import {
 import { type PackedStep, type StepLimits, StepPlan } from "./step_plan.ts";
 
 /**
- * A step's plan for `kv_write` and `paged_attention`, for all layers of one shape. All its memory is allocated when it
- * is made.
+ * The plan of a step for `kv_write` and `paged_attention`, on the device, for all layers of one shape. All memory is
+ * allocated in the constructor.
  */
 export class StepBuffer {
   readonly shape: AttentionShape;
@@ -22,12 +22,12 @@ export class StepBuffer {
   readonly plan: StepPlan;
   /** u32: the plan's words. */
   readonly words: GPUBuffer;
-  /** f32 `[maxSlots, kvHeads, decode.rows, headSize + 4]`: results of split decode items. */
+  /** f32 `[maxSlots, kvHeads, decode.rows, headSize + 4]`: partial results of split decode items. */
   readonly partials: GPUBuffer;
   readonly #gpu: GpuContext;
 
   /**
-   * @param tiling by default the best for the device.
+   * @param tiling the best tiling for the device by default.
    * @throws {RangeError} when the kernels cannot run the shape.
    */
   constructor(
@@ -46,7 +46,7 @@ export class StepBuffer {
     this.partials = createStorage(gpu, "attention partials", rows * (shape.headSize + 4) * 4);
   }
 
-  /** Plans `step` and writes the plan to the device, ahead of whatever is submitted next. */
+  /** Plans `step` and writes the plan to the device, before any work that is submitted later. */
   write(step: PackedStep): void {
     this.plan.build(step);
     this.#gpu.device.queue.writeBuffer(this.words, 0, this.plan.words, 0, this.plan.length);

@@ -1,37 +1,40 @@
 /**
- * The kernels' plan of a packed step: one array of words, computed on the host once for all layers.
+ * Plans a packed step for the kernels: one array of words, computed on the host once for all layers.
  *
  * @module
  */
 import type { AttentionShape, AttentionTiling } from "./attention_shape.ts";
 import { decodeKeys } from "./paged_attention_decode.ts";
 
-/** The sequences of a step; a `StepBatch` of the decoder is one. */
+/** The sequences of a step, such as a `StepBatch` of the decoder. */
 export interface PackedStep {
-  /** Objects may say with `isDecoding` whether their token is the last one chosen, or part of a prompt. */
+  /**
+   * A sequence may be an object with `isDecoding`, which says whether its token was generated last rather than being
+   * part of a prompt.
+   */
   readonly sequences: ArrayLike<object | number>;
   readonly numTokens: number;
   /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
-  /** i32 `[numTokens]`: row of each token in tables of angles; that of its position if absent. */
+  /** i32 `[numTokens]`: row of each token in tables of angles; the token's position if absent. */
   readonly anglePositions?: Int32Array | undefined;
   /** i32 `[sequences + 1]`. */
   readonly queryStarts: Int32Array;
-  /** i32 `[sequences]`: keys each sequence sees after this step. */
+  /** i32 `[sequences]`: number of keys that each sequence sees after this step. */
   readonly kvLengths: Int32Array;
   /** i32 `[sequences, maxBlocksPerSequence]`. */
   readonly blockTables: Int32Array;
-  /** The same for layers with a window that keep keys and values in a pool of their own, by pool. */
+  /** Block tables of the pools for layers with a window, by pool. */
   readonly windowTables?: readonly Int32Array[] | undefined;
   readonly maxBlocksPerSequence: number;
 }
 
-/** A step as the layers of a pool see it: 0 is the main one, the others are those of windows. */
+/** A step as the layers of a pool see it. Pool 0 is the main one, the others are those of windows. */
 export function stepInPool(step: PackedStep, pool: number): PackedStep {
   return pool === 0 ? step : { ...step, blockTables: step.windowTables![pool - 1]! };
 }
 
-/** The tokens `first` to `end` of a step as a step, after one of those before. */
+/** A step with the tokens `first` to `end` of another one, to be run after the tokens before them. */
 export function sliceStep(step: PackedStep, first: number, end: number): PackedStep {
   const { queryStarts, kvLengths, maxBlocksPerSequence } = step;
   const numSequences = step.sequences.length;
@@ -56,45 +59,48 @@ export function sliceStep(step: PackedStep, first: number, end: number): PackedS
   };
 }
 
-/** The most a step may hold. */
+/** Limits for a step. */
 export interface StepLimits {
   readonly maxTokens: number;
   readonly maxSequences: number;
   readonly maxBlocksPerSequence: number;
-  /** Keys that a query sees, its own included; all if 0 or absent. */
+  /** Number of keys that a query sees, including its own; all if 0 or absent. */
   readonly window?: number | undefined;
 }
 
-/** Words in front: where angles' rows, slots, prefill, decode and reduce items begin, counted from `words`. */
+/**
+ * Words at the beginning: offsets of the rows of angles, the slots, and the prefill, decode and reduce items, counted
+ * from `words`.
+ */
 const HEADER_WORDS = 5;
-/** first token, its position, first row, rows, first key or slot, end of them, block table, slot */
+/** First token, its position, first row, number of rows, first key or slot, end of keys or slots, block table, slot. */
 const ITEM_WORDS = 8;
 const NO_SLOT = 0xffffffff;
 
 /**
- * Lays out a step and divides its attention into items, one workgroup per item and KV head.
+ * Plans a step, and divides its attention into items, one workgroup per item and KV head.
  *
- * Sequences with few queries become decode items, others prefill items. Where those of a sequence would be too few to
- * keep the device busy by themselves, they are split by keys, and reduce items combine their partial results: how sums
- * are divided does not depend on the other sequences of a step.
+ * Sequences with few queries become decode items, others prefill items. If a sequence's decode items are too few to
+ * keep the device busy, they are split by keys, and reduce items combine their partial results. How sums are split does
+ * not depend on the other sequences of a step.
  */
 export class StepPlan {
-  /** The first `length` are valid: header, positions, slots, block tables, items. */
+  /** The plan, of which the first `length` words are valid: header, positions, slots, block tables, items. */
   readonly words: Uint32Array<ArrayBuffer>;
   length = 0;
   numTokens = 0;
   numPrefillItems = 0;
   numDecodeItems = 0;
   numReduceItems = 0;
-  /** Slots for partial results that any step of these limits may need. */
+  /** The most slots for partial results that a step within the limits can need. */
   readonly maxSlots: number;
   readonly #shape: AttentionShape;
   readonly #window: number;
   readonly #tiling: AttentionTiling;
   readonly #group: number;
-  /** Decode items that keep the device busy. */
+  /** Number of decode items that keeps the device busy. */
   readonly #targetItems: number;
-  /** Where each sequence's block table begins. */
+  /** Offset of each sequence's block table. */
   readonly #tables: Uint32Array;
 
   constructor(shape: AttentionShape, tiling: AttentionTiling, limits: StepLimits) {
@@ -104,12 +110,13 @@ export class StepPlan {
     this.#group = shape.heads / shape.kvHeads;
     this.#targetItems = Math.ceil(tiling.targetWorkgroups / shape.kvHeads);
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
-    // A sequence's last item may be part full.
+    // A sequence's last item may be partly full.
     const maxWhole = maxSequences + Math.ceil(maxTokens * this.#group / tiling.decode.rows);
-    // What is split has fewer items than the target, and becomes as many as that, or one more for each.
+    // Sequences are split only if they have fewer items than the target; they then get at most that many, or one more
+    // each.
     const mostSplit = maxSequences * this.#targetItems;
     this.maxSlots = mostSplit + Math.min(mostSplit, maxWhole);
-    // Splits add at most `maxSlots`, reductions as many.
+    // Splitting adds at most `maxSlots` items, and reductions as many.
     const maxItems = maxWhole + 2 * this.maxSlots;
     this.words = new Uint32Array(
       HEADER_WORDS + 2 * maxTokens + maxSequences * maxBlocksPerSequence + maxItems * ITEM_WORDS,
@@ -117,7 +124,7 @@ export class StepPlan {
     this.#tables = new Uint32Array(maxSequences);
   }
 
-  /** Replaces the plan by that of `step`. */
+  /** Replaces the plan by one for `step`. */
   build(step: PackedStep): void {
     this.length = HEADER_WORDS;
     this.numTokens = step.numTokens;
@@ -142,7 +149,7 @@ export class StepPlan {
     return this.length - HEADER_WORDS;
   }
 
-  /** The used part of each block table, and the cache slot of each token. */
+  /** Writes the used part of each block table, and the cache slot of each token. */
   #writeTables(step: PackedStep, slots: number): void {
     const { blockSize } = this.#shape;
     for (let s = 0; s < step.sequences.length; s++) {
@@ -180,7 +187,7 @@ export class StepPlan {
     for (let s = 0; s < step.sequences.length; s++) {
       if (this.#isDecode(step, s)) continue;
       const numRows = this.#countRows(step, s);
-      // The last rows see the most keys: started first, they do not finish last.
+      // The last rows see the most keys: they are started first, so that they do not finish last.
       for (let i = Math.ceil(numRows / tile.rows) - 1; i >= 0; i--) {
         const start = i * tile.rows;
         const rows = Math.min(tile.rows, numRows - start);
@@ -198,7 +205,7 @@ export class StepPlan {
     return Math.max(0, first - this.#window + 1);
   }
 
-  /** Keys of each part of a sequence's decode items. */
+  /** Number of keys in each part of a sequence's split decode items. */
   #countSplitKeys(step: PackedStep, s: number): number {
     const { decode, minSplitKeys } = this.#tiling;
     const items = Math.ceil(this.#countRows(step, s) / decode.rows);

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Activations, in the order of their numbers in `activation.wgsl`. */
+/** Activations, at the index of their number in `activation.wgsl`. */
 export const ACTIVATIONS = [
   "none",
   "silu",

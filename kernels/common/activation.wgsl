@@ -40,13 +40,13 @@ fn activate(kind: u32, value: f32) -> f32 {
   }
 }
 
-// Some devices' tanh overflows far from 0.
+// On some devices, tanh overflows far from 0.
 fn bounded_tanh(value: f32) -> f32 {
   return tanh(clamp(value, -20.0, 20.0));
 }
 
-// `max(x, 0) + log(1 + e)` with `e = exp(-|x|)`, the logarithm by its series about `e / (2 + e)`, below a third: it is right
-// for small e as well, where 1 + e is 1.
+// `max(x, 0) + log(1 + e)` with `e = exp(-|x|)`. The logarithm is computed by its series in `e / (2 + e)`, which is at
+// most 1/3. Unlike `log(1 + e)`, the series is accurate for small e, where 1 + e rounds to 1.
 fn softplus(value: f32) -> f32 {
   let e = exp(-abs(value));
   let s = e / (2.0 + e);
@@ -55,7 +55,7 @@ fn softplus(value: f32) -> f32 {
   return max(value, 0.0) + 2.0 * s * series;
 }
 
-// Abramowitz and Stegun 7.1.26, off by less than 1.5e-7.
+// Formula 7.1.26 of Abramowitz and Stegun, with an error below 1.5e-7.
 fn error_function(value: f32) -> f32 {
   let t = 1.0 / (1.0 + 0.3275911 * abs(value));
   let series =

@@ -12,8 +12,8 @@ const OFFSET = Math.ceil(-LOWEST * SCALE) + 1;
 const POWERS = Float64Array.from({ length: OFFSET + 1 }, (_, i) => 2 ** ((i - OFFSET) / STEPS));
 
 /**
- * `e ** x` for `x ≤ 0`, relative error below 1e-10; 0 below -87, where a float32 underflows.
- * Three times as fast as `Math.exp`.
+ * `e ** x` for `x ≤ 0`, with a relative error below 1e-10; 0 below -87, where a float32 underflows. It is three times
+ * as fast as `Math.exp`.
  */
 export function expOfNonPositive(x: number): number {
   if (!(x > LOWEST)) return Number.isNaN(x) ? x : 0;
@@ -23,7 +23,7 @@ export function expOfNonPositive(x: number): number {
   return POWERS[step + OFFSET]! * (1 + rest * (1 + rest * (0.5 + rest * (1 / 6))));
 }
 
-/** `Σ e ** ((value - max) * scale)` over `values[start, end)`, all of them at most `max`; NaN counts as nothing. */
+/** `Σ e ** ((value - max) * scale)` over `values[start, end)`, none of which exceeds `max`; NaN adds nothing. */
 export function sumOfExps(
   values: Float32Array,
   { start, end, max, scale }: {

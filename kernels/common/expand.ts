@@ -1,15 +1,15 @@
 /**
- * Expands WGSL with loops to be unrolled and parts to be left out, for a tiling that is known when a program is made.
+ * Expands WGSL templates: unrolls loops and selects parts, for a tiling that is known when the program is made.
  *
- * Deno's WebGPU (naga) adds a bound to each access of an array and a counter to each loop, so that drivers unroll no loop,
- * and what a loop indexes lies in memory: shaders for graphics cards have a variable for each element instead. Their
- * sources are files of WGSL with comments that say what to repeat:
+ * Deno's WebGPU (naga) adds a counter to each loop and a bounds check to each array access. So drivers do not unroll
+ * loops, and arrays that a loop indexes are kept in memory. Shaders for graphics cards therefore have one variable per
+ * element. Their sources are WGSL files with directives in comments:
  *
- * - `//# for n in 0..COUNT` … `//# end`: the lines between, for each whole number from 0 to `COUNT - 1`
- * - `//# for e, n in x 0, y 1` … `//# end`: likewise, for each of a list of names and whole numbers
- * - `//# if NAME` … `//# else` … `//# end`: the lines between where the value is not 0; `!NAME` where it is
- * - `//# part load` … `//# end`, and `//# put load from next`: lines with a name, and where they go; `from` stands for `next`
- * - `$name` and `$(n * COUNT + 1)`: what a name stands for, and a whole number; `a < b` is 1 or 0
+ * - `//# for n in 0..COUNT` … `//# end`: repeats the lines between, with `n` from 0 to `COUNT - 1`
+ * - `//# for e, n in x 0, y 1` … `//# end`: repeats them for each pair in a list of names and whole numbers
+ * - `//# if NAME` … `//# else` … `//# end`: keeps the lines if the value is not 0; with `!NAME`, if it is 0
+ * - `//# part load` … `//# end` names lines, and `//# put load from next` inserts them, with `next` in place of `from`
+ * - `$name` and `$(n * COUNT + 1)` insert a value, or a whole number; a comparison `a < b` is 1 or 0
  *
  * @module
  */
@@ -17,17 +17,17 @@
 /** The values of names; a boolean is 1 or 0. */
 export type Values = Readonly<Record<string, number | string | boolean>>;
 
-/** A line, or lines that are repeated or left out. */
+/** A line, or a block of lines that are repeated or left out. */
 type Part = string | Block;
 
-/** A directive and the lines up to its end, if it has one. */
+/** A directive, and the lines up to its end if it has one. */
 interface Block {
   readonly directive: string;
   readonly parts: readonly Part[];
   readonly otherwise: readonly Part[];
 }
 
-/** A shader, and its parts that have names. */
+/** A shader template and its named parts. */
 interface Template {
   readonly parts: readonly Part[];
   readonly named: ReadonlyMap<string, readonly Part[]>;
@@ -36,7 +36,11 @@ interface Template {
 const DIRECTIVE = /^\s*\/\/# (.+)$/;
 const templates = new Map<string, Template>();
 
-/** The source for these values. @throws {Error} when a directive or a name is not known: a fault of the template. */
+/**
+ * Expands a template.
+ *
+ * @throws {Error} when a directive or a name is unknown, which is an error in the template.
+ */
 export function expand(source: string, values: Values): string {
   let template = templates.get(source);
   if (template === undefined) templates.set(source, template = parse(source));
@@ -130,7 +134,7 @@ function evaluate(name: string, values: Values): string | number {
   return typeof value === "boolean" ? Number(value) : value;
 }
 
-/** A sum of products of whole numbers and names; division rounds down. */
+/** Evaluates a sum of products of whole numbers and names; division rounds down. */
 function calculate(sum: string, values: Values): number {
   const tokens = sum.match(/\d+|\w+|[-+*/%()<]/g) ?? [];
   const factor = (): number => {

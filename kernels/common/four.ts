@@ -1,5 +1,5 @@
 /**
- * The WGSL in front of kernels that read and write tensors four elements at a time.
+ * WGSL to put before kernels that read and write tensors four elements at a time.
  *
  * @module
  */
@@ -8,8 +8,8 @@ import f32Source from "./four_f32.wgsl" with { type: "text" };
 import halfSource from "./four_half.wgsl" with { type: "text" };
 import type { Elem } from "../../src/gpu/kernel.ts";
 
-/** Declares `four`, `unpack` and `pack` for an element type. */
+/** WGSL that declares `four`, `unpack` and `pack`, by element type. */
 export const FOUR: Readonly<Record<Elem, string>> = { f32: f32Source, f16: f16Source };
 
-/** {@linkcode FOUR} in f16, where a kernel computes with it. */
+/** {@linkcode FOUR} for f16, if the kernel also computes in f16. */
 export const HALF_FOUR: string = halfSource;

@@ -1,5 +1,5 @@
-// Four neighbouring elements of an f16 tensor, as they lie in memory. Read as u32 they need no
-// `shader-f16`, and a software adapter loads them in half the time.
+// Four neighbouring elements of an f16 tensor as stored in memory. Reading them as u32 does not need `shader-f16`, and
+// a software adapter loads them in half the time.
 alias four = vec2<u32>;
 
 fn unpack(packed: four) -> vec4<f32> {

@@ -1,4 +1,4 @@
-// Four neighbouring elements of an f32 tensor, as they lie in memory.
+// Four neighbouring elements of an f32 tensor as stored in memory.
 alias four = vec4<f32>;
 
 fn unpack(packed: four) -> vec4<f32> {

@@ -1,4 +1,4 @@
-// Four neighbouring elements of an f16 tensor, to be multiplied in f16.
+// Four neighbouring elements of an f16 tensor, for kernels that multiply in f16.
 enable f16;
 alias four = vec4<f16>;
 

@@ -1,5 +1,5 @@
 /**
- * Room in a linear memory of WebAssembly, allotted before the memory is made.
+ * Assigns addresses in a WebAssembly linear memory, before the memory is created.
  *
  * @module
  */
@@ -10,7 +10,7 @@ const PAGE_BYTES = 2 ** 16;
 const MAX_PAGES = 2 ** 16;
 /** The largest memory that WebAssembly has. */
 export const MAX_MEMORY_BYTES = PAGE_BYTES * MAX_PAGES;
-/** A line of the processor's cache. */
+/** Size of a cache line. */
 export const ALIGNMENT = 64;
 
 /** The use of a memory, for error messages, and the setting that limits it. */
@@ -20,31 +20,31 @@ interface MemoryUse {
   readonly hasLargePages?: boolean | undefined;
   /** Bytes that the machine has left; not checked if absent. */
   readonly maxBytes?: number | undefined;
-  /** Whether it may grow later. */
+  /** Whether the memory may grow later. */
   readonly mayGrow?: boolean;
 }
 
-/** Allocates addresses; then creates a memory of exactly that size. */
+/** Assigns addresses, then creates a memory of exactly the size they need. */
 export class Arena {
-  /** 0 stands for "none". */
+  /** The next free address. Address 0 is reserved, and means "none". */
   #end = ALIGNMENT;
   readonly #contents = new Map<Float32Array | Uint32Array, number>();
 
-  /** Room for `length` elements of four bytes, all 0 at first. */
+  /** Reserves `length` elements of four bytes, initially 0. */
   reserve(length: number): number {
     const at = this.#end;
     this.#end += Math.ceil(length * 4 / ALIGNMENT) * ALIGNMENT;
     return at;
   }
 
-  /** Room that holds `data` from the beginning; the same each time for the same array. */
+  /** Reserves memory that contains `data` from the beginning. The same array always gets the same address. */
   place(data: Float32Array | Uint32Array): number {
     const at = this.#contents.get(data) ?? this.reserve(data.length);
     this.#contents.set(data, at);
     return at;
   }
 
-  /** Gives room that was reserved its content. */
+  /** Sets the initial content of reserved memory. */
   fill(at: number, data: Float32Array | Uint32Array): void {
     this.#contents.set(data, at);
   }
@@ -52,7 +52,7 @@ export class Arena {
   /** @throws {StartupError} when there is not enough memory. */
   allocate(use: MemoryUse): WebAssembly.Memory {
     const memory = createMemory(Math.ceil(this.#end / PAGE_BYTES), use);
-    // Before anything is written to it.
+    // Requested before anything is written to the memory.
     if (use.hasLargePages) adviseLargePages(memory);
     for (const [data, at] of this.#contents) {
       new Uint32Array(memory.buffer, at, data.length)

@@ -1,12 +1,12 @@
 /**
- * The WebAssembly module of the CPU's attention, for the thread that owns a memory and those that help it.
+ * The WebAssembly module for the CPU's attention, used by the thread that owns a memory and by its helpers.
  *
  * @module
  */
-// As text, since deno compile embeds no module that is imported by its source.
+// Imported as text, since `deno compile` cannot embed a module imported as source.
 import binary from "./attention_simd.wasm.base64" with { type: "text" };
 
-/** A kernel whose work is divided into parts for any thread; addresses are in bytes. */
+/** A kernel whose work is divided into parts, each of which any thread can run. Addresses are in bytes. */
 type SharedKernel = (
   node: number,
   step: number,
@@ -88,13 +88,13 @@ export interface AttentionExports {
 
 const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
 
-/** The kernels on a shared memory. */
+/** Instantiates the kernels on a shared memory. */
 export function instantiateAttention(memory: WebAssembly.Memory): AttentionExports {
   const instance = new WebAssembly.Instance(module, { env: { memory } });
   return instance.exports as unknown as AttentionExports;
 }
 
-/** Bytes of scratch memory that a thread needs for heads of a size, whole lines of the processor's cache. */
+/** Bytes of scratch memory that a thread needs for heads of this size, rounded up to whole cache lines. */
 export function scratchBytes(headSize: number): number {
   measure ??= instantiateAttention(
     new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }),

@@ -1,20 +1,23 @@
 /**
- * How the products of a matrix are divided among threads.
+ * Divides the products of a matrix among threads.
  *
  * @module
  */
 
 /** Sizes of parts, in groups of outputs that lie side by side. */
 interface PartSizes {
-  /** Large enough for streams of weights of some pages, small enough that no thread waits long for another. */
+  /**
+   * The usual size: large enough to stream several pages of weights, small enough that no thread waits long for
+   * another.
+   */
   readonly usual: number;
-  /** Smaller parts are not worth taking. */
+  /** Smaller parts are not worth the overhead. */
   readonly least: number;
   /** Most parts of a large matrix, before their number is rounded to a multiple of the threads. */
   readonly maxParts: number;
 }
 
-/** Groups of a part: as many parts for each thread, where there are enough groups. */
+/** The number of groups per part. If there are enough groups, each thread gets the same number of parts. */
 export function divideGroups(
   numGroups: number,
   numThreads: number,

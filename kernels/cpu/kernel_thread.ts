@@ -1,6 +1,7 @@
 /**
- * A thread that helps with kernels: sleeps until there is a job, takes parts of it, and sleeps again. It ends when it is
- * told to, or without a job for long: the thread that started it may have been terminated without notice.
+ * A helper thread for kernels: sleeps until there is a job, takes parts of it, and sleeps again. It ends when it is
+ * told to, or after a long time without a job, since the thread that started it may have been terminated without
+ * notice.
  *
  * @module
  */
@@ -48,7 +49,11 @@ function help(): void {
   Atomics.add(control, WORD.helped, numDone);
 }
 
-/** Waits for a job after this one. @returns whether one came. */
+/**
+ * Waits for the next job.
+ *
+ * @returns whether one came.
+ */
 function awaitJob(job: number): boolean {
   return pollForJob(job) || sleepUntilJob(job);
 }
@@ -78,7 +83,7 @@ for (let job = 0;; job = Atomics.load(control, WORD.job)) {
     try {
       help();
     } catch {
-      // The thread that runs the job repeats the part, and gets the error itself.
+      // The thread that runs the job repeats the part, and so gets the error itself.
       Atomics.store(control, WORD.failed, 1);
     } finally {
       leave();

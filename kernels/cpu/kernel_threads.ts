@@ -1,8 +1,8 @@
 /**
- * Helper threads for the CPU's attention kernels, over shared memory.
+ * Helper threads that run the CPU's kernels on shared memory.
  *
- * A job is divided into parts, and every thread takes the next one. Which thread does a part does not affect the
- * result. Helpers sleep between jobs, end when there was none for long, and do not keep the process alive.
+ * A job is divided into parts, and each thread takes the next one that is left. Which thread does a part does not
+ * affect the result. Helpers sleep between jobs, end after a long time without one, and do not keep the process alive.
  *
  * @module
  */
@@ -19,33 +19,33 @@ import {
   WORD,
 } from "./thread_control.ts";
 
-/** A kernel to run, on a memory of its own. */
+/** A kernel to run on a memory. */
 export interface KernelJob {
   readonly kernel: KernelName;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Addresses. */
+  /** Addresses of the kernel's parameters and of the step. */
   readonly node: number;
   readonly step: number;
   readonly items: number;
-  /** Parts of the work. */
+  /** Number of parts of the work. */
   readonly numWorks: number;
-  /** Address of scratch memory, one region per thread, and a region's bytes. */
+  /** Address of scratch memory with one region per thread, and the size of a region in bytes. */
   readonly scratch: number;
   readonly scratchBytes: number;
-  /** Products and sums of all parts together, about. */
+  /** Approximate number of multiplications and additions in all parts together. */
   readonly flops: number;
-  /** How often helpers look for the next job, some nanoseconds each, before they sleep; never if absent. */
+  /** How often helpers poll for the next job, a few nanoseconds each, before they sleep; they do not poll if absent. */
   readonly polls?: number;
 }
 
 /** How helpers are started and waited for. */
 export interface ThreadsOptions {
-  /** The module that a helper runs. */
+  /** The module that helpers run. */
   readonly module?: URL;
-  /** Timeout for one part of a helper, far longer than any takes. */
+  /** Timeout for one part of the work, far longer than any part takes. */
   readonly patienceMs?: number;
-  /** Helpers end after so long without a job; the next job starts others. */
+  /** Helpers end after this long without a job; the next job starts new ones. */
   readonly idleMs?: number;
   /** Smaller jobs are not worth waking a helper. */
   readonly minFlops?: number;
@@ -53,22 +53,22 @@ export interface ThreadsOptions {
   readonly polls?: number;
 }
 
-/** A part takes a millisecond or so; but a machine may be suspended. */
+/** A part takes about a millisecond, but the machine may be suspended in between. */
 const PATIENCE_MS = 10_000;
-/** Starting one takes some 100 ms, in which the caller works alone; each takes 34 MiB. */
+/** Starting a helper takes some 100 ms, in which the caller works alone; each helper takes 34 MiB. */
 const IDLE_MS = 20_000;
-/** These take one thread 80 to 400 µs, the fewer rows the longer; a helper wakes up in 30 to 50. */
+/** A job of this size takes one thread 80 to 400 µs, longer with fewer rows; waking a helper takes 30 to 50 µs. */
 const MIN_FLOPS = 2e6;
-/** A helper that polls has joined within a microsecond or two. */
+/** A helper that is polling joins within a microsecond or two. */
 const MIN_FLOPS_POLLING = 1e5;
-/** Some 100 µs. What comes between two jobs of a step takes up to 40, and waking a helper up to 50. */
+/** About 100 µs of polling. The work between two jobs of a step takes up to 40 µs, waking a helper up to 50. */
 export const STEP_POLLS = 16_000;
-/** Polls of the gate before the caller sleeps: a helper is at most one part behind. */
+/** Polls of the gate before the caller sleeps: helpers are at most one part behind. */
 const SPINS = 20_000;
-/** Lost helpers after which no others are started. */
+/** After losing this many helpers, no more are started. */
 const MAX_LOSSES = 3;
 
-/** Belongs to the thread that created it. */
+/** Runs jobs on helper threads. It must be used by the thread that created it. */
 export class KernelThreads {
   /** Most threads working at once, including the caller. */
   readonly numThreads: number;
@@ -83,7 +83,7 @@ export class KernelThreads {
   constructor(numThreads: number, options: ThreadsOptions = {}) {
     this.numThreads = Math.max(1, numThreads);
     this.#options = {
-      // A literal URL, since deno compile searches for it.
+      // A literal URL, so that `deno compile` finds the file.
       module: options.module ?? new URL("./kernel_thread.ts", import.meta.url),
       patienceMs: options.patienceMs ?? PATIENCE_MS,
       idleMs: options.idleMs ?? IDLE_MS,
@@ -92,27 +92,31 @@ export class KernelThreads {
     this.#polls = options.polls;
   }
 
-  /** Helpers that are running. */
+  /** Number of running helpers. */
   get numHelpers(): number {
     return this.#helpers.length;
   }
 
-  /** Whether helpers are disabled, too many having been lost. */
+  /** Whether helpers are disabled because too many were lost. */
   get isAlone(): boolean {
     return this.#losses >= MAX_LOSSES;
   }
 
-  /** Parts that helpers have done. */
+  /** Number of parts done by helpers. */
   get numHelpedWorks(): number {
     return Atomics.load(this.#control, WORD.helped);
   }
 
-  /** How often a helper slept and was woken, since the last of them began. */
+  /** How often the current helpers slept and were woken. */
   get numWakes(): number {
     return Atomics.load(this.#control, WORD.woken);
   }
 
-  /** Runs a job to its end. @throws what the kernel throws. */
+  /**
+   * Runs a job to its end.
+   *
+   * @throws the error of the kernel.
+   */
   run(job: KernelJob): void {
     const wanted = Math.min(this.numThreads, job.numWorks) - 1;
     const arePolling = Atomics.load(this.#control, WORD.polling) > 0;
@@ -144,22 +148,22 @@ export class KernelThreads {
       control,
       (first, end) => kernel(job.node, job.step, job.items, first, end, job.scratch),
     );
-    // A part may be done twice: it writes the same each time.
+    // A part may be done twice: it writes the same result each time.
     if (!this.#close()) runAlone(job);
   }
 
-  /** Drops a memory. Helpers that hold it end, so that it can be freed; others start with the next job. */
+  /** Drops a memory. Helpers that hold it end, so that it can be freed; the next job starts new ones. */
   release(memory: WebAssembly.Memory): void {
     if (this.#memories.delete(memory)) this.#endHelpers();
   }
 
-  /** Ends the helpers. Later jobs start others. */
+  /** Ends the helpers. Later jobs start new ones. */
   dispose(): void {
     this.#endHelpers();
     this.#memories.clear();
   }
 
-  /** Starts the helpers that do not run yet: the first job finds them only some 100 ms later. */
+  /** Starts helpers that are not running yet, as they would otherwise join some 100 ms after the first job. */
   start(): void {
     while (this.#helpers.length < this.numThreads - 1) {
       const { port1, port2 } = new MessageChannel();
@@ -187,7 +191,7 @@ export class KernelThreads {
     }
   }
 
-  /** A helper has ended by itself. */
+  /** Handles a helper that has ended by itself. */
   #drop(helper: Helper, { isLoss }: { readonly isLoss: boolean }): void {
     if (!this.#helpers.includes(helper)) return;
     this.#helpers = this.#helpers.filter((other) => other !== helper);
@@ -195,7 +199,7 @@ export class KernelThreads {
     if (isLoss) this.#losses++;
   }
 
-  /** The id of a memory for helpers. */
+  /** The id by which helpers know a memory. */
   #share(memory: WebAssembly.Memory): number {
     const known = this.#memories.get(memory);
     if (known !== undefined) return known;
@@ -206,7 +210,11 @@ export class KernelThreads {
     return id;
   }
 
-  /** Waits for those who have joined. @returns whether every part is done. */
+  /**
+   * Waits for the helpers that have joined.
+   *
+   * @returns whether every part is done.
+   */
   #close(): boolean {
     const control = this.#control;
     let gate = Atomics.and(control, WORD.gate, ~OPEN) & ~OPEN;
@@ -221,27 +229,30 @@ export class KernelThreads {
     return control[WORD.failed] === 0;
   }
 
-  /** Ends all helpers, one of which timed out. */
+  /** Ends all helpers after one of them has timed out. */
   #abandon(): void {
     const control = this.#control;
     const helpers = this.#helpers;
     Atomics.store(control, WORD.next, 2 ** 31 - 1);
     this.#losses++;
     this.#endHelpers();
-    // If it is alive after all, it finishes its part before the work is repeated.
+    // If the helper is alive after all, it finishes its part before the work is repeated.
     const gate = Atomics.load(control, WORD.gate);
     if (gate > 0) Atomics.wait(control, WORD.gate, gate, 100);
     for (const { running } of helpers) running.terminate();
   }
 
-  /** They end by themselves: Deno keeps the memory of a thread that is terminated while it waits. */
+  /**
+   * Tells the helpers to end. They are not terminated: Deno keeps the memory of a thread that is terminated while it
+   * waits.
+   */
   #endHelpers(): void {
     for (const { port } of this.#helpers) port.close();
     this.#helpers = [];
     Atomics.store(this.#control, WORD.ended, 1);
     Atomics.add(this.#control, WORD.job, 1);
     Atomics.notify(this.#control, WORD.job);
-    // Replaces the memory that an ended helper may still write to.
+    // Replaces the control words that an ended helper may still write to.
     this.#control = makeControl();
   }
 }

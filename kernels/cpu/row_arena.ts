@@ -1,5 +1,5 @@
 /**
- * The linear memory of the kernels for a few rows: addresses are given out before it is allocated.
+ * The linear memory of the kernels for few rows: addresses are assigned before it is allocated.
  *
  * @module
  */
@@ -13,16 +13,16 @@ import {
 } from "../matmul/nbits_matrix.ts";
 import { nbitsScratchBytes, nbitsTilesLength } from "../matmul/nbits_product.ts";
 
-/** Bytes of weights that are packed at a time. */
+/** Bytes of weights packed at a time. */
 const STAGED_BYTES = 4 * 2 ** 20;
 
-/** Cosines and sines of a token. */
+/** Most cosines and sines per token. */
 export const MAX_ANGLES = 1024;
 
-/** Elements that sums of integers are kept in. */
+/** Integer type in which partial sums are kept. */
 export type SumKind = "i16" | "i32";
 
-/** Plans the memory: addresses are given out before it is allocated. */
+/** Plans the memory: addresses are assigned before it is allocated. */
 export class RowArena {
   readonly arena = new Arena();
   readonly maxRows: number;
@@ -39,14 +39,14 @@ export class RowArena {
 
   /**
    * @param maxRows most rows of a step.
-   * @param sums what sums of 32 products are kept in: x64 adds fewer of i16, ARM of i32; results are the same.
+   * @param sums type for sums of 32 products; results are the same. x64 needs fewer additions with i16, ARM with i32.
    */
   constructor(maxRows: number, sums: SumKind = Deno.build.arch === "x86_64" ? "i16" : "i32") {
     this.maxRows = maxRows;
     this.#sums = sums;
   }
 
-  /** Room for a matrix in blocks. */
+  /** Reserves memory for a quantised matrix. */
   reserveMatrix(matrix: NbitsMatrix): number {
     const { k, outputs } = matrix;
     this.#maxLevels = Math.max(this.#maxLevels, k * numPlanes(matrix));
@@ -54,7 +54,7 @@ export class RowArena {
     return this.arena.reserve(nbitsMatrixLength(matrix));
   }
 
-  /** Room for a matrix of f32, of `outputs` by `k`. */
+  /** Reserves memory for a matrix of `outputs` by `k` f32 elements. */
   reserveFloatMatrix(k: number, outputs: number): number {
     this.#reserveShared(k, floatScratchBytes(outputs, this.maxRows));
     return this.arena.reserve(floatMatrixLength({ k, outputs }));
@@ -66,8 +66,8 @@ export class RowArena {
   }
 
   /**
-   * @param numThreads threads that have scratch memory of their own.
-   * @param spareBytes that it may take.
+   * @param numThreads threads that need scratch memory of their own.
+   * @param spareBytes most bytes to allocate.
    * @throws {StartupError} when there is not enough memory.
    */
   allocate(numThreads: number, spareBytes?: number): RowMemory {
@@ -91,13 +91,13 @@ export class RowArena {
   }
 }
 
-/** The memory, addresses of what all kernels share, and bytes of a thread's scratch memory. */
+/** The memory, addresses of what all kernels share, and the size of a thread's scratch memory in bytes. */
 export interface RowMemory {
   readonly memory: WebAssembly.Memory;
   readonly node: number;
   readonly rows: number;
   readonly floatRows: number;
-  /** Room for a token's angles. */
+  /** Address of a token's angles. */
   readonly angles: number;
   readonly staged: StagedMatrix;
   readonly tiles: number;

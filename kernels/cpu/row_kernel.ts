@@ -1,5 +1,5 @@
 /**
- * The interface of the kernels for a few rows on the CPU.
+ * The interface of the CPU kernels for few rows.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 /** Runs a kernel on the first rows of its tensors. */
 export type RowKernel = (numRows: number) => void;
 
-/** The addresses of a kernel's tensors; absent those that it does without. */
+/** Addresses of a kernel's tensors; unused tensors are absent. */
 export type Addresses<Name extends string> = Readonly<Partial<Record<Name, number>>>;
 
 /** Reads bytes of a matrix from `offset` on. */

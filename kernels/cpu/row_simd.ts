@@ -1,6 +1,6 @@
 /**
- * The kernels for a few rows in WebAssembly SIMD: products with matrices, norms, sums and products of elements. All they
- * read and write lies in one linear memory.
+ * The kernels for few rows in WebAssembly SIMD: matrix products, norms, and elementwise operations. All they read and
+ * write lies in one linear memory.
  *
  * @module
  */
@@ -28,11 +28,11 @@ import type { RotateParams } from "../rotate/rotate.ts";
 import { MAX_ANGLES, type RowMemory } from "./row_arena.ts";
 import type { Addresses, ReadBytes, RowKernel } from "./row_kernel.ts";
 
-/** Four bits. */
+/** Mask of a 4-bit level. */
 const LEVEL_MASK = 15;
 const OPERATIONS = ["none", "add", "multiply"];
 
-/** A kernel and what specialises it. */
+/** A kernel and its parameters. */
 type RowKernelParams =
   | { readonly kind: "matvec"; readonly params: MatvecParams }
   | { readonly kind: "norm"; readonly params: NormKernelParams }
@@ -63,18 +63,18 @@ function checkFours(length: number): void {
   if (length % 4 !== 0) throw new RangeError(`${length} elements: the CPU takes multiples of 4.`);
 }
 
-/** The memory and the kernels on it. */
+/** A memory and the kernels that run on it. */
 export class SimdRows {
   readonly #threads: KernelThreads;
   readonly #memory: RowMemory;
   readonly #exports: AttentionExports;
 
-  /** @param memory with scratch memory for all threads. */
+  /** @param memory must have scratch memory for all threads. */
   constructor(threads: KernelThreads, memory: RowMemory) {
     this.#threads = threads;
     this.#memory = memory;
     this.#exports = instantiateAttention(memory.memory);
-    // In the order of `QuantizedRows`.
+    // In the order of `QuantizedRows`' fields.
     new Uint32Array(memory.memory.buffer, memory.rows, 4)
       .set([0, memory.tiles, LEVEL_MASK, Number(memory.sumsInShorts)]);
   }
@@ -83,13 +83,17 @@ export class SimdRows {
     return new Float32Array(this.#memory.memory.buffer, at, length);
   }
 
-  /** Packs a matrix of weights in blocks at address `at`. */
+  /** Packs a quantised matrix and writes it to address `at`. */
   async packMatrix(at: number, matrix: NbitsMatrix, source: NbitsSource): Promise<void> {
     const { memory, staged } = this.#memory;
     await packNbits({ memory, exports: this.#exports, staged, at }, matrix, source);
   }
 
-  /** Packs a matrix of f32 at address `at`. @throws {RangeError} when a few of its rows do not fit the staging memory. */
+  /**
+   * Packs a matrix of f32 and writes it to address `at`.
+   *
+   * @throws {RangeError} when a few of its rows do not fit the staging memory.
+   */
   async packFloatMatrix(at: number, matrix: FloatMatrix, read: ReadBytes): Promise<void> {
     const { memory, staged: { levels, length } } = this.#memory;
     const staged = { at: levels, length };
@@ -97,9 +101,9 @@ export class SimdRows {
   }
 
   /**
-   * The kernel of a product.
+   * The kernel of a matrix product.
    *
-   * @param reuses whether its rows, normalised or quantised, are those of the product before it.
+   * @param reuses whether its normalised or quantised rows are those of the previous product.
    * @throws {RangeError} when the kernel cannot run it.
    */
   product(
@@ -135,7 +139,7 @@ export class SimdRows {
     };
   }
 
-  /** Norm of rows, and their levels. */
+  /** Normalises rows and quantises them. */
   #quantization(
     { k, x, norm }: MatvecParams,
     { x: from, affine = 0 }: Addresses<"x" | "affine">,
@@ -200,7 +204,7 @@ export class SimdRows {
     };
   }
 
-  /** Rotates the rows' heads, each by its position, or by as many as `sections` names. */
+  /** Rotates the heads of rows by their position, or, with `sections`, by several positions per token. */
   rotate(
     { heads, headSize, size, isInterleaved, sections, x, numPositions }: RotateParams,
     { x: from, cos, sin, out }: Addresses<"x" | "cos" | "sin" | "out">,
@@ -212,7 +216,11 @@ export class SimdRows {
       Math.min(Number(positions[row]!), numPositions - 1) * half;
     const floats = new Float32Array(this.#memory.memory.buffer);
     const { angles } = this.#memory;
-    /** Brings a token's angles together. @returns their addresses. */
+    /**
+     * Collects a token's angles.
+     *
+     * @returns their addresses.
+     */
     const joinAngles = (positions: readonly BigInt64Array[], row: number) => {
       const rows = positions.map((own) => getRow(own, row));
       sections!.forEach((section, i) => {
@@ -235,13 +243,13 @@ export class SimdRows {
     };
   }
 
-  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  /** Makes the threads drop the memory. The JavaScript engine frees it when it is unreferenced. */
   dispose(): void {
     this.#threads.release(this.#memory.memory);
   }
 }
 
-/** What tells `normRow` of a norm: its kind, and where its factors and offsets are. */
+/** The words that describe a norm to `normRow`: its kind, and the addresses of its factors and offsets. */
 function toNumbers(
   norm: NormParams | undefined,
   k: number,

@@ -1,25 +1,28 @@
 /**
- * The control words, 32 bits in shared memory, between the thread that runs a kernel and its helpers.
+ * The control words through which a thread and its helpers coordinate: 32 bits each, in shared memory.
  *
  * @module
  */
 
-/** Words of a line of the processor's cache: what one thread writes there, others have to fetch again. */
+/** Number of words in a cache line. When one thread writes to a line, the others must fetch it again. */
 const LINE = 16;
 
-/** Word numbers. What many threads write is in a line of its own. */
+/** Word numbers. Words that many threads write have a cache line of their own. */
 export const WORD = {
-  /** Counts jobs; helpers sleep on it. */
+  /** Number of jobs so far; helpers sleep on it. */
   job: 0,
-  /** Helpers at work on the job, and whether more may join. The job's words change only while it is 0. */
+  /**
+   * Number of helpers working on the job, plus a flag that says whether more may join. The job's words change only
+   * while it is 0.
+   */
   gate: LINE,
-  /** The next part of the work that nobody has taken. */
+  /** Number of the next part that nobody has taken. */
   next: 2 * LINE,
-  /** Helpers that look for the next job and do not sleep. */
+  /** Number of helpers that are polling for the next job. */
   polling: 3 * LINE,
-  /** Counts the parts that helpers have done. */
+  /** Number of parts done by helpers. */
   helped: 4 * LINE,
-  /** Counts how often helpers were woken. */
+  /** Number of times that helpers were woken. */
   woken: 4 * LINE + 1,
   kernel: 5 * LINE,
   memory: 5 * LINE + 1,
@@ -29,20 +32,20 @@ export const WORD = {
   numWorks: 5 * LINE + 5,
   scratch: 5 * LINE + 6,
   scratchBytes: 5 * LINE + 7,
-  /** Not 0 once a helper's part has failed. */
+  /** Not 0 after a helper's part has failed. */
   failed: 5 * LINE + 8,
-  /** How often helpers look for the next job before they sleep. */
+  /** How often helpers poll for the next job before they sleep. */
   polls: 5 * LINE + 9,
-  /** Not 0 once helpers are to end. */
+  /** Not 0 if helpers must end. */
   ended: 5 * LINE + 10,
 } as const;
 
 export const NUM_WORDS = 6 * LINE;
 
-/** Added to the gate while helpers may join. */
+/** Flag in the gate: set while helpers may join. */
 export const OPEN = 1 << 16;
 
-/** Kernels, by number. */
+/** Kernels by number. */
 export const KERNELS = [
   "pagedAttention",
   "packedAttention",
@@ -55,18 +58,18 @@ export const KERNELS = [
 
 export type KernelName = typeof KERNELS[number];
 
-/** The start message of a helper. */
+/** The data with which a helper is started. */
 export interface ThreadStart {
   readonly control: SharedArrayBuffer;
-  /** 1 for the first helper: its part of the scratch memory. */
+  /** Number of the thread, 1 for the first helper: selects its part of the scratch memory. */
   readonly thread: number;
   /** The port on which memories arrive, each before the first job on it. */
   readonly port: MessagePort;
-  /** It ends after this long without a job. */
+  /** The helper ends after this long without a job. */
   readonly idleMs: number;
 }
 
-/** A memory and the id that jobs use for it. */
+/** A memory, and the id by which jobs refer to it. */
 export interface MemoryMessage {
   readonly id: number;
   readonly memory: WebAssembly.Memory;

@@ -1,10 +1,10 @@
-// Adds up what the experts of a row give, weighed, in their order. See experts.ts.
+// Adds up the weighted outputs of a row's experts, in order. See experts.ts.
 
 @group(0) @binding(0) var<storage, read> products: array<vec4<f32>>;
 @group(0) @binding(1) var<storage, read> routes: array<vec2<u32>>;
 @group(0) @binding(2) var<storage, read_write> out: array<four>;
 
-// Fours of a row.
+// Number of vec4s in a row.
 override FOURS: u32;
 override TOP_K: u32;
 

@@ -1,6 +1,6 @@
 /**
- * A mixture of experts: a router chooses some of many feed-forward networks for each row, and their outputs are weighed and
- * added up.
+ * A mixture of experts: a router chooses some of many feed-forward networks for each row, and their weighted outputs
+ * are summed.
  *
  * @module
  */
@@ -23,7 +23,7 @@ import {
 import orderShader from "./order.wgsl" with { type: "text" };
 import routeShader from "./route.wgsl" with { type: "text" };
 
-/** The buffers of one expert matrix in each layer. */
+/** The buffers of one of a layer's two expert matrices. */
 export interface ExpertBuffers {
   /** u8 `[experts, outputs, k * bits / 8]`, or elem `[experts, outputs, k]`. */
   readonly weights: GPUBuffer;
@@ -35,13 +35,13 @@ export interface ExpertBuffers {
   readonly bias?: GPUBuffer | undefined;
 }
 
-/** The buffers of a layer. `out` is none of the others. */
+/** The buffers of a layer. `out` must not be one of the others. */
 export interface ExpertsTensors {
   /** elem `[rows, x.stride]`. */
   readonly x: GPUBuffer;
   /** elem `[rows, logits.stride]`. */
   readonly logits: GPUBuffer;
-  /** f32 `[experts]`, added for the choice. */
+  /** f32 `[experts]`, added to the probabilities when experts are chosen. */
   readonly routerBias?: GPUBuffer | undefined;
   readonly first: ExpertBuffers;
   readonly second: ExpertBuffers;
@@ -67,7 +67,7 @@ const ROUTE_BINDINGS = {
 const ORDER_BINDINGS = { routes: "read", order: "read_write", counts: "read" } as const;
 const COMBINE_BINDINGS = { products: "read", routes: "read", out: "read_write" } as const;
 
-/** Fours that a workgroup of `combine` adds up. */
+/** Number of vec4s that a workgroup of `combine` sums. */
 const COMBINE_THREADS = 64;
 
 /** Memory that layers share, since they run one after the other. */
@@ -79,7 +79,7 @@ export class ExpertsScratch {
   readonly products: GPUBuffer;
   readonly maxRows: number;
 
-  /** @param params of all layers. */
+  /** @param params parameters of all layers. */
   constructor(gpu: GpuContext, params: readonly ExpertsParams[], maxRows: number) {
     const most = (computeSize: (each: ExpertsParams) => number) =>
       Math.max(...params.map(computeSize));
@@ -105,13 +105,14 @@ export class ExpertsScratch {
 }
 
 /**
- * With `p` the router's probabilities of a row's logits, `E` the experts of which `p + bias` is largest, and `w` their
- * probabilities, divided by their sum where the router normalises:
+ * For each row, let `p` be the router's probabilities from the row's logits, `E` the experts with the largest `p +
+ * bias`, and `w` their probabilities, divided by their sum if the router normalises:
  *
  * `out[row] = sum over e in E of w[e] * (W2[e] · activated(W1[e] · x[row] + b1[e]) + b2[e])`
  *
- * Sums are f32. Few rows are multiplied one by one with the matrices of their experts (3 dispatches); of many those with an
- * expert in common in tiles (5). In both variants a row's result does not depend on the other rows.
+ * Sums are f32. Few rows are multiplied one by one with the matrices of their experts (3 dispatches). Many rows are
+ * grouped by expert and multiplied in tiles (5 dispatches). In both variants, a row's result does not depend on the
+ * other rows.
  */
 export class Experts {
   readonly #params: ExpertsParams;
@@ -150,7 +151,7 @@ export class Experts {
     this.#many = manyKernels(gpu, params, scratch.maxRows);
   }
 
-  /** Appends the experts of `numRows` rows. */
+  /** Appends the computation for `numRows` rows. */
   encode(
     pass: ComputePass,
     tensors: ExpertsTensors,

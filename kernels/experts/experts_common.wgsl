@@ -1,7 +1,8 @@
-// What products of rows with experts' matrices read, and what follows the first of them. See experts_source.ts.
+// Declares what the products with experts' matrices read, and the activation after the first product. See
+// experts_source.ts.
 //
-// The matrices of all experts lie one after the other. Four neighbouring elements are read as two words where they are
-// halves: that needs no `shader-f16`.
+// The matrices of all experts lie one after the other. In f16, four neighbouring elements are read as two words, which
+// does not need `shader-f16`.
 
 @group(0) @binding(0) var<storage, read> x: array<$XS>;
 //# if IS_PLAIN
@@ -30,7 +31,7 @@ fn bias_at(expert: u32, row: u32) -> f32 {
 }
 //# if IS_PLAIN
 
-// Four weights of a row, counted over all experts, from the `at`-th four along K on.
+// Four weights of a row, where rows are counted over all experts: the `at`-th vec4 along K.
 fn weight_four(row: u32, at: u32) -> vec4<f32> {
   let four = weights[row * $(K / 4)u + at];
   //# if HAS_HALF_WEIGHTS
@@ -70,8 +71,8 @@ fn weight_four(row: u32, at: u32) -> vec4<f32> {
 //# end
 //# if IS_FIRST
 
-// With `g = min(gate, limit)` and `u = clamp(up, -limit, limit)`: `activate(g) * (u + beta)`, where SiLU is
-// `g * sigmoid(alpha * g)`. Without a gate it is `activate(gate)`.
+// With `g = min(gate, limit)` and `u = clamp(up, -limit, limit)`: `activate(g) * (u + beta)`, where SiLU is `g *
+// sigmoid(alpha * g)`. Without a gate: `activate(gate)`.
 fn activated(gate: f32, up: f32) -> f32 {
   //# if IS_BOUNDED
   let g = min(gate, $LIMIT);

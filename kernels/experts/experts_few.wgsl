@@ -1,12 +1,13 @@
-// Both products for few rows: each row is multiplied with the matrices of its own experts. See experts_source.ts.
+// Both products for few rows: each row is multiplied with its own experts' matrices. See experts_source.ts.
 //
-// The first gives `out[row, j]` of expert `j` of a row, activated; the second adds up those of a row, weighed, in their
-// order. A workgroup has $UNITS units of $LANES threads, which sum $ROWS rows of a matrix along K.
+// The first gives `out[row, j]` of expert `j` of a row, activated; the second sums the weighted outputs of a row's
+// experts, in order. A workgroup has $UNITS units of $LANES threads; each unit computes $ROWS rows of a matrix, and its
+// threads divide the sum along K.
 
 @group(0) @binding(5) var<storage, read> routes: array<vec2<u32>>;
 @group(0) @binding(6) var<storage, read_write> out: array<$OUT>;
 
-// One float of padding keeps threads off each other's banks.
+// One float of padding keeps threads off each other's memory banks.
 const STRIDE = $(LANES + 1)u;
 
 var<workgroup> sums: array<f32, $(ROWS * UNITS * (LANES + 1))>;

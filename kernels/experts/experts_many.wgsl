@@ -1,19 +1,19 @@
-// Both products for many rows: those that have an expert in common are multiplied with its matrices in tiles. See
+// Both products for many rows: the rows of each expert are multiplied with its matrices in tiles. See
 // experts_source.ts.
 //
-// The first gives `out[row, j]` of expert `j` of a row, activated; the second what is to be weighed and added up. A
-// workgroup takes a tile of $TILE_ROWS rows and $COLUMNS columns, rows of a matrix, staged $DEPTH elements of K deep. Of
-// a gated matrix the first half of a tile's columns are the gate's.
+// The first gives `out[row, j]` of expert `j` of a row, activated; the second the outputs that combine.wgsl weighs and
+// adds up. A workgroup takes a tile of $TILE_ROWS rows and $COLUMNS columns, rows of a matrix, staged $DEPTH elements
+// of K deep. If the matrix is gated, the first half of a tile's columns are the gate's.
 
-// The number of tiles, where their pairs begin, the expert of each tile, the pairs of each tile.
+// Number of tiles, offset of the tiles' pairs, the expert of each tile, and the pairs of each tile.
 @group(0) @binding(5) var<storage, read> order: array<u32>;
 @group(0) @binding(6) var<storage, read_write> out: array<f32>;
 
 const ROW_QUADS = $(TILE_ROWS / 4)u;
 const COLUMN_QUADS = $(COLUMNS / 4)u;
-// Each thread sums four rows and the columns of two quads so far apart.
+// Each thread sums four rows and two groups of four columns, which are this many groups apart.
 const HALF = $(COLUMNS / 8)u;
-// In place of a pair where an expert has no more.
+// Marks an unused entry of a tile.
 const NO_PAIR = 0xffffffffu;
 
 var<workgroup> x_tile: array<vec4<f32>, $(DEPTH * TILE_ROWS / 4)>;
@@ -39,11 +39,11 @@ fn experts_many(
   let base = expert * $(MATRIX_ROWS)u;
   let first = group.x * $(TILE_OUTPUTS)u;
   let tile_start = order[1] + group.y * $(TILE_ROWS)u;
-  // What this thread stages: four rows, two quads of columns, and which four along K.
+  // The part that this thread stages: four rows, two groups of four columns, and one vec4 along K.
   let quad = thread % HALF;
   let depth = thread / HALF;
   //# for r in 0..4
-  // Padding repeats the tile's first pair, which is always there.
+  // Unused entries are replaced by the tile's first pair, which always exists.
   let listed$r = order[tile_start + quad * 4u + $(r)u];
   let pair$r = select(listed$r, order[tile_start], listed$r == NO_PAIR);
   let start$r = pair$r / $(PER_ROW)u * $(X_STRIDE)u + $(X_OFFSET)u;
@@ -52,7 +52,7 @@ fn experts_many(
   let n$c = min(first + quad * 4u + $(c % 4 + c / 4 * (TILE_OUTPUTS - COLUMNS / 2))u, $(OUTPUTS - 1)u);
   let column$c = base + n$c * $(STEP)u + $(GATE + c / 4 * (UP - GATE))u;
   //# end
-  // What it sums: four rows, and the columns of two quads.
+  // The part that this thread sums: four rows, and two groups of four columns.
   let lane = thread % HALF;
   let row_quad = thread / HALF;
   //# for r in 0..4

@@ -16,14 +16,17 @@ import {
   gateRows,
 } from "./experts_params.ts";
 
-/** In the order of `wasm/experts_layout.ts`. */
+/** Numbers of the kinds in `wasm/experts_layout.ts`. */
 const KINDS = { bits4: 0, bits8: 1, floats: 2, halves: 3 };
 const NODE_WORDS = 21;
 export const STEP_WORDS = 2;
-/** Elements of a row that are rounded together, and the bytes that they take then. */
+/** Number of elements of a row that are rounded together, and the bytes that the result takes. */
 const CHUNK = 32;
 const CHUNK_BYTES = 96;
-/** Outputs of a part of the work: no thread waits long for another, and their weights fit the second cache. */
+/**
+ * Number of outputs in a part of the work, so that no thread waits long for another and the weights fit into the L2
+ * cache.
+ */
 export const PART_OUTPUTS = 64;
 /** Pairs that are multiplied with a row of a matrix at a time. */
 const TILE = 4;
@@ -31,9 +34,9 @@ const TILE = 4;
 export const MAX_ROWS = 128;
 const NO_ACTIVATION: ExpertActivation = { kind: "none", alpha: 1 };
 
-/** Reads what a matrix of all experts is made of. */
+/** Reads the parts of a matrix of all experts. */
 export interface ExpertSource {
-  /** Levels u8 `[experts, outputs, k * bits / 8]`, or numbers. */
+  /** u8 levels `[experts, outputs, k * bits / 8]`, or floating-point elements. */
   readonly weights: ReadBytes;
   /** Whether weights that are not quantised are f16. */
   readonly isHalf?: boolean;
@@ -44,7 +47,7 @@ export interface ExpertSource {
   readonly bias?: Float32Array | undefined;
 }
 
-/** A layer's parameters and where its weights are read. */
+/** A layer's parameters, and the sources of its weights. */
 export interface ExpertLayer {
   readonly params: ExpertsParams;
   readonly routerBias?: Float32Array | undefined;
@@ -66,13 +69,13 @@ export interface PlacedLayer extends Omit<ExpertLayer, "first" | "second"> {
   readonly second: PlacedProduct;
 }
 
-/** Addresses of what layers share. */
+/** Addresses of memory that layers share. */
 export interface Scratch {
   readonly node: number;
   readonly step: number;
   readonly items: number;
   readonly pairs: number;
-  /** A row as f32, and rows as they are multiplied. */
+  /** One row as f32, and the rows in the format in which they are multiplied. */
   readonly row: number;
   readonly rows: number;
   readonly hidden: number;
@@ -132,7 +135,7 @@ export function factorAt({ matrix }: ExpertProduct): number {
   return matrix.hasZeroPoints ? -1 : -(2 ** (matrix.bits - 1));
 }
 
-/** Bytes of a row of `k` elements as a product reads it. */
+/** Bytes of a row of `k` elements in the format that a product reads. */
 export function rowBytes({ matrix }: ExpertProduct, k: number): number {
   return matrix.kind === "rows" ? k * 4 : k / CHUNK * CHUNK_BYTES;
 }
@@ -147,7 +150,7 @@ export function reserveScratch(
     Math.max(...all.map(computeSize));
   const pairs = most(({ topK }) => topK) * MAX_ROWS;
   const bytes = (count: number) => arena.reserve(Math.ceil(count / 4));
-  // The two products' sums of a tile.
+  // Sums of both products for a tile.
   const perThreadBytes = 2 * TILE * PART_OUTPUTS * 4;
   return {
     node: arena.reserve(NODE_WORDS),
@@ -239,13 +242,13 @@ function placeConstants(
   };
 }
 
-/** A scale for each chunk of a block. */
+/** Repeats the scale of a block for each of its chunks. */
 function spreadScales(scales: Float32Array, copies: number): Float32Array {
   if (copies === 1) return scales;
   return new Float32Array(scales.length * copies).map((_, i) => scales[Math.floor(i / copies)]!);
 }
 
-/** Zero points of a byte for each chunk of a block, in words. */
+/** Repeats the zero point of a block for each of its chunks, as words. */
 function spreadZeroPoints(
   packed: Uint8Array,
   { bits, rows, blocks, copies }: {

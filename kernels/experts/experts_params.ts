@@ -1,54 +1,54 @@
 /**
- * What specialises the kernels of a mixture of experts, and which sizes they take.
+ * The parameters of the mixture-of-experts kernels, and the sizes that they support.
  *
  * @module
  */
 import type { Elem } from "../../src/gpu/kernel.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 
-/** How the matrices of all experts are stored, one after the other, each `[outputs, k]`. */
+/** How the matrices of all experts are stored: one after the other, each `[outputs, k]`. */
 export type ExpertMatrix =
-  /** Blocks along K of levels of 4 or 8 bits, each with a scale: the layout of `QMoE`. */
+  /** Levels of 4 or 8 bits in blocks along K, each with a scale: the layout of the operator `QMoE`. */
   | {
     readonly kind: "nbits";
     readonly bits: 4 | 8;
-    /** Weights that share a scale, 16 or a multiple of 32, which divides K. */
+    /** Number of weights that share a scale: 16 or a multiple of 32. It divides K. */
     readonly blockSize: number;
-    /** If absent, zero is the middle level. */
+    /** If absent, the middle level stands for zero. */
     readonly hasZeroPoints: boolean;
   }
-  /** Numbers in f32 or f16. */
+  /** Elements in f32 or f16. */
   | { readonly kind: "rows" };
 
-/** Chooses experts and weighs them. */
+/** How experts are chosen and weighted. */
 export interface RouterParams {
-  /** Makes probabilities of logits: over all experts, or of each by itself. */
+  /** How logits become probabilities: by a softmax over all experts, or by a sigmoid for each. */
   readonly scores: "softmax" | "sigmoid";
-  /** Whether a bias is added to the probabilities for the choice; the weights are those without it. */
+  /** Whether a bias is added to the probabilities when experts are chosen; it does not affect their weights. */
   readonly hasBias: boolean;
-  /** Whether the weights of the chosen experts are divided by their sum and `epsilon`. */
+  /** Whether the weights of the chosen experts are divided by their sum plus `epsilon`. */
   readonly normalizes: boolean;
   readonly epsilon: number;
-  /** The weights are multiplied with it last. */
+  /** A final factor on the weights. */
   readonly scale: number;
   /** Which of equally likely experts is chosen: ONNX Runtime's operators take the last, `TopK` the first. */
   readonly prefersLast: boolean;
 }
 
-/** What is done with the products of an expert's first matrix. */
+/** The activation between the two products. */
 export interface ExpertActivation {
   readonly kind: "silu" | "gelu" | "gelu_tanh" | "relu" | "none";
-  /** The factor inside SiLU's sigmoid. */
+  /** Factor inside SiLU's sigmoid. */
   readonly alpha: number;
   /**
-   * The rows of the first matrix that are activated ("gate") and those that they multiply ("up"): alternating, or all of
-   * the one before all of the other. Absent: no gate.
+   * How the rows of the first matrix that are activated ("gate") and those they are multiplied with ("up") are
+   * arranged: alternating, or one group after the other. If absent, there is no gate.
    */
   readonly gate?: {
     readonly order: "interleaved" | "halves";
-    /** Added to what is multiplied. */
+    /** Added to the values that are multiplied with the gate. */
     readonly beta: number;
-    /** Bounds both, the activated from above alone; `Infinity` for none. */
+    /** Limits both values; the gate is only limited from above. `Infinity` for no limit. */
     readonly limit: number;
   } | undefined;
 }
@@ -59,16 +59,16 @@ export interface ExpertProduct {
   readonly hasBias: boolean;
 }
 
-/** What specialises the kernels. */
+/** The parameters of the kernels. */
 export interface ExpertsParams {
-  /** Type of rows, logits, scales, biases and of the output. */
+  /** Data type of rows, logits, scales, biases and the output. */
   readonly elem: Elem;
   readonly experts: number;
-  /** Experts of a row. */
+  /** Number of experts per row. */
   readonly topK: number;
-  /** Elements of a row, and of the output. */
+  /** Number of elements in a row, and in a row of the output. */
   readonly hidden: number;
-  /** Elements between the two products. */
+  /** Number of elements between the two products. */
   readonly inner: number;
   readonly x: RowLayout;
   readonly logits: RowLayout;
@@ -78,18 +78,18 @@ export interface ExpertsParams {
   readonly second: ExpertProduct;
 }
 
-/** Experts whose probabilities fit the memory of a workgroup. */
+/** Most experts whose probabilities fit into a workgroup's memory. */
 const MAX_EXPERTS = 1024;
 const MAX_TOP_K = 32;
-/** Elements along K that kernels read at a time. */
+/** Number of elements along K that kernels read at a time. */
 export const DEPTH = 32;
 
-/** Rows of an expert's first matrix. */
+/** Number of rows in an expert's first matrix. */
 export function firstOutputs({ inner, activation }: ExpertsParams): number {
   return activation.gate ? 2 * inner : inner;
 }
 
-/** Where the gate's rows are in the first matrix: row `i * step + gate`, and what it multiplies at `i * step + up`. */
+/** Positions of the gate's rows in the first matrix: row `i * step + gate` is multiplied with row `i * step + up`. */
 export function gateRows(
   { inner, activation: { gate } }: ExpertsParams,
 ): { readonly step: number; readonly gate: number; readonly up: number } {
@@ -99,7 +99,11 @@ export function gateRows(
     : { step: 1, gate: 0, up: inner };
 }
 
-/** Also asked by the reference. @throws {RangeError} when the kernels cannot run it. */
+/**
+ * Checks parameters; the reference uses it too.
+ *
+ * @throws {RangeError} when the kernels cannot run them.
+ */
 export function checkExperts(params: ExpertsParams): void {
   const { experts, topK, hidden, inner, x } = params;
   if (experts < 1 || experts > MAX_EXPERTS || topK < 1 || topK > Math.min(experts, MAX_TOP_K)) {

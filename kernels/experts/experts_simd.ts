@@ -1,6 +1,6 @@
 /**
- * Mixtures of experts in WebAssembly SIMD. Weights lie in linear memory as their file has them; rows are rounded to 16
- * bits where weights are in blocks, which loses less than f16 does.
+ * Mixtures of experts in WebAssembly SIMD. Weights are kept in linear memory as stored in the file. If weights are
+ * quantised in blocks, rows are rounded to 16 bits, which loses less than f16.
  *
  * @module
  */
@@ -23,10 +23,10 @@ import {
 import { type ExpertProduct, firstOutputs } from "./experts_params.ts";
 import { orderByExpert, routeRows } from "./route.ts";
 
-/** Bytes that are read at a time. */
+/** Number of bytes read at a time. */
 const READ_BYTES = 8 * 2 ** 20;
 
-/** Rows of x, the router's logits, and where results go: `[numRows, hidden]`. */
+/** Rows of `x`, the router's logits, and the destination of the results: `[numRows, hidden]`. */
 interface ExpertRows {
   readonly x: Float32Array | Float16Array;
   readonly logits: Float32Array | Float16Array;
@@ -81,7 +81,7 @@ export class SimdExperts {
     return new SimdExperts(threads, memory, { layers: placed, scratch });
   }
 
-  /** Runs a layer, as many rows at a time as there is memory for. */
+  /** Runs a layer, as many rows at a time as fit into memory. */
   run(layer: number, rows: ExpertRows): void {
     const placed = this.#layers[layer]!;
     for (let first = 0; first < rows.numRows; first += MAX_ROWS) {
@@ -89,7 +89,7 @@ export class SimdExperts {
     }
   }
 
-  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  /** Makes the threads drop the memory. The JavaScript engine frees it when it is unreferenced. */
   dispose(): void {
     this.#threads.release(this.#memory);
   }
@@ -144,7 +144,7 @@ export class SimdExperts {
     }
   }
 
-  /** Brings a row to where and how the first product reads it. */
+  /** Converts a row to the format of the first product, and puts it where that reads it. */
   #prepareRow(
     product: ExpertProduct,
     row: Float32Array | Float16Array,
@@ -194,7 +194,7 @@ export class SimdExperts {
   }
 }
 
-/** Files are not read into shared memory. */
+/** Reads through a buffer, since files cannot be read into shared memory. */
 async function read(
   memory: WebAssembly.Memory,
   at: number,

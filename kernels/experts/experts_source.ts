@@ -1,5 +1,6 @@
 /**
- * The WGSL of both products of experts, for few rows and for many. Loops are unrolled, since Deno's WebGPU unrolls none.
+ * Generates the WGSL of both products of experts, for few rows and for many. Loops are unrolled, since Deno's WebGPU
+ * does not unroll them.
  *
  * @module
  */
@@ -20,19 +21,21 @@ import {
   gateRows,
 } from "./experts_params.ts";
 
-/** Threads that sum a row of a matrix, along K, where rows are few; rows that they sum together; such groups. */
+/**
+ * For few rows: threads that divide the sum along K, matrix rows that they sum together, and such units per workgroup.
+ */
 const [LANES, ROWS, UNITS] = [32, 4, 4];
-/** Rows of a tile, where rows are many. */
+/** For many rows: rows of a tile. */
 export const TILE_ROWS = 32;
 /** Rows of a matrix that a tile multiplies. */
 const COLUMNS = 64;
-/** Words before the experts of the tiles: how many tiles there are, and where their rows begin. */
+/** Words before the tiles' experts: the number of tiles, and the offset of their pairs. */
 const ORDER_HEADER = 2;
 
-/** Which of an expert's products. */
+/** Which of an expert's two products. */
 export type ProductName = "first" | "second";
 
-/** Outputs of a workgroup, where rows are few and where they are many. */
+/** Outputs of a workgroup, for few rows and for many. */
 export function outputsPerGroup(
   name: ProductName,
   { activation: { gate } }: ExpertsParams,
@@ -41,18 +44,18 @@ export function outputsPerGroup(
   return { few: UNITS * ROWS / rowsPerOutput, many: COLUMNS / rowsPerOutput };
 }
 
-/** Most tiles of so many rows. */
+/** The most tiles for this many rows. */
 export function mostTiles({ topK, experts }: ExpertsParams, numRows: number): number {
   const pairs = numRows * topK;
   return Math.ceil(pairs / TILE_ROWS) + Math.min(experts, pairs);
 }
 
-/** Words of the order of so many rows. */
+/** Number of words that the order of this many rows takes. */
 export function orderWords(params: ExpertsParams, maxRows: number): number {
   return ORDER_HEADER + mostTiles(params, maxRows) * (1 + TILE_ROWS);
 }
 
-/** The product of each row with the matrices of its own experts. */
+/** WGSL that multiplies each row with its own experts' matrices. */
 export function fewSource(name: ProductName, params: ExpertsParams): string {
   const { few } = outputsPerGroup(name, params);
   return write(fewTemplate, name, params, {
@@ -63,7 +66,7 @@ export function fewSource(name: ProductName, params: ExpertsParams): string {
   });
 }
 
-/** The product of the rows that have an expert in common with its matrices. */
+/** WGSL that multiplies the rows of each expert with its matrices. */
 export function manySource(name: ProductName, params: ExpertsParams): string {
   return write(manyTemplate, name, params, {
     ...{ IS_FEW: false, TILE_ROWS, COLUMNS, DEPTH, ORDER_HEADER },
@@ -97,7 +100,7 @@ function write(template: string, name: ProductName, params: ExpertsParams, own: 
     GATE: rows.gate,
     UP: rows.up,
     TOP_K: topK,
-    // The rows of the first product are the step's, those of the second one for each expert of them.
+    // The first product's rows are those of the step; the second product has one row for each of their experts.
     PER_ROW: isFirst ? topK : 1,
     X_STRIDE: (isFirst ? x.stride : inner) / 4,
     X_OFFSET: isFirst ? x.offset / 4 : 0,
@@ -109,13 +112,13 @@ function write(template: string, name: ProductName, params: ExpertsParams, own: 
   ].join("");
 }
 
-/** Weights along K that a thread reads at a time where few rows are multiplied. */
+/** Number of weights along K that a thread reads at a time when there are few rows. */
 function chunkLength({ matrix }: ExpertProduct): number {
   if (matrix.kind === "rows") return 8;
   return matrix.bits === 4 && matrix.blockSize % 32 === 0 ? 32 : 16;
 }
 
-/** Four neighbouring elements. */
+/** The type of four neighbouring elements. */
 const FOURS = { f32: "vec4<f32>", f16: "vec2<u32>" } as const;
 
 function matrixValues(

@@ -1,12 +1,12 @@
 // Lists the rows of each expert, in tiles. See experts.ts.
 //
-// One workgroup counts the pairs (row, one of its experts) of each expert, gives it whole tiles, and lists them there. The
-// order within an expert is any: no result depends on it.
+// One workgroup counts the pairs (row, one of its experts) for each expert, reserves whole tiles for them, and writes
+// the pairs there. The order of an expert's pairs is arbitrary: no result depends on it.
 
 @group(0) @binding(0) var<storage, read> routes: array<vec2<u32>>;
-// The number of tiles, where their pairs begin, the expert of each tile, the pairs of each tile.
+// Number of tiles, offset of the tiles' pairs, the expert of each tile, and the pairs of each tile.
 @group(0) @binding(1) var<storage, read_write> order: array<u32>;
-// The number of pairs, of the router.
+// The number of pairs of each expert, as counted by the router.
 @group(0) @binding(2) var<storage, read> counts: array<u32>;
 
 override EXPERTS: u32;

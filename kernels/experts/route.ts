@@ -1,17 +1,21 @@
 /**
- * The router on the CPU: chooses the experts of a row and weighs them, as `route.wgsl` does.
+ * The router on the CPU: chooses and weights the experts of each row, as `route.wgsl` does.
  *
  * @module
  */
 import type { ExpertsParams } from "./experts_params.ts";
 
-/** The chosen experts of rows and their weights, `topK` of each row, most likely first. */
+/** The chosen experts and their weights: `topK` per row, the most likely first. */
 interface Routes {
   readonly experts: Uint32Array;
   readonly weights: Float32Array;
 }
 
-/** Routes rows `[first, first + numRows)` of `logits`. @param bias added to the probabilities for the choice. */
+/**
+ * Routes the rows `[first, first + numRows)` of `logits`.
+ *
+ * @param bias added to the probabilities when experts are chosen.
+ */
 export function routeRows(
   { experts, topK, logits: { stride, offset }, router }: ExpertsParams,
   logits: ArrayLike<number>,
@@ -41,7 +45,7 @@ export function routeRows(
     }
     for (let e = 0; e < experts; e++) {
       if (scores === "softmax") probabilities[e]! /= sum;
-      // Equals in f32 are equals to a GPU.
+      // Compared in f32, so that ties are the same as on a GPU.
       keys[e] = Math.fround(probabilities[e]! + (bias?.[e] ?? 0));
     }
     let mass = epsilon;
@@ -64,14 +68,14 @@ export function routeRows(
   return routes;
 }
 
-/** The pairs (row, one of its experts), those of an expert side by side. */
+/** The pairs (row, one of its experts), sorted by expert. */
 interface ExpertOrder {
   readonly pairs: Uint32Array;
   /** Three words for each expert that has pairs: its number, the first of its pairs, and their end. */
   readonly items: Uint32Array;
 }
 
-/** Sorts pairs by expert; those of an expert stay in their order. */
+/** Sorts pairs by expert, keeping the order within each expert. */
 export function orderByExpert(experts: Uint32Array, numExperts: number): ExpertOrder {
   const ends = new Uint32Array(numExperts + 1);
   for (const expert of experts) ends[expert + 1]!++;

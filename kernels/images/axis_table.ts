@@ -1,5 +1,5 @@
 /**
- * The weights of an axis in device memory, for the shaders that resample.
+ * The resampling weights of an axis in device memory.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Weights } from "../../src/media/resample_filter.ts";
 
 const SPAN_WORDS = 2;
 
-/** Two buffers that grow to the longest axis they have held. It owns them. */
+/** Two buffers, which grow to the longest axis so far. It owns them. */
 export class AxisTable {
   readonly #gpu: GpuContext;
   readonly #label: string;
@@ -21,9 +21,9 @@ export class AxisTable {
   }
 
   /**
-   * Takes an axis, ahead of whatever is submitted next.
+   * Uploads an axis, before any work that is submitted later.
    *
-   * @returns `Span [outputs]` and `f32 [outputs, stride]`, which stand until the next call.
+   * @returns `Span [outputs]` and `f32 [outputs, stride]`, valid until the next call.
    */
   write({ first, count, values }: Weights): { spans: GPUBuffer; weights: GPUBuffer } {
     const spans = new Uint32Array(SPAN_WORDS * first.length);

@@ -1,5 +1,5 @@
 /**
- * `composite_alpha` on the GPU: an image's alpha times a mask, in device memory.
+ * `composite_alpha` on the GPU: multiplies an image's alpha by a mask, in device memory.
  *
  * `composite_alpha_reference.ts` has the formula.
  *
@@ -26,7 +26,7 @@ const BINDINGS = {
 const WORKGROUP = { WG_X: 32, WG_Y: 4 } as const;
 const SIZES_WORDS = 6;
 
-/** Multiplies images' alpha by masks; its memory grows to the longest sides it has seen. */
+/** Multiplies images' alpha by masks. Its memory grows to the longest sides so far. */
 export class CompositeAlpha {
   readonly #gpu: GpuContext;
   readonly #kernel: Kernel<typeof BINDINGS>;
@@ -48,8 +48,8 @@ export class CompositeAlpha {
   }
 
   /**
-   * Uploads the weights, and appends the work: one dispatch. Submit it before the next call, whose upload overwrites
-   * this one's.
+   * Uploads the weights, and appends the work: one dispatch. Submit it before the next call, which overwrites the
+   * upload.
    *
    * @param options.image changed in place.
    */

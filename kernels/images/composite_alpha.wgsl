@@ -1,11 +1,11 @@
-// An image's alpha times a mask of another size, in place:
+// Multiplies an image's alpha by a mask of another size, in place:
 //
 //   alpha[y, x] = floor(clamp(Σ_j v[y, j] Σ_i u[x, i] mask[rows[y].first + j, columns[x].first + i], 0, 1)
 //                       · alpha[y, x] + 0.5)
 //
-// summed in f32; a sum that is no number counts as 0. Where alpha comes to 0 so do the colours, else they stay.
+// summed in f32; NaN counts as 0. Pixels whose alpha becomes 0 also lose their colours; other colours stay.
 //
-//   mask            f32 [masks, maskHeight, maskWidth]; of one image, from `start` on
+//   mask            f32 [masks, maskHeight, maskWidth]; this image's begins at `start`
 //   columns         Span [width]
 //   column_weights  f32 [width, column_stride]     u; a row adds up to 1
 //   rows            Span [height]

@@ -1,13 +1,13 @@
 /**
- * `composite_alpha` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
+ * `composite_alpha` on the CPU: the reference for the WGSL kernel, and the CPU backend's implementation.
  *
  * With `m` the mask's content and `u`, `v` the weights of the format's filter from its size to the image's:
  *
  *     alpha[y, x] = clamp(Σ_j v[y, j] Σ_i u[x, i] m[j, i], 0, 1) · own[y, x]
  *
- * where `own` is the alpha that the image had, 0 to 255; the product is rounded half up, and a sum that is no number
- * counts as 0. Where alpha comes to 0 so do the colours: removed colours are not needed, and make files larger and
- * slower to write. Elsewhere colours stay as they are.
+ * where `own` is the alpha that the image had, 0 to 255; the product is rounded half up, and NaN counts as 0. Pixels
+ * whose alpha becomes 0 also lose their colours, which nobody needs and which make files larger and slower to write.
+ * Other colours stay as they are.
  *
  * @module
  */
@@ -21,14 +21,14 @@ const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
 /** A mask. */
 export interface Mask {
-  /** f32 `[height, width]`, as the format says. */
+  /** f32 `[height, width]`, in the format's size. */
   readonly values: Float32Array;
   readonly format: MaskFormat;
 }
 
-/** A mask, for some rows of its image. */
+/** A mask for some rows of its image. */
 export interface RowsMask extends Mask {
-  /** The first of the rows in the image. */
+  /** Index in the image of the first of these rows. */
   readonly firstRow: number;
   /** Height of the whole image. */
   readonly height: number;
@@ -37,7 +37,7 @@ export interface RowsMask extends Mask {
 /**
  * Multiplies an image's alpha by a mask.
  *
- * @param image RGBA, which is changed in place, or RGB, which is opaque and left as it is.
+ * @param image RGBA, which is changed in place, or RGB, which is opaque and left unchanged.
  * @returns RGBA.
  */
 export function compositeAlpha(image: Pixels, mask: Mask): Pixels {
@@ -52,10 +52,10 @@ export function compositeAlpha(image: Pixels, mask: Mask): Pixels {
 }
 
 /**
- * Like {@linkcode compositeAlpha}, of some rows and a few at a time.
+ * As {@linkcode compositeAlpha}, for some rows of an image, a few at a time.
  *
- * @param rows RGB or RGBA; they stay as they are.
- * @returns RGBA, whole rows; each is valid until the next is requested.
+ * @param rows RGB or RGBA; left unchanged.
+ * @returns RGBA, in whole rows; each result is valid until the next is requested.
  */
 export function* compositeBands(rows: Pixels, mask: RowsMask): Generator<Uint8Array<ArrayBuffer>> {
   const { width, height, channels, data } = rows;
@@ -85,9 +85,9 @@ export function* compositeBands(rows: Pixels, mask: RowsMask): Generator<Uint8Ar
 
 /** Addresses and weights of a mask's rows at the image's width. */
 interface PlacedMask {
-  /** The row that is worked with. */
+  /** Address of the current row. */
   readonly sums: number;
-  /** Rows of the mask that are as wide as the image. */
+  /** Addresses of mask rows resized to the image's width. */
   readonly kept: readonly number[];
   readonly width: number;
   readonly across: Weights;
@@ -98,7 +98,7 @@ function placeMask(room: PixelRoom, width: number, { format, height }: RowsMask)
   const across = weighAxis(format.contentWidth, width, format.filter);
   const down = weighAxis(format.contentHeight, height, format.filter);
   const reserveRow = () => room.reserve(F32_BYTES * width);
-  // As many as any row of the image depends on.
+  // As many rows as a row of the image can depend on.
   const numKept = height < format.contentHeight ? 0 : Math.min(down.stride, format.height);
   const sums = reserveRow();
   return { sums, kept: Array.from({ length: numKept }, reserveRow), width, across, down };
@@ -114,7 +114,8 @@ function maskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWr
 }
 
 /**
- * Resizes the mask's rows to the image's width, each once, and then blends neighbours: less work for masks that grow.
+ * Resizes each row of the mask to the image's width once, then blends neighbouring rows: less work if the mask is
+ * enlarged.
  */
 function stretchThenBlend(
   { kernels, buffer }: PixelMemory,
@@ -150,7 +151,7 @@ function stretchThenBlend(
   };
 }
 
-/** Resizes the mask to the image's height first: less work for masks that shrink, as each long row is resized once. */
+/** Resizes the mask to the image's height first: less work if the mask shrinks, since each long row is resized once. */
 function shrinkThenStretch(
   { buffer }: PixelMemory,
   { sums, width, across, down }: PlacedMask,

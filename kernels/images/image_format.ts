@@ -1,5 +1,5 @@
 /**
- * How images map to tensors, for `resize_normalize` and `composite_alpha`.
+ * How images are mapped to tensors, for `resize_normalize` and `composite_alpha`.
  *
  * @module
  */
@@ -12,33 +12,33 @@ import {
 
 /** The format in which a model takes an image. */
 export interface TensorFormat {
-  /** Whether the channels are separate planes, or interleaved. */
+  /** Whether channels are separate planes (nchw) or interleaved (nhwc). */
   readonly layout: "nchw" | "nhwc";
   /** Width of the tensor. */
   readonly width: number;
   /** Height of the tensor. */
   readonly height: number;
-  /** The size to which the image is resized; it is in the upper left corner, and the rest of the tensor is 0. */
+  /** The size to which the image is resized. It is put into the upper left corner, and the rest of the tensor is 0. */
   readonly contentWidth: number;
   readonly contentHeight: number;
   readonly filter: ResampleFilter;
-  /** Scale of each channel, red first: a level from 0 to 255 becomes `level · scale + offset`. */
+  /** Factor for each channel, red first: a level from 0 to 255 becomes `level · scale + offset`. */
   readonly scale: readonly [number, number, number];
   readonly offset: readonly [number, number, number];
 }
 
-/** A mask as a model made it: f32 `[height, width]`, of which the upper left part belongs to the image. */
+/** The format of a mask made by a model: f32 `[height, width]`, of which the upper left part belongs to the image. */
 export interface MaskFormat {
   readonly width: number;
   readonly height: number;
-  /** Columns that belong to the image; they need not be whole. */
+  /** Number of columns that belong to the image; may be a fraction. */
   readonly contentWidth: number;
-  /** Rows that belong to the image; they need not be whole. */
+  /** Number of rows that belong to the image; may be a fraction. */
   readonly contentHeight: number;
   readonly filter: ResampleFilter;
 }
 
-/** The weights for resizing an axis of `numInputs` pixels to `numOutputs`. */
+/** The weights for resizing an axis from `numInputs` to `numOutputs` pixels. */
 export function weighAxis(
   numInputs: number,
   numOutputs: number,

@@ -30,7 +30,7 @@ const BINDINGS = {
 
 const WORKGROUP = { WG_X: 16, WG_Y: 8 } as const;
 const SIZES_WORDS = 4;
-/** The `Format` of the shader, whose size is a multiple of 16 bytes. */
+/** Number of words in the shader's `Format`, whose size must be a multiple of 16 bytes. */
 const FORM_WORDS = 16;
 const BYTES_PER_WIDE_PIXEL = 4;
 const CHANNELS = 3;
@@ -42,20 +42,20 @@ export interface ImageBuffer {
   readonly height: number;
 }
 
-/** The destination of a tensor. */
+/** Where a tensor is written. */
 export interface TensorSlice {
-  /** A storage buffer of the caller's, f32. */
+  /** An f32 storage buffer of the caller. */
   readonly buffer: GPUBuffer;
-  /** First element. */
+  /** Index of the first element. */
   readonly start: number;
 }
 
-/** Bytes of the intermediate image in one binding. */
+/** Bytes of the intermediate image, which must fit into one binding. */
 export function intermediateBytes(imageHeight: number, { contentWidth }: TensorFormat): number {
   return imageHeight * contentWidth * BYTES_PER_WIDE_PIXEL;
 }
 
-/** Resizes and normalises images of any size; its memory grows to the largest image's needs. */
+/** Resizes and normalises images of any size. Its memory grows to the needs of the largest image. */
 export class ResizeNormalize {
   readonly #gpu: GpuContext;
   readonly #shrinkRows: Kernel<typeof ROWS_BINDINGS>;
@@ -87,8 +87,8 @@ export class ResizeNormalize {
   }
 
   /**
-   * Uploads the weights, and appends the work: two dispatches. Submit it before the next call, whose upload overwrites
-   * this one's.
+   * Uploads the weights, and appends the work: two dispatches. Submit it before the next call, which overwrites the
+   * upload.
    */
   encode(
     pass: ComputePass,

@@ -1,18 +1,18 @@
-// An image as a model's input, the second half of resize_normalize:
+// Writes an image into a model's input; the second half of resize_normalize:
 //
 //   output[c, y, x] = scale[c] · level(Σ_j weights[y, j] wide[rows[y].first + j, x, c]) + offset[c]
 //
-// for x and y within the content, and 0 in the rest of the tensor; summed in f32 over rows[y].count rows and rounded half
-// up to 0…255.
+// for x and y within the content, and 0 in the rest of the tensor; summed in f32 over rows[y].count rows and rounded
+// half up to 0…255.
 //
 //   wide     u32 [height of the image, contentWidth]           red in the lowest byte
 //   rows     Span [contentHeight]
 //   weights  f32 [contentHeight, stride]                         a row adds up to 1
 //   format   Format
-//   output   f32 [images, 3, height, width] or [images, height, width, 3]; of one image, from `start` on
+//   output   f32 [images, 3, height, width] or [images, height, width, 3]; this image's begins at `start`
 //
-// An element of channel c lies at start + c · channel_step + (y · width + x) · pixel_step.
-// Each invocation makes one pixel. No workgroup memory.
+// An element of channel c lies at start + c · channel_step + (y · width + x) · pixel_step. Each invocation makes one
+// pixel. No workgroup memory.
 
 struct Span {
   first: u32,

@@ -1,15 +1,15 @@
 /**
- * `resize_normalize` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
+ * `resize_normalize` on the CPU: the reference for the WGSL kernel, and the CPU backend's implementation.
  *
  * With `p` the image and `u`, `v` the weights of the format's filter along x and y, each row of which adds up to 1:
  *
  *     wide[j, x, c]   = level(Σ_i u[x, i] p[j, i, c])
  *     output[y, x, c] = scale[c] · level(Σ_j v[y, j] wide[j, x, c]) + offset[c]
  *
- * for x and y within the format's content, and 0 beyond it; alpha is ignored. `level` rounds to 0…255: models are trained
- * on images that Pillow resized, with whole levels after each of its two passes, and small models are sensitive to
- * that. What rounds here is Pillow's own arithmetic. A filter widens by the factor by which an image shrinks, so that
- * every pixel counts (antialiasing).
+ * for x and y within the format's content, and 0 beyond it; alpha is ignored. `level` rounds to 0…255 with Pillow's
+ * arithmetic: models are trained on images that Pillow resized, which rounds after each of its two passes, and small
+ * models are sensitive to that. A filter widens by the factor by which an image shrinks, so that every pixel counts
+ * (antialiasing).
  *
  * @module
  */
@@ -22,7 +22,7 @@ const CHANNELS = 3;
 /**
  * Writes an image as a tensor.
  *
- * @param image of any channels; grey has three that are equal.
+ * @param image with any number of channels; grey becomes three equal channels.
  * @param output f32 `[3, height, width]` or `[height, width, 3]`, as the format says.
  */
 export function resizeNormalize(

@@ -1,4 +1,4 @@
-// The rows of an image at another width, the first half of resize_normalize:
+// Resizes the rows of an image to another width; the first half of resize_normalize:
 //
 //   wide[j, x] = level(Σ_i weights[x, i] image[j, columns[x].first + i])
 //

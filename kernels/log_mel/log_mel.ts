@@ -1,7 +1,7 @@
 /**
- * `log_mel` on the GPU: samples of several recordings become Whisper's features, in the encoder's input buffer.
+ * `log_mel` on the GPU: turns samples of several recordings into Whisper's features, in the encoder's input buffer.
  *
- * {@linkcode ReferenceLogMel} has the formula and the same calls.
+ * {@linkcode ReferenceLogMel} has the formula and the same interface.
  *
  * @module
  */
@@ -33,11 +33,11 @@ const BINDINGS = {
 
 /** The only window length that the shader's transform supports. */
 const FFT_SAMPLES = 400;
-/** Frames one workgroup of the first shader makes. */
+/** Number of frames that one workgroup of the first shader computes. */
 const GROUP_FRAMES = 8;
 const ENERGY_THREADS = 64;
 const THREADS = 256;
-/** A `Row` of the shaders: recording, reached, content. */
+/** Number of words in the shaders' `Row`: recording, reached, content. */
 const ROW_WORDS = 3;
 
 /** How to make a {@linkcode LogMel}. */
@@ -51,7 +51,7 @@ export interface LogMelOptions {
   readonly maxRecordings: number;
 }
 
-/** Computes features, and remembers how loud each recording is. Allocates nothing after it is made. */
+/** Computes features, and remembers the loudness of each recording. All memory is allocated in the constructor. */
 export class LogMel {
   readonly spec: LogMelSpec;
   readonly maxRows: number;
@@ -60,10 +60,10 @@ export class LogMel {
   readonly #compress: Kernel<typeof BINDINGS>;
   readonly #buffers: Readonly<Record<keyof typeof ENERGY_BINDINGS, GPUBuffer>>;
   readonly #table: Uint32Array<ArrayBuffer>;
-  /** What follows a row's samples up to the last frame of its last workgroup. */
+  /** Zeros that follow a row's samples, up to the last frame of its last workgroup. */
   readonly #silence: Float32Array<ArrayBuffer>;
 
-  /** @throws {RangeError} when the kernel was not written for the specification. */
+  /** @throws {RangeError} when the kernel does not support the specification. */
   constructor(gpu: GpuContext, { spec, elem, maxRows, maxRecordings }: LogMelOptions) {
     checkSpec(spec);
     const { mels, frames, hopSamples } = spec;
@@ -103,14 +103,14 @@ export class LogMel {
     this.#silence = new Float32Array(GROUP_FRAMES * hopSamples + FFT_SAMPLES);
   }
 
-  /** Forgets how loud a recording is, before another takes its index. */
+  /** Forgets the loudness of a recording, before another one gets its index. */
   forget(recording: number): void {
     this.#gpu.device.queue.writeBuffer(this.#buffers.loudest, 4 * recording, new Uint32Array(1));
   }
 
   /**
-   * Uploads rows, and appends the work that learns how loud their recordings are: one dispatch.
-   * Submit it before the next call, whose upload takes the place of this one's.
+   * Uploads rows, and appends the work that measures the loudness of their recordings: one dispatch. Submit it before
+   * the next call, which overwrites the upload.
    *
    * @throws {RangeError} when there are more than `maxRows` rows, or one is too long.
    */
@@ -122,10 +122,10 @@ export class LogMel {
   }
 
   /**
-   * Uploads rows, and appends the work that makes their features: two dispatches.
-   * Submit it before the next call, whose upload takes the place of this one's.
+   * Uploads rows, and appends the work that computes their features: two dispatches. Submit it before the next call,
+   * which overwrites the upload.
    *
-   * @param output elem `[rows, mels, frames]`, a storage buffer of the caller's.
+   * @param output elem `[rows, mels, frames]`, a storage buffer of the caller.
    * @throws {RangeError} when there are more than `maxRows` rows, or one is too long.
    */
   encode(pass: ComputePass, rows: readonly LogMelRow[], output: GPUBuffer): void {
@@ -140,7 +140,7 @@ export class LogMel {
     for (const buffer of Object.values(this.#buffers)) buffer.destroy();
   }
 
-  /** @returns frames of the longest row that have sound. */
+  /** @returns the number of frames with sound in the longest row. */
   #write(rows: readonly LogMelRow[]): number {
     const rowSamples = samplesPerRow(this.spec);
     if (rows.length > this.maxRows) {
@@ -188,11 +188,11 @@ function checkSpec({ fftSamples, frames }: LogMelSpec): void {
   }
 }
 
-/** The constant inputs of `log_mel_energy.wgsl`; see there for shapes. */
+/** The constant inputs of `log_mel_energy.wgsl`, which gives their shapes. */
 interface LogMelTables {
   readonly window: Float32Array<ArrayBuffer>;
   readonly roots: Float32Array<ArrayBuffer>;
-  /** Pairs of an index, u32, and a weight, f32. */
+  /** Pairs of an index (u32) and a weight (f32). */
   readonly filters: Uint32Array<ArrayBuffer>;
   readonly starts: Uint32Array<ArrayBuffer>;
 }
@@ -222,7 +222,7 @@ function makeLogMelTables(spec: LogMelSpec): LogMelTables {
   };
 }
 
-/** Where the shader's transform, of radix 5, 5 and 8 in place, leaves a bin. */
+/** Index at which the shader's in-place transform (radix 5, 5 and 8) leaves a bin. */
 function put(bin: number): number {
   return bin % 5 * 40 + Math.floor(bin / 5) % 5 * 8 + Math.floor(bin / 25);
 }

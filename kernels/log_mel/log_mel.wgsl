@@ -1,4 +1,4 @@
-// Log-mel features from energies, the second half of log_mel:
+// Computes log-mel features from energies; the second half of log_mel:
 //
 //   output[m, f] = (log10(max(energy[m, f], 1e-10, 1e-8 loudest[recording])) + 4) / 4
 //
@@ -6,10 +6,10 @@
 //
 //   energies  f32 [rows, MELS, FRAMES]
 //   rows      Row [rows]
-//   loudest   u32 [recordings]             an energy's bits
+//   loudest   u32 [recordings]             the bits of an energy
 //   output    elem [rows, MELS, FRAMES]    elem is f32 or f16
 //
-// Workgroup (g, row) makes 4 WG values of one row, four per invocation. No workgroup memory.
+// Workgroup (g, row) computes 4 WG values of one row, four per invocation. No workgroup memory.
 
 struct Row {
   recording: u32,

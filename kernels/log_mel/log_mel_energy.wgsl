@@ -1,4 +1,4 @@
-// Energies under the mel filters, the first half of log_mel:
+// Computes the energies under the mel filters; the first half of log_mel:
 //
 //   power[k, f]  = |sum over n of window[n] samples[f HOP + n] e^(-2 pi i n k / 400)|^2
 //   energy[m, f] = sum over k of weight[m, k] power[k, f]
@@ -12,14 +12,15 @@
 //   filters   Weight [starts[MELS]]        the filters' weights, filter by filter, each with the index of its bin
 //   starts    u32 [MELS + 1]               filter m owns weights starts[m] to starts[m + 1]
 //   energies  f32 [rows, MELS, FRAMES]     frames from row.reached on, rounded up to 8, are left as they were
-//   loudest   u32 [recordings]             an energy's bits: energies are not negative, so these are in their order
+//   loudest   u32 [recordings]             the bits of an energy; energies are not negative, so their bits have the
+//   same order
 //
-// Workgroup (g, row) makes the 8 frames of a row from 8 g on; an invocation has four of them at a time, in the lanes
-// of a vec4. Per frame, 400 real samples are 200 complex numbers whose transform is done in place by passes of radix
-// 5, 5 and 8, which leave bin k at bin_index(k); then bins k and 200 - k are untangled from the pair. Bins 0 and 200
+// Workgroup (g, row) computes the 8 frames of a row from 8 g on; an invocation handles four of them at a time, in the
+// components of a vec4. Per frame, 400 real samples are taken as 200 complex numbers, which are transformed in place by
+// passes of radix 5, 5 and 8. That leaves bin k at bin_index(k). Then bins k and 200 - k are separated. Bins 0 and 200
 // have no weight in any filter and are left out. Workgroup memory: 12.8 kB.
 //
-// Refuses nothing itself: log_mel.ts sees to windows of 400 samples and FRAMES that divide by 8.
+// The kernel itself checks nothing: log_mel.ts ensures windows of 400 samples and FRAMES that are divisible by 8.
 
 struct Row {
   recording: u32,
@@ -47,11 +48,11 @@ override HOP: u32;
 override ROW_SAMPLES: u32;
 override WG: u32;
 
-// Quads of frames in a workgroup.
+// Number of groups of four frames in a workgroup.
 const QUADS = 2u;
 const SIZE = 200u;
 
-// A complex number of each of four frames.
+// One complex number for each of four frames.
 struct Quad {
   re: vec4<f32>,
   im: vec4<f32>,
@@ -76,7 +77,7 @@ fn mul(a: Quad, b: vec2<f32>) -> Quad {
   return Quad(a.re * b.x - a.im * b.y, a.re * b.y + a.im * b.x);
 }
 
-// a times -i
+// Multiplies by -i.
 fn rotate_quarter(a: Quad) -> Quad {
   return Quad(a.im, -a.re);
 }
@@ -90,7 +91,7 @@ const COS_2 = -0.8090169943749475;
 const SIN_1 = 0.9510565162951535;
 const SIN_2 = 0.5877852522924731;
 
-// The transform of five numbers, number j rotated by root * j.
+// Transforms five numbers, of which number j is rotated by root * j.
 fn transform5(at: u32, step: u32, root: u32, a: Quad, b: Quad, c: Quad, d: Quad, e: Quad) {
   let be = add(b, e);
   let cd = add(c, d);
@@ -117,7 +118,7 @@ fn load(at: u32, pair: u32) -> Quad {
 
 const HALF_ROOT = 0.7071067811865476;
 
-// Eight neighbouring numbers of one quad become their transform.
+// Transforms eight neighbouring numbers of a group of frames.
 fn transform8(at: u32) {
   let b0 = add(z[at], z[at + 4u * QUADS]);
   let b4 = sub(z[at], z[at + 4u * QUADS]);
@@ -145,7 +146,7 @@ fn transform8(at: u32) {
   z[at + 7u * QUADS] = sub(c6, c7);
 }
 
-// Bins `bin` and its mirror leave their powers where their numbers were.
+// Separates bin `bin` from its mirror, and writes their powers in place.
 fn untangle(bin: u32, quad: u32) {
   let at = bin_index(bin) * QUADS + quad;
   let mirror = bin_index(SIZE - bin) * QUADS + quad;

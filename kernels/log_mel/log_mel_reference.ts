@@ -1,5 +1,5 @@
 /**
- * `log_mel` on the CPU: the oracle of the WGSL kernel, and the features of the CPU backend.
+ * `log_mel` on the CPU: the reference for the WGSL kernel, and the CPU backend's implementation.
  *
  * Per row and frame `f`, with `x` the row's samples, `h` the Hann window and `F` the mel filters:
  *
@@ -7,8 +7,8 @@
  *     mel[m, f]   = Σ_k F[m, k] power[k, f]
  *     out[m, f]   = (log10(max(mel[m, f], 1e-10, 1e-8 · loudest)) + 4) / 4
  *
- * where `loudest` is the largest `mel` of the row's recording so far, and frames past its end are 0.
- * Whisper's features (Radford et al. 2022, section 2.2; `log_mel_spectrogram` in openai/whisper).
+ * where `loudest` is the largest `mel` of the row's recording so far, and frames past its end are 0. Whisper's features
+ * (Radford et al. 2022, section 2.2; `log_mel_spectrogram` in openai/whisper).
  *
  * @module
  */
@@ -16,12 +16,12 @@ import { framesReached, type LogMelRow, type LogMelSpec } from "./log_mel_spec.t
 import { makeHannWindow, makeMelFilters, type MelFilter } from "./mel_filters.ts";
 import { PowerSpectrum } from "./power_spectrum.ts";
 
-/** Energies below this are raised to it. */
+/** Lower energies are raised to this. */
 const LOWEST_MEL = 1e-10;
-/** Energies below this share of the recording's loudest are raised to it: eight decades. */
+/** Energies below this share of the recording's loudest are raised to it: a dynamic range of 80 dB. */
 const LOWEST_SHARE = 1e-8;
 
-/** Computes features and remembers how loud each recording is. */
+/** Computes features, and remembers the loudness of each recording. */
 export class ReferenceLogMel {
   readonly spec: LogMelSpec;
   readonly #spectrum: PowerSpectrum;
@@ -35,12 +35,12 @@ export class ReferenceLogMel {
     this.#loudest = new Float64Array(maxRecordings);
   }
 
-  /** Forgets how loud a recording is, so that another may have its index. */
+  /** Forgets the loudness of a recording, so that another one can have its index. */
   forget(recording: number): void {
     this.#loudest[recording] = 0;
   }
 
-  /** Learns how loud a row's recording is, and nothing else. */
+  /** Only measures the loudness of a row's recording. */
   measure({ samples, recording }: LogMelRow): void {
     const reached = framesReached(this.spec, samples.length);
     for (let frame = 0; frame < reached; frame++) {
@@ -54,7 +54,7 @@ export class ReferenceLogMel {
     const { mels, frames } = this.spec;
     const rowOutput = (index: number) =>
       output.subarray(index * mels * frames, (index + 1) * mels * frames);
-    // All energies before the first logarithm: rows of one recording share their loudest value.
+    // All energies are computed before the first logarithm, since rows of one recording share their loudest value.
     rows.forEach((row, index) => this.#writeEnergies(row, rowOutput(index)));
     rows.forEach((row, index) => this.#compress(row, rowOutput(index)));
   }

@@ -1,37 +1,37 @@
 /**
- * The inputs of the `log_mel` kernel and its CPU reference: a model's sizes, and windows of recordings.
+ * The inputs of the `log_mel` kernel and its CPU reference: a model's sizes, and parts of recordings.
  *
  * @module
  */
 
 /** Sizes of a model's features. */
 export interface LogMelSpec {
-  /** Mel bands: 80, or 128 since Whisper large-v3. */
+  /** Number of mel bands: 80, or 128 since Whisper large-v3. */
   readonly mels: number;
-  /** Samples under one window. */
+  /** Number of samples in a window. */
   readonly fftSamples: number;
-  /** Samples from one frame to the next. */
+  /** Number of samples from one frame to the next. */
   readonly hopSamples: number;
   readonly sampleRateHz: number;
-  /** Frames of one encoder input. */
+  /** Number of frames in one encoder input. */
   readonly frames: number;
 }
 
-/** One encoder input's worth of a recording. */
+/** The part of a recording for one encoder input. */
 export interface LogMelRow {
   /**
-   * f32, at most {@linkcode samplesPerRow} of them, beginning half a window before the centre of the first frame;
-   * past their end is silence. {@linkcode cutRow} makes them.
+   * f32, at most {@linkcode samplesPerRow} samples, from half a window before the centre of the first frame on; silence
+   * follows them. {@linkcode cutRow} makes them.
    */
   readonly samples: Float32Array;
-  /** Index of the recording whose loudest value bounds this row from below. */
+  /** Index of the recording whose loudest value is used for this row. */
   readonly recording: number;
-  /** Frames from here on lie past the recording's end and become 0. */
+  /** Number of frames within the recording; later frames become 0. */
   readonly contentFrames: number;
 }
 
 /**
- * Reads a model's `preprocessor_config.json`; what it leaves out is Whisper's.
+ * Reads a model's `preprocessor_config.json`; missing values default to Whisper's.
  *
  * @throws {RangeError} when a value is not a positive integer.
  */
@@ -57,12 +57,12 @@ export function readLogMelSpec(config: Readonly<Record<string, unknown>>): LogMe
   };
 }
 
-/** Samples that the windows of all frames of one row cover. */
+/** Number of samples that the windows of a row's frames cover. */
 export function samplesPerRow({ frames, hopSamples, fftSamples }: LogMelSpec): number {
   return (frames - 1) * hopSamples + fftSamples;
 }
 
-/** Frames whose windows reach into the first `numSamples` samples of a row. */
+/** Number of frames whose windows contain some of the first `numSamples` samples of a row. */
 export function framesReached(spec: LogMelSpec, numSamples: number): number {
   return Math.min(spec.frames, Math.ceil(numSamples / spec.hopSamples));
 }
@@ -72,8 +72,8 @@ export function framesReached(spec: LogMelSpec, numSamples: number): number {
  *
  * @param recording f32, at the specification's sample rate.
  * @param options.firstFrame the row's first frame, counted from the recording's beginning.
- * @param options.paddedSamples the recording's length with the silence that is to follow it, its own length if absent;
- * less than that cuts it short.
+ * @param options.paddedSamples length of the recording including silence after it; a shorter length cuts it. The
+ * recording's own length if absent.
  * @returns samples that share no memory with the recording.
  */
 export function cutRow(
@@ -85,7 +85,7 @@ export function cutRow(
   const margin = spec.fftSamples / 2;
   const start = firstFrame * spec.hopSamples - margin;
   const silence = paddedSamples - recording.length;
-  // The reflection of enough silence is silent.
+  // If there is enough silence, its reflection is silent too.
   const soundEnd = silence < margin ? paddedSamples + margin : recording.length;
   const end = Math.max(start, Math.min(start + samplesPerRow(spec), soundEnd));
   const row = new Float32Array(end - start);

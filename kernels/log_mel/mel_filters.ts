@@ -1,5 +1,5 @@
 /**
- * Window and filters of a mel spectrogram.
+ * The window and the filters of a mel spectrogram.
  *
  * @module
  */
@@ -13,12 +13,12 @@ export interface MelFilter {
 /** The spectrogram that filters are made for. */
 interface MelFilterOptions {
   readonly mels: number;
-  /** Samples under one window. */
+  /** Number of samples in a window. */
   readonly fftSamples: number;
   readonly sampleRateHz: number;
 }
 
-/** Slaney's scale is linear up to here and logarithmic above. */
+/** Slaney's mel scale is linear up to here and logarithmic above. */
 const KNEE_HZ = 1000;
 const HZ_PER_MEL = 200 / 3;
 const KNEE_MEL = KNEE_HZ / HZ_PER_MEL;
@@ -33,8 +33,8 @@ export function makeHannWindow(size: number): Float64Array {
 }
 
 /**
- * Filters from 0 Hz to half the sample rate, each of area 1 over the frequency in Hz: those of Whisper and of
- * librosa's `filters.mel`, on the mel scale of Slaney's Auditory Toolbox (1998). The bins at both ends of the
+ * Filters from 0 Hz to half the sample rate, each with an area of 1 over the frequency in Hz. They are Whisper's and
+ * librosa's (`filters.mel`), on the mel scale of Slaney's Auditory Toolbox (1998). The first and the last bin of the
  * spectrum are in none of them.
  */
 export function makeMelFilters({ mels, fftSamples, sampleRateHz }: MelFilterOptions): MelFilter[] {

@@ -1,5 +1,5 @@
 /**
- * The power spectrum of real samples under a window.
+ * The power spectrum of windowed real samples.
  *
  * @module
  */
@@ -8,8 +8,9 @@ import { Fft } from "../../src/media/fft.ts";
 /**
  * `power[k] = |Σ window[n] x[n] e^(-2πi nk / size)|²` for `0 ≤ k ≤ size / 2`.
  *
- * Even samples become real parts and odd ones imaginary parts of half as many complex numbers, whose transform
- * `Z` holds both halves: with `E[k] = (Z[k] + Z*[-k]) / 2` and `O[k] = (Z[k] - Z*[-k]) / 2i`, `X[k] = E[k] + w^k O[k]`.
+ * Even samples become the real parts and odd samples the imaginary parts of `size / 2` complex numbers. Their transform
+ * `Z` contains both halves: with `E[k] = (Z[k] + Z*[-k]) / 2` and `O[k] = (Z[k] - Z*[-k]) / 2i`, `X[k] = E[k] + w^k
+ * O[k]`.
  */
 export class PowerSpectrum {
   /** f64 `[size / 2 + 1]`, the result of the last call. */
@@ -20,7 +21,7 @@ export class PowerSpectrum {
   readonly #sin: Float64Array;
 
   /**
-   * @param window as long as the transform.
+   * @param window has the length of the transform.
    * @throws {RangeError} when the size is odd, or half of it has a prime factor other than 2 and 5.
    */
   constructor(window: Float64Array) {

@@ -1,4 +1,4 @@
-// What is added to the sums of a row: a bias before the activation, a residual after it.
+// The terms added to the sums of a row: a bias before the activation, a residual after it.
 
 @group(0) @binding(2) var<storage, read> bias: array<elem>;
 @group(0) @binding(3) var<storage, read> residual: array<elem>;

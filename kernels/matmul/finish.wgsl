@@ -1,21 +1,21 @@
-// What is made of a row's sums with the matrix: bias, activation, gate, scale, soft cap and residual. See matvec.ts
-// for the formula, bias.wgsl or matvec_of_sums.wgsl for what is added.
+// Turns a row's sums with the matrix into outputs: bias, activation, gate, scale, soft cap and residual. See matvec.ts
+// for the formula; bias.wgsl or matvec_of_sums.wgsl defines what is added.
 
 @group(0) @binding(4) var<storage, read_write> out: array<elem>;
 
-// Outputs of a row, and where they go in the tensor's.
+// Number of outputs per row, and their layout in the output tensor.
 override N: u32;
 override OUT_STRIDE: u32;
 override OUT_OFFSET: u32;
-// Rows of the matrix that a unit sums: of a gated one, half are of the gate.
+// Number of matrix rows that a unit sums; if gated, half of them are the gate's.
 override OUTS: u32;
 override HAS_BIAS: bool;
 override HAS_RESIDUAL: bool;
-// Whether an output is `activate(gate) * up`, products of two rows of the matrix.
+// Whether an output is `activate(gate) * up`, from two rows of the matrix.
 override IS_GATED: bool;
 override GATE_ROW: u32;
 override UP_ROW: u32;
-// See `activate`.
+// Number of the activation; see `activate`.
 override ACTIVATION: u32;
 override SCALE: f32;
 // 0 for none.
@@ -25,7 +25,7 @@ fn outputs_per_unit() -> u32 {
   return select(OUTS, OUTS / 2u, IS_GATED);
 }
 
-// The row of the matrix that the `o`-th sum of a unit is of.
+// The matrix row of a unit's `o`-th sum.
 fn matrix_row(first: u32, o: u32) -> u32 {
   if (!IS_GATED) {
     return min(first + o, N - 1u);

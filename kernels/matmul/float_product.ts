@@ -1,5 +1,5 @@
 /**
- * Products of a few rows with matrices of f32, in WebAssembly SIMD: one of the kernels of `row_simd.ts`.
+ * Products of few rows with matrices of f32, in WebAssembly SIMD: one of the kernels of `row_simd.ts`.
  *
  * @module
  */
@@ -10,13 +10,15 @@ import type { KernelThreads } from "../cpu/kernel_threads.ts";
 import type { MatvecParams } from "./matvec_params.ts";
 import type { Addresses, ReadBytes, RowKernel } from "../cpu/row_kernel.ts";
 
-/** Outputs that lie side by side, as in `wasm/float_product_layout.ts`. */
+/** Number of outputs that lie side by side, as in `wasm/float_product_layout.ts`. */
 const GROUP = 8;
 const PARTS = { usual: 8, least: 2, maxParts: 128 };
-/** Reading weights takes as long as so many operations with each: what a helper is worth waking for. */
+/**
+ * Reading a weight takes as long as this many operations with it, which decides whether waking a helper is worth it.
+ */
 const FLOPS_PER_WEIGHT = 8;
 
-/** A matrix of `outputs` by `k`, as its file has it. */
+/** A matrix of `outputs` by `k` as stored in the file. */
 export interface FloatMatrix {
   readonly kind: "rows" | "columns";
   readonly k: number;
@@ -32,23 +34,23 @@ export function checkFloatProduct({ k, n, gate, out }: MatvecParams): void {
   }
 }
 
-/** Elements of f32 that a matrix takes. */
+/** Number of f32 elements that a packed matrix takes. */
 export function floatMatrixLength({ k, outputs }: Pick<FloatMatrix, "k" | "outputs">): number {
   return Math.ceil(outputs / GROUP) * GROUP * k;
 }
 
-/** Bytes of a thread's scratch memory: of a part the outputs that others are multiplied with, and a last group. */
+/** Bytes of a thread's scratch memory: the up-projections of a part, and an incomplete last group. */
 export function floatScratchBytes(outputs: number, maxRows: number): number {
   const most = divideGroups(Math.ceil(outputs / GROUP), 1, PARTS);
   return (1 + most) * GROUP * 4 * maxRows;
 }
 
 /**
- * Packs a matrix at address `at`, {@linkcode GROUP} outputs side by side.
+ * Packs a matrix, with {@linkcode GROUP} outputs side by side, and writes it to address `at`.
  *
- * @param staged address and bytes of memory for the part that is being packed.
- * @param read reads f32, `[k, outputs]` of columns, `[outputs, k]` of rows.
- * @throws {RangeError} when {@linkcode GROUP} rows, or one of columns, are larger than that memory.
+ * @param staged address and size of the memory for the part that is being packed.
+ * @param read reads f32: `[k, outputs]` for columns, `[outputs, k]` for rows.
+ * @throws {RangeError} when {@linkcode GROUP} rows, or one row of a matrix in columns, exceed that memory.
  */
 export async function packFloats(
   { memory, exports, staged, at }: {
@@ -66,7 +68,7 @@ export async function packFloats(
   const most = Math.floor(staged.length / (rowBytes * step)) * step;
   if (most === 0) throw new RangeError(`Rows of ${rowBytes} bytes do not fit the kernel's memory.`);
   const bytes = new Uint8Array(memory.buffer);
-  // Files are not read into shared memory.
+  // A buffer is needed, since files cannot be read into shared memory.
   const chunk = new Uint8Array(Math.min(most, numRows) * rowBytes);
   for (let first = 0; first < numRows; first += most) {
     const count = Math.min(most, numRows - first);
@@ -83,21 +85,21 @@ interface FloatProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Address of a node of 13 words, and of a step of 3. */
+  /** Addresses of a node of 13 words, and of a step of 3. */
   readonly node: number;
   readonly rows: number;
   /** f32 `[rows, k]`. */
   readonly normed: number;
   readonly scratch: number;
   readonly scratchBytes: number;
-  /** How often helpers look for the next job before they sleep. */
+  /** How often helpers poll for the next job before they sleep. */
   readonly polls: number;
 }
 
 /**
  * The kernel of a product.
  *
- * @param normRows writes the rows' norms to `normed`, if the product is of those.
+ * @param normRows writes the normalised rows to `normed`, if the product takes those.
  * @throws {RangeError} when the kernel cannot run it.
  */
 export function floatProduct(
@@ -111,7 +113,7 @@ export function floatProduct(
   checkFloatProduct(params);
   const { k, n, x, norm, gate } = params;
   const partGroups = divideGroups(Math.ceil(n / GROUP), own.threads.numThreads, PARTS);
-  // In the order of `FloatProduct`.
+  // In the order of `FloatProduct`'s fields.
   const words = Uint32Array.of(
     ...[k, n, partGroups, tensors.weights!],
     ...[(gate?.gateRow ?? 0) / GROUP, gate ? 1 : 0, (gate?.upRow ?? 0) / GROUP],
@@ -132,7 +134,7 @@ export function floatProduct(
   const numWeights = k * n * (gate ? 2 : 1);
   return (numRows) => {
     normRows?.(numRows);
-    // In the order of `FloatRows`.
+    // In the order of `FloatRows`' fields.
     rowWords[0] = numRows;
     rowWords[1] = from;
     rowWords[2] = stride;

@@ -1,6 +1,6 @@
 /**
- * Products of rows that may be rounded to 8 bits with weights of 4 bits: sums of whole numbers by block, which graphics
- * cards compute four at a time.
+ * Products of rows rounded to 8 bits with weights of 4 bits. The sums of each block are whole numbers, of which
+ * graphics cards compute four products per instruction.
  *
  * @module
  */
@@ -45,15 +45,18 @@ type QuantizeKernel = Kernel<typeof QUANTIZE_BINDINGS>;
 type RowKernel = Kernel<typeof ROW_BINDINGS>;
 type TileKernel = Kernel<typeof TILE_BINDINGS>;
 
-/** A buffer for each binding; those that the parameters do not use are any. */
+/** A buffer for each binding; bindings that the parameters do not use get any buffer. */
 type Tensors = Readonly<Record<keyof typeof ROW_BINDINGS, GPUBuffer>>;
 
 const FEATURE = "packed_4x8_integer_dot_product";
-/** Bytes of workgroup memory for a unit of eight elements while rows are rounded, and for all rows. */
+/** Bytes of workgroup memory per unit of eight elements while rows are rounded, and for all rows. */
 const UNIT_BYTES = { plain: 8, normed: 12 };
 const GATHERED_BYTES = 128;
 
-/** Whether a product may be, and whether it is worth it: a software adapter has nothing for it. */
+/**
+ * Whether a product can be computed with integers, and whether it is worth it: a software adapter has no instructions
+ * for it.
+ */
 export function takesInt8(gpu: GpuContext, params: MatvecParams): params is Int8Params {
   const { k, weights, norm, sum } = params;
   if (weights.kind !== "nbits" || weights.bits !== 4 || weights.allowsInt8 !== true) return false;
@@ -73,28 +76,28 @@ function languageFeatures(): ReadonlySet<string> {
   return wgslLanguageFeatures ?? new Set();
 }
 
-/** The tile for as many rows is quick to compile, and for more rows a quarter slower than theirs. */
+/** The tile for this many rows compiles quickly. For more rows it is a quarter slower than the tiles made for those. */
 const FIRST_ROWS = 128;
 
-/** How a single row and several rows are divided. */
+/** How the work for a single row and for several rows is divided. */
 export interface Int8Choices {
   readonly row?: () => Int8Row | undefined;
   readonly tile?: (numRows: number) => Int8Tile;
 }
 
-/** A row's result is the same among any rows, to the bit. */
+/** Computes products. A row's result is the same, bit for bit, whichever rows run with it. */
 export class Int8Products {
   readonly #gpu: GpuContext;
   readonly #params: Int8Params;
   readonly #chooseRow: () => Int8Row | undefined;
   readonly #chooseTile: (numRows: number) => Int8Tile;
   readonly #tiles = new Map<string, TileKernel>();
-  /** The tile that is compiled first takes any number of rows until those that suit them better are compiled. */
+  /** The tile that is compiled first. It takes any number of rows until the better ones are compiled. */
   #first: Int8Tile | undefined;
   #row: RowKernel | undefined;
   #quantize: QuantizeKernel | undefined;
 
-  /** @param choices how rows are divided, where not as is best. */
+  /** @param choices overrides the best division of the work. */
   constructor(gpu: GpuContext, params: Int8Params, choices: Int8Choices = {}) {
     this.#gpu = gpu;
     this.#params = params;
@@ -102,7 +105,7 @@ export class Int8Products {
     this.#chooseTile = choices.tile ?? ((numRows) => chooseInt8Tile(gpu, params, numRows));
   }
 
-  /** See {@linkcode Matvec.compile}. */
+  /** Compiles programs; see {@linkcode Matvec.compile}. */
   compile(maxRows: number): void {
     const row = this.#chooseRow();
     if (row !== undefined) this.#openRow(row);
@@ -115,7 +118,7 @@ export class Int8Products {
     }
   }
 
-  /** Appends the products: one dispatch for a row, and one before it that rounds the rows of more. */
+  /** Appends the products: one dispatch for a single row; for more rows, another one before it rounds them. */
   encode(pass: ComputePass, tensors: Tensors, numRows: number): void {
     const { k, gate, n } = this.#params;
     const outputs = gate ? 2 * n : n;
@@ -150,7 +153,7 @@ export class Int8Products {
   }
 }
 
-/** Rounds the rows of a product. */
+/** Makes the kernel that rounds a product's rows. */
 function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKernel {
   const { elem, k, norm } = params;
   return Kernel.get(gpu, {
@@ -166,7 +169,7 @@ function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKernel {
   });
 }
 
-/** A product of one row. */
+/** Makes the kernel for the product of one row. */
 function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKernel {
   return Kernel.get(gpu, {
     name: "matvec",
@@ -179,7 +182,7 @@ function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKern
   });
 }
 
-/** A product of rounded rows. */
+/** Makes the kernel for the product of rounded rows. */
 function openInt8Tile(gpu: GpuContext, params: Int8Params, tile: Int8Tile): TileKernel {
   return Kernel.get(gpu, {
     name: "matvec",
@@ -204,15 +207,15 @@ function matrixConstants(params: Int8Params) {
   };
 }
 
-/** Rows that lie together; see int8_rows.wgsl. */
+/** Number of rows that lie together; see int8_rows.wgsl. */
 const GROUP_ROWS = 64;
 
 const roundedBuffers = new WeakMap<GpuContext, GPUBuffer>();
 
 /**
- * Memory for rows in 8 bits, between the kernel that rounds them and the product that reads them: one buffer for all
- * products of a device, which run one after the other. It grows to what the largest needs; what was recorded with a
- * smaller one keeps that.
+ * The buffer for rounded rows, between the kernel that rounds them and the product. All products of a device share one,
+ * since they run one after the other. It grows to the largest need; commands recorded with a smaller buffer keep that
+ * one.
  */
 function roundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
   const groups = 2 ** Math.ceil(Math.log2(Math.ceil(numRows / GROUP_ROWS)));
@@ -225,7 +228,7 @@ function roundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
   return buffer;
 }
 
-/** Words of the elements, a pair of words for each block, and one for each row. */
+/** Bytes of a group of rows: their elements, two words per block, and one word per row. */
 function groupBytes(k: number): number {
   return GROUP_ROWS * (k + k / BLOCK * 8 + 4);
 }

@@ -1,7 +1,7 @@
-// Products of one row in 8 bits with weights of 4 bits. Each workgroup rounds the row for itself while its weights are on
-// their way: as many threads as blocks wait for memory together. See int8_source.ts.
+// The product of one row in 8 bits with weights of 4 bits. Each workgroup rounds the row by itself while it waits for
+// its weights; there are as many threads as blocks, so all loads are in flight together. See int8_source.ts.
 
-// Words of the row at even indices, and at odd ones.
+// The words of the row with elements at even indices, and those at odd indices.
 var<workgroup> even_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> odd_words: array<vec4<u32>, $BLOCKS>;
 var<workgroup> row_scales: array<f32, $BLOCKS>;
@@ -12,7 +12,7 @@ var<workgroup> level_sums: array<vec4<i32>, $BLOCKS>;
 var<workgroup> squares: array<f32, $UNITS>;
 var<workgroup> gathered: array<f32, $GATHERERS>;
 //# end
-// Scaled products of the blocks of each output; one of padding keeps threads off each other's banks.
+// Scaled products of the blocks of each output; one float of padding keeps threads off each other's memory banks.
 var<workgroup> products: array<f32, $(OUTS * (BLOCKS + 1))>;
 var<workgroup> totals: array<f32, $OUTS>;
 
@@ -27,7 +27,7 @@ fn matvec(
   var squares_sum = 0.0;
   //# end
   for (var base = 0u; base < $(BLOCKS_OF_ROW)u; base += $(BLOCKS)u) {
-    // Weights of a block of an output, and their scale.
+    // Loads the weights of a block of an output, and their scale.
     //# for i in 0..ITEM_SLOTS
     let out$i = (thread + $(i * THREADS)u) / $(BLOCKS)u;
     let block$i = (thread + $(i * THREADS)u) % $(BLOCKS)u;
@@ -49,7 +49,7 @@ fn matvec(
       //# end
     }
     //# end
-    // Eight elements of the row; the others are told how large they are.
+    // Each thread loads eight elements of the row, and shares their maximum.
     //# for i in 0..UNIT_SLOTS
     var a$i: vec4<f32>;
     var b$i: vec4<f32>;

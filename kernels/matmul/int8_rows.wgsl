@@ -1,26 +1,27 @@
-// Rows rounded to 8 bits, as products of whole numbers take them: every 32 elements have a scale of their own, 1/127 of
-// their largest. Eight elements are two words: those at even indices, and those at odd ones, as the levels of 4 bits of
-// a word are taken apart.
+// Rows rounded to 8 bits, the input of integer products. Every 32 elements have a scale of their own: 1/127 of their
+// largest magnitude. Eight elements are two words, one with the elements at even indices and one with those at odd
+// indices, which is how a word of 4-bit levels is taken apart.
 //
-// Rows lie in groups of 64: of each block of 32 elements the even words of 64 rows, then the odd ones; then of each
-// block and row its factors; then each row's own factor.
+// Rows lie in groups of 64. A group has, for each block of 32 elements, the even words of its 64 rows, then the odd
+// ones; then, for each block and row, two factors; then each row's own factor.
 
-// Fours of words of a group of rows: two of each block, half a four of factors, and a quarter of the row's own.
+// Number of vec4s of words in a group of rows: two per block and row, half of one for the factors, and a quarter for
+// the row's own.
 fn group_fours(blocks: u32) -> u32 {
   return blocks * 160u + 16u;
 }
 
-// Where the words of a block of a row lie, in fours of words; 64 further on are the odd ones.
+// Index of the words of a row's block, in vec4s; the odd words follow 64 further on.
 fn levels_at(row: u32, block: u32, blocks: u32) -> u32 {
   return (row / 64u) * group_fours(blocks) + block * 128u + row % 64u;
 }
 
-// Where the scale of a block of a row lies and the sum of its levels, in pairs of words.
+// Index of a row's block in pairs of words: its scale, and the sum of its levels.
 fn factors_at(row: u32, block: u32, blocks: u32) -> u32 {
   return 2u * ((row / 64u) * group_fours(blocks) + blocks * 128u) + block * 64u + row % 64u;
 }
 
-// Where the factor of a whole row lies, the first of a pair of words.
+// Index of the factor of a whole row, the first of a pair of words.
 fn row_factor_at(row: u32, blocks: u32) -> u32 {
   return 2u * ((row / 64u) * group_fours(blocks) + blocks * 160u) + (row % 64u) / 2u;
 }
@@ -31,7 +32,7 @@ fn largest_of(a: vec4<f32>, b: vec4<f32>) -> f32 {
   return max(max(largest.x, largest.y), max(largest.z, largest.w));
 }
 
-// Their squares, added in an order that no compiler changes.
+// The sum of the squares of eight elements, in an order that no compiler changes.
 fn squares_of(a: vec4<f32>, b: vec4<f32>) -> f32 {
   let pairs = fma(a, a, b * b);
   return (pairs.x + pairs.y) + (pairs.z + pairs.w);
@@ -41,7 +42,7 @@ fn inverse_of(largest: f32) -> f32 {
   return select(0.0, 127.0 / largest, largest > 0.0);
 }
 
-// Eight elements as two words.
+// Rounds eight elements to two words.
 fn to_levels(a: vec4<f32>, b: vec4<f32>, inverse: f32) -> vec2<u32> {
   let even = vec4<i32>(round(vec4<f32>(a.x, a.z, b.x, b.z) * inverse));
   let odd = vec4<i32>(round(vec4<f32>(a.y, a.w, b.y, b.w) * inverse));

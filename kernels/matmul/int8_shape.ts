@@ -1,32 +1,32 @@
 /**
- * How products of whole numbers divide their work, by the number of rows. These were the fastest of a search on an H100
- * (kernels/README.md lists what was tried). A row's result is the same in all of them.
+ * How integer products divide their work, by the number of rows. These divisions were the fastest in a search on an
+ * H100 (kernels/README.md lists what was tried). A row's result is the same in all of them.
  *
  * @module
  */
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { MatvecParams } from "./matvec_params.ts";
 
-/** Parameters of a product of whole numbers. */
+/** Parameters of an integer product. */
 export type Int8Params = MatvecParams & { readonly weights: { readonly kind: "nbits" } };
 
-/** Elements of a row that share a scale. */
+/** Number of elements of a row that share a scale. */
 export const BLOCK = 32;
 
 /** How a tile of rows and columns is divided among the threads of a workgroup. */
 export interface Int8Tile {
   readonly rows: number;
   readonly columns: number;
-  /** Rows of a thread. */
+  /** Number of rows per thread. */
   readonly threadRows: number;
   readonly threadColumns: number;
-  /** Blocks that are staged at a time; divides those of a row. */
+  /** Number of blocks staged at a time; it divides the number of blocks in a row. */
   readonly depth: number;
-  /** Whether there is memory for two stages, so that threads wait for each other once a stage. */
+  /** Whether memory holds two stages, so that threads wait for each other only once per stage. */
   readonly isDouble: boolean;
 }
 
-/** Tiles by the most rows of a product that they are for. */
+/** Tiles, each with the most rows that it is for. */
 const TILES: readonly { readonly upTo: number; readonly tile: Int8Tile }[] = [
   {
     upTo: 8,
@@ -46,12 +46,12 @@ const TILES: readonly { readonly upTo: number; readonly tile: Int8Tile }[] = [
   },
 ];
 
-/** The least number of rows that takes each tile. */
+/** The smallest number of rows for each tile. */
 export function firstRowsOfTiles(): number[] {
   return [1, ...TILES.slice(0, -1).map(({ upTo }) => upTo + 1)];
 }
 
-/** The tile for a product of some rows, with stages that divide a row and fit the device. */
+/** The tile for a number of rows, whose stages divide a row and fit the device. */
 export function chooseInt8Tile(
   { limits }: Pick<GpuContext, "limits">,
   { k, gate }: Pick<MatvecParams, "k" | "gate">,
@@ -59,7 +59,7 @@ export function chooseInt8Tile(
 ): Int8Tile {
   const { tile } = TILES.find(({ upTo }) => numRows <= upTo)!;
   const { columns, threadColumns } = tile;
-  // A thread has a column of the gate with each that it multiplies.
+  // A thread has a column of the gate for each column that the gate multiplies.
   const times = gate && threadColumns === 1 ? 2 : 1;
   const wide = { ...tile, columns: times * columns, threadColumns: times * threadColumns };
   const depths = [8, 4, 2, 1].filter((depth) => depth <= tile.depth && k / BLOCK % depth === 0);
@@ -86,21 +86,24 @@ export function int8TileBytes(tile: Int8Tile): number {
 
 /** How a workgroup divides the outputs of one row. */
 export interface Int8Row {
-  /** Outputs of a workgroup. */
+  /** Number of outputs of a workgroup. */
   readonly outs: number;
   readonly threads: number;
-  /** Blocks at a time; divides those of a row. */
+  /** Number of blocks processed at a time; it divides the number of blocks in a row. */
   readonly blocks: number;
 }
 
-/** Blocks of a row at a time: what is kept of them fits the workgroup memory that all devices have. */
+/** Most blocks processed at a time, so that they fit into the workgroup memory that all devices have. */
 const MOST_BLOCKS = 96;
 const ROW_OUTS = 16;
 const ROW_THREADS = [256, 224, 192, 160, 128];
-/** A row's squares are added in 32 parts of units of eight elements: no stage but the last ends within a round. */
+/**
+ * A row's squares are added in 32 parts, by units of eight elements. Each stage but the last must hold whole rounds of
+ * these.
+ */
 const ROUND = 8;
 
-/** How products of one row are divided; a few lengths of rows with a norm cannot be. */
+/** How the product of one row is divided; `undefined` for a few lengths of normalised rows that cannot be. */
 export function chooseInt8Row({ k, norm }: Pick<MatvecParams, "k" | "norm">): Int8Row | undefined {
   const all = k / BLOCK;
   const blocks = Array.from({ length: Math.min(all, MOST_BLOCKS) }, (_, i) => i + 1)

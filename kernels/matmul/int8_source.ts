@@ -1,8 +1,8 @@
 /**
- * The WGSL of products of rows in 8 bits with weights of 4 bits.
+ * Generates the WGSL for products of rows in 8 bits with weights of 4 bits.
  *
- * The products of a block are whole numbers, exact; blocks are added one after the other in f32. So a row's result
- * depends neither on how it is divided nor on the rows beside it. Loops are unrolled, see matvec_unrolled.ts.
+ * The products of a block are exact whole numbers, and blocks are added one after the other in f32. So a row's result
+ * depends neither on how the work is divided nor on the other rows. Loops are unrolled; see matvec_unrolled.ts.
  *
  * @module
  */
@@ -11,17 +11,19 @@ import rowTemplate from "./int8_row.wgsl" with { type: "text" };
 import { BLOCK, type Int8Params, type Int8Row, int8Threads, type Int8Tile } from "./int8_shape.ts";
 import tileTemplate from "./int8_tile.wgsl" with { type: "text" };
 
-/** 1.5 · 2^23: a small whole number that is added to its bits is the number's float after the subtraction of the same. */
+/**
+ * 1.5 · 2^23: adding a small whole number to these bits and then subtracting the float converts the number to a float.
+ */
 const MAGIC = { bits: 0x4b400000, float: "12582912.0" };
 
-/** Parts in which the squares of a row are added, as quantize_rows.wgsl adds them. */
+/** Number of parts in which the squares of a row are added; the same as in quantize_rows.wgsl. */
 const GATHERERS = 32;
-/** Blocks between two tests of the end of the sum over all. */
+/** Number of blocks between two tests of the end of a sum. */
 const STEPS = [8, 4, 2, 1];
 
 /**
- * For many rows or a few: a tile of rows and columns for each workgroup, staged in workgroup memory some blocks of 32
- * elements at a time while the next are on their way. It follows int8_rows.wgsl, what is made of the sums, and the
+ * The kernel for several rows: each workgroup takes a tile of rows and columns, and stages some blocks of 32 elements
+ * in workgroup memory while the next ones are being loaded. It must follow int8_rows.wgsl, finish.wgsl, and the
  * declarations of the matrix.
  */
 export function int8TileSource(
@@ -30,7 +32,7 @@ export function int8TileSource(
 ): string {
   const { rows, columns, threadRows, threadColumns, depth, isDouble } = tile;
   const threads = int8Threads(tile);
-  // What all threads bring to workgroup memory for a stage.
+  // What all threads together load into workgroup memory for a stage.
   const [words, factors, chunks] = [2 * depth * rows, depth * rows, depth * columns];
   return expand(tileTemplate, {
     ROWS: rows,
@@ -60,12 +62,15 @@ export function int8TileSource(
   });
 }
 
-/** For a single row. It follows rows.wgsl, int8_rows.wgsl, what is made of the sums, and the declarations of the matrix. */
+/**
+ * The kernel for a single row. It must follow rows.wgsl, int8_rows.wgsl, finish.wgsl, and the declarations of the
+ * matrix.
+ */
 export function int8RowSource(
   { k, gate, norm, weights: { blockSize, hasZeroPoints } }: Int8Params,
   { outs, threads, blocks }: Int8Row,
 ): string {
-  // Blocks of outputs, and units of eight elements of the row.
+  // Number of blocks of outputs, and of units of eight elements of the row.
   const [items, units] = [outs * blocks, 4 * blocks];
   return expand(rowTemplate, {
     OUTS: outs,

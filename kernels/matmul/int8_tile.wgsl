@@ -1,18 +1,18 @@
-// Products of rows in 8 bits with weights of 4 bits: a tile of $ROWS rows and $COLUMNS columns for each workgroup, staged in
-// workgroup memory $DEPTH blocks of 32 elements at a time while the next are on their way. See int8_source.ts.
+// Products of rows in 8 bits with weights of 4 bits: each workgroup takes a tile of $ROWS rows and $COLUMNS columns,
+// and stages $DEPTH blocks of 32 elements in workgroup memory while the next ones are being loaded. See int8_source.ts.
 
-// See int8_rows.wgsl: words, and the same as factors.
+// Words as described in int8_rows.wgsl, and the same memory as factors.
 @group(0) @binding(0) var<storage, read> rounded: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> factors: array<vec2<u32>>;
 
-// What threads of one lane read, one after the other; one of padding keeps lanes off each other's banks.
+// Consecutive words are read by threads of one lane; one word of padding keeps lanes off each other's memory banks.
 var<workgroup> row_words: array<array<vec4<u32>, $(2 * THREAD_ROWS * DEPTH + 1)>, $(STAGES * ROW_LANES)>;
 var<workgroup> row_factors: array<array<vec2<u32>, $(THREAD_ROWS * DEPTH + 1)>, $(STAGES * ROW_LANES)>;
 var<workgroup> column_words: array<array<vec4<u32>, $(2 * THREAD_COLUMNS * DEPTH + 1)>, $(STAGES * COLUMN_LANES)>;
 // Scale and zero point.
 var<workgroup> column_scales: array<array<vec2<f32>, $(THREAD_COLUMNS * DEPTH + 1)>, $(STAGES * COLUMN_LANES)>;
 
-// Loads a stage to registers: words and factors of rows; columns, and their scales.
+// Loads a stage into registers: words and factors of rows, words of columns and their scales.
 //# part load
 //# for s in 0..WORD_SLOTS
 //# if WORDS < (s + 1) * THREADS
@@ -40,7 +40,7 @@ if (thread < $(CHUNKS - s * THREADS)u)
 //# end
 //# end
 
-// Stores it; the words of columns are taken apart.
+// Stores a stage in workgroup memory, and takes the words of columns apart.
 //# part store
 //# for s in 0..WORD_SLOTS
 //# if WORDS < (s + 1) * THREADS
@@ -56,7 +56,7 @@ if (thread < $(FACTORS - s * THREADS)u)
   //# if HAS_ZERO_POINTS
   row_factors[$stage * $(ROW_LANES)u + factor_row$s % $(ROW_LANES)u][factor_to$s] = factor$s;
   //# else
-  // What a row's products begin with follows from the row alone.
+  // The initial value of a row's products depends only on the row.
   row_factors[$stage * $(ROW_LANES)u + factor_row$s % $(ROW_LANES)u][factor_to$s] = vec2<u32>(factor$s.x, $(MAGIC)u - 8u * factor$s.y);
   //# end
 }

@@ -1,5 +1,5 @@
 /**
- * The WGSL of `matvec` for many rows on graphics cards.
+ * Generates the WGSL of `matvec` for many rows on graphics cards.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import { TILE } from "./matvec_shape.ts";
 import { expand, type Values } from "../common/expand.ts";
 import template from "./matmul_tile.wgsl" with { type: "text" };
 
-/** Elements of K that are staged at a time. */
+/** Number of elements of K staged at a time. */
 const DEPTH = 32;
-/** Columns of a thread: where outputs are gated, half of them are of the gate. */
+/** Number of columns per thread; if outputs are gated, half of them belong to the gate. */
 export const TILE_OUTS = 8;
-/** Fours of a tile's side. */
+/** Number of groups of four along a tile's side. */
 const QUADS = TILE / 4;
-/** Each thread stages four rows and four columns, four elements of K deep. */
+/** Number of threads: each stages four rows and four columns, four elements of K deep. */
 export const TILE_THREADS = QUADS * DEPTH / 4;
 /** Steps of K between two tests of the loop's end. */
 const STEPS = 8;
@@ -25,12 +25,12 @@ export function takesTiles({ k, norm, sum, weights }: MatvecParams): boolean {
   return k % DEPTH === 0 && isWhole && norm?.kind !== "layer" && sum === undefined;
 }
 
-/** Outputs of a tile. */
+/** Number of outputs of a tile. */
 export function outputsOfTile({ gate }: MatvecParams): number {
   return gate ? TILE / 2 : TILE;
 }
 
-/** What follows matvec_common.wgsl and the declarations of the matrix. */
+/** The source that must follow matvec_common.wgsl and the declarations of the matrix. */
 export function tileSource({ k, weights, norm, gate }: MatvecParams): string {
   return expand(template, {
     TILE,
@@ -50,7 +50,7 @@ export function tileSource({ k, weights, norm, gate }: MatvecParams): string {
   });
 }
 
-/** How weights in blocks lie in words. */
+/** Values that describe how quantised weights lie in words. */
 function nbitsValues(
   k: number,
   { bits, blockSize, hasZeroPoints }: MatrixFormat & { readonly kind: "nbits" },
@@ -62,7 +62,7 @@ function nbitsValues(
     HALF: 2 ** (bits - 1),
     IS_BYTES: bits === 8,
     HAS_ZERO_POINTS: hasZeroPoints,
-    // Fours of a word, and of a block.
+    // Number of vec4s per word, and per block.
     PER_WORD: 8 / bits,
     BLOCK_FOURS: blockSize / 4,
     CHUNK_WORDS: chunkWords,

@@ -1,11 +1,11 @@
-// Products of many rows: $TILE rows and $TILE columns of the matrix at a time, staged in workgroup memory $DEPTH elements
-// of K deep, each thread with the sums of four rows and eight columns. See matmul_tile.ts.
+// Products of many rows: $TILE rows and $TILE columns of the matrix at a time, staged in workgroup memory $DEPTH
+// elements of K deep, each thread computes the sums of four rows and eight columns. See matmul_tile.ts.
 
 var<workgroup> x_tile: array<vec4<f32>, $(DEPTH * QUADS)>;
 var<workgroup> w_tile: array<vec4<f32>, $(DEPTH * QUADS)>;
 
 //# if IS_NBITS
-// Four elements of a row of the matrix, the `at`-th four.
+// Four elements of a matrix row: its `at`-th vec4.
 fn matrix_four(row: u32, at: u32) -> vec4<f32> {
   let word = at / $(PER_WORD)u;
   let value = levels[row * $(CHUNKS)u + word / $(CHUNK_WORDS)u][word % $(CHUNK_WORDS)u];
@@ -33,7 +33,7 @@ fn matvec(
 ) {
   let row0 = group.y * $(TILE)u;
   let outputs = outputs_per_unit();
-  // What this thread stages: four rows and four columns, and which four along K.
+  // The part that this thread stages: four rows and four columns, and one vec4 along K.
   let quad = thread % $(QUADS)u;
   let depth = thread / $(QUADS)u;
   let staged = (group.x * $(LANES)u + quad % $(LANES)u) * outputs;
@@ -44,7 +44,7 @@ fn matvec(
   let matrix_row$c = matrix_row(staged, (quad / $(LANES)u) * 4u + $(c)u);
   //# end
   //# end
-  // What it sums: four rows, and eight columns of two quads.
+  // The part that this thread sums: four rows, and two groups of four columns.
   let lane = thread % $(LANES)u;
   let row_quad = thread / $(LANES)u;
   //# for r in 0..4
@@ -54,7 +54,7 @@ fn matvec(
   var sum$(r)_1 = vec4<f32>();
   //# end
   var squares = vec4<f32>();
-  // The first stage is loaded before the loop, and each next one while the last is multiplied.
+  // The first stage is loaded before the loop, and each later one while the previous stage is multiplied.
   //# for later in 0..2
   //# if later
   for (var at = 0u; at < $(K_FOURS)u; at += $(DEPTH / 4)u) {

@@ -1,5 +1,5 @@
 /**
- * Products of few rows with a weight matrix, with the operations before and after them in a transformer's layer.
+ * Products of few rows with a weight matrix, including the operations before and after them in a transformer layer.
  *
  * @module
  */
@@ -36,26 +36,26 @@ import {
 import { unrolledSource } from "./matvec_unrolled.ts";
 import { outputsOfTile, takesTiles, TILE_OUTS, TILE_THREADS, tileSource } from "./matmul_tile.ts";
 
-/** Buffers; those that the parameters do not use are absent. `out` is none of the others. */
+/** Buffers; those that the parameters do not use are absent. `out` must not be one of the others. */
 interface MatvecTensors {
-  /** elem `[rows, x.stride]`, as all tensors with rows of room for the last group of rows. */
+  /** elem `[rows, x.stride]`. Like all tensors with rows, it must have space for the last group of rows. */
   readonly x: GPUBuffer;
-  /** The matrix: u8 `[outputs, ceil(k / blockSize), blockSize * bits / 8]` in blocks. */
+  /** The matrix; if quantised, u8 `[outputs, ceil(k / blockSize), blockSize * bits / 8]`. */
   readonly weights: GPUBuffer;
   /** elem `[outputs, ceil(k / blockSize)]`. */
   readonly scales?: GPUBuffer | undefined;
-  /** u8 `[outputs, ceil(ceil(k / blockSize) * bits / 8)]`; absent, they are half of the levels. */
+  /** u8 `[outputs, ceil(ceil(k / blockSize) * bits / 8)]`; if absent, the middle level is zero. */
   readonly zeroPoints?: GPUBuffer | undefined;
   /**
-   * The norm's factors, elem `[k]`, and its offsets after them where it has such: elem `[2, k]`. Of rows that are sums, the
-   * factors of the sum before them and the bias after them.
+   * The norm's factors, elem `[k]`, followed by its offsets if it has any: elem `[2, k]`. If rows are sums, the factors
+   * of the sum come first and the bias last.
    */
   readonly affine?: GPUBuffer | undefined;
-  /** elem `[outputs]`, where the rows are no sums. */
+  /** elem `[outputs]`, if the rows are not sums. */
   readonly bias?: GPUBuffer | undefined;
-  /** elem `[rows, n]`; of rows that are sums, what is added to `x`: elem `[rows, k]`. */
+  /** elem `[rows, n]`; if rows are sums, the addend of `x`: elem `[rows, k]`. */
   readonly residual?: GPUBuffer | undefined;
-  /** Where rows that are sums go: elem `[rows, k]`. */
+  /** Output for rows that are sums: elem `[rows, k]`. */
   readonly sum?: GPUBuffer | undefined;
   /** elem `[rows, n]`, or `[rows, out.stride]`. */
   readonly out: GPUBuffer;
@@ -69,20 +69,21 @@ const BINDINGS = {
   out: "read_write",
   weights: "read",
 } as const;
-/** Bindings with as many storage buffers as WebGPU promises. */
+/** Bindings within the number of storage buffers that WebGPU guarantees. */
 const NBITS_BINDINGS = { ...BINDINGS, scales: "read", zeroPoints: "read" } as const;
-/** The sums of rows go where a bias would be. */
+/** If rows are sums, they take the binding of the bias. */
 const SUM_BINDINGS = { bias: "read_write" } as const;
 
 /**
- * With `y = norm(x[row])`, or `y = norm(sum[row])` of `sum[row] = residual[row] + x[row] / rms(x[row]) * factors`, which is
- * written too, and `W` the matrix:
+ * Let `y = norm(x[row])`; or, if rows are sums, `y = norm(sum[row])` with `sum[row] = residual[row] + x[row] /
+ * rms(x[row]) * factors`, which is also written. With `W` the matrix:
  *
- * `out[row, n] = cap(scale * activate(W[n] · y + bias[n])) + residual[row, n]`, or where gated
+ * `out[row, n] = cap(scale * activate(W[n] · y + bias[n])) + residual[row, n]`, or if gated
  *
- * `out[row, n] = cap(scale * activate(W[gate + n] · y + bias[gate + n]) * (W[up + n] · y + bias[up + n])) + residual[row, n]`
+ * `out[row, n] = cap(scale * activate(W[gate + n] · y + bias[gate + n]) * (W[up + n] · y + bias[up + n])) +
+ * residual[row, n]`
  *
- * Sums are f32. A row's result does not depend on how many rows there are.
+ * Sums are f32. A row's result does not depend on the number of rows.
  */
 export class Matvec {
   readonly #params: MatvecParams;
@@ -90,12 +91,12 @@ export class Matvec {
   readonly #tiling: MatvecTiling;
   readonly #workgroups: number;
   readonly #kernels = new Map<number | "tile", Kernel<typeof NBITS_BINDINGS>>();
-  /** Numbers of rows whose program is still to be compiled: meanwhile that of the fewest rows takes them. */
+  /** Row counts whose program is not compiled yet; the program for the fewest rows takes them in the meantime. */
   readonly #deferred = new Set<number>();
   readonly #takesTiles: boolean;
   readonly #int8: Int8Products | undefined;
 
-  /** @throws {RangeError} when the kernel cannot run the sizes. */
+  /** @throws {RangeError} when the kernel does not support the sizes. */
   constructor(
     gpu: GpuContext,
     params: MatvecParams,
@@ -111,14 +112,14 @@ export class Matvec {
     this.#workgroups = Math.ceil(params.n / (perUnit * tiling.groups));
   }
 
-  /** Whether a row's result is the same, to the bit, whatever the tiling and the number of rows. */
+  /** Whether a row's result is the same, bit for bit, for any tiling and number of rows. */
   get isExact(): boolean {
     return this.#int8 !== undefined;
   }
 
   /**
-   * Compiles a program that takes 1 to `maxRows` rows, and leaves those that are quicker for some of them to
-   * {@linkcode GpuContext.later}. Without it programs are compiled when they are first needed.
+   * Compiles a program that takes 1 to `maxRows` rows, and defers faster ones for particular numbers of rows to
+   * {@linkcode GpuContext.later}. Without this call, programs are compiled when first needed.
    */
   compile(maxRows: number): void {
     if (this.#int8 !== undefined) return this.#int8.compile(maxRows);
@@ -135,7 +136,7 @@ export class Matvec {
     }
   }
 
-  /** Appends the products of `numRows` rows: one dispatch, or two where rows are rounded first. */
+  /** Appends the products of `numRows` rows: one dispatch, or two if rows are rounded first. */
   encode(pass: ComputePass, tensors: MatvecTensors, numRows: number): void {
     const { x, out, weights } = tensors;
     // Every binding needs a buffer; unused ones are not read.
@@ -193,7 +194,7 @@ function describeTile(params: MatvecParams) {
 
 function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
   readonly division: Readonly<Record<string, number>>;
-  /** What comes after the declarations of the matrix, and whether it brings its own loop over it. */
+  /** The source after the declarations of the matrix, and whether it has its own loop over the matrix. */
   readonly source: string;
   readonly isUnrolled: boolean;
 }) {
@@ -221,7 +222,7 @@ function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
   };
 }
 
-/** What declares the matrix; where loops are not unrolled, with the loop over it. */
+/** The source that declares the matrix; unless loops are unrolled, it includes the loop over the matrix. */
 function describeMatrix(params: MatvecParams, isUnrolled: boolean): {
   readonly source: string;
   readonly constants: Readonly<Record<string, number>>;
@@ -258,17 +259,17 @@ function describeMatrix(params: MatvecParams, isUnrolled: boolean): {
   }
 }
 
-/** Whether the last block of a row goes beyond K. */
+/** Whether the last block of a row extends beyond K. */
 function isPadded({ weights, k }: MatvecParams): boolean {
   return weights.kind === "nbits" && k % weights.blockSize !== 0;
 }
 
-/** Vectors of `k` elements in `affine`. */
+/** Number of vectors of `k` elements in `affine`. */
 function numAffine({ sum, norm }: MatvecParams): number {
   return (sum ? 1 : 0) + (norm ? 1 : 0) + (norm?.hasBeta ? 1 : 0);
 }
 
-/** Elements read of a row of blocks at a time: at most a block. */
+/** Declares the part of a quantised row that is read at a time: at most a block. */
 function chunkPrelude(words: number): string {
   const chunk = words === 1 ? "array<u32, 1>" : `vec${words}<u32>`;
   return `alias chunk = ${chunk};\nconst CHUNK_WORDS = ${words}u;\n`;

@@ -1,6 +1,6 @@
-// Four neighbouring columns of a matrix that has a multiple of four.
+// Four neighbouring columns of a matrix whose number of columns is a multiple of four.
 
-// Columns of the matrix.
+// Number of columns in the matrix.
 override COLUMNS: u32;
 
 @group(0) @binding(5) var<storage, read> weights: array<four>;

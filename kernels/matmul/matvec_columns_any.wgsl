@@ -1,6 +1,7 @@
-// Four neighbouring columns of a matrix of any width; those beyond its last are the last again, and nothing is made of them.
+// Four neighbouring columns of a matrix of any width. Columns beyond the last are replaced by it, and their results are
+// dropped.
 
-// Columns of the matrix.
+// Number of columns in the matrix.
 override COLUMNS: u32;
 
 @group(0) @binding(5) var<storage, read> weights: array<elem>;

@@ -1,20 +1,20 @@
-// Products of rows with a weight matrix; what all loops over it in f32 share. See matvec.ts for formula and shapes;
-// the entry point is that of matvec_loops.wgsl, matvec_unrolled.ts or matmul_tile.ts.
+// Products of rows with a weight matrix: the part that all kernels in f32 share. See matvec.ts for formula and shapes;
+// the entry point is in matvec_loops.wgsl, matvec_unrolled.ts or matmul_tile.ts.
 //
-// But for tiles, one workgroup takes ROWS rows and GROUPS units of outputs. A unit is OUTS rows of the matrix, summed by
-// some threads along K. A row's sums are added up in an order that ROWS does not change, so a row's result does not depend
-// on how many others there are.
+// Except with tiles, one workgroup takes ROWS rows and GROUPS units of outputs. A unit is OUTS rows of the matrix,
+// summed by several threads along K. The order in which a row's sums are added does not depend on ROWS, so a row's
+// result does not depend on how many others there are.
 //
-// Rows are computed in groups of ROWS: tensors have room for the last group.
+// Rows are computed in groups of ROWS: tensors have space for the last group.
 //
-// The rows are `row_four`'s, see matvec_of_*.wgsl; what is made of their sums is in matmul/finish.wgsl.
+// `row_four` defines the rows, see matvec_of_*.wgsl; matmul/finish.wgsl turns their sums into outputs.
 //
 // Workgroup memory: SUMS floats, and 64 for the norm.
 
 override GROUPS: u32;
 override ROWS: u32;
 override THREADS: u32;
-// Elements of `sums`.
+// Number of elements in `sums`.
 override SUMS: u32;
 
 const MAX_ROWS = 8u;
@@ -25,7 +25,7 @@ var<workgroup> gathered: array<f32, GATHERERS * MAX_ROWS>;
 var<private> row_mean: array<f32, MAX_ROWS>;
 var<private> row_scale: array<f32, MAX_ROWS>;
 
-// What a norm does at the same index of all rows.
+// The norm's factors and offsets at one index, shared by all rows.
 struct Affine {
   factor: vec4<f32>,
   offset: vec4<f32>,
@@ -42,7 +42,7 @@ fn load_affine(at: u32) -> Affine {
   return result;
 }
 
-// A four of a row as the product takes it; a root mean square is left to the end.
+// A vec4 of a row as input of the product; the factor of a root mean square is applied at the end.
 fn load_x(row0: u32, r: u32, at: u32, normed: Affine) -> vec4<f32> {
   let value = row_four(row0, r, at);
   if (NORM == 0u) {
@@ -54,7 +54,7 @@ fn load_x(row0: u32, r: u32, at: u32, normed: Affine) -> vec4<f32> {
   return (value - row_mean[r]) * row_scale[r] * normed.factor + normed.offset;
 }
 
-// Adds up what each thread has of each row in `sums`; the totals are in the first of each row's `gathered`.
+// Adds up what the threads have in `sums` for each row; the total is the first element of the row's `gathered`.
 fn gather_sums(thread: u32) {
   workgroupBarrier();
   for (var i = thread; i < GATHERERS * ROWS; i += THREADS) {

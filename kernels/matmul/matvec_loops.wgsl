@@ -1,8 +1,8 @@
-// The products by loops, for software adapters and for formats of the matrix that matvec_unrolled.ts does not take.
+// The products with loops, for software adapters and for matrix formats that matvec_unrolled.ts does not support.
 
-// Threads that sum a unit; what each has is in `acc`.
+// Number of threads that sum a unit; each has its part in `acc`.
 override LANES: u32;
-// Fours of ROWS, the last of one or of four.
+// ROWS in groups of four; the last group may be a single row.
 override ROW_FOURS: u32;
 // Whether neighbouring threads take neighbouring units, rather than neighbouring elements along K.
 override UNITS_FIRST: bool;
@@ -10,10 +10,10 @@ override UNITS_FIRST: bool;
 const MAX_ACC = 16u;
 const MAX_OUTS = 8u;
 
-// Four rows of a sum, four of the next …: [OUTS, ROW_FOURS].
+// Sums in groups of four rows: [OUTS, ROW_FOURS].
 var<private> acc: array<vec4<f32>, MAX_ACC>;
 
-// Adds the products of a four of each row with those of the outputs' rows of the matrix.
+// Adds the products of a vec4 of each row with those of the outputs' matrix rows.
 fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32, at: u32) {
   let normed = load_affine(at);
   if (ROWS == 1u) {
@@ -23,7 +23,8 @@ fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32
     }
     return;
   }
-  // Rows are unrolled by four: what is indexed by a loop that a compiler leaves as it is lies in memory.
+  // Rows are unrolled by four, since an array indexed in a loop is kept in memory if the compiler does not unroll the
+  // loop.
   for (var four = 0u; four < ROW_FOURS; four++) {
     let value0 = load_x(row0, four * 4u, at, normed);
     let value1 = load_x(row0, four * 4u + 1u, at, normed);
@@ -41,7 +42,7 @@ fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32
   }
 }
 
-// What is left to do for a row's sum: the factor of a root mean square.
+// Applies what is left for a row's sum: the factor of a root mean square.
 fn scaled(r: u32, sum: f32) -> f32 {
   if (NORM == 1u) {
     return sum * row_scale[r];
@@ -65,7 +66,7 @@ fn write_sums(group_x: u32, row0: u32, thread: u32) {
     }
     return;
   }
-  // One output of all units at a time, or their sums would not fit the memory that devices share.
+  // One output of all units at a time; all of them would not fit into the workgroup memory that every device has.
   for (var o = 0u; o < outputs; o++) {
     workgroupBarrier();
     for (var r = 0u; r < ROWS; r++) {
@@ -82,7 +83,7 @@ fn write_sums(group_x: u32, row0: u32, thread: u32) {
   }
 }
 
-// One output of a unit for one row, from what its threads have summed.
+// Finishes one output of a unit for one row, from the sums of its threads.
 fn finish_unit(group_x: u32, unit: u32, o: u32, row0: u32, r: u32) {
   let n = (group_x * GROUPS + unit) * outputs_per_unit() + o;
   if (n >= N) {
@@ -92,7 +93,7 @@ fn finish_unit(group_x: u32, unit: u32, o: u32, row0: u32, r: u32) {
   if (IS_GATED) {
     value.y = add_lanes(ROWS + r, unit);
   }
-  // On some devices `row_scale` may only be indexed by uniform values.
+  // On some devices, `row_scale` may only be indexed by uniform values.
   var factor = 1.0;
   if (NORM == 1u) {
     factor = inverseSqrt(total(r) / f32(K_FOURS * 4u) + EPSILON);

@@ -1,6 +1,7 @@
-// The matrix [outputs, K] in blocks of 1, 2, 4 or 8 bits, as MatMulNBits of com.microsoft has it: `(level - zero) * scale`.
+// The matrix [outputs, K] in blocks of 1, 2, 4 or 8 bits, the layout of MatMulNBits of com.microsoft: `(level - zero) *
+// scale`.
 
-// A row's blocks one after the other, the first level in the lowest bits.
+// A row's blocks one after the other, with the first level in the lowest bits.
 @group(0) @binding(5) var<storage, read> levels: array<chunk>;
 // elem [outputs, BLOCKS].
 @group(0) @binding(6) var<storage, read> scales: array<elem>;

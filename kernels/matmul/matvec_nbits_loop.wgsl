@@ -1,10 +1,10 @@
-// The matrix of matvec_nbits.wgsl, by loops.
+// The loop over the matrix of matvec_nbits.wgsl.
 
 override CHUNKS_PER_BLOCK: u32;
-// Whether the last block goes beyond K.
+// Whether the last block extends beyond K.
 override IS_PADDED: bool;
 
-// Four levels of a word, from its `part`-th four on.
+// Four levels of a word: its `part`-th group of four.
 fn four_levels(word: u32, part: u32) -> vec4<f32> {
   let shifts = vec4<u32>(part * 4u * BITS) + BITS * vec4<u32>(0u, 1u, 2u, 3u);
   return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>((1u << BITS) - 1u));

@@ -1,4 +1,4 @@
-// The rows of a product as they lie in `x`. See matvec_of_sums.wgsl for rows that are sums.
+// Reads the rows of a product from `x`. See matvec_of_sums.wgsl for rows that are sums.
 
 fn prepare_rows(row0: u32, thread: u32) {}
 

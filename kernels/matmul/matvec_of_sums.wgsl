@@ -1,12 +1,12 @@
-// The rows of a product as sums of `addend` and of `x` divided by its root mean square. Every workgroup computes them and
-// writes them, all the same, so that it reads what it has written itself. `affine` holds all constant vectors, so that
-// there are no more than eight buffers: the factors of the sum, the norm's, its offsets, and the bias.
+// The rows of a product as sums of `addend` and of `x` divided by its root mean square. Every workgroup computes and
+// writes all of them, so that it only reads what it has written itself. `affine` holds all constant vectors, to need no
+// more than eight buffers: the factors of the sum, the norm's factors, its offsets, and the bias.
 
 @group(0) @binding(2) var<storage, read_write> summed: array<four>;
 @group(0) @binding(3) var<storage, read> addend: array<four>;
 
 override SUM_EPSILON: f32;
-// Fours of `affine` before the bias.
+// Offset of the bias in `affine`, in vec4s.
 override BIAS_AT: u32;
 
 fn prepare_rows(row0: u32, thread: u32) {

@@ -1,5 +1,5 @@
 /**
- * What specialises `matvec`, and which sizes it takes.
+ * The parameters of `matvec`, and the sizes that it supports.
  *
  * @module
  */
@@ -7,25 +7,25 @@ import type { Elem } from "../../src/gpu/kernel.ts";
 import { type Activation, ACTIVATIONS } from "../common/activation.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 
-/** Bits of a level. */
+/** Possible numbers of bits per level. */
 export const LEVEL_BITS = [1, 2, 4, 8] as const;
 export type LevelBits = typeof LEVEL_BITS[number];
 
 /** How a matrix of `outputs` by `k` is stored. */
 export type MatrixFormat =
-  /** Blocks along K of levels, a scale each, as `MatMulNBits` has them. */
+  /** Levels in blocks along K, each with a scale: the layout of the operator `MatMulNBits`. */
   | {
     readonly kind: "nbits";
     readonly bits: LevelBits;
-    /** A power of two, 16 at least, and whole words of 32 bits. */
+    /** Number of weights per block: a power of two, at least 16, that fills whole 32-bit words. */
     readonly blockSize: number;
     readonly hasZeroPoints: boolean;
-    /** Whether the rows may be rounded to 8 bits for each block: ONNX Runtime's accuracy level 4. */
+    /** Whether rows may be rounded to 8 bits per block: ONNX Runtime's accuracy level 4. */
     readonly allowsInt8?: boolean;
   }
   /** elem `[outputs, k]`. */
   | { readonly kind: "rows" }
-  /** elem `[k, outputs]`; gated, the outputs are multiples of 4. */
+  /** elem `[k, outputs]`; if gated, the numbers of outputs are multiples of 4. */
   | { readonly kind: "columns" };
 
 /** A norm of the rows before the product. */
@@ -36,25 +36,25 @@ export interface NormParams {
   readonly hasBeta: boolean;
 }
 
-/** What specialises the kernel. */
+/** The parameters of the kernel. */
 export interface MatvecParams {
-  /** Type of the rows, of factors, scales and of the output. */
+  /** Data type of rows, factors, scales and the output. */
   readonly elem: Elem;
-  /** Elements of a row of `x`, a multiple of 4. */
+  /** Number of elements in a row of `x`, a multiple of 4. */
   readonly k: number;
-  /** Elements of a row of the output. */
+  /** Number of elements in a row of the output. */
   readonly n: number;
   readonly x: RowLayout;
-  /** Where a row's outputs go, if not one row after the other. */
+  /** Layout of the outputs' rows, if they are not contiguous. */
   readonly out?: RowLayout | undefined;
-  /** Outputs of the matrix: `n`, or more where it is gated. */
+  /** Number of the matrix's outputs: `n`, or more if it is gated. */
   readonly matrixRows: number;
   readonly weights: MatrixFormat;
   readonly norm?: NormParams | undefined;
-  /** Where the rows are sums of another tensor and of `x` after a root mean square, whose epsilon this is. */
+  /** Set if rows are sums of another tensor and of the normalised `x`; this is the epsilon of that root mean square. */
   readonly sum?: { readonly epsilon: number } | undefined;
   readonly hasBias: boolean;
-  /** Where among the matrix's outputs those begin that are activated, and those that they multiply. */
+  /** Index of the first of the matrix's outputs that are activated, and of the first that these are multiplied with. */
   readonly gate?: { readonly gateRow: number; readonly upRow: number } | undefined;
   readonly activation: Activation;
   readonly scale: number;
@@ -63,11 +63,15 @@ export interface MatvecParams {
   readonly hasResidual: boolean;
 }
 
-/** Outputs of a workgroup at least, gated and not; a dispatch has 65,535 workgroups at most. */
+/** Least number of outputs per workgroup, gated and not; a dispatch has at most 65,535 workgroups. */
 const LEAST_OUTPUTS = { gated: 4, plain: 8 };
 const MAX_WORKGROUPS = 65_535;
 
-/** Also asked by the reference. @throws {RangeError} when the kernel cannot run it. */
+/**
+ * Checks parameters; the reference uses it too.
+ *
+ * @throws {RangeError} when the kernel does not support them.
+ */
 export function checkMatvec(params: MatvecParams): void {
   const { k, n, x, weights, gate, matrixRows } = params;
   if (k % 4 !== 0 || x.stride % 4 !== 0 || x.offset % 4 !== 0) {

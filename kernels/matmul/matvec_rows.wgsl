@@ -1,3 +1,3 @@
-// The matrix [outputs, K], a row for each output.
+// The matrix as [outputs, K], one row per output.
 
 @group(0) @binding(5) var<storage, read> weights: array<four>;

@@ -1,4 +1,4 @@
-// The matrix of matvec_rows.wgsl, by loops.
+// The loop over the matrix of matvec_rows.wgsl.
 
 fn accumulate(first: u32, row0: u32, lane: u32) {
   for (var at = lane; at < K_FOURS; at += LANES) {

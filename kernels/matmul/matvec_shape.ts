@@ -1,37 +1,40 @@
 /**
- * How `matvec` divides its work; it differs between hardware and software adapters.
+ * How `matvec` divides its work, which differs between hardware and software adapters.
  *
  * @module
  */
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { MatvecParams } from "./matvec_params.ts";
 
-/** One workgroup takes `groups` units of `outs` rows of the matrix, each summed by `lanes` threads. */
+/** One workgroup takes `groups` units of `outs` matrix rows, each of which `lanes` threads sum. */
 export interface MatvecTiling {
   readonly lanes: number;
   readonly groups: number;
   readonly outs: number;
   /** Whether neighbouring threads take neighbouring units. */
   readonly unitsFirst: boolean;
-  /** How many rows one workgroup may take, ascending: each is a program of its own. */
+  /** Possible numbers of rows per workgroup, ascending; each is a program of its own. */
   readonly rowCounts: readonly number[];
-  /** Whether loops are unrolled, as graphics cards want it; see matvec_unrolled.ts. */
+  /** Whether loops are unrolled, which graphics cards need; see matvec_unrolled.ts. */
   readonly isUnrolled: boolean;
-  /** Whether rows are taken 64 at a time, where that is possible; see matmul_tile.ts. */
+  /** Whether rows are computed 64 at a time if possible; see matmul_tile.ts. */
   readonly hasTiles: boolean;
-  /** Whether rows are rounded to 8 bits where that is allowed; their number and tiles then change no result. */
+  /**
+   * Whether rows are rounded to 8 bits if that is allowed. Results then do not depend on the number of rows or the
+   * tiles.
+   */
   readonly isInt8: boolean;
 }
 
-/** Rows and outputs of a tile; see matmul_tile.ts. */
+/** Number of rows, and of outputs, in a tile; see matmul_tile.ts. */
 export const TILE = 64;
 
-/** How many rows tensors must have room for, so that there is room for the last tile. */
+/** Number of rows for which tensors must have space, so that the last tile fits. */
 export function roomForRows(most: number): number {
   return Math.ceil(most / TILE) * TILE;
 }
 
-/** The variant for a number of rows: that of the fewest that holds all, or of the most. */
+/** The variant for a number of rows: the smallest that holds all of them, or the largest. */
 export function chooseRowCount({ rowCounts }: MatvecTiling, numRows: number): number {
   return rowCounts.find((rows) => rows >= numRows) ?? rowCounts.at(-1)!;
 }
@@ -39,7 +42,7 @@ export function chooseRowCount({ rowCounts }: MatvecTiling, numRows: number): nu
 /** A tiling with the number of rows of one of its variants. */
 export type MatvecVariant = MatvecTiling & { readonly rows: number };
 
-/** Floats of workgroup memory besides the 64 of a norm, and the totals where loops are unrolled. */
+/** Floats of workgroup memory, besides 64 for a norm, and the totals if loops are unrolled. */
 export function numSums(
   params: Pick<MatvecParams, "norm" | "sum" | "gate">,
   variant: MatvecVariant,
@@ -50,7 +53,7 @@ export function numSums(
   return Math.max(ofRows, numSumsPerPass(params, variant) * groups * (lanes + 1));
 }
 
-/** The sums of a thread where loops are unrolled: a row's outputs, and its squares where a norm wants them. */
+/** The sums of a thread if loops are unrolled: a row's outputs, and its squares if a norm needs them. */
 export function chooseValues(
   { norm }: Pick<MatvecParams, "norm">,
   { outs, rows }: Pick<MatvecVariant, "outs" | "rows">,
@@ -60,7 +63,7 @@ export function chooseValues(
   return { perRow, count: perRow * rows, hasSquares };
 }
 
-/** Floats of workgroup memory in which lanes are added up: with the totals, less than the 16 KiB that devices share. */
+/** Floats of workgroup memory for adding up lanes: with the totals, less than the 16 KiB that all devices have. */
 const PASS_FLOATS = 2560;
 
 /** How many of the {@linkcode chooseValues} are added up at a time. */
@@ -74,18 +77,18 @@ export function numSumsPerPass(
 }
 
 const HARDWARE = { rowCounts: [1, 4, 8], isUnrolled: true, isInt8: true };
-/** Programs take a software adapter long to compile, and more rows than four too many registers. */
+/** A software adapter compiles programs slowly, and has too few registers for more than four rows. */
 const SOFTWARE = { rowCounts: [1, 4], isUnrolled: false, hasTiles: false, isInt8: false };
 
-/** The largest power of two up to `limit` that is no larger than `count`. */
+/** The largest power of two that is at most `limit` and at most `count`. */
 function powerOfTwo(count: number, limit: number): number {
   return Math.min(limit, 2 ** Math.floor(Math.log2(Math.max(1, count))));
 }
 
 /**
- * A graphics card reads best where neighbouring threads read neighbouring words, and needs many threads. A software
- * adapter runs eight threads of a workgroup in step and reads for each by itself: there a thread goes along K alone, so
- * that all of them share what they read of `x`.
+ * A graphics card reads fastest if neighbouring threads read neighbouring words, and needs many threads. A software
+ * adapter runs eight threads of a workgroup in step, but each reads by itself. So there one thread goes along K alone,
+ * and all threads share what they read of `x`.
  *
  * @param hasTiles whether steps have many rows.
  */

@@ -1,8 +1,9 @@
 /**
- * The WGSL of `matvec` for graphics cards, its loops over rows, outputs and elements unrolled.
+ * Generates the WGSL of `matvec` for graphics cards, with unrolled loops over rows, outputs and elements.
  *
- * Deno's WebGPU adds a bound to each access of an array and a counter to each loop, so that drivers unroll no loop, and
- * what a loop indexes lies in memory: here each sum is a variable of its own, and a thread's loads stand side by side.
+ * Deno's WebGPU adds a counter to each loop and a bounds check to each array access. So drivers do not unroll loops,
+ * and arrays that a loop indexes are kept in memory. Here each sum is a variable of its own, and the loads of a thread
+ * stand side by side.
  *
  * @module
  */
@@ -11,12 +12,15 @@ import type { MatvecParams } from "./matvec_params.ts";
 import { chooseValues, type MatvecVariant, numSumsPerPass } from "./matvec_shape.ts";
 import template from "./matvec_unrolled.wgsl" with { type: "text" };
 
-/** Most chunks of a lane whose loads all stand before the first use. */
+/** Most chunks of a lane whose loads all come before the first use. */
 const MOST_CHUNKS = 4;
-/** Fours that a lane loads between two tests of the loop's end. */
+/** Number of vec4s that a lane loads between two tests of the loop's end. */
 const FOURS_AT_ONCE = 4;
 
-/** What follows matvec_common.wgsl and the declarations of the matrix: products, their sums over lanes, the entry point. */
+/**
+ * The source that must follow matvec_common.wgsl and the declarations of the matrix: products, their sums over lanes,
+ * the entry point.
+ */
 export function unrolledSource(params: MatvecParams, variant: MatvecVariant): string {
   const { k, norm, weights } = params;
   const { lanes, groups, outs, rows, unitsFirst } = variant;
@@ -40,7 +44,7 @@ export function unrolledSource(params: MatvecParams, variant: MatvecVariant): st
   });
 }
 
-/** Units that a lane loads at a time, of those that each lane has. */
+/** Number of units that a lane loads at a time, given the number that each lane has. */
 function chooseSteps(kind: MatvecParams["weights"]["kind"], perLane: number): number {
   if (kind !== "nbits") return perLane % FOURS_AT_ONCE === 0 ? FOURS_AT_ONCE : 1;
   return Number.isInteger(perLane) && perLane <= MOST_CHUNKS ? perLane : 1;
@@ -48,7 +52,7 @@ function chooseSteps(kind: MatvecParams["weights"]["kind"], perLane: number): nu
 
 type Blocks = Extract<MatvecParams["weights"], { kind: "nbits" }>;
 
-/** Levels that a lane reads at a time: four words, or a block. */
+/** Number of levels that a lane reads at a time: four words, or a block. */
 function chunkLevels({ bits, blockSize }: Blocks): number {
   return Math.min(128, blockSize * bits) / bits;
 }

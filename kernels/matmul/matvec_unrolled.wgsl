@@ -1,12 +1,12 @@
-// Products of few rows on graphics cards, with a variable for each sum and a thread's loads side by side. It follows
+// Products of few rows on graphics cards, with one variable per sum and the loads of a thread side by side. It follows
 // matvec_common.wgsl and the declarations of the matrix; see matvec_unrolled.ts.
 //
-// A lane reads the matrix in units along K: chunks of levels, or fours of elements. Its sums are `value0` and so on: of each
-// row those with the outputs, and one of the row's squares for a root mean square.
+// A lane reads the matrix in units along K: chunks of levels, or vec4s of elements. Its sums are `value0` and so on:
+// for each row the sums of the outputs, and one of the row's squares for a root mean square.
 
 var<workgroup> totals: array<f32, $(VALUES * GROUPS)>;
 
-// The norm's factors and offsets of a four.
+// The norm's factors and offsets for a vec4.
 //# part affine
 //# if HAS_NORM
 let factor$f = unpack(affine[AFFINE_AT + at$f]);
@@ -16,7 +16,7 @@ let offset$f = unpack(affine[AFFINE_AT + K_FOURS + at$f]);
 //# end
 //# end
 
-// A four of a row as the product takes it.
+// A vec4 of a row as input of the product.
 //# part row
 var x$(f)_$r = row_four(row0, $(r)u, at$f);
 //# if IS_RMS
@@ -60,8 +60,8 @@ let w$(s)_$(q)_$e = load_columns(unit$s * 4u + $(e)u, row_$(4 * q));
 //# end
 //# end
 
-// The products of a unit. Of words of levels a plane has those at the same position of each byte: of 4 bits the levels at
-// even numbers, and those at odd ones.
+// The products of a unit. Words of levels are split into planes, which have the levels at the same bits of each byte:
+// with 4 bits, one plane has the levels at even indices and one those at odd indices.
 //# part multiply
 //# if IS_NBITS
 //# for r in 0..ROWS
@@ -178,8 +178,8 @@ fn matvec(
     }
     //# end
   }
-  // Adds up what the lanes of each unit have, as many sums at a time as there is memory for. One float of padding keeps
-  // threads off each other's banks.
+  // Adds up the sums of each unit's lanes, as many sums at a time as fit into memory. One float of padding keeps
+  // threads off each other's memory banks.
   //# for pass in 0..PASSES
   workgroupBarrier();
   //# for v in 0..PASS_VALUES

@@ -1,9 +1,10 @@
 /**
- * How a matrix of `MatMulNBits` lies in the memory of `nbits_product.ts`.
+ * The layout of a quantised matrix (`MatMulNBits`) in the memory of `nbits_product.ts`.
  *
- * The kernel multiplies levels of 4 bits in blocks of 32 that share a scale. A matrix of another format is a sum of planes,
- * each such a matrix: one of 8 bits of the upper and of the lower halves of its levels, and one in blocks of 16 of its even
- * and of its odd blocks. The planes of a block lie one after the other, and rows have a copy of the block for each.
+ * The kernel multiplies levels of 4 bits in blocks of 32 that share a scale. A matrix in another format is split into
+ * planes, which are matrices of that kind whose products are added: one with 8 bits into the upper and the lower halves
+ * of its levels, and one with blocks of 16 into its even and its odd blocks. The planes of a block lie one after the
+ * other, and rows contain a copy of the block for each plane.
  *
  * @module
  */
@@ -11,26 +12,26 @@ import type { AttentionExports } from "../cpu/attention_module.ts";
 import type { LevelBits } from "./matvec_params.ts";
 import type { ReadBytes } from "../cpu/row_kernel.ts";
 
-/** Weights that share a scale, as in `wasm/product_layout.ts`. */
+/** Number of weights that share a scale, as in `wasm/product_layout.ts`. */
 export const BLOCK = 32;
 export const GROUP = 4;
 const [BLOCK_BYTES, ZEROS_BLOCK_BYTES] = [80, 88];
-/** Bytes of a plane's levels of a block. */
+/** Bytes of a block's levels in a plane. */
 const PLANE_BYTES = BLOCK / 2;
-/** The zero point that the kernel takes where a matrix has none. */
+/** The kernel's default zero point. */
 const ZERO = 8;
 
-/** A matrix of `outputs` by `k`, as its file has it. */
+/** A matrix of `outputs` by `k` as stored in the file. */
 export interface NbitsMatrix {
   readonly k: number;
   readonly outputs: number;
   readonly bits: LevelBits;
-  /** Weights of a scale: 16, or a multiple of {@linkcode BLOCK}. */
+  /** Number of weights per scale: 16, or a multiple of {@linkcode BLOCK}. */
   readonly blockSize: number;
   readonly hasZeroPoints: boolean;
 }
 
-/** Reads its parts; blocks are `ceil(k / blockSize)`. */
+/** Reads the parts of a matrix; the number of blocks is `ceil(k / blockSize)`. */
 export interface NbitsSource {
   /** u8 `[outputs, blocks, blockSize * bits / 8]`. */
   readonly levels: ReadBytes;
@@ -40,19 +41,19 @@ export interface NbitsSource {
   readonly zeroPoints?: ReadBytes | undefined;
 }
 
-/** Planes of a matrix. */
+/** Number of planes of a matrix. */
 export function numPlanes({ bits, blockSize }: Pick<NbitsMatrix, "bits" | "blockSize">): number {
   return (bits === 8 ? 2 : 1) * (blockSize < BLOCK ? 2 : 1);
 }
 
-/** Whether the kernel reads zero points: of 1 and 2 bits they are taken off the levels. */
+/** Whether the kernel reads zero points; for 1 and 2 bits they are subtracted from the levels. */
 export function hasZeros(
   { bits, hasZeroPoints }: Pick<NbitsMatrix, "bits" | "hasZeroPoints">,
 ): boolean {
   return bits === 8 || (bits === 4 && hasZeroPoints);
 }
 
-/** Elements of f32 that a matrix takes. */
+/** Number of f32 elements that a packed matrix takes. */
 export function nbitsMatrixLength(matrix: NbitsMatrix): number {
   const { k, outputs } = matrix;
   const bytes = hasZeros(matrix) ? ZEROS_BLOCK_BYTES : BLOCK_BYTES;
@@ -62,15 +63,15 @@ export function nbitsMatrixLength(matrix: NbitsMatrix): number {
 /** Addresses of memory for the part of a matrix that is being packed. */
 export interface StagedMatrix {
   readonly levels: number;
-  /** A quarter of the levels' bytes. */
+  /** Its size is a quarter of the levels' bytes. */
   readonly scales: number;
-  /** A sixteenth of them. */
+  /** Its size is a sixteenth of the levels' bytes. */
   readonly zeros: number;
-  /** Bytes that levels may take. */
+  /** Most bytes of levels. */
   readonly length: number;
 }
 
-/** Packs a matrix at address `at`, {@linkcode GROUP} outputs side by side. */
+/** Packs a matrix, with {@linkcode GROUP} outputs side by side, and writes it to address `at`. */
 export async function packNbits(
   { memory, exports, staged, at }: {
     readonly memory: WebAssembly.Memory;
@@ -88,7 +89,7 @@ export async function packNbits(
   const bytes = new Uint8Array(memory.buffer);
   const zeros = hasZeros(matrix) ? staged.zeros : 0;
   const perOutput = fileBytes(matrix);
-  // Files are not read into shared memory.
+  // A buffer is needed, since files cannot be read into shared memory.
   const read = async (part: keyof NbitsSource, first: number, count: number) => {
     const into = new Uint8Array(count * perOutput[part]);
     await source[part]!(first * perOutput[part], into);
@@ -110,7 +111,7 @@ export async function packNbits(
   }
 }
 
-/** Bytes of an output in the parts of a file. */
+/** Bytes of an output in each part of the file. */
 function fileBytes({ k, bits, blockSize }: NbitsMatrix): Record<keyof NbitsSource, number> {
   const blocks = Math.ceil(k / blockSize);
   return {
@@ -120,16 +121,16 @@ function fileBytes({ k, bits, blockSize }: NbitsMatrix): Record<keyof NbitsSourc
   };
 }
 
-/** Some outputs of a file. */
+/** Some outputs, as stored in the file. */
 interface FilePart {
   readonly levels: Uint8Array;
   readonly scales: Float32Array;
   readonly zeroPoints: Uint8Array | undefined;
 }
 
-/** Planes of some outputs, as `packBlocks` reads them. */
+/** Planes of some outputs, in the layout that `packBlocks` reads. */
 interface Planes {
-  /** `[outputs, blocks, planes, 16]`, two levels in a byte, the first in its lower half. */
+  /** `[outputs, blocks, planes, 16]`, two levels per byte, the first in its lower half. */
   readonly levels: Uint8Array;
   /** `[outputs, blocks, planes]`. */
   readonly scales: Float32Array;
@@ -142,7 +143,7 @@ function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
   const [fileBlocks, halves] = [perOutput.scales / 4, blockSize < BLOCK ? 2 : 1];
   const outputs = part.scales.length / fileBlocks;
   const isPlain = bits === 4 && halves === 1 && k === fileBlocks * blockSize;
-  // As the file has them.
+  // The file already has the kernel's layout.
   if (isPlain && blockSize === BLOCK && !part.zeroPoints) {
     return { levels: part.levels, scales: part.scales, zeros: new Uint8Array(0) };
   }
@@ -171,7 +172,7 @@ function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
         scales[plane] = p === 0 ? scale : scale * 16;
         zeros[plane] = bits < 4 ? ZERO : (zero >> (4 * p)) & 15;
         if (halves === 1) continue;
-        // The other half of the block adds nothing.
+        // The other half of the block is filled with levels that add nothing.
         const rest = plane * PLANE_BYTES + (i + 1) % 2 * PLANE_BYTES / 2;
         levels.fill(zeros[plane]! * 0x11, rest, rest + PLANE_BYTES / 2);
       }
@@ -180,7 +181,7 @@ function splitPlanes(matrix: NbitsMatrix, part: FilePart): Planes {
   return { levels, scales, zeros };
 }
 
-/** Level number `index` of some, the first in the lowest bits. */
+/** Level number `index`; the first is in the lowest bits. */
 function levelAt(levels: Uint8Array, bits: number, index: number): number {
   return (levels[index * bits >> 3]! >> (index * bits & 7)) & ((1 << bits) - 1);
 }
@@ -218,7 +219,7 @@ function unpackBlock(
 
 const tables = new Map<number, Uint8Array>();
 
-/** For each byte of levels of 1 or 2 bits the same in 4 bits, the zero point taken off. */
+/** For each byte of 1-bit or 2-bit levels, the same levels in 4 bits with the zero point subtracted. */
 function makeTable(bits: 1 | 2, zero: number): Uint8Array {
   const key = bits * 4 + zero;
   let table = tables.get(key);

@@ -1,5 +1,5 @@
 /**
- * Products of a few rows with matrices of weights in blocks, in WebAssembly SIMD: one of the kernels of `row_simd.ts`.
+ * Products of few rows with quantised matrices, in WebAssembly SIMD: one of the kernels of `row_simd.ts`.
  *
  * @module
  */
@@ -11,17 +11,17 @@ import type { MatrixFormat, MatvecParams } from "./matvec_params.ts";
 import { BLOCK, GROUP, hasZeros, numPlanes } from "./nbits_matrix.ts";
 import type { Addresses, RowKernel } from "../cpu/row_kernel.ts";
 
-/** Most rows that are multiplied with weights once read. */
+/** Most rows that are multiplied with weights after reading them once. */
 const TILE_ROWS = 4;
 const ROW_BLOCK_BYTES = 40;
-/** Parts of a product; the weights of a group are read in six streams. */
+/** Sizes of a product's parts; the weights of a group are read in six streams. */
 const PARTS = { usual: 64, least: 6, maxParts: 32 };
 
 /** How rows are quantised for a matrix. */
 export interface RowLevels {
-  /** How often each block is there. */
+  /** Number of copies of each block. */
   readonly copies: number;
-  /** Whether a row is the sum of two of 8 bits, so that it has 16. */
+  /** Whether a row is the sum of two rows of 8 bits, which gives it 16 bits. */
   readonly isPaired: boolean;
 }
 
@@ -40,19 +40,19 @@ export function checkNbitsProduct({ k, n, weights, gate, out }: MatvecParams): v
 }
 
 /**
- * Where rows may be rounded to 8 bits for each block (accuracy level 4) they are. Else they have 16, which is more than a
- * half precision number has: the levels of 8 bits, and those of what these leave over.
+ * Rows are rounded to 8 bits per block if that is allowed (accuracy level 4). Otherwise they get 16 bits, more than
+ * half precision has: levels of 8 bits, and levels for the remainders.
  */
 export function chooseRowLevels(weights: MatrixFormat & { readonly kind: "nbits" }): RowLevels {
   return { copies: numPlanes(weights), isPaired: weights.allowsInt8 !== true };
 }
 
-/** Elements of f32 that `numRows` quantised rows of up to `k` elements take, copies counted. */
+/** Number of f32 elements that `numRows` quantised rows of up to `k` elements take, including copies. */
 export function nbitsTilesLength(numRows: number, k: number): number {
   return 2 * numRows * k / BLOCK * ROW_BLOCK_BYTES / 4;
 }
 
-/** Bytes of a thread's scratch memory: the products of a part, the largest that there are with any number of threads. */
+/** Bytes of a thread's scratch memory: the products of a part, the largest for any number of threads. */
 export function nbitsScratchBytes(outputs: number): number {
   return TILE_ROWS * divideGroups(outputs / GROUP, 1, PARTS) * GROUP * 4;
 }
@@ -62,19 +62,19 @@ interface NbitsProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Address of a node of 15 words, and of a step of 4, the first of which is the number of quantised rows. */
+  /** Addresses of a node of 15 words, and of a step of 4, the first of which is the number of quantised rows. */
   readonly node: number;
   readonly rows: number;
   readonly scratch: number;
   readonly scratchBytes: number;
-  /** How often helpers look for the next job before they sleep. */
+  /** How often helpers poll for the next job before they sleep. */
   readonly polls: number;
 }
 
 /**
  * The kernel of a product.
  *
- * @param quantizeRows writes the rows, or their norms, in levels, if those of the product before it are others.
+ * @param quantizeRows writes the rows, or their norms, as levels, unless they are those of the previous product.
  * @throws {RangeError} when the kernel cannot run it.
  */
 export function nbitsProduct(
@@ -91,7 +91,7 @@ export function nbitsProduct(
   const { copies, isPaired } = chooseRowLevels(weights);
   const perRow = isPaired ? 2 : 1;
   const partGroups = divideGroups(n / GROUP, threads.numThreads, PARTS);
-  // In the order of `Product`.
+  // In the order of `Product`'s fields.
   const words = Uint32Array.of(
     ...[k / BLOCK * copies, n / GROUP, partGroups, tensors.weights!],
     ...[(gate?.gateRow ?? 0) / GROUP, gate ? 1 : 0, (gate?.upRow ?? 0) / GROUP],

@@ -1,12 +1,12 @@
-// Rounds rows to 8 bits for products of whole numbers, after the norm's factors. One workgroup takes a row.
+// Rounds rows to 8 bits for integer products, after applying the norm's factors. One workgroup takes a row.
 
-// See int8_rows.wgsl.
+// In the layout of int8_rows.wgsl.
 @group(0) @binding(2) var<storage, read_write> rounded: array<u32>;
 
 override BLOCKS: u32;
-// Units of eight elements of a row.
+// Number of units of eight elements in a row.
 override UNITS: u32;
-// As many where there is a norm, or one.
+// The same number if there is a norm; otherwise 1.
 override SQUARES: u32;
 
 const THREADS = 128u;

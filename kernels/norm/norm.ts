@@ -1,5 +1,5 @@
 /**
- * Norms of few rows, where they are not fused into a product.
+ * Norms of few rows that are not fused into a product.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import type { RowLayout } from "../attention/kv_write.ts";
 import type { NormParams } from "../matmul/matvec_params.ts";
 import source from "./norm.wgsl" with { type: "text" };
 
-/** What specialises the kernel. */
+/** The parameters of the kernel. */
 export interface NormKernelParams {
   readonly elem: Elem;
-  /** Elements that are normalised together: a row, or a head of it. */
+  /** Number of elements that are normalised together: a row, or a head of it. */
   readonly k: number;
   readonly heads: number;
   readonly x: RowLayout;
@@ -26,7 +26,7 @@ export interface NormKernelParams {
 interface NormTensors {
   /** elem `[rows, x.stride]`. */
   readonly x: GPUBuffer;
-  /** Factors, elem `[k]`, and offsets after them where there are such: elem `[2, k]`. */
+  /** Factors, elem `[k]`, followed by offsets if there are any: elem `[2, k]`. */
   readonly affine: GPUBuffer;
   /** elem `[rows, heads * k]`. */
   readonly residual?: GPUBuffer | undefined;
@@ -72,7 +72,7 @@ export class Norm {
 
   /** Appends the norms of `numRows` rows: one dispatch. */
   encode(pass: ComputePass, tensors: NormTensors, numRows: number): void {
-    // Every binding needs a buffer; an unused one is not read.
+    // Every binding needs a buffer; unused ones are not read.
     const { x, affine, residual = x, out } = tensors;
     this.#kernel.encode(pass, { x, affine, residual, out }, [this.#heads, numRows]);
   }

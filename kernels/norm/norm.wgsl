@@ -3,17 +3,17 @@
 // One workgroup takes one head of one row. Workgroup memory: 72 floats.
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
-// Factors [K], and offsets after them where there are such.
+// Factors [K], followed by offsets if there are any.
 @group(0) @binding(1) var<storage, read> affine: array<elem>;
 @group(0) @binding(2) var<storage, read> residual: array<elem>;
 @group(0) @binding(3) var<storage, read_write> out: array<elem>;
 
-// Elements of a head.
+// Number of elements in a head.
 override K: u32;
 override X_STRIDE: u32;
 override X_OFFSET: u32;
 override HEADS: u32;
-// Whether the mean is taken off.
+// Whether the mean is subtracted.
 override IS_LAYER: bool;
 override EPSILON: f32;
 override HAS_BETA: bool;

@@ -1,5 +1,5 @@
 /**
- * Activations, sums and products of the elements of few rows, where they are not fused into a matrix product.
+ * Activations, sums and products of the elements of few rows, if they are not fused into a matrix product.
  *
  * @module
  */
@@ -11,16 +11,16 @@ import activationSource from "../common/activation.wgsl" with { type: "text" };
 import type { RowLayout } from "../attention/kv_write.ts";
 import source from "./pointwise.wgsl" with { type: "text" };
 
-/** What specialises the kernel. */
+/** The parameters of the kernel. */
 export interface PointwiseParams {
   readonly elem: Elem;
-  /** The type of `a`, where it is another. */
+  /** Data type of `a`, if it differs. */
   readonly from?: Elem | undefined;
   readonly width: number;
   readonly a: RowLayout;
-  /** A stride of 0 is one row for all. */
+  /** A stride of 0 means one row for all rows of `a`. */
   readonly b: RowLayout;
-  /** Whether a row of `b` is one element, for all of the row of `a`. */
+  /** Whether a row of `b` is one element, which is used for the whole row of `a`. */
   readonly hasColumn?: boolean | undefined;
   readonly operation: "none" | "add" | "multiply";
   readonly activation: Activation;
@@ -57,7 +57,7 @@ export class Pointwise {
     });
   }
 
-  /** Appends the elements of `numRows` rows: one dispatch. `a` and `b` are elem `[rows, stride]`. */
+  /** Appends the operation on `numRows` rows: one dispatch. `a` and `b` are elem `[rows, stride]`. */
   encode(
     pass: ComputePass,
     tensors: { readonly a: GPUBuffer; readonly b?: GPUBuffer | undefined; readonly out: GPUBuffer },

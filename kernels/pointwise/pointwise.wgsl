@@ -9,12 +9,12 @@
 override WIDTH: u32;
 override A_STRIDE: u32;
 override A_OFFSET: u32;
-// 0 where one row serves all.
+// 0 if one row is used for all.
 override B_STRIDE: u32;
 override B_OFFSET: u32;
-// 0 where one element serves the whole row.
+// 0 if one element is used for the whole row.
 override B_STEP: u32;
-// 0 none, 1 sum, 2 product.
+// 0 for none, 1 for sum, 2 for product.
 override OPERATION: u32;
 override ACTIVATION: u32;
 override SCALE: f32;

@@ -1,12 +1,11 @@
 /**
- * The tokens that sampling may still choose, on the CPU.
+ * The tokens that sampling can still choose, on the CPU.
  *
  * @module
  */
 
 /**
- * A list of (token id, logit, weight) in the order sampling ranks by: larger logit first, lower id among
- * equals. Its arrays are allocated once.
+ * A list of (token id, logit, weight), ranked by larger logit first, then by lower id. Its arrays are allocated once.
  */
 export class Candidates {
   length = 0;
@@ -20,14 +19,14 @@ export class Candidates {
     this.weights = new Float64Array(capacity);
   }
 
-  /** Appends a token; its weight is set later. */
+  /** Appends a token, whose weight is set later. */
   push(id: number, value: number): void {
     this.ids[this.length] = id;
     this.values[this.length] = value;
     this.length++;
   }
 
-  /** Keeps the first `count` in rank, in no order. Quickselect; weights are carried along. */
+  /** Keeps the `count` highest-ranked tokens, in any order, by quickselect; weights move along. */
   keepLargest(count: number): void {
     if (count >= this.length) return;
     let low = 0;
@@ -41,7 +40,10 @@ export class Candidates {
     this.length = count;
   }
 
-  /** Keeps the shortest prefix in rank, one token at least, whose weights sum to at least `mass`. Weighted quickselect. */
+  /**
+   * Keeps the shortest prefix by rank whose weights sum to at least `mass`, but at least one token, by weighted
+   * quickselect.
+   */
   keepMass(mass: number): void {
     let low = 0;
     let high = this.length;
@@ -68,13 +70,13 @@ export class Candidates {
     }
   }
 
-  /** Moves a pivot to its rank within `[low, high)`, with what ranks ahead of it to its left, and returns its index. */
+  /** Moves a pivot to its rank within `[low, high)`, with higher-ranked tokens to its left, and returns its index. */
   #partition(low: number, high: number): number {
     const last = high - 1;
     const middle = (low + high) >>> 1;
     if (this.#isAhead(middle, low)) this.#swap(middle, low);
     if (this.#isAhead(last, low)) this.#swap(last, low);
-    // The median of first, middle and last is the pivot, and waits at the last index.
+    // The pivot is the median of the first, middle and last; it is parked at the last index.
     if (this.#isAhead(middle, last)) this.#swap(middle, last);
     let position = low;
     for (let i = low; i < last; i++) {

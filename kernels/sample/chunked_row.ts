@@ -1,20 +1,20 @@
 /**
- * A row of logits on the CPU, with the maximum of every 64 of them, so that most passes skip most of it.
+ * A row of logits on the CPU, with the maximum of each 64 of them, so that most passes can skip most of the row.
  *
  * @module
  */
 import { Candidates } from "./candidates.ts";
 import { sumOfExps } from "../common/exp.ts";
 
-/** Tokens per chunk. */
+/** Number of tokens in a chunk. */
 export const CHUNK = 64;
-/** A token this far below the largest adds less than a float32 rounding to the sum, even 262,144 times. */
+/** A token this far below the largest adds less than float32 rounding to the sum, even 262,144 times. */
 const NEGLIGIBLE = -40;
 
-/** All its memory except the row itself is allocated when it is made. */
+/** All memory except the row itself is allocated in the constructor. */
 export class ChunkedRow {
   values: Float32Array;
-  /** The largest value of each chunk; -infinity where all are NaN. */
+  /** The largest value of each chunk; -infinity if all are NaN. */
   readonly maxima: Float32Array;
   readonly #largestMaxima: Candidates;
 
@@ -24,13 +24,13 @@ export class ChunkedRow {
     this.#largestMaxima = new Candidates(this.maxima.length);
   }
 
-  /** Takes `values` as the row; they are not copied. */
+  /** Uses `values` as the row, without copying them. */
   set(values: Float32Array): void {
     this.values = values;
     for (let chunk = 0; chunk < this.maxima.length; chunk++) {
       const end = this.chunkEnd(chunk);
       let max = -Infinity;
-      // NaN compares false and is skipped.
+      // Comparisons with NaN are false, so NaN is skipped.
       for (let i = chunk * CHUNK; i < end; i++) if (values[i]! > max) max = values[i]!;
       this.maxima[chunk] = max;
     }
@@ -46,7 +46,7 @@ export class ChunkedRow {
     return max;
   }
 
-  /** The lowest index that holds `max`. */
+  /** The lowest index at which `max` is found. */
   indexOfMax(max: number): number {
     return this.values.indexOf(max, this.maxima.indexOf(max) * CHUNK);
   }
@@ -64,7 +64,7 @@ export class ChunkedRow {
     return sum;
   }
 
-  /** A lower bound of the `count`-th largest value: the count-th largest of the maxima. */
+  /** A lower bound for the `count`-th largest value: the `count`-th largest of the maxima. */
   lowerBound(count: number): number {
     if (count > this.maxima.length) return -Infinity;
     const list = this.#largestMaxima;
@@ -76,7 +76,7 @@ export class ChunkedRow {
     return bound;
   }
 
-  /** Fills `list` with the tokens of at least `bound`; -infinity and NaN never enter. */
+  /** Fills `list` with the tokens that are at least `bound`; -infinity and NaN are never included. */
   gather(list: Candidates, bound: number): void {
     const { values } = this;
     list.length = 0;

@@ -1,16 +1,16 @@
 /**
- * The random stream of sampling: a pure function of (seed, token index, token id), so that a seed's tokens
- * depend neither on the batch they were sampled in nor on the backend. `sample.wgsl` holds the same functions.
+ * The random stream of sampling: a pure function of (seed, token index, token id), so the tokens for a seed depend
+ * neither on the batch nor on the backend. `sample.wgsl` has the same functions.
  *
  * @module
  */
 
 /**
- * A bijective 32-bit mixer, "lowbias32".
+ * A bijective 32-bit mixing function, "lowbias32".
  *
  * Found by Chris Wellons' hash-prospector (https://nullprogram.com/blog/2018/07/31/).
  *
- * @returns an integer whose unsigned value is meant; it may be negative.
+ * @returns an integer to be read as unsigned; it may be negative.
  */
 export function mix32(value: number): number {
   value ^= value >>> 16;
@@ -25,12 +25,12 @@ export function rowKey(seed: number, tokenIndex: number): number {
   return mix32((mix32(seed) + tokenIndex) | 0) >>> 0;
 }
 
-/** The uniform in (0, 1) that a draw stands for. */
+/** Converts a draw to a uniform variate in (0, 1). */
 export function uniform(draw: number): number {
   return ((draw >>> 0) + 0.5) * 2 ** -32;
 }
 
-/** The exponential variate (mean 1) of a {@linkcode uniform}; never less than the uniform itself. */
+/** Converts a {@linkcode uniform} variate to an exponential one (mean 1), which is never less. */
 export function exponential(uniform: number): number {
   return -Math.log1p(-uniform);
 }

@@ -1,5 +1,6 @@
 /**
- * Chooses one token per row of logits, on the device: a few bytes per sequence come back instead of its logits.
+ * Chooses one token per row of logits on the device, so that only a few bytes per sequence are read back instead of its
+ * logits.
  *
  * @module
  */
@@ -21,7 +22,7 @@ import tokensSource from "./sample_tokens.wgsl" with { type: "text" };
 export interface SamplerOptions {
   /** Size of the vocabulary, at most 2^31 - 1. */
   readonly vocabSize: number;
-  /** Elements from one row of logits to the next. */
+  /** Number of elements from one row of logits to the next. */
   readonly rowStride: number;
   /** Type of the logits. */
   readonly elem: Elem;
@@ -37,19 +38,19 @@ const BINDINGS = {
   top: "read_write",
 } as const;
 
-/** Most log-probabilities per row. */
+/** Most log-probabilities that can be reported per row. */
 const MAX_TOP = 20;
 const ROW_WORDS = 14;
 const PAIR_BYTES = 8;
 const NO_TOKEN = 0xffffffff;
 const NO_BITMAP = 0xffffffff;
 const PENALTY_APPLIES = 0x80000000;
-/** Initial room for adjusted tokens per row. */
+/** Initial number of adjusted tokens per row for which there is memory. */
 const FIRST_ADJUSTMENTS = 1024;
 
 /**
- * Samples rows of logits: `write` the rows, `encode` the dispatch, read `results` back, `decode` them. The formula is
- * that of `sample_reference.ts`, and so are the tokens: a row's choice depends on neither its batch nor the backend.
+ * Samples rows of logits: `write` the rows, `encode` the dispatch, read `results` back, `decode` them. Formula and
+ * tokens are those of `sample_reference.ts`: a row's choice depends on neither its batch nor the backend.
  */
 export class SampleKernel {
   readonly #gpu: GpuContext;
@@ -64,7 +65,7 @@ export class SampleKernel {
   #extras: Uint32Array<ArrayBuffer>;
   #extraFloats: Float32Array<ArrayBuffer>;
   #numExtras = 0;
-  /** The rows last written. */
+  /** The rows that were written last. */
   #rows: readonly SampleRow[] = [];
 
   constructor(gpu: GpuContext, options: SamplerOptions) {
@@ -92,7 +93,7 @@ export class SampleKernel {
     this.#extrasBuffer = createStorage(this.#gpu, "sample", this.#extras.byteLength);
   }
 
-  /** Uploads the rows' parameters, ahead of the next submit. */
+  /** Uploads the rows' parameters, before any work that is submitted later. */
   write(rows: readonly SampleRow[]): void {
     const { queue } = this.#gpu.device;
     this.#rows = rows;
@@ -106,9 +107,10 @@ export class SampleKernel {
   }
 
   /**
-   * Appends the sampling of the rows last written: one dispatch.
+   * Appends the sampling of the rows that were written last: one dispatch.
    *
-   * @param logits elem `[rows, rowStride]`, the first `vocabSize` of each row valid; its size a multiple of 16 bytes.
+   * @param logits elem `[rows, rowStride]`, with valid values in the first `vocabSize` elements of each row; its size
+   * is a multiple of 16 bytes.
    */
   encode(pass: ComputePass, logits: GPUBuffer): void {
     if (this.#rows.length === 0) return;
@@ -122,7 +124,7 @@ export class SampleKernel {
     this.#kernel.encode(pass, tensors, [this.#rows.length]);
   }
 
-  /** The ranges to read back: 8 bytes per row, and 160 more if any row wants likely tokens. */
+  /** The ranges to read back: 8 bytes per row, and 160 more if any row needs likely tokens. */
   results(): BufferRange[] {
     const numRows = this.#rows.length;
     const chosen = { buffer: this.#chosen, offset: 0, size: numRows * PAIR_BYTES };
@@ -131,9 +133,9 @@ export class SampleKernel {
   }
 
   /**
-   * Decodes the bytes of `results` to tokens.
+   * Decodes the bytes of `results` into tokens.
    *
-   * @throws {NothingToSampleError} when a row had no token to choose.
+   * @throws {NothingToSampleError} when a row has no token to choose.
    */
   decode(bytes: Uint8Array<ArrayBuffer>): SampledToken[] {
     const words = new Uint32Array(bytes.buffer, bytes.byteOffset);
@@ -157,7 +159,7 @@ export class SampleKernel {
     }
   }
 
-  /** Grows the room for the rows' bitmaps and adjustments by doubling, so that steps soon stop allocating. */
+  /** Grows the memory for bitmaps and adjustments by doubling, so that steps soon stop allocating. */
   #reserve(rows: readonly SampleRow[]): void {
     const bitmapWords = Math.ceil(this.#options.vocabSize / 32);
     let needed = 0;
@@ -198,7 +200,7 @@ export class SampleKernel {
     return at;
   }
 
-  /** The allowed tokens whose logits count as they are. */
+  /** Packs a bitmap of the allowed tokens whose logits need no adjustment. */
   #packBitmap({ mask, adjustments }: SampleRow): number {
     const at = this.#numExtras;
     if (mask !== undefined) this.#packMask(mask);
@@ -214,7 +216,7 @@ export class SampleKernel {
     return at;
   }
 
-  /** A prompt may have tokens that the logits do not reach; they are left out. */
+  /** A prompt may contain tokens beyond the logits; they are left out. */
   #packAdjustments(row: SampleRow): number {
     const { adjustments, mask } = row;
     const at = this.#numExtras;

@@ -1,9 +1,10 @@
-// Chooses a token per row of logits. See sample_reference.ts for formula, sample.ts for shapes.
+// Chooses one token per row of logits. See sample_reference.ts for the formula, sample.ts for shapes.
 //
-// One workgroup takes one row and walks the whole vocabulary in passes: the largest logit, then the sums of weights and
-// the best of all tokens. Rows that cut tokens off take one of two paths. A small top-k is gathered into a list and ranked
-// there. Else the best of all is tried, and as long as top-k or top-p cuts it off, the best of the tokens ahead of it
-// replaces it: every token draws the same number each time, so what stands is the best of all that are kept.
+// One workgroup takes one row and makes passes over the whole vocabulary: one for the largest logit, then one for the
+// sums of weights and the best of all tokens. Rows that cut tokens off take one of two paths. With a small top-k, its
+// tokens are gathered into a list and ranked there. Otherwise the best of all tokens is tried; as long as top-k or
+// top-p cuts it off, it is replaced by the best of the tokens that rank ahead of it. Every token draws the same number
+// each time, so the result is the best of all tokens that are kept.
 //
 // Workgroup memory: 14 words per thread, and 262.
 
@@ -12,13 +13,14 @@ const DIGITS = 256u;
 var<workgroup> histogram: array<atomic<u32>, DIGITS>;
 var<workgroup> digit: vec2<u32>;
 
-// The mass of the first top-k tokens by rank: a radix select of the last one's key, then a sum.
+// The mass of the first top-k tokens by rank: a radix select finds the key of the last one, then their weights are
+// summed.
 fn mass_of_top_k(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
   let end = count_fours(row, start);
   var prefix = 0u;
   var rank = row.top_k;
   var mass = 0.0;
-  // Four rounds for the digits of the key, and one for the mass of those above it.
+  // Four rounds for the digits of the key, and one for the mass of the keys above it.
   for (var shift = 24i; shift >= -8i; shift -= 8i) {
     for (var i = thread; i < DIGITS; i += THREADS) {
       atomicStore(&histogram[i], 0u);
@@ -61,7 +63,7 @@ fn mass_of_top_k(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
   return sum_of_all(thread, vec2<f32>(mass, 0.0)).x + f32(rank) * weigh(row, prefix, largest);
 }
 
-// The best choice that top-k and top-p keep, given the best of all or NO_CHOICE, and the mass of all.
+// The best choice that top-k and top-p keep, given the best of all tokens (or NO_CHOICE) and the mass of all.
 fn settle(
   row: Row,
   start: u32,
@@ -102,10 +104,10 @@ fn settle(
   return choice;
 }
 
-// Logits further below the largest count as if they were this far: the squares stay finite.
+// Logits further below the largest count as if they were this far, so that their squares stay finite.
 const FURTHEST = 10000.0;
 
-// The lowest exponent that top-n-sigma keeps: so many standard deviations of the logits below the largest.
+// The lowest exponent that top-n-sigma keeps: n standard deviations of the logits below the largest.
 fn sigma_exponent(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
   var count = 0.0;
   var moments = vec2<f32>();
@@ -117,7 +119,7 @@ fn sigma_exponent(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
     count += dot(select(vec4<f32>(), vec4<f32>(1.0), is_real), vec4<f32>(1.0));
     moments += vec2<f32>(dot(distances, vec4<f32>(1.0)), dot(distances, distances));
   }
-  // Variables of their own: compilers have to see that all threads have the same.
+  // Separate variables, so that compilers see that they are the same for all threads.
   var total = 0.0;
   var means = vec2<f32>();
   for (var round = 0u; round < 2u; round++) {
@@ -132,7 +134,7 @@ fn sigma_exponent(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
   return -row.sigmas * deviation * row.scale;
 }
 
-// What tokens weigh by the model's logits.
+// The sum of tokens' weights by the model's own logits.
 fn raw_mass(tokens: Tokens, largest: f32) -> f32 {
   let weights = exp(to_values(tokens.raw_keys) - largest);
   let is_real = tokens.raw_keys != vec4<u32>();
@@ -151,7 +153,8 @@ fn sample(
   var likeliest = NO_CHOICE;
   var best = NO_CHOICE;
   var top_bound = 0u;
-  // Loops of two rounds here and below: drivers would copy what is called twice, and take as long again to compile it.
+  // Loops of two rounds, here and below: drivers would otherwise inline the function twice, which takes twice as long
+  // to compile.
   for (var round = 0u; round < 2u; round++) {
     let is_raw = round == 0u;
     if (is_raw || row.bitmap != row.mask) {
@@ -185,12 +188,12 @@ fn sample(
     bound = find_bound(thread, row.top_k);
   }
 
-  // x: of the model's probabilities, y: of the weights in the draw.
+  // x: sum of the model's probabilities; y: sum of the weights in the draw.
   var sums = vec2<f32>();
   var choice = NO_CHOICE;
   var i = thread;
   if (!is_drawn || is_small) {
-    // No more than the sum is wanted of them.
+    // Only their sum is needed, so four groups are loaded together.
     for (; i + 3u * THREADS < count_logit_fours(start); i += 4u * THREADS) {
       let at = start / 4u + i;
       let ahead = load_ahead(at);
@@ -212,7 +215,7 @@ fn sample(
   sums = sum_of_all(thread, sums);
 
   let log_sum = raw_largest + log(sums.x);
-  // First the token is chosen, then the most likely ones are listed.
+  // The first round chooses the token, the second lists the most likely ones.
   for (var round = 0u; round < 2u; round++) {
     let is_report = round == 1u;
     var length = LIST_SIZE + 1u;

@@ -1,8 +1,8 @@
-// Choices between tokens: the best of all threads, and what makes one token better in the draw.
+// Choices between tokens: finds the best over all threads, and defines which of two tokens is better in the draw.
 
 const LARGEST = 3e38;
 
-// A token and how good it is; among equals the lower id is better.
+// A token and its score; among equals, the lower id is better.
 struct Choice {
   score: u32,
   token: u32,
@@ -10,10 +10,10 @@ struct Choice {
 }
 
 const NO_CHOICE = Choice(0u, NO_TOKEN, 0u);
-// Ahead of every token.
+// A choice that ranks ahead of every token.
 const AHEAD_OF_ALL = Choice(0xffffffffu, 0u, 0u);
 
-// Declared after all structs: naga orders types wrongly where an override sizes an array before them.
+// Declared after all structs, since naga orders types wrongly if an override sizes an array before them.
 var<workgroup> shared_scores: array<u32, THREADS>;
 var<workgroup> shared_tokens: array<u32, THREADS>;
 var<workgroup> shared_keys: array<u32, THREADS>;
@@ -46,7 +46,7 @@ fn best_of_all(thread: u32, own: Choice) -> Choice {
   if (thread == 0u) {
     shared_best = vec3<u32>(best.score, best.token, best.key);
   }
-  // Each uniform load is two barriers, and these are what drivers take long to compile.
+  // Each uniform load adds two barriers, which make compilation slow in drivers.
   let chosen_best = workgroupUniformLoad(&shared_best);
   return Choice(chosen_best.x, chosen_best.y, chosen_best.z);
 }
@@ -65,7 +65,7 @@ fn sum_of_all(thread: u32, own: vec2<f32>) -> vec2<f32> {
   return workgroupUniformLoad(&shared_sums[0]);
 }
 
-// The mixer of random.ts.
+// The mixing function of random.ts.
 fn mix(values: vec4<u32>) -> vec4<u32> {
   var mixed = values;
   mixed ^= mixed >> vec4<u32>(16u);
@@ -75,7 +75,7 @@ fn mix(values: vec4<u32>) -> vec4<u32> {
   return mixed ^ (mixed >> vec4<u32>(16u));
 }
 
-// The exponential variate of a draw, as accurate near 0 as anywhere: -ln(1 - u).
+// The exponential variate of a draw, -ln(1 - u), accurate near 0 too.
 fn exponential(draw: u32) -> f32 {
   if (draw >= 0x80000000u) {
     return -log((f32(~draw) + 0.5) * 0x1p-32f);
@@ -88,7 +88,7 @@ fn exponential(draw: u32) -> f32 {
   return 2.0 * t * series;
 }
 
-// What tokens weigh in the draw; 0 where min-p drops them.
+// The weights of tokens in the draw; 0 if min-p drops them.
 fn weigh_all(row: Row, keys: vec4<u32>, largest: f32) -> vec4<f32> {
   let exponents = (to_values(keys) - largest) * row.scale;
   let is_kept = (keys != vec4<u32>()) & (exponents >= vec4<f32>(row.lowest_exponent));
@@ -99,12 +99,12 @@ fn weigh(row: Row, key: u32, largest: f32) -> f32 {
   return weigh_all(row, vec4<u32>(key), largest).x;
 }
 
-// The best of a choice and four tokens in their race: the earliest, at `exponential / weight`, is chosen.
+// The better of a choice and four tokens in their race: the token with the smallest time, `exponential / weight`, wins.
 fn race(row: Row, tokens: Tokens, weights: vec4<f32>, best: Choice) -> Choice {
   let draws = mix(vec4<u32>(row.random_key) + tokens.ids);
   let uniforms = (vec4<f32>(draws) + 0.5) * 0x1p-32f;
   let best_time = select(bitcast<f32>(~best.score), LARGEST, best.score == 0u);
-  // No variate is less than its uniform, so that most tokens need none.
+  // A variate is never less than its uniform, so most tokens do not need the logarithm.
   let can_win = uniforms < weights * best_time;
   var winner = best;
   if (any(can_win)) {

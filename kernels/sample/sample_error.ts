@@ -4,10 +4,10 @@
  * @module
  */
 
-/** Every token of some rows is masked out, or their logits are NaN or -infinity. */
+/** Thrown when all tokens of some rows are masked out, or their logits are NaN or -infinity. */
 export class NothingToSampleError extends Error {
   override readonly name = "NothingToSampleError";
-  /** Indices into the rows of the call. */
+  /** Indices of these rows in the call. */
   readonly rows: readonly number[];
 
   constructor(rows: readonly number[]) {

@@ -5,12 +5,12 @@ override LIST_SIZE: u32 = 4u * THREADS;
 // Results of the pass that looks for the largest: each thread's own, and the one of a given rank.
 var<workgroup> thread_keys: array<u32, THREADS>;
 var<workgroup> ranked_key: u32;
-// Tokens gathered, in no order: token, key.
+// Gathered tokens, in any order: token, key.
 var<workgroup> list: array<vec2<u32>, LIST_SIZE>;
 var<workgroup> list_count: atomic<u32>;
 var<workgroup> list_length: u32;
 
-// The best of a choice and four tokens, of those behind a given one.
+// The best of a choice and four tokens, among those that rank behind a given one.
 fn best_with(choice: Choice, tokens: Tokens, is_raw: bool, behind: Choice) -> Choice {
   let all_keys = select(tokens.keys, tokens.raw_keys, is_raw);
   let is_behind = (all_keys < vec4<u32>(behind.score)) |
@@ -46,7 +46,7 @@ fn find_best(row: Row, start: u32, thread: u32, is_raw: bool) -> Choice {
   return best_of_all(thread, best);
 }
 
-// The most likely token after a given one.
+// The most likely token that ranks behind a given one.
 fn find_next(row: Row, start: u32, thread: u32, behind: Choice) -> Choice {
   var best = NO_CHOICE;
   for (var i = thread; i < count_logit_fours(start); i += THREADS) {
@@ -55,7 +55,7 @@ fn find_next(row: Row, start: u32, thread: u32, behind: Choice) -> Choice {
   return best_of_all(thread, best);
 }
 
-// A lower bound of the count-th largest key: the count-th largest of the threads' own in the last find_best.
+// A lower bound for the count-th largest key: the count-th largest of the threads' own keys in the last find_best.
 fn find_bound(thread: u32, count: u32) -> u32 {
   let own = thread_keys[thread];
   var rank = 0u;
@@ -69,7 +69,7 @@ fn find_bound(thread: u32, count: u32) -> u32 {
   return workgroupUniformLoad(&ranked_key);
 }
 
-// Lists those of four tokens that have at least the given key.
+// Lists those of four tokens whose key is at least `bound`.
 fn list_tokens(tokens: Tokens, is_raw: bool, bound: u32) {
   let keys = select(tokens.keys, tokens.raw_keys, is_raw);
   let is_listed = keys >= vec4<u32>(max(bound, 1u));
@@ -86,7 +86,7 @@ fn list_tokens(tokens: Tokens, is_raw: bool, bound: u32) {
   }
 }
 
-// Lists the tokens of at least the given key, and returns how many they are: maybe more than the list holds.
+// Lists the tokens whose key is at least `bound`. Returns their number, which may exceed the size of the list.
 fn gather(row: Row, start: u32, thread: u32, is_raw: bool, bound: u32) -> u32 {
   if (thread == 0u) {
     atomicStore(&list_count, 0u);
@@ -125,7 +125,7 @@ fn ahead_in_list(row: Row, n: u32, length: u32, largest: f32) -> vec2<f32> {
   return ahead;
 }
 
-// Each thread's best choice that top-k and top-p keep of the list, which holds all of top-k.
+// Each thread's best choice that top-k and top-p keep, from a list that holds all of top-k.
 fn choose_from_list(row: Row, thread: u32, length: u32, largest: f32) -> Choice {
   let top_k = f32(row.top_k);
   var mass = 0.0;
@@ -150,10 +150,10 @@ fn choose_from_list(row: Row, thread: u32, length: u32, largest: f32) -> Choice 
   return choice;
 }
 
-// Writes the most likely tokens of a row, from the list where that holds them.
+// Writes the most likely tokens of a row, from the list if it holds them.
 fn write_top(row: Row, start: u32, thread: u32, index: u32, length: u32, log_sum: f32) {
   if (length <= LIST_SIZE) {
-    // Where fewer are allowed than asked for, the entries after them hold no token.
+    // If fewer tokens are allowed than requested, the remaining entries hold no token.
     for (var n = length + thread; n < row.num_top; n += THREADS) {
       top[index * MAX_TOP + n] = vec2<u32>(NO_TOKEN, 0u);
     }

@@ -1,5 +1,5 @@
 /**
- * `sample` on the CPU: the oracle of the WGSL kernel, and the sampler of the CPU backend.
+ * `sample` on the CPU: the reference for the WGSL kernel, and the CPU backend's sampler.
  *
  * Per row, with `l` the logits:
  *
@@ -8,7 +8,8 @@
  *    `- frequency * count - presence * (count > 0) + bias`.
  * 2. Temperature 0: the largest `a`, the lowest id among equals.
  * 3. Else `s = (a - max a) / temperature` and `w = exp(s)`. Kept are, in the order (larger `a`, lower id): tokens with
- *    `s ≥ ln(minP)` and, with top-n-sigma, `a ≥ max a - n σ`, σ the standard deviation of `a`; of those the first `topK`; of those the shortest prefix whose `w` sum to `topP` of the whole.
+ *    `s ≥ ln(minP)` and, with top-n-sigma, `a ≥ max a - n σ`, σ the standard deviation of `a`; of those the first
+ *    `topK`; of those the shortest prefix whose `w` sum to `topP` of the whole.
  * 4. Chosen is the kept token of smallest `e / w`, `e` an exponential variate of (seed, token index, token id):
  *    the Gumbel-max trick without its outer logarithm. It picks token `t` with probability `w[t] / Σ w`.
  *
@@ -36,7 +37,7 @@ const { fround } = Math;
 const MARGIN = 1e-3;
 const ALL_BITS = 0xffffffff;
 
-/** Samples rows of logits; all its memory is allocated when it is made. */
+/** Samples rows of logits. All memory is allocated in the constructor. */
 export class ReferenceSampler {
   readonly vocabSize: number;
   readonly #logits: Float32Array;
@@ -57,7 +58,8 @@ export class ReferenceSampler {
   /**
    * Chooses one token per row.
    *
-   * @param logits f32 or f16 `[rows.length, rowStride]`, the first `vocabSize` of each row valid.
+   * @param logits f32 or f16 `[rows.length, rowStride]`, with valid values in the first `vocabSize` elements of each
+   * row.
    * @throws {NothingToSampleError} when a row has no token to choose.
    */
   sample(
@@ -81,11 +83,11 @@ export class ReferenceSampler {
     const logits = row.mask === undefined ? loaded : this.#applyMask(loaded, row.mask);
     const raw = this.#rawRow;
     raw.set(logits);
-    // Looking for infinite logits in a pass of its own would take as long as the maximum does.
+    // Infinite logits show in the maximum; a separate pass would take as long.
     if (raw.max() === Infinity) raw.set(this.#makeFinite(logits));
     const rawMax = raw.max();
     if (rawMax === -Infinity) return undefined;
-    // Most of the work of greedy rows.
+    // Log-probabilities are most of the work for greedy rows.
     const wantsLogprobs = row.topLogprobs !== undefined;
     const logSum = wantsLogprobs ? rawMax + Math.log(raw.sumWeights(rawMax, 1)) : NaN;
     const top = this.#listTop(row.topLogprobs ?? 0, logSum);
@@ -105,7 +107,7 @@ export class ReferenceSampler {
     return this.#logits;
   }
 
-  /** The logits with the largest number in place of infinity. */
+  /** The logits, with infinity replaced by the largest number. */
   #makeFinite(logits: Float32Array): Float32Array {
     const finite = this.#logits;
     for (let i = 0; i < this.vocabSize; i++) finite[i] = Math.min(logits[i]!, LARGEST_FLOAT32);
@@ -125,7 +127,7 @@ export class ReferenceSampler {
     return top;
   }
 
-  /** The logits, those of forbidden tokens out of the draw. */
+  /** The logits, with forbidden tokens removed from the draw. */
   #applyMask(logits: Float32Array, mask: Uint32Array): Float32Array {
     const masked = this.#logits;
     if (logits !== masked) masked.set(logits);
@@ -144,7 +146,7 @@ export class ReferenceSampler {
     return masked;
   }
 
-  /** The row with penalties and biases applied: a copy, or the row itself where it has none. */
+  /** The row with penalties and biases applied: a copy, or the row itself if it has none. */
   #adjust(row: SampleRow): ChunkedRow {
     const { adjustments, params } = row;
     if (adjustments === undefined) return this.#rawRow;
@@ -173,7 +175,7 @@ export class ReferenceSampler {
     return race(this.#candidates, key);
   }
 
-  /** Fills the candidates with what min-p, top-n-sigma, top-k and top-p keep, and their weights. */
+  /** Fills the candidates with the tokens that min-p, top-n-sigma, top-k and top-p keep, and their weights. */
   #keep(row: ChunkedRow, max: number, scale: number, params: SamplingParams): void {
     const { topK, topP, topNSigma: sigmas = 0 } = params;
     const list = this.#candidates;
@@ -186,7 +188,7 @@ export class ReferenceSampler {
     let total: number | undefined;
     if (topP < 1 && topK === 0 && lowest === -Infinity) {
       total = row.sumWeights(max, scale);
-      // Even vocabSize tokens of this weight lie within the 1 - topP that is cut off.
+      // Even `vocabSize` tokens of this weight would be within the `1 - topP` that is cut off.
       bound = max + (Math.log((1 - topP) * total / this.vocabSize) - MARGIN) / scale;
     }
     row.gather(list, bound);
@@ -202,7 +204,7 @@ export class ReferenceSampler {
   }
 }
 
-/** `s` of the module's formula, in exactly the arithmetic of the GPU kernel. */
+/** `s` in the module's formula, in exactly the arithmetic of the GPU kernel. */
 function exponent(value: number, max: number, scale: number): number {
   return fround(fround(value - max) * scale);
 }
@@ -216,13 +218,13 @@ function dropBelow(list: Candidates, max: number, scale: number, lowest: number)
   }
 }
 
-/** The candidate of smallest `e / w`. */
+/** The candidate with the smallest `e / w`. */
 function race(list: Candidates, key: number): number {
   let best = Infinity;
   let winner = list.ids[0]!;
   for (let i = 0; i < list.length; i++) {
     const u = uniform(mix32(key + list.ids[i]! | 0));
-    // e is never less than u.
+    // `e` is never less than `u`.
     if (u >= best * list.weights[i]!) continue;
     const time = exponential(u) / list.weights[i]!;
     if (time < best) {

@@ -1,5 +1,5 @@
 /**
- * Values of a row that the host computes, equal for the `sample` kernel and its reference.
+ * Values of a row that the host computes, the same for the `sample` kernel and its reference.
  *
  * @module
  */
@@ -7,28 +7,28 @@ import type { SampleRow, SamplingParams } from "./sample_row.ts";
 
 const { fround } = Math;
 
-/** Replaces infinite logits (overflow), whose difference would be NaN. */
+/** Replaces infinite logits, which result from overflow and whose differences would be NaN. */
 export const LARGEST_FLOAT32 = 3.4028234663852886e38;
-/** Least temperature: below it the largest logit already has all the weight. */
+/** Lowest temperature: below it, the largest logit already has all the weight. */
 const LOWEST_TEMPERATURE = 1e-6;
 
-/** f32 factor from logits to the exponents of their weights. */
+/** The f32 factor from logits to the exponents of their weights. */
 export function inverseTemperature(params: SamplingParams): number {
   return fround(1 / Math.max(params.temperature, LOWEST_TEMPERATURE));
 }
 
-/** f32 exponent that min-p requires of a token; -infinity if off. */
+/** The f32 exponent that min-p requires of a token; -infinity if it is off. */
 export function lowestExponent(params: SamplingParams): number {
   return fround(Math.log(params.minP));
 }
 
-/** Logits further below the largest count as if they were this far: the squares of float32 stay finite. */
+/** Logits further below the largest count as if they were this far, so that their squares stay finite in float32. */
 const FURTHEST = 10_000;
 
 /**
- * f32 exponent that top-n-sigma requires of a token.
+ * The f32 exponent that top-n-sigma requires of a token.
  *
- * @param values adjusted logits, NaN and -infinity where there is none.
+ * @param values adjusted logits; NaN and -infinity where there is none.
  */
 export function sigmaExponent(
   values: Float32Array,
@@ -48,7 +48,7 @@ export function sigmaExponent(
   return fround(-sigmas * Math.sqrt(Math.max(variance, 0)) * scale);
 }
 
-/** f32 sum of what penalties and bias add to the logit of the row's `i`-th adjusted token. */
+/** The f32 sum of the penalties and biases added to the logit of the row's `i`-th adjusted token. */
 export function addend({ params, adjustments }: SampleRow, i: number): number {
   const count = adjustments!.completionCounts[i]!;
   const penalty = params.frequencyPenalty * count + (count > 0 ? params.presencePenalty : 0);

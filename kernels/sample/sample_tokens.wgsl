@@ -1,11 +1,11 @@
-// The tokens of a row of logits, as the sampler sees them: keys to compare, four at a time.
+// The tokens of a row of logits as the sampler sees them: four at a time, with keys to compare.
 
 @group(0) @binding(0) var<storage, read> rows: array<Row>;
 @group(0) @binding(1) var<storage, read> logits: array<four>;
 @group(0) @binding(2) var<storage, read> extras: array<u32>;
 // Per row: token, bits of its log-probability.
 @group(0) @binding(3) var<storage, read_write> chosen: array<vec2<u32>>;
-// Per row MAX_TOP pairs like that, most likely first.
+// Per row MAX_TOP such pairs, most likely first.
 @group(0) @binding(4) var<storage, read_write> top: array<vec2<u32>>;
 
 override THREADS: u32;
@@ -20,34 +20,35 @@ struct Row {
   is_greedy: u32,
   // 1 / temperature.
   scale: f32,
-  // ln(min-p), or what top-n-sigma keeps if that is higher.
+  // The larger of ln(min-p) and the exponent that top-n-sigma requires.
   lowest_exponent: f32,
-  // 0: all.
+  // 0 keeps all.
   top_k: u32,
   top_p: f32,
   random_key: u32,
   repetition_penalty: f32,
   inverse_penalty: f32,
   num_adjustments: u32,
-  // Where in `extras` the row's adjustments begin: (token, its highest bit set where the penalty applies; bits of the addend).
+  // Offset in `extras` of the row's adjustments: (token, with its highest bit set if the penalty applies; bits of the
+  // addend).
   adjustments: u32,
-  // Where in `extras` the row's bitmap begins: tokens that are allowed and not adjusted. NO_BITMAP: all.
+  // Offset in `extras` of the row's bitmap of tokens that are allowed and not adjusted; NO_BITMAP for all.
   bitmap: u32,
   num_top: u32,
-  // Where in `extras` the bitmap of allowed tokens begins. NO_BITMAP: all.
+  // Offset in `extras` of the bitmap of allowed tokens; NO_BITMAP for all.
   mask: u32,
-  // Top-n-sigma; 0: off.
+  // Parameter of top-n-sigma; 0 turns it off.
   sigmas: f32,
 }
 
-// Four tokens: their keys by the model's logits, 0 where forbidden, and by the adjusted ones, 0 where excluded.
+// Four tokens, with their keys by the model's logits (0 if forbidden), and by the adjusted logits (0 if excluded).
 struct Tokens {
   ids: vec4<u32>,
   raw_keys: vec4<u32>,
   keys: vec4<u32>,
 }
 
-// Fours of logits that are loaded together, so that all are on their way at a time.
+// Vec4s of logits that are loaded together, so that all loads are in flight at once.
 struct Ahead {
   first: four,
   second: four,
@@ -55,7 +56,7 @@ struct Ahead {
   fourth: four,
 }
 
-// A thread's next fours from `at` on.
+// Loads a thread's next vec4s from `at` on.
 fn load_ahead(at: u32) -> Ahead {
   return Ahead(
     logits[at],
@@ -65,11 +66,11 @@ fn load_ahead(at: u32) -> Ahead {
   );
 }
 
-// Keys that order as their floats do; 0 for NaN and -infinity, which are never chosen.
+// Keys that have the order of their floats; 0 for NaN and -infinity, which are never chosen.
 fn to_keys(values: vec4<f32>) -> vec4<u32> {
   let bits = bitcast<vec4<u32>>(values);
   let magnitudes = bits & vec4<u32>(0x7fffffffu);
-  // Infinity, which overflow makes, counts as the largest finite number.
+  // Infinity, which results from overflow, counts as the largest finite number.
   let positive = min(magnitudes, vec4<u32>(0x7f7fffffu)) | vec4<u32>(0x80000000u);
   let keys = select(positive, ~positive, bits > vec4<u32>(0x80000000u));
   let is_nothing = (magnitudes > vec4<u32>(0x7f800000u)) | (bits == vec4<u32>(0xff800000u));
@@ -112,7 +113,7 @@ fn adjusted_key(row: Row, start: u32, n: u32) -> u32 {
   return to_keys(vec4<f32>(adjusted)).x;
 }
 
-// How many fours a row has: those of its logits, which may begin and end within one, then its adjusted tokens.
+// Number of vec4s in a row: those of its logits, which may begin and end within one, then its adjusted tokens.
 fn count_logit_fours(start: u32) -> u32 {
   return (start + VOCAB_SIZE + 3u) / 4u - start / 4u;
 }
@@ -121,11 +122,11 @@ fn count_fours(row: Row, start: u32) -> u32 {
   return count_logit_fours(start) + (row.num_adjustments + 3u) / 4u;
 }
 
-// The tokens of the logits at `at`, which are a four of the row's.
+// The tokens of the logits at `at`, one of the row's vec4s.
 fn logit_tokens(row: Row, start: u32, at: u32, packed: four) -> Tokens {
   var tokens: Tokens;
   tokens.ids = vec4<u32>(at * 4u - start) + vec4<u32>(0u, 1u, 2u, 3u);
-  // Before the row ids wrap around.
+  // Ids before the row wrap around to huge numbers.
   let is_valid = tokens.ids < vec4<u32>(VOCAB_SIZE);
   tokens.raw_keys = select(vec4<u32>(), to_keys(unpack(packed)), is_valid);
   let ids = min(tokens.ids, vec4<u32>(VOCAB_SIZE - 1u));

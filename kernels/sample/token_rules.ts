@@ -12,7 +12,7 @@ import source from "./token_rules.wgsl" with { type: "text" };
 
 const BINDINGS = { rows: "read", plain: "read", logits: "read_write" } as const;
 const THREADS = 256;
-/** A `Rule` of the shader: text, end, first, last. */
+/** Number of words in a `Rule` of the shader: text, end, first, last. */
 const ROW_WORDS = 4;
 const NO_RULE = [2, 0, 0, 0];
 
@@ -21,7 +21,7 @@ const PRELUDE: Readonly<Record<Elem, string>> = {
   f16: `enable f16;\nalias elem = f16;\nconst LOWEST_ELEM = ${LOWEST_LOGIT.f16}.0;\n`,
 };
 
-/** `write` the rules, `encode` the dispatch. The formula is that of `token_rules_reference.ts`. */
+/** Applies rules: `write` the rules, then `encode` the dispatch. The formula is that of `token_rules_reference.ts`. */
 export class TokenRules {
   readonly #gpu: GpuContext;
   readonly #kernel: Kernel<typeof BINDINGS>;
@@ -29,7 +29,7 @@ export class TokenRules {
   readonly #plain: GPUBuffer;
   readonly #words: Uint32Array<ArrayBuffer>;
 
-  /** @param options.elem type of the logits. */
+  /** @param options.elem data type of the logits. */
   constructor(gpu: GpuContext, options: TokenRulesOptions & { elem: Elem; maxRows: number }) {
     const { vocabSize, endToken, timestampsStart, plainTokens, elem, maxRows } = options;
     this.#gpu = gpu;
@@ -51,9 +51,9 @@ export class TokenRules {
 
   /**
    * Uploads the rules of rows, and appends the work that applies them: one dispatch. Submit it before the next call,
-   * whose upload overwrites this one's.
+   * which overwrites the upload.
    *
-   * @param rules of each row; one without is left as it is.
+   * @param rules the rule of each row; a row without one is left unchanged.
    * @param logits elem `[rows, vocabSize]`, changed in place.
    */
   encode(

@@ -1,18 +1,18 @@
-// Takes from each row of logits the tokens that Whisper's rules forbid, in place.
+// Removes from each row of logits the tokens that Whisper's rules forbid, in place.
 //
-// A token stays when its row allows it: a timestamp by row.first to row.last, the end by row.end, any other by row.text
-// and its bit in plain. Where the timestamps that stay are together likelier than any one of the other tokens,
+// A token stays if its row's rule allows it: a timestamp by row.first to row.last, the end by row.end, any other by
+// row.text and its bit in plain. If the remaining timestamps are together likelier than any one of the other tokens,
 //
 //   ln Σ e^logit[timestamps] > max logit[others],
 //
-// the others go too. What goes becomes the lowest number there is. A row of text 2 has no rule and stays as it is. NaN
-// counts for nothing, and infinity as the largest number, as when a token is chosen.
+// the others are removed too. The logit of a removed token becomes the lowest number. A row whose `text` is 2 has no
+// rule and stays unchanged. NaN is ignored, and infinity counts as the largest number, as in sampling.
 //
 //   rows    Rule [rows]
 //   plain   u32 [ceil(VOCAB / 32)]    bit t % 32 of word t / 32: token t is plain text
 //   logits  elem [rows, VOCAB]        elem is f32 or f16
 //
-// Workgroup r has row r, WG strided invocations. Workgroup memory: 8 WG bytes.
+// Workgroup r handles row r with WG strided invocations. Workgroup memory: 8 WG bytes.
 
 struct Rule {
   text: u32,
@@ -57,7 +57,7 @@ fn countable(logit: f32) -> f32 {
   return select(min(logit, -LOWEST), LOWEST, is_nan);
 }
 
-// The best other token and the best timestamp, of those before and this one.
+// The best other token and the best timestamp, of the previous ones and this token.
 fn best_with(before: vec2<f32>, rule: Rule, token: u32, logit: f32) -> vec2<f32> {
   if (!is_allowed(rule, token)) {
     return before;
@@ -66,7 +66,7 @@ fn best_with(before: vec2<f32>, rule: Rule, token: u32, logit: f32) -> vec2<f32>
   return select(before, max(before, vec2<f32>(countable(logit))), vec2<bool>(!is_time, is_time));
 }
 
-// Whether a token is taken out.
+// Whether a token is removed.
 fn goes(rule: Rule, token: u32, wants_time: bool) -> bool {
   return !is_allowed(rule, token) || (wants_time && token < TIMESTAMPS);
 }
@@ -82,7 +82,7 @@ fn token_rules(
   // The best other token, and the best timestamp.
   var bests = vec2<f32>(LOWEST);
   var at = thread;
-  // Four loads are on their way at a time.
+  // Four loads are in flight at a time.
   for (; at + 3u * WG < VOCAB; at += 4u * WG) {
     let logit0 = f32(logits[start + at]);
     let logit1 = f32(logits[start + at + WG]);

@@ -1,9 +1,9 @@
 /**
- * `token_rules` on the CPU: the oracle of the WGSL kernel, and the rules of the CPU backend.
+ * `token_rules` on the CPU: the reference for the WGSL kernel, and the CPU backend's implementation.
  *
- * Of a row's tokens those stay that its rule allows. Where the timestamps among them are together likelier than any
- * one of the others, `ln Σ e^logit[timestamps] > max logit[others]`, the others go too. What goes becomes the lowest
- * number there is. NaN counts for nothing, and infinity as the largest number, as when a token is chosen.
+ * The tokens that a row's rule allows stay. If the timestamps among them are together likelier than any one of the
+ * others, `ln Σ e^logit[timestamps] > max logit[others]`, the others are removed too. The logit of a removed token
+ * becomes the lowest number. NaN is ignored, and infinity counts as the largest number, as in sampling.
  *
  * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
  * @module
@@ -16,7 +16,7 @@ const ALL_BITS = 0xffffffff;
 /**
  * Applies rules to logits in place.
  *
- * @param rules of each row; one without is left as it is.
+ * @param rules the rule of each row; a row without one is left unchanged.
  * @param logits f32 or f16 `[rules.length, vocabSize]`.
  */
 export function applyTokenRules(
@@ -41,9 +41,9 @@ function applyRule(
   for (let start = 0; start < timestampsStart; start += 32) {
     const end = Math.min(start + 32, timestampsStart);
     const plain = plainTokens[start >>> 5]!;
-    // Nearly all of a vocabulary.
+    // This case covers nearly all of a vocabulary.
     if (allowsText && plain === ALL_BITS && (endToken < start || endToken >= end)) {
-      // NaN compares false.
+      // Comparisons with NaN are false.
       for (let token = start; token < end; token++) {
         if (logits[token]! > bestOther) bestOther = logits[token]!;
       }

@@ -1,5 +1,5 @@
 /**
- * Depthwise causal convolution along the tokens of each sequence, which keeps each channel's last inputs.
+ * Depthwise causal convolution along the tokens of each sequence, which keeps each channel's last inputs as state.
  *
  * @module
  */
@@ -10,15 +10,15 @@ import source from "./causal_conv.wgsl" with { type: "text" };
 import { ELEM } from "../common/elem.ts";
 import type { StateStepBuffer } from "./state_step.ts";
 
-/** What specialises the kernel. */
+/** The parameters of the kernel. */
 export interface CausalConvParams {
   readonly elem: Elem;
   readonly channels: number;
-  /** Inputs that a result is made of: the token's own and those before it. */
+  /** Number of inputs for each output: the token's own and those before it. */
   readonly taps: number;
-  /** Elements from one token's row to the next's. */
+  /** Number of elements from one token's row to the next. */
   readonly stride: number;
-  /** Elements before the first channel. */
+  /** Number of elements before the first channel. */
   readonly offset: number;
   readonly activation?: "silu" | undefined;
 }
@@ -43,11 +43,11 @@ const BINDINGS = {
   out: "read_write",
 } as const;
 const THREADS = 64;
-/** The kernel keeps a channel's inputs in registers. */
+/** Most taps: the kernel keeps a channel's inputs in registers. */
 const MAX_TAPS = 16;
 
 /**
- * With `x` the inputs of a channel, those kept of earlier steps included, and zeros before the sequence's first:
+ * Let `x` be the inputs of a channel, including those kept from earlier steps, with zeros before the sequence's first:
  *
  * `out[t] = activation(bias + sum over k of w[k] * x[t - taps + 1 + k])`
  */
@@ -76,7 +76,7 @@ export class CausalConv {
     });
   }
 
-  /** Appends the convolution of the step last written: one dispatch. */
+  /** Appends the convolution for the step that was written last: one dispatch. */
   encode(pass: ComputePass, { x, factors, state, out }: CausalConvTensors): void {
     const { words, numSequences } = this.#step;
     const bound = { step: words, x, factors, state, out };
@@ -84,15 +84,15 @@ export class CausalConv {
   }
 }
 
-/** Also asked by the reference. */
+/** Checks the number of taps; the reference uses it too. */
 export function checkTaps({ taps }: Pick<CausalConvParams, "taps">): void {
   if (taps >= 1 && taps <= MAX_TAPS) return;
   throw new RangeError(`A convolution of ${taps} tokens: causal_conv takes 1 to ${MAX_TAPS}.`);
 }
 
 /**
- * Weights `[channels, taps]` and biases `[channels]`, zeros if absent, as the kernels read them: neighbouring channels
- * side by side.
+ * Joins weights `[channels, taps]` and biases `[channels]` (zeros if absent) in the kernels' layout, with neighbouring
+ * channels side by side.
  */
 export function convFactors(
   { weights, bias }: { readonly weights: Float32Array; readonly bias?: Float32Array | undefined },

@@ -1,9 +1,9 @@
 // Depthwise causal convolution with a state. See causal_conv.ts for formula and shapes.
 //
-// One thread goes through all tokens of one channel of one sequence, its last inputs in registers: neighbouring threads
-// read neighbouring channels. The state is read before the first token and written after the last.
+// One thread processes all tokens of one channel of one sequence, with the last inputs in registers. Neighbouring
+// threads read neighbouring channels. The state is read before the first token and written after the last.
 
-// First row, end of the rows, slot, whether the state is fresh.
+// First row, end of the rows, slot, whether the state starts at zero.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> x: array<elem>;
 // Weights [TAPS, CHANNELS], then biases [CHANNELS].

@@ -11,29 +11,29 @@ import { expand } from "../common/expand.ts";
 import source from "./linear_attention.wgsl" with { type: "text" };
 import type { StateStepBuffer } from "./state_step.ts";
 
-/** Where a token's heads lie in a tensor, in elements. */
+/** Position of a token's heads in a tensor, in elements. */
 interface Rows {
   readonly stride: number;
   readonly offset: number;
 }
 
-/** What specialises the kernel. */
+/** The parameters of the kernel. */
 export interface LinearAttentionParams {
   /** Element type of q, k, v and the output. */
   readonly elem: Elem;
-  /** Heads of values and states. */
+  /** Number of heads of values and states. */
   readonly heads: number;
-  /** Head `h` reads query head `floor(h * queryHeads / heads)`, and likewise for keys. */
+  /** Head `h` uses query head `floor(h * queryHeads / heads)`; keys correspondingly. */
   readonly queryHeads: number;
   readonly keyHeads: number;
   readonly keyDim: number;
   readonly valueDim: number;
   readonly scale: number;
-  /** What a state decays by: nothing, a factor, or the exponential of a number. */
+  /** How a state decays: not at all, by a factor, or by the exponential of a number. */
   readonly decay?: "factor" | "logarithm" | undefined;
   /** Whether each row of a state has a decay of its own. */
   readonly decaysRows: boolean;
-  /** Rates of a token for the delta rule, 1 or one for each head; 0 without it. */
+  /** Number of the delta rule's rates per token: 1, or one for each head; 0 without the rule. */
   readonly rates: number;
   readonly q: Rows;
   readonly k: Rows;
@@ -68,15 +68,15 @@ const BINDINGS = {
   state: "read_write",
   out: "read_write",
 } as const;
-/** Columns of a state that a workgroup has, and groups of its rows. */
+/** Number of columns of a state in a workgroup, and of groups of its rows. */
 const [COLUMNS, GROUPS] = [32, 8];
-/** Rows of a state that a thread keeps in registers. */
+/** Most rows of a state that a thread keeps in registers. */
 const MAX_ROWS = 32;
-/** Most tokens whose keys and queries are in workgroup memory, and the floats that it has for them. */
+/** Most tokens whose keys and queries are staged in workgroup memory, and the floats available for them. */
 const [MAX_STAGED, STAGED_FLOATS] = [8, 3072];
 
 /**
- * With `S` a head's state, `[keyDim, valueDim]`, zeros before the sequence's first token, for each token in turn:
+ * Let `S` be a head's state `[keyDim, valueDim]`, zeros before the sequence's first token. For each token in turn:
  *
  * `S = decay * S`, then `S = S + k ⊗ v`, or by the delta rule `S = S + k ⊗ beta (v - Sᵀ k)`, and `out = scale * Sᵀ q`
  */
@@ -131,17 +131,17 @@ export class LinearAttentionKernel {
     });
   }
 
-  /** Appends the recurrence of the step last written: one dispatch. */
+  /** Appends the recurrence for the step that was written last: one dispatch. */
   encode(pass: ComputePass, tensors: LinearAttentionTensors): void {
     const { words, numSequences } = this.#step;
-    // Every binding needs a buffer; an unused one is not read.
+    // Every binding needs a buffer; unused ones are not read.
     const { q, k, v, decays = words, betas = words, state, out } = tensors;
     const bound = { step: words, q, k, v, decays, betas, state, out };
     this.#kernel.encode(pass, bound, [...this.#workgroups, numSequences]);
   }
 }
 
-/** Also asked by the reference. */
+/** Checks parameters; the reference uses it too. */
 export function checkLinearAttention(
   { heads, queryHeads, keyHeads, keyDim }: Omit<LinearAttentionParams, "elem">,
 ): void {

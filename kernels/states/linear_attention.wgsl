@@ -1,14 +1,14 @@
-// Linear attention with a state. See linear_attention.ts for formula and shapes, and common/expand.ts for what is written
-// out: a thread's rows of a state are FOURS variables of four.
+// Linear attention with a state. See linear_attention.ts for formula and shapes, and common/expand.ts for unrolling: a
+// thread's rows of a state are FOURS variables of four elements.
 //
-// One workgroup goes through all tokens of one sequence for 32 columns of one head's state, which are independent of the
-// others: 8 threads share a column, each with its rows in registers. Keys and queries of some tokens at a time lie in
-// workgroup memory, with the next token's key after them: what it finds in a state is added up in the pass that takes a
-// token in, so that the threads of a column meet once a token.
+// One workgroup processes all tokens of one sequence for 32 columns of one head's state, which are independent of the
+// others. 8 threads share a column, each with its rows in registers. Keys and queries of several tokens at a time are
+// staged in workgroup memory, followed by the next token's key. The product of the state with the next token's key is
+// summed in the same pass that adds a token, so that the threads of a column synchronise once per token.
 //
 // Workgroup memory: 1,024 floats for sums, the keys of STAGED + 1 tokens and the queries of STAGED.
 
-// First row, end of the rows, slot, whether the state is fresh.
+// First row, end of the rows, slot, whether the state starts at zero.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> q: array<elem>;
 @group(0) @binding(2) var<storage, read> k: array<elem>;
@@ -39,9 +39,9 @@ override DECAY_STRIDE: u32;
 override DECAY_OFFSET: u32;
 override BETA_STRIDE: u32;
 override BETA_OFFSET: u32;
-// Fours of rows that all threads of a column have, those beyond KEY_DIM included.
+// Number of vec4s of rows that the threads of a column have together, including those beyond KEY_DIM.
 override KEY_FOURS: u32;
-// Tokens that are brought to workgroup memory at a time.
+// Number of tokens staged in workgroup memory at a time.
 override STAGED: u32;
 override NUM_KEYS: u32;
 override NUM_QUERIES: u32;
@@ -52,7 +52,8 @@ const THREADS = 256u;
 
 var<workgroup> keys: array<vec4<f32>, NUM_KEYS>;
 var<workgroup> queries: array<vec4<f32>, NUM_QUERIES>;
-// What a thread has of a column's result, and of what the next key finds: those of a token beside those of the one before.
+// Each thread's part of a column's result, and of the next key's product with the state. Those of a token lie beside
+// those of the previous one.
 var<workgroup> parts: array<vec2<f32>, 512>;
 
 fn key_element(token: u32, head: u32, i: u32) -> f32 {
@@ -69,7 +70,7 @@ fn query_element(token: u32, head: u32, i: u32) -> f32 {
   return f32(q[token * Q_STRIDE + Q_OFFSET + head * QUERY_HEADS / HEADS * KEY_DIM + i]);
 }
 
-// Brings keys and queries from token `first` on to workgroup memory; beyond the sequence's end they are 0.
+// Stages keys and queries from token `first` on in workgroup memory; beyond the sequence's end they are 0.
 fn stage(first: u32, end: u32, head: u32, thread: u32) {
   for (var at = thread; at < NUM_KEYS; at += THREADS) {
     let token = first + at / KEY_FOURS;
@@ -106,7 +107,7 @@ fn decay_four(token: u32, head: u32, four: u32) -> vec4<f32> {
   return result;
 }
 
-// The sum of what the threads of a column have.
+// The sum of the parts of a column's threads.
 fn total(first: u32, thread: u32) -> vec2<f32> {
   var sum = vec2<f32>();
   for (var g = 0u; g < GROUPS; g++) {
@@ -143,7 +144,7 @@ fn linear_attention(
 //# end
   }
   var held = 0.0;
-  // Where the sums of a token go.
+  // Offset of the current token's sums.
   var sums_at = 0u;
   for (var tile = range.x; tile < range.y; tile += STAGED) {
     workgroupBarrier();

@@ -1,31 +1,31 @@
 /**
- * Which rows of a step belong to which state, for the kernels of recurrences.
+ * Maps the rows of a step to states, for the kernels of recurrences.
  *
  * @module
  */
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 
-/** The sequences of a step, as far as states go. */
+/** The sequences of a step, as far as states need them. */
 export interface StateStep {
   readonly sequences: { readonly length: number };
   /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
   /** i32 `[sequences + 1]`. */
   readonly queryStarts: Int32Array;
-  /** i32 `[sequences]`: the slot of each sequence's states; absent: those of slots 0, 1, 2 … */
+  /** i32 `[sequences]`: the slot of each sequence's states; slots 0, 1, 2 … if absent. */
   readonly stateSlots?: Int32Array | undefined;
 }
 
-/** One sequence's rows and slot. */
+/** The rows and the slot of one sequence. */
 export interface StateRange {
   readonly first: number;
   readonly end: number;
   readonly slot: number;
-  /** Whether its state is all zeros before the first row. */
+  /** Whether its state is zero before the first row. */
   readonly isFresh: boolean;
 }
 
-/** Words of a sequence: first row, end of its rows, slot, whether it is fresh. */
+/** Number of words per sequence: first row, end of its rows, slot, whether its state starts at zero. */
 const WORDS = 4;
 
 /** The ranges of a step's sequences. */
@@ -37,7 +37,7 @@ export function listRanges(step: StateStep): StateRange[] {
   });
 }
 
-/** A step's ranges on the device, for all recurrences. Its memory is allocated when it is made. */
+/** A step's ranges on the device, for all recurrences. All memory is allocated in the constructor. */
 export class StateStepBuffer {
   numSequences = 0;
   /** vec4 of u32 `[sequences]`. */
@@ -55,7 +55,7 @@ export class StateStepBuffer {
     });
   }
 
-  /** Writes a step's ranges to the device, ahead of whatever is submitted next. */
+  /** Writes a step's ranges to the device, before any work that is submitted later. */
   write(step: StateStep): void {
     listRanges(step).forEach(({ first, end, slot, isFresh }, s) =>
       this.#words.set([first, end, slot, isFresh ? 1 : 0], s * WORDS)

@@ -1,5 +1,5 @@
 /**
- * Recurrences in WebAssembly SIMD: states of all of them, and the rows of a step that are being computed, lie in one linear
+ * Recurrences in WebAssembly SIMD. Their states, and the rows of a step that are being computed, lie in one linear
  * memory.
  *
  * @module
@@ -12,18 +12,18 @@ import { type CausalConvParams, checkTaps } from "./causal_conv.ts";
 import { checkLinearAttention, type LinearAttentionParams } from "./linear_attention.ts";
 import type { StateRange } from "./state_step.ts";
 
-/** Rows that are computed at a time. */
+/** Number of rows computed at a time. */
 const MAX_ROWS = 64;
-/** Channels of a convolution that are one part of the work. */
+/** Number of a convolution's channels in one part of the work. */
 const PART_CHANNELS = 256;
-/** What an activation costs beside a product. */
+/** Cost of an activation, in multiplications. */
 const ACTIVATION_FLOPS = 20;
 
 type Numbers = Float32Array | Float16Array;
 
 /** One recurrence. */
 export type SimdRecurrence =
-  /** `factors` as `convFactors()` lays them out. */
+  /** `factors` in the layout of `convFactors()`. */
   | {
     readonly kind: "convolution";
     readonly params: Omit<CausalConvParams, "elem">;
@@ -31,7 +31,7 @@ export type SimdRecurrence =
   }
   | { readonly kind: "attention"; readonly params: Omit<LinearAttentionParams, "elem"> };
 
-/** Rows of a recurrence's operands and result, laid out as its tensors; a convolution has `x` alone. */
+/** Rows of a recurrence's operands and result, in the layout of its tensors; a convolution has only `x`. */
 export interface StateArrays {
   readonly x?: Numbers;
   readonly q?: Numbers;
@@ -42,14 +42,14 @@ export interface StateArrays {
   readonly out: Numbers;
 }
 
-/** Rows of an operand, brought together in memory. */
+/** An operand, whose rows are copied to the linear memory. */
 interface Operand {
   readonly name: Exclude<keyof StateArrays, "out">;
-  /** Where a row's elements are in its tensor. */
+  /** Position of a row's elements in its tensor. */
   readonly stride: number;
   readonly offset: number;
   readonly width: number;
-  /** Elements from one row to the next in memory. */
+  /** Number of elements from one row to the next in the linear memory. */
   readonly step: number;
   readonly isLogarithm?: boolean;
 }
@@ -60,12 +60,12 @@ interface Placed {
   readonly operands: readonly (Operand & { readonly at: number })[];
   readonly outWidth: number;
   readonly outAt: number;
-  /** Its structure but for addresses, and where those are. */
+  /** The words of its structure except addresses, and where those belong. */
   readonly words: Uint32Array;
   readonly state: number;
-  /** Elements of a slot's state. */
+  /** Number of elements of a state. */
   readonly stateLength: number;
-  /** Parts of the work for each sequence. */
+  /** Number of parts of the work per sequence. */
   readonly parts: number;
   readonly flopsPerRow: number;
 }
@@ -77,7 +77,7 @@ interface SimdStatesOptions {
   readonly threads: KernelThreads;
 }
 
-/** Elements rounded up to whole vectors. */
+/** Rounds a number of elements up to whole vectors. */
 function padded(length: number): number {
   return Math.ceil(length / 4) * 4;
 }
@@ -94,7 +94,7 @@ export class SimdStates {
   readonly #scratchBytes: number;
 
   /**
-   * @throws {RangeError} when the kernels cannot run the shape of one.
+   * @throws {RangeError} when the kernels do not support the shape of a recurrence.
    * @throws {StartupError} when there is not enough memory.
    */
   constructor(
@@ -105,7 +105,7 @@ export class SimdStates {
     this.#threads = threads;
     this.#nodeAt = arena.reserve(20);
     this.#rangesAt = arena.reserve(4 * maxSequences);
-    // Recurrences run one after the other, and share the memory of their rows.
+    // Recurrences run one after the other, so they share the memory for rows.
     const rows = arena.reserve(Math.max(...recurrences.map(rowsLength)));
     this.#scratchBytes = Math.max(...recurrences.map(scratchBytes));
     this.#scratch = arena.reserve(this.#scratchBytes / 4 * threads.numThreads);
@@ -115,7 +115,7 @@ export class SimdStates {
     this.#floats = new Float32Array(this.#memory.buffer);
   }
 
-  /** Gives a slot the states of another. */
+  /** Copies the states of a slot to another. */
   copy(from: number, to: number): void {
     for (const { state, stateLength } of this.#placed) {
       const first = state / 4;
@@ -127,7 +127,7 @@ export class SimdStates {
     }
   }
 
-  /** Goes through the rows of a step; its ranges lie one after the other. */
+  /** Runs a recurrence over the rows of a step; its ranges are contiguous. */
   run(index: number, arrays: StateArrays, ranges: readonly StateRange[]): void {
     const numRows = ranges.at(-1)?.end ?? 0;
     for (let first = 0; first < numRows; first += MAX_ROWS) {
@@ -137,7 +137,7 @@ export class SimdStates {
     }
   }
 
-  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
+  /** Makes the threads drop the memory. The JavaScript engine frees it when it is unreferenced. */
   dispose(): void {
     this.#threads.release(this.#memory);
   }
@@ -176,7 +176,7 @@ export class SimdStates {
     arrays.out.subarray(first * outWidth, end * outWidth).set(result);
   }
 
-  /** Brings rows `first` to `end` of an operand to the kernel's memory. */
+  /** Copies rows `first` to `end` of an operand to the kernel's memory. */
   #gather(operand: Placed["operands"][number], source: Numbers, first: number, end: number): void {
     const { at, stride, offset, width, step, isLogarithm } = operand;
     for (let row = first, to = at / 4; row < end; row++, to += step) {
@@ -188,7 +188,7 @@ export class SimdStates {
   }
 }
 
-/** What a recurrence reads, in the order of its structure. */
+/** The operands of a recurrence, in the order of its structure. */
 function listOperands(node: SimdRecurrence): Operand[] {
   if (node.kind === "convolution") {
     const { channels, stride, offset } = node.params;
@@ -213,13 +213,16 @@ function outWidth({ kind, params }: SimdRecurrence): number {
   return kind === "convolution" ? params.channels : params.heads * params.valueDim;
 }
 
-/** Elements of the operands and results of the rows that are computed at a time; a last vector may go beyond a row. */
+/**
+ * Number of elements of the operands and results for the rows computed at a time; the last vector may extend beyond a
+ * row.
+ */
 function rowsLength(node: SimdRecurrence): number {
   const steps = listOperands(node).map(({ step }) => step);
   return [...steps, outWidth(node)].reduce((sum, step) => sum + padded(MAX_ROWS * step) + 4, 0);
 }
 
-/** Addresses of a convolution's inputs. */
+/** Bytes for the addresses of a convolution's inputs. */
 function scratchBytes({ kind, params }: SimdRecurrence): number {
   return kind === "convolution" ? Math.ceil(params.taps / 16) * 64 : 0;
 }
@@ -253,7 +256,7 @@ function place(
     return {
       kernel: "causalConv",
       ...common,
-      // In the order of `ConvNode`.
+      // In the order of `ConvNode`'s fields.
       words: Uint32Array.of(
         ...[channels, stride, taps, activation === "silu" ? 1 : 0, PART_CHANNELS],
         ...[getAddress("x"), placed, state, out],
@@ -272,7 +275,7 @@ function place(
   return {
     kernel: "linearAttention",
     ...common,
-    // In the order of `LinearNode`.
+    // In the order of `LinearNode`'s fields.
     words: Uint32Array.of(
       ...[heads, queryHeads, keyHeads, keyDim, valueDim, valueStride],
       new Uint32Array(Float32Array.of(scale).buffer)[0]!,
@@ -286,7 +289,7 @@ function place(
   };
 }
 
-/** Rows of `width` elements, from `stride` elements to `stride` elements. */
+/** Copies rows of `width` elements to rows that are `stride` elements apart. */
 function padRows(rows: Float32Array, width: number, stride: number): Float32Array {
   const numRows = rows.length / width;
   const result = new Float32Array(numRows * stride);

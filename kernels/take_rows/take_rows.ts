@@ -1,5 +1,5 @@
 /**
- * Rows of a table by number: embeddings of token ids, and the rows of a step that are wanted.
+ * Copies rows of a table by number: embeddings of token ids, and the rows of a step that are needed.
  *
  * @module
  */
@@ -8,23 +8,23 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import source from "./take_rows.wgsl" with { type: "text" };
 
-/** What specialises the kernel. */
+/** The parameters of the kernel. */
 export interface TakeRowsParams {
-  /** Bytes of a row, a multiple of 4. */
+  /** Bytes in a row, a multiple of 4. */
   readonly rowBytes: number;
-  /** Rows of the table; larger numbers read the last. */
+  /** Number of rows in the table; larger numbers read the last row. */
   readonly tableRows: number;
 }
 
 const BINDINGS = { table: "read", numbers: "read", out: "read_write" } as const;
 const THREADS = 64;
 
-/** `out[row] = table[numbers[row]]`, of any type. */
+/** `out[row] = table[numbers[row]]`, for any data type. */
 export class TakeRows {
   readonly #workgroups: number;
   readonly #kernel: Kernel<typeof BINDINGS>;
 
-  /** @throws {RangeError} when rows are not whole words. */
+  /** @throws {RangeError} when rows do not consist of whole words. */
   constructor(gpu: GpuContext, { rowBytes, tableRows }: TakeRowsParams) {
     if (rowBytes % 4 !== 0) {
       throw new RangeError(`Rows of ${rowBytes} bytes: take_rows copies multiples of 4.`);
@@ -41,7 +41,7 @@ export class TakeRows {
   /**
    * Appends the copy of `numRows` rows: one dispatch.
    *
-   * @param tensors `table` and `out` `[rows, rowBytes]`, `numbers` int64 `[numRows]`, none of them negative.
+   * @param tensors `table` and `out` `[rows, rowBytes]`, `numbers` int64 `[numRows]`, not negative.
    */
   encode(
     pass: ComputePass,

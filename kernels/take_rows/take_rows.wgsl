@@ -1,13 +1,13 @@
-// Rows of a table by number. See take_rows.ts for shapes.
+// Copies rows of a table by number. See take_rows.ts for shapes.
 //
 // One thread takes one word of one row.
 
 @group(0) @binding(0) var<storage, read> table: array<u32>;
-// int64: the lower word of each is the number.
+// int64; only the lower word of each is used.
 @group(0) @binding(1) var<storage, read> numbers: array<vec2<u32>>;
 @group(0) @binding(2) var<storage, read_write> out: array<u32>;
 
-// Words of a row.
+// Number of words in a row.
 override WIDTH: u32;
 override NUM_ROWS: u32;
 

@@ -12,14 +12,14 @@ const SIGMOID: u32 = 8;
 const EXP: u32 = 9;
 const SOFTPLUS: u32 = 10;
 
-/** `c * tanh(x / c)`; `x` where `c` is 0. */
+/** `c * tanh(x / c)`; `x` if `c` is 0. */
 export function cap(x: v128, c: f32): v128 {
   if (c === 0) return x;
   const size = f32x4.splat(c);
   return f32x4.mul(tanh(f32x4.div(x, size)), size);
 }
 
-/** √(8 / π), and 0.044715 times as much. */
+/** √(8 / π), and 0.044715 times that. */
 const GELU_LINEAR: f32 = 1.5957691216057308;
 const GELU_CUBIC: f32 = 0.07135481282553303;
 
@@ -42,7 +42,8 @@ export function activate(kind: u32, x: v128): v128 {
 }
 
 /**
- * `max(x, 0) - |x| / 2 * erfc(|x| / √2)`, the latter by Abramowitz and Stegun 7.1.26, off by less than 1.5e-7.
+ * `max(x, 0) - |x| / 2 * erfc(|x| / √2)`, with formula 7.1.26 of Abramowitz and Stegun for erfc, whose error is below
+ * 1.5e-7.
  */
 function gelu(x: v128): v128 {
   const one = f32x4.splat(1);
@@ -60,7 +61,7 @@ function gelu(x: v128): v128 {
   return f32x4.sub(f32x4.max(x, f32x4.splat(0)), f32x4.mul(half, erfc));
 }
 
-/** Above 0 one by the exponential of `-x`. */
+/** Positive numbers use the reciprocal of `exp(-x)`. */
 function exp(x: v128): v128 {
   const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-LOG2_E)));
   const inverse = f32x4.div(f32x4.splat(1), e);
@@ -68,7 +69,7 @@ function exp(x: v128): v128 {
 }
 
 /**
- * `max(x, 0) + log(1 + e)` with `e = exp(-|x|)`, the logarithm by its series about `e / (2 + e)`, below a third.
+ * `max(x, 0) + log(1 + e)` with `e = exp(-|x|)`; the logarithm by its series in `e / (2 + e)`, which is at most 1/3.
  */
 function softplus(x: v128): v128 {
   const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-LOG2_E)));

@@ -1,14 +1,15 @@
 /**
- * Tiles of keys and values in 8 bits: elements as 127ths of the largest magnitude of their head and token, then f32
- * `[TILE]`, a 127th of each largest magnitude. What is multiplied and added in one instruction lies side by side: of keys
- * two elements, i8 `[headSize / 2, TILE, 2]`; of values two tokens, i8 `[TILE / 2, headSize, 2]`.
+ * Tiles of keys and values in 8 bits. Elements are multiples of 1/127 of the largest magnitude in their head and token;
+ * they are followed by f32 `[TILE]`, 1/127 of each largest magnitude. Elements that one instruction multiplies and adds
+ * lie side by side: for keys two elements, i8 `[headSize / 2, TILE, 2]`; for values two tokens, i8 `[TILE / 2,
+ * headSize, 2]`.
  */
 import { TILE } from "./layout";
 
 const LARGEST: f32 = 127;
 const MOST_HALF: f32 = 65504;
 
-/** Where the scales of a tile are. */
+/** Address of the scales of a tile. */
 @inline
 export function scalesAt(tile: usize, headSize: u32): usize {
   return tile + <usize> headSize * TILE;
@@ -27,7 +28,10 @@ export function quantizeValue(from: usize, headSize: u32, tile: usize, slot: u32
   quantize(from, headSize, pair + (slot & 1), 2, 4, scale);
 }
 
-/** @param within bytes from an element of even index to the next one, and `between` to the next of even index. */
+/**
+ * @param within bytes from an element at an even index to the next one.
+ * @param between bytes to the next element at an even index.
+ */
 function quantize(
   from: usize,
   headSize: u32,
@@ -52,14 +56,14 @@ function quantize(
   }
 }
 
-/** The nearest number with the eleven bits that an f16 has, as GPUs keep scales. */
+/** Rounds a scale to the eleven significant bits of an f16, which is how GPUs store it. */
 @inline
 function roundToHalf(x: f32): f32 {
   const bits = reinterpret<u32>(min(x, MOST_HALF));
   return reinterpret<f32>((bits + 0xfff + (bits >> 13 & 1)) & 0xffffe000);
 }
 
-/** The keys of a tile, f32 `[headSize, TILE]`. */
+/** Expands the keys of a tile to f32 `[headSize, TILE]`. */
 export function widenKeys(tile: usize, headSize: u32, into: usize): void {
   const scales = scalesAt(tile, headSize);
   for (; tile < scales; tile += TILE * 2, into += TILE * 8) {
@@ -73,7 +77,7 @@ export function widenKeys(tile: usize, headSize: u32, into: usize): void {
   }
 }
 
-/** The values of a tile, f32 `[TILE, headSize]`. */
+/** Expands the values of a tile to f32 `[TILE, headSize]`. */
 export function widenValues(tile: usize, headSize: u32, into: usize): void {
   const headBytes = <usize> headSize << 2;
   for (let scale = scalesAt(tile, headSize), end = scale + TILE * 4; scale < end; scale += 8) {
@@ -89,13 +93,13 @@ export function widenValues(tile: usize, headSize: u32, into: usize): void {
   }
 }
 
-/** Bytes of even index as i16. */
+/** Bytes at even indices as i16. */
 @inline
 function evens(bytes: v128): v128 {
   return i16x8.shr_s(i16x8.shl(bytes, 8), 8);
 }
 
-/** Bytes of odd index as i16. */
+/** Bytes at odd indices as i16. */
 @inline
 function odds(bytes: v128): v128 {
   return i16x8.shr_s(bytes, 8);

@@ -1,7 +1,8 @@
 /**
  * Depthwise causal convolution along the tokens of each sequence:
  *
- * `out[t] = activation(bias + sum over k of w[k] * x[t - taps + 1 + k])`, the inputs before a step's first from the state.
+ * `out[t] = activation(bias + sum over k of w[k] * x[t - taps + 1 + k])`, with inputs before the step's first from the
+ * state.
  */
 import { activate } from "./activation";
 import { madd } from "./softmax";
@@ -9,7 +10,10 @@ import { ConvNode, rangeAt, StateRange } from "./state_layout";
 
 const SILU: u32 = 1;
 
-/** Does the parts `[first, end)` of the work: some channels of a sequence each. `scratch` is of an address for each tap. */
+/**
+ * Does the parts `[first, end)` of the work: each is some channels of a sequence. `scratch` holds an address for each
+ * tap.
+ */
 export function causalConv(
   node: ConvNode,
   ranges: usize,
@@ -28,7 +32,7 @@ export function causalConv(
   }
 }
 
-/** The state of a sequence. */
+/** Address of a sequence's state. */
 @inline
 function stateAt(node: ConvNode, range: StateRange): usize {
   return node.state + <usize> range.slot * (node.taps - 1) * node.stride * 4;
@@ -44,7 +48,7 @@ function convolve(node: ConvNode, range: StateRange, from: u32, to: u32, inputs:
     }
   }
   for (let row = range.first; row < range.end; row++) {
-    // Where the input of each tap is.
+    // Finds the input of each tap.
     for (let k = 0; k <= kept; k++) {
       const at = <i32> (row - range.first) - kept + k;
       const x = at < 0 ? state + (kept + at) * rowBytes : node.x + (range.first + at) * rowBytes;
@@ -64,7 +68,7 @@ function convolve(node: ConvNode, range: StateRange, from: u32, to: u32, inputs:
   }
 }
 
-/** The last inputs become the state. */
+/** Saves the last inputs as the state. */
 function keepInputs(node: ConvNode, range: StateRange, from: u32, to: u32): void {
   const kept = <i32> node.taps - 1;
   const rowBytes = <usize> node.stride * 4;
@@ -77,7 +81,7 @@ function keepInputs(node: ConvNode, range: StateRange, from: u32, to: u32): void
   }
 }
 
-/** Stores the first elements of four, as many as fit in `numBytes`. */
+/** Stores the first elements of a vector, as many as fit into `numBytes`. */
 @inline
 export function storeUpTo(at: usize, four: v128, numBytes: usize): void {
   if (numBytes >= 16) {

@@ -1,5 +1,6 @@
 /**
- * One of the two products of a mixture of experts, and what follows the first: of pairs (row, one of its experts)
+ * One of the two products of a mixture of experts, and the activation after the first. For pairs (row, one of its
+ * experts):
  *
  * `out[pair, i] = activated(W[gate row of i] · x[row of pair] + bias, W[up row of i] · x[row of pair] + bias)`
  */
@@ -9,7 +10,7 @@ import { multiplyExpertRow } from "./experts_multiply";
 
 const SILU: u32 = 1;
 const SIGMOID: u32 = 8;
-/** Pairs that are multiplied with a row of a matrix at a time. */
+/** Number of pairs multiplied with a row of a matrix at a time. */
 const TILE: u32 = 4;
 
 /** Does the parts `[first, end)` of the work: each item's outputs are divided into parts. */
@@ -26,7 +27,7 @@ export function expertsProduct(
     const item = changetype<ExpertItem>(items + <usize> (work / parts) * offsetof<ExpertItem>());
     const from = (work % parts) * node.partOutputs;
     const count = min(node.partOutputs, node.count - from);
-    // The part's weights stay in the cache from tile to tile.
+    // The part's weights stay in the cache between tiles.
     for (let pair = item.first; pair < item.end;) {
       const left = item.end - pair;
       const width: u32 = left >= TILE ? TILE : left >= 2 ? 2 : 1;
@@ -77,7 +78,10 @@ function rowAt(node: ExpertsProduct, step: ExpertPairs, pair: u32): usize {
   return node.x + <usize> (pairAt(step, pair) / step.perRow) * node.xBytes;
 }
 
-/** What follows the products of a pair: outputs are whole fours, or the last of them are computed for nothing. */
+/**
+ * Activates the products of a pair. Outputs are computed four at a time, so some beyond the last may be computed in
+ * vain.
+ */
 function complete(
   node: ExpertsProduct,
   expert: u32,

@@ -1,6 +1,6 @@
 /**
- * Products of one, two or four rows with one row of an expert's matrix. A row's sums are added up in the same order however
- * many others there are.
+ * Products of one, two or four rows with one row of an expert's matrix. The order in which a row's sums are added does
+ * not depend on the number of rows.
  */
 import { BITS4, BITS8, CHUNK_BYTES, ExpertsProduct, FLOATS } from "./experts_layout";
 import { madd } from "./softmax";
@@ -41,7 +41,7 @@ function rounded<Level>(
   const scales = node.scales + row * chunks * (node.hasHalves ? 8 : 4);
   const zeros = node.zeros + row * chunks * (node.hasHalves ? 2 : 1);
   const end = weights + chunks * 16 * sizeof<Level>();
-  // What differs from matrix to matrix is known to the compiler in each of these.
+  // In each branch, the compiler knows the properties of the matrix.
   if (node.hasHalves) {
     if (node.zeros) {
       tile<Level>(weights, end, scales, zeros, width, x0, x1, x2, x3, out, outBytes, true, true);
@@ -158,7 +158,7 @@ function addChunk(
   return madd(whole, f32x4.mul(scale, v128.load32_splat(x, 80)), sums);
 }
 
-/** The scale of a chunk, or of its two halves. */
+/** The scale of a chunk, or those of its two halves. */
 @inline
 function scaleAt(scales: usize, hasHalves: bool): v128 {
   if (!hasHalves) return v128.load32_splat(scales);
@@ -212,7 +212,7 @@ function oddWords(at: usize): v128 {
   return v128.shuffle<i16>(v128.load(at), v128.load(at, 16), 1, 3, 5, 7, 9, 11, 13, 15);
 }
 
-/** Weights in f32, or in f16 where `Stored` is u16. */
+/** Weights in f32, or in f16 if `Stored` is u16. */
 @inline
 function floats<Stored>(
   node: ExpertsProduct,
@@ -268,7 +268,7 @@ function four<Stored>(at: usize): v128 {
   return sizeof<Stored>() === 4 ? v128.load(at) : widen(at);
 }
 
-/** Four numbers in f16 as f32, whose exponents' bias is 112 more. */
+/** Converts four numbers from f16 to f32; the exponent's bias is larger by 112. */
 @inline
 function widen(at: usize): v128 {
   const spread = v128.shuffle<i16>(v128.load64_zero(at), i16x8.splat(0), 0, 8, 1, 8, 2, 8, 3, 8);

@@ -1,14 +1,14 @@
 /**
- * Products of rows with groups of a matrix of f32.
+ * Products of rows with groups of an f32 matrix.
  *
- * Eight sums of four outputs each are kept, as many as hide the time that a sum takes: of one row those of four groups,
- * which lie far from each other (one stream of weights alone would wait at the beginning of each page of memory), of two
- * rows those of two groups, of four those of one.
+ * Eight sums of four outputs each are kept in flight, enough to hide the latency of an addition: four groups for one
+ * row, two groups for two rows, one group for four rows. The groups lie far from each other, because a single stream of
+ * weights would stall at the beginning of each memory page.
  */
 import { FLOAT_GROUP_BYTES, FloatProduct, FloatRows } from "./float_product_layout";
 import { madd } from "./softmax";
 
-/** Multiplies the rows with `count` groups, and stores them `rowBytes` apart. */
+/** Multiplies the rows with `count` groups, and stores the results `rowBytes` apart. */
 export function multiplyFloats(
   node: FloatProduct,
   rows: FloatRows,
@@ -26,7 +26,7 @@ export function multiplyFloats(
   if (numRows === 2) return two(weights, bytes, count, x, stride, out, rowBytes);
   const end = weights + <usize> count * bytes;
   for (let at = weights; at < end; at += bytes, out += FLOAT_GROUP_BYTES) {
-    // Other rows find the group in the cache. The last are computed twice where they are not four.
+    // Later rows find the group in the cache. If fewer than four rows are left, some are computed twice.
     for (let row: usize = 0; row < numRows; row += 4) {
       const b = min(row + 1, numRows - 1);
       const c = min(row + 2, numRows - 1);
@@ -47,7 +47,7 @@ export function multiplyFloats(
   }
 }
 
-/** One row, four streams, which overlap at the end. */
+/** One row with four streams, which overlap at the end. */
 function one(weights: usize, bytes: usize, count: u32, x: usize, out: usize): void {
   const length = <usize> ((count + 3) / 4);
   const last = <usize> count - length;
@@ -98,7 +98,7 @@ function one(weights: usize, bytes: usize, count: u32, x: usize, out: usize): vo
   }
 }
 
-/** Two rows, two streams, which overlap at the end. */
+/** Two rows with two streams, which overlap at the end. */
 function two(
   weights: usize,
   bytes: usize,
@@ -149,7 +149,7 @@ function two(
   }
 }
 
-/** Four rows, one group. */
+/** Four rows with one group. */
 @inline
 function four(
   p: usize,
@@ -171,7 +171,7 @@ function four(
   let c1 = a0;
   let d0 = a0;
   let d1 = a0;
-  // Four elements a round: their addresses are computed once.
+  // Four elements per round, so that addresses are computed once.
   for (const stop = p + bytes; p < stop; p += 128) {
     let w0 = v128.load(p);
     let w1 = v128.load(p, 16);

@@ -1,9 +1,10 @@
 /**
- * Products of a few rows with a matrix of f32, and what follows them:
+ * Products of few rows with an f32 matrix, and the operations after them:
  *
- * `out[row, n] = cap(scale * activate(W[first + n] · x[row] + bias) (* (W[up + n] · x[row] + bias))) + residual[row, n]`
+ * `out[row, n] = cap(scale * activate(W[first + n] · x[row] + bias) (* (W[up + n] · x[row] + bias))) + residual[row,
+ * n]`
  *
- * Elements are added in their order, each rounded once where the processor can, however many rows there are.
+ * Elements are added in order, with fused multiply-add if the processor has it, whatever the number of rows.
  */
 import { activate, cap } from "./activation";
 import { multiplyFloats } from "./float_multiply";
@@ -42,7 +43,7 @@ export function floatProduct(
   }
 }
 
-/** Products with some outputs, the last of which may be part of a group. */
+/** Computes products with some outputs, the last of which may fill only a part of a group. */
 function multiplyOutputs(
   node: FloatProduct,
   rows: FloatRows,
@@ -63,7 +64,7 @@ function multiplyOutputs(
   }
 }
 
-/** What follows the products of some outputs. */
+/** Applies the operations after the products of some outputs. */
 function complete(
   node: FloatProduct,
   out: usize,

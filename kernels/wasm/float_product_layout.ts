@@ -1,34 +1,34 @@
 /**
- * The structure that the host writes into linear memory for `floatProduct`: words of 32 bits, in this order. All
- * addresses are in bytes. `../matmul/float_product.ts` is the other side.
+ * The structure that the host writes into linear memory for `floatProduct`: 32-bit words in this order. All addresses
+ * are in bytes. `../matmul/float_product.ts` is the counterpart.
  */
 
-/** Outputs of a matrix that lie side by side. */
+/** Number of a matrix's outputs that lie side by side. */
 export const FLOAT_GROUP: u32 = 8;
-/** Bytes of what a group has for one element of a row. */
+/** Bytes of a group's weights for one element of a row. */
 export const FLOAT_GROUP_BYTES: usize = 32;
 
-/** A matrix of f32, and what is done with its products. */
+/** An f32 matrix, and the operations on its products. */
 @unmanaged
 export class FloatProduct {
-  /** Elements of a row, a multiple of 4. */
+  /** Number of elements in a row, a multiple of 4. */
   k: u32;
-  /** Elements of one row of the output. */
+  /** Number of elements in a row of the output. */
   n: u32;
-  /** Groups that are one part of the work. */
+  /** Number of groups in one part of the work. */
   partGroups: u32;
   /** f32 `[groups, k, FLOAT_GROUP]`: see `pack_floats.ts`. */
   weights: usize;
-  /** The group whose products are activated, or all there are. */
+  /** The group of the activated products, or of all products. */
   firstGroup: u32;
-  /** Whether products of other groups are multiplied with those, and the first of them. */
+  /** Whether these are multiplied with the products of other groups, and the first of those. */
   isGated: u32;
   upGroup: u32;
-  /** `ACTIVATIONS` of `activation.ts`. */
+  /** Index in `ACTIVATIONS` of `activation.ts`. */
   activation: u32;
-  /** f32 `[outputs of the matrix]`; 0 for none. */
+  /** f32 `[outputs of the matrix]`; 0 if there is none. */
   bias: usize;
-  /** f32 `[rows, n]`; 0 for none. */
+  /** f32 `[rows, n]`; 0 if there is none. */
   residual: usize;
   /** f32 `[rows, n]`. */
   out: usize;
@@ -37,11 +37,11 @@ export class FloatProduct {
   softcap: f32;
 }
 
-/** Rows to multiply with. */
+/** The rows to multiply. */
 @unmanaged
 export class FloatRows {
   numRows: u32;
-  /** f32, `stride` bytes from one row to the next. */
+  /** f32; rows are `stride` bytes apart. */
   x: usize;
   stride: usize;
 }

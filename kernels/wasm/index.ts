@@ -1,4 +1,4 @@
-/** The CPU backend's kernels in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
+/** The CPU backend's kernels in WebAssembly SIMD, written in AssemblyScript and built by `deno task wasm`. */
 export { expertsProduct } from "./experts";
 export { causalConv } from "./causal_conv";
 export { floatProduct } from "./float_product";

@@ -1,11 +1,11 @@
 /**
  * Rotates a step's queries and keys by position, and writes its keys and values into the cache.
  *
- * With `x` a head at position `p`, and `x'` its element that is rotated with `x[i]`:
+ * Let `x` be a head at position `p`, and `x'[i]` the element that is rotated together with `x[i]`:
  *
- * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two
+ * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, with minus for the first element of each pair.
  *
- * Queries and keys are rotated in place; keys are then scattered into their tile, values are copied.
+ * Queries and keys are rotated in place. Keys are then scattered into their tile, and values are copied.
  */
 import { quantizeKey, quantizeValue } from "./cache_tile";
 import { Node, Step, TILE, tileOffset, wordAt } from "./layout";
@@ -51,14 +51,14 @@ function writeToken(node: Node, table: usize, token: u32, position: u32): void {
   }
 }
 
-/** Beats `memory.copy`, which leaves the module, at these sizes. */
+/** At these sizes, faster than `memory.copy`, which calls out of the module. */
 function copy(from: usize, numBytes: usize, to: usize): void {
   for (const end = from + numBytes; from < end; from += 16, to += 16) {
     v128.store(to, v128.load(from));
   }
 }
 
-/** Writes a head's elements `TILE` apart. */
+/** Writes the elements of a head `TILE` apart. */
 function scatter(from: usize, numBytes: usize, to: usize): void {
   const end = from + numBytes;
   for (; from < end; from += 16, to += TILE * 16) {
@@ -103,7 +103,7 @@ export function rotateNeighbours(pairs: usize, cos: usize, sin: usize, size: u32
   }
 }
 
-/** `a, a, b, b` of `a, b, …`. */
+/** `a, a, b, b` from `a, b, …`. */
 function twice(two: v128): v128 {
   return v128.shuffle<f32>(two, two, 0, 0, 1, 1);
 }

@@ -23,7 +23,7 @@ export function spread3(words: v128): v128 {
   return v128.shuffle<i32>(words, words, 3, 3, 3, 3);
 }
 
-/** Four rows of four words, `stride` bytes apart, become columns: rows `rowBytes` apart. */
+/** Transposes four rows of four words, which are `stride` bytes apart, to rows `rowBytes` apart. */
 @inline
 export function transpose(from: usize, stride: usize, into: usize, rowBytes: usize): void {
   const a = v128.load(from);

@@ -1,12 +1,12 @@
 /**
- * Structures that the host writes into linear memory for the kernels: words of 32 bits, in this order. All addresses
- * are in bytes. `../attention/attention_simd_memory.ts` is the other side.
+ * Structures that the host writes into linear memory for the kernels: 32-bit words in this order. All addresses are in
+ * bytes. `../attention/attention_simd_memory.ts` is the counterpart.
  */
 
-/** Keys stored side by side in the cache: four vectors of four. */
+/** Number of keys stored side by side in the cache: four vectors of four. */
 export const TILE: u32 = 16;
 
-/** One attention layer; fixed once it is written. */
+/** One attention layer; it does not change once it is written. */
 @unmanaged
 export class Node {
   heads: u32;
@@ -14,16 +14,19 @@ export class Node {
   kvHeads: u32;
   /** Elements per head, a multiple of 4. */
   headSize: u32;
-  /** Binary logarithm of the tokens per block, which are a power of two, and at least `TILE`. */
+  /** Binary logarithm of the number of tokens per block, which is a power of two and at least `TILE`. */
   blockShift: u32;
-  /** Bytes from a block of the cache to the next: blocks of all layers of the memory lie side by side. */
+  /** Bytes from one block of the cache to the next: the blocks of all layers in the memory lie side by side. */
   blockBytes: u32;
-  /** Bytes of the keys, or the values, of a token and head: a `TILE`th of a tile. */
+  /** Bytes of one token's key, or value, of one head: 1/`TILE` of a tile. */
   tokenBytes: u32;
-  /** Whether keys and values are in 8 bits (1) or f32 (0); see `cache_tile.ts`. */
+  /** Whether keys and values are in 8 bits (1) or in f32 (0); see `cache_tile.ts`. */
   isQuantized: u32;
 
-  /** f32 `[numTokens, stride]`, and from one token to the next and to the first head, in elements. May be one tensor. */
+  /**
+   * Address of f32 `[numTokens, stride]`, and the distances to the next token and to the first head, in elements.
+   * Queries, keys and values may share one tensor.
+   */
   q: usize;
   qStride: u32;
   qOffset: u32;
@@ -35,34 +38,34 @@ export class Node {
   vOffset: u32;
 
   /**
-   * Of the first block; `[kvHeads, block size / TILE]` tiles each, f32 `[headSize, TILE]`: an element of all keys of a tile
-   * is four vectors.
+   * Address of the first block. Each block has `[kvHeads, block size / TILE]` tiles of f32 `[headSize, TILE]`, so one
+   * element of all keys in a tile is four vectors.
    */
   kCache: usize;
-  /** Address of the first block; `[kvHeads, block size / TILE]` tiles each, f32 `[TILE, headSize]`. */
+  /** Address of the first block. Each block has `[kvHeads, block size / TILE]` tiles of f32 `[TILE, headSize]`. */
   vCache: usize;
   /** f32 `[numTokens, heads * headSize]`. */
   out: usize;
 
-  /** Elements of a head that are rotated; 0 for none. */
+  /** Number of elements of a head that are rotated; 0 for none. */
   rotarySize: u32;
-  /** Whether neighbours are rotated together (1), or element `i` with `i + rotarySize / 2` (0). */
+  /** Whether neighbouring elements are rotated together (1), or element `i` with `i + rotarySize / 2` (0). */
   isInterleaved: u32;
   /** f32 `[positions, rotarySize / 2]`. */
   cos: usize;
   sin: usize;
 
-  /** Factor of the products of query and key, above 0. */
+  /** Factor on the products of query and key, above 0. */
   scale: f32;
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   softcap: f32;
-  /** Keys a query sees, its own included; 0 for all. */
+  /** Number of keys that a query sees, including its own; 0 for all. */
   window: u32;
-  /** f32 `[heads]`; 0 for none. */
+  /** f32 `[heads]`; 0 if there are none. */
   sinks: usize;
 }
 
-/** The sequences of a step, packed on one axis of tokens. */
+/** The sequences of a step, packed along one axis of tokens. */
 @unmanaged
 export class Step {
   numSequences: u32;
@@ -77,12 +80,14 @@ export class Step {
   anglePositions: usize;
 }
 
-/** A part of the work: of some KV heads some rows of one sequence, a row being a pair (query, head of the group). */
+/**
+ * A part of the work: some rows of one sequence for some KV heads, where a row is a pair (query, head of the group).
+ */
 @unmanaged
 export class Item {
   sequence: u32;
   firstRow: u32;
-  /** Rows of each head. */
+  /** Number of rows of each head. */
   numRows: u32;
   firstHead: u32;
   numHeads: u32;
@@ -99,8 +104,8 @@ export function wordAt(array: usize, index: u32): u32 {
 }
 
 /**
- * Bytes from the beginning of either cache to the tile that holds token `position` of the sequence of `table`, of one
- * KV head. Keys and values have the same. Avoids divisions, which would cost as much as a tile of small heads.
+ * Offset in either cache of the tile that holds token `position` of the sequence with block table `table`, for one KV
+ * head. It avoids divisions, which would cost as much as a tile of small heads.
  */
 export function tileOffset(node: Node, table: usize, kvHead: u32, position: u32): usize {
   const block = wordAt(table, position >> node.blockShift);

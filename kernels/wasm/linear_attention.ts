@@ -1,23 +1,23 @@
 /**
- * Linear attention: with `S` a head's state, for each token of a sequence in turn
+ * Linear attention. Let `S` be a head's state; for each token of a sequence in turn:
  *
  * `S = decay * S`, then `S = S + k ⊗ v`, or by the delta rule `S = S + k ⊗ beta (v - Sᵀ k)`, and `out = scale * Sᵀ q`
  *
- * Sixteen columns of a state at a time go through all tokens. They lie side by side, 8 KiB of 128 rows, which stay in the
- * processor's first cache. What the next token's key finds is added up in the pass that takes a token in, so that a state
- * is read once a token. (In chunks of tokens, as matrices, a prompt would take twice the operations.) Whether tokens come
- * in one step or in several does not change a bit.
+ * Sixteen columns of a state at a time are processed for all tokens. They lie side by side: 8 KiB for 128 rows, which
+ * stay in the L1 cache. The product of the state with the next token's key is summed in the same pass that adds a
+ * token, so that a state is read once per token. (Processing chunks of tokens as matrices would take twice the
+ * operations.) The result is the same, bit for bit, whether tokens come in one step or in several.
  */
 import { is, No, Yes } from "./block_sums";
 import { storeUpTo } from "./causal_conv";
 import { madd } from "./softmax";
 import { LinearNode, rangeAt, StateRange } from "./state_layout";
 
-/** Bytes of a row of the columns that are taken together, and of those that are left over. */
+/** Bytes of a row of the columns processed together, and of the remaining columns. */
 const WIDE: usize = 64;
 const NARROW: usize = 16;
 
-/** Does the parts `[first, end)` of the work: a head of a sequence each. */
+/** Does the parts `[first, end)` of the work: each is one head of a sequence. */
 export function linearAttention(
   node: LinearNode,
   ranges: usize,
@@ -39,7 +39,7 @@ export function linearAttention(
   }
 }
 
-/** `ByRow`: whether each row of a state has a decay of its own; `Delta`: whether it is the delta rule. */
+/** `ByRow` says whether each row of a state has its own decay; `Delta` whether the delta rule is used. */
 function attendHead<ByRow, Delta>(node: LinearNode, range: StateRange, head: u32): void {
   const rowBytes = <usize> node.valueStride * 4;
   const size = node.keyDim * rowBytes;
@@ -64,7 +64,7 @@ function keyAt(node: LinearNode, row: usize, head: u32): usize {
   return node.k + (row * node.keyHeads + head * node.keyHeads / node.heads) * node.keyDim * 4;
 }
 
-/** The first of a head's factors of decay. */
+/** Address of the first of a head's decay factors. */
 @inline
 function decayAt<ByRow>(node: LinearNode, row: usize, head: u32): usize {
   const at = row * node.heads + head;
@@ -76,20 +76,20 @@ function rateAt(node: LinearNode, row: usize, head: u32): v128 {
   return v128.load32_splat(node.betas + (row * node.rates + (node.rates > 1 ? head : 0)) * 4);
 }
 
-/** What is added to a state for each element of the key. */
+/** The value that is multiplied with each element of the key and added to the state. */
 @inline
 function gainAt<Delta>(v: v128, held: v128, rate: v128): v128 {
   return is<Delta>() ? f32x4.mul(rate, f32x4.sub(v, held)) : v;
 }
 
-/** An element of a key as it is multiplied with what a state was before its decay. */
+/** An element of a key, multiplied by the decay so that it applies to the state before its decay. */
 @inline
 function heldKey<ByRow>(key: usize, decay: usize): v128 {
   const k = v128.load32_splat(key);
   return is<ByRow>() ? f32x4.mul(k, v128.load32_splat(decay)) : k;
 }
 
-/** Sixteen columns, from byte `column` of a row on, which lie at `state`. */
+/** Processes sixteen columns, from byte `column` of a row on, which lie at `state`. */
 function attendWide<ByRow, Delta>(
   node: LinearNode,
   range: StateRange,
@@ -172,7 +172,7 @@ function attendWide<ByRow, Delta>(
   }
 }
 
-/** Four columns, likewise; the last of a row may be less. */
+/** Processes four columns; the last ones of a row may be fewer. */
 function attendFour<ByRow, Delta>(
   node: LinearNode,
   range: StateRange,

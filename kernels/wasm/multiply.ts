@@ -1,18 +1,20 @@
 /**
  * Products of one, two or four rows with groups of a matrix.
  *
- * Several streams of weights are read side by side: one alone would wait at the beginning of each page of memory. They
- * overlap at the end. As many sums are kept as there are registers for.
+ * Several streams of weights are read side by side, because a single one would stall at the beginning of each memory
+ * page. They overlap at the end. As many sums are kept as there are registers for.
  *
- * `Paired` tells whether each two rows are parts of one: their products with a block are added before those of other
- * blocks, and the sums stored are half as many. The other types are those of `block_sums.ts`.
+ * `Paired` says whether each two rows are the parts of one row: their products with a block are added before those of
+ * other blocks, and half as many sums are stored. The other type arguments are those of `block_sums.ts`.
  */
 import { addBlock, addPair, add, addWeights, begin, blockBytes, is, loadTerms, No, Yes } from "./block_sums";
 import { spread0, spread1, spread2, spread3 } from "./lanes";
 import { multiplyFour } from "./multiply_four";
 import { Product, QuantizedRows, ROW_BLOCK_BYTES, tileWidth } from "./product_layout";
 
-/** Multiplies the rows of the tile that begins with `row` with `count` groups, and stores them `rowBytes` apart. */
+/**
+ * Multiplies the rows of the tile that begins with `row` with `count` groups, and stores the results `rowBytes` apart.
+ */
 export function multiply(
   node: Product,
   rows: QuantizedRows,
@@ -62,7 +64,7 @@ function multiplyTile<Sum>(
   }
 }
 
-/** One row, six streams. */
+/** One row with six streams. */
 function multiplyOne<Sum, Zeros>(
   node: Product,
   tile: usize,
@@ -140,7 +142,7 @@ function multiplyOne<Sum, Zeros>(
   }
 }
 
-/** Two rows, three streams. */
+/** Two rows with three streams. */
 function multiplyTwo<Sum, Zeros, Paired>(
   node: Product,
   tile: usize,

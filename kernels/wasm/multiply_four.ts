@@ -1,4 +1,4 @@
-/** Products of four rows with groups of a matrix: see `multiply.ts`. */
+/** Products of four rows with groups of a matrix; see `multiply.ts`. */
 import {
   add,
   addBlock,
@@ -13,7 +13,10 @@ import {
 import { spread0, spread1, spread2, spread3 } from "./lanes";
 import { Product } from "./product_layout";
 
-/** Four rows, two streams. Registers hold sums of a block; those of the second stream's other blocks are in memory. */
+/**
+ * Four rows with two streams. Registers hold the sums of a block; the second stream's sums over blocks are kept in
+ * memory.
+ */
 export function multiplyFour<Sum, Zeros, Paired>(
   node: Product,
   tile: usize,

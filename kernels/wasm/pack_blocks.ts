@@ -1,10 +1,10 @@
-/** Lays out a matrix of `MatMulNBits` for `product`. */
+/** Packs a matrix of `MatMulNBits` for `product`. */
 import { transpose } from "./lanes";
 import { BLOCK_BYTES, GROUP, ZEROS_BLOCK_BYTES } from "./product_layout";
 
 /**
- * Packs groups of four outputs. Of each block the same words of the four lie side by side, then the four scales, then the
- * zero points, each twice.
+ * Packs groups of four outputs. For each block, corresponding words of the four outputs lie side by side, followed by
+ * the four scales, and by the zero points, each twice.
  *
  * @param levels u8 `[outputs, blocks, 16]`: the lower half of byte `i` is weight `2i` of the block, the upper `2i + 1`.
  * @param scales f32 `[outputs, blocks]`.

@@ -1,9 +1,9 @@
-/** Lays out a matrix of f32 for `floatProduct`, from some of its rows at a time. The memory is 0 at first. */
+/** Packs an f32 matrix for `floatProduct`, some of its rows at a time. The memory must be 0 at first. */
 import { FLOAT_GROUP, FLOAT_GROUP_BYTES } from "./float_product_layout";
 import { transpose } from "./lanes";
 
 /**
- * Of a matrix that is stored by inputs.
+ * Packs rows of a matrix that is stored by inputs.
  *
  * @param from f32 `[count, outputs]`, the inputs `first` to `first + count`.
  * @param into f32 `[groups, k, FLOAT_GROUP]`.
@@ -36,9 +36,9 @@ export function packColumns(
 }
 
 /**
- * Of a matrix that is stored by outputs.
+ * Packs rows of a matrix that is stored by outputs.
  *
- * @param from f32 `[count, k]`, the outputs of groups from one's first on.
+ * @param from f32 `[count, k]`, beginning with the first output of a group.
  * @param into f32 `[groups, k, FLOAT_GROUP]`, from that group on.
  */
 export function packRows(from: usize, k: u32, count: u32, into: usize): void {

@@ -1,12 +1,12 @@
 /**
- * Attention of every query of a sequence to every key of it, for sequences that lie one after the other:
+ * Bidirectional attention within sequences that lie one after the other:
  *
  * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
  *
- * over the keys `j` of `t`'s sequence, those in the window of `t`.
+ * over the keys `j` of `t`'s sequence that lie in the window of `t`.
  *
- * Keys of one sequence and head are first laid out in tiles, since each is read as often as there are rows; then rows
- * are taken together, see `row_block.ts`.
+ * The keys of one sequence and head are first copied into tiles, since each is read once per block of rows. Then rows
+ * are processed together; see `row_block.ts`.
  */
 import { Item, itemAt, TILE, wordAt } from "./layout";
 import { PackedBatch, PackedNode } from "./packed_layout";
@@ -24,7 +24,7 @@ import {
 import { KEYS } from "./rows";
 
 /**
- * Like `pagedAttention`, for items of one head; behind the block of rows, scratch memory has room for the tiles of one
+ * As `pagedAttention`, for items of one head. After the block of rows, scratch memory has space for the tiles of one
  * sequence and head.
  */
 export function packedAttention(
@@ -77,7 +77,7 @@ function attendItem(
   }
 }
 
-/** Takes the rows of an item from `done` on. */
+/** Sets the rows of an item from `done` on. */
 function setRows(
   node: PackedNode,
   batch: PackedBatch,

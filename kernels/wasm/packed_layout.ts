@@ -1,6 +1,6 @@
 /**
- * Structures that the host writes into linear memory for `packedAttention`: words of 32 bits, in this order. All
- * addresses are in bytes. `../attention/packed_attention_simd.ts` is the other side.
+ * Structures that the host writes into linear memory for `packedAttention`: 32-bit words in this order. All addresses
+ * are in bytes. `../attention/packed_attention_simd.ts` is the counterpart.
  */
 
 /** One attention layer. */
@@ -12,7 +12,10 @@ export class PackedNode {
   /** Elements per head, a multiple of 4. */
   headSize: u32;
 
-  /** f32 `[rows, stride]`, and from one row to the next and to the first head, in elements. May be one tensor. */
+  /**
+   * Address of f32 `[rows, stride]`, and the distances to the next row and to the first head, in elements. Queries,
+   * keys and values may share one tensor.
+   */
   q: usize;
   qStride: u32;
   qOffset: u32;
@@ -25,11 +28,11 @@ export class PackedNode {
   /** f32 `[query rows, heads * headSize]`. */
   out: usize;
 
-  /** Factor of the products of query and key, above 0. */
+  /** Factor on the products of query and key, above 0. */
   scale: f32;
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   softcap: f32;
-  /** Keys that a query sees on either side of its own; 0 for all. */
+  /** Number of keys that a query sees on either side of its own; 0 for all. */
   window: u32;
 }
 
@@ -37,9 +40,9 @@ export class PackedNode {
 @unmanaged
 export class PackedBatch {
   numSequences: u32;
-  /** i32 `[numSequences + 1]`: rows of queries. */
+  /** i32 `[numSequences + 1]`: first row of each sequence's queries, then the end. */
   queryStarts: usize;
-  /** i32 `[numSequences]`: first row of keys, and how many there are. */
+  /** i32 `[numSequences]`: first row of each sequence's keys, and the number of keys. */
   keyStarts: usize;
   keyLengths: usize;
 }

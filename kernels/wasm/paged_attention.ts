@@ -4,7 +4,7 @@
  * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
  *
  * over the keys `j` of `t`'s sequence up to `t` itself, within the window. Rows of one KV head see the same keys, and
- * are taken together; see `row_block.ts`.
+ * are processed together; see `row_block.ts`.
  */
 import { Item, itemAt, Node, Step, TILE, tileOffset, wordAt } from "./layout";
 import { attendKeys, finish, findFirstKey, findLastKey, RowBlock, setRow, setTile } from "./row_block";
@@ -13,7 +13,7 @@ import { KEYS } from "./rows";
 /**
  * Does the parts `[first, end)` of the work.
  *
- * @param scratch memory of this thread's own.
+ * @param scratch memory that belongs to this thread.
  */
 export function pagedAttention(
   node: Node,
@@ -53,7 +53,7 @@ function attendItem(node: Node, step: Step, item: Item, block: RowBlock): void {
   finish(block);
 }
 
-/** Takes the rows of one head of an item. */
+/** Sets the rows of one head of an item. */
 function setRows(node: Node, step: Step, item: Item, index: u32, block: RowBlock): void {
   const group = node.heads / node.kvHeads;
   const firstHead = (item.firstHead + index) * group;

@@ -2,7 +2,7 @@
 import { activate } from "./activation";
 
 /**
- * `out = scale * (activate(a) ∘ b)`, for one row.
+ * `out = scale * (activate(a) ∘ b)` for one row.
  *
  * @param operation 0 for none, 1 for a sum, 2 for a product.
  * @param out may be `a` or `b`.

@@ -1,9 +1,10 @@
 /**
- * Products of a few rows with a matrix of 4-bit weights in blocks, and what follows them:
+ * Products of few rows with a matrix of 4-bit weights in blocks, and the operations after them:
  *
- * `out[row, n] = cap(scale * activate(W[first + n] · x[row] + bias) (* (W[up + n] · x[row] + bias))) + residual[row, n]`
+ * `out[row, n] = cap(scale * activate(W[first + n] · x[row] + bias) (* (W[up + n] · x[row] + bias))) + residual[row,
+ * n]`
  *
- * Products of a block are sums of integers; blocks are added in f32, in their order.
+ * Products within a block are summed as integers; blocks are added in f32, in order.
  */
 import { activate, cap } from "./activation";
 import { multiply } from "./multiply";
@@ -24,7 +25,7 @@ export function product(
     const rowBytes = <usize> node.numGroups * GROUP * 4;
     const scratchBytes = <usize> count * GROUP * 4;
     const halving: u32 = node.isPaired ? 1 : 0;
-    // Another tile finds the part's weights in the cache.
+    // Later tiles find the part's weights in the cache.
     for (let row: u32 = 0; row < rows.numRows;) {
       const width = tileWidth(rows.numRows, row);
       const at = <usize> (row >> halving) * rowBytes + <usize> from * GROUP * 4;
@@ -43,7 +44,7 @@ export function product(
   }
 }
 
-/** What follows the products of some groups. */
+/** Applies the operations after the products of some groups. */
 function complete(
   node: Product,
   out: usize,

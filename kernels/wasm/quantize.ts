@@ -1,11 +1,11 @@
-/** Rows as levels of 8 bits, and their norm before that. */
+/** Quantises rows to levels of 8 bits. */
 import { QuantizedRows, ROW_BLOCK_BYTES, tileStart, tileWidth } from "./product_layout";
 
-/** Levels of what the levels of a row leave over, for each of its own. */
+/** Levels of the remainders, per level of the row itself. */
 const REST_LEVELS: f32 = 254;
 
 /**
- * Quantises row `row`: of each block the largest magnitude becomes 127.
+ * Quantises row `row`: in each block, the largest magnitude becomes 127.
  *
  * @param x f32 `[blocks * BLOCK]`.
  * @param copies how often each block is written.
@@ -23,8 +23,8 @@ export function quantizeRow(x: usize, blocks: u32, rows: QuantizedRows, row: u32
 }
 
 /**
- * Quantises rows `row` and `row + 1` of which row `x` is the sum, to 16 bits: the first as {@linkcode quantizeRow} does, the
- * second what that leaves over.
+ * Quantises row `x` to 16 bits, as the sum of rows `row` and `row + 1`: the first is quantised as by
+ * {@linkcode quantizeRow}, the second holds the remainders.
  */
 export function quantizePair(x: usize, blocks: u32, rows: QuantizedRows, row: u32, copies: u32): void {
   const width = <usize> tileWidth(rows.numRows, row);
@@ -40,17 +40,21 @@ export function quantizePair(x: usize, blocks: u32, rows: QuantizedRows, row: u3
   }
 }
 
-/** Where the first block of a row goes. */
+/** Address of the first block of a row. */
 @inline
 function blockAt(rows: QuantizedRows, row: u32, blocks: u32): usize {
   const start = tileStart(rows.numRows, row);
   return rows.tiles + <usize> start * blocks * ROW_BLOCK_BYTES + <usize> (row - start) * 4;
 }
 
-/** The levels of a block and their scale. @returns where the row's next one goes. */
+/**
+ * Writes the levels of a block and their scale.
+ *
+ * @returns the address of the row's next block.
+ */
 @inline
 function storeBlock(front: v128, back: v128, scale: f32, at: usize, width: usize): usize {
-  // Weights of even and of odd numbers are in the lower and in the upper halves of bytes.
+  // Weights at even indices are in the lower halves of bytes, those at odd indices in the upper halves.
   const first = v128.shuffle<i8>(front, back, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
   const second = v128.shuffle<i8>(front, back, 16, 18, 20, 22, 17, 19, 21, 23, 24, 26, 28, 30, 25, 27, 29, 31);
   at = storeWords(second, storeWords(first, at, width), width);
@@ -59,7 +63,11 @@ function storeBlock(front: v128, back: v128, scale: f32, at: usize, width: usize
   return at + width * 8;
 }
 
-/** Four words, each beside those of the tile's other rows. @returns where the next one goes. */
+/**
+ * Writes four words, each beside those of the tile's other rows.
+ *
+ * @returns the address of the next one.
+ */
 @inline
 function storeWords(words: v128, at: usize, width: usize): usize {
   v128.store_lane<i32>(at, words, 0);
@@ -91,7 +99,7 @@ function level(x: usize, factor: v128): v128 {
   return i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(x), factor)));
 }
 
-/** Sixteen levels of what {@linkcode sixteen} leaves over. */
+/** Sixteen levels of the remainders of {@linkcode sixteen}. */
 function rest(x: usize, factor: v128): v128 {
   return i8x16.narrow_i16x8_s(
     i16x8.narrow_i32x4_s(restLevel(x, factor), restLevel(x + 16, factor)),
@@ -105,7 +113,9 @@ function restLevel(x: usize, factor: v128): v128 {
   return i32x4.trunc_sat_f32x4_s(f32x4.nearest(left));
 }
 
-/** Two i16, `-8` times the sums of the first two elements of each word and of the others: a magnitude of 16,256 at most. */
+/**
+ * Two i16: `-8` times the sum of the first two elements of each word, and of the others. Magnitudes are at most 16,256.
+ */
 function zeroTerms(first: v128, second: v128): i32 {
   let sums = i16x8.add(
     i16x8.extadd_pairwise_i8x16_s(first),

@@ -1,5 +1,5 @@
 /**
- * Rows as levels of 16 bits, which lose less than f16 does: the largest magnitude of 32 elements becomes 32,767.
+ * Quantises rows to levels of 16 bits, which loses less than f16: the largest magnitude of 32 elements becomes 32,767.
  */
 import { CHUNK, CHUNK_BYTES } from "./experts_layout";
 
@@ -45,7 +45,7 @@ function findLargest(x: usize): f32 {
   return f32x4.extract_lane(most, 0);
 }
 
-/** Eight elements. */
+/** Rounds eight elements. */
 @inline
 function levels(x: usize, scale: v128): v128 {
   return i16x8.narrow_i32x4_s(level(x, scale), level(x + 16, scale));

@@ -1,4 +1,4 @@
-/** Copies keys and values of a head out of the cache as rows: keys lie side by side there, in tiles. */
+/** Copies keys and values of a head from the cache, where they lie side by side in tiles, to rows. */
 import { widenKeys, widenValues } from "./cache_tile";
 import { transpose } from "./lanes";
 import { Node, TILE, tileOffset } from "./layout";
@@ -6,7 +6,7 @@ import { Node, TILE, tileOffset } from "./layout";
 /**
  * Reads whole tiles.
  *
- * @param table i32, the blocks of the sequence from the one that holds its first tile on.
+ * @param table i32, the blocks of the sequence, beginning with the one that holds the first tile.
  * @param into f32 `[numTiles * TILE, headSize]`.
  * @param scratch f32 `[TILE, headSize]`.
  */
@@ -35,7 +35,7 @@ export function readKeys(
   }
 }
 
-/** Like {@linkcode readKeys}, for values. */
+/** As {@linkcode readKeys}, for values. */
 export function readValues(
   node: Node,
   table: usize,

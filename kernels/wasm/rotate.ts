@@ -2,8 +2,8 @@
 import { rotateHalves, rotateNeighbours } from "./kv_write";
 
 /**
- * @param x f32 `[heads, headSize]`, as `out`.
- * @param cos f32 `[size / 2]`, as `sin`.
+ * @param x f32 `[heads, headSize]`, like `out`.
+ * @param cos f32 `[size / 2]`, like `sin`.
  */
 export function rotateRow(
   x: usize,

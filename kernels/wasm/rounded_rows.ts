@@ -2,22 +2,22 @@
  * Inner loops of attention over keys and values in 8 bits, for four, two or one rows that share each load: products of
  * integers, summed exactly. See `cache_tile.ts` for the tiles.
  *
- * Queries are rounded to 32767ths of their largest magnitude, and the weights of a tile's values to those of the largest:
- * next to the 8 bits of the cache that is nothing.
+ * Queries, and the weights of a tile's values, are rounded to multiples of 1/32767 of the largest magnitude. Compared
+ * with the 8 bits of the cache, that error is negligible.
  */
 import { TILE } from "./layout";
 import { SCORES_BYTES } from "./rows";
 import { madd } from "./softmax";
 
 const LARGEST: f32 = 32767;
-/** Bytes from the weights of a row's tile, i16 `[TILE]`, to what 1 stands for in them. */
+/** Bytes from the weights of a row's tile, i16 `[TILE]`, to the value that 1 stands for in them. */
 const UNIT: usize = <usize> TILE * 2;
 
 /**
  * Rounds a query.
  *
  * @param from f32 `[headSize]`.
- * @param into i16 `[headSize]`, then f32, what 1 stands for.
+ * @param into i16 `[headSize]`, then f32, the value that 1 stands for.
  */
 export function roundQuery(from: usize, headSize: u32, into: usize): void {
   let most = f32x4.splat(0);
@@ -32,7 +32,7 @@ export function roundQuery(from: usize, headSize: u32, into: usize): void {
   store<f32>(into, largest / LARGEST);
 }
 
-/** Products of four queries, as `roundQuery` leaves them `stride` bytes apart, with the keys of a tile. */
+/** Multiplies four queries, rounded by `roundQuery` and `stride` bytes apart, with the keys of a tile. */
 export function scoreFourRounded(
   tile: usize,
   headSize: u32,
@@ -80,7 +80,7 @@ export function scoreFourRounded(
   }
 }
 
-/** Like {@linkcode scoreFourRounded}, of two queries. */
+/** As {@linkcode scoreFourRounded}, for two queries. */
 export function scoreTwoRounded(
   tile: usize,
   headSize: u32,
@@ -120,7 +120,7 @@ export function scoreTwoRounded(
   storeScores(into + SCORES_BYTES + 32, b2, b3, s2, s3, b);
 }
 
-/** Like {@linkcode scoreFourRounded}, of one query. */
+/** As {@linkcode scoreFourRounded}, for one query. */
 export function scoreOneRounded(tile: usize, headSize: u32, query: usize, into: usize): void {
   const scales = tile + <usize> headSize * TILE;
   let a0 = i32x4.splat(0), a1 = a0, a2 = a0, a3 = a0;
@@ -137,7 +137,7 @@ export function scoreOneRounded(tile: usize, headSize: u32, query: usize, into: 
   storeScores(into + 32, a2, a3, v128.load(scales, 32), v128.load(scales, 48), query);
 }
 
-/** @param unit address of what 1 stands for in the query. */
+/** @param unit address of the value that 1 stands for in the query. */
 @inline
 function storeScores(into: usize, x0: v128, x1: v128, s0: v128, s1: v128, unit: usize): void {
   const u = v128.load32_splat(unit);
@@ -173,7 +173,7 @@ export function roundWeights(at: usize, scales: usize, from: i32, until: i32): v
   store<f32>(at, largest / LARGEST, UNIT);
 }
 
-/** Four weights times scales, 0 for values that are not seen. */
+/** Four weights times scales; 0 for values that the row does not see. */
 @inline
 function weightsAt(at: usize, scales: usize, first: i32, from: i32, until: i32): v128 {
   const offset = <usize> first * 4;
@@ -188,7 +188,7 @@ function weightsAt(at: usize, scales: usize, first: i32, from: i32, until: i32):
 /**
  * Adds the weighted values of a tile to the sums of four rows.
  *
- * @param weights as {@linkcode roundWeights} leaves them, `SCORES_BYTES` from one row's to the next.
+ * @param weights from {@linkcode roundWeights}, `SCORES_BYTES` from one row's to the next.
  * @param sums f32 `[4, headSize]`.
  */
 export function addFourRounded(tile: usize, headSize: u32, weights: usize, sums: usize): void {
@@ -215,7 +215,7 @@ export function addFourRounded(tile: usize, headSize: u32, weights: usize, sums:
       d0 = i32x4.add(d0, i32x4.dot_i16x8_s(v0, w));
       d1 = i32x4.add(d1, i32x4.dot_i16x8_s(v1, w));
     }
-    // Heads of an odd number of fours end in the middle of a vector.
+    // If a head has an odd number of vec4s, it ends in the middle of a vector.
     const isWhole = sums + 32 <= end;
     const unit = weights + UNIT;
     addSums(sums, a0, a1, unit, isWhole);
@@ -225,7 +225,7 @@ export function addFourRounded(tile: usize, headSize: u32, weights: usize, sums:
   }
 }
 
-/** Like {@linkcode addFourRounded}, to the sums of two rows. */
+/** As {@linkcode addFourRounded}, for two rows. */
 export function addTwoRounded(tile: usize, headSize: u32, weights: usize, sums: usize): void {
   const headBytes = <usize> headSize * 4;
   const pairBytes = <usize> headSize * 2;
@@ -250,7 +250,7 @@ export function addTwoRounded(tile: usize, headSize: u32, weights: usize, sums: 
   }
 }
 
-/** Like {@linkcode addFourRounded}, to the sum of one row. */
+/** As {@linkcode addFourRounded}, for one row. */
 export function addOneRounded(tile: usize, headSize: u32, weights: usize, sum: usize): void {
   const pairBytes = <usize> headSize * 2;
   const end = sum + <usize> headSize * 4;

@@ -1,9 +1,9 @@
 /**
- * Attention of up to `ROWS` rows that see about the same keys of one KV head or several that lie side by side, `KEYS`
- * keys at a time with a running softmax, after FlashAttention. The working set stays in the L1 cache; keys and values
+ * Attention of up to `ROWS` rows that see about the same keys, of one KV head or several neighbouring ones: `KEYS` keys
+ * at a time with a running softmax, after FlashAttention. The working set stays in the L1 cache, and keys and values
  * are read once for all rows.
  *
- * A row's result depends on its query and its keys alone, to the bit: neither on the rows beside it nor on the thread.
+ * A row's result depends only on its query and its keys, bit for bit: neither on the other rows nor on the thread.
  */
 import { scalesAt } from "./cache_tile";
 import { TILE } from "./layout";
@@ -34,20 +34,20 @@ import { cap, hide, LOG2_E, findMax, toWeights, exp2One } from "./softmax";
 export const ROWS: u32 = 24;
 const TILES: u32 = KEYS / TILE;
 
-/** The rows of one pass; it lies in a thread's scratch memory, with its arrays behind it. */
+/** The rows of one pass. The structure lies in a thread's scratch memory, followed by its arrays. */
 @unmanaged
 export class RowBlock {
   numHeads: u32;
-  /** Rows of each head; a head's rows follow each other. */
+  /** Number of rows of each head; the rows of a head are consecutive. */
   numRows: u32;
-  /** Distance from a tile of one head to that of the next. */
+  /** Distance from a tile of one head to that of the next head. */
   tileStride: u32;
   headBytes: u32;
   /** Distance from one value to the next. */
   valueBytes: u32;
   scale: f32;
   softcap: f32;
-  /** Whether tiles are in 8 bits; then queries and weights are rounded too, see `rounded_rows.ts`. */
+  /** Whether tiles are in 8 bits. Queries and weights are then rounded too; see `rounded_rows.ts`. */
   isQuantized: u32;
 }
 
@@ -60,12 +60,12 @@ const OUTS: usize = ENDS + ROWS * 4;
 /** f32 `[ROWS]`: the largest exponent of two so far, and the sum of weights. */
 const LARGEST: usize = OUTS + ROWS * 4;
 const TOTALS: usize = LARGEST + ROWS * 4;
-/** u32 `[TILES]`: where the keys and values of a tile lie. */
+/** u32 `[TILES]`: addresses of the keys and of the values of a tile. */
 const KEY_TILES: usize = TOTALS + ROWS * 4;
 const VALUE_TILES: usize = KEY_TILES + TILES * 4;
 /** f32 `[ROWS, KEYS]`. */
 const SCORES: usize = VALUE_TILES + TILES * 4;
-/** f32 `[ROWS, headSize]` twice: queries, those of six, two or one rows interleaved, or rounded; and sums. */
+/** f32 `[ROWS, headSize]` twice: queries (interleaved for six, two or one rows, or rounded), and sums. */
 const QUERIES: usize = SCORES + ROWS * SCORES_BYTES;
 
 /** Bytes that a block and its arrays take. */
@@ -73,12 +73,12 @@ export function blockBytes(headSize: u32): usize {
   return QUERIES + <usize> headSize * ROWS * 8;
 }
 
-/** Rows that are taken together over tiles in 8 bits, of those that are left. */
+/** Number of rows that are processed together over tiles in 8 bits, given the number left. */
 function togetherRounded(left: u32): u32 {
   return left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
-/** Rows that are taken together, of those that are left. */
+/** Number of rows that are processed together, given the number left. */
 function together(left: u32): u32 {
   return left >= 6 ? 6 : left >= 2 ? 2 : 1;
 }
@@ -103,7 +103,11 @@ function rowEnd(block: RowBlock, row: u32): u32 {
   return load<u32>(changetype<usize>(block) + (<usize> row << 2), ENDS);
 }
 
-/** Takes row `index` of a head. @param sink address of a logit that is added to its sum; 0 for none. */
+/**
+ * Sets row `index` of a head.
+ *
+ * @param sink address of a logit that is added to its sum; 0 for none.
+ */
 export function setRow(
   block: RowBlock,
   head: u32,
@@ -126,7 +130,7 @@ export function setRow(
     roundQuery(query, block.headBytes / 4, queriesAt(block, row));
     return;
   }
-  // The rows it is interleaved with, and its index among them.
+  // The group of rows it is interleaved with, and its index in that.
   const sixth = index % 6;
   const left = block.numRows - (index - sixth);
   const count: u32 = left >= 6 ? 6 : sixth === left - 1 && left % 2 === 1 ? 1 : 2;
@@ -137,14 +141,14 @@ export function setRow(
   }
 }
 
-/** Sets the address of a tile of the next keys. */
+/** Sets the addresses of a tile of the next keys. */
 export function setTile(block: RowBlock, tile: u32, keys: usize, values: usize): void {
   const at = changetype<usize>(block) + (<usize> tile << 2);
   store<u32>(at, <u32> keys, KEY_TILES);
   store<u32>(at, <u32> values, VALUE_TILES);
 }
 
-/** The first key that any row sees, as keys are taken, and the end of them. */
+/** The first key that any row sees, rounded down to the keys processed together. */
 export function findFirstKey(block: RowBlock): u32 {
   return rowStart(block, 0) & -KEYS;
 }
@@ -153,7 +157,7 @@ export function findLastKey(block: RowBlock): u32 {
   return rowEnd(block, block.numHeads * block.numRows - 1);
 }
 
-/** Adds the keys `[base, base + KEYS)`, whose tiles are set as far as rows see them. */
+/** Processes the keys `[base, base + KEYS)`, whose tiles must be set as far as rows see them. */
 export function attendKeys(block: RowBlock, base: u32): void {
   const from = max(rowStart(block, 0), base) - base;
   const until = min(findLastKey(block) - base, KEYS);
@@ -175,13 +179,13 @@ function score(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
   }
 }
 
-/** Products of the rows of a head, `row` the first of them, with the keys of a tile. */
+/** Multiplies the rows of a head, from `row` on, with the keys of a tile. */
 function scoreTile(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize): void {
   const first = base + tile * TILE;
   const headBytes = block.headBytes;
   for (const end = row + block.numRows; row < end;) {
     const count = together(end - row);
-    // Whether the last of them sees the tile, and the first.
+    // Skips the tile unless one of these rows sees it.
     if (rowEnd(block, row + count - 1) > first && rowStart(block, row) < first + TILE) {
       const queries = queriesAt(block, row);
       const into = scoresAt(block, row) + <usize> tile * TILE * 4;
@@ -193,7 +197,7 @@ function scoreTile(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize)
   }
 }
 
-/** Does what `scoreTile` does, for a tile in 8 bits. */
+/** As `scoreTile`, for a tile in 8 bits. */
 function scoreRounded(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize): void {
   const first = base + tile * TILE;
   const headSize = block.headBytes / 4;
@@ -211,7 +215,7 @@ function scoreRounded(block: RowBlock, row: u32, base: u32, tile: u32, keys: usi
   }
 }
 
-/** First of the keys from `base` on that a row sees, and the end of them; the same where it sees none. */
+/** First of the keys from `base` on that a row sees, and their end; both are equal if it sees none. */
 function keysFrom(block: RowBlock, row: u32, base: u32): u32 {
   return min(max(rowStart(block, row), base) - base, keysUntil(block, row, base));
 }
@@ -220,7 +224,7 @@ function keysUntil(block: RowBlock, row: u32, base: u32): u32 {
   return min(max(rowEnd(block, row), base) - base, KEYS);
 }
 
-/** Turns a row's scores into weights, relative to the largest so far, and what it has summed up too. */
+/** Turns a row's scores into weights relative to the largest so far, and rescales its earlier sums. */
 function weigh(block: RowBlock, row: u32, base: u32): void {
   const from = keysFrom(block, row, base);
   const until = keysUntil(block, row, base);
@@ -251,8 +255,8 @@ function weigh(block: RowBlock, row: u32, base: u32): void {
 }
 
 /**
- * Adds the weighted values. Rows are taken together for the keys that all of them see; what only some see is added row
- * by row, since a weight of 0 does not cancel a NaN value.
+ * Adds the weighted values. Rows are processed together for the keys that all of them see. Values that only some rows
+ * see are added row by row, since a weight of 0 does not cancel a NaN.
  */
 function sum(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
   for (let tile = firstTile; tile < endTile; tile++) {
@@ -283,7 +287,7 @@ function sumTile(block: RowBlock, row: u32, base: u32, tile: u32, values: usize)
   }
 }
 
-/** Does what `sumTile` does, for a tile in 8 bits, which holds no NaN. */
+/** As `sumTile`, for a tile in 8 bits, which holds no NaN. */
 function sumRounded(block: RowBlock, row: u32, base: u32, tile: u32, values: usize): void {
   const headSize = block.headBytes / 4;
   const scales = scalesAt(values, headSize);
@@ -304,7 +308,7 @@ function sumRounded(block: RowBlock, row: u32, base: u32, tile: u32, values: usi
   }
 }
 
-/** Row by row, the values `[from, until)` of a tile as far as each sees them. */
+/** Adds the values `[from, until)` of a tile row by row, as far as each row sees them. */
 function addRows(
   block: RowBlock,
   row: u32,
@@ -321,7 +325,7 @@ function addRows(
   }
 }
 
-/** The values `[from, until)` as far as they lie in a tile, to the sums of `count` rows. */
+/** Adds the values `[from, until)`, as far as they lie in a tile, to the sums of `count` rows. */
 function addPart(
   block: RowBlock,
   row: u32,

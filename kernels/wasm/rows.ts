@@ -2,20 +2,20 @@
  * Inner loops of attention over six, two or one rows that share each load of a key or value. A row is a query of one
  * head.
  *
- * In products with keys a vector's lanes are keys, so that no lanes are ever summed; in the sum of values they are
- * elements of the head. A row's sums are added up in the same order however many rows are taken together.
+ * In products with keys, the lanes of a vector are keys; in the sum of values, they are elements of the head. So lanes
+ * never have to be added up. The order in which a row's sums are added does not depend on the number of rows.
  */
 import { TILE } from "./layout";
 import { madd } from "./softmax";
 
-/** Keys whose scores are kept at a time. */
+/** Number of keys whose scores are kept at a time. */
 export const KEYS: u32 = 256;
 /** Bytes from one row's scores to the next row's. */
 export const SCORES_BYTES: usize = <usize> KEYS * 4;
 
 /**
- * Products of six queries with the keys of a tile. Twelve sums, two keys' vectors and an element of a query fill the
- * fifteen registers that x64 has.
+ * Multiplies six queries with the keys of a tile. Twelve sums, two vectors of keys and one element of a query fill
+ * fifteen of x64's registers.
  *
  * @param queries f32 `[headSize, 6]`.
  */
@@ -58,7 +58,7 @@ function scoreSixByEight(keys: usize, end: usize, queries: usize, into: usize): 
   store2(into + SCORES_BYTES * 5, f0, f1);
 }
 
-/** Products of two queries, f32 `[headSize, 2]`, with the keys of a tile. */
+/** Multiplies two queries, f32 `[headSize, 2]`, with the keys of a tile. */
 export function scoreTwo(keys: usize, queries: usize, headBytes: usize, into: usize): void {
   let a0 = f32x4.splat(0), a1 = a0, a2 = a0, a3 = a0;
   let b0 = a0, b1 = a0, b2 = a0, b3 = a0;
@@ -82,7 +82,7 @@ export function scoreTwo(keys: usize, queries: usize, headBytes: usize, into: us
   store4(into + SCORES_BYTES, b0, b1, b2, b3);
 }
 
-/** Products of one query with the keys of a tile. */
+/** Multiplies one query with the keys of a tile. */
 export function scoreOne(keys: usize, query: usize, headBytes: usize, into: usize): void {
   let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0;
   for (const end = query + headBytes; query < end; query += 4, keys += TILE * 4) {
@@ -162,7 +162,7 @@ export function addSix(
   }
 }
 
-/** Like {@linkcode addSix}, to the sums of two rows, sixteen elements at a time. */
+/** As {@linkcode addSix}, for two rows, sixteen elements at a time. */
 export function addTwo(
   values: usize,
   valueBytes: usize,
@@ -203,7 +203,7 @@ export function addTwo(
   }
 }
 
-/** Like {@linkcode addTwo}, to the sum of one row. */
+/** As {@linkcode addTwo}, for one row. */
 export function addOne(
   values: usize,
   valueBytes: usize,
@@ -232,7 +232,7 @@ export function addOne(
   }
 }
 
-/** Four elements of one row's sum. */
+/** Adds to four elements of one row's sum. */
 function addFour(value: usize, valueBytes: usize, weights: usize, count: u32, sum: usize): void {
   let s0 = v128.load(sum);
   for (const end = weights + <usize> count * 4; weights < end; weights += 4, value += valueBytes) {
@@ -246,7 +246,7 @@ export function fillHead(at: usize, headBytes: usize): void {
   for (const end = at + headBytes; at < end; at += 16) v128.store(at, zero);
 }
 
-/** Writes a head, times a factor, to another address or the same. */
+/** Multiplies a head by a factor, and writes it to another address or the same. */
 export function scaleHead(from: usize, headBytes: usize, factor: f32, to: usize): void {
   const factors = f32x4.splat(factor);
   for (const end = from + headBytes; from < end; from += 16, to += 16) {

@@ -1,17 +1,17 @@
-/** The weights of one row's keys from their scores, which lie at `[at, end)`, a multiple of four. */
+/** Computes the weights of one row's keys from their scores, which lie at `[at, end)`, a multiple of four. */
 
 export const LOG2_E: f32 = 1.44269504088896341;
-/** `1.5 * 2 ** 23`: added to a number, it leaves no room for a fraction. */
+/** `1.5 * 2 ** 23`: adding it to a number leaves no bits for a fraction, which rounds the number. */
 const ROUNDER: f32 = 12582912;
-/** Below it a power of two is not a normal float32. */
+/** Powers of two below this are not normal float32 numbers. */
 const LOWEST: f32 = -126;
 
-/** `a * b + c`, rounded once where the processor can. */
+/** `a * b + c`, with a single rounding if the processor supports it. */
 export function madd(a: v128, b: v128, c: v128): v128 {
   return f32x4.relaxed_madd(a, b, c);
 }
 
-/** The largest score; a NaN is not the largest, it comes through in the sum. */
+/** The largest score. NaN is ignored here; it shows in the sum. */
 export function findMax(at: usize, end: usize): f32 {
   let most = f32x4.splat(-f32.MAX_VALUE);
   for (; at < end; at += 16) most = f32x4.pmax(most, v128.load(at));
@@ -19,7 +19,7 @@ export function findMax(at: usize, end: usize): f32 {
 }
 
 /**
- * Turns scores into weights of a softmax that are not yet divided by their sum: `2 ** (scale * score - largest)`.
+ * Turns scores into softmax weights before division by their sum: `2 ** (scale * score - largest)`.
  *
  * @returns the sum.
  */
@@ -40,7 +40,7 @@ export function exp2One(x: f32): f32 {
   return f32x4.extract_lane(exp2(f32x4.splat(x)), 0);
 }
 
-/** Gives scores no weight. */
+/** Sets scores so that they get no weight. */
 export function hide(at: usize, end: usize): void {
   for (; at < end; at += 4) store<f32>(at, -Infinity);
 }
@@ -67,12 +67,12 @@ function sumOfLanes(x: v128): f32 {
 }
 
 /**
- * `2 ** x` for `x ≤ 0`, relative error below 2e-7; 0 below -126. With `n` the integer nearest to `x`, a polynomial
- * (minimax in the relative error) gives `2 ** (x - n)`, and `n` is added to its exponent.
+ * `2 ** x` for `x ≤ 0`, with a relative error below 2e-7; 0 below -126. With `n` the integer nearest to `x`, a minimax
+ * polynomial gives `2 ** (x - n)`, and `n` is added to its exponent.
  */
 export function exp2(x: v128): v128 {
   const rounder = f32x4.splat(ROUNDER);
-  // Its low bits are those of n.
+  // Its low bits are those of `n`.
   const rounded = f32x4.add(x, rounder);
   const f = f32x4.sub(x, f32x4.sub(rounded, rounder));
   let p = f32x4.splat(1.3264727193e-3);
@@ -85,7 +85,7 @@ export function exp2(x: v128): v128 {
   return v128.andnot(power, f32x4.lt(x, f32x4.splat(LOWEST)));
 }
 
-/** Uses `(1 - e) / (1 + e)` with `e = exp(-2|x|)`; the absolute error is below 2e-7. */
+/** Computed as `(1 - e) / (1 + e)` with `e = exp(-2|x|)`; the absolute error is below 2e-7. */
 export function tanh(x: v128): v128 {
   const one = f32x4.splat(1);
   const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-2 * LOG2_E)));

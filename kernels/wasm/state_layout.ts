@@ -1,17 +1,17 @@
 /**
- * Structures that the host writes into linear memory for recurrences: words of 32 bits, in this order. All addresses are
- * in bytes. `../states/states_simd.ts` is the other side.
+ * Structures that the host writes into linear memory for recurrences: 32-bit words in this order. All addresses are in
+ * bytes. `../states/states_simd.ts` is the counterpart.
  */
 
 /** A depthwise causal convolution. */
 @unmanaged
 export class ConvNode {
   channels: u32;
-  /** Elements from one row of weights or of a state to the next: a multiple of 4. */
+  /** Number of elements from one row of weights or of a state to the next: a multiple of 4. */
   stride: u32;
   taps: u32;
   isSilu: u32;
-  /** Channels that are one part of the work: a multiple of 4. */
+  /** Number of channels in one part of the work: a multiple of 4. */
   partChannels: u32;
   /** f32 `[rows, stride]`. */
   x: usize;
@@ -26,17 +26,17 @@ export class ConvNode {
 /** A linear attention. */
 @unmanaged
 export class LinearNode {
-  /** Of values and of states. */
+  /** Number of heads of values and of states. */
   heads: u32;
-  /** Divide `heads`. */
+  /** Numbers of heads of queries and of keys; both divide `heads`. */
   queryHeads: u32;
   keyHeads: u32;
   keyDim: u32;
   valueDim: u32;
-  /** Columns of a state: a multiple of 4. */
+  /** Number of columns in a state: a multiple of 4. */
   valueStride: u32;
   scale: f32;
-  /** Whether states decay, and each row of a state by a factor of its own. */
+  /** Whether states decay, and whether each row of a state has a factor of its own. */
   hasDecays: u32;
   decaysRows: u32;
   /** Rates of a token for the delta rule: 1, or one for each head; 0 without the rule. */
@@ -52,20 +52,21 @@ export class LinearNode {
   /** f32 `[rows, rates]`. */
   betas: usize;
   /**
-   * f32 `[slots, heads, valueStride * keyDim]`: of each sixteen columns all rows, then of each four that are left over.
+   * f32 `[slots, heads, valueStride * keyDim]`: all rows of each sixteen columns, then of each four of the remaining
+   * columns.
    */
   state: usize;
   /** f32 `[rows, heads, valueDim]`. */
   out: usize;
 }
 
-/** One sequence's rows. */
+/** The rows of one sequence. */
 @unmanaged
 export class StateRange {
   first: u32;
   end: u32;
   slot: u32;
-  /** Whether its state is all zeros before the first row. */
+  /** Whether its state is zero before the first row. */
   isFresh: u32;
 }
 
