@@ -10,6 +10,8 @@ export function readVocabulary(reader: ConfigReader): Vocabulary {
   reader.part("vocab");
   const vocabulary = new Vocabulary();
   const ids = reader.raw("vocab") as Readonly<Record<string, unknown>>;
-  for (const token of Object.keys(ids)) vocabulary.set(token, ids[token]);
+  // Half the time of a list of keys, or of entries: there are 30,000 to 260,000.
+  // deno-lint-ignore guard-for-in -- a file's objects inherit nothing that is listed
+  for (const token in ids) vocabulary.set(token, ids[token]);
   return vocabulary;
 }

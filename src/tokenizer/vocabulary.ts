@@ -14,7 +14,9 @@ export class Vocabulary {
   set(token: string, id: unknown): void {
     if (!isTokenId(id)) {
       throw new StartupError(
-        `tokenizer.json: model.vocab[${JSON.stringify(token)}]: want a token id, saw ${id}.`,
+        `tokenizer.json: model.vocab[${
+          JSON.stringify(token)
+        }]: want a whole number from 0 to ${MAX_TOKEN_ID}, saw ${JSON.stringify(id)}.`,
       );
     }
     this.#ids.set(token, id);
@@ -34,6 +36,13 @@ export class Vocabulary {
     return this.#tokens[id];
   }
 
+  /** The longest token's length. */
+  measureLongest(): number {
+    let longest = 0;
+    for (const token of this.#ids.keys()) longest = Math.max(longest, token.length);
+    return longest;
+  }
+
   entries(): MapIterator<[token: string, id: number]> {
     return this.#ids.entries();
   }
@@ -47,9 +56,9 @@ export class Vocabulary {
   }
 }
 
-/** More ids than any vocabulary has: a larger id means a damaged file. */
-const MAX_TOKEN_ID = 1 << 26;
+/** Far more ids than any vocabulary has, to bound the arrays whose length is the largest id. */
+export const MAX_TOKEN_ID = 2 ** 24;
 
 function isTokenId(id: unknown): id is number {
-  return Number.isInteger(id) && (id as number) >= 0 && (id as number) < MAX_TOKEN_ID;
+  return Number.isInteger(id) && (id as number) >= 0 && (id as number) <= MAX_TOKEN_ID;
 }

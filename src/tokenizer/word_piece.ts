@@ -16,9 +16,7 @@ export class WordPieceModel implements TokenModel {
     this.#unkId = this.vocabulary.tokenToId(reader.string("unk_token", "[UNK]"));
     this.#prefix = reader.string("continuing_subword_prefix", "##");
     this.#maxChars = reader.number("max_input_chars_per_word", 100);
-    let longest = 1;
-    for (const [token] of this.vocabulary.entries()) longest = Math.max(longest, token.length);
-    this.#longest = longest;
+    this.#longest = Math.max(1, this.vocabulary.measureLongest());
   }
 
   encode(word: string, ids: number[]): void {

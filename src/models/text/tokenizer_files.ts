@@ -14,6 +14,7 @@ import {
   readSettings,
 } from "../../hub/model_folder.ts";
 import { Tokenizer } from "../../tokenizer/tokenizer.ts";
+import { MAX_TOKEN_ID } from "../../tokenizer/vocabulary.ts";
 import {
   either,
   type FieldRule,
@@ -69,31 +70,16 @@ function lowerCase(json: Json): Json {
   return { ...json, normalizer: { type: "Sequence", normalizers } };
 }
 
-/** Far more ids than any vocabulary has, to bound the arrays whose length is the largest id. */
-const TOKEN_ID = whole(0, 2 ** 24);
+const TOKEN_ID = whole(0, MAX_TOKEN_ID);
 
 const ANY: FieldRule = () => undefined;
 const isText = (value: unknown) => typeof value === "string";
 
 const STEP = fields({ type: TEXT }, { required: ["type"] });
 
-/** Ids by token text. */
-const IDS: FieldRule = (value) => {
-  for (const [text, id] of Object.entries(value as object)) {
-    const fault = TOKEN_ID(id);
-    if (fault !== undefined) return { ...fault, path: `[${JSON.stringify(text)}]` };
-  }
-  return undefined;
-};
-
-/** A token's text with its score. */
-const PIECE = either("an array of a text and its score", [Array.isArray, ANY]);
-
-const VOCABULARY = either(
-  "an object, or an array",
-  [isJson, IDS],
-  [Array.isArray, listRule(PIECE)],
-);
+/** Their items are checked where they are read: there are hundreds of thousands. */
+const LIST = either("an array", [Array.isArray, ANY]);
+const VOCABULARY = either("an object, or an array", [isJson, ANY], [Array.isArray, ANY]);
 
 const SPECIAL_TOKEN = either(
   "a string, or an object with one",
@@ -103,7 +89,7 @@ const SPECIAL_TOKEN = either(
 
 /** The rules for `tokenizer.json`. */
 const TOKENIZER: FieldRule = fields({
-  model: fields({ type: TEXT, vocab: VOCABULARY, merges: listRule(ANY) }, {
+  model: fields({ type: TEXT, vocab: VOCABULARY, merges: LIST }, {
     required: ["vocab"],
   }),
   added_tokens: listRule(fields({ id: TOKEN_ID, content: TEXT }, { required: ["id", "content"] })),

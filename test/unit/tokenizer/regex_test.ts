@@ -133,7 +133,10 @@ Deno.test("Tokenizer names the place of what is damaged in tokenizer.json", () =
   for (
     const [json, message] of [
       [{}, "tokenizer.json: model: want an object, saw nothing."],
-      [{ model: { ...model, vocab: { a: -1 } } }, /model\.vocab\["a"\]: want a token id, saw -1/],
+      [
+        { model: { ...model, vocab: { a: -1 } } },
+        /model\.vocab\["a"\]: want a whole number from 0 to 16777216, saw -1/,
+      ],
       [{ model, normalizer: { type: "Upper" } }, /normalizer\.type: .* saw "Upper"/],
       [
         { model, pre_tokenizer: { type: "Sequence", pretokenizers: [split] } },
