@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { ATTRIBUTE, type Graph, type Node } from "./file/proto.ts";
+import { ATTRIBUTE, type Graph, hasSubgraph, type Node } from "./file/proto.ts";
 import { decodeNode, decodeTensorMessage } from "./file/proto_decode.ts";
 import { decodeText, type Field, readFields } from "./file/wire.ts";
 
@@ -81,9 +81,8 @@ function capturedNames({ attributes }: Node): readonly string[] {
 
 /** The tensors that a node reads: its inputs, and those of the same graph that its subgraphs read. */
 export function namesRead(node: Node): readonly string[] {
-  const inside = capturedNames(node);
   const inputs = node.inputs.filter((name) => name !== "");
-  return inside.length > 0 ? [...inputs, ...inside] : inputs;
+  return hasSubgraph(node) ? [...inputs, ...capturedNames(node)] : inputs;
 }
 
 /**

@@ -7,7 +7,14 @@
  */
 import type { TensorType } from "./dtype.ts";
 import type { StoredTensor } from "./stored_tensor.ts";
-import { decodeInt64s, type Field, int64Varint, MessageWriter, readFields } from "./wire.ts";
+import {
+  decodeInt64s,
+  type Field,
+  hasField,
+  int64Varint,
+  MessageWriter,
+  readFields,
+} from "./wire.ts";
 
 /** An attribute, kept as it is encoded; read it with {@linkcode intAttribute} and its like. */
 interface Attribute {
@@ -138,9 +145,7 @@ export function intsAttribute(node: Node, name: string): number[] | undefined {
 /** Whether the node runs graphs of its own (`If`, `Loop`, `Scan`). */
 export function hasSubgraph(node: Node): boolean {
   return node.attributes.some(({ message }) =>
-    [...readFields(message)].some(({ number }) =>
-      number === ATTRIBUTE.graph || number === ATTRIBUTE.graphs
-    )
+    hasField(message, [ATTRIBUTE.graph, ATTRIBUTE.graphs])
   );
 }
 

@@ -139,7 +139,7 @@ export function decodeNode(message: Uint8Array): Node {
         node.opType = decodeText(field);
         break;
       case 5: {
-        const named = [...readFields(field.payload)].find((part) => part.number === ATTRIBUTE.name);
+        const named = readFields(field.payload).find(({ number }) => number === ATTRIBUTE.name);
         attributes.push({ name: named ? decodeText(named) : "", message: field.payload });
         break;
       }

@@ -101,6 +101,21 @@ export function* readFields(bytes: Uint8Array): Generator<Field> {
   }
 }
 
+/** Whether a message has a field of one of these numbers. No views are made of its fields. */
+export function hasField(bytes: Uint8Array, numbers: readonly number[]): boolean {
+  for (let offset = 0; offset < bytes.length;) {
+    const tag = smallVarint(bytes, offset);
+    if (numbers.includes(Math.floor(tag / 8))) return true;
+    offset += varintLength(bytes, offset)!;
+    const wireType = tag % 8;
+    const length = wireType === WireType.varint
+      ? varintLength(bytes, offset)
+      : fixedPayloadLength(wireType);
+    offset += length ?? smallVarint(bytes, offset) + varintLength(bytes, offset)!;
+  }
+  return false;
+}
+
 /** The text of a string field. */
 export function decodeText(field: Field): string {
   return decoder.decode(field.payload);

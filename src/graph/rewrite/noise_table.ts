@@ -8,6 +8,7 @@
 export const NOISE_TABLE_SIZE = 2 ** 19;
 
 let normal: Float32Array<ArrayBuffer> | undefined;
+let uniform: Float32Array<ArrayBuffer> | undefined;
 
 /** Numbers of mean 0 and variance 1 (Box and Muller 1958). Not to be changed. */
 export function normalTable(): Float32Array<ArrayBuffer> {
@@ -16,7 +17,7 @@ export function normalTable(): Float32Array<ArrayBuffer> {
 
 /** Numbers from 0 to 1. Not to be changed. */
 export function uniformTable(): Float32Array<ArrayBuffer> {
-  return Float32Array.from({ length: NOISE_TABLE_SIZE }, uniformStream());
+  return uniform ??= makeUniform();
 }
 
 /** The offset of the noise for a segment of text and a seed. */
@@ -47,6 +48,13 @@ function uniformStream(): () => number {
     bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
     return (((bits ^ (bits >>> 14)) >>> 0) + 0.5) / 2 ** 32;
   };
+}
+
+function makeUniform(): Float32Array<ArrayBuffer> {
+  const next = uniformStream();
+  const table = new Float32Array(NOISE_TABLE_SIZE);
+  for (let i = 0; i < NOISE_TABLE_SIZE; i++) table[i] = next();
+  return table;
 }
 
 function makeNormal(): Float32Array<ArrayBuffer> {

@@ -17,8 +17,8 @@ import {
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
-/** The input added to such a graph: the offset in the tables, int64 `[]`, 0 or more. */
-export const NOISE_OFFSET = "noise_offset";
+/** The input for the offset in the tables, int64 `[]`, 0 or more. */
+const NOISE_OFFSET = "noise_offset";
 
 /** Distance between the offsets of one graph's operators. Odd, so that they spread over the tables. */
 const STRIDE = 104_729;
@@ -26,14 +26,38 @@ const STRIDE = 104_729;
 /** Elements looked up together: an index for each would cost more than the random operator did. */
 const ROW = 64;
 
+/**
+ * Inputs too, float32: as constants they would be made before the model is ready, and copied several times while its
+ * session opens.
+ */
 const TABLES = {
   normal: { name: "normal_noise", make: normalTable },
   uniform: { name: "uniform_noise", make: uniformTable },
 } as const;
+const TABLE_SHAPE = [NOISE_TABLE_SIZE / ROW, ROW] as const;
 
 const FLOAT32 = 1;
 
-/** Replaces random operators by lookups from {@linkcode NOISE_OFFSET}; a graph without any is unchanged. */
+/** Whether {@linkcode seedNoise} adds an input of this name. */
+export function isNoiseInput(name: string): boolean {
+  return name === NOISE_OFFSET || Object.values(TABLES).some((table) => table.name === name);
+}
+
+/**
+ * The value of an input that {@linkcode seedNoise} added; `undefined` for others.
+ *
+ * @param offset where the noise begins, 0 or more.
+ */
+export function readNoiseInput(
+  name: string,
+  offset: number,
+): { readonly values: ArrayLike<number>; readonly dims: readonly number[] } | undefined {
+  if (name === NOISE_OFFSET) return { values: [offset], dims: [] };
+  const table = Object.values(TABLES).find((each) => each.name === name);
+  return table && { values: table.make(), dims: TABLE_SHAPE };
+}
+
+/** Replaces random operators by lookups in tables, which become inputs; a graph without any is unchanged. */
 export function seedNoise(model: ModelProto): ModelProto {
   const { graph } = model;
   const used = new Set<keyof typeof TABLES>();
@@ -45,18 +69,17 @@ export function seedNoise(model: ModelProto): ModelProto {
     return lookUp(node, { kind, number: numRandom++ });
   });
   if (numRandom === 0) return model;
-  const tables = [...used].map((kind): Tensor => {
-    const { name, make } = TABLES[kind];
-    const data = { kind: "memory", bytes: new Uint8Array(make().buffer) } as const;
-    return { name, dtype: "float32", shape: [NOISE_TABLE_SIZE / ROW, ROW], data, rest: [] };
-  });
   return {
     ...model,
     graph: {
       ...graph,
       nodes,
-      initializers: [...graph.initializers, ...tables, ...numbers(numRandom)],
-      inputs: [...graph.inputs, makeValueInfo(NOISE_OFFSET, "int64", [])],
+      initializers: [...graph.initializers, ...numbers(numRandom)],
+      inputs: [
+        ...graph.inputs,
+        makeValueInfo(NOISE_OFFSET, "int64", []),
+        ...Array.from(used, (kind) => makeValueInfo(TABLES[kind].name, "float32", TABLE_SHAPE)),
+      ],
     },
   };
 }

@@ -6,7 +6,7 @@
 import type { Backend } from "../../device/backend.ts";
 import type { GraphSession, Tensor, Tensors } from "../../device/ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
-import { NOISE_OFFSET, seedNoise } from "../../graph/rewrite/seeded_noise.ts";
+import { isNoiseInput, readNoiseInput, seedNoise } from "../../graph/rewrite/seeded_noise.ts";
 import { type GraphContext, readGraph, requireKnownInputs } from "../folder/graph_file.ts";
 import { tensorFor } from "../plain_tensor.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
@@ -50,7 +50,7 @@ export class TtsGraph {
     await using file = await readGraph(context, name);
     const model = seedNoise(change(file.model));
     const session = await backend.openModel(model, file.files);
-    const isKnown = (input: string) => input === NOISE_OFFSET || known.test(input);
+    const isKnown = (input: string) => isNoiseInput(input) || known.test(input);
     requireKnownInputs(session, { isKnown, of: file.path });
     return new TtsGraph(session, backend);
   }
@@ -77,9 +77,8 @@ export class TtsGraph {
       readonly only?: string | undefined;
     } = {},
   ): Promise<Tensors> {
-    const given: Feeds = { ...feeds, [NOISE_OFFSET]: { values: [offset], dims: [] } };
     const tensors = this.#session.inputs.map((input) => {
-      const feed = given[input.name];
+      const feed: Feed | undefined = feeds[input.name] ?? readNoiseInput(input.name, offset);
       if (feed === undefined) throw new Error(`The input "${input.name}" was not given.`);
       return [input.name, "values" in feed ? tensorFor(input, feed.values, feed.dims) : feed];
     });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { noiseOffset, normalNoise, normalTable } from "../../../src/graph/rewrite/noise_table.ts";
-import { Tensor } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
-import { NOISE_OFFSET, seedNoise } from "../../../src/graph/rewrite/seeded_noise.ts";
+import { readNoiseInput, seedNoise } from "../../../src/graph/rewrite/seeded_noise.ts";
+import { tensorFor } from "../../../src/models/plain_tensor.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { openCpuSession } from "./cpu_session.ts";
 
@@ -44,10 +44,13 @@ async function open() {
   const session = await openCpuSession(writeModel(model));
   return {
     run: async (position: number, rows = 40, columns = 50) => {
-      const outputs = await session.run({
-        x: new Tensor("float32", new Float32Array(rows * columns), [rows, columns]),
-        [NOISE_OFFSET]: new Tensor("int64", BigInt64Array.of(BigInt(position)), []),
-      });
+      const x = { values: new Float32Array(rows * columns), dims: [rows, columns] };
+      const outputs = await session.run(Object.fromEntries(
+        session.inputs.map((input) => {
+          const { values, dims } = readNoiseInput(input.name, position) ?? x;
+          return [input.name, tensorFor(input, values, dims)];
+        }),
+      ));
       return Object.fromEntries(
         Object.entries(outputs).map(([name, { data, dims }]) => [
           name,
