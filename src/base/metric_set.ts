@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { Counter, Gauge, Histogram, type Metric, Registry } from "prom-client";
+import type * as prometheus from "prom-client";
+import { Counter, Gauge, Histogram, Registry } from "./prometheus.ts";
 
 // deno-fmt-ignore -- a scale reads better in a line
 /** Durations from a millisecond to a minute. */
@@ -17,7 +18,7 @@ export class MetricSet {
   readonly registry = new Registry();
   readonly #registers = [this.registry];
 
-  counter(name: string, help: string): Counter {
+  counter(name: string, help: string): prometheus.Counter {
     return new Counter({ name, help, registers: this.#registers });
   }
 
@@ -47,7 +48,11 @@ export class MetricSet {
   }
 
   /** @param buckets upper bounds; those of durations in seconds if absent. */
-  histogram(name: string, help: string, buckets: readonly number[] = SECONDS_BUCKETS): Histogram {
+  histogram(
+    name: string,
+    help: string,
+    buckets: readonly number[] = SECONDS_BUCKETS,
+  ): prometheus.Histogram {
     return new Histogram({ name, help, buckets: [...buckets], registers: this.#registers });
   }
 }
@@ -68,13 +73,13 @@ export class RequestMetrics extends MetricSet {
   }
 
   /** Replaces metrics by those of another registry with the same names, except for `staying`. */
-  adopt(from: Registry, staying: readonly string[] = []): void {
+  adopt(from: prometheus.Registry, staying: readonly string[] = []): void {
     const kept = [...staying, "hearth_sequences_running", "hearth_sequences_waiting"];
     for (const metric of from.getMetricsAsArray()) {
       const { name } = metric as unknown as { readonly name: string };
       if (kept.includes(name)) continue;
       this.registry.removeSingleMetric(name);
-      this.registry.registerMetric(metric as unknown as Metric);
+      this.registry.registerMetric(metric as unknown as prometheus.Metric);
     }
   }
 }

@@ -10,7 +10,6 @@ import { type Command, defineCommand, UsageError } from "./command.ts";
 import { formatHelp } from "./help.ts";
 import { chooseCommand, parseCall } from "./parse.ts";
 import { printLine, printProblem } from "./print.ts";
-import { resolveModel } from "../hub/resolve.ts";
 import { spawnAhead } from "../server/session/spawn_worker.ts";
 import {
   PULL_FLAGS,
@@ -134,6 +133,7 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     flags: REPORT_FLAGS,
     run: async ({ flags, operands: [model = ""] }) => {
       const { inspect } = await import("./inspect.ts");
+      const { resolveModel } = await import("../hub/resolve.ts");
       const path = model.endsWith(".onnx") && !/^https?:/.test(model)
         ? model
         : (await resolveModel(model)).folder;

@@ -22,13 +22,8 @@ import { formatUrl, PidFile } from "./running.ts";
 import { printMessage } from "./print.ts";
 import { readRoutedModels } from "./routed_models.ts";
 import { warnOfServiceLinks } from "./parse.ts";
-import {
-  explainListenError,
-  type KeyRing,
-  readKeysAgain,
-  stopOnSignal,
-  warnOfOpenDoor,
-} from "./serve.ts";
+import { explainListenError } from "./listen.ts";
+import { type KeyRing, readKeysAgain, stopOnSignal, warnOfOpenDoor } from "./serve.ts";
 
 /** Time beyond the grace period before a process is killed, since freeing a device may take a while. */
 const MAX_STOP_MS = 10_000;

@@ -4,7 +4,7 @@
  * @module
  */
 import { ANY_NAME } from "../wire/endpoints.ts";
-import type { ApiKey, LogSettings, ServerSettings } from "../base/config.ts";
+import type { ApiKey, LogSettings, ResolvedModel, ServerSettings } from "../base/config.ts";
 import { StartupError, startupMessage } from "../base/errors.ts";
 import {
   defaultBodyBytes,
@@ -14,18 +14,11 @@ import {
   readApiKeys,
   readMemoryLimit,
 } from "./flag_values.ts";
-import { BODY_LIMITS } from "../server/http/body/body.ts";
-import { BodyBudget } from "../server/http/body/body_memory.ts";
 import { isLoopback } from "../server/http/locality.ts";
-import { OtlpExporter } from "../server/http/otlp_exporter.ts";
-import type { AppDeps } from "../server/http/route.ts";
-import { type RunningServer, startServer } from "../server/http/server.ts";
-import { NoGraphsError } from "../hub/acquire.ts";
-import { HubError } from "../hub/answer.ts";
+import { HubError, NoGraphsError } from "../hub/answer.ts";
 import { DEFAULT_MODEL } from "../hub/catalogue.ts";
 import { requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
-import { waitForSpace } from "../hub/download.ts";
 import { readHubSettings } from "../hub/settings.ts";
 import { configureLog, log } from "../base/log.ts";
 import { Session } from "../server/session/session.ts";
@@ -35,7 +28,7 @@ import { getModel, ProgressLine, quietenVulkan, SparseLines } from "./loading.ts
 import { SETTING_FLAGS } from "./shared_flags.ts";
 import type { FlagValues } from "./command.ts";
 import { SERVE_FLAGS } from "./flags.ts";
-import { explainTakenPort, formatUrl, PidFile } from "./running.ts";
+import { formatUrl, PidFile } from "./running.ts";
 import { RouterLink, StartReport } from "./start_report.ts";
 import { warnOfServiceLinks } from "./parse.ts";
 import { onStopSignal } from "./stop_signals.ts";
@@ -76,15 +69,17 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     stopRequest.resolve();
   };
   const session = await makeSession(flags, { model, spawnWorker, onRefused });
-  const bodyBytes = flags.bodyMemoryMb === undefined
-    ? defaultBodyBytes(readMemoryLimit())
-    : flags.bodyMemoryMb * 2 ** 20;
-  const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(bodyBytes) };
-  const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
-  const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve, spans };
-  // The model loads on a thread of its own, while this thread opens the port.
+  // The model loads on a thread of its own, while this thread imports the HTTP server and opens the port.
   session.start();
-  const server = await listen(deps);
+  const { listen } = await import("./listen.ts");
+  const { server, spans } = await listen({
+    settings,
+    session,
+    requestShutdown: stopRequest.resolve,
+    bodyBytes: flags.bodyMemoryMb === undefined
+      ? defaultBodyBytes(readMemoryLimit())
+      : flags.bodyMemoryMb * 2 ** 20,
+  });
   const { port } = server.address;
   pidFile = PidFile.write({
     pid: Deno.pid,
@@ -157,16 +152,7 @@ async function makeSession(
   return new Session({
     load: async (options) => {
       const get = () => getModel(model, { ...choices, offline, ...options });
-      const onFull = (reason: string) => {
-        log.error("no space for the download; it is tried again every 30 s", { reason });
-        options.onProgress({ what: `waiting for disk space. ${reason}` });
-      };
-      const waiting = waitForSpace(get, { onFull, signal: options.signal });
-      const found = await waiting.catch((cause) => {
-        const error = new StartupError(startupMessage(cause, SETTING_FLAGS), { cause });
-        if (isFinal(cause)) onRefused(error);
-        throw error;
-      });
+      const found = "hubId" in model ? await getFromHub(get, { ...options, onRefused }) : model;
       return {
         ...choices,
         ...companions,
@@ -181,6 +167,33 @@ async function makeSession(
     workerTimeoutSeconds: flags.workerTimeout,
     ...(spawnWorker && { spawnWorker }),
     exitsAfterStop: true,
+  });
+}
+
+/**
+ * Gets a model of the hub, as soon as there is space for it.
+ *
+ * @param options.onRefused called where asking again does not help.
+ * @throws {StartupError} when it cannot be had.
+ */
+async function getFromHub(
+  get: () => Promise<ResolvedModel>,
+  { onProgress, onRefused, signal }: {
+    readonly onProgress: (progress: LoadProgress) => void;
+    readonly onRefused: (error: StartupError) => void;
+    readonly signal: AbortSignal;
+  },
+): Promise<ResolvedModel> {
+  // Imported late: models on this machine start faster without it.
+  const { waitForSpace } = await import("../hub/download.ts");
+  const onFull = (reason: string) => {
+    log.error("no space for the download; it is tried again every 30 s", { reason });
+    onProgress({ what: `waiting for disk space. ${reason}` });
+  };
+  return await waitForSpace(get, { onFull, signal }).catch((cause) => {
+    const error = new StartupError(startupMessage(cause, SETTING_FLAGS), { cause });
+    if (isFinal(cause)) onRefused(error);
+    throw error;
   });
 }
 
@@ -248,31 +261,6 @@ async function readSettings(flags: ServeFlags, keys: KeyRing): Promise<ServerSet
     drainSeconds: flags.drainSeconds,
     maxConnections: flags.maxConnections,
   };
-}
-
-async function listen(deps: AppDeps): Promise<RunningServer> {
-  try {
-    return startServer(deps);
-  } catch (error) {
-    await deps.session.stop();
-    throw new StartupError(await explainListenError(error, deps.settings), { cause: error });
-  }
-}
-
-/** Explains why an address is not available, and what to do. */
-export async function explainListenError(
-  error: unknown,
-  { host, port }: Pick<ServerSettings, "host" | "port">,
-): Promise<string> {
-  if (error instanceof Deno.errors.AddrInUse) {
-    return await explainTakenPort(host, port);
-  }
-  if (error instanceof Deno.errors.PermissionDenied) {
-    return `Listening on port ${port} is not permitted to this user. Choose one above 1023 with -p.`;
-  }
-  const reason = error instanceof Error ? error.message : String(error);
-  return `Cannot listen at ${host}, port ${port}: ${reason}. Choose an address of this machine with -a: ` +
-    "127.0.0.1 for this machine only, 0.0.0.0 to let other machines in.";
 }
 
 /** Requests a stop at the first signal, and ends the process at the second. */

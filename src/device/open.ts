@@ -5,10 +5,8 @@
  */
 import type { CpuRuntimeChoice, DeviceChoice } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import { openDevice } from "../gpu/device.ts";
 import type { Backend } from "./backend.ts";
-import { CpuBackend } from "./cpu/cpu.ts";
-import { WebGpuBackend } from "./webgpu/webgpu.ts";
+import type { CpuRuntimeOptions } from "./cpu/runtime.ts";
 
 /** Which backend to open, and how. */
 export interface BackendOptions {
@@ -27,7 +25,8 @@ export async function openBackend(
   { device: choice, cpuRuntime = "auto", cpuThreads: threads }: BackendOptions,
 ): Promise<Backend> {
   const cpu = { choice: cpuRuntime, threads };
-  if (choice === "cpu") return await CpuBackend.open(cpu);
+  if (choice === "cpu") return await openCpu(cpu);
+  const { openDevice } = await import("../gpu/device.ts");
   // After an uncaptured error (out of memory, validation), results cannot be trusted.
   const failure = Promise.withResolvers<string>();
   const gpu = await openDevice({
@@ -35,12 +34,18 @@ export async function openBackend(
     onError: ({ message }) => failure.resolve(`the GPU reported an error: ${message}`),
   });
   if (gpu) {
+    const { WebGpuBackend } = await import("./webgpu/webgpu.ts");
     return await WebGpuBackend.create(gpu, { failure: failure.promise });
   }
-  if (choice === "auto") return await CpuBackend.open(cpu);
+  if (choice === "auto") return await openCpu(cpu);
   throw new StartupError(
     "WebGPU was requested, but no adapter was found. On Linux it needs a Vulkan driver (Debian: apt-get " +
       "install libvulkan1 and your GPU's driver, or mesa-vulkan-drivers for a software one); the CPU needs none.",
     { setting: "device" },
   );
+}
+
+/** Imported on demand, as the other backend is: each is a third of the thread's modules. */
+async function openCpu(options: CpuRuntimeOptions): Promise<Backend> {
+  return await (await import("./cpu/cpu.ts")).CpuBackend.open(options);
 }

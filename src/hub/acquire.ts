@@ -7,7 +7,7 @@ import { basename, dirname, join } from "node:path";
 import type { ResolvedModel } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { adviseOnnx } from "./advise_onnx.ts";
-import { HubError } from "./answer.ts";
+import { HubError, NoGraphsError } from "./answer.ts";
 import { downloadBlob } from "./blob.ts";
 import { findSnapshot, repositoryFolder, showHubId } from "./cache.ts";
 import { CacheWriteError, noteAbsent, writeCache, writeReference } from "./cache_write.ts";
@@ -27,9 +27,6 @@ import {
 } from "./model_folder.ts";
 
 const IMPATIENT_MS = 5_000;
-
-/** Thrown for a hub model without any ONNX graph: asking again does not help. */
-export class NoGraphsError extends StartupError {}
 
 /** Which of a model's files are needed. */
 export interface NeededFiles {

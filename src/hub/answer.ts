@@ -34,6 +34,9 @@ export class HubError extends StartupError {
   }
 }
 
+/** Thrown for a hub model without any ONNX graph: asking again does not help. */
+export class NoGraphsError extends StartupError {}
+
 /** A request to the hub. */
 interface HubRequest {
   readonly url: string;

@@ -26,7 +26,6 @@ import {
   repositoryFolder,
   showHubId,
 } from "./cache.ts";
-import { adviseOnnx } from "./advise_onnx.ts";
 import { isGraphFile } from "./list_files.ts";
 import { type HubSettings, readHubSettings } from "./settings.ts";
 
@@ -104,6 +103,13 @@ async function explainGguf(name: string, settings?: HubSettings): Promise<Startu
     : `There is no model "${name}" here; under such names Ollama has GGUF files`;
   const advice = await adviseOnnx(name, { settings });
   return new StartupError(`${is}, a format that Hearth does not serve: it serves ONNX. ${advice}`);
+}
+
+/** Advice for a name that is none of ours. Imported on demand: hardly any start asks the hub. */
+async function adviseOnnx(
+  ...asked: Parameters<typeof import("./advise_onnx.ts").adviseOnnx>
+): Promise<string> {
+  return await (await import("./advise_onnx.ts")).adviseOnnx(...asked);
 }
 
 async function resolveBuiltIn(name: string): Promise<ResolvedModel | undefined> {

@@ -45,6 +45,8 @@ export interface Model {
    * next step.
    */
   start(task: Task, emit: (event: TaskEvent) => Promise<void>): () => void;
+  /** Does work that the first request would have to wait for. Called once the model is ready and idle. */
+  prepare?(): Promise<void>;
   dispose(): Promise<void>;
 }
 

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { Registry } from "prom-client";
 import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
+import { Registry } from "../base/prometheus.ts";
 import { describedRoutes } from "../server/http/app.ts";
 import { docsRoutes } from "../server/http/pages/page.ts";
 import { openApiRoute } from "../server/http/pages/openapi.ts";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { Counter, Gauge, Histogram } from "prom-client";
 import { log } from "../base/log.ts";
 import { MetricSet } from "../base/metric_set.ts";
+import { Counter, Gauge, Histogram } from "../base/prometheus.ts";
 import { labelMetrics } from "./label_metrics.ts";
 import type { ModelAddress } from "./model_process.ts";
 import type { ModelPool, ModelState } from "./model_pool.ts";

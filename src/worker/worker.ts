@@ -33,11 +33,8 @@ import {
 
 /** Most unread chunks of an answer. */
 const MAX_UNREAD = 2;
-/**
- * Delays before compiling a program that requests can do without: while there are no requests, and while there are
- * some.
- */
-const COMPILE_AFTER_MS = { idle: 20, busy: 2_000 };
+/** Delays before work that was left for later: while there are no requests, and while there are some. */
+const LATER_MS = { idle: 20, busy: 2_000 };
 
 interface Loaded {
   readonly settingNames: SettingNames;
@@ -114,7 +111,7 @@ async function load(options: LoadOptions): Promise<void> {
         readsLines,
       },
     });
-    compileRest(backend);
+    prepareRest(loaded);
   } catch (error) {
     // The backend is being freed.
     if (isStopping) return;
@@ -128,11 +125,19 @@ async function load(options: LoadOptions): Promise<void> {
   }
 }
 
-/** Compiles the programs that the first requests could do without, one after the other. */
-function compileRest(backend: Backend): void {
-  setTimeout(() => {
-    if (!isStopping && backend.compileNext?.()) compileRest(backend);
-  }, COMPILE_AFTER_MS[open.size === 0 ? "idle" : "busy"]);
+/**
+ * Prepares the model for its first request, then compiles the programs that the first requests could do without, one
+ * after the other.
+ */
+function prepareRest({ model, backend }: Loaded): void {
+  const prepareLater = (work: () => void) =>
+    setTimeout(() => void (isStopping || work()), LATER_MS[open.size === 0 ? "idle" : "busy"]);
+  const compileNext = () => void (backend.compileNext?.() && prepareLater(compileNext));
+  prepareLater(() => {
+    // A failure is reported by the request that meets it again.
+    model.prepare?.().catch(() => {});
+    compileNext();
+  });
 }
 
 /** When a folder's config.json was written, or the folder itself if it has none. */

@@ -6,23 +6,20 @@
 import { cleanText } from "./clean_text.ts";
 import { dayMonthRule } from "./date_rules.ts";
 import { createNormalizer, type Language } from "./language.ts";
-import { ENGLISH } from "./languages/english.ts";
-import { GERMAN } from "./languages/german.ts";
-import { FRENCH, ITALIAN, PORTUGUESE, SPANISH } from "./languages/romance.ts";
 import data from "./languages/intl.json" with { type: "json" };
 import type { NumberModule, NumberStyle } from "./numbers.ts";
 
 /** Turns a stretch of a text into what is spoken. */
 export type Normalizer = (text: string) => string;
 
-/** Languages with data of their own. */
-const LANGUAGES: Readonly<Record<string, Language>> = {
-  de: GERMAN,
-  en: ENGLISH,
-  es: SPANISH,
-  fr: FRENCH,
-  it: ITALIAN,
-  pt: PORTUGUESE,
+/** Languages with data of their own. Imported on demand: each compiles a hundred patterns. */
+const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
+  de: async () => (await import("./languages/german.ts")).GERMAN,
+  en: async () => (await import("./languages/english.ts")).ENGLISH,
+  es: async () => (await import("./languages/romance.ts")).SPANISH,
+  fr: async () => (await import("./languages/romance.ts")).FRENCH,
+  it: async () => (await import("./languages/romance.ts")).ITALIAN,
+  pt: async () => (await import("./languages/romance.ts")).PORTUGUESE,
 };
 
 /** Languages of which only the words of `Intl` and n2words are known: numbers, dates, times, money and units. */
@@ -78,7 +75,7 @@ const normalizers = new Map<string, Promise<Normalizer>>();
  */
 export function loadNormalizer(language: string): Promise<Normalizer> {
   return normalizers.getOrInsertComputed(language, async () => {
-    const known = LANGUAGES[language] ?? createIntlLanguage(language);
+    const known = await LANGUAGES[language]?.() ?? createIntlLanguage(language);
     const say = known && await createNormalizer(known);
     return (text) => say?.(cleanText(text)) ?? cleanText(text).replaceAll(SCHEME, "");
   });

@@ -7,8 +7,6 @@
 import { basename, dirname, join } from "node:path";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
-import { cutStep, divideMerged } from "../../graph/cut/merged_decoder.ts";
-import { splitGraph } from "../../graph/cut/split.ts";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
@@ -83,11 +81,14 @@ async function whyNotCut(
   const model = await readModel(files, basename(path));
   if (!model.graph.inputs.some(({ name }) => name.startsWith("past"))) return NO_DECODER;
   const contextLength = Math.min(findContextLength(folder) ?? MAX_TOKENS, MAX_TOKENS);
-  const result = cutAny(model, contextLength);
+  const result = await cutAny(model, contextLength);
   return "refused" in result ? result.refused : undefined;
 }
 
-function cutAny(model: ModelProto, contextLength: number) {
+async function cutAny(model: ModelProto, contextLength: number) {
+  // Imported on demand: most models are no decoders.
+  const { cutStep, divideMerged } = await import("../../graph/cut/merged_decoder.ts");
+  const { splitGraph } = await import("../../graph/cut/split.ts");
   const merged = divideMerged(model);
   return merged !== undefined && merged.project.graph.outputs.length > 0
     ? cutStep(merged.step, { contextLength })

@@ -19,7 +19,7 @@ import { Semaphore } from "../threads/semaphore.ts";
 import type { SpeakEvent, SpeakTask, Task, Voice } from "../task.ts";
 import { findVoice, RecordedVoices } from "./voices.ts";
 import type { LoadSynthesizer, Synthesizer } from "./synthesizer.ts";
-import { type Line, writeScript } from "./script.ts";
+import type { Line } from "./script.ts";
 
 /** Default for the most texts at a time; their lines alternate. */
 const MAX_TEXTS = 8;
@@ -32,6 +32,9 @@ const NO_CLONER: Refusal = {
   message:
     "it has voices of its own, as all families but Chatterbox, and SpeechT5 with a speaker encoder",
 };
+
+/** Imported on demand: the rules of text normalization would take a tenth of the time until the model is ready. */
+const importScript = () => import("./script.ts");
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
@@ -103,9 +106,21 @@ export class TtsModel implements Model {
     });
   }
 
+  /** Loads what turns a text into tokens. */
+  async prepare(): Promise<void> {
+    const [voice] = this.#synthesizer.voices;
+    if (voice !== undefined) await Array.fromAsync(await this.#writeWarmUp(voice));
+  }
+
   async dispose(): Promise<void> {
     await this.#requests.settle();
     await this.#synthesizer.dispose();
+  }
+
+  async #writeWarmUp(voice: Voice): Promise<AsyncGenerator<Line>> {
+    const { writeScript } = await importScript();
+    const { signal } = new AbortController();
+    return writeScript("One two.", { synthesizer: this.#synthesizer, voice, signal });
   }
 
   /** Synthesizes a word and discards it, so that the device compiles its kernels. */
@@ -115,7 +130,7 @@ export class TtsModel implements Model {
     const voice = voices[0] ?? (await cloner?.clone(softNoise(cloner.sampleRateHz)))?.voice;
     if (voice === undefined) return;
     const { signal } = new AbortController();
-    for await (const { tokens } of writeScript("One two.", { synthesizer, voice, signal })) {
+    for await (const { tokens } of await this.#writeWarmUp(voice)) {
       await synthesizer.synthesize(tokens, { voice, speed: 1, noiseOffset: 0, signal });
     }
   }
@@ -140,6 +155,7 @@ export class TtsModel implements Model {
     const synthesizer = this.#synthesizer;
     const { sampleRateHz } = synthesizer;
     const voice = await findVoice();
+    const { writeScript } = await importScript();
     signal.throwIfAborted();
     const lines = writeScript(task.text, { synthesizer, voice, signal });
     let next = await lines.next();

@@ -3,10 +3,11 @@
  *
  * @module
  */
-import { Registry } from "prom-client";
+import type * as prometheus from "prom-client";
 import type { ModelKind } from "../../base/config.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { HearthError, startupStep } from "../../base/errors.ts";
+import { Registry } from "../../base/prometheus.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { encodePng } from "../../media/png.ts";
 import { renderOptions } from "../text/chat/template_message.ts";
@@ -32,7 +33,7 @@ interface VisionModelParts extends ChatModelParts {
 
 export class VisionModel extends ChatModel implements Model {
   readonly kind: "vision" | "ocr";
-  override readonly metrics: Registry;
+  override readonly metrics: prometheus.Registry;
   readonly #parts: VisionModelParts;
 
   constructor(parts: VisionModelParts) {

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { z } from "zod";
 import { stderrQueue } from "../../base/log.ts";
 import { MetricSet } from "../../base/metric_set.ts";
+import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "../../base/prometheus.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
 import { type ConnectionFigures, newConnectionFigures } from "./connection/connections.ts";

@@ -6,7 +6,6 @@
  */
 import type { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
-import { WebSocketServer } from "ws";
 import { HearthError } from "../../../base/errors.ts";
 import { type BodyBudget, BodyPace, type BodyShare } from "../body/body_memory.ts";
 import type { Upgraded } from "./node_bridge.ts";
@@ -62,11 +61,13 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
   #arrival = Promise.withResolvers<void>();
 
   /** Answers the handshake and calls `use`. An invalid handshake is answered with status 400, without calling `use`. */
-  static accept(
+  static async accept(
     { incoming, socket, head, headers }: Upgraded,
     options: MessageSocketOptions,
     use: (messages: MessageSocket) => void,
-  ): void {
+  ): Promise<void> {
+    // Imported on demand: few clients speak live, and the port is open earlier without.
+    const { WebSocketServer } = await import("ws");
     const server = new WebSocketServer({
       noServer: true,
       clientTracking: false,

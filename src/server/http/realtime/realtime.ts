@@ -68,7 +68,7 @@ function openSession(call: Call, { session, bodyLimits = BODY_LIMITS }: AppDeps)
   const requestId = call.get("requestId");
   return upgrade((connection) => {
     const limits = { protocol: "realtime", maxMessageBytes: MAX_MESSAGE_BYTES, budget };
-    MessageSocket.accept(connection, limits, async (socket) => {
+    void MessageSocket.accept(connection, limits, async (socket) => {
       const live = new LiveSession({ socket, session, requestId, budget, isOlder });
       await live.run();
       log.info("a live session has ended", { requestId, ...live.figures });
