@@ -160,6 +160,7 @@ export class Invariants {
   checkBlocks(stats: SchedulerStats): void {
     const { blockSize, sharesBlocks } = this.#limits;
     const held = new Set<number>();
+    /** By the block before them and their own tokens. */
     const blockOfPrefix = new Map<string, number>();
     for (const sequence of this.#listHolders()) {
       const { blockIds } = sequence;
@@ -168,12 +169,15 @@ export class Invariants {
       assert.equal(new Set(blockIds.view()).size, blockIds.length, "a block is twice in a table");
       for (const blockId of blockIds.view()) held.add(blockId);
       if (!sharesBlocks) continue;
+      let before: string | number = `in ${sequence.cacheScope}`;
       for (let i = 0; (i + 1) * blockSize <= sequence.numComputed; i++) {
-        const tokens = sequence.tokens.view(0, (i + 1) * blockSize);
-        const prefix = `${sequence.cacheScope}|${tokens}`;
-        const blockId = blockOfPrefix.get(prefix) ?? blockIds.at(i);
-        assert.equal(blockIds.at(i), blockId, "two blocks hold the same prefix");
+        const tokens = sequence.tokens.view(i * blockSize, (i + 1) * blockSize);
+        const prefix: string = `${before}|${tokens.join()}`;
+        const blockId = blockIds.at(i);
+        const known = blockOfPrefix.get(prefix) ?? blockId;
+        if (known !== blockId) assert.fail("two blocks hold the same prefix");
         blockOfPrefix.set(prefix, blockId);
+        before = blockId;
       }
     }
     assert.equal(

@@ -1,9 +1,9 @@
-/** Five hundred spoilt files of each decoder, in a process of its own with bounds of memory and time. */
+/** Two hundred spoilt files of each decoder, in a process of its own with bounds of memory and time. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
 const SCRIPT = fileURLToPath(new URL("../../fixtures/images/image_mutations.ts", import.meta.url));
-const ROUNDS = 500;
+const ROUNDS = 200;
 /** Far more than it takes: only a hang is that long. */
 const MAX_SECONDS = 120;
 /** Pixels of 4 megapixels take 16 MB; the rest is Deno and the instances of a decoder that are not collected yet. */
@@ -30,7 +30,7 @@ for (const name of NAMES) {
     }).output();
     assert.equal(code, 0, new TextDecoder().decode(stderr));
     const { numRefused, mostMb } = JSON.parse(new TextDecoder().decode(stdout));
-    assert.ok(numRefused > 50, `${numRefused} were refused`);
+    assert.ok(numRefused > 20, `${numRefused} were refused`);
     assert.ok(mostMb < MAX_MB, `${mostMb} MB`);
   });
 }

@@ -31,8 +31,8 @@ async function stopWhileLoading(stopAt: number): Promise<FromWorker["type"][]> {
 }
 
 Deno.test("a worker that is stopped while it loads has not failed, and has stopped when it says so", async () => {
-  for (const stopAt of [0, 1, 2]) {
-    const said = await stopWhileLoading(stopAt);
+  const all = await Promise.all([0, 1, 2].map(stopWhileLoading));
+  for (const [stopAt, said] of all.entries()) {
     assert.deepEqual(said.filter((type) => type !== "progress"), ["stopped"], String(stopAt));
   }
 });

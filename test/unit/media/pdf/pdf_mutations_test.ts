@@ -1,11 +1,11 @@
-/** Five hundred spoilt PDF files of several kinds, in a process of their own with bounds of memory and time. */
+/** Two hundred spoilt PDF files of several kinds, in a process of their own with bounds of memory and time. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
 const SCRIPT = fileURLToPath(
   new URL("../../../fixtures/documents/document_mutations.ts", import.meta.url),
 );
-const ROUNDS = 500;
+const ROUNDS = 200;
 /** Far more than it takes: only a hang is that long. */
 const MAX_SECONDS = 120;
 const MAX_MB = 900;
@@ -27,7 +27,7 @@ for (const name of NAMES) {
     assert.equal(code, 0, new TextDecoder().decode(stderr));
     const { numRefused, mostMb } = JSON.parse(new TextDecoder().decode(stdout));
     // PDFium repairs much of what is broken.
-    assert.ok(numRefused > 20, `${numRefused} were refused`);
+    assert.ok(numRefused > 10, `${numRefused} were refused`);
     assert.ok(mostMb < MAX_MB, `${mostMb} MB`);
   });
 }
