@@ -90,7 +90,16 @@ export class Contenders {
 
   /** Runs a step whose queries, keys and values `next` makes up. */
   run(step: PackedStep, next: () => number): { got: Float32Array; want: Float32Array } {
-    const { shape, write, isPacked, rotary, sinks } = this.#layer;
+    const { got, q } = this.write(step, next);
+    const want = new Float32Array(got.length);
+    const caches = { kCache: this.#kCache, vCache: this.#vCache };
+    this.#attend.run(step, { q, ...caches, out: want, sinks: this.#layer.sinks });
+    return { got, want };
+  }
+
+  /** As {@linkcode run}, but for the reference's outputs. @returns also the queries, rotated. */
+  write(step: PackedStep, next: () => number): { got: Float32Array; q: Float32Array } {
+    const { write, isPacked, rotary } = this.#layer;
     const fill = (width: number) => new Float32Array(step.numTokens * width).map(next);
     const q = fill(write.q.stride);
     const k = isPacked ? q : fill(write.k.stride);
@@ -104,10 +113,8 @@ export class Contenders {
     const got = this.#simd.run(0);
 
     const caches = { kCache: this.#kCache, vCache: this.#vCache };
-    const want = new Float32Array(step.numTokens * shape.heads * shape.headSize);
-    const qOut = rotary && want.slice();
+    const qOut = rotary && new Float32Array(got.length);
     this.#write.run(step, { q, k, v, ...caches, rotary, qOut });
-    this.#attend.run(step, { q: qOut ?? q, ...caches, out: want, sinks });
-    return { got, want };
+    return { got, q: qOut ?? q };
   }
 }

@@ -72,13 +72,13 @@ function simdTest(
       maxSequences: numBlocks,
       maxBlocksPerSequence,
     });
-    contenders.run(poison, () => NaN);
+    contenders.write(poison, () => NaN);
     const normal = makeNormal(3);
     const next = () => {
       const value = normal();
       return options.hasOutliers && value > 2.5 ? value * 100 : value;
     };
-    contenders.run(makeHistory(step), next);
+    contenders.write(makeHistory(step), next);
     const { got, want } = contenders.run(step, next);
     const tolerance = shape.isQuantized ? ROUNDED_TOLERANCE : TOLERANCE;
     assertClose(got, want, options.hasOutliers ? OUTLIERS_TOLERANCE : tolerance);

@@ -30,25 +30,28 @@ export function attendPacked(
       for (let head = 0; head < heads; head++) {
         const kvHead = Math.floor(head * kvHeads / heads);
         const queryAt = token * q.stride + q.offset + head * headSize;
-        const scores = Float64Array.from({ length: end - first }, (_, j) => {
+        const scores = new Float64Array(end - first);
+        let largest = -Infinity;
+        for (let j = 0; j < scores.length; j++) {
           const keyAt = (keyStarts[s]! + first + j) * k.stride + k.offset + kvHead * headSize;
           let product = 0;
           for (let d = 0; d < headSize; d++) {
             product += arrays.q[queryAt + d]! * arrays.k[keyAt + d]!;
           }
-          return softcap > 0 ? softcap * Math.tanh(product * scale / softcap) : product * scale;
-        });
-        const largest = scores.reduce((a, b) => Math.max(a, b));
-        const weights = scores.map((score) => Math.exp(score - largest));
-        const total = weights.reduce((a, b) => a + b);
-        for (let d = 0; d < headSize; d++) {
-          let sum = 0;
-          weights.forEach((weight, j) => {
-            const row = (keyStarts[s]! + first + j) * v.stride;
-            sum += weight * arrays.v[row + v.offset + kvHead * headSize + d]!;
-          });
-          arrays.out[(token * heads + head) * headSize + d] = sum / total;
+          product *= scale;
+          scores[j] = softcap > 0 ? softcap * Math.tanh(product / softcap) : product;
+          largest = Math.max(largest, scores[j]!);
         }
+        const sum = new Float64Array(headSize);
+        let total = 0;
+        for (let j = 0; j < scores.length; j++) {
+          const weight = Math.exp(scores[j]! - largest);
+          total += weight;
+          const valueAt = (keyStarts[s]! + first + j) * v.stride + v.offset + kvHead * headSize;
+          for (let d = 0; d < headSize; d++) sum[d]! += weight * arrays.v[valueAt + d]!;
+        }
+        const outAt = (token * heads + head) * headSize;
+        for (let d = 0; d < headSize; d++) arrays.out[outAt + d] = sum[d]! / total;
       }
     }
   }
