@@ -169,15 +169,15 @@ export class Invariants {
       assert.equal(new Set(blockIds.view()).size, blockIds.length, "a block is twice in a table");
       for (const blockId of blockIds.view()) held.add(blockId);
       if (!sharesBlocks) continue;
-      let before: string | number = `in ${sequence.cacheScope}`;
+      let before = `in ${sequence.cacheScope}`;
       for (let i = 0; (i + 1) * blockSize <= sequence.numComputed; i++) {
         const tokens = sequence.tokens.view(i * blockSize, (i + 1) * blockSize);
-        const prefix: string = `${before}|${tokens.join()}`;
+        const prefix = `${before}|${tokens.join()}`;
         const blockId = blockIds.at(i);
         const known = blockOfPrefix.get(prefix) ?? blockId;
         if (known !== blockId) assert.fail("two blocks hold the same prefix");
         blockOfPrefix.set(prefix, blockId);
-        before = blockId;
+        before = String(blockId);
       }
     }
     assert.equal(
