@@ -5,7 +5,7 @@
  */
 import type { Backend, LogitRows, TokenSampler } from "../device/backend.ts";
 import type { GraphSession, Tensor } from "../device/ort/ort.ts";
-import { int64Tensor, makeNode } from "../graph/file/proto.ts";
+import { int64Tensor, makeModel, makeNode } from "../graph/file/proto.ts";
 import { makeValueInfo, writeModel } from "../graph/file/proto_write.ts";
 import type { SampledToken } from "./decoder.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
@@ -78,21 +78,14 @@ function buildHead(
   { dtype, width }: PagedDecoder["output"],
   columns: readonly number[],
 ): Uint8Array {
-  return writeModel({
-    irVersion: 8,
-    operatorSets: [{ domain: "", version: 17 }],
-    graph: {
-      name: "rows",
-      nodes: [
-        makeNode("Gather", ["rows", "columns"], ["chosen"], { attributes: { axis: 2 } }),
-        makeNode("Cast", ["chosen"], ["wanted"], { attributes: { to: 1 } }),
-      ],
-      initializers: [int64Tensor("columns", [columns.length], columns)],
-      inputs: [makeValueInfo("rows", dtype, [1, "rows", width])],
-      outputs: [makeValueInfo("wanted", "float32", [1, "rows", columns.length])],
-      valueInfos: [],
-      rest: [],
-    },
-    rest: [],
-  });
+  return writeModel(makeModel({
+    name: "rows",
+    nodes: [
+      makeNode("Gather", ["rows", "columns"], ["chosen"], { attributes: { axis: 2 } }),
+      makeNode("Cast", ["chosen"], ["wanted"], { attributes: { to: 1 } }),
+    ],
+    initializers: [int64Tensor("columns", [columns.length], columns)],
+    inputs: [makeValueInfo("rows", dtype, [1, "rows", width])],
+    outputs: [makeValueInfo("wanted", "float32", [1, "rows", columns.length])],
+  }));
 }

@@ -3,7 +3,13 @@
  *
  * @module
  */
-import { type AttributeValue, makeNode, type ModelProto, type Tensor } from "./file/proto.ts";
+import {
+  type AttributeValue,
+  makeModel,
+  makeNode,
+  type ModelProto,
+  type Tensor,
+} from "./file/proto.ts";
 import { makeValueInfo } from "./file/proto_write.ts";
 
 /** The attention of one head of keys, and of the heads of queries that share it. */
@@ -44,25 +50,18 @@ export function maskedAttentionModel({ headSize, scale, softcap }: MaskedAttenti
   ];
   const declare = (name: string, shape: readonly (number | string)[]) =>
     makeValueInfo(name, "float32", shape);
-  return {
-    irVersion: 8,
-    operatorSets: [{ domain: "", version: 17 }, { domain: "com.microsoft", version: 1 }],
-    graph: {
-      name: "masked_attention",
-      nodes,
-      initializers: [scalar("softcap", softcap)],
-      inputs: [
-        declare(q, ["rows", headSize]),
-        declare(k, ["keys", headSize]),
-        declare(v, ["keys", headSize]),
-        declare(mask, ["rows", "keys"]),
-      ],
-      outputs: [declare("out", ["rows", headSize])],
-      valueInfos: [],
-      rest: [],
-    },
-    rest: [],
-  };
+  return makeModel({
+    name: "masked_attention",
+    nodes,
+    initializers: [scalar("softcap", softcap)],
+    inputs: [
+      declare(q, ["rows", headSize]),
+      declare(k, ["keys", headSize]),
+      declare(v, ["keys", headSize]),
+      declare(mask, ["rows", "keys"]),
+    ],
+    outputs: [declare("out", ["rows", headSize])],
+  }, [{ domain: "com.microsoft", version: 1 }]);
 }
 
 function scalar(name: string, value: number): Tensor {

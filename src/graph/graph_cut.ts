@@ -9,8 +9,8 @@
  * @module
  */
 import type { TensorType } from "./file/dtype.ts";
-import type { ModelProto } from "./file/proto.ts";
-import type { StoredTensor } from "./file/stored_tensor.ts";
+import { listRead, type ModelProto, type Node, type Tensor, withGraph } from "./file/proto.ts";
+import { storedBytes, type StoredTensor } from "./file/stored_tensor.ts";
 import type { Mixture } from "./experts/mixture.ts";
 import type { Convolution, LinearAttention } from "./states/state.ts";
 
@@ -170,4 +170,18 @@ export interface GraphCut {
   readonly longFrom?: number | undefined;
   /** Remarks for `inspect` and the log. */
   readonly notes: readonly string[];
+}
+
+/** A segment with other nodes, and those of the constants that they read. */
+export function rebuildSegment(
+  segment: Segment,
+  nodes: readonly Node[],
+  constants: readonly Tensor[],
+): Segment {
+  const initializers = listRead(nodes, constants);
+  return {
+    ...segment,
+    model: withGraph(segment.model, { nodes, initializers }),
+    weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
+  };
 }

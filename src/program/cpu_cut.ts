@@ -4,7 +4,7 @@
  * @module
  */
 import { codeOfDtype } from "../graph/file/dtype.ts";
-import { intAttribute, type ModelProto, type Node } from "../graph/file/proto.ts";
+import { intAttribute, type ModelProto, type Node, withGraph } from "../graph/file/proto.ts";
 import { storedBytes } from "../graph/file/stored_tensor.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
 import { GraphIndex } from "../graph/graph_index.ts";
@@ -54,5 +54,5 @@ function widenTables(model: ModelProto): ModelProto {
     data: { kind: "widened" as const, source, length: 2 * storedBytes(source) },
   }));
   const initializers = [...model.graph.initializers, ...widened];
-  return { ...model, graph: { ...model.graph, nodes, initializers } };
+  return withGraph(model, { nodes, initializers });
 }

@@ -11,10 +11,12 @@ import {
   getOpset,
   int64Tensor,
   intAttribute,
+  listRead,
   makeNode,
   type ModelProto,
   type Node,
   type Tensor,
+  withGraph,
 } from "../graph/file/proto.ts";
 import { concatenate } from "./concatenate.ts";
 import { readVector } from "../graph/constants.ts";
@@ -144,9 +146,6 @@ export function mergeProducts(
   }
   if (replaced.size === 0) return model;
   const nodes = model.graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
-  const used = new Set(nodes.flatMap(({ inputs }) => inputs));
-  const initializers = [...model.graph.initializers, ...constants].filter(({ name }) =>
-    used.has(name)
-  );
-  return { ...model, graph: { ...model.graph, nodes, initializers } };
+  const initializers = listRead(nodes, [...model.graph.initializers, ...constants]);
+  return withGraph(model, { nodes, initializers });
 }

@@ -9,7 +9,7 @@ import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { bytesOfStored, readRange } from "../../graph/file/stored_range.ts";
 import { storedBytes } from "../../graph/file/stored_tensor.ts";
 import type { ExternalData } from "./ort.ts";
-import type { ModelProto, Tensor } from "../../graph/file/proto.ts";
+import { type ModelProto, type Tensor, withGraph } from "../../graph/file/proto.ts";
 import { writeModel } from "../../graph/file/proto_write.ts";
 
 /** Constants up to this size stay in the graph, where ONNX Runtime expects sizes and axes. */
@@ -33,7 +33,7 @@ interface MappedModel {
 }
 
 function withConstants(model: ModelProto, initializers: readonly Tensor[]): Uint8Array {
-  return writeModel({ ...model, graph: { ...model.graph, initializers } });
+  return writeModel(withGraph(model, { initializers }));
 }
 
 /** Reads all weights into one block of memory. */

@@ -7,7 +7,7 @@ import { codeOfDtype } from "../file/dtype.ts";
 import { liftConstants } from "../decoder_inputs.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
-import { makeNode, type ModelProto, type Node } from "../file/proto.ts";
+import { makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "./unmasked_attention.ts";
 
 const MICROSOFT = "com.microsoft";
@@ -69,7 +69,7 @@ export function nameStepAttentions(
   }
   const nodes = graph.nodes.flatMap((node) => replacements.get(node) ?? [node]);
   const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
-  return { model: { ...model, graph: { ...graph, nodes: live } }, crossInputs };
+  return { model: withGraph(model, { ...graph, nodes: live }), crossInputs };
 }
 
 /** The attention in the type of its cache, with casts around it where the graph's is another. */

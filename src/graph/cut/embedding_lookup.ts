@@ -11,9 +11,11 @@ import { GraphIndex, liveNodes } from "../graph_index.ts";
 import {
   type Graph,
   intAttribute,
+  listRead,
   type ModelProto,
   type Node,
   type Tensor,
+  withGraph,
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
@@ -106,7 +108,6 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
     : only!.lookup;
   const nodes = graph.nodes.filter((other) => other !== node && other !== cast);
   if (nodes.some(({ inputs }) => inputs.includes(lookup.ids))) return undefined;
-  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
   const ids = graph.inputs.find(({ name }) => name === lookup.ids)!;
   const rows = makeValueInfo(lookup.output, lookup.dtype, [
     ...(ids.shape ?? ["batch", "tokens"]).map((size, axis) => size ?? `size_${axis}`),
@@ -114,15 +115,11 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
   ]);
   return {
     lookup,
-    rest: {
-      ...model,
-      graph: {
-        ...graph,
-        nodes,
-        initializers: graph.initializers.filter(({ name }) => read.has(name)),
-        inputs: [rows, ...graph.inputs.filter((input) => input !== ids)],
-      },
-    },
+    rest: withGraph(model, {
+      nodes,
+      initializers: listRead(nodes, graph.initializers),
+      inputs: [rows, ...graph.inputs.filter((input) => input !== ids)],
+    }),
   };
 }
 
@@ -148,10 +145,9 @@ export function takeEmbedding(cut: GraphCut): GraphCut {
   };
   // It may cross to later segments, which read it from the inputs of the cut.
   const outputs = first!.outputs.filter((output) => output.name !== lookup.output);
-  const model = {
-    ...taken.rest,
-    graph: { ...graph, outputs: graph.outputs.filter((output) => output.name !== lookup.output) },
-  };
+  const model = withGraph(taken.rest, {
+    outputs: graph.outputs.filter((output) => output.name !== lookup.output),
+  });
   const segment = {
     ...first!,
     model,
@@ -174,16 +170,11 @@ function embeddingModel(
 ): ModelProto {
   const { graph } = model;
   const nodes = liveNodes(graph.nodes, [output]);
-  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      name: "embedding",
-      nodes,
-      initializers: graph.initializers.filter(({ name }) => read.has(name)),
-      inputs: graph.inputs.filter(({ name }) => name === ids),
-      outputs: [makeValueInfo(output, dtype, [1, "tokens", width])],
-    },
-  };
+  return withGraph(model, {
+    name: "embedding",
+    nodes,
+    initializers: listRead(nodes, graph.initializers),
+    inputs: graph.inputs.filter(({ name }) => name === ids),
+    outputs: [makeValueInfo(output, dtype, [1, "tokens", width])],
+  });
 }

@@ -13,6 +13,7 @@ import {
   makeNode,
   type ModelProto,
   type Node,
+  withGraph,
 } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 import { Probes, SHORT_LENGTHS } from "../probes.ts";
@@ -180,13 +181,10 @@ function withFirstRows(
     });
     return [...gathers, { ...node, inputs }];
   });
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      nodes,
-      initializers: [...graph.initializers, int64Tensor(FIRST, [1], [0])],
-      valueInfos: graph.valueInfos.filter(({ name }) => !computed.has(name)),
-    },
-  };
+  return withGraph(model, {
+    ...graph,
+    nodes,
+    initializers: [...graph.initializers, int64Tensor(FIRST, [1], [0])],
+    valueInfos: graph.valueInfos.filter(({ name }) => !computed.has(name)),
+  });
 }

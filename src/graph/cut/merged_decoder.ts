@@ -8,7 +8,7 @@ import { isCrossCache } from "./cache_names.ts";
 import { fuseSkipNorms } from "../rewrite/fuse_skip_norms.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { keepOutputs, takeBranch } from "../rewrite/if_branch.ts";
-import { makeNode, type ModelProto, type Node } from "../file/proto.ts";
+import { makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
 import { type CrossInputs, nameStepAttentions } from "../attention/step_attention.ts";
@@ -78,5 +78,5 @@ export function appendInCacheDtype(model: ModelProto): ModelProto {
       { ...cast!, name: output, inputs: [joined], outputs: [output] },
     ];
   });
-  return { ...model, graph: { ...model.graph, nodes } };
+  return withGraph(model, { nodes });
 }

@@ -20,7 +20,7 @@
  * @module
  */
 import { storedBytes } from "../file/stored_tensor.ts";
-import { hasSubgraph, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
+import { hasSubgraph, type ModelProto, type Node, type Tensor, withGraph } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
 /** Smaller constants stay in the graph. */
@@ -66,14 +66,10 @@ export function liftWeights(model: ModelProto): WeightInputs {
   const weights = graph.initializers.filter(isLifted);
   const inputs = weights.map(({ name, dtype, shape }) => makeValueInfo(name, dtype, shape));
   return {
-    model: {
-      ...model,
-      graph: {
-        ...graph,
-        initializers: graph.initializers.filter((tensor) => !isLifted(tensor)),
-        inputs: [...graph.inputs, ...inputs],
-      },
-    },
+    model: withGraph(model, {
+      initializers: graph.initializers.filter((tensor) => !isLifted(tensor)),
+      inputs: [...graph.inputs, ...inputs],
+    }),
     weights,
   };
 }

@@ -168,6 +168,30 @@ export function attribute(name: string, value: AttributeValue): Attribute {
   return { name, message: message.finish() };
 }
 
+/** The model with these parts of its graph replaced. */
+export function withGraph(model: ModelProto, changes: Partial<Graph>): ModelProto {
+  return { ...model, graph: { ...model.graph, ...changes } };
+}
+
+/** A new model of ONNX's own operators of opset 17, and of those of other domains. */
+export function makeModel(
+  graph: Pick<Graph, "name" | "nodes" | "inputs" | "outputs"> & Partial<Graph>,
+  domains: readonly OperatorSet[] = [],
+): ModelProto {
+  return {
+    irVersion: 8,
+    operatorSets: [{ domain: "", version: 17 }, ...domains],
+    graph: { initializers: [], valueInfos: [], rest: [], ...graph },
+    rest: [],
+  };
+}
+
+/** The constants that nodes read. */
+export function listRead(nodes: readonly Node[], constants: readonly Tensor[]): Tensor[] {
+  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
+  return constants.filter(({ name }) => read.has(name));
+}
+
 /** A new node of ONNX's own operators, or of `domain`. */
 export function makeNode(
   opType: string,

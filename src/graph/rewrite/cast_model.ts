@@ -4,7 +4,7 @@
  * @module
  */
 import { codeOfDtype, type TensorType } from "../file/dtype.ts";
-import { makeNode } from "../file/proto.ts";
+import { makeModel, makeNode } from "../file/proto.ts";
 import { makeValueInfo, writeModel } from "../file/proto_write.ts";
 
 /** A model whose input `given` has one dtype and whose output `cast` has another. */
@@ -16,18 +16,10 @@ export function buildCast(
     readonly shape: readonly (number | string)[];
   },
 ): Uint8Array {
-  return writeModel({
-    irVersion: 8,
-    operatorSets: [{ domain: "", version: 17 }],
-    graph: {
-      name: "cast",
-      nodes: [makeNode("Cast", ["given"], ["cast"], { attributes: { to: codeOfDtype(to) } })],
-      initializers: [],
-      inputs: [makeValueInfo("given", from, shape)],
-      outputs: [makeValueInfo("cast", to, shape)],
-      valueInfos: [],
-      rest: [],
-    },
-    rest: [],
-  });
+  return writeModel(makeModel({
+    name: "cast",
+    nodes: [makeNode("Cast", ["given"], ["cast"], { attributes: { to: codeOfDtype(to) } })],
+    inputs: [makeValueInfo("given", from, shape)],
+    outputs: [makeValueInfo("cast", to, shape)],
+  }));
 }

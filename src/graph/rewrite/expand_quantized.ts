@@ -6,7 +6,14 @@
  * @module
  */
 import type { StoredTensor } from "../file/stored_tensor.ts";
-import { intAttribute, makeNode, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
+import {
+  intAttribute,
+  makeNode,
+  type ModelProto,
+  type Node,
+  type Tensor,
+  withGraph,
+} from "../file/proto.ts";
 
 /** Above this many expanded bytes the model stays packed: memory then matters more than speed. */
 const MAX_EXPANDED_BYTES = 2 ** 30;
@@ -56,7 +63,7 @@ export function expandQuantized(model: ModelProto): ModelProto {
   );
   const used = new Set(nodes.flatMap(({ inputs }) => inputs));
   const left = graph.initializers.filter(({ name }) => !unpacked.has(name) || used.has(name));
-  return { ...model, graph: { ...graph, nodes, initializers: [...left, ...expanded.values()] } };
+  return withGraph(model, { nodes, initializers: [...left, ...expanded.values()] });
 }
 
 /** @returns `undefined` for what is not expanded: other operators, widths other than 4 bits, reordered rows, a bias. */

@@ -7,7 +7,7 @@
 import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unmasked_attention.ts";
 import { liftConstants } from "../decoder_inputs.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
-import { hasSubgraph, makeNode, type ModelProto } from "../file/proto.ts";
+import { hasSubgraph, makeNode, type ModelProto, withGraph } from "../file/proto.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 
 /**
@@ -35,7 +35,7 @@ export function fuseAttention(model: ModelProto): ModelProto {
   const wanted = graph.outputs.map(({ name }) => name);
   const live = liveNodes(graph.nodes.map((node) => fused.get(node) ?? node), wanted);
   // Value infos may describe tensors that no longer exist.
-  return { ...model, graph: { ...graph, nodes: live, valueInfos: [] } };
+  return withGraph(model, { ...graph, nodes: live, valueInfos: [] });
 }
 
 function isOfRows({ q, k, v }: UnmaskedAttention, run: Evaluation): boolean {

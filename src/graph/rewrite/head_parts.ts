@@ -9,10 +9,12 @@ import {
   getOpset,
   int64Tensor,
   intAttribute,
+  listRead,
   makeNode,
   type ModelProto,
   type Node,
   type Tensor,
+  withGraph,
 } from "../file/proto.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
 import { GraphIndex } from "../graph_index.ts";
@@ -48,9 +50,8 @@ export function splitRowsForHeads(model: ModelProto): ModelProto {
   }
   if (replaced.size === 0) return model;
   const nodes = graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
-  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
-  const initializers = [...graph.initializers, ...constants].filter(({ name }) => read.has(name));
-  return { ...model, graph: { ...graph, nodes, initializers } };
+  const initializers = listRead(nodes, [...graph.initializers, ...constants]);
+  return withGraph(model, { nodes, initializers });
 }
 
 function findParts(index: GraphIndex, split: Node): HeadParts | undefined {

@@ -9,6 +9,7 @@ import {
   type ModelProto,
   type Node,
   type ValueInfo,
+  withGraph,
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
@@ -31,36 +32,28 @@ export function hoistTransposes(
   const inputByOutput = new Map([...hoisted].map(([input, { outputs }]) => [outputs[0]!, input]));
   const transposes = new Map([...hoisted].map(([input, node]) => [toOutput(input)!, node]));
   return {
-    user: {
-      ...user,
-      graph: {
-        ...user.graph,
-        nodes: user.graph.nodes
-          .filter((node) => hoisted.get(node.inputs[0] ?? "") !== node)
-          .map((node) => ({
-            ...node,
-            inputs: node.inputs.map((name) => inputByOutput.get(name) ?? name),
-          })),
-        inputs: user.graph.inputs.map((input) => permute(input, hoisted.get(input.name))),
-      },
-    },
-    maker: {
-      ...maker,
-      graph: {
-        ...maker.graph,
-        nodes: [
-          ...maker.graph.nodes.map((node) => ({
-            ...node,
-            outputs: node.outputs.map((name) => transposes.has(name) ? plainName(name) : name),
-          })),
-          ...[...transposes].map(([name, node]): Node => ({
-            ...makeNode("Transpose", [plainName(name)], [name], { name: `${name}_hoisted` }),
-            attributes: node.attributes,
-          })),
-        ],
-        outputs: maker.graph.outputs.map((output) => permute(output, transposes.get(output.name))),
-      },
-    },
+    user: withGraph(user, {
+      nodes: user.graph.nodes
+        .filter((node) => hoisted.get(node.inputs[0] ?? "") !== node)
+        .map((node) => ({
+          ...node,
+          inputs: node.inputs.map((name) => inputByOutput.get(name) ?? name),
+        })),
+      inputs: user.graph.inputs.map((input) => permute(input, hoisted.get(input.name))),
+    }),
+    maker: withGraph(maker, {
+      nodes: [
+        ...maker.graph.nodes.map((node) => ({
+          ...node,
+          outputs: node.outputs.map((name) => transposes.has(name) ? plainName(name) : name),
+        })),
+        ...[...transposes].map(([name, node]): Node => ({
+          ...makeNode("Transpose", [plainName(name)], [name], { name: `${name}_hoisted` }),
+          attributes: node.attributes,
+        })),
+      ],
+      outputs: maker.graph.outputs.map((output) => permute(output, transposes.get(output.name))),
+    }),
   };
 }
 

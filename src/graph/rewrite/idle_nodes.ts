@@ -5,7 +5,7 @@
  */
 import type { GraphCut } from "../graph_cut.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
-import { intsAttribute, makeNode, type ModelProto, type Node } from "../file/proto.ts";
+import { intsAttribute, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
 
 /**
  * In all segments, reduces `Transpose(Cast(Transpose(x)))` to `Cast(x)` if one transpose undoes the other, and
@@ -33,7 +33,7 @@ function readConstants(model: ModelProto): ModelProto {
       ? []
       : [{ ...node, inputs: node.inputs.map((name) => originals.get(name) ?? name) }]
   );
-  return { ...model, graph: { ...graph, nodes } };
+  return withGraph(model, { nodes });
 }
 
 function cancelTransposes(model: ModelProto): ModelProto {
@@ -63,7 +63,7 @@ function cancelTransposes(model: ModelProto): ModelProto {
   if (replaced.size === 0) return model;
   const nodes = graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
   const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
-  return { ...model, graph: { ...graph, nodes: live } };
+  return withGraph(model, { nodes: live });
 }
 
 function undoes(first: Node, second: Node): boolean {

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { makeNode, type ModelProto } from "../file/proto.ts";
+import { makeNode, type ModelProto, withGraph } from "../file/proto.ts";
 import { liveNodes } from "../graph_index.ts";
 import { namesRead, readBranch, sortNodes } from "../node_order.ts";
 
@@ -24,23 +24,17 @@ export function takeBranch(
   const message = choice?.attributes.find(({ name }) => name === branch)?.message;
   if (choice === undefined || message === undefined || others.length > 0) return undefined;
   const inner = readBranch(message);
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      nodes: sortNodes([
-        ...graph.nodes.filter((node) => node !== choice),
-        ...inner.nodes,
-        ...choice.outputs.map((name, index) =>
-          makeNode("Identity", [inner.outputs[index]!], [name])
-        ),
-      ]),
-      initializers: [...graph.initializers, ...inner.initializers],
-      inputs: graph.inputs.filter(({ name }) => name !== choice.inputs[0]),
-      // Value infos may be those of the other branch.
-      valueInfos: [],
-    },
-  };
+  return withGraph(model, {
+    nodes: sortNodes([
+      ...graph.nodes.filter((node) => node !== choice),
+      ...inner.nodes,
+      ...choice.outputs.map((name, index) => makeNode("Identity", [inner.outputs[index]!], [name])),
+    ]),
+    initializers: [...graph.initializers, ...inner.initializers],
+    inputs: graph.inputs.filter(({ name }) => name !== choice.inputs[0]),
+    // Value infos may be those of the other branch.
+    valueInfos: [],
+  });
 }
 
 /** Prunes a graph to these outputs and what they need. */
@@ -50,14 +44,10 @@ export function keepOutputs(model: ModelProto, names: readonly string[]): ModelP
   const nodes = liveNodes(graph.nodes, names);
   const needed = new Set([...names, ...nodes.flatMap(namesRead)]);
   const isNeeded = ({ name }: { readonly name: string }) => needed.has(name);
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      outputs,
-      nodes,
-      inputs: graph.inputs.filter(isNeeded),
-      initializers: graph.initializers.filter(isNeeded),
-    },
-  };
+  return withGraph(model, {
+    outputs,
+    nodes,
+    inputs: graph.inputs.filter(isNeeded),
+    initializers: graph.initializers.filter(isNeeded),
+  });
 }

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { storedBytes } from "../file/stored_tensor.ts";
-import type { GraphCut, Segment, TensorPort } from "../graph_cut.ts";
+import { type GraphCut, rebuildSegment, type Segment, type TensorPort } from "../graph_cut.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { int64Tensor, intAttribute, makeNode, type Node } from "../file/proto.ts";
 import { isIndex } from "../describe_nodes.ts";
@@ -64,13 +63,7 @@ function rewrite(segment: Segment, input: string): Segment {
     return rank === 2 ? [lookup] : [lookup, makeNode("Reshape", [found, shape.name], [output])];
   });
   const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
-  const read = new Set(live.flatMap(({ inputs }) => inputs));
-  const initializers = [...constants.values()].filter(({ name }) => read.has(name));
-  return {
-    ...segment,
-    model: { ...segment.model, graph: { ...graph, nodes: live, initializers } },
-    weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
-  };
+  return rebuildSegment(segment, live, [...constants.values()]);
 }
 
 /**

@@ -5,7 +5,7 @@
  * @module
  */
 import { storedBytes } from "../file/stored_tensor.ts";
-import type { GraphCut, Segment } from "../graph_cut.ts";
+import { type GraphCut, rebuildSegment, type Segment } from "../graph_cut.ts";
 import {
   int64Tensor,
   intAttribute,
@@ -42,23 +42,7 @@ function divideSegment(segment: Segment, maxBytes: number): Segment {
   if (replacements.size === 0) return segment;
   const nodes = graph.nodes.flatMap((node) => replacements.get(node)?.nodes ?? node);
   const added = [...replacements.values()].flatMap(({ constants }) => constants);
-  return withGraph(segment, nodes, [...graph.initializers, ...added]);
-}
-
-/** A segment with other nodes and only the constants that they read. */
-function withGraph(
-  segment: Segment,
-  nodes: readonly Node[],
-  constants: readonly Tensor[],
-): Segment {
-  const { model } = segment;
-  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
-  const initializers = constants.filter(({ name }) => read.has(name));
-  return {
-    ...segment,
-    model: { ...model, graph: { ...model.graph, nodes, initializers } },
-    weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
-  };
+  return rebuildSegment(segment, nodes, [...graph.initializers, ...added]);
 }
 
 /** @returns `undefined` if it is small enough, or is not a product with row-major weights. */
@@ -167,7 +151,7 @@ export function readTiedTable(cut: GraphCut): GraphCut {
   const nodes = replaced.filter((other) =>
     other !== transpose || other.outputs.some((name) => read.has(name))
   );
-  const segment = withGraph(last, nodes, [...graph.initializers, ...shapes]);
+  const segment = rebuildSegment(last, nodes, [...graph.initializers, ...shapes]);
   return { ...cut, segments: [...cut.segments.slice(0, -1), segment] };
 
   /** Whether a tensor is computed from constants alone. */

@@ -6,7 +6,15 @@
 import { storedBytes } from "../file/stored_tensor.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
-import { getOpset, int64Tensor, makeNode, type ModelProto, type Tensor } from "../file/proto.ts";
+import {
+  getOpset,
+  int64Tensor,
+  listRead,
+  makeNode,
+  type ModelProto,
+  type Tensor,
+  withGraph,
+} from "../file/proto.ts";
 import { sliceColumns } from "../file/slice_columns.ts";
 
 const VECTOR = 4;
@@ -54,7 +62,6 @@ function pad(model: ModelProto): ModelProto {
     ];
   });
   if (added.length === 0) return model;
-  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
-  const initializers = [...graph.initializers, ...added].filter(({ name }) => read.has(name));
-  return { ...model, graph: { ...graph, nodes, initializers } };
+  const initializers = listRead(nodes, [...graph.initializers, ...added]);
+  return withGraph(model, { nodes, initializers });
 }

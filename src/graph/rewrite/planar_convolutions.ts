@@ -15,6 +15,7 @@ import {
   type Node,
   stringAttribute,
   type Tensor,
+  withGraph,
 } from "../file/proto.ts";
 
 /** Channels that its kernels take together. */
@@ -92,7 +93,7 @@ export function makeConvolutionsPlanar(
     int64Tensor(TO_SERIES, [3], [0, 0, -1]),
   ];
   // Value infos describe the series.
-  return { ...model, graph: { ...graph, nodes, initializers, valueInfos: [] } };
+  return withGraph(model, { nodes, initializers, valueInfos: [] });
 }
 
 function isGain(node: Node, kernel: Tensor | undefined, threads: number): boolean {

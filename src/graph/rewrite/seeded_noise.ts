@@ -14,6 +14,7 @@ import {
   type ModelProto,
   type Node,
   type Tensor,
+  withGraph,
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
@@ -69,19 +70,15 @@ export function seedNoise(model: ModelProto): ModelProto {
     return lookUp(node, { kind, number: numRandom++ });
   });
   if (numRandom === 0) return model;
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      nodes,
-      initializers: [...graph.initializers, ...numbers(numRandom)],
-      inputs: [
-        ...graph.inputs,
-        makeValueInfo(NOISE_OFFSET, "int64", []),
-        ...Array.from(used, (kind) => makeValueInfo(TABLES[kind].name, "float32", TABLE_SHAPE)),
-      ],
-    },
-  };
+  return withGraph(model, {
+    nodes,
+    initializers: [...graph.initializers, ...numbers(numRandom)],
+    inputs: [
+      ...graph.inputs,
+      makeValueInfo(NOISE_OFFSET, "int64", []),
+      ...Array.from(used, (kind) => makeValueInfo(TABLES[kind].name, "float32", TABLE_SHAPE)),
+    ],
+  });
 }
 
 function findKind({ domain, opType }: Node): keyof typeof TABLES | undefined {

@@ -12,6 +12,7 @@ import {
   makeNode,
   type ModelProto,
   type Node,
+  withGraph,
 } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 
@@ -51,7 +52,7 @@ export function slicesToSplits(model: ModelProto): ModelProto {
   if (replaced.size === 0) return model;
   const { graph } = model;
   const nodes = graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
-  return { ...model, graph: { ...graph, nodes, initializers: [...graph.initializers, ...sizes] } };
+  return withGraph(model, { nodes, initializers: [...graph.initializers, ...sizes] });
 }
 
 /** The number of outputs of the product behind a tensor `[1, tokens, outputs]`, with or without a bias. */

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { getOpset, makeNode, type ModelProto, type Node } from "../file/proto.ts";
+import { getOpset, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
 
 /** From this opset on, `Sum` broadcasts its inputs as `Add` does. */
 const BROADCASTING = 8;
@@ -14,7 +14,7 @@ export function sumsToAdditions(model: ModelProto): ModelProto {
   const isSum = ({ opType, domain }: Node) => opType === "Sum" && domain === "";
   if (getOpset(model) < BROADCASTING || !model.graph.nodes.some(isSum)) return model;
   const nodes = model.graph.nodes.flatMap((node) => isSum(node) ? toAdditions(node) : [node]);
-  return { ...model, graph: { ...model.graph, nodes } };
+  return withGraph(model, { nodes });
 }
 
 function toAdditions({ name, inputs, outputs: [output] }: Node): Node[] {

@@ -6,7 +6,7 @@
  */
 import { widenBytes } from "../../../kernels/common/half.ts";
 import { codeOfDtype } from "../file/dtype.ts";
-import { attribute, hasSubgraph, intAttribute, makeNode } from "../file/proto.ts";
+import { attribute, hasSubgraph, intAttribute, makeNode, withGraph } from "../file/proto.ts";
 import type { Node, Tensor } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
@@ -113,16 +113,12 @@ function widenSegment(segment: Segment, outside: ReadonlySet<string>): Segment {
     inputs,
     outputs,
     weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
-    model: {
-      ...segment.model,
-      graph: {
-        ...graph,
-        nodes: [...casts.values(), ...nodes],
-        initializers,
-        inputs: inputs.map(declare),
-        outputs: outputs.map(declare),
-      },
-    },
+    model: withGraph(segment.model, {
+      nodes: [...casts.values(), ...nodes],
+      initializers,
+      inputs: inputs.map(declare),
+      outputs: outputs.map(declare),
+    }),
   };
 }
 

@@ -16,6 +16,7 @@ import {
   makeNode,
   type ModelProto,
   type Node,
+  withGraph,
 } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import { keepOutput } from "../folder/graph_file.ts";
@@ -83,16 +84,12 @@ export function poolTexts(model: ModelProto, { name, pooling }: TextOutput): Mod
   if (pooling === undefined) return keepOutput(model, name, POOLED_OUTPUT);
   const { graph } = model;
   const added = addPooling(name, pooling, getOpset(model));
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      nodes: [...graph.nodes, ...added.nodes],
-      initializers: [...graph.initializers, ...added.initializers],
-      inputs: [...graph.inputs, ...added.inputs],
-      outputs: added.outputs,
-    },
-  };
+  return withGraph(model, {
+    nodes: [...graph.nodes, ...added.nodes],
+    initializers: [...graph.initializers, ...added.initializers],
+    inputs: [...graph.inputs, ...added.inputs],
+    outputs: added.outputs,
+  });
 }
 
 type Added = Pick<ModelProto["graph"], "nodes" | "initializers" | "inputs" | "outputs">;

@@ -5,7 +5,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import { FolderFiles } from "../../graph/file/external_data.ts";
-import { makeNode, type ModelProto } from "../../graph/file/proto.ts";
+import { makeModel, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
 import type { GraphSession } from "../../device/ort/ort.ts";
 import type { OpenContext } from "./open_context.ts";
@@ -102,16 +102,12 @@ export function requireKnownInputs(
 export function keepOutput(model: ModelProto, name: string, as: string): ModelProto {
   const { graph } = model;
   const shape = graph.outputs.find((output) => output.name === name)?.shape ?? [];
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      nodes: [...graph.nodes, makeNode("Cast", [name], [as], { attributes: { to: 1 } })],
-      outputs: [
-        makeValueInfo(as, "float32", shape.map((size, axis) => size ?? `size_${axis}`)),
-      ],
-    },
-  };
+  return withGraph(model, {
+    nodes: [...graph.nodes, makeNode("Cast", [name], [as], { attributes: { to: 1 } })],
+    outputs: [
+      makeValueInfo(as, "float32", shape.map((size, axis) => size ?? `size_${axis}`)),
+    ],
+  });
 }
 
 /**
@@ -139,25 +135,17 @@ export function openJoinGraph(
   { first, second }: { readonly first: Float; readonly second: Float },
 ): Promise<GraphSession> {
   const shape = (positions: string) => ["rows", positions, "width"];
-  const bytes = writeModel({
-    irVersion: 8,
-    operatorSets: [{ domain: "", version: 17 }],
-    graph: {
-      name: "join",
-      nodes: [
-        makeNode("Cast", ["first"], ["alike"], { attributes: { to: codeOfDtype(second) } }),
-        makeNode("Concat", ["alike", "second"], ["joined"], { attributes: { axis: 1 } }),
-      ],
-      initializers: [],
-      inputs: [
-        makeValueInfo("first", first, shape("first_positions")),
-        makeValueInfo("second", second, shape("second_positions")),
-      ],
-      outputs: [makeValueInfo("joined", second, shape("tokens"))],
-      valueInfos: [],
-      rest: [],
-    },
-    rest: [],
-  });
+  const bytes = writeModel(makeModel({
+    name: "join",
+    nodes: [
+      makeNode("Cast", ["first"], ["alike"], { attributes: { to: codeOfDtype(second) } }),
+      makeNode("Concat", ["alike", "second"], ["joined"], { attributes: { axis: 1 } }),
+    ],
+    inputs: [
+      makeValueInfo("first", first, shape("first_positions")),
+      makeValueInfo("second", second, shape("second_positions")),
+    ],
+    outputs: [makeValueInfo("joined", second, shape("tokens"))],
+  }));
   return backend.openSession(bytes);
 }

@@ -16,6 +16,7 @@ import {
   makeNode,
   type ModelProto,
   type Node,
+  withGraph,
 } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
@@ -171,23 +172,19 @@ export function unifyMatting(
     : { nodes: [], initializers: [] };
   const nodes = [...leveling.nodes, taking, ...graph.nodes, ...squash, ...stretching.nodes];
   const constants = new Set(graph.initializers.map(({ name }) => name));
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      nodes: liveNodes(nodes, [MASKS]),
-      initializers: [
-        ...graph.initializers,
-        ...leveling.initializers,
-        ...stretching.initializers,
-      ],
-      inputs: [
-        makeValueInfo(IMAGES, "float32", symbolic(taken.shape)),
-        ...graph.inputs.filter(({ name }) => constants.has(name)),
-      ],
-      outputs: [makeValueInfo(MASKS, "float32", symbolic(given.shape))],
-    },
-  };
+  return withGraph(model, {
+    nodes: liveNodes(nodes, [MASKS]),
+    initializers: [
+      ...graph.initializers,
+      ...leveling.initializers,
+      ...stretching.initializers,
+    ],
+    inputs: [
+      makeValueInfo(IMAGES, "float32", symbolic(taken.shape)),
+      ...graph.inputs.filter(({ name }) => constants.has(name)),
+    ],
+    outputs: [makeValueInfo(MASKS, "float32", symbolic(given.shape))],
+  });
 }
 
 function symbolic(shape: readonly (number | string | undefined)[] = []): (number | string)[] {

@@ -20,7 +20,7 @@ import {
 } from "../folder/graph_file.ts";
 import { readContextLength } from "../folder/text_sizes.ts";
 import { codeOfDtype, type TensorType } from "../../graph/file/dtype.ts";
-import { int64Tensor, makeNode, type ModelProto } from "../../graph/file/proto.ts";
+import { int64Tensor, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import { tensorFor } from "../plain_tensor.ts";
 
@@ -227,22 +227,18 @@ function pack(model: ModelProto, dtype: TensorType): ModelProto {
   const width = graph.outputs.find(({ name }) => name === EMBEDS)?.shape?.at(-1) ?? "width";
   const [own, cast] = ["hearth_embeds", "hearth_cast"];
   const renamed = (name: string) => name === EMBEDS ? own : name;
-  return {
-    ...model,
-    graph: {
-      ...graph,
-      nodes: [
-        ...graph.nodes.map((node) => ({
-          ...node,
-          inputs: node.inputs.map(renamed),
-          outputs: node.outputs.map(renamed),
-        })),
-        makeNode("Cast", [own], [cast], { attributes: { to: codeOfDtype(dtype) } }),
-        makeNode("Reshape", [cast, "hearth_packed"], [EMBEDS]),
-      ],
-      // The 0 keeps the width as it is.
-      initializers: [...graph.initializers, int64Tensor("hearth_packed", [3], [1, -1, 0])],
-      outputs: [makeValueInfo(EMBEDS, dtype, [1, "tokens", width])],
-    },
-  };
+  return withGraph(model, {
+    nodes: [
+      ...graph.nodes.map((node) => ({
+        ...node,
+        inputs: node.inputs.map(renamed),
+        outputs: node.outputs.map(renamed),
+      })),
+      makeNode("Cast", [own], [cast], { attributes: { to: codeOfDtype(dtype) } }),
+      makeNode("Reshape", [cast, "hearth_packed"], [EMBEDS]),
+    ],
+    // The 0 keeps the width as it is.
+    initializers: [...graph.initializers, int64Tensor("hearth_packed", [3], [1, -1, 0])],
+    outputs: [makeValueInfo(EMBEDS, dtype, [1, "tokens", width])],
+  });
 }
