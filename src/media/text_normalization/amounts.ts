@@ -1,5 +1,5 @@
 /**
- * Recognizes and says money, measures and fractions.
+ * Recognizes and verbalizes money, measures and fractions.
  *
  * @module
  */
@@ -14,15 +14,15 @@ import {
 } from "./numbers.ts";
 import { type Condition, type Fields, type Rule, rule, tag } from "./token.ts";
 
-/** No letter, figure or decimal sign before it, unless it is the other side of a size. */
+/** Not preceded by a letter, digit or decimal sign, unless it is the second number of a size. */
 const START = String.raw`(?:(?<=\d\s?[x\u00d7])|(?<![\p{L}\d]|\d[.,:/]))`;
 const MINUS = String.raw`(?:(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;])[-\u2212])`;
 const RANGE = String.raw`(?:\s?[-\u2013]\s?|\s\u2013\s)`;
 const POWER = String.raw`\^?[23](?!\d)|[\u00b2\u00b3]`;
-/** A dash in the place of the hundredths: `250.\u2013`. */
+/** A dash in place of cents: `250.\u2013`. */
 const NO_CENTS = String.raw`(?:[.,]?[\u2013-](?![\w$\u20ac\u00a3\u00a5]))`;
 
-/** Amounts with the sign or the code of a currency before or after them. */
+/** Rules for amounts with a currency's symbol or code before or after them. */
 export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
   const currency = `(?<currency>${matchAny(nouns.currencies.keys())})`;
   const number = numberPattern(decimalSign, { isMoney: true });
@@ -30,7 +30,7 @@ export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
   const scale = String.raw`(?:[\s-]?(?<scale>${scales})(?![\p{L}\d]))?`;
   const last = String.raw`${RANGE}(?<last>${number})`;
   const per = String.raw`(?:\s?\/\s?(?<per>\p{L}+))?`;
-  // A sign that stands alone begins an amount behind letters too: R$5.
+  // A symbol for one currency only may follow letters: R$5.
   const sign = String
     .raw`(?<!\d)(?:(?<minus>${MINUS}|^[-\u2212])?(?<![A-Z])${currency}\s?|(?<![A-Z])${currency}\s?(?<minus>[-\u2212]))`;
   const end = String.raw`(?:${last}${scale.replace("scale", "lastScale")}(?![\d.,]*[-\d]))?`;
@@ -44,14 +44,14 @@ export function moneyRules(nouns: Nouns, decimalSign: DecimalSign): Rule[] {
   ];
 }
 
-/** Numbers and ranges with units. */
+/** Rules for numbers and ranges with units. */
 export function measureRules(
   nouns: Nouns,
   { decimalSign, words, codes }: {
     readonly decimalSign: DecimalSign;
-    /** Symbols that are words too, so that they want no blank before them: `5 in`. */
+    /** Symbols that are also words, and need a space before them: `5 in`. */
     readonly words: readonly string[];
-    /** Symbols that are the end of a name where no blank is before them: `Room 4B`. */
+    /** Symbols that end a name if no space precedes them: `Room 4B`. */
     readonly codes: readonly string[];
   },
 ): Rule[] {
@@ -60,7 +60,7 @@ export function measureRules(
   const amount = String.raw`(?<minus>${MINUS})?(?<number>${number})(?:${RANGE}(?<last>${number}))?`;
   const per = matchAny([...nouns.units.keys(), ...Object.keys(nouns.periods)]);
   const rate = String.raw`(?:\s?\/\s?(?<per>${per})(?<perPower>${POWER})?)?`;
-  // Not the first letter of "m'ont", nor a stroke that goes on to something else.
+  // Excludes the first letter of "m'ont", and a slash that continues differently.
   const end = String
     .raw`(?![\p{L}\d\u00b2\u00b3]|['\u2019]\p{L}|\/(?!(?:${per})\b)\p{L})(?:\.(?=\s\p{Ll}))?`;
   const isMeasure: Condition = ({ number, last, hyphen, unit = "", per }, { before }) => {
@@ -77,7 +77,7 @@ export function measureRules(
       {},
       isMeasure,
     )`${START}${amount}(?<hyphen>[\s-]?)(?<unit>${unit})(?<power>${POWER})?${rate}${end}`,
-    // As in Turkish and some others: %5.
+    // As in Turkish and some other languages: %5.
     rule("measure", { unit: "%" })`(?<![\p{L}\d])%\s?(?<number>${number})`,
   ];
 }
@@ -85,7 +85,7 @@ export function measureRules(
 const isSmallFraction: Condition = ({ numerator, denominator }) =>
   Number(numerator) < Number(denominator) && Number(denominator) <= 10;
 
-/** Signs for fractions, and numbers with a stroke of which the language says whether they are one. */
+/** Rules for fraction characters, and for numbers with a slash, which `isFraction` tells apart from dates and names. */
 export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFraction): Rule[] {
   const units = [...nouns.units.keys()].filter((unit) => /^(?!(?:in|d)$)[a-z ]{1,4}$/i.test(unit));
   const unit = String.raw`(?:[ -]?(?<unit>${matchAny(units)})(?![\p{L}\d'/])(?:\.(?=\s\p{Ll}))?)?`;
@@ -100,21 +100,21 @@ export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFract
 
 /** How a language says fractions. */
 export interface FractionWords {
-  /** Between the whole and the fraction, and where that is a half. */
+  /** The word between a whole number and a fraction; `andHalf` is for one half. */
   readonly and: string;
   readonly andHalf?: string;
-  /** Half of one thing, in both genders. */
+  /** The words for half of something, in both genders. */
   readonly half: readonly string[];
-  /** Parts of a whole whose name is not the ordinal: one, many. */
+  /** Words for parts whose names are not ordinals: singular and plural. */
   readonly names: Readonly<Record<string, readonly string[]>>;
 }
 
-/** Words after which a noun is linked, since they are nouns themselves: "millions d'euros". */
+/** Number words that are nouns, and are linked to the noun after them: "millions d'euros". */
 const GREAT = /(?:ill?i?|ilh)(?:on|one|oni|ones|ons|ón|ão|ões|ard|ards|ardo|ardi)$/;
-/** Currencies whose amounts have no points between groups, unless the language has them. */
+/** Currencies whose amounts are not grouped by points, unless the language groups by points. */
 const COMMA_GROUPED = /[$\u00a3\u00a5\u20b9]/;
 
-/** Says amounts in one language. */
+/** Verbalizes amounts in one language. */
 export class AmountWords {
   readonly numbers: NumberWords;
   readonly nouns: Nouns;
@@ -129,7 +129,7 @@ export class AmountWords {
     return this.#number({ digits: this.#read(number!), minus, scale }, noun);
   }
 
-  /** A number or a range with its unit; without a number, the unit. */
+  /** A number or a range with its unit; only the unit if there is no number. */
   measure(fields: Fields): string {
     const { number, last, minus, hyphen } = fields;
     const noun = this.nouns.unit(fields);
@@ -139,7 +139,7 @@ export class AmountWords {
     return `${this.#number({ digits, minus }, noun)}-${stripNumber(noun.inflect("1"))}`;
   }
 
-  /** An amount of money, or a range; what it is for comes last: "per hour". */
+  /** An amount of money, or a range; words such as "per hour" come last. */
   money({ number, last, minus, scale, lastScale, currency, per }: Fields): string {
     const [main = NAMELESS, cent] = this.nouns.currencies.get(currency!) ?? [];
     const rate = per === undefined ? "" : ` ${this.nouns.rate(per)}`;
@@ -164,7 +164,7 @@ export class AmountWords {
     return this.#count(main, { digits: whole, minus }) + andCents + end + rate;
   }
 
-  /** A fraction whose parts are ordinals, unless they have names; a unit may stand behind it. */
+  /** A fraction; its denominator is an ordinal unless it has a name. A unit may follow. */
   fraction(
     { whole, vulgar, unit, numerator, denominator }: Fields,
     { and, andHalf = and, half, names }: FractionWords,
@@ -175,7 +175,7 @@ export class AmountWords {
     const noun = unit === undefined ? undefined : this.nouns.unit({ unit });
     const name = noun?.inflect(whole === undefined ? "1" : "2").replace("{}", "") ?? "";
     if (above === "1" && below === "2") {
-      // German joins the two: zweieinhalb.
+      // German writes this as one word: zweieinhalb.
       const count = whole && this.numbers.cardinal(whole, andHalf === "" ? "masculine" : undefined);
       const one = isFeminine || noun?.gender === "feminine" ? half[1] : half[0];
       return (count ? count + andHalf : "") + one + name;
@@ -192,7 +192,7 @@ export class AmountWords {
     return readNumber(written, this.numbers.style.decimalSign, hasPointGroups);
   }
 
-  /** A number, or a range, and its noun; the fields have ASCII digits, perhaps with a point. */
+  /** A number or a range with its noun; the fields are ASCII digits, perhaps with a decimal point. */
   #count(noun: Noun, amount: Fields): string {
     const { digits = "", last, minus, scale } = amount;
     const { to = "-", link, elisions } = this.numbers.style;

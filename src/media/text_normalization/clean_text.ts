@@ -1,24 +1,24 @@
 /**
- * Removes from a text what is not spoken: markup, emoji and the like.
+ * Removes what is not spoken from a text, such as markup and emoji.
  *
  * @module
  */
 
-/** Applied in this order. */
+/** Replacements, applied in this order. */
 const RULES: readonly (readonly [RegExp, string])[] = [
-  // Narrow blanks and those that do not break, between groups of digits.
+  // Narrow and non-breaking spaces between groups of digits.
   [/(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))/g, ""],
-  // Joiners, soft hyphens, marks of direction, selectors of an emoji's looks: they stand within words.
+  // Invisible characters within words: joiners, soft hyphens, direction marks, variation selectors of emoji.
   [/[\p{Cf}\u{fe00}-\u{fe0f}]+/gu, ""],
   [/\p{Cc}+/gu, " "],
   [
     /(?![\u00a9\u00ae\u2122\u2190-\u21ff])[\p{Extended_Pictographic}\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}\u20e3]+/gu,
     " ",
   ],
-  // Faces made of punctuation.
+  // Emoticons.
   [/(?<=^|\s)(?:[:;=]['-]?[()DPpO|\/]|[xX]D|\^\^|\^_\^)(?=\s|$)/g, " "],
   [/<!--.*?-->/g, " "],
-  // Markup: what looks like a comparison stays.
+  // Markup; comparisons that look like it stay.
   [/<\/?[a-z][a-z0-9-]*(?:\s+[\w:-]+=(?:"[^"<>]*"|'[^'<>]*'))*\s*\/?>/gi, " "],
   [/&nbsp;/g, " "],
   [/&lt;/g, "<"],
@@ -43,7 +43,7 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   [/\s+/g, " "],
 ];
 
-/** A piece of text on one line, without emoji, markup and the like. */
+/** Cleans a text: one line, without emoji and markup. */
 export function cleanText(text: string): string {
   let clean = text.normalize("NFC");
   for (const [pattern, replacement] of RULES) clean = clean.replace(pattern, replacement);

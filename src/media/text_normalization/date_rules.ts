@@ -17,21 +17,21 @@ export function createDateFormat(
   return new Intl.DateTimeFormat(locale, { ...common, ...options });
 }
 
-/** The months of each language: names in lower case, without a full stop, by their number from 1. */
+/** The months of each language, from 1 on, by name: in lower case, without a full stop. */
 const months = new Map<string, ReadonlyMap<string, number>>();
 
-/** The names of the months, long and short, as `Intl` has them. */
+/** The names of the months from `Intl`, long and short. */
 export const readMonths = (locale: string): ReadonlyMap<string, number> =>
   months.getOrInsertComputed(locale, collectMonths);
 
-/** The number of a month from its name or its figures. */
+/** The number of a month, from its name or its digits. */
 export function readMonth(written: string, locale: string): number {
   const name = written.toLowerCase().replace(/\.$/, "");
   const names = readMonths(locale);
   return names.get(name) ?? names.get(name.slice(0, 3)) ?? Number(name);
 }
 
-/** Long and short names, beside a day and alone; of two months with one name, the first. */
+/** Collects long and short names, with a day and alone; if two months share a name, it means the first. */
 function collectMonths(locale: string): Map<string, number> {
   const formats = (["long", "short"] as const).flatMap((month) =>
     (["numeric", undefined] as const).map((day) => createDateFormat(locale, { day, month }))
@@ -46,13 +46,13 @@ function collectMonths(locale: string): Map<string, number> {
   return new Map(names.filter(([name]) => /^\p{L}{3,}/u.test(name)).reverse());
 }
 
-/** A year of two figures is one from 1950 to 2049. */
+/** Two digits mean a year from 1950 to 2049. */
 export function readYear(figures: string): number {
   const year = Number(figures.replace(/^'/, ""));
   return figures.length > 3 ? year : year < 50 ? 2000 + year : 1900 + year;
 }
 
-/** Whether the calendar has such a day; without a year, in a leap year. */
+/** Whether the date exists; without a year, a leap year is assumed. */
 function isDate({ day, lastDay, month, year }: Fields): boolean {
   const fullYear = year === undefined ? 2000 : readYear(year);
   const date = new Date(Date.UTC(fullYear, Number(month) - 1, Number(lastDay ?? day)));
@@ -64,10 +64,10 @@ const START = raw`(?<![\p{L}\d./:-]|\d,)`;
 const END = raw`(?![\p{L}\d]|[-/:]\d)`;
 const YEAR = raw`(?<year>(?:1[5-9]|20)\d\d|(?<=\/)\d\d)`;
 
-/** A date that the calendar has. */
+/** A rule for dates that exist. */
 export const validDate: ReturnType<typeof rule> = rule("date", {}, isDate);
 
-/** Dates in figures: ISO 8601, then in the order of the language. */
+/** Rules for dates in digits: ISO 8601, then in the language's order. */
 export function numericDateRules(isMonthFirst: boolean): Rule[] {
   const monthFirst =
     validDate`${START}(?<month>\d{1,2})(?<mark>[\/-])(?<day>\d{1,2})\k<mark>${YEAR}${END}`;
@@ -80,10 +80,10 @@ export function numericDateRules(isMonthFirst: boolean): Rule[] {
 }
 
 /**
- * A day before the name of its month, perhaps with a year: `3. Mai 2024`, `15 de marzo de 2024`.
+ * A rule for a day and the name of its month, perhaps with a year: `3. Mai 2024`, `15 de marzo de 2024`.
  *
- * @param dayMark what may follow the figures of a day, as a pattern: `er`, a full stop.
- * @param link between day, month and year, as a pattern: `de`.
+ * @param dayMark pattern of what may follow the digits of a day: `er`, a full stop.
+ * @param link pattern between day, month and year: `de`.
  */
 export function dayMonthRule(locale: string, dayMark: string, link?: string): Rule {
   const between = link === undefined ? raw`\s` : raw`\s(?:${link}\s)?`;
@@ -96,10 +96,10 @@ export function dayMonthRule(locale: string, dayMark: string, link?: string): Ru
   return rule("date", {}, isDay)`(?i:${START}${days}${between}${month}${year})`;
 }
 
-/** Hours that are no part of another number, but perhaps the end of a range or behind a date. */
+/** An hour that is not part of another number, but may end a range or follow a date. */
 export const HOUR = raw`(?:(?<=-\d\dT)|(?<![\p{L}:.,/$\u20ac\u00a3]|\d))(?<hour>[01]?\d|2[0-4])`;
 export const MINUTE = raw`(?<minute>[0-5]\d)`;
-/** A time of day with 24 hours. */
+/** A time of day on the 24-hour clock. */
 export const CLOCK = raw`${HOUR}:${MINUTE}(?::(?<second>[0-5]\d)(?:\.\d+(?=Z))?)?(?![:\d]|[.,]\d)`;
 
 export const CLOCK_RULE: Rule = tag.time`${CLOCK}(?:(?<zone>Z)\b)?`;

@@ -1,5 +1,5 @@
 /**
- * Normalizes the texts of one language: common rules and verbalizers, and the data and rules of the language.
+ * Makes the normalizer of a language from the common rules and verbalizers, and the language's own data and rules.
  *
  * @module
  */
@@ -47,27 +47,27 @@ interface LanguageData extends NounTables {
   readonly style: Omit<NumberStyle, "decimalSign" | "minus">;
   readonly fractions: FractionWords;
   readonly abbreviations: Abbreviations;
-  /** Words for signs in a text, and in addresses. */
+  /** Words for symbols in a text, and in addresses. */
   readonly signs: Table;
   readonly address: Table;
-  /** Whether the month is the first number of a date. */
+  /** Whether dates begin with the month. */
   readonly isMonthFirst?: boolean;
-  /** Symbols of units that are words too (`5 in`), and that end names (`Room 4B`). */
+  /** Symbols of units that are also words (`5 in`), and those that end names (`Room 4B`). */
   readonly unitWords?: readonly string[];
   readonly unitCodes?: readonly string[];
-  /** Rules as data, tried before the common ones and after them: class, pattern, and the words of a verbatim token. */
+  /** Rules as data, tried before and after the common ones: class, pattern, and the words of a verbatim token. */
   readonly patterns?: readonly (readonly string[])[];
   readonly lastPatterns?: readonly (readonly string[])[];
-  /** Words for `{field:expand}` of such rules. */
+  /** Words for `{field:expand}` in these rules. */
   readonly expansions?: Table;
 }
 
-/** What is known of a language. Where a function is left out, the common one is taken. */
+/** A language's functions and rules. Functions that are absent have a common default. */
 export interface Language {
   /** The functions of n2words. */
   readonly load: () => Promise<NumberModule>;
   readonly data: LanguageData;
-  /** Where the tables have no units and currencies. */
+  /** Symbols for `Intl`, if the tables have no units and currencies. */
   readonly symbols?: IntlSymbols;
   readonly inflections?: Partial<NumberStyle>;
   /** Rules that are tried before the common ones. */
@@ -75,25 +75,25 @@ export interface Language {
   /** Rules that are tried after all but those for years, versions and plain numbers. */
   readonly lastRules?: readonly Rule[];
   readonly isFraction?: Condition;
-  /** What follows a half if that is feminine: `1/2 taza`. */
+  /** Nouns of which a half is feminine: `1/2 taza`. */
   readonly feminine?: RegExp;
   readonly sayDay?: (day: string, context: Context, numbers: NumberWords) => string;
   readonly sayYear?: (year: number, numbers: NumberWords) => string;
   readonly verbalizer?: (tools: AmountWords, common: Verbalizer) => Partial<Verbalizer>;
-  /** Functions for `{field:way}` in the words of a rule. */
+  /** Functions for `{field:formatter}` in the words of a rule. */
   readonly formatters?: (tools: AmountWords) => Readonly<Record<string, (text: string) => string>>;
-  /** Changes the words of a whole text. */
+  /** Post-processes the words of a whole text. */
   readonly finish?: (said: string, text: string) => string;
 }
 
-/** Signs that are not spoken unless a language has a word for them; they part words as a blank does. */
+/** Symbols that are not spoken unless a language has a word for them. They separate words as a space does. */
 const UNSPOKEN =
   "*_~^|\\<>{}[]`+=#@/&$%\u00b4\u00a8\u00b7\u2022\u25e6\u25aa\u25ba\u2713\u2714\u2717\u2718\u2605\u2606\u266a\u266b";
 
-/** A field in the words of a rule, perhaps with the way to say it. */
+/** A field in the words of a rule, perhaps with a formatter. */
 const FIELD = /\{(\w+)(?::(\w+))?\}/g;
 
-/** Writes the texts of a language out in words. */
+/** Makes the function that normalizes texts of a language. */
 export async function createNormalizer(language: Language): Promise<(text: string) => string> {
   const { load, data, symbols, inflections, finish = (said) => said } = language;
   const module = await load();
@@ -153,7 +153,7 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
   );
   const formatters: Readonly<Record<string, (text: string) => string>> = {
     say: (text) => /^[\d.]/.test(text) ? numbers.say(text) : text,
-    // Letters one by one, and figures.
+    // Letters one by one, and digits.
     spell: (text) => text.match(/[\p{L}\d]/gu)!.map((sign) => formatters["say"]!(sign)).join(" "),
     version: (text) =>
       text.split(".").map((part) => numbers.cardinal(part)).join(` ${data.address["."] ?? ""} `),
@@ -222,7 +222,7 @@ function sayDate(
   }).join("");
 }
 
-/** Says each sign of an address by its word; a sign without one is a blank. */
+/** Says each symbol of an address by its word; a symbol without a word becomes a space. */
 function sayAddress(address: string, words: Table, numbers: NumberWords): string {
   const sayFigures = (figures: string) =>
     /^0\d|^\d{5}/.test(figures) ? numbers.digits(figures) : numbers.cardinal(figures);

@@ -1,5 +1,5 @@
 /**
- * Text normalization for speech: numbers, amounts, dates, times, abbreviations and signs in words.
+ * Text normalization for speech: writes numbers, amounts, dates, times, abbreviations and symbols as words.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { createNormalizer, type Language } from "./language.ts";
 import data from "./languages/intl.json" with { type: "json" };
 import type { NumberModule, NumberStyle } from "./numbers.ts";
 
-/** Turns a stretch of a text into what is spoken. */
+/** Turns a text into the words to speak. */
 export type Normalizer = (text: string) => string;
 
 /** Languages with data of their own. Imported on demand: each compiles a hundred patterns. */
@@ -22,7 +22,7 @@ const LANGUAGES: Readonly<Record<string, () => Promise<Language>>> = {
   pt: async () => (await import("./languages/romance.ts")).PORTUGUESE,
 };
 
-/** Languages of which only the words of `Intl` and n2words are known: numbers, dates, times, money and units. */
+/** Languages that only have the words of `Intl` and n2words: numbers, dates, times, money and units. */
 const MODULES: Readonly<Record<string, () => Promise<NumberModule>>> = {
   ar: () => import("n2words/ar-SA"),
   cs: () => import("n2words/cs-CZ"),
@@ -45,18 +45,18 @@ const MODULES: Readonly<Record<string, () => Promise<NumberModule>>> = {
   vi: () => import("n2words/vi-VN"),
 };
 
-/** Words that neither `Intl` nor n2words has, and symbols of units that are words too. */
+/** Words that neither `Intl` nor n2words has, and symbols of units that are also words. */
 const WORDS: Readonly<
   Record<string, Partial<NumberStyle> & { readonly units?: readonly string[] }>
 > = data.words;
 
-/** Corrections of the words of n2words, and words in place of signs that `Intl` leaves. */
+/** Corrections of n2words' output, and words for symbols that `Intl` keeps. */
 const CORRECTIONS: Readonly<Record<string, Partial<NumberStyle>>> = {
   ar: { elisions: [[/\s?[%\u066a]\u061c?/, " بالمائة"]] },
   ko: { elisions: [[/\s?%/, " 퍼센트"]] },
   nl: { corrections: [[/\béén\b/g, "een"]] },
   sv: { corrections: [[/(?<=\p{L})-(?=\p{L})/gu, ""], [/ och /g, " "]] },
-  // The module has Latin letters in them.
+  // The module mixes Latin letters into the words.
   uk: { corrections: [[/i/g, "\u0456"]] },
   vi: {
     corrections: [[/nghìn lẻ (?=\S+ mươi|mười)/g, "nghìn không trăm "]],
@@ -65,13 +65,13 @@ const CORRECTIONS: Readonly<Record<string, Partial<NumberStyle>>> = {
 };
 
 const SCHEME = /\bhttps?:\/\/(?:www\.)?/gi;
-/** By language: names of units take a while to collect. */
+/** Normalizers by language; collecting names of units takes a while. */
 const normalizers = new Map<string, Promise<Normalizer>>();
 
 /**
- * The normalizer of a language. Where its words for numbers are not known, it takes out markup alone.
+ * Loads the normalizer of a language. If its number words are unknown, it only removes markup.
  *
- * @param language as in BCP 47, without a region.
+ * @param language a BCP 47 tag without a region.
  */
 export function loadNormalizer(language: string): Promise<Normalizer> {
   return normalizers.getOrInsertComputed(language, async () => {
@@ -81,7 +81,7 @@ export function loadNormalizer(language: string): Promise<Normalizer> {
   });
 }
 
-/** What is known of a language; `undefined` where n2words does not have it. */
+/** The language with the words of `Intl` and n2words; `undefined` if n2words does not know it. */
 function createIntlLanguage(locale: string): Language | undefined {
   const load = MODULES[locale];
   const { units = [], ...style } = WORDS[locale] ?? {};

@@ -1,5 +1,5 @@
 /**
- * The names of units, currencies and powers of ten, from tables or from `Intl`.
+ * Names of units, currencies and powers of ten, from tables or from `Intl`.
  *
  * @module
  */
@@ -9,53 +9,53 @@ import type { Fields } from "./token.ts";
 /** A noun that is counted. */
 export interface Noun {
   readonly gender?: Gender | undefined;
-  /** The form for a count of ASCII digits, with `{}` for the number: "{} euros". */
+  /** The form for a count in ASCII digits, with `{}` for the number: "{} euros". */
   readonly inflect: (digits: string) => string;
 }
 
-/** Stands for a noun that is not known: the number alone is said. */
+/** Used for unknown nouns: only the number is said. */
 export const NAMELESS: Noun = { inflect: () => "{}" };
 
-/** Words by what texts have for them. */
+/** Words by how texts write them. */
 export type Table = Readonly<Record<string, string>>;
 
 /**
- * The nouns of a language as tables. They are written `one|many|gender|prefixes`: `seconde|secondes|f|nµm`. Without a
- * gender they are masculine, without a second form they do not change; prefixes are letters that may stand before the
- * symbol. Symbols of one noun have blanks between them, and underlines for blanks in them.
+ * The nouns of a language as tables, in the format `one|many|gender|prefixes`: `seconde|secondes|f|nµm`. Masculine is
+ * the default gender; without a plural, the noun does not change; prefixes are letters that may precede the symbol.
+ * Several symbols of one noun are separated by spaces; a space in a symbol is an underscore.
  */
 export interface NounTables {
   readonly units: Table;
-  /** Words for prefixes by their letter. */
+  /** Words for prefixes, by letter. */
   readonly prefixes: Table;
-  /** The noun, perhaps with that of its hundredth. */
+  /** The noun, perhaps followed by that of its hundredth. */
   readonly currencies: Readonly<Record<string, readonly string[]>>;
-  /** Words and letters for powers of ten: `million`, `k`. */
+  /** Words for powers of ten, by word or letter: `million`, `k`. */
   readonly scales: Table;
-  /** Areas and volumes: `{}` is the unit. */
+  /** Words for areas and volumes; `{}` is the unit. */
   readonly powers: Table;
-  /** What stands behind a stroke: `{}` is the unit; for single units by their symbol. */
+  /** Words for a unit after a slash; `{}` is the unit. Some units have words of their own. */
   readonly per: Table;
-  /** What is not a unit, but may stand behind a stroke as one: `night`. */
+  /** Nouns that are not units but may follow a slash like one: `night`. */
   readonly periods?: Table;
 }
 
-/** What `Intl.NumberFormat` calls units and currencies, and their symbols with blanks between them. */
+/** `Intl.NumberFormat`'s names of units and currencies, and their symbols, separated by spaces. */
 export type IntlSymbols = Readonly<Record<"units" | "currencies", Table>>;
 
 const GENDERS: Readonly<Record<string, Gender>> = { f: "feminine", m: "masculine", n: "neuter" };
 
-/** The noun without the number. */
+/** Removes the number from a noun's form. */
 export const stripNumber = (form: string): string => form.replace("{} ", "");
 
-/** Reads a table whose keys are several symbols. */
+/** Reads a table in which a key may be several symbols. */
 function readSymbols<T>(table: Readonly<Record<string, T>>): [string, T][] {
   return Object.entries(table).flatMap(([symbols, value]) =>
     symbols.split(" ").map((symbol): [string, T] => [symbol.replaceAll("_", " "), value])
   );
 }
 
-/** The nouns of a language, by the symbols that texts have for them. */
+/** The nouns of a language, by the symbols that texts use. */
 export class Nouns {
   readonly units: ReadonlyMap<string, Noun>;
   readonly currencies: ReadonlyMap<string, readonly Noun[]>;
@@ -64,7 +64,7 @@ export class Nouns {
   readonly #locale: string;
   readonly #tables: NounTables;
 
-  /** @param symbols where the tables have no units: those of `Intl`. */
+  /** @param symbols for `Intl`, if the tables have no units. */
   constructor(locale: string, tables: NounTables, symbols?: IntlSymbols) {
     this.#locale = locale;
     this.#tables = tables;
@@ -82,13 +82,13 @@ export class Nouns {
     ]);
   }
 
-  /** A unit with its power, and with the unit behind a stroke. */
+  /** A unit with its power, and with the unit after a slash. */
   unit({ unit, power, per, perPower }: Fields): Noun {
     const noun = this.#raise(unit!, power);
     return per === undefined ? noun : this.#compound(`{} ${this.rate(per, perPower)}`, noun);
   }
 
-  /** Words for a unit behind a stroke: "per kilogram". */
+  /** Words for a unit after a slash: "per kilogram". */
   rate(per: string, power?: string): string {
     const rates = this.#tables.per;
     const own = rates[per + (power === undefined ? "" : readPower(power))];
@@ -110,7 +110,7 @@ export class Nouns {
     return { gender: GENDERS[gender || "m"], inflect };
   }
 
-  /** A unit alone, and with its prefixes. */
+  /** A unit by itself and with each of its prefixes. */
   #readUnit(symbol: string, written: string): [string, Noun][] {
     const noun = this.#read(written);
     const letters = [...written.split("|")[3] ?? ""];
@@ -121,7 +121,7 @@ export class Nouns {
     ];
   }
 
-  /** Puts a noun in the place of `{}` of a pattern `one|many`, also within a word: Quadratmeter. */
+  /** Inserts a noun for `{}` in a pattern `one|many`, also within a word: Quadratmeter. */
   #compound(pattern: string, { gender, inflect }: Noun): Noun {
     const [one = "", many = one] = pattern.split("|");
     const fill = (digits: string) => {
@@ -141,7 +141,7 @@ export class Nouns {
 
 const readPower = (written: string) => /[2\u00b2]/.test(written) ? "2" : "3";
 
-/** A noun as `Intl` puts it beside numbers. */
+/** Reads a noun from how `Intl` writes it with numbers. */
 function readIntlNoun(locale: string, options: Intl.NumberFormatOptions): Noun {
   const digits = { numberingSystem: "latn", minimumFractionDigits: 0, maximumFractionDigits: 20 };
   const format = new Intl.NumberFormat(locale, { ...digits, ...options });
@@ -152,7 +152,7 @@ function readIntlNoun(locale: string, options: Intl.NumberFormatOptions): Noun {
   return { inflect };
 }
 
-/** Units by the common symbols, and by the one that the language itself has. */
+/** Reads units by their common symbols, and by the symbol that the language itself uses. */
 function readIntlUnits(locale: string, { units }: IntlSymbols): [string, Noun][] {
   return Object.entries(units).flatMap(([unit, symbols]) => {
     const noun = readIntlNoun(locale, { style: "unit", unit, unitDisplay: "long" });

@@ -1,17 +1,17 @@
 /**
- * Numbers: how languages write them, and how they are said.
+ * How languages write and say numbers.
  *
  * @module
  */
 
 import type { Fields } from "./token.ts";
 
-/** The sign before decimals. */
+/** The decimal sign. */
 export type DecimalSign = "." | ",";
 
 /**
- * Numbers with groups and decimals. Groups of the Indian kind (1,00,000) are read where the decimal sign is a point,
- * blanks between groups where what follows is no further number.
+ * Numbers with groups and decimals. With a decimal point, Indian groups are read too (1,00,000). Spaces separate groups
+ * only if no other number follows.
  */
 const PATTERNS: Readonly<Record<DecimalSign, string>> = {
   ".": String
@@ -21,19 +21,19 @@ const PATTERNS: Readonly<Record<DecimalSign, string>> = {
     .raw`(?:\d{1,3}(?:\.\d{3})+(?!\d|\.\d)|[1-9]\d{0,2}(?: \d{3})+(?!\d)|\d+)(?:,\d+)?|\d+\.\d+`,
 };
 
-/** A number of the other kind, which only an amount of money beside it tells: `€1.234,56`, `12,50 €`; `$1,250.50`. */
+/** Numbers with the other decimal sign, which only count as amounts of money: `€1.234,56`, `12,50 €`; `$1,250.50`. */
 const FOREIGN: Readonly<Record<DecimalSign, string>> = {
   ".": String.raw`\d{1,3}(?:\.\d{3})+(?:,\d\d)?(?![\d.,]*\d)|\d+,\d\d(?![\d.,]*\d)`,
   ",": String.raw`\d{1,3}(?:,\d{3})+\.\d\d(?![\d.,]*\d)`,
 };
 
-/** A pattern for numbers, without groups. */
+/** A pattern for numbers, without capturing groups. */
 export function numberPattern(sign: DecimalSign, { isMoney = false } = {}): string {
   return isMoney ? `(?:${FOREIGN[sign]}|${PATTERNS[sign]})` : `(?:${PATTERNS[sign]})`;
 }
 
 /**
- * ASCII digits, perhaps with a point between them, of a number as it is written.
+ * Converts a written number to ASCII digits, perhaps with a decimal point.
  *
  * @param hasPointGroups whether `10.000` is ten thousand in any language, as with `€`.
  */
@@ -65,7 +65,7 @@ export function matchAny(texts: Iterable<string>): string {
 
 export type Gender = "masculine" | "feminine" | "neuter";
 
-/** Applied in order. */
+/** Replacements, applied in order. */
 type Replacements = readonly (readonly [pattern: RegExp, replacement: string])[];
 
 /** Makes each replacement in turn. */
@@ -73,28 +73,28 @@ export function replaceEach(text: string, replacements: Replacements = []): stri
   return replacements.reduce((now, [pattern, by]) => now.replace(pattern, by), text);
 }
 
-/** How a language says numbers, and what it changes in the words of n2words. */
+/** How a language says numbers, and how it changes n2words' output. */
 export interface NumberStyle {
   readonly decimalSign: DecimalSign;
   readonly minus: string;
-  /** The word for the decimal sign; decimals after it are read one by one. */
+  /** The word for the decimal sign; decimals are read digit by digit. */
   readonly point?: string | undefined;
-  /** Between the ends of a range, and between days; without it, dashes between numbers stay. */
+  /** The word between the ends of a range, and between days; without it, dashes between numbers stay. */
   readonly to?: string | undefined;
   readonly toDay?: string;
-  /** Whether the first day of a month is an ordinal number. */
+  /** Whether the first day of a month is an ordinal. */
   readonly saysFirst?: boolean;
-  /** Between the numbers of a score. */
+  /** The word between the numbers of a score. */
   readonly versus?: string | undefined;
-  /** Between the whole part and the hundredths of an amount of money, and whether these have their noun. */
+  /** The word between an amount's whole part and its cents, and whether the noun for cents is said. */
   readonly andCents: string;
   readonly saysCents?: boolean;
-  /** Between a word for a great number and a noun: "millions de livres". */
+  /** The word between a large number and a noun: "millions de livres". */
   readonly link?: string;
-  /** Whether groups of two digits in telephone numbers are said as numbers. */
+  /** Whether telephone numbers are said in pairs of digits. */
   readonly saysPairs?: boolean;
   readonly corrections?: Replacements | undefined;
-  /** Changes of a number before a noun, of an ordinal, and where a number and its noun meet: "un'ora". */
+  /** Changes to a number before a noun, to an ordinal, and where a number meets its noun: "un'ora". */
   readonly agreement?: Partial<Record<Gender, Replacements>>;
   readonly ordinalAgreement?: Partial<Record<Gender, Replacements>>;
   readonly elisions?: Replacements;
@@ -113,15 +113,15 @@ export class NumberWords {
     this.style = style;
   }
 
-  /** A number as the text has it. */
+  /** Says a number as written in the text. */
   say(written: string): string {
     return this.cardinal(readNumber(written, this.style.decimalSign));
   }
 
   /**
-   * A number, or ASCII digits, perhaps with a point.
+   * Says a number, or ASCII digits with an optional point.
    *
-   * @param gender of the noun after it; without one the number stands alone.
+   * @param gender of the noun after it; without one, the number stands alone.
    */
   cardinal(digits: string | number, gender?: Gender): string {
     const [whole = "0", decimals] = String(digits).split(".");
@@ -137,13 +137,13 @@ export class NumberWords {
 
   ordinal(digits: string | number, gender: Gender = "masculine"): string {
     const plain = String(digits);
-    // The modules have no ordinal of nought.
+    // The modules have no ordinal of zero.
     if (plain.length > MAX_DIGITS || /^0+$/.test(plain)) return this.cardinal(plain);
     const said = replaceEach(this.#module.toOrdinal(plain), this.style.corrections);
     return replaceEach(said, this.style.ordinalAgreement?.[gender]);
   }
 
-  /** Minutes and seconds behind an hour; nothing where it is full. */
+  /** Says the minutes and seconds after an hour; empty for full hours. */
   minutes({ minute = "00", second }: Fields, { and = " ", nought = "" } = {}): string {
     const parts = second === undefined ? [minute] : [minute, second];
     const say = (part: string) =>
@@ -151,7 +151,7 @@ export class NumberWords {
     return parts.join("") === "00" ? "" : parts.map(say).join("");
   }
 
-  /** One digit after the other; other characters are left out. */
+  /** Says the digits one by one; other characters are left out. */
   digits(text: string): string {
     return [...text.replaceAll(/\D/g, "")].map((digit) => this.cardinal(digit)).join(" ");
   }

@@ -1,31 +1,31 @@
 /**
- * Reads a text from left to right: each token is classified once, and said in its language.
+ * Scans a text from left to right: classifies each token once, and verbalizes it.
  *
  * @module
  */
 import { type NumberStyle, readNumber } from "./numbers.ts";
 import type { Context, Fields, Rule, TokenClass, Verbalizer } from "./token.ts";
 
-/** Context that rules look at, in characters. */
+/** Number of characters around a token that rules can see. */
 const CONTEXT_CHARS = 120;
 
-/** What a language brings to the scanner. */
+/** What a language provides to the scanner. */
 export interface Grammar extends NumberStyle {
-  /** In the order in which they are tried. */
+  /** Rules in the order in which they are tried. */
   readonly rules: readonly Rule[];
   readonly verbalizer: Verbalizer;
-  /** What is said for signs that no rule reads; an empty text is a blank. */
+  /** Words for symbols that no rule reads; an empty text means a space. */
   readonly signs: ReadonlyMap<string, string>;
   readonly signPattern: RegExp;
 }
 
-/** Up to an apostrophe, behind which an abbreviation may stand: `l'art. 3`. */
+/** A word up to an apostrophe, after which an abbreviation may follow: `l'art. 3`. */
 const WORD = /[\p{L}\p{M}]+['\u2019]?/uy;
 const DASH = /(\s?)[-\u2013\u2212](\s?)(?=[\d$\u20ac\u00a3\u00a5]|\p{L})/uy;
-/** Between a letter or a figure and a letter or a figure, words need a blank. */
+/** Words are separated by a space if both ends are letters or digits. */
 const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;
 const BEGINS_WITH_WORD = /^[\p{L}\p{N}]/u;
-/** Classes that ranges have at their ends. */
+/** Classes of tokens that can form ranges. */
 const RANGED = "cardinal date measure money ordinal time".split(" ");
 
 interface Match {
@@ -35,12 +35,12 @@ interface Match {
   readonly end: number;
 }
 
-/** Writes one text out in words. */
+/** Normalizes one text. */
 export class Scanner {
   readonly #text: string;
   readonly #grammar: Grammar;
   #said = "";
-  /** The token that ended where the next one begins. */
+  /** The token that ended right before the next position. */
   #previous: Match | undefined;
 
   constructor(text: string, grammar: Grammar) {
@@ -53,7 +53,7 @@ export class Scanner {
     return this.#said.replaceAll(/\s+/g, " ").replaceAll(/\s+(?=[,.;:!?)])/g, "").trim();
   }
 
-  /** Reads one token, word or sign; gives where the next one begins. */
+  /** Reads one token, word or symbol, and returns the position after it. */
   #step(at: number): number {
     const dash = this.#readDash(at);
     if (dash !== undefined) return dash;
@@ -90,7 +90,7 @@ export class Scanner {
     return undefined;
   }
 
-  /** A dash between two numbers, dates or times: a range, or a minus. */
+  /** Reads a dash between two numbers, dates or times: a range or a minus. */
   #readDash(at: number): number | undefined {
     const { to, versus, minus, decimalSign } = this.#grammar;
     const first = this.#previous;
@@ -102,7 +102,7 @@ export class Scanner {
     if (last === undefined || !RANGED.includes(last.kind)) return undefined;
     const isSign = dash[0].includes("\u2212") || dash[1] !== "" && dash[2] === "";
     const isEquation = /^\s?=/.test(last.context.after);
-    // In a score, the second number is not the greater one.
+    // In a range, the second number must be greater; otherwise it is a score.
     const read = ({ kind, fields: { number } }: Match) =>
       kind === "cardinal" ? Number(readNumber(number!, decimalSign)) : NaN;
     const isScore = read(first) >= read(last);

@@ -1,5 +1,5 @@
 /**
- * Divides a text into the pieces that are spoken one by one.
+ * Divides a text into segments that are spoken one by one.
  *
  * @module
  */
@@ -9,10 +9,10 @@ import { matchAny } from "./numbers.ts";
 import english from "./languages/english.json" with { type: "json" };
 import data from "./sentence_abbreviations.json" with { type: "json" };
 
-/** A piece of a text. */
+/** A segment of a text. */
 export interface TextSegment {
   readonly text: string;
-  /** Silence after it, if something follows. */
+  /** Silence after the segment, if another follows. */
   readonly pauseSeconds: number;
 }
 
@@ -20,16 +20,16 @@ const CLAUSE_PAUSE_SECONDS = 0.1;
 const SENTENCE_PAUSE_SECONDS = 0.25;
 const PARAGRAPH_PAUSE_SECONDS = 0.6;
 
-/** Where a sentence may be split, the best positions first. */
+/** Positions at which a sentence may be split, the best first. */
 const CUTS: readonly RegExp[] = [
   /[;:\u2014\u2013\u3002\uff1b\uff1a][)"'\u201d\u2019]*\s*|\s-\s|\.\.\.\s/g,
   /[,\u3001\uff0c)\]]["'\u201d\u2019]*\s*/g,
   /\s+/g,
 ];
-/** A cut nearer to the start would leave too little. */
+/** A cut closer to the start would leave too short a segment. */
 const MIN_SHARE = 0.4;
 
-/** Yields the pieces in order; none is blank, and none is much longer than `maxChars`. */
+/** Yields the segments in order; none is blank, and none is much longer than `maxChars`. */
 export function* splitSegments(
   text: string,
   { language, maxChars }: { readonly language: string; readonly maxChars: number },
@@ -47,7 +47,7 @@ export function* splitSegments(
   }
 }
 
-/** Two halves of a text, cut at the best position near its middle; `undefined` for a single character. */
+/** Splits a text at the best position near its middle; `undefined` if it is a single character. */
 export function halve(text: string): readonly [string, string] | undefined {
   const characters = [...new Intl.Segmenter().segment(text)];
   if (characters.length < 2) return undefined;
@@ -66,31 +66,31 @@ function findCut(text: string, maxChars: number): number {
     for (const match of head.matchAll(pattern)) best = match.index + match[0].length;
     if (best >= maxChars * MIN_SHARE) return best;
   }
-  // Not between the surrogates of one character.
+  // Avoids a cut between the two surrogates of a character.
   const isHalf = /[\ud800-\udbff]/.test(text[maxChars - 1]!) && maxChars > 1;
   return isHalf ? maxChars - 1 : maxChars;
 }
 
 /**
- * Abbreviations in lower case, without their last full stop: those that hardly ever end a sentence, then those that may.
- * Single letters, initials, need not be here.
+ * Abbreviations in lower case without the final full stop: first those that hardly ever end a sentence, then those that
+ * may. Single letters need not be listed.
  */
 const ABBREVIATIONS: Readonly<Record<string, readonly string[]>> = data;
-/** First words of sentences that are hardly ever names. */
+/** Words that begin sentences and are hardly ever names. */
 const STARTERS = new Set(english.commonWords.split(" "));
 
-/** A blank line, the end of a heading, or a line that begins as a heading, an item of a list or a row of a table does. */
+/** Ends of paragraphs: a blank line, the end of a heading, or the beginning of a heading, list item or table row. */
 const PARAGRAPH_END =
   /\r?\n(?:[^\S\n]*\r?\n)+|(?<=^[^\S\n]*#{1,6}[^\S\n][^\n]*)\n|\r?\n(?=[^\S\n]*(?:\||```|(?:[-*+\u2022]|#{1,6}|\d{1,3}[.)])[^\S\n]))/m;
 
 const LAST_WORD = /(?:^|[\s(["'])([\p{L}.]+)\.\s*$/u;
-/** Longest sentence, in characters, that continues after an abbreviation. */
+/** Longest sentence, in characters, that may continue after an abbreviation. */
 const MAX_JOINED_CHARS = 1_000;
 
-/** By language: creating one takes longer than all other text processing of a sentence. */
+/** Segmenters by language: creating one takes longer than all other processing of a sentence. */
 const segmenters = new Map<string, Intl.Segmenter>();
 
-/** The sentences of a text in order, none of them blank, and whether the paragraph ends with them. */
+/** Yields the sentences of a text in order, none blank, with whether they end a paragraph. */
 function* splitSentences(
   text: string,
   language: string,
@@ -114,12 +114,12 @@ function* splitSentences(
   }
 }
 
-/** Whether a sentence does not really end where the next segment begins. */
+/** Whether a sentence continues in the next segment. */
 function goesOn(sentence: string, next: string, language: string): boolean {
   if (sentence.length > MAX_JOINED_CHARS) return false;
-  // Within an address, or before an image: these end a sentence only before a space.
+  // Within an address or before an image: punctuation ends a sentence only if a space follows.
   if (/[.?!]$|!\[$/.test(sentence)) return true;
-  // The number of a list's item.
+  // The number of a list item.
   if (/^\s*\d{1,3}[.)]\s*$/.test(sentence)) return true;
   const end = sentence.slice(-24);
   if (language === "de" && GERMAN_ORDINAL.test(`${end}|${next}`)) return true;
@@ -129,7 +129,7 @@ function goesOn(sentence: string, next: string, language: string): boolean {
   return isAbbreviation(word, next, language) || /^\p{L}$/u.test(word) && word !== "i";
 }
 
-/** Whether the full stop behind a word, in lower case, is part of it rather than the end of a sentence. */
+/** Whether the full stop after a word (in lower case) belongs to the word, rather than ending a sentence. */
 function isAbbreviation(word: string, next: string, language: string): boolean {
   const [known = "", mayEnd = ""] = ABBREVIATIONS[language] ?? ABBREVIATIONS["en"]!;
   // German streets: Hauptstr.
@@ -141,7 +141,7 @@ function isAbbreviation(word: string, next: string, language: string): boolean {
   return isEnd ? !STARTERS.has(first) : isKnown;
 }
 
-/** Ordinals with a full stop: the end of a sentence, a stroke, and the beginning of the next. */
+/** Ordinals with a full stop: the end of a sentence, a slash, and the beginning of the next. */
 const GERMAN_ORDINAL = new RegExp(
   String.raw`(?<!\p{L})(?:${DETERMINER}|bis|seit|ab)\s\d{1,3}\.\s*\||` +
     String.raw`(?<!\d)\d{1,2}\.\s*\|(?:${matchAny(readMonths("de").keys())}|${COUNTED})\b`,

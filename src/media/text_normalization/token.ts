@@ -1,6 +1,6 @@
 /**
- * The classes of tokens that a text has beside words, as text normalization for speech names them (Sparrowhawk, NeMo).
- * Decimals are cardinals; a range is two tokens, and the scanner reads the dash between them.
+ * The classes of tokens other than words, by their names in text normalization (Sparrowhawk, NeMo). Decimals are
+ * cardinals. A range is two tokens, and the scanner reads the dash between them.
  *
  * @module
  */
@@ -35,7 +35,7 @@ export type TokenClass = typeof CLASSES[number];
  */
 export type Fields = Readonly<Record<string, string | undefined>>;
 
-/** What stands around a token. */
+/** The text around a token. */
 export interface Context {
   /** The characters before it. */
   readonly before: string;
@@ -43,25 +43,25 @@ export interface Context {
   readonly after: string;
 }
 
-/** Tells a token from something else that looks like it. */
+/** Distinguishes a token from other text that looks like it. */
 export type Condition = (fields: Fields, context: Context) => boolean;
 
 /** Recognizes tokens of one class. */
 export interface Rule {
   readonly kind: TokenClass;
-  /** Matched where a token may begin. */
+  /** Pattern that is matched at positions where a token may begin. */
   readonly pattern: RegExp;
-  /** Fields that all its tokens have. */
+  /** Fields that all tokens of the rule have. */
   readonly fields?: Fields | undefined;
   readonly accepts?: Condition | undefined;
 }
 
-/** Says the tokens of each class in one language. */
+/** Verbalizes the tokens of each class in one language. */
 export type Verbalizer = Readonly<
   Record<TokenClass, (fields: Fields, context: Context) => string>
 >;
 
-/** Makes rules of one class, whose tokens all have some fields, with the pattern as a template. */
+/** Makes rules of one class with fixed fields; the pattern is a template literal. */
 export function rule(
   kind: TokenClass,
   fields?: Fields,
@@ -75,12 +75,12 @@ export function rule(
   });
 }
 
-/** Makes rules without a condition, by their class: tag.time`(?<hour>\d\d):(?<minute>\d\d)`. */
+/** Makes rules without a condition, by class: tag.time`(?<hour>\d\d):(?<minute>\d\d)`. */
 export const tag = Object.fromEntries(CLASSES.map((kind) => [kind, rule(kind)])) as Readonly<
   Record<TokenClass, ReturnType<typeof rule>>
 >;
 
-/** Makes rules for signs, abbreviations and names: what is said, and the pattern, as in words`versus <- \bvs\b`. */
+/** Makes rules for symbols, abbreviations and names, from the words and the pattern: words`versus <- \bvs\b`. */
 export function words(template: TemplateStringsArray, ...parts: readonly string[]): Rule {
   const [said = "", pattern = ""] = String.raw(template, ...parts).split(/ ?<- (.*)/s);
   return rule("verbatim", { said })`${pattern}`;

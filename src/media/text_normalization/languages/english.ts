@@ -27,7 +27,7 @@ function sayDecade(year: number, numbers: NumberWords): string {
   return year < 100 ? tens : `${numbers.cardinal(Math.floor(year / 100))} ${tens}`;
 }
 
-/** The figures in a name such as a model's: four of them are read as a year is. */
+/** Says the digits in a name, such as a model's; four digits are read like a year. */
 function sayFigures(figures: string, numbers: NumberWords): string {
   if (figures.includes(".")) return numbers.cardinal(figures);
   if (/^0\d|^\d{5}/.test(figures)) return numbers.digits(figures);
@@ -52,7 +52,7 @@ function sayTime(
 const POWERS: Readonly<Record<string, string>> = { 2: "squared", 3: "cubed" };
 const COMMON_WORDS = new Set(data.commonWords.split(" "));
 
-/** Whether a text is written in capitals for emphasis, unlike a list of short forms. */
+/** Whether a text is written in capitals for emphasis, rather than being a list of abbreviations. */
 function isShouted(text: string): boolean {
   if (/\p{Ll}/u.test(text)) return false;
   const words = text.replaceAll(/['\u2019]/g, "").match(/\p{Lu}+/gu) ?? [];

@@ -1,5 +1,5 @@
 /**
- * Recognizes what English texts have beside the tokens of all languages.
+ * Recognizes what English texts have in addition to the tokens of all languages.
  *
  * @module
  */
@@ -17,7 +17,7 @@ const seconds = rule("measure", { unit: "s" });
 const ordinalNumeral = rule("roman", { mark: "ordinal" });
 const ruler = rule("roman", { mark: "ordinal", the: "the" });
 
-/** In capitals or not, but for those that are words too. */
+/** Names of months in any case, except those that are also words. */
 const MONTH =
   raw`(?<month>(?i:January|February|April|June|July|August|September|October|November|December)|` +
   raw`March|MARCH|May|MAY|(?:(?i:Jan|Feb|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)|Mar|MAR)(?:${STOP}|(?![A-Za-z.])))`;
@@ -29,19 +29,19 @@ const WEEKDAY = "(?:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)";
 const DAY_FIRST =
   raw`(?:the )?(?<![\w.,:/$-])${DAY}(?: of)? ${MONTH}(?! \d{1,2}\b(?!:))(?:,? (?<year>\d{4})\b)?`;
 
-/** Whether a date is "the third of May" rather than "May third"; "the" may stand before the token. */
+/** Whether a date reads "the third of May" rather than "May third"; the token may follow "the". */
 const isNamedDay: Condition = ({ text, year }, { before }) =>
   year === undefined || /^the | of /.test(text!) || / of $|the $/.test(before);
 
-/** A noun behind the inches that it has: a 27" screen. */
+/** Nouns that follow a size in inches: a 27" screen. */
 const NAMED = raw`\s?(?i:screen|monitor|display|tv|pipe|pizza|vinyl|laptop|tablet)\b`;
-/** What follows a length. */
+/** What may follow a length. */
 const SIZED =
   raw`(?:["\u2033]?\s?(?i:[x\u00d7]|by|tall|high|wide|long|deep|thick)\b|["\u2033]?${NAMED}|[.,;:!?)]|\s*$)`;
 const INCHES = raw`(?<![\d.,])(?<number>\d+(?:\.\d+)?)["\u2033]`;
 const FEET = raw`(?<!(?:^|\s)'[^']*)(?<![\d.,'])(?<number>\d+(?:\.\d+)?)['\u2032]`;
 
-/** Whether no quotation is open. Behind a figure, where none is, the sign stands for inches. */
+/** Whether no quotation is open: if none is, a quotation mark after a digit stands for inches. */
 const isUnquoted: Condition = (_, { before }) => {
   let isOpen = false;
   for (const { index } of before.matchAll(/"/g)) {
@@ -50,10 +50,10 @@ const isUnquoted: Condition = (_, { before }) => {
   return !isOpen;
 };
 
-/** Parts of a whole that have a name; more than the first ten are rare. */
+/** Denominators with a usual name; others above ten are rare. */
 const PART = /^(?:[2-9]|10|12|16|20|32|64|100|1000)$/;
 
-/** Whether two numbers with a stroke between them are part of a whole, unlike 9/11, 24/7 and 50/50. */
+/** Whether two numbers with a slash are a fraction, unlike 9/11, 24/7 and 50/50. */
 export function isFraction(...[fields, { before, after }]: Parameters<Condition>): boolean {
   const { numerator: above, denominator: below = "" } = fields;
   const isMixed = Number(below) <= 4 && Number(above) % Number(below) !== 0;
@@ -61,37 +61,37 @@ export function isFraction(...[fields, { before, after }]: Parameters<Condition>
   return PART.test(below) && !isWhole && (Number(above) < Number(below) || isMixed);
 }
 
-/** What may stand behind a stroke without a number before it. */
+/** What may follow a slash without a number before it. */
 const PERIOD = matchAny([...Object.keys(data.periods), "s", "sec", "min", "h", "hr", "wk", "yr"]);
 const RATIO = raw`(?<![\d:.])(?<number>\d{1,4}):(?<last>\d{1,4})(?![\d:]|[.,]\d)`;
-/** No part of longer numbers, names and fractions before and behind two numbers with a stroke. */
+/** Not preceded or followed by the rest of a longer number, name or fraction. */
 const STROKE_START = raw`(?<![\d/.,\p{L}-]|\d )`;
 const STROKE_END = raw`(?![\d/]|[.,]\d)`;
-/** What is a tenth or a hundredth of something rather than a grade. */
+/** Words after which a tenth or a hundredth is meant, rather than a grade. */
 const OF_WHOLE = " (?:of|an?|mile|inch|second|cup|tsp|tbsp|teaspoon|tablespoon|oz|lb|pound)\\b";
 const RAISED = raw`\u2070\u00b9\u00b2\u00b3\u2074-\u2079`;
 
 const titled = (words: readonly string[]) =>
   words.map((word) => `[${word[0]}${word[0]!.toUpperCase()}]${word.slice(1)}`).join("|");
-/** Up to 89. */
+/** Roman numerals up to 89. */
 const NUMERAL = raw`(?=[IVXL])(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})`;
-/** More than one letter; not those that are sizes and short forms more often. */
+/** Roman numerals of several letters, except those that are mostly sizes or abbreviations. */
 const LONG = raw`(?!(?:L|LX|IV|XL|XX|XXX|LI|LV)\b)(?=[IVXL]{2})${NUMERAL}`;
 
-/** After the number of a house and the name of a road. */
+/** Preceded by a house number and the name of a road. */
 const ADDRESS =
   raw`(?<=\b\d+[a-z]?\s(?:[NSEW]\.?\s)?(?:\p{Lu}[\p{Ll}']+\s){1,3}|\d(?:st|nd|rd|th)\s)`;
 const ROAD = `(?:${data.roads.replaceAll(" ", "|")}|Street|Avenue|Road|Drive|Lane|Boulevard)`;
 const ADDRESS_END = raw`(?=,|\.?(?:$|\s\p{Lu}))`;
 
-/** What is tried before the common rules, since it looks like a part of what they read. */
+/** Rules tried before the common ones, since parts of these tokens look like other tokens. */
 export const ENGLISH_RULES: readonly Rule[] = [
-  // Chapters and verses look like times and scores; the verse is a number of its own.
+  // Chapter and verse look like a time or a score; the verse is a number of its own.
   cardinal`(?<=\b(?:${data.books.join("|")}) )(?<number>\d{1,3}):(?=\d{1,3}(?!\d))`,
   words`{number} to {last} <- (?i:(?<=\b(?:ratio|odds|scores?|aspect|scale|rate|resolution|screen|won|lost|lead|led)\b[^.!?]{0,20})${RATIO}|${RATIO}(?= (?:ratio|odds|mix|scale|lead|win)\b))`,
   // Postal codes.
   rule("telephone", { mark: "groups" })`(?<![\d.,-])\d{5}-\d{4}(?![\d-])`,
-  // Numbers of houses, and points of the compass beside roads.
+  // House numbers, and points of the compass in names of roads.
   words`{number:figures} {text:expand} <- (?<![\p{L}\d])(?<number>\d{1,5}) (?<text>[NSEW])\.?(?= (?:\p{Lu}[\p{Ll}']+ ){1,2}${ROAD}\b| \d+(?:st|nd|rd|th) ${ROAD}\b)`,
   words`{number:figures} <- (?<![\p{L}\d.,$])(?<number>\d{4})(?= (?:\p{Lu}[\p{Ll}']+ ){1,3}${ROAD}\b)`,
   words`{text:expand} <- (?<=\b${ROAD}\.?,? )(?<text>[NS][EW])\b`,
@@ -110,7 +110,7 @@ export const ENGLISH_RULES: readonly Rule[] = [
   date`\b${SHORT_MONTH}\.(?=\s(?:\p{Ll}|\d))`,
   date`(?<=\b(?:in|since|until|of|by|last|next|this) )${SHORT_MONTH}${STOP}(?!\s\d)`,
   validDate`(?<=\b(?i:on|since|until|till|due|by|from|before|after) )(?<month>\d{1,2})\/(?<day>\d{1,2})(?![\d/%])`,
-  // Feet, and inches behind them.
+  // Feet, and inches after them.
   feet`(?<![\d'])(?<number>\d{1,2})['\u2032](?=\s?\d{1,2}(?:\.\d+|[\u00bc-\u00be])?(?:["\u2033]|''))`,
   cardinal`(?<=\d['\u2032]\s?)(?<number>\d{1,2}(?:\.\d+)?)(?:["\u2033]|'')`,
   fraction`(?<=\d['\u2032]\s?)(?<whole>\d{1,2})(?<vulgar>[\u00bc-\u00be])(?:["\u2033]|'')`,
@@ -138,17 +138,17 @@ export const ENGLISH_RULES: readonly Rule[] = [
   // Codes, powers of ten, and sizes.
   words`{number:figures} by <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)(?:\s?x\s?|\u00d7(?!10[${RAISED}\u207b^]))(?=\d)`,
   words`{number} times <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)x(?=\s+(?:faster|slower|more|less|better|bigger|larger|smaller|higher|longer|cheaper|as|a|an|the|per|daily|weekly|monthly|his|her|my|your|our|their|this|that|what)\b|\/\p{L})`,
-  // Units behind a word for a number, and rates without a number.
+  // Units after a number word, and rates without a number.
   measure`(?<=\d\s?(?:hundred|thousand|million|billion|trillion) |\^[-\u2212]?\d+ |[${RAISED}] )(?<unit>[kcm]?m|k?g|lbs?|ft|mi|mph|k?W|k?Wh|l|L|gal|oz|[nm]?s|k?J|Pa|[kMG]?Hz)(?<power>[\u00b2\u00b3])?(?:\/(?<per>s|h|kg|mol)(?<perPower>[\u00b2\u00b3])?)?(?![\p{L}\d'])`,
   words`{per:rate} <- (?<=\p{L}{2}|\dx?)\/(?<per>${PERIOD})\b`,
   measure`(?<![\p{L}\d/])(?<unit>km|mi|m|ft|[kMG]b|[kMG]B)\/(?<per>h|s|sec|min|day)(?![\p{L}\d])`,
 ];
 
-/** What is tried after the common rules. */
+/** Rules tried after the common ones. */
 export const LAST_ENGLISH_RULES: readonly Rule[] = [
   // Powers: x², 10⁻³, 2^n.
   words`{power:power} <- (?<=[\d)\]]|(?<!\p{L})\p{L}{1,3})(?<power>\u207b?[${RAISED}]+)`,
-  // Numerals of centuries, rulers, chapters and the like.
+  // Roman numerals of centuries, rulers, chapters and similar.
   ordinalNumeral`(?<![\p{L}\d'-])(?<numeral>${NUMERAL})(?:(?:st|nd|rd|th)\b|(?= (?:century|centuries|Dynasty|dynasty|(?:\p{L}+ )?Olympi\p{L}+)\b))`,
   // Alone, I is a word.
   ruler`(?<=\b(?:${
@@ -156,10 +156,10 @@ export const LAST_ENGLISH_RULES: readonly Rule[] = [
   }) )(?<numeral>${LONG}|IV|V|X|I(?=[,.;:)']| (?:of|was|had|reigned|ruled|died|and)\b|$))(?![\p{L}\d-])`,
   roman`(?<=\b(?:${titled(data.counted)}) )(?<numeral>${NUMERAL})(?![\p{L}\d'-])`,
   roman`(?<=(?<!\p{L})\p{Lu}\p{L}+ )(?<numeral>${LONG})(?![\p{L}\d'-])`,
-  // After a name a road, elsewhere somebody's title.
+  // A road if it follows a name, otherwise a title.
   words`Drive <- (?<=\p{Lu}\p{Ll}{2,}\s)(?<!\b(?:The|This|Our|Your|His|Her|Dear|Yes|Thanks|Hello)\s)Dr${STOP}(?!\s+\p{Lu}\p{Ll})`,
   words`Doctor <- (?<!\p{L})Dr${STOP}`,
-  // In an address a full stop may be left out.
+  // In an address, the full stop may be missing.
   words`{text:expand} <- ${ADDRESS}(?<text>${data.roads.replaceAll(" ", "|")})${ADDRESS_END}`,
   words`Street <- (?<=(?:\p{Lu}\p{Ll}+|\d(?:st|nd|rd|th))\s)St(?!\.\s+\p{Lu}\p{Ll})${STOP}`,
 ];

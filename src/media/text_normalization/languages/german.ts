@@ -11,7 +11,7 @@ import { type Context, tag, words } from "../token.ts";
 import data from "./german.json" with { type: "json" };
 
 const endsIn = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
-/** Words after which an ordinal ends in -n, and in -e. */
+/** Words after which an ordinal ends in -n; then those after which it ends in -e. */
 const WEAK_N = endsIn(
   "am|vom|zum|beim|im|zur|dem|den|des|bis|seit|ab|spätestens|einem|einen|ihrem|seinem|unserem|(?:in|an|auf|aus|bei|mit|nach|von|zu|seit) (?:der|die)",
 );
@@ -23,7 +23,7 @@ export const COUNTED = "Jahrhunderts?|Jh\\b|Auflage|Klasse|Stock|Platz|Kapitel|G
 
 const SHORT_CLOCK = String.raw`${HOUR}(?:[.:]${MINUTE})?`;
 
-/** An ordinal in the form that the words before it ask for. */
+/** An ordinal with the ending that the preceding words require. */
 function sayOrdinal(digits: string, { before }: Context, numbers: NumberWords): string {
   const said = numbers.ordinal(digits);
   if (WEAK_N.test(before)) return `${said}n`;
@@ -58,7 +58,7 @@ export const GERMAN: Language = {
     tag.ordinal`(?<=\b(?i:${DETERMINER}) )(?<number>\d{1,3})\.(?= \p{L})`,
     tag.ordinal`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?= (?:${COUNTED}))`,
   ],
-  // A number that is hardly ever anything but a year.
+  // A number that is almost always a year.
   lastRules: [tag.date`(?<![\p{L}\d.,:\/$+-])(?<year>(?:1[1-9]|20)\d\d)(?![\d:\/]|[.,]\d)`],
   sayDay: sayOrdinal,
   sayYear,
@@ -73,7 +73,7 @@ export const GERMAN: Language = {
     time: ({ hour, ...fields }, { after }) => {
       const hours = numbers.cardinal(Number(hour), "masculine");
       const minutes = numbers.minutes(fields);
-      // Said once for both ends of a range.
+      // For a range, "Uhr" is said only once, after its end.
       const isStart = /^\s?[-\u2013]\s?\d{1,2}(?:[.:]\d\d)?\s?Uhr/.test(after);
       return minutes === "" && isStart ? hours : `${hours} Uhr${minutes}`;
     },

@@ -1,5 +1,5 @@
 /**
- * French, Italian, Portuguese as in Brazil, and Spanish.
+ * French, Italian, Brazilian Portuguese, and Spanish.
  *
  * @module
  */
@@ -17,14 +17,14 @@ const ordinalNumeral = rule("roman", { mark: "ordinal" });
 /** `14h30`, but not a duration. */
 const HOUR_LETTER_RULE = time`(?<!\d-)${HOUR}\s?h\s?${MINUTE}(?!\s?min|[\p{L}\d])`;
 
-/** Women who reigned. */
+/** Names of queens, whose ordinals are feminine. */
 const QUEEN = /(?:a|Isabel|[EÉ]lisabeth|Elizabeth|Catherine) $/;
 
-/** What their data have beside that of other languages. */
+/** Data that only these languages have. */
 interface RomanceData {
-  /** The word between hours and minutes; the noun of hours is said of `all`, of `full` ones, or of `none`. */
+  /** The word between hours and minutes; the noun "hours" is said for `all`, for `full` hours only, or for `none`. */
   readonly clock: { readonly and: string; readonly says: string };
-  /** Nouns, as patterns: feminine ones, those that are numbered (`page 1`), and what is none behind a number. */
+  /** Patterns of nouns: feminine ones, those with a number after them (`page 1`), and words that are no nouns. */
   readonly feminineNouns: string;
   readonly numberedNouns: string;
   readonly particles: string;
@@ -32,7 +32,7 @@ interface RomanceData {
   readonly rulers: number;
 }
 
-/** What the four have in common: ordinals have a gender, and so have hours and numbers before nouns. */
+/** Makes one of the four languages: ordinals have a gender, and so have hours and numbers before nouns. */
 function create(
   { clock: { and, says }, rulers, ...nouns }: RomanceData,
   language: Language,
