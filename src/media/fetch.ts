@@ -100,7 +100,7 @@ function checkAddress(address: string, { isLocal, allowPrivate }: MediaPolicy): 
   }
   if (kind === "public" || isLocal || allowPrivate) return;
   throw invalidMedia(
-    "it leads to a private or loopback address; the server fetches from those with --allow-private-media",
+    "it leads to a private or loopback address; start the server with --allow-private-media to allow these",
   );
 }
 

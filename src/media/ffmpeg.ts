@@ -110,7 +110,7 @@ function start(program: string, sampleRateHz: number): Deno.ChildProcess {
       stderr: "piped",
     }).spawn();
   } catch (error) {
-    throw new HearthError("inference_failed", "The program of --ffmpeg could not be started.", {
+    throw new HearthError("inference_failed", "The program given by --ffmpeg could not be started.", {
       cause: error,
     });
   }

@@ -77,7 +77,7 @@ Deno.test("run says what is missing of a model that speaks", async () => {
     [
       { "voices/af_heart.bin": new Uint8Array(6) },
       "kokoro",
-      /af_heart\.bin has 6 bytes; wanted are rows of 8/,
+      /af_heart\.bin has 6 bytes; wanted: rows of 8/,
     ],
     [{ "tokenizer.json": undefined }, "vits", /has no tokenizer\.json, which this model needs/],
     [{ "voices/F1.bin": undefined, "voices/M1.bin": undefined }, "supertonic", /has no voice that/],

@@ -106,7 +106,7 @@ Deno.test("chatterbox without a voice of its own speaks with those of recordings
   }
 });
 
-const LENGTHS = /wanted are 1 to 30 s of one person speaking/;
+const LENGTHS = /send 1 to 30 s of one person speaking/;
 const UNUSABLE: Readonly<Record<string, readonly [Uint8Array<ArrayBuffer>, RegExp]>> = {
   "no audio": [new TextEncoder().encode("This is no audio."), /not supported audio/],
   "a damaged file": [HIGH.slice(0, 30), /WAV file/],

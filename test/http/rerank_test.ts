@@ -125,7 +125,7 @@ Deno.test("rerank and score serve the fields of other APIs, and refuse by name w
     [{ score_threshold: 0.5 }, /^score_threshold is not supported; use top_n/],
     [{ instruct: "judge by tone" }, /^instruct is not supported; use instruction\./],
     [{ truncation_direction: "Left" }, /^truncation_direction is not supported; use right/],
-    [{ instruction: "judge by tone" }, /^instruction: the loaded model takes none/],
+    [{ instruction: "judge by tone" }, /^instruction: the loaded model takes no instruction/],
     [{ truncate: "START" }, /^truncate: want true or false, or END or NONE, saw "START"/],
     [{ raw_scores: "yes" }, /^raw_scores: want true or false/],
   ];

@@ -27,7 +27,7 @@ const SESSIONS = {
   "bria-rmbg.onnx": { side: 1024, ...IMAGENET },
 };
 
-Deno.test("bareFamilyOf() has rembg's sizes and levels, by name and by input", () => {
+Deno.test("guessFamily() has rembg's sizes and levels, by name and by input", () => {
   for (const [file, { side, mean, std }] of Object.entries(SESSIONS)) {
     const { processor, stretches } = guessFamily(file, undefined);
     assert.deepEqual(processor["size"], { width: side, height: side }, file);

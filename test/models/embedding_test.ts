@@ -116,7 +116,7 @@ Deno.test("EmbeddingModel fills in token types and positions where the graph wan
 Deno.test("EmbeddingModel refuses folders it would get wrong", async () => {
   const dense = [{ type: "sentence_transformers.models.Dense", path: "2_Dense" }];
   const cases = [
-    [{ extraInputs: ["task_id"] }, /inputs that are not known: task_id/],
+    [{ extraInputs: ["task_id"] }, /has unknown inputs: task_id/],
     [{ output: "logits" }, /no output last_hidden_state or .*; it has logits/],
     [{ files: { "modules.json": dense } }, /names a layer Dense after pooling/],
     [

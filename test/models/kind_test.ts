@@ -33,7 +33,7 @@ for (const [model, kind] of Object.entries(KINDS)) {
   });
 }
 
-Deno.test("familyOf() tells decoders that embed or rerank by their names", () => {
+Deno.test("identifyFamily() tells decoders that embed or rerank by their names", () => {
   const config = { model_type: "qwen3", architectures: ["Qwen3ForCausalLM"] };
   const kind = (path: string) => identifyFamily({ path, files: new Set(), config }).kind;
   assert.equal(kind("onnx-community/Qwen3-Embedding-0.6B-ONNX"), "embedding");
@@ -41,7 +41,7 @@ Deno.test("familyOf() tells decoders that embed or rerank by their names", () =>
   assert.equal(kind("/home/me/embeddings/Qwen3-0.6B-ONNX"), "text");
 });
 
-Deno.test("familyOf() knows a background remover by each name that its family has", () => {
+Deno.test("identifyFamily() knows a background remover by each name that its family has", () => {
   const kind = (config: Record<string, unknown>) => identifyFamily(makeFolder(config)).kind;
   for (const type of ["isnet", "ormbg", "modnet", "birefnet", "ben", "ben2"]) {
     assert.equal(kind({ model_type: type }), "matting", type);
@@ -51,7 +51,7 @@ Deno.test("familyOf() knows a background remover by each name that its family ha
   }
 });
 
-Deno.test("familyOf() knows a speech recogniser with a CTC head by its architecture", () => {
+Deno.test("identifyFamily() knows a speech recogniser with a CTC head by its architecture", () => {
   for (const [type, name] of [["data2vec-audio", "Data2VecAudioForCTC"], ["sew", "SEWForCTC"]]) {
     const { kind, loader } = identifyFamily(
       makeFolder({ model_type: type, architectures: [name] }),
@@ -64,7 +64,7 @@ function makeFolder(config: Record<string, unknown>, files: readonly string[] = 
   return { path: "/models/x", files: new Set(files), config };
 }
 
-Deno.test("familyOf() says what it looked at when it cannot tell", () => {
+Deno.test("identifyFamily() says what it looked at when it cannot tell", () => {
   assert.throws(
     () =>
       identifyFamily(makeFolder({ model_type: "quux", architectures: ["Quux"] }, ["config.json"])),
@@ -103,7 +103,7 @@ function readKind(
 
 const ST = "sentence_transformers";
 
-Deno.test("familyOf() tells what sentence-transformers saved", () => {
+Deno.test("identifyFamily() tells what sentence-transformers saved", () => {
   const bert = (head: string) => ({ model_type: "bert", architectures: [`Bert${head}`] });
   const transformer = { path: "", type: `${ST}.base.modules.transformer.Transformer` };
   const pooling = {
@@ -313,7 +313,7 @@ const UNSERVED: readonly (readonly [
 ];
 
 for (const [name, config, message, files = []] of UNSERVED) {
-  Deno.test(`familyOf() refuses ${name} in a sentence that says what it is`, () => {
+  Deno.test(`identifyFamily() refuses ${name} in a sentence that says what it is`, () => {
     assert.throws(
       () => readKind(config, { files }),
       (error: Error) =>
@@ -323,7 +323,7 @@ for (const [name, config, message, files = []] of UNSERVED) {
   });
 }
 
-Deno.test("familyOf() takes no encoder of images or sounds for one of texts", () => {
+Deno.test("identifyFamily() takes no encoder of images or sounds for one of texts", () => {
   const config = { model_type: "vit_msn", architectures: ["ViTMSNModel"] };
   const files = new Set(["config.json", "preprocessor_config.json", "onnx/model.onnx"]);
   assert.throws(() => identifyFamily({ path: "/models/x", files, config }), {
@@ -333,7 +333,7 @@ Deno.test("familyOf() takes no encoder of images or sounds for one of texts", ()
   assert.throws(() => readKind(speakers), { message: /tells speakers apart/ });
 });
 
-Deno.test("familyOf() takes models that rank for rerankers, whatever their labels", () => {
+Deno.test("identifyFamily() takes models that rank for rerankers, whatever their labels", () => {
   const classifier = (path: string, config: Record<string, unknown> = {}) =>
     identifyFamily({
       path,
@@ -349,7 +349,7 @@ Deno.test("familyOf() takes models that rank for rerankers, whatever their label
   assert.equal(classifier("/models/bge-reranker-base"), "rerank");
 });
 
-Deno.test("familyOf() takes EmbeddingGemma 2 for an embedding model, though it has an image encoder", () => {
+Deno.test("identifyFamily() takes EmbeddingGemma 2 for an embedding model, though it has an image encoder", () => {
   const config = {
     architectures: ["EmbeddingGemma2Model"],
     model_type: "embedding_gemma2",

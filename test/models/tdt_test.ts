@@ -121,7 +121,7 @@ Deno.test("loadAsr() refuses a transducer that lacks a part or has another's, sa
     ],
     [
       { "encoder-model.onnx": files["nemo128.onnx"] },
-      /encoder-model has the inputs waveforms, waveforms_lens; wanted are audio_signal, length/,
+      /encoder-model has the inputs waveforms, waveforms_lens; wanted: audio_signal, length/,
     ],
   ];
   for (const [changes, message] of refusals) {

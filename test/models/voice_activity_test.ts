@@ -288,7 +288,7 @@ vadTest(
       );
       await assert.rejects(
         load(made),
-        startup(/its graph has the inputs input_features; wanted are input, state, sr/),
+        startup(/its graph has the inputs input_features; wanted: input, state, sr/),
       );
       await Deno.copyFile(`${vad}/onnx/model.onnx`, `${made}/onnx/model.onnx`);
       await write({ ...config, sampling_rates: [8000] });

@@ -90,11 +90,11 @@ const WRONG_ENCODERS: Readonly<Record<string, readonly [TtsFiles, RegExp]>> = {
   "another width": [speakerEncoderFiles(12), /gives 12 numbers.*takes 8/],
   "other inputs": [
     { "onnx/model.onnx": buildPassing("sound") },
-    /inputs that are not known: sound/,
+    /has unknown inputs: sound/,
   ],
   "other outputs": [
     { "onnx/model.onnx": buildPassing("input_values") },
-    /has no speaker-embedding model: its graph has the outputs y; wanted are embeddings/,
+    /has no speaker-embedding model: its graph has the outputs y; wanted: embeddings/,
   ],
 };
 for (const [what, [changes, message]] of Object.entries(WRONG_ENCODERS)) {

@@ -56,7 +56,7 @@ export async function readCodedTile(
   const maxHeight = tile.length / (width * samplesPerPixel);
   if (size.width !== width || size.height < rows || size.height > maxHeight) {
     throw invalidImage(
-      `The TIFF file is damaged: a piece of ${width} × ${rows} pixels is a ${format.name} image of ` +
+      `The TIFF file is damaged: a tile of ${width} × ${rows} pixels is a ${format.name} image of ` +
         `${size.width} × ${size.height}.`,
     );
   }

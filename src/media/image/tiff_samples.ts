@@ -64,7 +64,7 @@ export async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Pro
       : unpack(packed, tile);
     if (numBytes < rows * rowBytes) {
       const counts = `${numBytes} of ${rows * rowBytes} bytes`;
-      throw invalidImage(`The TIFF file is damaged or cut off: piece ${index} has ${counts}.`);
+      throw invalidImage(`The TIFF file is damaged or cut off: tile ${index} has ${counts}.`);
     }
     for (let y = 0; y < rows; y++) {
       unpackRow(tile.subarray(y * rowBytes, (y + 1) * rowBytes), {

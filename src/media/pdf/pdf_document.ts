@@ -143,7 +143,7 @@ function openFile({ api, memory }: Pdfium, file: Uint8Array): OpenedFile | strin
 function describeFailure(code: number): string {
   switch (code) {
     case PASSWORD_ERROR:
-      return "The PDF is encrypted and needs a password: want one without, such as " +
+      return "The PDF is encrypted and needs a password: send one without, such as " +
         "`qpdf --decrypt --password=… in.pdf out.pdf` makes.";
     case SECURITY_ERROR:
       return "The PDF is encrypted in a way that is not read.";
@@ -156,7 +156,7 @@ function describeFailure(code: number): string {
 function loadFlat({ api }: Pdfium, document: number, index: number): number {
   const load = () => {
     const page = api.FPDF_LoadPage(document, index);
-    if (page === 0) throw new Error("PDFium does not load it.");
+    if (page === 0) throw new Error("PDFium cannot load the page.");
     return page;
   };
   const page = load();
@@ -188,7 +188,7 @@ function drawPage(
   const points = { width: api.FPDF_GetPageWidthF(page), height: api.FPDF_GetPageHeightF(page) };
   const { width, height } = sizePage(points, resolution);
   const bitmap = api.FPDFBitmap_CreateEx(width, height, FORMAT_RGB, 0, 0);
-  if (bitmap === 0) throw new Error("There is no memory for its pixels.");
+  if (bitmap === 0) throw new Error("There is not enough memory for the page's pixels.");
   api.FPDFBitmap_FillRect(bitmap, 0, 0, width, height, WHITE);
   const turns = 0;
   api.FPDF_RenderPageBitmap(
@@ -206,12 +206,12 @@ function drawPage(
 
 function readPageText(page: number, { api, memory }: Pdfium): string {
   const text = api.FPDFText_LoadPage(page);
-  if (text === 0) throw new Error("PDFium does not read its text.");
+  if (text === 0) throw new Error("PDFium cannot read the page's text.");
   const numChars = api.FPDFText_CountChars(text);
   const { malloc, free } = api.pdfium.wasmExports;
   // UTF-16 with a final zero; a character may be two units.
   const pointer = malloc((2 * numChars + 1) * 2);
-  if (pointer === 0) throw new Error("There is no memory for its text.");
+  if (pointer === 0) throw new Error("There is not enough memory for the page's text.");
   const numUnits = api.FPDFText_GetText(text, 0, numChars, pointer) - 1;
   const units = new Uint16Array(memory.buffer, pointer, Math.max(0, numUnits)).slice();
   free(pointer);

@@ -148,6 +148,6 @@ function readSamplesPerFrame({ config, preprocessorConfig }: CtcFiles): number {
     return strides.reduce((product: number, stride: number) => product * stride, 1);
   }
   throw new StartupError(
-    "The folder's config.json has no conv_stride, which says how long a frame of its output is.",
+    "The folder's config.json has no conv_stride, which gives the length of a frame of its output.",
   );
 }

@@ -131,7 +131,7 @@ export function describeGranite(
   { template }: TextTokenizer,
 ): GeneratingFamily {
   if (template === undefined) {
-    throw new StartupError(`${path} has no chat template, by which the model is asked.`);
+    throw new StartupError(`${path} has no chat template, which is needed to prompt the model.`);
   }
   const prompt = template.render([{ role: "user", content: GRANITE_QUESTION }]);
   return {

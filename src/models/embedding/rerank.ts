@@ -38,7 +38,7 @@ export class RerankModel extends TextModel implements Model {
     if (loaded.width <= 2) return new RerankModel(loaded);
     await loaded.texts.dispose();
     throw new StartupError(
-      `The graph gives ${loaded.width} logits for a pair of texts; a reranker gives 1 or 2.`,
+      `The graph gives ${loaded.width} logits for a pair of texts; a reranker must give 1 or 2.`,
     );
   }
 
@@ -89,7 +89,7 @@ export class RerankModel extends TextModel implements Model {
     const refuse = (message: string) =>
       new HearthError("invalid_value", `instruction: ${message}`, { param: "instruction" });
     if (format === undefined) {
-      throw refuse("the loaded model takes none; want a query that says it.");
+      throw refuse("the loaded model takes no instruction; put it into the query.");
     }
     if (format.numSpecial < (this.contextLength ?? Infinity)) return format;
     throw refuse(`want fewer tokens than the ${this.contextLength} that the model takes in all.`);
@@ -225,7 +225,7 @@ export function yesNoRerankPrompt(
   const needed = [tokenizer.encode("<|im_start|>"), tokenizer.encode("<|im_end|>"), ...answers];
   if (needed.some((ids) => ids.length !== 1)) {
     throw new StartupError(
-      "Of rerankers that are language models, Hearth knows the form of Qwen3-Reranker, and the tokenizer lacks " +
+      "Among rerankers that are language models, Hearth supports Qwen3-Reranker, but this tokenizer lacks " +
         "its tokens <|im_start|>, <|im_end|>, no and yes.",
     );
   }

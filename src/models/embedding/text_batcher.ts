@@ -219,15 +219,15 @@ export class TextBatcher implements TextRunner {
 class TextMetrics extends MetricSet {
   readonly promptTokens = this.counter(
     "hearth_prompt_tokens_total",
-    "Tokens of requests that were answered.",
+    "Tokens of answered requests.",
   );
   readonly computedTokens = this.counter(
     "hearth_batch_tokens_total",
-    "Tokens that batches held, padding aside.",
+    "Tokens in batches, without padding.",
   );
   readonly paddingTokens = this.counter(
     "hearth_batch_padding_tokens_total",
-    "Positions of batches that held no token.",
+    "Padding positions in batches.",
   );
   readonly jobSeconds = this.histogram(
     "hearth_texts_seconds",

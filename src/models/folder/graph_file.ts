@@ -81,7 +81,7 @@ export function requirePorts(session: GraphSession, wanted: {
     const needed = wanted[what] ?? [];
     if (needed.every((name) => names.includes(name))) continue;
     throw new StartupError(
-      `${wanted.of} has the ${what} ${names.join(", ")}; wanted are ${needed.join(", ")}.`,
+      `${wanted.of} has the ${what} ${names.join(", ")}; wanted: ${needed.join(", ")}.`,
       { setting: wanted.setting },
     );
   }
@@ -95,7 +95,7 @@ export function requireKnownInputs(
 ): void {
   const unknown = inputs.map(({ name }) => name).filter((name) => !isKnown(name));
   if (unknown.length === 0) return;
-  throw new StartupError(`${of} wants inputs that are not known: ${unknown.join(", ")}.`);
+  throw new StartupError(`${of} has unknown inputs: ${unknown.join(", ")}.`);
 }
 
 /** Keeps one output of the graph, as float32 and under the name `as`. */

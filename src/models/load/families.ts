@@ -229,9 +229,9 @@ export function identifyFamily(folder: ModelFolder, kind?: ModelKind): Family {
   }
   if (!files.has("config.json")) {
     throw new StartupError(
-      `${path} has no config.json: wanted a model in the layout of transformers.js (on the hub, one whose name ` +
-        "ends in -ONNX), graphs of PP-OCR, one with det and one with rec in its name, or a graph that removes " +
-        "backgrounds: of a name that rembg has (u2net.onnx), or with --kind matting.",
+      `${path} has no config.json. Wanted: a model in the layout of transformers.js (on the hub, names end in -ONNX); ` +
+        "graphs of PP-OCR, one with det and one with rec in its name; or a background-removal graph, " +
+        "with a name that rembg uses (u2net.onnx) or with --kind matting.",
     );
   }
   const task = describeTask(folder);

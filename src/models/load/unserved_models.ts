@@ -101,8 +101,8 @@ export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string 
   if (parts.length > 0 && !hasGraph(folder, "")) {
     return `is a model with more than a decoder (${
       parts.join(", ")
-    }) in onnxruntime-genai's form; ` +
-      "of that form language models of one graph are served, and others as transformers.js has them";
+    }) in onnxruntime-genai's layout; ` +
+      "in that layout Hearth serves language models with a single graph, other models in that of transformers.js";
   }
   const listed = UNSERVED.find(({ types }) => isOfType(folder, ...types));
   if (listed !== undefined) return `is ${listed.is}`;

@@ -119,7 +119,7 @@ export class MattingMetrics extends RequestMetrics {
   );
   readonly batchSeconds = this.histogram(
     "hearth_batch_seconds",
-    "Duration of a run of the graph, resizing before and after it included.",
+    "Duration of a graph run, including resizing before and after it.",
   );
   readonly batchImages = this.histogram(
     "hearth_batch_images",

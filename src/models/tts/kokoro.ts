@@ -115,8 +115,8 @@ async function loadPhonemizer(): Promise<typeof import("phonemizer")> {
   } catch (cause) {
     throw new HearthError(
       "unsupported_by_model",
-      "This executable was built without eSpeak NG, by which this model's voices " +
-        "find the sounds of words.",
+      "This executable was built without eSpeak NG, which this model's voices " +
+        "need to turn words into phonemes.",
       { cause },
     );
   }

@@ -109,7 +109,7 @@ async function readSpeakers(folder: ModelFolder, width: number): Promise<VectorV
       return [{ id: "default", language: LANGUAGE, style: new Float32Array(bytes.buffer) }];
     }
     throw new StartupError(
-      `${folder.path}/${ROOT_VOICE} has ${bytes.length} bytes; wanted are ${width} numbers of 4 bytes.`,
+      `${folder.path}/${ROOT_VOICE} has ${bytes.length} bytes; wanted: ${width} numbers of 4 bytes.`,
     );
   }
   log.warn("the folder has no voices: using a neutral speaker", {

@@ -236,12 +236,12 @@ const FACTOR_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5
 class TtsMetrics extends RequestMetrics {
   readonly audioSeconds = this.counter(
     "hearth_audio_seconds_total",
-    "Seconds of sound that were made.",
+    "Seconds of sound generated.",
   );
   readonly tokens = this.counter("hearth_prompt_tokens_total", "Tokens of text that were spoken.");
   readonly clonedVoices = this.counter(
     "hearth_cloned_voices_total",
-    "Voices that were made of recordings; one that is kept is not made again.",
+    "Voices cloned from recordings; a cached voice is not cloned again.",
   );
   readonly firstSeconds = this.histogram(
     "hearth_first_audio_seconds",
@@ -249,7 +249,7 @@ class TtsMetrics extends RequestMetrics {
   );
   readonly realTimeFactor = this.histogram(
     "hearth_real_time_factor",
-    "Seconds of work for each second of sound, by pieces of text.",
+    "Seconds of work per second of sound, for each segment of text.",
     FACTOR_BUCKETS,
   );
 

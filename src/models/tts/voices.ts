@@ -42,14 +42,14 @@ export async function readVoices(
     const bytes = await Deno.readFile(join(folder.path, file));
     if (bytes.length === 0 || bytes.length % (4 * width) !== 0) {
       throw new StartupError(
-        `${folder.path}/${file} has ${bytes.length} bytes; wanted are rows of ${width} numbers of 4 bytes.`,
+        `${folder.path}/${file} has ${bytes.length} bytes; wanted: rows of ${width} numbers of 4 bytes.`,
       );
     }
     voices.push({ id, language, style: new Float32Array(bytes.buffer) });
   }
   if (voices.length > 0) return voices;
   throw new StartupError(
-    `${folder.path} has no voice that can be spoken: wanted are files voices/<name>.bin.`,
+    `${folder.path} has no voice that can be spoken; wanted: files voices/<name>.bin.`,
   );
 }
 
@@ -151,11 +151,11 @@ export async function readReference(
 
 function wrongLength(seen: string): Error {
   return invalidAudio(
-    `The recording lasts ${seen}; wanted are ${MIN_SECONDS} to ${MAX_SECONDS} s of one person speaking.`,
+    `The recording lasts ${seen}; send ${MIN_SECONDS} to ${MAX_SECONDS} s of one person speaking.`,
   );
 }
 
 function requireSound(samples: Float32Array): void {
   if (samples.some((sample) => Math.abs(sample) >= SILENT_PEAK)) return;
-  throw invalidAudio("The recording is silent; one person speaking is wanted.");
+  throw invalidAudio("The recording is silent; send one person speaking.");
 }

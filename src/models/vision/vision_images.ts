@@ -117,11 +117,11 @@ class VisionMetrics extends MetricSet {
   readonly images = this.counter("hearth_images_total", "Images in requests.");
   readonly encoderRuns = this.counter(
     "hearth_vision_encoder_runs_total",
-    "Images encoded: those whose tokens were not in the prefix cache, nor their rows at hand.",
+    "Images encoded: those found neither in the prefix cache nor among the cached rows.",
   );
   readonly prepareSeconds = this.histogram(
     "hearth_image_prepare_seconds",
-    "Reading, resizing and normalising an image, the wait for its turn included.",
+    "Duration of reading, resizing and normalising an image, including the wait in the queue.",
   );
 
   /** @param featureBytes bytes of encoded images. */

@@ -35,7 +35,7 @@ Deno.test("readLanguage() knows common spellings of a language", () => {
   for (const text of ["", " ", "auto", "AUTO", "detect", "None"]) assert.ok(detectsLanguage(text));
 });
 
-Deno.test("languagesOf() has each of Whisper's languages, under the API's codes", () => {
+Deno.test("toLanguages() has each of Whisper's languages, under the API's codes", () => {
   const languages = new Map(WHISPER.map((code, index) => [code, index]));
   const config = { languages };
   const codes = toLanguages(config);

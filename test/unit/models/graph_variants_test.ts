@@ -104,7 +104,7 @@ Deno.test("chooseFiles() takes a variant with its weights and the settings besid
   assert.equal(files.at(-1), `${gpu}/model.onnx`);
 });
 
-Deno.test("familyOf() asks which of several models in one repository is meant", () => {
+Deno.test("identifyFamily() asks which of several models in one repository is meant", () => {
   const folder = makeFolder([
     ...variant("gemma-3-4b-it/cpu_and_mobile/int4"),
     ...variant("gemma-3-4b-it/gpu/int4"),
@@ -158,7 +158,7 @@ Deno.test("withGenaiConfig() makes a config.json of genai_config.json, or adds t
   assert.deepEqual(withGenaiConfig(CONFIG, undefined), CONFIG);
 });
 
-Deno.test("familyOf() refuses what has more than a decoder in onnxruntime-genai's form, by its parts", () => {
+Deno.test("identifyFamily() refuses what has more than a decoder in onnxruntime-genai's form, by its parts", () => {
   for (const part of ["vision", "speech", "encoder"]) {
     const genai = { model: { ...GENAI.model, type: "phi4mm", [part]: { filename: "v.onnx" } } };
     const folder = {

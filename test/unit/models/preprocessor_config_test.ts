@@ -52,7 +52,7 @@ Deno.test("readPreprocessorConfig() refuses what would misplace the mask or make
   );
 });
 
-Deno.test("tensorFormOf() knows every form of size", () => {
+Deno.test("computeTensorFormat() knows every form of size", () => {
   const cases: [Config, readonly [number, number], number[]][] = [
     [{ size: { width: 256, height: 128 } }, [640, 480], [256, 128, 256, 128]],
     [{ size: { shortest_edge: 32 } }, [640, 480], [42, 32, 42, 32]],
@@ -74,7 +74,7 @@ Deno.test("tensorFormOf() knows every form of size", () => {
   }
 });
 
-Deno.test("tensorFormOf() puts a border at the right and the bottom", () => {
+Deno.test("computeTensorFormat() puts a border at the right and the bottom", () => {
   const padded = { size: { longest_edge: 100 }, do_pad: true };
   assert.deepEqual(
     makeSizes({ ...padded, pad_size: { width: 128, height: 120 } }, [200, 50]),
@@ -86,7 +86,7 @@ Deno.test("tensorFormOf() puts a border at the right and the bottom", () => {
   assert.deepEqual(makeSizes(whole, [200, 50]), [64, 48, 64, 48]);
 });
 
-Deno.test("tensorFormOf() stretches to a graph of fixed size, unless the processor arrives there", () => {
+Deno.test("computeTensorFormat() stretches to a graph of fixed size, unless the processor arrives there", () => {
   const graph = { width: 128, height: 120 };
   assert.deepEqual(makeSizes({ size: 1024 }, [200, 50], graph), [128, 120, 128, 120]);
   const padded = { size: { longest_edge: 100 }, do_pad: true, pad_size: graph };

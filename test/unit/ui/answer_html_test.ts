@@ -20,7 +20,7 @@ Deno.test("keepFormatting() keeps tags that format, without attributes", () => {
   for (const [html, wanted] of cases) assert.equal(keepFormatting(html), wanted, html);
 });
 
-Deno.test("nestingOf() counts what HTML does not end by itself", () => {
+Deno.test("measureNesting() counts what HTML does not end by itself", () => {
   assert.equal(measureNesting("<b><i>x</i></b>"), 2);
   assert.equal(measureNesting("<b>x</b>".repeat(100)), 1);
   assert.equal(measureNesting("<li><br>".repeat(100)), 0);

@@ -43,13 +43,13 @@ Deno.test("pathThrough() passes by what was deleted", () => {
   assert.deepEqual(pathThrough(all, "a3"), []);
 });
 
-Deno.test("childrenOf() is in the order of time, newestLeaf() the end of the newest", () => {
+Deno.test("listChildren() is in the order of time, newestLeaf() the end of the newest", () => {
   assert.deepEqual(getIds(listChildren(TURNS, "q1")), ["a1", "a2"]);
   assert.equal(newestLeaf(TURNS, "a1"), "a3");
   assert.equal(newestLeaf(TURNS, null), "a2");
 });
 
-Deno.test("titleOf() is the beginning of the first question", () => {
+Deno.test("makeTitle() is the beginning of the first question", () => {
   assert.equal(makeTitle([turn(" What? ", null, 1)]), "What?");
   const image = { images: ["data:image/png;base64,AA"] };
   assert.equal(makeTitle([turn("1", null, 1, { text: "", ...image })]), "Image");

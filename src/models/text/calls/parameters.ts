@@ -82,7 +82,7 @@ export function listParameters(
       if (!isRequired) return [];
       throw new HearthError(
         "invalid_value",
-        `${path}: the form in which this model writes calls has no place for this name; want another.`,
+        `${path}: this model's call format cannot express this name; use another.`,
         { param: path },
       );
     }
@@ -134,8 +134,8 @@ function requireEnforced(
   if (keyword === undefined) return;
   throw new HearthError(
     "invalid_value",
-    `${param}: ${keyword} beside the parameters cannot be enforced in the form in which this model writes calls; ` +
-      "want properties and required.",
+    `${param}: this model's call format cannot enforce ${keyword} on the parameters; ` +
+      "use properties and required only.",
     { param },
   );
 }

@@ -96,13 +96,13 @@ Deno.test("temperaturesFrom() rises to 1 in steps of 0.2", () => {
   assert.deepEqual(shown(1.5), [1.5]);
 });
 
-Deno.test("compressionRatioOf() is high for repetition and low for speech", () => {
+Deno.test("computeCompressionRatio() is high for repetition and low for speech", () => {
   assert.ok(computeCompressionRatio("thank you ".repeat(30)) > 10);
   assert.ok(computeCompressionRatio("Ask Michael to feed the horse.") < 1);
   assert.equal(computeCompressionRatio(""), 0);
 });
 
-Deno.test("languageTokenOf() maps the API's codes, which languagesOf() names, to Whisper's", () => {
+Deno.test("findLanguageToken() maps the API's codes, which toLanguages() names, to Whisper's", () => {
   assert.equal(findLanguageToken(CONFIG, "en"), 52);
   assert.equal(findLanguageToken(CONFIG, "fil"), 53);
   assert.deepEqual(toLanguages(CONFIG), ["en", "fil"]);

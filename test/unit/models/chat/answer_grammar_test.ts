@@ -87,7 +87,7 @@ const ANSWERS: Readonly<Record<string, string>> = {
     '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:2}<tool_call|><|tool_call>call:ping{}<tool_call|>',
 };
 
-Deno.test("answerGrammarOf() forces calls in every format, which its parser reads", () => {
+Deno.test("toAnswerGrammar() forces calls in every format, which its parser reads", () => {
   for (const format of CALL_FORMATS) {
     const answer = ANSWERS[format.name]!;
     const form = makeForm(format);
@@ -108,7 +108,7 @@ Deno.test("answerGrammarOf() forces calls in every format, which its parser read
   }
 });
 
-Deno.test("answerGrammarOf() binds a named function, and one call where there may be one only", () => {
+Deno.test("toAnswerGrammar() binds a named function, and one call where there may be one only", () => {
   for (const format of CALL_FORMATS) {
     const answer = ANSWERS[format.name]!;
     const form = makeForm(format);
@@ -119,7 +119,7 @@ Deno.test("answerGrammarOf() binds a named function, and one call where there ma
   }
 });
 
-Deno.test("answerGrammarOf() keeps arguments to the schema: what is required, and of its type", () => {
+Deno.test("toAnswerGrammar() keeps arguments to the schema: what is required, and of its type", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const call = (json: string) =>
     `<tool_call>\n{"name": "get_weather", "arguments": ${json}}\n</tool_call>`;
@@ -132,7 +132,7 @@ Deno.test("answerGrammarOf() keeps arguments to the schema: what is required, an
   assert.equal(check("[]"), false);
 });
 
-Deno.test("answerGrammarOf() takes parameters that are composed, and generates none that they do not name", () => {
+Deno.test("toAnswerGrammar() takes parameters that are composed, and generates none that they do not name", () => {
   const city = { properties: { city: { type: "string" } }, required: ["city"] };
   const days = { properties: { days: { type: "integer" } }, required: ["days"] };
   const compositions: Record<string, unknown>[] = [
@@ -176,7 +176,7 @@ const ONE_BY_ONE: Readonly<Record<string, (args: Readonly<Record<string, unknown
   },
 };
 
-Deno.test("answerGrammarOf() takes hundreds of optional arguments in every format", () => {
+Deno.test("toAnswerGrammar() takes hundreds of optional arguments in every format", () => {
   const names = Array.from({ length: 300 }, (_, index) => `p${index}`);
   const properties = Object.fromEntries(names.map((name) => [name, { type: "integer" }]));
   const task = (required: string[]) =>
@@ -195,7 +195,7 @@ Deno.test("answerGrammarOf() takes hundreds of optional arguments in every forma
   }
 });
 
-Deno.test("answerGrammarOf() keeps single arguments to the patterns that are found in their names", () => {
+Deno.test("toAnswerGrammar() keeps single arguments to the patterns that are found in their names", () => {
   const parameters = {
     type: "object",
     properties: { n_a: {}, n_c: {}, n_b: { maximum: 5 }, text: {} },
@@ -222,7 +222,7 @@ Deno.test("answerGrammarOf() keeps single arguments to the patterns that are fou
   }
 });
 
-Deno.test("answerGrammarOf() with auto binds strict functions only from where a call begins", () => {
+Deno.test("toAnswerGrammar() with auto binds strict functions only from where a call begins", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const form = makeForm(hermes);
   assert.equal(toAnswerGrammar(makeTask({ choice: "auto" }), form), undefined);
@@ -236,7 +236,7 @@ Deno.test("answerGrammarOf() with auto binds strict functions only from where a 
   }
 });
 
-Deno.test("answerGrammarOf() with auto leaves the arguments of functions free that are not strict", () => {
+Deno.test("toAnswerGrammar() with auto leaves the arguments of functions free that are not strict", () => {
   const beside = {
     name: "look_up",
     parameters: {
@@ -278,7 +278,7 @@ Deno.test("answerGrammarOf() with auto leaves the arguments of functions free th
   assert.equal(follow(task, qwen, xml("<parameter=word>\nfox\n</parameter>\n")).isWhole, true);
 });
 
-Deno.test("answerGrammarOf() begins behind the reasoning, wherever that begins", () => {
+Deno.test("toAnswerGrammar() begins behind the reasoning, wherever that begins", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const answer = ANSWERS["hermes"]!;
   const check = (state: "may_open" | "is_open" | "is_closed", text: string) =>
@@ -297,7 +297,7 @@ Deno.test("answerGrammarOf() begins behind the reasoning, wherever that begins",
   assert.equal(follow(asked, form, "yes").isWhole, false);
 });
 
-Deno.test("answerGrammarOf() with auto and a form of its own takes either", () => {
+Deno.test("toAnswerGrammar() with auto and a form of its own takes either", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const choice = { kind: "choice", choices: ["yes", "no"] } as const;
   const task = makeTask({ choice: "auto" }, choice);

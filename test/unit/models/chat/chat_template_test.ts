@@ -163,7 +163,7 @@ Deno.test("toTemplateMessages() gives arguments as objects, and tool messages th
   assert.deepEqual(tool, { role: "tool", content: "x", name: "g", tool_call_id: "2" });
 });
 
-Deno.test("reasoningStateOf() tells where the prompt leaves its reader", () => {
+Deno.test("findReasoningState() tells where the prompt leaves its reader", () => {
   const markers = findReasoningMarkers("... '</think>' in content ...")!;
   assert.deepEqual(markers, { open: "<think>", close: "</think>" });
   const state = (prompt: string, continues = false) =>

@@ -16,7 +16,7 @@ async function getLimit(files: Readonly<Record<string, unknown>>): Promise<numbe
   }
 }
 
-Deno.test("maxTokensOf() takes the least of what a folder's files say", async () => {
+Deno.test("readMaxTokens() takes the least of what a folder's files say", async () => {
   const config = { model_type: "bert", max_position_embeddings: 512 };
   const bare = { "config.json": config };
   assert.equal(await getLimit(bare), 512);
@@ -33,12 +33,12 @@ Deno.test("maxTokensOf() takes the least of what a folder's files say", async ()
   );
 });
 
-Deno.test("maxTokensOf() knows that some models count positions from behind the padding token", async () => {
+Deno.test("readMaxTokens() knows that some models count positions from behind the padding token", async () => {
   const roberta = { model_type: "xlm-roberta", max_position_embeddings: 514, pad_token_id: 1 };
   assert.equal(await getLimit({ "config.json": roberta }), 512);
 });
 
-Deno.test("maxTokensOf() takes a tokenizer's huge number for no limit", async () => {
+Deno.test("readMaxTokens() takes a tokenizer's huge number for no limit", async () => {
   const files = {
     "config.json": { model_type: "model2vec" },
     "tokenizer_config.json": { model_max_length: 1e30 },

@@ -159,9 +159,9 @@ for (const [name, [files, message]] of Object.entries(UNCLEAR)) {
   });
 }
 
-Deno.test("familyOf() says of a folder of other graphs alone what it wants", () => {
+Deno.test("identifyFamily() says what it wants if a folder has only other graphs", () => {
   assert.throws(() => identifyFamily(makeFolder("yolo.onnx")), {
     name: "StartupError",
-    message: /has no config\.json: wanted a model in the layout of transformers\.js .* PP-OCR/,
+    message: /has no config\.json\. Wanted: a model in the layout of transformers\.js .* PP-OCR/,
   });
 });

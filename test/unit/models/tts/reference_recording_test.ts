@@ -27,7 +27,7 @@ Deno.test("readReference() takes 1 to 30 seconds, and the beginning of more wher
     readReference(record(seconds), { sampleRateHz: 16_000, isCut });
   assert.equal((await read(1)).length, 16_000);
   assert.equal((await read(30)).length, 480_000);
-  await assert.rejects(() => read(0.9), /lasts 0\.90 s; wanted are 1 to 30 s/);
-  await assert.rejects(() => read(30.5), /lasts more than 30 s; wanted are 1 to 30 s/);
+  await assert.rejects(() => read(0.9), /lasts 0\.90 s; send 1 to 30 s/);
+  await assert.rejects(() => read(30.5), /lasts more than 30 s; send 1 to 30 s/);
   assert.equal((await read(30.5, true)).length, 480_000);
 });
