@@ -110,9 +110,13 @@ function start(program: string, sampleRateHz: number): Deno.ChildProcess {
       stderr: "piped",
     }).spawn();
   } catch (error) {
-    throw new HearthError("inference_failed", "The program given by --ffmpeg could not be started.", {
-      cause: error,
-    });
+    throw new HearthError(
+      "inference_failed",
+      "The program given by --ffmpeg could not be started.",
+      {
+        cause: error,
+      },
+    );
   }
 }
 

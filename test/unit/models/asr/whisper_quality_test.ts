@@ -29,7 +29,7 @@ const CONFIG: WhisperConfig = {
   maxTokens: 12,
 };
 
-Deno.test("promptOf() names the task: to write what is spoken, or English", () => {
+Deno.test("makePrompt() names the task: to write what is spoken, or English", () => {
   const { startToken } = CONFIG;
   assert.deepEqual(makePrompt(CONFIG, { languageToken: 55 }), [startToken, 55, 59]);
   assert.deepEqual(makePrompt(CONFIG, { languageToken: 55, translates: true }), [
