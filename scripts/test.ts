@@ -1,14 +1,13 @@
 /**
- * `deno task test`: runs `deno test` with the arguments given, or else all tests, one more process at a time than there
- * are cores, as tests also wait; repeats the failures, lists what was skipped and why, and ends with one line of counts. Its exit code is
- * that of `deno test`.
+ * `deno task test`: runs all tests, or those of the files and folders given, one more process at a time than there are
+ * cores, as tests also wait; repeats the failures, lists what was skipped and why, and ends with one line of counts. Its
+ * exit code is that of `deno test`. With options among the arguments, all of them go to one `deno test`.
  *
  * @module
  */
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { quietenVulkan } from "../src/cli/loading.ts";
-import { findAdapter } from "../src/gpu/device.ts";
 
 interface Counts {
   readonly passed: number;
@@ -22,8 +21,10 @@ const ERRORS = /^ ERRORS $[^]*?(?=^ FAILURES $)/m;
 // deno-lint-ignore no-control-regex -- colour codes
 const COLOUR = /\x1b\[[0-9;]*m/g;
 
-/** Files per process: few, so that no process runs alone for long, but enough to keep startup cheap. */
-const FILES_PER_PROCESS = 8;
+/** Most files of a process: enough to keep startup cheap. Towards the end they are fewer, so that none runs alone for long. */
+const MOST_FILES = 8;
+/** Their files take a fraction of a second, and so come last. */
+const UNITS = join("test", "unit");
 /** Most processes: each may hold a model or two. */
 const MOST_PROCESSES = 4;
 /** So many of the slowest files are listed. */
@@ -38,32 +39,40 @@ const SECONDS_PER_UNIT: Readonly<Record<string, number>> = {
 
 const repository = fileURLToPath(new URL("../", import.meta.url));
 quietenVulkan();
+Deno.chdir(repository);
 Deno.exit(await runTests(Deno.args));
 
 async function runTests(args: readonly string[]): Promise<number> {
   const missing = await findMissing();
-  const runs = args.length > 0
-    ? [args]
-    : splitIntoRuns(await listTestFiles(join(repository, "test")));
+  const files = args.some((arg) => arg.startsWith("-"))
+    ? []
+    : orderFiles(await listTestFiles(args.length > 0 ? args : ["test"]));
+  // One process shows its output immediately; `deno test` says what is wrong with the arguments.
+  const isOnly = files.length <= MOST_FILES;
+  const numLanes = isOnly ? 1 : Math.min(MOST_PROCESSES, navigator.hardwareConcurrency + 1);
   const counts: Counts[] = [];
   const failures: string[] = [];
   const fileSeconds = new Map<string, number>();
   let exitCode = 0;
+  const run = async (args: readonly string[]) => {
+    const { code, output } = await runProcess(args, { isOnly });
+    const counted = readCounts(output);
+    readFileSeconds(output, fileSeconds);
+    if (counted === undefined) {
+      failures.push(`deno test ${args.join(" ")} ended with exit code ${code} and no summary.\n`);
+    } else counts.push(counted);
+    // Other processes may have printed in between.
+    if (!isOnly) failures.push(...output.match(ERRORS) ?? []);
+    exitCode ||= counted === undefined ? code || 1 : code;
+  };
   const lane = async () => {
-    for (let run = runs.shift(); run !== undefined; run = runs.shift()) {
-      const { code, output } = await runProcess(run, { isOnly: args.length > 0 });
-      const counted = readCounts(output);
-      readFileSeconds(output, fileSeconds);
-      if (counted === undefined) {
-        failures.push(`deno test ${run.join(" ")} ended with exit code ${code} and no summary.\n`);
-      } else counts.push(counted);
-      // Other processes may have printed in between.
-      if (args.length === 0) failures.push(...output.match(ERRORS) ?? []);
-      exitCode ||= counted === undefined ? code || 1 : code;
+    while (files.length > 0) {
+      const share = Math.ceil(files.length / (2 * numLanes));
+      await run(files.splice(0, Math.min(share, MOST_FILES)));
     }
   };
-  const numLanes = Math.min(runs.length, MOST_PROCESSES, navigator.hardwareConcurrency + 1);
-  await Promise.all(Array.from({ length: numLanes }, lane));
+  if (isOnly) await run(args);
+  else await Promise.all(Array.from({ length: numLanes }, lane));
 
   await write(failures.join(""));
   if (fileSeconds.size > NUM_SLOWEST) writeLine(listSlowest(fileSeconds));
@@ -73,24 +82,33 @@ async function runTests(args: readonly string[]): Promise<number> {
   return exitCode;
 }
 
-/** All test files, in the order of their names. */
-async function listTestFiles(folder: string): Promise<string[]> {
-  const files: string[] = [];
-  for await (const { name, isDirectory } of Deno.readDir(folder)) {
-    const path = join(folder, name);
-    if (isDirectory) files.push(...await listTestFiles(path));
-    else if (name.endsWith("_test.ts")) files.push(path);
+/** The test files among paths and in those that are folders, relative to the repository. */
+async function listTestFiles(paths: readonly string[]): Promise<string[]> {
+  const files = new Set<string>();
+  for (const path of paths) {
+    const { isDirectory } = await Deno.stat(path).catch(() => ({ isDirectory: false }));
+    const entries = isDirectory ? await Array.fromAsync(Deno.readDir(path)) : [];
+    const inside = entries
+      .filter(({ name, isDirectory }) => isDirectory || name.endsWith("_test.ts"))
+      .map(({ name }) => join(path, name));
+    for (const file of isDirectory ? await listTestFiles(inside) : [relative(".", path)]) {
+      files.add(file);
+    }
   }
-  return files.sort();
+  return [...files].sort();
 }
 
-/** Neighbours take about as long: they go to different processes. */
-function splitIntoRuns(files: readonly string[]): string[][] {
-  const numRuns = Math.ceil(files.length / FILES_PER_PROCESS);
-  return Array.from(
-    { length: numRuns },
-    (_, run) => files.filter((_, index) => index % numRuns === run),
-  );
+/** Those that take long come first. Neighbours take about as long: they go to different processes. */
+function orderFiles(files: readonly string[]): string[] {
+  const [long = [], short = []] = [false, true]
+    .map((isUnit) => files.filter((file) => file.startsWith(UNITS) === isUnit));
+  return [long, short].flatMap((files) => {
+    const numRuns = Math.ceil(files.length / MOST_FILES);
+    return Array.from(
+      { length: numRuns },
+      (_, run) => files.filter((_, index) => index % numRuns === run),
+    ).flat();
+  });
 }
 
 /** Runs `deno test`. Its output is shown immediately, or all at once if other processes print too. */
@@ -122,7 +140,9 @@ async function runProcess(
 /** What tests need and this machine lacks, each with its remedy. */
 async function findMissing(): Promise<string[]> {
   const missing: string[] = [];
-  if (await findAdapter({ allowFallback: true }) === undefined) {
+  // It takes no OpenGL, nor do processes that are started after it. Imported after Vulkan was quietened.
+  const { HAS_ADAPTER } = await import("../test/fixtures/engine/gpu.ts");
+  if (!HAS_ADAPTER) {
     missing.push(
       "there is no WebGPU adapter (for a software one: apt-get install -y mesa-vulkan-drivers libvulkan1)",
     );
