@@ -8,11 +8,12 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
 import { tileSource } from "./attention_tile.ts";
+import { expand } from "../common/expand.ts";
 import { FOUR, HALF_FOUR } from "../common/four.ts";
 import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
 import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
 import { decodeSource } from "./paged_attention_decode.ts";
-import prefillSource from "./paged_attention_prefill.wgsl" with { type: "text" };
+import prefillTemplate from "./paged_attention_prefill.wgsl" with { type: "text" };
 import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
 import stepSource from "./step.wgsl" with { type: "text" };
 import type { StepBuffer } from "./step_buffer.ts";
@@ -96,7 +97,7 @@ export class PagedAttention {
       const four = tiling.tile.isHalf ? HALF_FOUR : FOUR[shape.elem];
       this.#prefill = Kernel.get(gpu, {
         name: "paged_attention_prefill",
-        source: four + paged + loadSource(isQuantized) + prefillSource +
+        source: four + paged + expand(prefillTemplate, { IS_QUANTIZED: isQuantized }) +
           tileSource(headFours, tiling.tile),
         bindings: INPUTS,
         constants: common,
@@ -133,20 +134,4 @@ export class PagedAttention {
       this.#reduce.encode(pass, reduced, [plan.numReduceItems, shape.kvHeads]);
     }
   }
-}
-
-/** WGSL for the tile of prefill, which reads keys and values of a paged cache: declares `load_key` and `load_value`. */
-function loadSource(isQuantized: boolean): string {
-  return ["key", "value"].map((what) => {
-    const cache = `${what[0]}_cache`;
-    const part = `${cache}[at + column]`;
-    return `
-fn load_${what}(item: Item, position: u32, kv_head: u32, column: u32) -> four {
-  let at = cache_at(item, position, kv_head);
-  return ${
-      isQuantized ? `pack(read_cached(${part}) * read_scale(${cache}[at + HEAD_FOURS]))` : part
-    };
-}
-`;
-  }).join("");
 }

@@ -6,6 +6,17 @@
 @group(0) @binding(4) var<storage, read> sinks: array<f32>;
 @group(0) @binding(5) var<storage, read_write> out: array<four>;
 
+//# for what, cache in key k_cache, value v_cache
+fn load_$what(item: Item, position: u32, kv_head: u32, column: u32) -> four {
+  let at = cache_at(item, position, kv_head);
+  //# if IS_QUANTIZED
+  return pack(read_cached($cache[at + column]) * read_scale($cache[at + HEAD_FOURS]));
+  //# else
+  return $cache[at + column];
+  //# end
+}
+
+//# end
 // The end of the keys that a query sees.
 fn end_key(item: Item, position: u32) -> u32 {
   return position + 1u;
