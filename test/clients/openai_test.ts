@@ -24,6 +24,9 @@ async function open(options: TestServerOptions = {}, apiKey = "any"): Promise<Op
   return { server, client, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() };
 }
 
+const shared = await open();
+Deno.test.afterAll(async () => await shared[Symbol.asyncDispose]());
+
 const QUESTION = {
   model: MODEL,
   messages: [{ role: "user" as const, content: "What is the capital of France?" }],
@@ -43,8 +46,7 @@ async function failure(call: PromiseLike<unknown>): Promise<unknown> {
 }
 
 Deno.test("openai: chat", async () => {
-  await using opened = await open();
-  const completion = await opened.client.chat.completions.create(QUESTION);
+  const completion = await shared.client.chat.completions.create(QUESTION);
   assert.equal(completion.object, "chat.completion");
   assert.equal(completion.choices[0]!.message.content, ANSWER);
   assert.equal(completion.choices[0]!.finish_reason, "length");
@@ -53,8 +55,7 @@ Deno.test("openai: chat", async () => {
 });
 
 Deno.test("openai: stream with usage", async () => {
-  await using opened = await open();
-  const stream = await opened.client.chat.completions.create({
+  const stream = await shared.client.chat.completions.create({
     ...QUESTION,
     stream: true,
     stream_options: { include_usage: true },
@@ -66,8 +67,7 @@ Deno.test("openai: stream with usage", async () => {
 });
 
 Deno.test("openai: the streaming helper puts a completion together", async () => {
-  await using opened = await open();
-  const stream = opened.client.chat.completions.stream({ ...QUESTION, n: 2, logprobs: true });
+  const stream = shared.client.chat.completions.stream({ ...QUESTION, n: 2, logprobs: true });
   const completion = await stream.finalChatCompletion();
   assert.deepEqual(completion.choices.map(({ message }) => message.content), [ANSWER, ANSWER]);
   assert.equal(completion.choices[1]!.logprobs!.content!.length, 8);
@@ -113,26 +113,23 @@ Deno.test("openai: abort of a call that is not streamed stops the generation", a
 });
 
 Deno.test("openai: models", async () => {
-  await using opened = await open();
-  const models = await Array.fromAsync(opened.client.models.list());
+  const models = await Array.fromAsync(shared.client.models.list());
   assert.deepEqual(models.map(({ id }) => id), [MODEL]);
-  assert.equal((await opened.client.models.retrieve(`hearth/${MODEL}`)).id, MODEL);
+  assert.equal((await shared.client.models.retrieve(`hearth/${MODEL}`)).id, MODEL);
 });
 
 Deno.test("openai: NotFoundError for an unknown model", async () => {
-  await using opened = await open();
-  const call = opened.client.chat.completions.create({ ...QUESTION, model: "gpt-4o" });
+  const call = shared.client.chat.completions.create({ ...QUESTION, model: "gpt-4o" });
   const error = await failure(call);
   assert.ok(error instanceof NotFoundError);
   assert.equal(error.code, "model_not_found");
   assert.equal(error.param, "model");
   assert.ok(error.requestID);
-  assert.ok(await failure(opened.client.models.retrieve("gpt-4o")) instanceof NotFoundError);
+  assert.ok(await failure(shared.client.models.retrieve("gpt-4o")) instanceof NotFoundError);
 });
 
 Deno.test("openai: BadRequestError for a parameter out of its range", async () => {
-  await using opened = await open();
-  const error = await failure(opened.client.chat.completions.create({ ...QUESTION, top_p: 2 }));
+  const error = await failure(shared.client.chat.completions.create({ ...QUESTION, top_p: 2 }));
   assert.ok(error instanceof BadRequestError);
   assert.equal(error.type, "invalid_request_error");
   assert.equal(error.param, "top_p");
@@ -140,8 +137,7 @@ Deno.test("openai: BadRequestError for a parameter out of its range", async () =
 });
 
 Deno.test("openai: BadRequestError for an endpoint of another kind", async () => {
-  await using opened = await open();
-  const { client } = opened;
+  const { client } = shared;
   const calls = [
     client.embeddings.create({ model: MODEL, input: "x" }),
     client.audio.speech.create({ model: MODEL, input: "x", voice: "x" }),

@@ -20,8 +20,15 @@ interface Opened {
   readonly anthropic: Anthropic;
 }
 
+/** By their options; they end with the last test. */
+const servers = new Map<string, Promise<TestServer>>();
+Deno.test.afterAll(async () => {
+  for (const server of servers.values()) await (await server)[Symbol.asyncDispose]();
+});
+
 async function withServer(options: TestServerOptions, use: (opened: Opened) => Promise<void>) {
-  await using server = await TestServer.start(options);
+  const start = () => TestServer.start(options);
+  const server = await servers.getOrInsertComputed(JSON.stringify(options), start);
   const key = { apiKey: "any", maxRetries: 0 };
   await use({
     server,

@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import type { EmbeddingList } from "../../src/wire/embeddings.ts";
 import { fragileSpawner } from "../fixtures/threads/fragile.ts";
-import { TestApp } from "../fixtures/servers/server.ts";
+import { shareApp, TestApp } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const MODEL = "hearth-demo-embed";
 const EMBEDDINGS = "/v1/embeddings";
 const DIMENSIONS = 128;
+
+const app = shareApp({ model: MODEL });
 
 function open(options: ConstructorParameters<typeof TestApp>[0] = {}): Promise<TestApp> {
   return new TestApp({ model: MODEL, ...options }).ready();
@@ -34,7 +36,6 @@ function decode(base64: unknown): number[] {
 }
 
 Deno.test("embeddings answers as specified, on both paths", async () => {
-  await using app = await open();
   for (const path of ["/embeddings", EMBEDDINGS]) {
     const { id, data, ...rest } = await embed(app, { input: ["an egg", "a dog"] }, path);
     assert.match(id, /^[\w-]{36}$/);
@@ -55,7 +56,6 @@ Deno.test("embeddings answers as specified, on both paths", async () => {
 });
 
 Deno.test("embeddings takes a string, token ids, and any model name or none", async () => {
-  await using app = await open();
   const [expected] = (await embed(app, { input: ["How do I boil an egg?"] })).data;
   const ids = [2, 1195, 417, 23, 1779, 303, 876, 61, 3];
   const inputs = ["How do I boil an egg?", ids, [ids]];
@@ -68,7 +68,6 @@ Deno.test("embeddings takes a string, token ids, and any model name or none", as
 });
 
 Deno.test("embeddings in base64 are the same numbers as little-endian float32", async () => {
-  await using app = await open();
   const input = ["an egg", "a dog", "the capital of Portugal"];
   const floats = await embed(app, { input });
   const encoded = await embed(app, { input, encoding_format: "base64" });
@@ -78,7 +77,6 @@ Deno.test("embeddings in base64 are the same numbers as little-endian float32", 
 });
 
 Deno.test("embeddings serves the fields of other APIs", async () => {
-  await using app = await open();
   const input = ["an egg", "a dog"];
   const plain = (await embed(app, { input })).data;
   const isSame = async (body: Record<string, unknown>) =>
@@ -115,7 +113,6 @@ Deno.test("embeddings serves the fields of other APIs", async () => {
 });
 
 Deno.test("embeddings refuses by name what it does not serve", async () => {
-  await using app = await open();
   const cases: readonly (readonly [Record<string, unknown>, RegExp])[] = [
     [{ modality: "image" }, /^modality is not supported; use text\.$/],
     [{ modality: ["image"] }, /^modality is not supported/],
@@ -152,7 +149,6 @@ Deno.test("embeddings refuses by name what it does not serve", async () => {
 });
 
 Deno.test("embeddings truncates long texts on request, and refuses them otherwise", async () => {
-  await using app = await open();
   const input = "egg ".repeat(600);
   assert.match(await flatError(app, { input }), /input has 602 tokens, and .* at most 512/);
   assert.match(
@@ -167,7 +163,6 @@ Deno.test("embeddings truncates long texts on request, and refuses them otherwis
 });
 
 Deno.test("embeddings says in the flat shape what is wrong with a request", async () => {
-  await using app = await open();
   const cases: readonly (readonly [unknown, RegExp])[] = [
     [{}, /^input: want a string, .*, saw nothing\.$/],
     [{ input: 5 }, /^input: want a string, .*, saw 5\.$/],
@@ -208,7 +203,6 @@ Deno.test("embeddings says in the flat shape what is wrong with a request", asyn
 });
 
 Deno.test("embeddings answers 10,000 inputs in order, in an answer that is made as it is sent", async () => {
-  await using app = await open();
   const input = Array.from(
     { length: 10_000 },
     (_, index) => ["an egg", "a dog", "rice"][index % 3]!,
@@ -279,7 +273,6 @@ Deno.test("embeddings answers 429 with Retry-After when the queue is full", asyn
 });
 
 Deno.test("2,000 generated bad requests to embeddings are each refused, none with a 5xx", async () => {
-  await using app = await open();
   const random = new Random(61);
   for (let round = 0; round < 2_000; round++) {
     const body = badBody(random);
@@ -323,7 +316,6 @@ function badBody(random: Random): unknown {
 }
 
 Deno.test("a text that no context could hold is refused, or cut, without being read to its end", async () => {
-  await using app = await new TestApp({ model: "hearth-demo-embed" }).ready();
   const input = "The train leaves at 7:45, and it is late again. ".repeat(100_000);
   const refused = await app.post("/v1/embeddings", { input });
   assert.equal(refused.status, 400);

@@ -44,6 +44,10 @@ const MANUAL = {
   session: { type: "transcription", audio: { input: { turn_detection: null } } },
 } as const;
 
+/** For the tests that leave it as they found it. */
+const server = await openSpeechServer();
+Deno.test.afterAll(() => server[Symbol.asyncDispose]());
+
 /** What an upload of the same sound is heard as. */
 async function transcribe(server: TestServer, wav: Uint8Array<ArrayBuffer>): Promise<string> {
   const init = { method: "POST", body: speechForm(wav) };
@@ -63,7 +67,6 @@ function deltas(events: readonly LiveEvent[]): string {
 }
 
 Deno.test("live speech: a recording that is committed is heard as its upload is", async () => {
-  await using server = await openSpeechServer();
   const { samples, wav } = CLIP_SAMPLES;
   using client = await LiveClient.open(server.base);
   const [created] = client.events;
@@ -128,7 +131,6 @@ for (const [name, makeVad] of [["by loudness", undefined], ["by a model", makeTi
 }
 
 Deno.test("live speech: G.711 in the older form is heard as its upload is", async () => {
-  await using server = await openSpeechServer();
   const { samples } = await readSamples(await readRecording(CLIP.file), 8000);
   const laws = [["g711_ulaw", 7, encodeMuLaw], ["g711_alaw", 6, encodeALaw]] as const;
   for (const [format, tag, encode] of laws) {
@@ -159,7 +161,6 @@ Deno.test("live speech: G.711 in the older form is heard as its upload is", asyn
 
 for (const name of ["until it is committed", "in turns that are found"]) {
   Deno.test(`live speech: text comes while somebody speaks, ${name}`, async () => {
-    await using server = await openSpeechServer();
     using client = await LiveClient.open(server.base);
     if (name === "until it is committed") client.send(MANUAL);
     const said: Int16Array<ArrayBuffer>[] = [];
@@ -188,7 +189,6 @@ for (const name of ["until it is committed", "in turns that are found"]) {
 }
 
 Deno.test("live speech: OpenAI's own client reads it", async () => {
-  await using server = await openSpeechServer();
   const { port } = new URL(server.base);
   const openai = new OpenAI({ apiKey: "none", baseURL: `${server.base}/v1` });
   // It insists on TLS.
@@ -268,7 +268,6 @@ Deno.test("live speech: a client that vanishes takes its work with it", async ()
 });
 
 Deno.test("live speech: garbage is answered with errors, and the session goes on", async () => {
-  await using server = await openSpeechServer();
   using client = await LiveClient.open(server.base);
   const error = async (text: string | Uint8Array<ArrayBuffer>): Promise<LiveEvent> => {
     client.socket.send(text);
@@ -324,7 +323,6 @@ Deno.test("live speech: garbage is answered with errors, and the session goes on
 });
 
 Deno.test("live speech: broken frames, and messages that are too large, close the connection", async () => {
-  await using server = await openSpeechServer();
   using other = await LiveClient.open(server.base);
   const closeCode = async (bytes: Uint8Array<ArrayBuffer>) => {
     using connection = await openWebSocket(server.base);

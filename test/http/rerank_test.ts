@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { CohereRerankList, RerankList } from "../../src/wire/rerank.ts";
-import { TestApp } from "../fixtures/servers/server.ts";
+import { shareApp, type TestApp } from "../fixtures/servers/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const MODEL = "hearth-demo-rerank";
@@ -15,9 +15,7 @@ const BEST = 2;
 const NUM_TOKENS = 57;
 const PATHS = ["/rerank", "/v1/rerank", "/v2/rerank"];
 
-function open(): Promise<TestApp> {
-  return new TestApp({ model: MODEL }).ready();
-}
+const app = shareApp({ model: MODEL });
 
 async function rerank<T = RerankList>(
   app: TestApp,
@@ -38,7 +36,6 @@ async function flatError(app: TestApp, body: unknown, path: string): Promise<str
 }
 
 Deno.test("rerank answers as specified, the most relevant document first", async () => {
-  await using app = await open();
   for (const path of ["/rerank", "/v1/rerank"]) {
     const { object, model, results, usage } = await rerank(app, { model: "anything" }, path);
     assert.deepEqual({ object, model }, { object: "list", model: MODEL });
@@ -56,21 +53,18 @@ Deno.test("rerank answers as specified, the most relevant document first", async
 });
 
 Deno.test("rerank returns the best top_n, and all of a shorter list", async () => {
-  await using app = await open();
   const { results } = await rerank(app, { top_n: 1 });
   assert.deepEqual(results.map(({ index }) => index), [BEST]);
   assert.equal((await rerank(app, { top_n: 50 })).results.length, DOCUMENTS.length);
 });
 
 Deno.test("rerank keeps the order of documents with equal scores", async () => {
-  await using app = await open();
   const documents = Array(40).fill(DOCUMENTS[BEST]);
   const { results } = await rerank(app, { documents });
   assert.deepEqual(results.map(({ index }) => index), [...documents.keys()]);
 });
 
 Deno.test("rerank leaves documents out on request, and repeats them as they came", async () => {
-  await using app = await open();
   for (const { document } of (await rerank(app, { return_documents: false })).results) {
     assert.equal(document, undefined);
   }
@@ -80,7 +74,6 @@ Deno.test("rerank leaves documents out on request, and repeats them as they came
 });
 
 Deno.test("rerank on /v2 answers in Cohere's form", async () => {
-  await using app = await open();
   const { id, results, meta } = await rerank<CohereRerankList>(app, {}, "/v2/rerank");
   assert.ok(id.length > 0);
   assert.equal(results[0]!.index, BEST);
@@ -96,7 +89,6 @@ Deno.test("rerank on /v2 answers in Cohere's form", async () => {
 });
 
 Deno.test("rerank and score serve the fields of other APIs, and refuse by name what they do not serve", async () => {
-  await using app = await open();
   const order = ({ results }: RerankList) => results.map(({ index }) => index);
   assert.deepEqual(order(await rerank(app, { top_k: 1 })), [BEST]);
   const { results: bare } = await rerank(app, { return_text: false });
@@ -150,7 +142,6 @@ Deno.test("rerank and score serve the fields of other APIs, and refuse by name w
 });
 
 Deno.test("rerank truncates long documents on request, and refuses them otherwise", async () => {
-  await using app = await open();
   const documents = ["short", `${DOCUMENTS[BEST]} ${"egg ".repeat(600)}`];
   const response = await app.post("/v1/rerank", { query: QUERY, documents });
   assert.equal(response.status, 400);
@@ -164,7 +155,6 @@ Deno.test("rerank truncates long documents on request, and refuses them otherwis
 });
 
 Deno.test("rerank says in the flat shape what is wrong with a request, on every path", async () => {
-  await using app = await open();
   const documents = DOCUMENTS;
   const cases: readonly (readonly [unknown, RegExp])[] = [
     [{ documents }, /^query: want a string that is not empty, saw nothing\.$/],
@@ -187,7 +177,6 @@ Deno.test("rerank says in the flat shape what is wrong with a request, on every 
 });
 
 Deno.test("2,000 generated bad requests to rerank are each refused, none with a 5xx", async () => {
-  await using app = await open();
   const random = new Random(62);
   for (let round = 0; round < 2_000; round++) {
     const body = badBody(random);

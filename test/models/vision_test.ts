@@ -11,6 +11,7 @@ import { loadVision } from "../../src/models/vision/vision.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
 import { gatherRequests } from "../fixtures/engine/count_calls.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { calmPace } from "../fixtures/engine/hurried_pace.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
 import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/engine/model.ts";
 import { drawImage, MAIN_FAMILIES } from "../fixtures/models/vision/vision_cases.ts";
@@ -77,6 +78,7 @@ async function assertSameTogether(
     await withModel(family, { ...options, engine }, async (model) => {
       // Texts come sooner than images, which are read first.
       using _gathered = gatherRequests(conversations.length);
+      using _pace = engine.kvCacheMb === undefined ? undefined : calmPace();
       const together = await Promise.all(
         conversations.map((messages) => answer(model, messages)),
       );

@@ -204,7 +204,6 @@ gpuTest(
       3,
       PARTS[1]!,
       62,
-      PARTS[3]!,
     ]),
 );
 

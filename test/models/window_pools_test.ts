@@ -13,6 +13,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { generate, type Prompt, readMetric, withWholeEngine } from "../fixtures/engine/generate.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { calmPace } from "../fixtures/engine/hurried_pace.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
 
 /** Exports by PyTorch: half of the layers have a window, or all. */
@@ -84,6 +85,7 @@ async function assertSameAsWhole(backend: Backend, name: string): Promise<void> 
       },
       { prefixCache: true },
     );
+    using _pace = limits === decoder.limits ? undefined : calmPace();
     const first = await Promise.all(PROMPTS.map((prompt) => generate(engine, prompt)));
     const ids = first.map(({ ids }) => [...ids]);
     assert.deepEqual(ids, wanted.slice(0, 4), "in a batch of four");
