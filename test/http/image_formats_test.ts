@@ -69,11 +69,13 @@ function drawShape(
 Deno.test("the built-in vision model names shapes and reads a word in every image format", async (t) => {
   const model = "hearth-demo-vision";
   await using server = await TestServer.start({ model });
-  for (const [name, { encode, scale }] of Object.entries(FORMS)) {
+  for (const [form, [name, { encode, scale }]] of Object.entries(FORMS).entries()) {
     await t.step(name, async () => {
       const size = scale === 0 ? { width: WIDE, height: WIDE } : { width: 256, height: 256 };
-      // Drawing and encoding one takes seconds.
-      const scenes = scale === 0 ? SCENES.slice(0, 1) : SCENES;
+      // Drawing and encoding a large one takes seconds. Each format has four others of the twelve.
+      const scenes = scale === 0
+        ? SCENES.slice(0, 1)
+        : SCENES.filter((_, at) => at % 3 === form % 3);
       const answers: string[] = [];
       for (const scene of scenes) {
         const file = encode(drawShape(scene, size).pixels);

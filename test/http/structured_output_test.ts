@@ -10,7 +10,7 @@ const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
 /** A software adapter takes many times as long for a step, and a device sees no more of a schema than masks. */
-const NUM_SCHEMAS = { cpu: 48, webgpu: 12 };
+const NUM_SCHEMAS = { cpu: 32, webgpu: 6 };
 const NUM_AT_ONCE = 16;
 
 async function complete(app: TestApp, extra: Record<string, unknown>): Promise<ChatCompletion> {
@@ -74,8 +74,8 @@ for (const device of ["cpu", "webgpu"] as const) {
       { ignore_eos: true },
     ];
     // A step takes a software adapter many times as long.
-    const most = device === "cpu" ? 200 : 30;
-    const bodies = Array.from({ length: 12 }, (_, i) => ({
+    const most = device === "cpu" ? 120 : 30;
+    const bodies = Array.from({ length: device === "cpu" ? 12 : 8 }, (_, i) => ({
       ...fields[i % fields.length],
       temperature: 1.5,
       seed: i,

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { Session } from "../../src/server/session/session.ts";
 import { loadOptions } from "../fixtures/servers/server.ts";
 
-const NUM_WARM_UP = 8;
-const NUM_WORKERS = 24;
+const NUM_WARM_UP = 6;
+const NUM_WORKERS = 18;
 /** Forty workers that left theirs behind were measured to take 141 MiB, 3.5 each. */
-const MOST_GROWTH_BYTES = 32 * 2 ** 20;
+const MOST_GROWTH_BYTES = 24 * 2 ** 20;
 
 /** A session whose worker is lost as often as it is called, by an error that nobody catches. */
 async function replaceOften(numTimes: number): Promise<void> {

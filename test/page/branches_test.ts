@@ -195,7 +195,7 @@ pageTest(
     await tab.text(".assistant .markdown", /(?: on){15}/);
     await page.reload();
     await tab.text(".assistant .markdown", /^The cow( on){5}/);
-    await tab.text(".assistant footer", /The page was closed before the end/);
+    await tab.text(".assistant footer", /The page was closed before the answer ended/);
     const sent = page.waitForRequest((request) => request.url().endsWith("/chat/completions"));
     const begun = (await getTexts(tab, ".assistant .markdown"))[0]!.trim();
     await tab.click("Continue");

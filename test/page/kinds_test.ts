@@ -239,10 +239,13 @@ Deno.test({
     });
     await using tab = await Tab.open(await shareBrowser(), server.base, DESKTOP);
     await tab.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
-    await tab.text("form", /This server requires one\. The key is kept in this page's memory/);
+    await tab.text(
+      "form",
+      /This server requires an API key\. The key is kept in this page's memory/,
+    );
     await tab.fill("Key", "wrong");
     await tab.click("Continue");
-    await tab.text("form", /not one that/);
+    await tab.text("form", /does not know the API key/);
     await tab.fill("Key", "secret");
     await tab.click("Continue");
     await tab.fill("Message", "What does a cow say?");
