@@ -198,7 +198,7 @@ pageTest(
     await tab.click("What does a cow say?");
     await untilAnswers(tab, 1);
     assert.deepEqual(await questions(), ["What does a cow say?"]);
-    await page.waitForSelector(".side [aria-label='Is being answered']");
+    await page.waitForSelector(".side [aria-label='Answer in progress']");
     await tab.click("Tell me a story.");
     await tab.text(".assistant[aria-busy=true] .markdown", /Once/);
     await tab.click("Stop");
@@ -457,7 +457,11 @@ Deno.test({
     }
     // A window that is widened and narrowed again folds them by itself.
     await page.setViewport(DESKTOP);
-    await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 1);
+    // The other one: it has heard that it is wide.
+    await page.waitForFunction(() => {
+      const open = [...document.querySelectorAll(".side[open] summary")];
+      return open.length === 1 && open[0]!.textContent === "Conversations";
+    });
     await page.setViewport(PHONE);
     await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 0);
     assert.deepEqual(tab.errors, []);

@@ -182,7 +182,7 @@ Deno.test({
       await ask(tab, QUESTION);
       await page.waitForSelector(".calls");
       await tab.click("Allow");
-      await tab.text(".message.tool", /The sign-in has ended/);
+      await tab.text(".message.tool", /The sign-in has expired/);
     }, guard);
   },
 });
@@ -194,7 +194,7 @@ Deno.test({
     await using guard = new AuthorizationServer();
     await withPage(async (tab, weather) => {
       await addServer(tab, weather.url, "a-wrong-token");
-      await tab.text(".settings .failure", /does not take this token \(401\)/);
+      await tab.text(".settings .failure", /refused the token \(401\)/);
     }, guard);
   },
 });

@@ -136,7 +136,7 @@ pageTest("page: a model that reads text alone says so of a file", {
   model: "hearth-demo-chat",
 }, async ({ tab }) => {
   await drop(tab, ".composer", CIRCLE);
-  await tab.text(".composer .failure", /circle\.png was not added: this model sees no images/);
+  await tab.text(".composer .failure", /circle\.png was not added: this model cannot read images/);
 });
 
 pageTest("page: boxes around lines are drawn on the image", {

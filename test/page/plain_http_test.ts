@@ -53,6 +53,6 @@ Deno.test({
     withPage("hearth-demo-asr", async (tab) => {
       await tab.page.waitForSelector(".drop");
       await tab.click("Record");
-      await tab.text(".failure", /only to pages at https:\/\/.*choose the file here/);
+      await tab.text(".failure", /only on https:\/\/ pages.*choose the file here/);
     }),
 });
