@@ -4,8 +4,9 @@
  * @module
  */
 import type { Language } from "../language.ts";
+import { type Noun, stripNumber } from "../nouns.ts";
 import type { NumberWords } from "../numbers.ts";
-import type { Fields } from "../token.ts";
+import type { Context, Fields } from "../token.ts";
 import data from "./english.json" with { type: "json" };
 import { ENGLISH_RULES, isFraction, LAST_ENGLISH_RULES } from "./english_rules.ts";
 
@@ -49,6 +50,14 @@ function sayTime(
   return [Number(hour) === 0 ? "midnight" : full, ...end].join(" ");
 }
 
+/** An amount before a noun has the singular: "a five dollar bill". */
+function attribute(said: string, noun: Noun, { before, after }: Context): string {
+  const isAttribute = /\b(?:an?|another) $/i.test(before) && /^ (?!per\b)\p{Ll}{3}/u.test(after);
+  const many = stripNumber(noun.inflect("2"));
+  const one = stripNumber(noun.inflect("1"));
+  return isAttribute && said.endsWith(many) ? said.slice(0, -many.length) + one : said;
+}
+
 const POWERS: Readonly<Record<string, string>> = { 2: "squared", 3: "cubed" };
 const COMMON_WORDS = new Set(data.commonWords.split(" "));
 
@@ -70,7 +79,15 @@ export const ENGLISH: Language = {
   sayYear,
   finish: (said, text) =>
     isShouted(text) ? said.replaceAll(/\p{Lu}{2,}/gu, (word) => word.toLowerCase()) : said,
-  verbalizer: ({ numbers }, common) => ({
+  verbalizer: ({ numbers, nouns }, common) => ({
+    measure: (fields, context) =>
+      attribute(common.measure(fields, context), nouns.unit(fields), context),
+    money: (fields, context) =>
+      attribute(
+        common.money(fields, context),
+        nouns.currencies.get(fields["currency"]!)![0]!,
+        context,
+      ),
     time: (fields) => sayTime(fields, numbers),
     date: ({ the, decade, ...fields }, context) => {
       if (decade) return sayDecade(Number(decade), numbers);

@@ -9,7 +9,7 @@ import { matchAny } from "../numbers.ts";
 import { type Condition, type Rule, rule, tag, words } from "../token.ts";
 import data from "./english.json" with { type: "json" };
 
-const { cardinal, date, fraction, measure, roman } = tag;
+const { cardinal, date, measure, roman } = tag;
 const { raw } = String;
 const feet = rule("measure", { unit: "ft" });
 const minutes = rule("measure", { unit: "min" });
@@ -101,7 +101,6 @@ export const ENGLISH_RULES: readonly Rule[] = [
   words`{text:expand} <- \b(?<text>${WEEKDAY})\.?(?=,? (?:${MONTH} )?\d|\s?(?:&|and) (?:Sat|Sun)\b|\/${WEEKDAY}\b)`,
   words`{text:expand} <- (?<=\b(?:Fri|Sat)\.?,? (?:& |and )?)(?<text>Sat|Sun)\b(?:${STOP}|(?! \p{Ll}))`,
   words`{text:expand} <- (?<=\b${WEEKDAY}\/)(?<text>${WEEKDAY})\b`,
-  words`{text:expand} <- \b(?<text>Mon|Tues?|Wed|Thurs?|Fri)\.(?=\s?\S)`,
   date`\b${MONTH} ${DAY}(?:${DASH}${LAST_DAY})?(?:,? (?<year>\d{4}))?\b(?![:.,/]?\d|\s?[ap]\.?m\b)`,
   rule("date", { the: "the" }, isNamedDay)`${DAY_FIRST}`,
   date`${DAY_FIRST}`,
@@ -110,38 +109,26 @@ export const ENGLISH_RULES: readonly Rule[] = [
   date`\b${SHORT_MONTH}\.(?=\s(?:\p{Ll}|\d))`,
   date`(?<=\b(?:in|since|until|of|by|last|next|this) )${SHORT_MONTH}${STOP}(?!\s\d)`,
   validDate`(?<=\b(?i:on|since|until|till|due|by|from|before|after) )(?<month>\d{1,2})\/(?<day>\d{1,2})(?![\d/%])`,
-  // Feet, and inches after them.
+  // Feet, and inches.
   feet`(?<![\d'])(?<number>\d{1,2})['\u2032](?=\s?\d{1,2}(?:\.\d+|[\u00bc-\u00be])?(?:["\u2033]|''))`,
-  cardinal`(?<=\d['\u2032]\s?)(?<number>\d{1,2}(?:\.\d+)?)(?:["\u2033]|'')`,
-  fraction`(?<=\d['\u2032]\s?)(?<whole>\d{1,2})(?<vulgar>[\u00bc-\u00be])(?:["\u2033]|'')`,
   feet`${FEET}(?=${SIZED})|(?<=(?:x|\u00d7|by)\s?)${FEET}`,
   rule("verbatim", { said: "{number} inch" }, isUnquoted)`${INCHES}(?=${NAMED})`,
   rule("measure", { unit: "in" }, isUnquoted)`${INCHES}(?=${SIZED}|\s)`,
-  measure`(?<=\d\s?(?:ft|feet|foot)\.?,? )(?<number>\d{1,2}(?:\.\d+)?)\s?(?<unit>in)\b(?:\.(?=\s\p{Ll}))?`,
-  words`inch <- (?<=\/\d{1,2})["\u2033](?=\s|$)`,
   // Times of day and durations: 18h45, 2h30, 2h 5m, 5m30s.
   minutes`(?<=\dh\s?)(?<number>\d{1,2})(?:\s?m(?:in)?)?(?![\p{L}\d])`,
   minutes`(?<![\d.,\p{L}])(?<number>\d+)\s?m(?:in)?\s?(?=\d{1,2}\s?s(?:ec)?(?![\p{L}\d]))`,
   seconds`(?<=\dm(?:in)?\s?)(?<number>\d{1,2})\s?s(?:ec)?(?![\p{L}\d])`,
-  // Great numbers in short.
-  cardinal`(?<![\w.,])(?<number>\d{2,}|\d+\.\d+)(?<scale>k|K)(?![\p{L}\d])`,
-  cardinal`(?<![\w.,])(?<number>\d+(?:\.\d+)?)\s?(?<scale>M|bn|mn)(?![\p{L}\d\/])`,
   // Strokes.
   words`{number} out of {last} <- ${STROKE_START}(?:(?<number>[2-9]|10)\/(?<last>10)|(?<number>[2-9]|[1-9]\d|100)\/(?<last>100)|(?<number>5)\/(?<last>5))${STROKE_END}(?!${OF_WHOLE})`,
   words`{number} divided by {last} <- (?<![+\u2212-]\s?)${STROKE_START}(?<number>\d+)\/(?<last>\d+)(?=\s?=)`,
   // A blood pressure.
   words`{number} over {last} <- ${STROKE_START}(?<number>[7-9]\d|1\d\d|2[0-5]\d)\/(?<last>[4-9]\d|1[0-4]\d)${STROKE_END}`,
-  words`out of <- (?<=(?<![\d.\/])\d\.\d+)\/(?=\d)`,
   words`and <- (?<=\b${WEEKDAY})\/(?=${WEEKDAY}\b)`,
-  // An offer: 2/$1.
-  words`for <- (?<=(?<![\d.,/])\d)\/(?=[$\u20ac\u00a3]\d)`,
-  // Codes, powers of ten, and sizes.
+  // Sizes.
   words`{number:figures} by <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)(?:\s?x\s?|\u00d7(?!10[${RAISED}\u207b^]))(?=\d)`,
-  words`{number} times <- (?<![\p{L}\d.,])(?<number>\d+(?:\.\d+)?)x(?=\s+(?:faster|slower|more|less|better|bigger|larger|smaller|higher|longer|cheaper|as|a|an|the|per|daily|weekly|monthly|his|her|my|your|our|their|this|that|what)\b|\/\p{L})`,
   // Units after a number word, and rates without a number.
   measure`(?<=\d\s?(?:hundred|thousand|million|billion|trillion) |\^[-\u2212]?\d+ |[${RAISED}] )(?<unit>[kcm]?m|k?g|lbs?|ft|mi|mph|k?W|k?Wh|l|L|gal|oz|[nm]?s|k?J|Pa|[kMG]?Hz)(?<power>[\u00b2\u00b3])?(?:\/(?<per>s|h|kg|mol)(?<perPower>[\u00b2\u00b3])?)?(?![\p{L}\d'])`,
   words`{per:rate} <- (?<=\p{L}{2}|\dx?)\/(?<per>${PERIOD})\b`,
-  measure`(?<![\p{L}\d/])(?<unit>km|mi|m|ft|[kMG]b|[kMG]B)\/(?<per>h|s|sec|min|day)(?![\p{L}\d])`,
 ];
 
 /** Rules tried after the common ones. */
