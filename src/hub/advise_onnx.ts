@@ -1,5 +1,5 @@
 /**
- * What to take in place of a model that is not there as ONNX graphs.
+ * Suggests what to use instead of a model that is not available as ONNX graphs.
  *
  * @module
  */
@@ -8,15 +8,15 @@ import { searchHub } from "./repository.ts";
 import type { HubSettings } from "./settings.ts";
 import { HUB_ID_OF_ALIAS } from "./catalogue.ts";
 
-/** How many are named. */
+/** Most repositories that are named. */
 const MAX_NAMED = 3;
 
 /**
- * Names the ONNX repository of a model, out of the catalogue, or else of what the hub's search finds.
+ * Names an ONNX repository of a model, from the catalogue or else from the hub's search.
  *
- * @param options.settings the hub to ask; absent, or offline, nothing is asked.
- * @param options.except the hub's own id of what is not to be named.
- * @returns sentences, the last one with what to do.
+ * @param options.settings the hub to search; if absent or offline, it is not searched.
+ * @param options.except id of a hub model that must not be named.
+ * @returns sentences, of which the last one says what to do.
  */
 export async function adviseOnnx(
   name: string,
@@ -48,23 +48,23 @@ async function search(name: string, settings: HubSettings): Promise<string[]> {
   return await searchHub(settings, { words, filter: "transformers.js" });
 }
 
-/** What names add that does not tell which model it is. */
+/** Words in names that do not tell which model it is. */
 const NOISE = new Set([
   ...["gguf", "ggml", "onnx", "web", "opt", "instruct", "it", "chat", "hf", "latest", "text"],
   ...["mlx", "awq", "gptq", "imatrix", "ud", "qat", "v"],
 ]);
-/** A quantization, with what comes behind it: `Q4_K_M`, `IQ3_XXS`, `fp16`, `4bit`. */
+/** A quantization, with what follows it: `Q4_K_M`, `IQ3_XXS`, `fp16`, `4bit`. */
 const QUANTIZATION = /[-_.:](i?q\d(_[a-z0-9]+)*|q4f16|b?fp?\d+|f\d+|int\d+|\d+-?bit)(?=$|[-_.:])/gi;
 
-/** A catalogue's entry that may be the model. */
+/** An entry of the catalogue that may be the model. */
 interface OnnxModel {
   readonly alias: string;
   readonly hubId: string;
-  /** Whether all that the name tells agrees, its size included. */
+  /** Whether everything in the name matches, including its size. */
   readonly isSame: boolean;
 }
 
-/** The words and numbers that tell which model a name means: `qwen`, `3`, `0.6b`. */
+/** The words and numbers of a name that tell which model it is: `qwen`, `3`, `0.6b`. */
 function wordsOfModel(name: string): string[] {
   const base = name.replace(/^.*[\\/]/, "").replace(/\.gguf$/i, "").replace(QUANTIZATION, "");
   const words = base.toLowerCase().match(/\d+(\.\d+)*([bm](?![a-z]))?|[a-z]+/g) ?? [];
@@ -72,8 +72,8 @@ function wordsOfModel(name: string): string[] {
 }
 
 /**
- * Finds what the catalogue has of a model, the likeliest first.
- * `qwen3:0.6b` is the catalogue's `qwen3-0.6b`.
+ * Finds entries of the catalogue that may be a model, the most likely first. `qwen3:0.6b` is the catalogue's
+ * `qwen3-0.6b`.
  */
 function findOnnxModels(name: string, limit = 3): OnnxModel[] {
   const wanted = wordsOfModel(name);
@@ -86,7 +86,7 @@ function findOnnxModels(name: string, limit = 3): OnnxModel[] {
     .map(({ alias, hubId, isSame }) => ({ alias, hubId, isSame }));
 }
 
-/** Compares names: those of the same kin begin alike, and have each word and the version that is wanted. */
+/** Compares names. Related names begin with the same word, and have every word and the version that are wanted. */
 function compare(
   wanted: readonly string[],
   alias: string,
@@ -105,7 +105,7 @@ function compare(
   }
   const numMore = own.filter((word) => !wanted.includes(word) && !isSize(word)).length;
   const hasSize = wanted.some(isSize);
-  // A name without a size means each of them alike; one without "vl" no model that sees.
+  // A name without a size matches every size. A name without "vl" does not match a vision model.
   const isSame = numEqual === wanted.length && numMore === 0 && (hasSize || !own.some(isSize));
   return { isKin, isSame, score: 2 * numEqual - numMore };
 }

@@ -1,5 +1,5 @@
 /**
- * Requests to the hub, and what its refusals mean.
+ * Sends requests to the hub, and explains its refusals.
  *
  * @module
  */
@@ -7,12 +7,12 @@ import { StartupError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
 import type { HubSettings } from "./settings.ts";
 
-/** Longest explanation of a refusal that is read. */
+/** Most bytes read of a refusal's explanation. */
 const MAX_REASON_BYTES = 64 * 2 ** 10;
 
 /** An error of the hub, or of the connection to it. */
 export class HubError extends StartupError {
-  /** The HTTP status; `undefined` where no answer came. */
+  /** The HTTP status; `undefined` if there was no answer. */
   readonly status: number | undefined;
   /** When the hub allows the next request (`Retry-After`). */
   readonly retryAfterMs: number | undefined;

@@ -22,7 +22,7 @@ export interface BlobOptions extends RetryOptions {
   readonly settings: HubSettings;
   readonly repository: Repository;
   readonly file: HubFile;
-  /** Called with the bytes so far; fewer than before when a wrong file is discarded. */
+  /** Called with the number of bytes so far. It decreases when a wrong file is discarded. */
   readonly onBytes: (bytes: number) => void;
 }
 
@@ -35,7 +35,7 @@ export function blobPath(
   return join(repositoryFolder(cacheFolder, id), "blobs", digest.hex);
 }
 
-/** Bytes of a file that the cache has already, complete or not. */
+/** Bytes of a file that are already in the cache, complete or not. */
 export async function bytesThere(options: Omit<BlobOptions, "onBytes">): Promise<number> {
   const { settings, repository, file } = options;
   const path = blobPath(settings, repository, file);
@@ -129,7 +129,7 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
     await goTo(draft, response);
     for await (const piece of response.body ?? []) {
       stall.reset();
-      // More bytes than expected are an error; an endless answer must not fill the disk.
+      // More bytes than expected are an error: an endless answer must not fill the disk.
       if (draft.bytes + piece.length > file.bytes) return await draft.clear();
       await draft.append(piece);
       onBytes(draft.bytes);
@@ -189,7 +189,7 @@ class StallWatch implements Disposable {
     this.#timer = this.#start();
   }
 
-  /** Data arrived. */
+  /** Called when data has arrived. */
   reset(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#start();

@@ -14,7 +14,7 @@ import type { Environment } from "../base/config.ts";
 export interface HubId {
   readonly owner: string;
   readonly name: string;
-  /** Branch, tag or commit. */
+  /** A branch, tag or commit. */
   readonly revision: string;
 }
 
@@ -24,7 +24,7 @@ const HUB_ID = new RegExp(
 );
 
 /**
- * Reads `owner/name` or `owner/name@revision`; `undefined` where the text has another form.
+ * Parses `owner/name` or `owner/name@revision`; `undefined` for any other text.
  *
  * ```ts
  * import { parseHubId } from "./cache.ts";
@@ -38,29 +38,34 @@ export function parseHubId(text: string): HubId | undefined {
   return owner === undefined || name === undefined ? undefined : { owner, name, revision };
 }
 
-/** `owner/name`, and `@revision` unless it is `main`. */
+/** Formats `owner/name`, with `@revision` unless it is `main`. */
 export function showHubId({ owner, name, revision }: HubId): string {
   return `${owner}/${name}${revision === "main" ? "" : `@${revision}`}`;
 }
 
-/** The folder of the hub's data on this machine: `HF_HOME`, else below `XDG_CACHE_HOME` or the home folder. */
+/**
+ * The folder of the hub's data on this machine: `HF_HOME`, or else a folder below `XDG_CACHE_HOME` or the home folder.
+ */
 export function findHubHome(environment: Environment): string {
   const { HF_HOME, XDG_CACHE_HOME, HOME, USERPROFILE } = environment;
   const caches = XDG_CACHE_HOME || join(HOME || USERPROFILE || homedir(), ".cache");
   return HF_HOME || join(caches, "huggingface");
 }
 
-/** The folder of the cache, by the same variables as huggingface_hub: `HF_HUB_CACHE`, else below {@linkcode findHubHome}. */
+/**
+ * The folder of the cache, by the same variables as for huggingface_hub: `HF_HUB_CACHE`, or else a folder below
+ * {@linkcode findHubHome}.
+ */
 export function findCacheFolder(environment: Environment): string {
   return environment["HF_HUB_CACHE"] || join(findHubHome(environment), "hub");
 }
 
-/** Where the cache keeps all revisions of a model. */
+/** The folder with all revisions of a model. */
 export function repositoryFolder(cacheFolder: string, id: HubId): string {
   return join(cacheFolder, folderName(id));
 }
 
-/** Where the locks of a model's blobs lie. */
+/** The folder with the locks of a model's blobs. */
 export function lockFolder(cacheFolder: string, id: HubId): string {
   return join(cacheFolder, ".locks", folderName(id));
 }
@@ -93,7 +98,7 @@ export function hubIdOfSnapshot(folder: string): HubId | undefined {
   return match === null ? undefined : parseHubId(`${match[1]}/${match[2]}`);
 }
 
-/** What a model folder is called: by its hub id where it is a snapshot, else by the folder's own name. */
+/** The name of a model folder: its hub id if it is a snapshot, or else the folder's own name. */
 export function toModelName(folder: string): string {
   return hubIdOfSnapshot(folder)?.name ?? basename(folder);
 }
@@ -115,7 +120,7 @@ async function readTextIfThere(path: string): Promise<string | undefined> {
   }
 }
 
-/** A model of the cache. */
+/** A model in the cache. */
 export interface CachedModel {
   readonly id: HubId;
   /** Bytes of all its revisions, and of partial downloads. */
@@ -124,13 +129,13 @@ export interface CachedModel {
   readonly folder: string | undefined;
 }
 
-/** All models of a cache. */
+/** Lists all models in a cache. */
 export async function scanCache(cacheFolder: string): Promise<CachedModel[]> {
   const ids = (await listCachedIds(cacheFolder)).flatMap((id) => parseHubId(id) ?? []);
   return await Promise.all(ids.map((id) => scanModel(cacheFolder, id)));
 }
 
-/** One model; `bytes` is 0 where the cache has nothing of it. */
+/** Describes one model; `bytes` is 0 if the cache has nothing of it. */
 export async function scanModel(cacheFolder: string, id: HubId): Promise<CachedModel> {
   const repository = repositoryFolder(cacheFolder, id);
   const folder = await findSnapshot(cacheFolder, id) ?? await anySnapshot(repository);

@@ -10,14 +10,10 @@ import type { Repository } from "./repository.ts";
 import { repositoryFolder } from "./cache.ts";
 import type { HubSettings } from "./settings.ts";
 
-/** The cache cannot be written. */
+/** Says that the cache cannot be written. */
 export class CacheWriteError extends StartupError {}
 
-/**
- * Does what writes the cache.
- *
- * @throws {CacheWriteError} where the operating system refuses it.
- */
+/** Runs a function that writes to the cache. @throws {CacheWriteError} when the operating system refuses it. */
 export async function writeCache<T>(
   { cacheFolder }: HubSettings,
   write: () => Promise<T>,
@@ -39,7 +35,7 @@ export function snapshotFolder({ cacheFolder }: HubSettings, { id, commit }: Rep
   return join(repositoryFolder(cacheFolder, id), "snapshots", commit);
 }
 
-/** Makes a blob visible as a file of a revision: as a link, or a copy where there are none. */
+/** Makes a blob visible as a file of a revision: as a link, or as a copy if links are not supported. */
 export async function linkInSnapshot(
   settings: HubSettings,
   { blob, file }: { readonly blob: string; readonly file: string },
@@ -58,7 +54,7 @@ export async function linkInSnapshot(
   }
 }
 
-/** Windows lets only some users create links, and some file systems have none. */
+/** Tries to create a link. On Windows only some users may, and some file systems have no links. */
 async function tryLink(target: string, path: string): Promise<boolean> {
   try {
     await Deno.symlink(target, path, { type: "file" });
@@ -82,7 +78,7 @@ export async function writeReference(
 ): Promise<void> {
   if (id.revision === commit) return;
   const path = join(repositoryFolder(cacheFolder, id), "refs", id.revision);
-  // A cache that has all already may be read-only.
+  // A cache that already has everything may be read-only.
   if (await Deno.readTextFile(path).catch(() => "") === commit) return;
   await Deno.mkdir(dirname(path), { recursive: true });
   const draft = `${path}.${crypto.randomUUID()}`;

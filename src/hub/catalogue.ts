@@ -6,7 +6,7 @@
 import type { ModelKind } from "../base/config.ts";
 import { fileURLToPath } from "node:url";
 
-/** kind → alias → hub id. */
+/** Hub ids by kind and alias. */
 export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, string>>>> = {
   text: {
     "qwen3-0.6b": "onnx-community/Qwen3-0.6B-ONNX",
@@ -32,7 +32,7 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
     "qwen2-vl-2b": "onnx-community/Qwen2-VL-2B-Instruct",
     "qwen2.5-vl-3b": "onnx-community/Qwen2.5-VL-3B-Instruct-ONNX",
     "qwen3-vl-2b": "onnx-community/Qwen3-VL-2B-Instruct-ONNX",
-    // Of each size there is another export, whose prompts take many times as long.
+    // There is another export of each size, whose prompts take many times as long.
     "qwen3.5-0.8b": "onnx-community/Qwen3.5-0.8B-ONNX-OPT",
     "qwen3.5-2b": "onnx-community/Qwen3.5-2B-ONNX-OPT",
     "qwen3.5-4b": "onnx-community/Qwen3.5-4B-ONNX-OPT",
@@ -98,23 +98,22 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
   },
 };
 
-/** Alias → hub id, over all kinds. */
+/** Hub ids by alias, over all kinds. */
 export const HUB_ID_OF_ALIAS: ReadonlyMap<string, string> = new Map(
   Object.values(CATALOGUE).flatMap((aliases) => Object.entries(aliases)),
 );
 
-/** The aliases of a model of the hub, by its `owner/name`. */
+/** The aliases of a hub model, by its `owner/name`. */
 export function listAliases(hubId: string): string[] {
   return [...HUB_ID_OF_ALIAS].filter(([, known]) => known === hubId).map(([alias]) => alias);
 }
 
-// The models that come with Hearth: the folders of `models/` beside the source, or inside the
-// compiled program.
+// The models that come with Hearth: the folders of `models/` next to the source, or inside the compiled program.
 
-/** Served when no model is named. */
+/** The model that is served if none is named. */
 export const DEFAULT_MODEL = "hearth-demo-chat";
 
-/** Who owns the built-in models. */
+/** The owner of the built-in models. */
 export const BUILT_IN_OWNER = "hearth";
 
 const MODELS_FOLDER = fileURLToPath(new URL("../../models/", import.meta.url));
@@ -125,7 +124,7 @@ export async function listBuiltIn(): Promise<string[]> {
   return entries.filter((entry) => entry.isDirectory).map((entry) => entry.name).sort();
 }
 
-/** The folder of a built-in model; `undefined` if none has this name. */
+/** The folder of a built-in model; `undefined` if there is none with this name. */
 export async function findBuiltIn(name: string): Promise<string | undefined> {
   return (await listBuiltIn()).includes(name) ? `${MODELS_FOLDER}${name}` : undefined;
 }

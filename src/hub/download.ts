@@ -21,14 +21,14 @@ const SPARE_BYTES = 64 * 2 ** 20;
 
 /** The progress of a download. */
 export interface DownloadProgress extends TransferPace {
-  /** The running file with the most bytes left. */
+  /** The file in progress that has the most bytes left. */
   readonly file: string;
-  /** Bytes of all files, cached ones included. */
+  /** Bytes of all files, including cached ones. */
   readonly receivedBytes: number;
   readonly totalBytes: number;
 }
 
-/** How to download. */
+/** Options of a download. */
 export interface DownloadOptions extends RetryOptions {
   readonly settings: HubSettings;
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
@@ -119,12 +119,12 @@ async function downloadBlobs(
       throw error;
     }
   });
-  // No file is being written any more when this returns, even after an error.
+  // When this returns, even after an error, no file is being written any more.
   await Promise.allSettled(workers);
   signal.throwIfAborted();
 }
 
-/** Adds up the files' progress. */
+/** Adds up the progress of the files. */
 class Report {
   readonly #onProgress: DownloadOptions["onProgress"];
   readonly #files: ReadonlyMap<string, HubFile>;
@@ -161,17 +161,17 @@ class Report {
   }
 }
 
-/** The rate is that of the last seconds: it follows the network without jumping. */
+/** The rate is measured over the last seconds, so that it follows the network without jumping. */
 const WINDOW_MS = 5_000;
 
-/** A meter's reading. */
+/** The speed of a transfer. */
 interface TransferPace {
   readonly bytesPerSecond: number;
   /** Absent while no data arrives. */
   readonly secondsLeft: number | undefined;
 }
 
-/** Measures one transfer. */
+/** Measures the speed of one transfer. */
 export class TransferMeter {
   readonly #totalBytes: number;
   #samples: { atMs: number; bytes: number }[] = [];
@@ -196,7 +196,7 @@ export class TransferMeter {
   }
 }
 
-/** The disk has no room for a download. */
+/** Says that the disk has no room for a download. */
 class NoSpaceError extends StartupError {}
 
 const ASK_AGAIN_MS = 30_000;
@@ -209,7 +209,7 @@ function isNoSpace(error: unknown): boolean {
 }
 
 /**
- * Downloads, and once more every half a minute while there is no space for it. What has come is kept.
+ * Downloads, and retries every half a minute while there is no disk space for it. Everything received so far is kept.
  *
  * @param options.onFull called with the reason each time.
  * @throws every other error of `download`.

@@ -36,7 +36,7 @@ export class Draft implements Disposable {
     return draft;
   }
 
-  /** @throws {StartupError} when it cannot be written. */
+  /** Appends bytes. @throws {StartupError} when the file cannot be written. */
   async append(piece: Uint8Array): Promise<void> {
     this.#digester.update(piece);
     for (let rest = piece; rest.length > 0;) {
@@ -48,7 +48,7 @@ export class Draft implements Disposable {
     this.bytes += piece.length;
   }
 
-  /** Whether size and checksum are those of the hub. May be called once. */
+  /** Whether size and checksum match those of the hub. May be called once. */
   isRight(): boolean {
     const { bytes, digest } = this.#target;
     return this.bytes === bytes && this.#digester.hex() === digest.hex;
@@ -78,7 +78,7 @@ export class Draft implements Disposable {
     this.#isClosed = true;
   }
 
-  /** Hashes what an earlier process wrote. */
+  /** Hashes the bytes that an earlier process wrote. */
   async #readAgain(): Promise<void> {
     if ((await this.#file.stat()).size > this.#target.bytes) return await this.clear();
     const buffer = new Uint8Array(READ_BYTES);
@@ -135,11 +135,11 @@ export class FileLock implements Disposable {
 /** Computes the digest of a file chunk by chunk. */
 interface Digester {
   update(bytes: Uint8Array): void;
-  /** May be called once. */
+  /** Returns the digest in hexadecimal. May be called once. */
   hex(): string;
 }
 
-/** Begins the digest of a file of `bytes` bytes. */
+/** Starts the digest of a file with `bytes` bytes. */
 function beginDigest(kind: Digest["kind"], bytes: number): Digester {
   const hash = createHash(kind === "sha256" ? "sha256" : "sha1");
   if (kind === "git") hash.update(`blob ${bytes}\0`);

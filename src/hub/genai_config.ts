@@ -1,12 +1,12 @@
 /**
- * What onnxruntime-genai's `genai_config.json` says of a language model, in the words of `config.json`.
+ * Reads onnxruntime-genai's `genai_config.json` of a language model, and converts it to the fields of `config.json`.
  *
  * @see https://onnxruntime.ai/docs/genai/reference/config.html
  * @module
  */
 import { isJson, type Json } from "./list_files.ts";
 
-/** Fields of `model`, and of `model.decoder`, by the names that they have in `config.json`. */
+/** Fields of `model` and `model.decoder`, by their names in `config.json`. */
 const OF_MODEL = {
   vocab_size: "vocab_size",
   max_position_embeddings: "context_length",
@@ -21,10 +21,10 @@ const OF_DECODER = {
   num_hidden_layers: "num_hidden_layers",
 } as const;
 
-/** Parts of `model` that language models lack. */
+/** Parts of `model` that language models do not have. */
 const OTHER_PARTS = ["encoder", "vision", "speech", "audio", "encoder_decoder_init"];
 
-/** `config.json` with what it lacks; the tokens that end an answer are those of both. */
+/** Adds the missing fields to `config.json`. The tokens that end an answer are those of both files. */
 export function withGenaiConfig(config: Json, genai: unknown): Json {
   const model = isJson(genai) && isJson(genai["model"]) ? genai["model"] : undefined;
   if (model === undefined) return config;
@@ -44,14 +44,14 @@ export function withGenaiConfig(config: Json, genai: unknown): Json {
   };
 }
 
-/** Parts of a model in onnxruntime-genai's form that are no language model's: `vision`. */
+/** Parts of a model in onnxruntime-genai's format that language models do not have, such as `vision`. */
 export function otherParts(genai: unknown): string[] {
   const model = isJson(genai) && isJson(genai["model"]) ? genai["model"] : {};
   const pipeline = isJson(model["decoder"]) && "pipeline" in model["decoder"] ? ["pipeline"] : [];
   return [...OTHER_PARTS.filter((part) => part in model), ...pipeline];
 }
 
-/** The file of the decoder's graph, beside the configuration; `undefined` where it is not told. */
+/** The file of the decoder's graph, next to the configuration; `undefined` if it is not given. */
 export function readGraphName(genai: unknown): string | undefined {
   const model = isJson(genai) && isJson(genai["model"]) ? genai["model"] : {};
   const name = isJson(model["decoder"]) ? model["decoder"]["filename"] : undefined;

@@ -1,5 +1,5 @@
 /**
- * Lists what a model's folder holds.
+ * Lists the files in a model's folder.
  *
  * @module
  */
@@ -7,10 +7,10 @@ import { basename, dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 import { requireOwnFile } from "../base/own_file.ts";
 
-/** Matches the names of files that a model is read from. */
+/** Matches the names of files that a model may be read from. */
 export const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
 
-/** @throws {StartupError} for a FIFO, a socket or a device among the files to read: reading it might never end. */
+/** Refuses a FIFO, a socket or a device among the files, because reading it might never end. @throws {StartupError} */
 function requireRegular(entry: Deno.DirEntry, path: string): void {
   if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return;
   const target = entry.isSymlink ? stat(path) : undefined;
@@ -33,11 +33,11 @@ const MAX_DEPTH = 4;
 const MAX_FILES = 20_000;
 
 /**
- * The files in a folder and a few levels below it, by their paths, without those in folders whose names begin with a
+ * Lists the files in a folder, and a few levels below it, by their paths. Leaves out folders whose names begin with a
  * dot.
  *
- * @throws {StartupError} when it cannot be read, holds something that is no file in the place of one, or a link that
- * leads out of it.
+ * @throws {StartupError} when the folder cannot be read, something in it is not a regular file, or a link leads out of
+ * it.
  */
 export async function listFiles(path: string): Promise<Set<string>> {
   const files = new Set<string>();
@@ -57,10 +57,10 @@ export interface ModelFiles {
 }
 
 /**
- * Lists a model's files. One that is named by a graph (`models/u2net.onnx`) consists of that graph and of the files
- * whose names begin with its name: weights may lie beside it. Other graphs of the folder are other models.
+ * Lists a model's files. If a graph is named (`models/u2net.onnx`), they are that graph and the files whose names begin
+ * with its name, which may hold its weights. Other graphs in the folder are other models.
  *
- * @throws {StartupError} as {@linkcode listFiles}.
+ * @throws {StartupError} as {@linkcode listFiles} does.
  */
 export async function listModelFiles(path: string): Promise<ModelFiles> {
   if (!await isGraphFile(path)) return { folder: path, files: await listFiles(path) };
@@ -74,7 +74,7 @@ export async function listModelFiles(path: string): Promise<ModelFiles> {
   return { folder, files };
 }
 
-/** Whether a path names a graph itself, not a folder. */
+/** Whether a path names a graph rather than a folder. */
 export async function isGraphFile(path: string): Promise<boolean> {
   if (!path.endsWith(".onnx")) return false;
   return (await Deno.stat(path).catch(() => undefined))?.isFile === true;

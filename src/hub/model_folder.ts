@@ -11,20 +11,20 @@ import { isJson, type Json, listFiles, listModelFiles } from "./list_files.ts";
 
 export { isJson, type Json };
 
-/** The number under a name; `undefined` where there is none. */
+/** The number with this name; `undefined` if there is none. */
 export function numberAt(json: Json, name: string): number | undefined {
   const value = json[name];
   return typeof value === "number" ? value : undefined;
 }
 
-/** The number under the first of these names that has one. @throws {StartupError} naming them, when none has. */
+/** The number with the first of these names that has one. @throws {StartupError} with the names, if none has. */
 export function requireNumber(json: Json, ...names: readonly string[]): number {
   const found = names.map((name) => numberAt(json, name)).find((value) => value !== undefined);
   if (found !== undefined) return found;
   throw new StartupError(`The folder's configuration gives no ${names.join(" or ")}.`);
 }
 
-/** The token ids under a name, one or a list of them; what is no id is left out. */
+/** The token ids with this name, one or a list of them. Anything that is not an id is left out. */
 export function tokensAt(json: Json, name: string): number[] {
   return [json[name]].flat().filter((id) => typeof id === "number" && id >= 0) as number[];
 }
@@ -32,24 +32,24 @@ export function tokensAt(json: Json, name: string): number[] {
 /** The content of a model folder. */
 export interface ModelFolder {
   readonly path: string;
-  /** The folder's own files and those below it, a few levels deep (`onnx/model.onnx`). */
+  /** The folder's own files, and those a few levels below it (`onnx/model.onnx`). */
   readonly files: ReadonlySet<string>;
-  /** The subfolder with the settings that the folder itself lacks, next to a graph. */
+  /** The subfolder that holds the settings, next to a graph, if the folder itself has none. */
   readonly settingsIn?: string | undefined;
-  /** `config.json`, with what `genai_config.json` adds. */
+  /** The content of `config.json`, with fields that `genai_config.json` adds. */
   readonly config: Json;
-  /** The parsed content of those {@linkcode IDENTITY_FILES} that exist, by name. */
+  /** The parsed content of the existing {@linkcode IDENTITY_FILES}, by name. */
   readonly identity?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** JSON files beside `config.json` that say what a folder holds. */
+/** JSON files besides `config.json` that tell what a folder holds. */
 const IDENTITY_FILES = [
   "modules.json",
   "config_sentence_transformers.json",
   "genai_config.json",
 ] as const;
 
-/** The suffix of each dtype's graphs. */
+/** The suffix of the graphs with each dtype. */
 const SUFFIXES: Readonly<Record<Dtype, string>> = {
   fp32: "",
   fp16: "_fp16",
@@ -77,10 +77,10 @@ export async function openFolder(path: string): Promise<ModelFolder> {
 }
 
 /**
- * Like {@linkcode openFolder}, but also accepts folders with graphs only, whose `config` is then empty, or what
- * `genai_config.json` says, and the path of a graph, for a model of nothing else.
+ * Opens a folder like {@linkcode openFolder}, but also accepts folders that only hold graphs, and the path of a graph,
+ * which is then the whole model. The `config` is then that of `genai_config.json`, or empty.
  *
- * @throws {StartupError} when it has neither.
+ * @throws {StartupError} when there is no graph either.
  */
 export async function openAnyFolder(path: string): Promise<ModelFolder> {
   const { folder, files } = await listModelFiles(path);
@@ -92,7 +92,8 @@ export async function openAnyFolder(path: string): Promise<ModelFolder> {
  * Describes a folder by its list of files.
  *
  * @param read reads one of the files as JSON.
- * @throws {StartupError} when `config.json` is no object, and what `read` throws.
+ * @throws {StartupError} when `config.json` is not an object.
+ * @throws what `read` throws.
  */
 export async function describeFolder(
   { path, files }: Pick<ModelFolder, "path" | "files">,
@@ -113,14 +114,14 @@ export async function describeFolder(
   return { ...listed, config: withGenaiConfig(config, identity["genai_config.json"]), identity };
 }
 
-/** A settings file's path in a folder: its own, or the one beside a graph; `undefined` if there is none. */
+/** The path of a settings file in a folder: its own, or the one next to a graph; `undefined` if there is none. */
 export function locate({ files, settingsIn }: ModelFolder, name: string): string | undefined {
   if (files.has(name)) return name;
   const beside = settingsIn === undefined ? undefined : `${settingsIn}/${name}`;
   return beside !== undefined && files.has(beside) ? beside : undefined;
 }
 
-/** The first subfolder that has a graph, or what describes one, beside a tokenizer, where the folder itself has none. */
+/** If the folder itself has no settings: the first subfolder with a tokenizer and a graph, or a description of one. */
 function findSettings(files: ReadonlySet<string>): string | undefined {
   if (files.has("tokenizer.json")) return undefined;
   const places = [...files].filter((file) => /\/([^/]+\.onnx|genai_config\.json)$/.test(file))
@@ -128,12 +129,20 @@ function findSettings(files: ReadonlySet<string>): string | undefined {
   return places.sort().find((place) => files.has(`${place}/tokenizer.json`));
 }
 
-/** @throws {StartupError} when a folder can be no model's: it cannot be read, or has neither `config.json` nor a graph. */
+/**
+ * Checks that a folder may be a model's.
+ *
+ * @throws {StartupError} when it cannot be read, or has neither `config.json` nor a graph.
+ */
 export async function requireModelFolder(path: string): Promise<void> {
   requireConfigOrGraphs(path, (await listModelFiles(path)).files);
 }
 
-/** @throws {StartupError} for a folder or repository that has neither `config.json` nor a graph. */
+/**
+ * Checks the files of a folder or repository.
+ *
+ * @throws {StartupError} when there is neither `config.json` nor a graph.
+ */
 export function requireConfigOrGraphs(path: string, files: Iterable<string>): void {
   const names = [...files];
   if (names.some((file) => file === "config.json" || file.endsWith(".onnx"))) return;
@@ -174,12 +183,12 @@ function explainJson({ message }: SyntaxError): string {
   return `it is no valid JSON${place === "" ? "" : ` ${place}`}`;
 }
 
-/** Reads a settings file. @throws {StartupError} when it is missing, too. */
+/** Reads a settings file. @throws {StartupError} when it is missing or invalid. */
 export async function readSettings(folder: ModelFolder, name: string): Promise<Json> {
   return await readJson(folder.path, locate(folder, name) ?? name);
 }
 
-/** Like {@linkcode readSettings}, but an empty object if the file does not exist. */
+/** Reads a settings file, or returns an empty object if it does not exist. */
 export async function readOptionalJson(folder: ModelFolder, name: string): Promise<Json> {
   return locate(folder, name) === undefined ? {} : await readSettings(folder, name);
 }
@@ -189,12 +198,12 @@ export function graphFile(graph: string, dtype: Dtype): string {
   return `onnx/${graph}${SUFFIXES[dtype]}.onnx`;
 }
 
-/** The dtypes in which a folder has the graph. */
+/** The dtypes in which a folder has this graph. */
 export function listDtypes(folder: ModelFolder, graph: string): Dtype[] {
   return DTYPES.filter((dtype) => folder.files.has(graphFile(graph, dtype)));
 }
 
-/** Whether a folder has a graph whose name begins so, in any dtype. */
+/** Whether a folder has a graph whose name begins with `name`, in any dtype. */
 export function hasGraph({ files }: ModelFolder, name: string): boolean {
   return [...files].some((file) => file.startsWith(`onnx/${name}`) && file.endsWith(".onnx"));
 }

@@ -14,10 +14,10 @@ import type { HubSettings } from "./settings.ts";
 
 /** A file of a repository. */
 export interface HubFile {
-  /** Below the repository, with forward slashes. */
+  /** Path within the repository, with forward slashes. */
   readonly path: string;
   readonly bytes: number;
-  /** Also the name of its blob in the cache. */
+  /** Checksum, which is also the name of the file's blob in the cache. */
   readonly digest: Digest;
 }
 
@@ -34,7 +34,7 @@ const Sibling = z.object({
   blobId: z.hex().length(40),
   lfs: z.object({ sha256: z.hex().length(64) }).nullish(),
 });
-/** The longest path that operating systems take. */
+/** The longest path that operating systems accept. */
 const MAX_PATH = 1024;
 
 const ModelAnswer = z.object({ sha: z.hex().length(40), siblings: z.array(Sibling) });
@@ -98,7 +98,7 @@ function readRepository(id: HubId, answer: unknown, { endpoint }: HubSettings): 
   return { id, commit: sha, files: new Map(files.map((file) => [file.path, file])) };
 }
 
-/** Models on the hub with a similar name and ONNX weights; empty if the hub does not answer. */
+/** Models on the hub with similar names and ONNX weights; empty if the hub does not answer. */
 async function searchNear(settings: HubSettings, { owner, name }: HubId): Promise<string[]> {
   const words = name.replace(/[-_.]?(onnx|web|instruct|it|gguf)$/i, "");
   const found = await searchHub(settings, { words, filter: "onnx" });
@@ -107,16 +107,16 @@ async function searchNear(settings: HubSettings, { owner, name }: HubId): Promis
 
 /** The expected checksum of a file. */
 export interface Digest {
-  /** `git`: sha1 over `blob <size>\0` and the bytes. */
+  /** `git` is the sha1 of `blob <size>\0` and the bytes. */
   readonly kind: "sha256" | "git";
-  /** Lower case. */
+  /** The digest in lower-case hexadecimal. */
   readonly hex: string;
 }
 
-/** The longest answer that is read: the list of a repository of 100,000 files. */
+/** The longest answer that is read, enough for a repository of 100,000 files. */
 const MAX_BYTES = 32 * 2 ** 20;
 
-/** A question to the API. */
+/** A request to the hub's API. */
 interface ApiQuestion {
   readonly url: string;
   /** What is requested, for messages. */
@@ -125,10 +125,10 @@ interface ApiQuestion {
 }
 
 /**
- * Sends a request to the API; its answer must begin within a timeout.
+ * Sends a request to the API, whose answer must begin within a timeout.
  *
- * @returns the JSON; `undefined` where the answer is none.
- * @throws {HubError} as {@linkcode askHub}, and when there is no answer in time.
+ * @returns the JSON; `undefined` if the answer is not JSON.
+ * @throws {HubError} as {@linkcode askHub} does, and when there is no answer in time.
  * @throws {StartupError} for an answer that does not end.
  */
 async function askApi(settings: HubSettings, question: ApiQuestion): Promise<unknown> {
@@ -171,7 +171,7 @@ async function readJson(response: Response): Promise<unknown> {
 
 const SearchAnswer = z.array(z.object({ id: z.string() }));
 const MAX_FOUND = 5;
-/** What is searched is only advice: nobody waits long for it. */
+/** Timeout of searches: their results are only advice, so nobody should wait long for them. */
 const IMPATIENT_MS = 5_000;
 
 /**

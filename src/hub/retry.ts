@@ -12,15 +12,15 @@ const LONGEST_PAUSE_MS = 60_000;
 /** Waits; rejects with the signal's reason when it aborts. */
 type Pause = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
 
-/** How to retry. */
+/** Options of retrying. */
 export interface RetryOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Failures in a row after which to give up; 5 if absent. */
+  /** Consecutive failures after which to give up; 5 if absent. */
   readonly maxFailures?: number | undefined;
   readonly pause?: Pause | undefined;
 }
 
-/** Counts the failures in a row of one operation. */
+/** Counts the consecutive failures of one operation. */
 export class Retries {
   readonly #options: RetryOptions;
   #numFailures = 0;
@@ -29,15 +29,16 @@ export class Retries {
     this.#options = options;
   }
 
-  /** Forgets earlier failures, after a success. */
+  /** Forgets earlier failures after a success. */
   reset(): void {
     this.#numFailures = 0;
   }
 
   /**
-   * Waits before the next try: half a second, one, two, four, with jitter; or as long as the hub asks.
+   * Waits before the next attempt: half a second, then one, two and four seconds, with jitter, or as long as the hub
+   * asks for.
    *
-   * @throws the error itself when it must not be retried, or after too many failures in a row.
+   * @throws the error itself if it must not be retried, or after too many consecutive failures.
    */
   async waitAfter(error: unknown): Promise<void> {
     const { signal, maxFailures = MAX_FAILURES, pause = sleep } = this.#options;

@@ -13,20 +13,20 @@ const DEFAULT_TIMEOUT_SECONDS = 30;
 
 /** How to reach the hub. */
 export interface HubSettings {
-  /** `HF_ENDPOINT`, without a slash at its end. */
+  /** `HF_ENDPOINT`, without a trailing slash. */
   readonly endpoint: string;
-  /** `HF_TOKEN`, or what `hf auth login` left behind. */
+  /** `HF_TOKEN`, or the token that `hf auth login` stored. */
   readonly token: string | undefined;
   readonly cacheFolder: string;
-  /** `HF_HUB_OFFLINE` or `--offline`: nothing is asked of the hub. */
+  /** `HF_HUB_OFFLINE` or `--offline`: no requests are sent to the hub. */
   readonly isOffline: boolean;
   /** `HF_HUB_DOWNLOAD_TIMEOUT`: timeout of a connection without data. */
   readonly stallMs: number;
-  /** Snapshots link to their blobs; with `HF_HUB_DISABLE_SYMLINKS` they hold copies. */
+  /** Whether snapshots link to blobs; with `HF_HUB_DISABLE_SYMLINKS` they hold copies. */
   readonly usesLinks: boolean;
 }
 
-/** Reads the environment. `offline` comes from the command line and has precedence. */
+/** Reads the settings from the environment. `offline` comes from the command line and has precedence. */
 export function readHubSettings(
   environment: Environment = Deno.env.toObject(),
   { offline = false }: { readonly offline?: boolean } = {},
@@ -51,7 +51,7 @@ function readToken(environment: Environment): string | undefined {
     const path = HF_TOKEN_PATH || join(findHubHome(environment), "token");
     return Deno.readTextFileSync(path).trim() || undefined;
   } catch {
-    // Not logged in.
+    // The user is not logged in.
     return undefined;
   }
 }
