@@ -16,16 +16,24 @@ const LEVELS = OUTPUTS * K / 2;
 const SCALES = OUTPUTS * K / 32;
 const FILE = "weights.bin";
 
-/** A file of levels, and of scales in half precision after them. */
-async function writeWeights(folder: string): Promise<void> {
+/** Levels, which repeat at no row's beginning, and scales in half precision after them. */
+function makeWeights(): Uint8Array {
   const bytes = new Uint8Array(LEVELS + SCALES * 2);
+  const period = 1_000_003;
   let seed = 1;
-  for (let i = 0; i < LEVELS; i++) {
+  for (let i = 0; i < period; i++) {
     bytes[i] = (seed = (seed * 1_664_525 + 1_013_904_223) >>> 0) >> 24;
   }
-  new Float16Array(bytes.buffer, LEVELS).forEach((_, i, halves) => halves[i] = (i % 509) / 512);
-  await Deno.writeFile(join(folder, FILE), bytes);
+  for (let end = period; end < LEVELS; end *= 2) {
+    bytes.copyWithin(end, 0, Math.min(end, LEVELS - end));
+  }
+  const scales = Float16Array.from({ length: 509 }, (_, i) => i / 512);
+  const halves = new Float16Array(bytes.buffer, LEVELS);
+  for (let at = 0; at < SCALES; at += 509) halves.set(scales.subarray(0, SCALES - at), at);
+  return bytes;
 }
+
+const WEIGHTS = makeWeights();
 
 const stored = (
   dtype: StoredTensor["dtype"],
@@ -62,7 +70,7 @@ async function withWeights(
 ): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {
-    await writeWeights(folder);
+    await Deno.writeFile(join(folder, FILE), WEIGHTS);
     await using files = new FolderFiles(folder);
     await use(folder, files);
   } finally {
