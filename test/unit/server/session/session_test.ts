@@ -49,8 +49,8 @@ function openSession(
 function hurryTimers(...delays: readonly number[]): Disposable {
   const { setTimeout } = globalThis;
   globalThis.setTimeout =
-    ((run: () => void, ms: number, ...rest: unknown[]) =>
-      setTimeout(run, delays.includes(ms) ? 0 : ms, ...rest)) as typeof setTimeout;
+    ((run: () => void, ms: number) =>
+      setTimeout(run, delays.includes(ms) ? 0 : ms)) as typeof setTimeout;
   return { [Symbol.dispose]: () => void (globalThis.setTimeout = setTimeout) };
 }
 
