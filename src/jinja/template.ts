@@ -8,10 +8,11 @@ import { compileTemplate } from "./compile/template.ts";
 import { Variables } from "./compile/frame.ts";
 import { setAutoescape } from "./library/autoescape.ts";
 import { makeGlobals } from "./library/globals.ts";
-import { startMeter } from "./meter.ts";
-import type { Value } from "./python/values.ts";
+import { JsonText } from "./json_text.ts";
+import { charge, descend, startMeter } from "./meter.ts";
+import { Dict } from "./python/dict.ts";
+import { Float, PyObject, type Value } from "./python/values.ts";
 import { TemplateError } from "./template_error.ts";
-import { toValue } from "./to_value.ts";
 
 export class Template {
   readonly #render: (variables: Variables) => string;
@@ -52,4 +53,19 @@ function catchOverflow<T>(run: () => T): T {
     if (!(error instanceof RangeError)) throw error;
     throw new TemplateError(`it is nested too deeply, or writes too much: ${error.message}`);
   }
+}
+
+/** Converts a JSON value to Python's. A number without a fraction becomes an int. */
+function toValue(value: unknown): Value {
+  charge(1);
+  if (typeof value === "string" || typeof value === "boolean" || typeof value === "bigint") {
+    return value;
+  }
+  if (typeof value === "number") return Number.isSafeInteger(value) ? value + 0 : new Float(value);
+  if (value === null || value === undefined) return null;
+  if (value instanceof PyObject) return value;
+  if (value instanceof JsonText) return value.read();
+  if (Array.isArray(value)) return descend(() => value.map(toValue));
+  const entries = Object.entries(value as object).filter(([, each]) => each !== undefined);
+  return descend(() => new Dict(entries.map(([key, each]) => [key, toValue(each)] as const)));
 }

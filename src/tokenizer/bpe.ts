@@ -2,9 +2,7 @@ import { StartupError } from "../base/errors.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { MergeTable } from "./merge_table.ts";
 import { mergePairs } from "./merge_pairs.ts";
-import { readVocabulary } from "./read_vocabulary.ts";
-import type { TokenModel } from "./token_model.ts";
-import type { Vocabulary } from "./vocabulary.ts";
+import { readVocabulary, type TokenModel, type Vocabulary } from "./vocabulary.ts";
 
 /** Most words whose tokens are cached. */
 const MAX_CACHED_WORDS = 10_000;

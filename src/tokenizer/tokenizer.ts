@@ -6,14 +6,16 @@
 import { HearthError } from "../base/errors.ts";
 import { BudgetError } from "./budget_error.ts";
 import { type AddedToken, AddedTokenFinder, readAddedToken } from "./added_tokens.ts";
+import { BpeModel } from "./bpe.ts";
 import { ConfigReader } from "./config_reader.ts";
 import { type Decoder, readDecoder } from "./decoders.ts";
 import { type Normalizer, readNormalizer } from "./normalizers.ts";
 import { type PreTokenizer, readPreTokenizer } from "./pre_tokenizers.ts";
 import { NO_FRAMES, readFrames, type SpecialFrames } from "./special_frame.ts";
-import { readTokenModel } from "./read_token_model.ts";
-import type { TokenModel } from "./token_model.ts";
 import { withEnds } from "./token_ends.ts";
+import { UnigramModel } from "./unigram.ts";
+import type { TokenModel } from "./vocabulary.ts";
+import { WordLevelModel, WordPieceModel } from "./word_piece.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -174,4 +176,31 @@ function withinBudget<T>(work: () => T): T {
       { cause: error },
     );
   }
+}
+
+/**
+ * Reads `model`. Old files do not give its type.
+ *
+ * @param unkToken `unk_token` of `tokenizer_config.json`, for models that do not name one.
+ * @throws {StartupError} for an unknown or damaged model.
+ */
+function readTokenModel(reader: ConfigReader, unkToken: string | undefined): TokenModel {
+  switch (reader.type || guessType(reader)) {
+    case "BPE":
+      return new BpeModel(reader);
+    case "WordPiece":
+      return new WordPieceModel(reader);
+    case "WordLevel":
+      return new WordLevelModel(reader, unkToken);
+    case "Unigram":
+      return new UnigramModel(reader);
+    default:
+      throw reader.unknownType();
+  }
+}
+
+function guessType(reader: ConfigReader): string {
+  if (reader.has("merges")) return "BPE";
+  if (Array.isArray(reader.raw("vocab"))) return "Unigram";
+  return reader.has("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
 }

@@ -1,8 +1,7 @@
 import { StartupError } from "../base/errors.ts";
 import { BudgetError } from "./budget_error.ts";
 import type { ConfigReader } from "./config_reader.ts";
-import type { TokenModel } from "./token_model.ts";
-import { Vocabulary } from "./vocabulary.ts";
+import { type TokenModel, Vocabulary } from "./vocabulary.ts";
 
 /** How much worse the score of an unknown character is than that of the unlikeliest token. */
 const UNK_PENALTY = 10;

@@ -1,3 +1,4 @@
+import type { ConfigReader } from "./config_reader.ts";
 import { StartupError } from "../base/errors.ts";
 
 /** Maps tokens to ids and back. */
@@ -61,4 +62,26 @@ export const MAX_TOKEN_ID = 2 ** 24;
 
 function isTokenId(id: unknown): id is number {
   return Number.isInteger(id) && (id as number) >= 0 && (id as number) <= MAX_TOKEN_ID;
+}
+
+/**
+ * Reads `vocab`, an object of ids by token.
+ *
+ * @throws {StartupError} when it is not an object.
+ */
+export function readVocabulary(reader: ConfigReader): Vocabulary {
+  reader.part("vocab");
+  const vocabulary = new Vocabulary();
+  const ids = reader.raw("vocab") as Readonly<Record<string, unknown>>;
+  // Half the time of a list of keys, or of entries: there are 30,000 to 260,000.
+  // deno-lint-ignore guard-for-in -- a file's objects inherit nothing that is listed
+  for (const token in ids) vocabulary.set(token, ids[token]);
+  return vocabulary;
+}
+
+/** Splits words into tokens. */
+export interface TokenModel {
+  readonly vocabulary: Vocabulary;
+  /** Appends the ids of a word. */
+  encode(word: string, ids: number[]): void;
 }

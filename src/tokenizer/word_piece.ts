@@ -1,7 +1,5 @@
 import type { ConfigReader } from "./config_reader.ts";
-import { readVocabulary } from "./read_vocabulary.ts";
-import type { TokenModel } from "./token_model.ts";
-import type { Vocabulary } from "./vocabulary.ts";
+import { readVocabulary, type TokenModel, type Vocabulary } from "./vocabulary.ts";
 
 /** BERT's model: takes the longest token that a word begins with, then the longest for the rest (Wu et al. 2016). */
 export class WordPieceModel implements TokenModel {

@@ -4,6 +4,7 @@
  * @module
  */
 import type { JSX } from "preact";
+import { formatSrt, formatVtt } from "../media/subtitles.ts";
 import { useEffect, useRef, useState } from "preact/hooks";
 import {
   CopyButton,
@@ -23,7 +24,11 @@ import { useWork } from "./observed.ts";
 
 const PATH = "v1/audio/transcriptions";
 
-interface Segment extends Span {
+interface Segment {
+  /** Start and end of the text in seconds. */
+  readonly start: number;
+  readonly end: number;
+  readonly text: string;
   readonly words?: readonly {
     readonly word: string;
     readonly start: number;
@@ -90,8 +95,12 @@ export function TranscriptionPage({ info }: PageProps): JSX.Element {
             ? <button type="button" onClick={work.stop}>Stop</button>
             : <button type="button" onClick={() => transcribe(file)}>Transcribe again</button>}
           <CopyButton text={() => segments.map(({ text }) => text.trim()).join("\n")} />
-          <SaveButton name="subtitles.srt" make={() => new Blob([toSrt(segments)])}>SRT</SaveButton>
-          <SaveButton name="subtitles.vtt" make={() => new Blob([toVtt(segments)])}>VTT</SaveButton>
+          <SaveButton name="subtitles.srt" make={() => new Blob([formatSrt(toCues(segments))])}>
+            SRT
+          </SaveButton>
+          <SaveButton name="subtitles.vtt" make={() => new Blob([formatVtt(toCues(segments))])}>
+            VTT
+          </SaveButton>
           {work.tookMs !== undefined && <span class="soft">{formatMs(work.tookMs)}</span>}
         </div>
       )}
@@ -204,32 +213,6 @@ function Player({ file, peaks, segments, isBusy, children }: {
   );
 }
 
-/** A text with its start and end in seconds. */
-interface Span {
-  readonly start: number;
-  readonly end: number;
-  readonly text: string;
-}
-
-/** Writes SubRip. */
-export function toSrt(spans: readonly Span[]): string {
-  return spans.map(({ start, end, text }, index) =>
-    `${index + 1}\n${stamp(start, ",")} --> ${stamp(end, ",")}\n${text.trim()}\n`
-  ).join("\n");
-}
-
-/** Writes WebVTT. */
-export function toVtt(spans: readonly Span[]): string {
-  const cues = spans.map(({ start, end, text }) =>
-    `${stamp(start, ".")} --> ${stamp(end, ".")}\n${text.trim().replaceAll("-->", "→")}\n`
-  );
-  return `WEBVTT\n\n${cues.join("\n")}`;
-}
-
-function stamp(seconds: number, comma: string): string {
-  const ms = Math.round(seconds * 1000);
-  const pad = (value: number, digits = 2) => String(Math.floor(value)).padStart(digits, "0");
-  return `${pad(ms / 3_600_000)}:${pad(ms / 60_000 % 60)}:${pad(ms / 1000 % 60)}${comma}${
-    pad(ms % 1000, 3)
-  }`;
+function toCues(segments: readonly Segment[]): Parameters<typeof formatSrt>[0] {
+  return segments.map(({ start, end, text }) => ({ startSeconds: start, endSeconds: end, text }));
 }

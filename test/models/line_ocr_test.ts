@@ -9,7 +9,7 @@ import { StartupError } from "../../src/base/errors.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
-import { rectify } from "../../src/media/rectify.ts";
+import { rectify } from "../../src/models/ocr/line_cut.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
 import { stackImages } from "../../src/models/ocr/line_graph.ts";

@@ -6,9 +6,8 @@
  *
  * @module
  */
-import type { Conversation } from "./conversation.ts";
+import { type Conversation, growTree, type ListedConversation } from "./conversation.ts";
 import { announceChange } from "./other_tabs.ts";
-import { upgradeDatabase } from "./upgrade_database.ts";
 import type { Attachment, Turn } from "./turns.ts";
 import { listUnwritten, storeChange } from "./unwritten_changes.ts";
 
@@ -233,4 +232,25 @@ export async function searchTurns(text: string): Promise<Set<string>> {
     };
   });
   return found;
+}
+
+/** Upgrades the database of an earlier version of the page, within the transaction of the upgrade. */
+function upgradeDatabase(request: IDBOpenDBRequest, oldVersion: number): void {
+  const { result: database, transaction } = request;
+  database.createObjectStore("turns", { keyPath: ["conversationId", "id"] });
+  database.createObjectStore("drafts", { keyPath: "conversationId" });
+  if (oldVersion === 0) {
+    database.createObjectStore("conversations", { keyPath: "id" });
+    return;
+  }
+  const conversations = transaction!.objectStore("conversations");
+  const cursors = conversations.openCursor();
+  cursors.onsuccess = () => {
+    const cursor = cursors.result;
+    if (cursor === null) return;
+    const { conversation, turns } = growTree(cursor.value as ListedConversation);
+    cursor.update(conversation);
+    for (const turn of turns) transaction!.objectStore("turns").add(turn);
+    cursor.continue();
+  };
 }

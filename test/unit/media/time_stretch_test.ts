@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { limitPeaks } from "../../../src/media/limit_peaks.ts";
+import { limitPeaks } from "../../../src/media/sound_format.ts";
 import { stretchTime } from "../../../src/media/time_stretch.ts";
 
 const RATE_HZ = 16_000;

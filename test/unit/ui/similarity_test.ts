@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { cosines, project } from "../../../src/ui/similarity.ts";
-import { toSrt, toVtt } from "../../../src/ui/transcription_page.tsx";
 
 Deno.test("cosines() compares all pairs", () => {
   const [[self, other], [, last]] = cosines([[1, 0], [1, 1]]) as [number[], number[]];
@@ -18,10 +17,4 @@ Deno.test("project() finds the plane that points lie in", () => {
   assert.equal(Math.sign(points[0]![0]), Math.sign(points[1]![0]));
   assert.notEqual(Math.sign(points[0]![0]), Math.sign(points[2]![0]));
   assert.deepEqual(project([[1, 2]]), [[0, 0]]);
-});
-
-Deno.test("toSrt() and toVtt() write times with hours and milliseconds", () => {
-  const spans = [{ start: 3661.5, end: 3662.25, text: " Hello --> you " }];
-  assert.equal(toSrt(spans), "1\n01:01:01,500 --> 01:01:02,250\nHello --> you\n");
-  assert.equal(toVtt(spans), "WEBVTT\n\n01:01:01.500 --> 01:01:02.250\nHello → you\n");
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cleanText } from "../../../../src/media/text_normalization/clean_text.ts";
+import { cleanText } from "../../../../src/media/text_normalization/normalize.ts";
 import { halve, splitSegments } from "../../../../src/media/text_normalization/segments.ts";
 
 function splitTexts(text: string, maxChars = 300): string[] {
