@@ -69,8 +69,8 @@ Deno.test("readExport() says what is wrong with a file, and where", () => {
     [(file) => file.conversations[0].turns[1].parentId = "9", /Turn 2 .* follows a turn that is/],
     [(file) => file.conversations[0].turns[1].conversationId = "d", /belongs to another/],
     [(file) => file.conversations[0].turns[1].createdMs = "1", /has no number "createdMs"/],
-    [(file) => file.conversations[0].turns[2].id = "2", /two turns of one id/],
-    [(file) => file.conversations[0].turns[0].parentId = "2", /in a circle/],
+    [(file) => file.conversations[0].turns[2].id = "2", /two turns with the same id/],
+    [(file) => file.conversations[0].turns[0].parentId = "2", /form a cycle/],
     [
       (file) => file.conversations[0].turns[0].images = ["https://example.org/a.png"],
       /images that are not data: URLs/,
