@@ -24,7 +24,7 @@ const GELU_LINEAR: f32 = 1.5957691216057308;
 const GELU_CUBIC: f32 = 0.07135481282553303;
 
 export function activate(kind: u32, x: v128): v128 {
-  if (kind === SILU) return f32x4.mul(x, sigmoid(x));
+  if (kind === SILU) return silu(x);
   if (kind === GELU_SIGMOID) return f32x4.mul(x, sigmoid(f32x4.mul(x, f32x4.splat(1.702))));
   if (kind === GELU_TANH) {
     // (1 + tanh(y)) / 2 is the sigmoid of 2y.
@@ -59,6 +59,12 @@ function gelu(x: v128): v128 {
   const erfc = f32x4.mul(f32x4.mul(p, t), e);
   const half = f32x4.mul(size, f32x4.splat(0.5));
   return f32x4.sub(f32x4.max(x, f32x4.splat(0)), f32x4.mul(half, erfc));
+}
+
+/** `x / (1 + exp(-x))`, the exponential of 126 / log2(e) at most. */
+export function silu(x: v128): v128 {
+  const power = f32x4.pmin(f32x4.mul(x, f32x4.splat(-LOG2_E)), f32x4.splat(126));
+  return f32x4.div(x, f32x4.add(f32x4.splat(1), exp2(power)));
 }
 
 /** Positive numbers use the reciprocal of `exp(-x)`. */

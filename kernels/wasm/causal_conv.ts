@@ -4,11 +4,9 @@
  * `out[t] = activation(bias + sum over k of w[k] * x[t - taps + 1 + k])`, with inputs before the step's first from the
  * state.
  */
-import { activate } from "./activation";
+import { silu } from "./activation";
 import { madd } from "./softmax";
 import { ConvNode, rangeAt, StateRange } from "./state_layout";
-
-const SILU: u32 = 1;
 
 /**
  * Does the parts `[first, end)` of the work: each is some channels of a sequence. `scratch` holds an address for each
@@ -55,6 +53,10 @@ function convolve(node: ConvNode, range: StateRange, from: u32, to: u32, inputs:
       store<usize>(inputs + k * sizeof<usize>(), x);
     }
     const out = node.out + <usize> row * node.channels * 4;
+    if (node.taps === 4) {
+      convolveFour(node, inputs, out, from, to);
+      continue;
+    }
     for (let c = <usize> from * 4; c < <usize> to * 4; c += 16) {
       let factors = node.factors + c;
       let sum = v128.load(factors + node.taps * rowBytes);
@@ -62,9 +64,32 @@ function convolve(node: ConvNode, range: StateRange, from: u32, to: u32, inputs:
         const x = load<usize>(inputs + k * sizeof<usize>());
         sum = madd(v128.load(factors), v128.load(x + c), sum);
       }
-      if (node.isSilu) sum = activate(SILU, sum);
+      if (node.isSilu) sum = silu(sum);
       storeUpTo(out + c, sum, <usize> to * 4 - c);
     }
+  }
+}
+
+/** A row of four taps, which most models have. */
+function convolveFour(node: ConvNode, inputs: usize, out: usize, from: u32, to: u32): void {
+  const rowBytes = <usize> node.stride * 4;
+  const x0 = load<usize>(inputs);
+  const x1 = load<usize>(inputs, sizeof<usize>());
+  const x2 = load<usize>(inputs, 2 * sizeof<usize>());
+  const x3 = load<usize>(inputs, 3 * sizeof<usize>());
+  const w0 = node.factors;
+  const w1 = w0 + rowBytes;
+  const w2 = w1 + rowBytes;
+  const w3 = w2 + rowBytes;
+  const bias = w3 + rowBytes;
+  const end = <usize> to * 4;
+  for (let c = <usize> from * 4; c < end; c += 16) {
+    let sum = madd(v128.load(w0 + c), v128.load(x0 + c), v128.load(bias + c));
+    sum = madd(v128.load(w1 + c), v128.load(x1 + c), sum);
+    sum = madd(v128.load(w2 + c), v128.load(x2 + c), sum);
+    sum = madd(v128.load(w3 + c), v128.load(x3 + c), sum);
+    if (node.isSilu) sum = silu(sum);
+    storeUpTo(out + c, sum, end - c);
   }
 }
 
