@@ -10,10 +10,9 @@ import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
 import { stepLimits } from "../decoder/paged_limits.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
 import { formatBytes } from "../base/format_bytes.ts";
-import { cutForCpu } from "../program/cpu_cut.ts";
+import { adaptForCpu, cutForCpu } from "../program/cpu_cut.ts";
 import { cutForGpu } from "../program/gpu_cut.ts";
 import { unpacksWeights } from "../program/quantized_segments.ts";
-import { widenCut } from "../graph/rewrite/widen_cut.ts";
 import type { EncoderCut } from "../graph/cut/encoder_cut.ts";
 import type { FeatureCut } from "../graph/cut/split_features.ts";
 import type { AttentionNode, GraphCut, Segment } from "../graph/graph_cut.ts";
@@ -93,7 +92,7 @@ export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSeg
 /** Compiles the segments of a graph as the CPU kernels would run them. */
 export function compileForCpu(cut: GraphCut): CompiledSegment[] {
   const options = { takesLayout: () => false, contextLength: 1, writesSums: false, rotates: true };
-  return refuseSegments(compileCut(cutForCpu(widenCut(cut)), options), findRefusal);
+  return refuseSegments(compileCut(cutForCpu(adaptForCpu(cut)), options), findRefusal);
 }
 
 function describeOnGpu(compiled: CompiledSegment): string {

@@ -3,15 +3,22 @@
  *
  * @module
  */
+import { takeEmbedding } from "../graph/cut/embedding_lookup.ts";
 import { codeOfDtype } from "../graph/file/dtype.ts";
 import { intAttribute, type ModelProto, type Node, withGraph } from "../graph/file/proto.ts";
 import { storedBytes } from "../graph/file/stored_tensor.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
 import { GraphIndex } from "../graph/graph_index.ts";
+import { widenCut } from "../graph/rewrite/widen_cut.ts";
 import { mergeCutProducts } from "./compile_cut.ts";
 
 /** Outputs that a kernel computes at a time: 8 for weights in f32, 4 for weights of 4 bits. */
 const OUTPUTS_AT_ONCE = 8;
+
+/** Widens f16, and leaves a packed table of embeddings in its file, of which no kernel takes rows. */
+export function adaptForCpu(cut: GraphCut): GraphCut {
+  return takeEmbedding(widenCut(cut), { isPacked: true });
+}
 
 /**
  * Joins products of the same rows, and converts rows of tables to f32 as they are read. Only for steps in Hearth's own

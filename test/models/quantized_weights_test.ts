@@ -46,6 +46,8 @@ const FORMS: readonly BlockForm[] = [
   { bits: 4, blockSize: 16 },
   { bits: 4, blockSize: 32 },
   { bits: 4, blockSize: 32, hasBias: true },
+  { bits: 4, blockSize: 32, hasTable: true },
+  { bits: 8, blockSize: 16, hasZeroPoints: true, hasTable: true },
   { bits: 4, blockSize: 64, hasZeroPoints: true, level: 0 },
   { bits: 4, blockSize: 128, hasZeroPoints: true, level: 1 },
   { bits: 4, blockSize: 32, hasZeroPoints: true, level: 4 },
@@ -59,8 +61,12 @@ const FORMS: readonly BlockForm[] = [
   { bits: 1, blockSize: 128, hasZeroPoints: true },
 ];
 
-function describe({ bits, blockSize, hasZeroPoints, hasBias, level }: BlockForm): string {
-  const zeros = `${hasZeroPoints ? " with zero points" : ""}${hasBias ? " with a bias" : ""}`;
+function describe(
+  { bits, blockSize, hasZeroPoints, hasBias, hasTable, level }: BlockForm,
+): string {
+  const zeros = `${hasZeroPoints ? " with zero points" : ""}${hasBias ? " with a bias" : ""}${
+    hasTable ? " with its embeddings" : ""
+  }`;
   return `${bits} bits in blocks of ${blockSize}${zeros}, accuracy level ${level ?? "not said"}`;
 }
 

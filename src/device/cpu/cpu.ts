@@ -9,6 +9,7 @@ import { ReferenceSampler } from "../../../kernels/sample/sample_reference.ts";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { Program } from "../../program/program.ts";
+import { takeLookup } from "../../graph/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import type { GraphSession, Tensor } from "../ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
@@ -31,6 +32,7 @@ import { CpuKernels } from "./kernels.ts";
 import { findRefusal } from "./program.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
 import { CpuStorages } from "./storage.ts";
+import { openEmbeddingSession } from "./embedding.ts";
 import { CpuExperts } from "./experts.ts";
 import { CpuStates } from "./states.ts";
 import { CpuSpeech } from "./speech.ts";
@@ -106,8 +108,11 @@ export class CpuBackend implements Backend {
     return await (await this.#open()).openModel(model, files, options);
   }
 
+  /** A packed table alone is read row by row: onnxruntime-web would unpack all of it. */
   openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
-    return this.openModel(model, files);
+    const taken = takeLookup(model);
+    const isAlone = taken?.lookup.quantized !== undefined && taken.rest.graph.nodes.length === 0;
+    return isAlone ? openEmbeddingSession(taken.lookup, files) : this.openModel(model, files);
   }
 
   /** The native runtime maps weights from disk, and onnxruntime-web copies them. */

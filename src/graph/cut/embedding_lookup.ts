@@ -127,9 +127,13 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
  * Makes the lookup at the start of a cut a graph of its own, `cut.embedding`, so that the cut begins with embeddings
  * instead of token ids.
  *
+ * @param options.isPacked whether a table of plain numbers stays where it is.
  * @returns the cut itself if anything else reads the token ids.
  */
-export function takeEmbedding(cut: GraphCut): GraphCut {
+export function takeEmbedding(
+  cut: GraphCut,
+  { isPacked = false }: { readonly isPacked?: boolean } = {},
+): GraphCut {
   const [first, ...others] = cut.segments;
   const { name, kind } = cut.tokens;
   if (kind !== "ids" || others.some(({ inputs }) => inputs.some((port) => port.name === name))) {
@@ -138,6 +142,7 @@ export function takeEmbedding(cut: GraphCut): GraphCut {
   const taken = takeLookup(first!.model, name);
   if (taken === undefined || taken.rest.graph.nodes.length === 0) return cut;
   const { lookup, rest: { graph } } = taken;
+  if (isPacked && lookup.quantized === undefined) return cut;
   const port: TensorPort = {
     name: lookup.output,
     dtype: lookup.dtype,

@@ -22,8 +22,8 @@ import { openWholeEncoderDecoder } from "../../decoder/open_whole_encoder_decode
 import { chooseStateSlots } from "../../decoder/state_slots.ts";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
+import { adaptForCpu } from "../../program/cpu_cut.ts";
 import { cutForGpu } from "../../program/gpu_cut.ts";
-import { widenCut } from "../../graph/rewrite/widen_cut.ts";
 import type { GraphSession, ValueInfo } from "../../device/ort/ort.ts";
 import type { TensorType } from "../../graph/file/dtype.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
@@ -108,7 +108,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   };
   const cut = backend.kind === "webgpu"
     ? cutForGpu(result.cut, maxBufferBytes)
-    : widenCut(result.cut);
+    : adaptForCpu(result.cut);
   if (isQuantized && backend.kind === "webgpu") requireQuantizable(cut);
   // Weights are mapped from disk, or lie in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
