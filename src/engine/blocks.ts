@@ -7,21 +7,10 @@ import type { DecoderLimits } from "../decoder/decoder.ts";
 import { BlockIndex } from "./block_index.ts";
 import { BlockTails } from "./block_tails.ts";
 import { FreeList } from "./free_list.ts";
-import type { Int32List } from "./int32_list.ts";
+import { type FoundPrefix, type FoundTail, PrefixSearch } from "./prefix_search.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StateSlots } from "./state_slots.ts";
-import {
-  type AdmissionNeeds,
-  type PoolStats,
-  type PrefixEnd,
-  WindowBlocks,
-} from "./window_blocks.ts";
-
-/** A tail, and how many of its tokens a sequence can reuse. */
-interface FoundTail {
-  readonly blockId: number;
-  readonly numTokens: number;
-}
+import { type AdmissionNeeds, type PoolStats, WindowBlocks } from "./window_blocks.ts";
 
 /** Statistics of the main pool. `numUsedBlocks + numCachedBlocks + numFreeBlocks` is its size. */
 export interface BlockStats extends PoolStats {
@@ -36,9 +25,7 @@ export interface BlockStats extends PoolStats {
 }
 
 /** What the cache holds of a waiting sequence, and the blocks that it would need from each pool. */
-interface FoundPrefix {
-  readonly tail: FoundTail | undefined;
-  readonly end: PrefixEnd;
+interface AdmissiblePrefix extends FoundPrefix {
   /** Needs of the main pool, then of the window pools. */
   readonly needs: readonly AdmissionNeeds[];
 }
@@ -64,6 +51,7 @@ export class BlockManager {
   readonly #free: FreeList;
   readonly #index: BlockIndex;
   readonly #tails: BlockTails;
+  readonly #prefixes: PrefixSearch;
   #numCachedBlocks = 0;
   #numPrefixQueryTokens = 0;
   #numPrefixHitTokens = 0;
@@ -94,6 +82,10 @@ export class BlockManager {
     this.#free = new FreeList(limits.numBlocks);
     this.#index = new BlockIndex(limits.numBlocks, limits.blockSize);
     this.#tails = new BlockTails(limits.blockSize);
+    this.#prefixes = new PrefixSearch({
+      ...{ blockSize: limits.blockSize, index: this.#index, tails: this.#tails },
+      ...{ slots, windows: this.#windows },
+    });
   }
 
   /**
@@ -282,27 +274,16 @@ export class BlockManager {
   }
 
   /** Puts the indexed blocks of a waiting sequence's prefix into its table, without referencing them yet. */
-  #findPrefix(sequence: Sequence): FoundPrefix {
+  #findPrefix(sequence: Sequence): AdmissiblePrefix {
     const { blockIds, length } = sequence;
-    for (let i = 0; i < this.numShareableTokens(length) / this.#blockSize; i++) {
-      const blockId = this.#index.find(sequence, i);
-      if (blockId === undefined) break;
-      blockIds.push(blockId);
-    }
-    const tail = this.#trimToKnown(sequence);
+    const numShareable = this.numShareableTokens(length) / this.#blockSize;
+    const { end, tail } = this.#prefixes.find(sequence, numShareable);
     // A block in use costs nothing. A block that is only cached leaves the free list, like a new one.
     const numFound = blockIds.view().filter((id) => this.#references[id] === 0).length;
     const numUsed = blockIds.length - numFound;
     const ofMain = { numBlocks: Math.ceil(length / this.#blockSize) - numUsed, numFound };
-    const end = this.#findEnd(sequence, tail);
     const needs = [ofMain, ...this.#windows.map((window) => window.countNeeds(sequence, end))];
     return { needs, end, tail };
-  }
-
-  /** The position from which a sequence continues, given that its table holds the cached full blocks. */
-  #findEnd({ blockIds }: Sequence, tail: FoundTail | undefined): PrefixEnd {
-    const numTokens = blockIds.length * this.#blockSize + (tail?.numTokens ?? 0);
-    return { numTokens, tail: tail?.blockId };
   }
 
   /** The cached blocks that must go when a pool loses its blocks from `firstGone` on. */
@@ -345,61 +326,11 @@ export class BlockManager {
     this.#numCachedBlocks--;
   }
 
-  /** Finds the tail after a sequence's full blocks, if it begins with the same tokens. */
-  #findTail(sequence: Sequence): FoundTail | undefined {
-    const numTokens = this.#tails.countSame(sequence);
-    if (numTokens === 0) return undefined;
-    const { blockIds } = sequence;
-    return { blockId: this.#tails.after(blockIds.at(blockIds.length - 1))!, numTokens };
-  }
-
   /** Gives a sequence the tail after its full blocks. */
   #takeTail(sequence: Sequence, { blockId }: FoundTail): void {
     this.#tails.remove(blockId);
     this.#acquire(blockId);
     sequence.blockIds.push(blockId);
-  }
-
-  /**
-   * Drops cached blocks from the end of a sequence's table until a state, and the blocks of all windows, are cached for
-   * where it ends.
-   *
-   * @returns the tail that the sequence can continue from, if any.
-   */
-  #trimToKnown(sequence: Sequence): FoundTail | undefined {
-    const tail = this.#findTail(sequence);
-    if (tail !== undefined && this.#isKnownBehind(sequence, tail)) return tail;
-    const { blockIds } = sequence;
-    let numKept = blockIds.length;
-    while (numKept > 0) {
-      const gap = this.#findGap(blockIds, numKept);
-      if (gap === undefined) break;
-      numKept = gap;
-    }
-    blockIds.truncate(numKept);
-    return undefined;
-  }
-
-  #isKnownBehind(sequence: Sequence, tail: FoundTail): boolean {
-    const slots = this.#slots;
-    const isWhole = tail.numTokens === this.#tails.getLength(tail.blockId);
-    if (slots !== undefined && !(isWhole && slots.has(tail.blockId))) return false;
-    const { blockIds } = sequence;
-    const end = this.#findEnd(sequence, tail);
-    return this.#windows.every((each) =>
-      each.findGap(blockIds, blockIds.length, end) === undefined
-    );
-  }
-
-  /** The most blocks to keep if something is missing for `numKept`; `undefined` if nothing is. */
-  #findGap(blockIds: Int32List, numKept: number): number | undefined {
-    if (this.#slots?.has(blockIds.at(numKept - 1)) === false) return numKept - 1;
-    const end = { numTokens: numKept * this.#blockSize };
-    for (const window of this.#windows) {
-      const gap = window.findGap(blockIds, numKept, end);
-      if (gap !== undefined) return gap;
-    }
-    return undefined;
   }
 
   /** Gives a sequence a state slot, with the state after its cached tokens. @returns false if there is none. */
