@@ -17,7 +17,7 @@ import type { Convolution, LinearAttention } from "./states/state.ts";
 export type { Convolution, LinearAttention, Mixture, TensorType };
 
 /** A size known at load, the tokens packed in this step, or the rows whose logits are wanted. */
-export type Dim = number | "tokens" | "rows";
+type Dim = number | "tokens" | "rows";
 
 /** A tensor that enters or leaves a segment. */
 export interface TensorPort {
