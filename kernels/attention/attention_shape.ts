@@ -67,8 +67,8 @@ const CARD_TILES = [
 ] as const satisfies TileTiling[];
 
 /**
- * Tiles tried before those for prompts of models in half precision, with causal attention only. Products are f16, sums
- * of a few products f16, and sums of all f32. An encoder's sums over all positions would lose too much precision.
+ * Tiles tried first for prompts of models in half precision. Products and sums of a few products are f16, the total is
+ * f32. Only for causal attention: an encoder's sums over all positions would lose too much precision.
  */
 const HALF_TILES = [
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 4, isUnpacked: false, isHalf: true },

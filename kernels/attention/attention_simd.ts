@@ -42,7 +42,7 @@ interface LayerPosition {
  */
 export class SimdAttention {
   readonly #parts: readonly Part[];
-  /** For each layer, its part and its index in that. */
+  /** For each layer: which group of layers it belongs to, and its index in that group. */
   readonly #positions: readonly LayerPosition[];
 
   /**

@@ -95,11 +95,14 @@ const NORM_BINDINGS = { ...BINDINGS, gammas: "uniform" } as const;
 const THREADS = 64;
 
 /**
- * With `x` a head of queries or keys at position `p`, and `x'` its element that is rotated with `x[i]`:
+ * Let `x` be a head of queries or keys at position `p`, and `x'[i]` the element that is rotated together with `x[i]`.
+ * First, `x` is normalised if a norm is given; the mean is that of the head, or of all heads of the token:
  *
- * `x = x / sqrt(mean(x²) + epsilon) * gamma`, where it has a norm, the mean of the head or of all heads of the token, and
+ * `x = x / sqrt(mean(x²) + epsilon) * gamma`
  *
- * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two
+ * Then `x` is rotated, with minus for the first element of each pair:
+ *
+ * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`
  *
  * Keys and values go to slot `p` of their sequence's blocks, rotated queries to `qOut`.
  */

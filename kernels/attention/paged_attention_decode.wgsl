@@ -23,8 +23,8 @@ const FLOOR = -1e29;
 
 var<workgroup> q_tile: array<array<vec4<f32>, $ROWS>, $FOURS>;
 //# if IS_ROUNDED
-// Queries as multiples of 1/127 of the largest in their row, and the remainders as multiples of 1/254 of that; four of
-// each in a word.
+// Queries in units of 1/127 of their row's largest value, rounded, and the remainders in units of 1/254 of that. A word
+// holds four of each.
 var<workgroup> q_rounded: array<array<vec2<u32>, $ROWS>, $FOURS>;
 // 1/127 of the largest query, by row.
 var<workgroup> q_units: array<f32, $ROWS>;
@@ -123,7 +123,7 @@ fn paged_attention_decode(
     //# end
     //# end
     //# end
-    // Fours of a key: as many as are loaded at a time, in several rounds where these are not all, and what is left.
+    // Loads a key FOURS_AT_ONCE vec4s at a time, and finally the FOURS_LEFT that are left.
     //# for rest, count in 0 FOURS_AT_ONCE, 1 FOURS_LEFT
     //# if rest
     {
@@ -263,7 +263,7 @@ fn paged_attention_decode(
     row_largest[$(row)u] = all_largest$row;
     //# end
   }
-  // As many rows at a time as fit into memory.
+  // Each pass combines as many rows as fit into memory.
   //# for pass in 0..PASSES
   //# if pass
   workgroupBarrier();

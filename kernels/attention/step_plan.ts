@@ -8,10 +8,7 @@ import { decodeKeys } from "./paged_attention_decode.ts";
 
 /** The sequences of a step, such as a `StepBatch` of the decoder. */
 export interface PackedStep {
-  /**
-   * A sequence may be an object with `isDecoding`, which says whether its token was generated last rather than being
-   * part of a prompt.
-   */
+  /** A sequence, or an object whose `isDecoding` says whether its token was generated rather than part of a prompt. */
   readonly sequences: ArrayLike<object | number>;
   readonly numTokens: number;
   /** i32 `[numTokens]`: position of each token in its own sequence. */
@@ -73,7 +70,10 @@ export interface StepLimits {
  * from `words`.
  */
 const HEADER_WORDS = 5;
-/** First token, its position, first row, number of rows, first key or slot, end of keys or slots, block table, slot. */
+/**
+ * An item: first token, its position, first row, number of rows, first key or slot, end of keys or slots, block table,
+ * slot.
+ */
 const ITEM_WORDS = 8;
 const NO_SLOT = 0xffffffff;
 

@@ -41,12 +41,12 @@ export interface ExpertActivation {
   /** Factor inside SiLU's sigmoid. */
   readonly alpha: number;
   /**
-   * How the rows of the first matrix that are activated ("gate") and those they are multiplied with ("up") are
-   * arranged: alternating, or one group after the other. If absent, there is no gate.
+   * The order of the first matrix's rows: "gate" rows, which are activated, and "up" rows, which they are multiplied
+   * with, alternate or form two groups. If absent, there is no gate.
    */
   readonly gate?: {
     readonly order: "interleaved" | "halves";
-    /** Added to the values that are multiplied with the gate. */
+    /** Added to the "up" results before they are multiplied. */
     readonly beta: number;
     /** Limits both values; the gate is only limited from above. `Infinity` for no limit. */
     readonly limit: number;

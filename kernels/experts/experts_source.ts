@@ -22,12 +22,13 @@ import {
 } from "./experts_params.ts";
 
 /**
- * For few rows: threads that divide the sum along K, matrix rows that they sum together, and such units per workgroup.
+ * For few rows: number of threads that divide a sum along K, number of matrix rows that these threads compute, and
+ * number of such groups of threads in a workgroup.
  */
 const [LANES, ROWS, UNITS] = [32, 4, 4];
-/** For many rows: rows of a tile. */
+/** For many rows: number of rows in a tile. */
 export const TILE_ROWS = 32;
-/** Rows of a matrix that a tile multiplies. */
+/** Number of a matrix's rows that a tile is multiplied with. */
 const COLUMNS = 64;
 /** Words before the tiles' experts: the number of tiles, and the offset of their pairs. */
 const ORDER_HEADER = 2;
@@ -35,7 +36,7 @@ const ORDER_HEADER = 2;
 /** Which of an expert's two products. */
 export type ProductName = "first" | "second";
 
-/** Outputs of a workgroup, for few rows and for many. */
+/** Number of outputs that a workgroup computes, for few rows and for many. */
 export function outputsPerGroup(
   name: ProductName,
   { activation: { gate } }: ExpertsParams,

@@ -85,7 +85,7 @@ interface FloatProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Addresses of a node of 13 words, and of a step of 3. */
+  /** Address of the 13 words that describe the product; those of the step's rows, 3 words, are at `rows`. */
   readonly node: number;
   readonly rows: number;
   /** f32 `[rows, k]`. */

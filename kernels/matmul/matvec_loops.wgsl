@@ -42,7 +42,7 @@ fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32
   }
 }
 
-// Applies what is left for a row's sum: the factor of a root mean square.
+// Multiplies a row's sum by the row's root mean square factor, if that norm is used.
 fn scaled(r: u32, sum: f32) -> f32 {
   if (NORM == 1u) {
     return sum * row_scale[r];

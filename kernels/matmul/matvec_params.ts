@@ -51,10 +51,13 @@ export interface MatvecParams {
   readonly matrixRows: number;
   readonly weights: MatrixFormat;
   readonly norm?: NormParams | undefined;
-  /** Set if rows are sums of another tensor and of the normalised `x`; this is the epsilon of that root mean square. */
+  /** If set, rows are the sum of another tensor and the normalised `x`, whose root mean square uses this epsilon. */
   readonly sum?: { readonly epsilon: number } | undefined;
   readonly hasBias: boolean;
-  /** Index of the first of the matrix's outputs that are activated, and of the first that these are multiplied with. */
+  /**
+   * If gated: the first matrix row whose output is activated, and the first whose output is multiplied with an
+   * activated one.
+   */
   readonly gate?: { readonly gateRow: number; readonly upRow: number } | undefined;
   readonly activation: Activation;
   readonly scale: number;

@@ -31,7 +31,7 @@ export type SimdRecurrence =
   }
   | { readonly kind: "attention"; readonly params: Omit<LinearAttentionParams, "elem"> };
 
-/** Rows of a recurrence's operands and result, in the layout of its tensors; a convolution has only `x`. */
+/** Rows of a recurrence's operands and result, in the layout of its tensors. A convolution only has `x` and `out`. */
 export interface StateArrays {
   readonly x?: Numbers;
   readonly q?: Numbers;
@@ -45,7 +45,7 @@ export interface StateArrays {
 /** An operand, whose rows are copied to the linear memory. */
 interface Operand {
   readonly name: Exclude<keyof StateArrays, "out">;
-  /** Position of a row's elements in its tensor. */
+  /** Distance between the rows of the tensor, in elements. A row's elements begin at `offset`. */
   readonly stride: number;
   readonly offset: number;
   readonly width: number;
@@ -60,7 +60,7 @@ interface Placed {
   readonly operands: readonly (Operand & { readonly at: number })[];
   readonly outWidth: number;
   readonly outAt: number;
-  /** The words of its structure except addresses, and where those belong. */
+  /** The words of the kernel's structure for this recurrence; addresses are filled in later. */
   readonly words: Uint32Array;
   readonly state: number;
   /** Number of elements of a state. */

@@ -25,7 +25,7 @@ const MAX_SIDE = 65_535;
 export interface DecodeImageOptions {
   /** Largest width × height; {@linkcode DEFAULT_MAX_IMAGE_PIXELS} if absent. */
   readonly maxPixels?: number | undefined;
-  /** Whether to keep an alpha channel whose pixels are all opaque, which saves a pass over large images. */
+  /** Whether to return an alpha channel even if all its pixels are opaque, which saves a pass over large images. */
   readonly keepsAlpha?: boolean | undefined;
 }
 

@@ -113,7 +113,10 @@ export class BpeModel implements TokenModel {
     return table;
   }
 
-  /** The id of two texts one after the other. Joining them to look them up takes longer than to compare. */
+  /**
+   * The id of the token that joins two texts. Comparing them with the expected token is faster than joining them for a
+   * lookup.
+   */
   #findMerged(left: string, right: string, expected: number): number | undefined {
     const token = this.vocabulary.idToToken(expected);
     const isExpected = token?.length === left.length + right.length && token.startsWith(left) &&

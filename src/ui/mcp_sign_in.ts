@@ -20,7 +20,7 @@ interface Kept {
   readonly state?: string;
   /** The page's address before the sign-in, after the hash. */
   readonly hash?: string;
-  /** The query with which the browser came back. */
+  /** The query string of the authorization server's redirect. */
   readonly answer?: string | undefined;
   /** Origins of the authorization server, which the page's content security policy must allow. */
   readonly origins?: readonly string[];

@@ -18,7 +18,10 @@ export interface TrackTiming {
   readonly paddingSeconds?: number;
 }
 
-/** More padding than any packet has. This much sound is held back to find its end. */
+/**
+ * Most padding that is trimmed at the end of a track; no encoder adds more. So much sound is held back until the track
+ * has ended.
+ */
 const MAX_PADDING_SECONDS = 1;
 const CHUNK_SAMPLES = 65_536;
 

@@ -49,7 +49,7 @@ interface PackedEncoderOptions {
 const ACTIVATION_BYTES = 256 * 2 ** 20;
 const MAX_TOKENS = 16_384;
 
-/** It owns sessions, attention kernel and memory. */
+/** An encoder that runs on packed batches. It owns the sessions, the attention kernel and the memory. */
 export class PackedEncoder implements Encoder {
   readonly maxTexts = MAX_TEXTS;
   readonly maxTokens: number;

@@ -50,7 +50,7 @@ export interface LoadedTexts<Source = unknown> {
 /** Most requests worked on at once; their texts share batches. */
 const MAX_REQUESTS = 256;
 
-/** It owns the runner. */
+/** An embedding model for text. It owns the runner. */
 export class TextModel {
   readonly maxSequences = MAX_REQUESTS;
   readonly dtype: Dtype;

@@ -117,7 +117,7 @@ export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string 
   if (kind === "embedding" && saved === undefined && isMediaEncoder(folder)) {
     return "is an encoder of images or sounds";
   }
-  // A reranker has the head that others have for labels, and a cut-out's network that of a segmentation.
+  // A reranker has the same head as a classifier, and a matting model the same as a segmentation model.
   const mayDiffer = kind !== undefined && kind !== "matting" && saved === undefined;
   const task = mayDiffer ? describeTask(folder) : undefined;
   if (task !== undefined) return task;
@@ -157,7 +157,7 @@ function describeClassifier(folder: ModelFolder): string | undefined {
 /** Most labels that a message lists. */
 const MAX_LABELS = 5;
 
-/** Names of the labels. Of two labels without names, transformers writes nothing into the file. */
+/** Names of the labels. If two labels have no names, transformers does not write them into the file. */
 function listLabels({ config }: ModelFolder): string[] {
   const labels = config["id2label"];
   return isJson(labels) ? Object.values(labels).map(String) : ["LABEL_0", "LABEL_1"];

@@ -26,7 +26,7 @@ const SMALL_PIXELS = 2 ** 18;
 /** Default for the most images at a time. */
 const MAX_IMAGES = 8;
 
-/** It owns the network. */
+/** A matting model. It owns the network. */
 export class MattingModel implements Model {
   readonly kind = "matting";
   readonly dtype: Dtype;

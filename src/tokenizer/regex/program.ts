@@ -47,7 +47,9 @@ export interface Program {
   readonly sets: readonly CharSet[];
   readonly asserts: readonly ((text: string, at: number) => boolean)[];
   readonly looks: readonly Look[];
-  /** For each instruction that may be reached at one position in many ways, its number among these; -1 for others. */
+  /**
+   * For each branching instruction (`split` or `run`) outside lookbehinds: its index among these. -1 for all others.
+   */
   readonly branches: Int32Array;
   readonly numBranches: number;
   /** Whether a loop may repeat without taking a character, so that the matcher must remember its positions. */

@@ -12,7 +12,7 @@ import { copyText } from "../clipboard.ts";
 /** Longer formulas are shown as plain text. */
 const MAX_CHARACTERS = 4000;
 
-/** Within a formula, letters and symbols have no meaning in Markdown. */
+/** A formula in a line of text. Its letters and symbols have no meaning in Markdown. */
 const INLINE =
   /^(?:\\\([^]{1,4000}?\\\)|\\\[[^]{1,4000}?\\\]|\$\$[^]{1,4000}?\$\$|\$(?![\s$])[^$\n]*[^\s$\\]\$(?![\d$]))/;
 /** A block formula may contain lines that would otherwise be headings or lists. */

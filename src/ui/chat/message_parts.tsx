@@ -56,7 +56,8 @@ export function Markdown({ text, isComplete }: { text: string; isComplete: boole
       view.current ??= new MarkdownView(root.current!);
       const startedMs = performance.now();
       view.current.update(text, isComplete);
-      // Rendering a long block again may take at most a quarter of the time.
+      // Rendering takes at most a quarter of the page's time, even if a block is long: it pauses three times as long as
+      // it took.
       const endedMs = performance.now();
       restUntilMs.current = endedMs + 3 * (endedMs - startedMs);
     };

@@ -22,9 +22,12 @@ const QUEEN = /(?:a|Isabel|[EÉ]lisabeth|Elizabeth|Catherine) $/;
 
 /** Data that only these languages have. */
 interface RomanceData {
-  /** The word between hours and minutes; the noun "hours" is said for `all`, for `full` hours only, or for `none`. */
+  /**
+   * `and` is the word between hours and minutes. `says` tells when the noun "hours" is said: `all`, `full` (only
+   * without minutes), or `none`.
+   */
   readonly clock: { readonly and: string; readonly says: string };
-  /** Patterns of nouns: feminine ones, those with a number after them (`page 1`), and words that are no nouns. */
+  /** Patterns: feminine nouns, nouns that a number follows (`page 1`), and words that are not nouns. */
   readonly feminineNouns: string;
   readonly numberedNouns: string;
   readonly particles: string;
