@@ -12,7 +12,7 @@ const MAX_WRITE_BYTES = 16 * 1024;
  * Log lines wait as bytes, in chunks of one write each: a buffer for each of thousands of short lines would take five
  * times the memory of their text, and a concatenated string three times.
  */
-const PIECE_LENGTH = MAX_WRITE_BYTES;
+const CHUNK_LENGTH = MAX_WRITE_BYTES;
 
 /** Lines that wait together. */
 interface Chunk {
@@ -40,7 +40,7 @@ interface LogQueueOptions {
 export class LogQueue {
   readonly #target: Target;
   readonly #options: LogQueueOptions;
-  readonly #pieces: Chunk[] = [];
+  readonly #chunks: Chunk[] = [];
   /** Lines after those chunks, which will become another chunk. */
   #last = "";
   /** Length of what has not been written. */
@@ -79,20 +79,20 @@ export class LogQueue {
   }
 
   #append(text: string): void {
-    if (this.#last !== "" && this.#last.length + text.length > PIECE_LENGTH) this.#endPiece();
+    if (this.#last !== "" && this.#last.length + text.length > CHUNK_LENGTH) this.#endChunk();
     this.#last += text;
     this.#length += text.length;
   }
 
-  #endPiece(): void {
-    this.#pieces.push({ bytes: encoder.encode(this.#last), length: this.#last.length });
+  #endChunk(): void {
+    this.#chunks.push({ bytes: encoder.encode(this.#last), length: this.#last.length });
     this.#last = "";
   }
 
   async #write(): Promise<void> {
     while (this.#length > 0) {
-      if (this.#pieces.length === 0) this.#endPiece();
-      const { bytes, length } = this.#pieces.shift()!;
+      if (this.#chunks.length === 0) this.#endChunk();
+      const { bytes, length } = this.#chunks.shift()!;
       await this.#writePiece(bytes);
       this.#length -= length;
       if (this.#numUntold === 0 || this.#length > this.#options.maxLength / 2) continue;

@@ -38,23 +38,23 @@ export interface NeededFiles {
   readonly missed: readonly string[];
 }
 
-/** How to get a model. */
+/** Options for getting a model. */
 export interface AcquireOptions extends DownloadOptions {
   /** Chooses among a folder's files. @throws {StartupError} when a needed file is missing. */
   readonly chooseFiles: (folder: ModelFolder) => NeededFiles;
-  /** Ask the hub for the newest revision, even if the cache is complete. */
+  /** Whether to ask the hub for the newest revision, even if the cache is complete. */
   readonly refresh?: boolean;
 }
 
 /** A snapshot of the cache, and whether it is complete. */
 interface Cached {
   readonly folder: string;
-  /** The hub may have weights that suit the device better; it has not been asked yet. */
+  /** Whether the hub may have weights that suit the device better; it has not been asked yet. */
   readonly isSecondBest: boolean;
 }
 
 /**
- * Gets what a model needs.
+ * Gets the files that a model needs.
  *
  * @throws {StartupError} when it is not in the cache and cannot be downloaded; see {@linkcode downloadFiles}.
  */
@@ -102,7 +102,7 @@ async function findCached(
     needed = options.chooseFiles(await openAnyFolder(folder));
     for (const graph of needed.graphs) await requireWeights(folder, graph);
   } catch {
-    // Something is missing: the download gets it, or says why not.
+    // Something is missing. The download gets it, or says why it cannot.
     return undefined;
   }
   const notes = join(repositoryFolder(cacheFolder, hubId), ".no_exist", basename(folder));
@@ -112,7 +112,7 @@ async function findCached(
   return { folder, isSecondBest: unknown.includes(true) };
 }
 
-/** @throws {Error} when a file with a graph's weights is missing or too short. */
+/** Checks that a graph's weights are complete. @throws {Error} when a file is missing or too short. */
 async function requireWeights(folder: string, path: string): Promise<void> {
   await using files = new FolderFiles(join(folder, dirname(path)), folder);
   const { graph } = await readModel(files, basename(path));
@@ -131,7 +131,7 @@ async function download(
   { mayFallBack, ...options }: AcquireOptions & { readonly mayFallBack: boolean },
 ): Promise<string> {
   const { settings, signal, pause } = options;
-  // Without a network a complete cache must be used without delay.
+  // Without a network, a complete cache must be used without delay.
   const repository = mayFallBack
     ? await fetchRepository(
       { ...settings, stallMs: Math.min(settings.stallMs, IMPATIENT_MS) },
@@ -148,7 +148,7 @@ async function download(
   });
 }
 
-/** A repository's file list, `config.json` and what else tells what it holds, in the form of a folder. */
+/** Describes a repository like a folder, by its file list, `config.json` and other files that tell what it holds. */
 async function describeRepository(
   repository: Repository,
   options: DownloadOptions,

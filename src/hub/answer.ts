@@ -162,12 +162,12 @@ export async function readBounded(
   const decoder = new TextDecoder();
   let text = "";
   let numBytes = 0;
-  for await (const piece of response.body ?? []) {
+  for await (const chunk of response.body ?? []) {
     const room = maxBytes - numBytes;
-    text += decoder.decode(piece.subarray(0, room), { stream: true });
+    text += decoder.decode(chunk.subarray(0, room), { stream: true });
     // Leaving the loop cancels the body.
-    if (piece.length > room) return { text, isWhole: false };
-    numBytes += piece.length;
+    if (chunk.length > room) return { text, isWhole: false };
+    numBytes += chunk.length;
   }
   return { text: text + decoder.decode(), isWhole: true };
 }

@@ -127,11 +127,11 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
       signal: stall.signal,
     });
     await goTo(draft, response);
-    for await (const piece of response.body ?? []) {
+    for await (const chunk of response.body ?? []) {
       stall.reset();
       // More bytes than expected are an error: an endless answer must not fill the disk.
-      if (draft.bytes + piece.length > file.bytes) return await draft.clear();
-      await draft.append(piece);
+      if (draft.bytes + chunk.length > file.bytes) return await draft.clear();
+      await draft.append(chunk);
       onBytes(draft.bytes);
     }
   } catch (error) {

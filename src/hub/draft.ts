@@ -37,15 +37,15 @@ export class Draft implements Disposable {
   }
 
   /** Appends bytes. @throws {StartupError} when the file cannot be written. */
-  async append(piece: Uint8Array): Promise<void> {
-    this.#digester.update(piece);
-    for (let rest = piece; rest.length > 0;) {
+  async append(chunk: Uint8Array): Promise<void> {
+    this.#digester.update(chunk);
+    for (let rest = chunk; rest.length > 0;) {
       const count = await this.#file.write(rest).catch((cause) => {
         throw new StartupError(`${this.#path} cannot be written: ${cause.message}.`, { cause });
       });
       rest = rest.subarray(count);
     }
-    this.bytes += piece.length;
+    this.bytes += chunk.length;
   }
 
   /** Whether size and checksum match those of the hub. May be called once. */
@@ -143,5 +143,5 @@ interface Digester {
 function beginDigest(kind: Digest["kind"], bytes: number): Digester {
   const hash = createHash(kind === "sha256" ? "sha256" : "sha1");
   if (kind === "git") hash.update(`blob ${bytes}\0`);
-  return { update: (piece) => void hash.update(piece), hex: () => hash.digest("hex") };
+  return { update: (chunk) => void hash.update(chunk), hex: () => hash.digest("hex") };
 }

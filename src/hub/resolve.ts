@@ -29,23 +29,24 @@ import {
 import { isGraphFile } from "./list_files.ts";
 import { type HubSettings, readHubSettings } from "./settings.ts";
 
-/** A model of the hub, cached or not. */
+/** A hub model, cached or not. */
 export interface HubModel extends Omit<ResolvedModel, "folder"> {
   readonly hubId: HubId;
 }
 
-/** Whether the hub may be asked what it has of a name that is not known. */
+/** Options for resolving names. */
 interface NameOptions {
-  /** If absent, nothing is asked. */
+  /** Whether the hub may be searched for an unknown name; false if absent. */
   readonly asksHub?: boolean | undefined;
 }
 
 /**
- * Resolves a name, in this order: as the address of a page on the hub, a built-in name, a folder, a catalogue alias,
+ * Resolves a name by trying, in order: the address of a page on the hub, a built-in name, a folder, a catalogue alias,
  * `owner/name[@revision]`. A name that can only be a path is only looked up as a folder.
  *
- * @returns a model with its folder; or one of the hub, which may or may not be in the cache.
- * @throws {StartupError} when nothing matches; the message says where it was looked up, and which names are similar.
+ * @returns a model with its folder, or a hub model that may not be in the cache.
+ * @throws {StartupError} when nothing matches. The message says where the name was looked up, and which names are
+ * similar.
  */
 export async function nameModel(
   given: string,
@@ -72,7 +73,7 @@ export async function nameModel(
 /**
  * Finds a model on this machine.
  *
- * @throws {StartupError} as {@linkcode nameModel}, and when it is not in the cache.
+ * @throws {StartupError} as {@linkcode nameModel} does, and when the model is not in the cache.
  */
 export async function resolveModel(
   name: string,
@@ -91,12 +92,12 @@ function isGguf(name: string): boolean {
   return /\.gguf$/i.test(name);
 }
 
-/** Whether a name is written as Ollama does: `qwen3:0.6b`, `hf.co/owner/name:Q4_K_M`. */
+/** Whether a name has Ollama's format: `qwen3:0.6b`, `hf.co/owner/name:Q4_K_M`. */
 function isOfOllama(name: string): boolean {
   return /^[\w.-]+(\/[\w.-]+)*:[\w.-]+$/.test(name);
 }
 
-/** Explains that GGUF models of Ollama and llama.cpp are not served, and what to use instead. */
+/** Explains that GGUF models of Ollama and llama.cpp cannot be served, and what to use instead. */
 async function explainGguf(name: string, settings?: HubSettings): Promise<StartupError> {
   const is = isGguf(name)
     ? `${name} is a GGUF file`
@@ -105,7 +106,7 @@ async function explainGguf(name: string, settings?: HubSettings): Promise<Startu
   return new StartupError(`${is}, a format that Hearth does not serve: it serves ONNX. ${advice}`);
 }
 
-/** Advice for a name that is none of ours. Imported on demand: hardly any start asks the hub. */
+/** Advice for an unknown name. Imported on demand, because few starts need it. */
 async function adviseOnnx(
   ...asked: Parameters<typeof import("./advise_onnx.ts").adviseOnnx>
 ): Promise<string> {
@@ -139,7 +140,7 @@ function describeHubModel({ owner, name }: HubId): Omit<ResolvedModel, "folder">
   return { id, aliases: [...listAliases(id), name, ...otherSpellings(name)], ownedBy: owner };
 }
 
-/** The kebab-case spelling of a name, if it differs. */
+/** The kebab-case spelling of a name, if it is different. */
 function otherSpellings(name: string): string[] {
   const kebab = name.toLowerCase().replaceAll(/[_\s]+/g, "-");
   return kebab === name ? [] : [kebab];
@@ -198,17 +199,17 @@ function adviseOn(hubId: HubId | undefined, advice: string): string {
 }
 
 const HOSTS = ["huggingface.co", "www.huggingface.co", "hf.co"];
-/** Parts of the hub whose pages are no models'. */
+/** Sections of the hub whose pages are not about models. */
 const OTHER_PAGES = ["datasets", "spaces", "collections", "papers", "docs", "blog"];
 
 /**
- * Turns a page's address into the name of its model.
- * `https://huggingface.co/Xenova/modnet/tree/main` and `hf.co/Xenova/modnet` are `Xenova/modnet`.
+ * Converts the address of a page to the name of its model. `https://huggingface.co/Xenova/modnet/tree/main` and
+ * `hf.co/Xenova/modnet` become `Xenova/modnet`.
  *
- * @param endpoint another address of a hub, whose pages count too.
- * @returns `owner/name`, `@revision` where the address has one other than `main`, and `:tag` where it ends so, as
- * Ollama's names of hub models do; `undefined` for what is no address of the hub.
- * @throws {StartupError} for a page that is not a model's, and for an address elsewhere.
+ * @param endpoint address of another hub, whose pages are accepted too.
+ * @returns `owner/name`, with `@revision` if the address has one other than `main`, and with `:tag` if it ends like
+ * Ollama's names of hub models; `undefined` for a text that is not an address of the hub.
+ * @throws {StartupError} for a page that is not about a model, and for other addresses.
  */
 function readHubUrl(text: string, endpoint?: string): string | undefined {
   const name = text.trim().replace(/^hf:\/\/(models\/)?/i, "https://hf.co/");

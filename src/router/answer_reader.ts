@@ -93,19 +93,19 @@ export class AnswerReader {
       return undefined;
     }
     const length = framing.type === "length" ? framing.left : Infinity;
-    const piece = this.#take(Math.min(length, this.#rest.length));
-    if (framing.type === "length") framing.left -= piece.length;
-    return piece;
+    const chunk = this.#take(Math.min(length, this.#rest.length));
+    if (framing.type === "length") framing.left -= chunk.length;
+    return chunk;
   }
 
   /** Reads all chunks that have arrived, and at least one. */
   async #readChunks(
     framing: Framing & { type: "chunks" },
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
-    const pieces: Uint8Array<ArrayBuffer>[] = [];
+    const chunks: Uint8Array<ArrayBuffer>[] = [];
     // A line break ends the last chunk, and another one the size of the next chunk.
     const hasNext = () => framing.left === 0 && this.#rest.includes(LINE_END, LINE_END.length);
-    while (pieces.length === 0 || hasNext()) {
+    while (chunks.length === 0 || hasNext()) {
       if (framing.left === 0) await this.#readTo(LINE_END);
       if (!framing.left) framing.left = parseInt(await this.#readTo(LINE_END), 16);
       if (framing.left === 0) {
@@ -115,12 +115,12 @@ export class AnswerReader {
         break;
       }
       if (this.#rest.length === 0 && !await this.#readMore()) throw cutOff();
-      const piece = this.#take(Math.min(framing.left, this.#rest.length));
-      pieces.push(piece);
-      framing.left -= piece.length;
+      const chunk = this.#take(Math.min(framing.left, this.#rest.length));
+      chunks.push(chunk);
+      framing.left -= chunk.length;
     }
-    if (pieces.length === 0) return undefined;
-    return pieces.length === 1 ? pieces[0] : joinBytes(pieces);
+    if (chunks.length === 0) return undefined;
+    return chunks.length === 1 ? chunks[0] : joinBytes(chunks);
   }
 
   /** Reads text up to `end`, and skips `end`. */

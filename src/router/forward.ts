@@ -106,11 +106,11 @@ function isSmall({ headers }: ModelAnswer): boolean {
 }
 
 async function readWhole(answer: ModelAnswer): Promise<Uint8Array<ArrayBuffer>> {
-  const pieces: Uint8Array<ArrayBuffer>[] = [];
-  for (let piece = await answer.read(); piece !== undefined; piece = await answer.read()) {
-    pieces.push(piece);
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  for (let chunk = await answer.read(); chunk !== undefined; chunk = await answer.read()) {
+    chunks.push(chunk);
   }
-  return pieces.length === 1 ? pieces[0]! : joinBytes(pieces);
+  return chunks.length === 1 ? chunks[0]! : joinBytes(chunks);
 }
 
 /**

@@ -128,7 +128,7 @@ export function readNormalization(request: EmbeddingRequest): boolean | undefine
 }
 
 /** Numbers written between two yields, so that the server can answer other requests in between. */
-const ELEMENTS_PER_PIECE = 32_768;
+const ELEMENTS_PER_CHUNK = 32_768;
 
 /** A list of vectors in the order of the inputs. */
 export const EmbeddingList = z.object({
@@ -173,22 +173,22 @@ interface EmbeddingResult {
 export function* writeEmbeddings(result: EmbeddingResult): Generator<string> {
   const { vectors, dimensions, format, promptTokens } = result;
   const numRows = vectors.length / dimensions;
-  let piece = `{"id":${JSON.stringify(result.id)},"object":"list","data":[`;
+  let chunk = `{"id":${JSON.stringify(result.id)},"object":"list","data":[`;
   let numElements = 0;
   for (let row = 0; row < numRows; row++) {
     const vector = vectors.subarray(row * dimensions, (row + 1) * dimensions);
     const embedding = writeVector(vector, format);
-    piece += `${
+    chunk += `${
       row === 0 ? "" : ","
     }{"object":"embedding","index":${row},"embedding":${embedding}}`;
     numElements += dimensions;
-    if (numElements < ELEMENTS_PER_PIECE) continue;
-    yield piece;
-    piece = "";
+    if (numElements < ELEMENTS_PER_CHUNK) continue;
+    yield chunk;
+    chunk = "";
     numElements = 0;
   }
   const usage = { prompt_tokens: promptTokens, total_tokens: promptTokens };
-  yield `${piece}],"model":${JSON.stringify(result.model)},"usage":${JSON.stringify(usage)}}`;
+  yield `${chunk}],"model":${JSON.stringify(result.model)},"usage":${JSON.stringify(usage)}}`;
 }
 
 function writeVector(vector: Float32Array, format: VectorType): string {

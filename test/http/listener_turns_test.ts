@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ReadTurns, TURN_BYTES } from "../../src/server/http/connection/tcp_socket.ts";
+import { BUDGET_BYTES, ReadBudget } from "../../src/server/http/connection/tcp_socket.ts";
 import { yieldToEvents } from "../../src/base/yield_to_events.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
 
@@ -41,8 +41,8 @@ Deno.test("Listener takes a few of the waiting connections in each turn of the e
   URL.revokeObjectURL(url);
 });
 
-Deno.test("ReadTurns leave a connection that waits to be read not long unheard", async () => {
-  const turns = new ReadTurns();
+Deno.test("ReadBudget leaves a connection that waits to be read not long unheard", async () => {
+  const readBudget = new ReadBudget();
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   using client = await Deno.connect({ hostname: "127.0.0.1", port: listener.addr.port });
   using served = await listener.accept();
@@ -56,7 +56,7 @@ Deno.test("ReadTurns leave a connection that waits to be read not long unheard",
     for (; !isRead; numTurns++) {
       const end = performance.now() + 5;
       while (performance.now() < end);
-      await turns.take(TURN_BYTES);
+      await readBudget.take(BUDGET_BYTES);
     }
     await read;
     assert.ok(numTurns <= 15, `heard after ${numTurns} turns`);

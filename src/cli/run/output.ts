@@ -14,7 +14,7 @@ import type { RunInput } from "./input.ts";
 /** A destination of results. */
 export interface Output {
   /** Writes part of the result. @throws {StartupError} when bytes would go to a terminal, or cannot be written. */
-  write(piece: string | Uint8Array): void;
+  write(chunk: string | Uint8Array): void;
   /**
    * Called when everything is written. Only now does a file appear, or is its content replaced.
    *
@@ -61,17 +61,17 @@ export async function openOutput(path: string | undefined): Promise<Output> {
   const isDevice = stat !== undefined && !stat.isFile;
   try {
     const file = await Deno.open(path, { write: true, createNew: stat === undefined });
-    if (isDevice) return { write: (piece) => writeChunk(file, piece), finish: () => file.close() };
+    if (isDevice) return { write: (chunk) => writeChunk(file, chunk), finish: () => file.close() };
     file.close();
     if (stat === undefined) await Deno.remove(path);
   } catch (error) {
     throw new StartupError(`${path} cannot be written: ${describe(error, path)}`);
   }
-  const pieces: Uint8Array[] = [];
+  const chunks: Uint8Array[] = [];
   return {
-    write: (piece) =>
-      pieces.push(typeof piece === "string" ? new TextEncoder().encode(piece) : piece),
-    finish: () => replaceFile(path, joinBytes(pieces)),
+    write: (chunk) =>
+      chunks.push(typeof chunk === "string" ? new TextEncoder().encode(chunk) : chunk),
+    finish: () => replaceFile(path, joinBytes(chunks)),
   };
 }
 
@@ -93,16 +93,16 @@ function replaceFile(path: string, bytes: Uint8Array): void {
   }
 }
 
-function writeToStdout(piece: string | Uint8Array): void {
-  if (typeof piece !== "string" && Deno.stdout.isTerminal()) {
+function writeToStdout(chunk: string | Uint8Array): void {
+  if (typeof chunk !== "string" && Deno.stdout.isTerminal()) {
     throw new StartupError("The result is binary: name a file for it with -o.");
   }
-  writeChunk(Deno.stdout, piece);
+  writeChunk(Deno.stdout, chunk);
 }
 
-function writeChunk(target: typeof Deno.stdout | Deno.FsFile, piece: string | Uint8Array): void {
-  if (typeof piece === "string") writeText(target, piece);
-  else writeBytes(target, piece);
+function writeChunk(target: typeof Deno.stdout | Deno.FsFile, chunk: string | Uint8Array): void {
+  if (typeof chunk === "string") writeText(target, chunk);
+  else writeBytes(target, chunk);
 }
 
 // Results that are one file per input: in a folder, or under one name with numbers.
@@ -164,12 +164,12 @@ function findUnused(name: string, used: readonly string[]): string {
 export function openFiles(paths: readonly string[]): Output {
   let index = 0;
   return {
-    write: (piece) => {
+    write: (chunk) => {
       const path = paths[index++]!;
       try {
         Deno.mkdirSync(dirname(path), { recursive: true });
         using file = Deno.openSync(path, { write: true, create: true, truncate: true });
-        writeBytes(file, piece as Uint8Array);
+        writeBytes(file, chunk as Uint8Array);
       } catch (error) {
         throw new StartupError(`${path} cannot be written: ${(error as Error).message}`);
       }

@@ -168,7 +168,7 @@ async function writeResult(
     ? openFiles(await nameResults(task.output, { inputs, extension: ".png" }))
     : single;
   try {
-    for await (const piece of RUNNERS[kind](task)) output.write(piece);
+    for await (const chunk of RUNNERS[kind](task)) output.write(chunk);
   } catch (error) {
     if (!(error instanceof HearthError)) throw error;
     throw new StartupError(error.message, { cause: error });

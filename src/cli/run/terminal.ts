@@ -32,8 +32,8 @@ class EditorOutput extends Writable {
     return process.stdout.columns;
   }
 
-  override _write(piece: Uint8Array, _encoding: string, done: () => void): void {
-    if (!this.isMuted) writeMessage(Deno.stdout, new TextDecoder().decode(piece));
+  override _write(chunk: Uint8Array, _encoding: string, done: () => void): void {
+    if (!this.isMuted) writeMessage(Deno.stdout, new TextDecoder().decode(chunk));
     done();
   }
 }

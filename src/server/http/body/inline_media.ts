@@ -63,7 +63,7 @@ export class InlineMedia {
    * @throws {SyntaxError} when it is not part of a valid JSON string.
    */
   push(
-    piece: Uint8Array,
+    chunk: Uint8Array,
     { maxBytes, mayBeText = false }: { readonly maxBytes: number; readonly mayBeText?: boolean },
   ): string | undefined {
     const isNew = this.#open === undefined;
@@ -72,11 +72,11 @@ export class InlineMedia {
       base64: new Base64Decoder({ maxBytes }),
       text: mayBeText ? this.#collectText() : undefined,
     };
-    const text = this.#escape + decoder.decode(piece);
+    const text = this.#escape + decoder.decode(chunk);
     const end = text.length - countUnfinished(text);
     this.#escape = text.slice(end);
     this.#open.base64.push(unescape(end === text.length ? text : text.slice(0, end)));
-    this.#keepText(this.#open, piece);
+    this.#keepText(this.#open, chunk);
     return isNew ? this.#open.key : undefined;
   }
 
@@ -106,11 +106,11 @@ export class InlineMedia {
     return text;
   }
 
-  #keepText(open: OpenMedia, piece: Uint8Array): void {
+  #keepText(open: OpenMedia, chunk: Uint8Array): void {
     const { text } = open;
     if (text === undefined) return;
-    const numBytes = this.#numTextBytes + text.length + piece.length;
-    if (numBytes <= this.#maxTextBytes) text.push(piece);
+    const numBytes = this.#numTextBytes + text.length + chunk.length;
+    if (numBytes <= this.#maxTextBytes) text.push(chunk);
     else open.text = undefined;
   }
 

@@ -18,7 +18,7 @@ const HEX_DIGITS = 4;
  * import assert from "node:assert/strict";
  *
  * const counted = new StringBytes();
- * for (const piece of ["a\\", "n\\u04", "30"]) counted.add(new TextEncoder().encode(piece));
+ * for (const chunk of ["a\\", "n\\u04", "30"]) counted.add(new TextEncoder().encode(chunk));
  * assert.equal(counted.bytes, "a\nа".length + 1);
  * ```
  */
@@ -37,11 +37,11 @@ export class StringBytes {
   }
 
   /** Counts the next bytes of a string. */
-  add(piece: Uint8Array): void {
-    for (let at = 0; at < piece.length;) {
-      if (this.#isEscaped) this.#readEscape(piece[at++]!);
-      else if (this.#numDigits > 0) this.#readDigit(piece[at++]!);
-      else at = this.#readPlain(piece, at);
+  add(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.length;) {
+      if (this.#isEscaped) this.#readEscape(chunk[at++]!);
+      else if (this.#numDigits > 0) this.#readDigit(chunk[at++]!);
+      else at = this.#readPlain(chunk, at);
     }
   }
 
@@ -53,9 +53,9 @@ export class StringBytes {
   }
 
   /** Reads up to and including the next backslash. */
-  #readPlain(piece: Uint8Array, start: number): number {
-    const found = piece.indexOf(BACKSLASH, start);
-    const end = found < 0 ? piece.length : found;
+  #readPlain(chunk: Uint8Array, start: number): number {
+    const found = chunk.indexOf(BACKSLASH, start);
+    const end = found < 0 ? chunk.length : found;
     if (end > start) this.#followsHigh = false;
     this.#bytes += end - start;
     this.#isEscaped = found >= 0;

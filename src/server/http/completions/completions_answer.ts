@@ -74,10 +74,10 @@ export class CompletionBuilder {
       case "delta":
         return this.#grow(event, from);
       case "finish": {
-        const piece = this.#grow({ index: event.index, text: "" }, from);
+        const chunk = this.#grow({ index: event.index, text: "" }, from);
         const reason = event.reason === "length" ? "length" : "stop";
         this.#toChoice(event.index, from).finish_reason = reason;
-        return { ...piece, finish_reason: reason };
+        return { ...chunk, finish_reason: reason };
       }
       case "done":
         this.#add(event.usage);
@@ -89,12 +89,12 @@ export class CompletionBuilder {
 
   /** Takes the next event, and formats what it adds as an event of the stream. */
   format(event: ChatEvent, from: number): string {
-    const piece = this.push(event, from);
-    if (piece !== undefined) {
+    const chunk = this.push(event, from);
+    if (chunk !== undefined) {
       const { numTokens = 0 } = "numTokens" in event ? event : {};
       const usage = wantsRunningUsage(this.#request) &&
         { usage: runningUsage(this.#beginnings[from]!.numTokens, numTokens) };
-      return formatEvent(JSON.stringify({ ...this.#head, choices: [piece], ...usage }));
+      return formatEvent(JSON.stringify({ ...this.#head, choices: [chunk], ...usage }));
     }
     if (this.#numDone < this.#beginnings.length || event.type !== "done") return "";
     const usage = this.#request.stream_options?.include_usage
@@ -105,8 +105,8 @@ export class CompletionBuilder {
 
   /** A chunk without text. */
   get emptyEvent(): string {
-    const piece = { index: 0, text: "", logprobs: null, finish_reason: null };
-    return formatEvent(JSON.stringify({ ...this.#head, choices: [piece] }));
+    const chunk = { index: 0, text: "", logprobs: null, finish_reason: null };
+    return formatEvent(JSON.stringify({ ...this.#head, choices: [chunk] }));
   }
 
   whole(): TextCompletion {
@@ -145,26 +145,26 @@ export class CompletionBuilder {
 
   #grow({ index, text, logprobs = [] }: Pick<Delta, "index" | "text" | "logprobs">, from: number) {
     const choice = this.#toChoice(index, from);
-    const piece = this.#begin(choice, from);
+    const chunk = this.#begin(choice, from);
     this.#logprobs[choice.index]!.push(...logprobs.map(({ logprob }) => logprob));
-    if (piece.logprobs) addLogprobs(piece.logprobs, logprobs, this.#findStart(from));
-    piece.text += text;
-    choice.text += piece.text;
-    if (choice.logprobs && piece.logprobs) append(choice.logprobs, piece.logprobs);
-    return piece;
+    if (chunk.logprobs) addLogprobs(chunk.logprobs, logprobs, this.#findStart(from));
+    chunk.text += text;
+    choice.text += chunk.text;
+    if (choice.logprobs && chunk.logprobs) append(choice.logprobs, chunk.logprobs);
+    return chunk;
   }
 
   /** Begins a choice's next chunk: empty, or with the prompt if it is the first one and `echo` is set. */
   #begin(choice: Choice, from: number): Choice {
     const { echo, logprobs, prompt_logprobs: top } = this.#request;
-    const piece = this.#newChoice(choice.index);
-    if (this.#begun.has(choice.index)) return piece;
+    const chunk = this.#newChoice(choice.index);
+    if (this.#begun.has(choice.index)) return chunk;
     this.#begun.add(choice.index);
     const { text, tokens } = this.#beginnings[from]!;
     if (typeof top === "number") choice.prompt_logprobs = promptLogprobs(tokens, top);
-    if (!echo) return piece;
-    if (piece.logprobs) addPrompt(piece.logprobs, { text, tokens, numTop: logprobs ?? 0 });
-    return { ...piece, text };
+    if (!echo) return chunk;
+    if (chunk.logprobs) addPrompt(chunk.logprobs, { text, tokens, numTop: logprobs ?? 0 });
+    return { ...chunk, text };
   }
 
   /** Offset of the generated text within a choice's text. */

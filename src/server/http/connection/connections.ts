@@ -8,7 +8,7 @@ import type { Duplex } from "node:stream";
 import { errorAnswer } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { formatAnswer } from "./answers.ts";
-import { TcpSocket, type TcpSocketOptions, turns } from "./tcp_socket.ts";
+import { readBudget, TcpSocket, type TcpSocketOptions } from "./tcp_socket.ts";
 import { Buffer } from "node:buffer";
 
 /** Descriptors reserved for other uses: the model's files, threads, libraries, and requests in progress. */
@@ -214,8 +214,8 @@ export class SilentConnection {
     const bytes = Buffer.allocUnsafeSlow(FIRST_READ_BYTES);
     const count = await this.#connection.read(bytes);
     if (count === null) return null;
-    const turn = turns.take(count);
-    if (turn !== undefined) await turn;
+    const wait = readBudget.take(count);
+    if (wait !== undefined) await wait;
     return bytes.subarray(0, count);
   }
 }

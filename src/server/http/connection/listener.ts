@@ -10,7 +10,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import { log } from "../../../base/log.ts";
 import { answerMalformed, type AnswersOf, trackAnswers } from "./answers.ts";
 import { type ConnectionFigures, Connections, refuse, SilentConnection } from "./connections.ts";
-import { type TcpSocket, turns } from "./tcp_socket.ts";
+import { readBudget, type TcpSocket } from "./tcp_socket.ts";
 import { asksForWebSocket, type UpgradeListener } from "./upgrades.ts";
 import type { Socket } from "node:net";
 
@@ -132,7 +132,7 @@ export class Listener {
         await this.#connections.room();
         // Accepting a waiting connection does not yield to the event loop, just as reading bytes that have arrived does
         // not.
-        await turns.take(0);
+        await readBudget.take(0);
       } catch (error) {
         if (this.#isClosing) return;
         this.#reportFailure(error as Error);

@@ -12,7 +12,7 @@ import { BusyThread } from "../../../base/yield_to_events.ts";
 // fast as they can would starve all others.
 
 /** Most bytes read in one iteration of the event loop; handling them takes a fraction of a millisecond. */
-export const TURN_BYTES = 64 * 1024;
+export const BUDGET_BYTES = 64 * 1024;
 /** The least that a read counts for. */
 const MIN_BYTES = 4 * 1024;
 /**
@@ -27,9 +27,9 @@ interface Waiting {
 }
 
 /** Budget of what may be read in the current iteration of the event loop. */
-export class ReadTurns {
-  #left = TURN_BYTES;
-  #hasNextTurn = false;
+export class ReadBudget {
+  #left = BUDGET_BYTES;
+  #willRefill = false;
   readonly #thread = new BusyThread(MAX_BUSY_MS);
   readonly #waiting: Waiting[] = [];
 
@@ -39,8 +39,8 @@ export class ReadTurns {
    * @returns a promise to wait for if the current iteration has too little budget left.
    */
   take(count: number): Promise<void> | undefined {
-    const numBytes = Math.max(MIN_BYTES, Math.min(count, TURN_BYTES));
-    this.#endTurn();
+    const numBytes = Math.max(MIN_BYTES, Math.min(count, BUDGET_BYTES));
+    this.#refillLater();
     if (numBytes <= this.#left) {
       this.#left -= numBytes;
       return undefined;
@@ -48,18 +48,18 @@ export class ReadTurns {
     return new Promise((resolve) => void this.#waiting.push({ numBytes, resolve }));
   }
 
-  #endTurn(): void {
-    if (this.#hasNextTurn) return;
-    this.#hasNextTurn = true;
+  #refillLater(): void {
+    if (this.#willRefill) return;
+    this.#willRefill = true;
     void this.#thread.yield().then(() => {
-      this.#hasNextTurn = false;
-      this.#left = TURN_BYTES;
+      this.#willRefill = false;
+      this.#left = BUDGET_BYTES;
       while (this.#waiting.length > 0 && this.#waiting[0]!.numBytes <= this.#left) {
         const { numBytes, resolve } = this.#waiting.shift()!;
         this.#left -= numBytes;
         resolve();
       }
-      if (this.#left < TURN_BYTES) this.#endTurn();
+      if (this.#left < BUDGET_BYTES) this.#refillLater();
     });
   }
 }
@@ -67,7 +67,7 @@ export class ReadTurns {
 /** Size of the buffer of an idle connection. */
 const READ_BYTES = 4 * 1024;
 /** Buffer size within a body that is not chunked, once a read has filled the small buffer. */
-const MAX_READ_BYTES = TURN_BYTES;
+const MAX_READ_BYTES = BUDGET_BYTES;
 /** Buffer size for clients that send requests ahead of the responses: ten may fit in it. */
 const MIN_READ_BYTES = 512;
 /** How long to wait for a client to read anything. A stream that nobody reads takes up one of the model's sequences. */
@@ -78,7 +78,7 @@ const MAX_JOINED_BYTES = 64 * 1024;
 const MAX_UNANSWERED = 8;
 
 /** The read budget of all connections together. */
-export const turns = new ReadTurns();
+export const readBudget = new ReadBudget();
 
 type Done = (error?: Error | null) => void;
 
@@ -175,9 +175,9 @@ export class TcpSocket extends Duplex {
   }
 
   override _writev(writes: { readonly chunk: Uint8Array }[], done: Done): void {
-    const pieces = writes.map(({ chunk }) => chunk);
-    const numBytes = pieces.reduce((sum, { length }) => sum + length, 0);
-    void this.#send(numBytes > MAX_JOINED_BYTES ? pieces : [Buffer.concat(pieces)], done);
+    const chunks = writes.map(({ chunk }) => chunk);
+    const numBytes = chunks.reduce((sum, { length }) => sum + length, 0);
+    void this.#send(numBytes > MAX_JOINED_BYTES ? chunks : [Buffer.concat(chunks)], done);
   }
 
   override _final(done: Done): void {
@@ -209,8 +209,8 @@ export class TcpSocket extends Duplex {
     this.#spare = undefined;
     try {
       const count = await this.#connection.read(bytes);
-      const turn = turns.take(this.#isCostly ? TURN_BYTES : count ?? 0);
-      if (turn !== undefined) await turn;
+      const wait = readBudget.take(this.#isCostly ? BUDGET_BYTES : count ?? 0);
+      if (wait !== undefined) await wait;
       if (this.destroyed) return;
       // A body mostly continues in full buffers; the next request is small again.
       this.#readBytes = (count ?? 0) < READ_BYTES ? READ_BYTES : this.#maxReadBytes;
@@ -224,9 +224,9 @@ export class TcpSocket extends Duplex {
     }
   }
 
-  async #send(pieces: readonly Uint8Array[], done: Done): Promise<void> {
+  async #send(chunks: readonly Uint8Array[], done: Done): Promise<void> {
     try {
-      for (const bytes of pieces) {
+      for (const bytes of chunks) {
         for (let at = 0; at < bytes.length;) {
           at += await this.#write(bytes.subarray(at));
         }

@@ -10,7 +10,7 @@ export class HeardSound {
   readonly format: LiveFormat;
   readonly #decoder: LiveDecoder;
   readonly #offsetMs: number;
-  #pieces: Int16Array<ArrayBuffer>[] = [];
+  #chunks: Int16Array<ArrayBuffer>[] = [];
   /** Indexes of the first buffered sample, and of the sample after the last. */
   #start = 0;
   #end = 0;
@@ -47,7 +47,7 @@ export class HeardSound {
   }
 
   push(samples: Int16Array<ArrayBuffer>): void {
-    this.#pieces.push(samples);
+    this.#chunks.push(samples);
     this.#end += samples.length;
   }
 
@@ -56,9 +56,9 @@ export class HeardSound {
     const from = this.#indexAt(ms) - this.#start;
     const samples = new Int16Array(this.#end - this.#start - from);
     let at = -from;
-    for (const piece of this.#pieces) {
-      if (at + piece.length > 0) samples.set(piece.subarray(Math.max(0, -at)), Math.max(0, at));
-      at += piece.length;
+    for (const chunk of this.#chunks) {
+      if (at + chunk.length > 0) samples.set(chunk.subarray(Math.max(0, -at)), Math.max(0, at));
+      at += chunk.length;
     }
     return samples;
   }
@@ -67,8 +67,8 @@ export class HeardSound {
   takeTo(ms: number): Int16Array<ArrayBuffer> {
     const taken = new Int16Array(this.#indexAt(ms) - this.#start);
     for (let at = 0; at < taken.length;) {
-      const piece = this.#pieces[0]!;
-      const part = piece.subarray(0, taken.length - at);
+      const chunk = this.#chunks[0]!;
+      const part = chunk.subarray(0, taken.length - at);
       taken.set(part, at);
       at += part.length;
       this.#drop(part.length);
@@ -79,7 +79,7 @@ export class HeardSound {
   /** Drops the audio before a position. */
   dropTo(ms: number): void {
     for (let left = this.#indexAt(ms) - this.#start; left > 0;) {
-      const length = Math.min(left, this.#pieces[0]!.length);
+      const length = Math.min(left, this.#chunks[0]!.length);
       left -= length;
       this.#drop(length);
     }
@@ -87,8 +87,8 @@ export class HeardSound {
 
   /** Drops samples from the first chunk. */
   #drop(length: number): void {
-    const piece = this.#pieces.shift()!;
-    if (length < piece.length) this.#pieces.unshift(piece.subarray(length));
+    const chunk = this.#chunks.shift()!;
+    if (length < chunk.length) this.#chunks.unshift(chunk.subarray(length));
     this.#start += length;
   }
 

@@ -31,7 +31,7 @@ import { TurnDetector } from "./turn_detector.ts";
 import { VoiceDetector } from "./voice_detector.ts";
 
 /** Speech is looked for in chunks of this length, so that other sessions get time in between. */
-const PIECE_MS = 500;
+const CHUNK_MS = 500;
 /** Longest audio that may wait to be committed. */
 const MAX_HELD_MS = 15 * 60_000;
 /** Shorter turns are not transcribed, as in OpenAI's API. */
@@ -184,12 +184,12 @@ export class LiveSession {
     this.#share.take(samples.byteLength);
     this.#heldBytes += samples.byteLength;
     if (this.#settings.turns !== undefined) this.#listening ??= this.#listen();
-    const pieceSamples = Math.round(PIECE_MS * sampleRateHz / 1000);
-    for (let at = 0; at < samples.length && !this.#isStopping; at += pieceSamples) {
-      const piece = samples.subarray(at, at + pieceSamples);
-      this.#sound.push(piece);
-      if (this.#listening !== undefined) await this.#findTurns(piece, this.#listening);
-      if (samples.length > pieceSamples) await yieldToEvents();
+    const chunkSamples = Math.round(CHUNK_MS * sampleRateHz / 1000);
+    for (let at = 0; at < samples.length && !this.#isStopping; at += chunkSamples) {
+      const chunk = samples.subarray(at, at + chunkSamples);
+      this.#sound.push(chunk);
+      if (this.#listening !== undefined) await this.#findTurns(chunk, this.#listening);
+      if (samples.length > chunkSamples) await yieldToEvents();
     }
     this.#hearOpenTurn();
   }

@@ -81,18 +81,18 @@ function ownParam(param: string, request: EmbeddingRequest): string {
 }
 
 /** Writes a JSON answer in chunks, so that other requests run between the chunks of a large one. */
-function toJsonResponse(pieces: Generator<string>): Response {
-  const first = pieces.next().value!;
-  const second = pieces.next();
+function toJsonResponse(chunks: Generator<string>): Response {
+  const first = chunks.next().value!;
+  const second = chunks.next();
   const headers = { "content-type": "application/json" };
   if (second.done) return new Response(first, { headers });
   const encoder = new TextEncoder();
   const waiting = [first, second.value];
   const body = new ReadableStream<Uint8Array>({
     pull(controller) {
-      const piece = waiting.shift() ?? pieces.next().value;
-      if (piece === undefined) controller.close();
-      else controller.enqueue(encoder.encode(piece));
+      const chunk = waiting.shift() ?? chunks.next().value;
+      if (chunk === undefined) controller.close();
+      else controller.enqueue(encoder.encode(chunk));
     },
   });
   return new Response(body, { headers });
