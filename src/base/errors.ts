@@ -75,14 +75,14 @@ export class HearthError extends Error {
   }
 
   /**
-   * Any thrown value as a `HearthError`: any other becomes `inference_failed`, with the original as `cause` for the
-   * log.
+   * Converts any thrown value to a `HearthError`. A value that is not one becomes `inference_failed`, with the original
+   * as `cause` for the log.
    */
   static from(error: unknown): HearthError {
     if (error instanceof HearthError) return error;
     return new HearthError(
       "inference_failed",
-      "The model failed while it worked on this request; the server's log says why.",
+      "The model failed on this request; the server's log says why.",
       {
         cause: error,
       },
@@ -108,7 +108,7 @@ export type SettingNames = Readonly<Record<Setting, string>>;
 /** An error that ends a command: the message goes to standard error as it is, and the process exits with 1. */
 export class StartupError extends Error {
   override readonly name = "StartupError";
-  /** The setting that it is about. */
+  /** The setting that the error is about. */
   readonly setting: Setting | undefined;
 
   constructor(message: string, options: { cause?: unknown; setting?: Setting | undefined } = {}) {
@@ -123,9 +123,9 @@ export function isSystemError(error: unknown): error is Error {
 }
 
 /**
- * Runs a step of a start.
+ * Runs one step of starting up.
  *
- * @param explain turns the message of whatever the step throws into one for the user.
+ * @param explain converts the message of an error that the step throws to one for the user.
  * @throws {StartupError} with that message.
  */
 export async function startupStep<T>(
@@ -141,13 +141,13 @@ export async function startupStep<T>(
   }
 }
 
-/** Why something is not possible, and the setting that would change that. */
+/** The reason why something is refused, and the setting that would allow it. */
 export interface Refusal {
   readonly message: string;
   readonly setting?: Setting | undefined;
 }
 
-/** The message, with the user's name of the setting that it is about. */
+/** The message of a refusal, with the user's name of the setting. */
 export function startupMessage({ message, setting }: Refusal, names: SettingNames): string {
   return setting === undefined ? message : `${message} (${names[setting]})`;
 }

@@ -1,5 +1,5 @@
 /**
- * Waits for `promise`, but only until `signal` is aborted. The work behind the promise goes on.
+ * Waits for `promise`, but only until `signal` is aborted. The work behind the promise continues.
  *
  * @throws the signal's reason, or the promise's rejection.
  */

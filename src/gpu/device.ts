@@ -25,12 +25,15 @@ export interface GpuContext {
   readonly hasF16: boolean;
   /** Whether this is a software adapter: correct, and slower than the CPU backend. */
   readonly isFallbackAdapter: boolean;
-  /** Resolves when the device is gone, by `destroy()` too. */
+  /** Resolves when the device is lost or destroyed. */
   readonly lost: Promise<GPUDeviceLostInfo>;
   readonly counts: CreationCounts;
   /** Commands that wait to be submitted. */
   readonly commands: Commands;
-  /** What compiles programs that requests can do without for a while, one each; done in order while nobody waits. */
+  /**
+   * Functions that each compile a program which is not needed yet. They are called in order while no request is
+   * waiting.
+   */
   readonly later: (() => void)[];
 }
 
@@ -71,10 +74,10 @@ export async function findAdapter(
 }
 
 /**
- * Opens a device with the adapter's limits, and with `shader-f16` and `timestamp-query` where offered.
- * The caller owns it and ends it with `device.destroy()`.
+ * Opens a device with the adapter's limits, and with `shader-f16` and `timestamp-query` where offered. The caller owns
+ * it and ends it with `device.destroy()`.
  *
- * @param options.onError called with each error no one waits for (validation, out of memory).
+ * @param options.onError called with each error that no error scope catches (validation, out of memory).
  * @returns `undefined` under the conditions of {@linkcode findAdapter}.
  */
 export async function openDevice(

@@ -15,7 +15,9 @@ const MAX_BYTES = 2 ** 22;
 /** Buffers kept per size; ONNX Runtime reads one tensor after the other. */
 const KEPT_OF_A_SIZE = 2;
 
-/** From now on, returns kept buffers when somebody creates an unlabelled buffer for reading alone. */
+/**
+ * Makes the device reuse buffers: whoever creates an unlabelled buffer that is only read back gets one that was kept.
+ */
 export function keepDownloadBuffers(
   device: GPUDevice,
   { takesRangeEarly = canTakeRangeEarly() }: { readonly takesRangeEarly?: boolean } = {},
@@ -45,10 +47,10 @@ class DownloadBuffer {
   readonly #buffer: GPUBuffer;
   readonly #native: Pick<GPUBuffer, "mapAsync" | "getMappedRange" | "unmap" | "destroy">;
   readonly #keep: (buffer: DownloadBuffer) => boolean;
-  /** The size that was asked for, at most the buffer's own. */
+  /** The requested size, which may be smaller than the buffer. */
   #size = 0;
   #isLent = false;
-  /** Taking the range of one that was never mapped and awaited panics the process. */
+  /** Whether it was ever mapped and awaited. Taking the range before that panics the process. */
   #wasMapped = false;
   #mapped: { readonly offset: number; readonly bytes: ArrayBuffer } | undefined;
 
@@ -76,14 +78,14 @@ class DownloadBuffer {
     return this.#buffer;
   }
 
-  /** Maps the buffer and takes its range: only then has it succeeded. */
+  /** Maps the buffer and takes its range. Resolves only once the range was taken. */
   async #mapAsync(mode: number, offset = 0, size = this.#size - offset): Promise<void> {
     const mapping = this.#native.mapAsync(mode, offset, size);
     const take = () => {
       this.#mapped = { offset, bytes: this.#native.getMappedRange(offset, size) };
     };
     if (this.#wasMapped) {
-      // Its rejection is ignored: taking the range has failed by then.
+      // // Ignored, because taking the range has already failed.
       mapping.catch(() => {});
       try {
         take();

@@ -48,7 +48,10 @@ export function elemBytes(elem: Elem): number {
   return elem === "f16" ? 2 : 4;
 }
 
-/** The shader module of a source, shared by kernels with other constants and dropped once all of them are compiled. */
+/**
+ * The shader module of a source. Kernels that differ only in constants share it; it is dropped once all of them are
+ * compiled.
+ */
 function getModule(
   gpu: GpuContext,
   { name, source }: { readonly name: string; readonly source: string },
@@ -135,7 +138,7 @@ export class Kernel<B extends Bindings> {
       if (count! <= this.#mostWorkgroups) continue;
       throw new RangeError(
         `The kernel "${this.#label}" was given ${count} workgroups; ` +
-          `the device dispatches ${this.#mostWorkgroups} at most.`,
+          `the device's limit is ${this.#mostWorkgroups}.`,
       );
     }
     pass.setPipeline(this.#pipeline);

@@ -9,7 +9,7 @@
  * @module
  */
 
-/** From now on, writes to unlabelled buffers that are created mapped as sources of copies. */
+/** Makes the device fill unlabelled upload buffers (mapped at creation, sources of copies) by `writeBuffer`. */
 export function writeUploadBuffers(device: GPUDevice): void {
   const createBuffer = device.createBuffer.bind(device);
   device.createBuffer = (descriptor) => {

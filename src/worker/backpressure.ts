@@ -15,20 +15,20 @@ export class Backpressure {
     this.#max = max;
   }
 
-  /** A chunk was sent. Resolves when another may be made. */
+  /** Counts a chunk that was sent. Resolves when the next may be made. */
   sent(): Promise<void> {
     if (++this.#numUnread < this.#max) return Promise.resolve();
     this.#room ??= Promise.withResolvers();
     return this.#room.promise;
   }
 
-  /** A chunk was taken. */
+  /** Counts a chunk that the reader has taken. */
   taken(): void {
     this.#numUnread--;
     if (this.#numUnread < this.#max) this.#release();
   }
 
-  /** The reader has gone: the sender no longer waits. */
+  /** Stops counting, because the reader has gone: the sender no longer waits. */
   disable(): void {
     this.#numUnread = -Infinity;
     this.#release();

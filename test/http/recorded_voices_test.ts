@@ -143,7 +143,7 @@ Deno.test("more than one recording, a voice beside one, and images are refused",
   };
   await refuse(recordingBody(LOW, { voice: "default" }), {
     param: "voice",
-    message: /no value beside a recording/,
+    message: /no voice together with a recording/,
   });
   const text = { type: "text", text: "Hello." };
   const audio = { type: "audio", audio_url: `base64://${LOW.toBase64()}` };

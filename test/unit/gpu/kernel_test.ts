@@ -129,7 +129,7 @@ gpuTest(
       for (const workgroups of [[most + 1], [1, most + 1]] as const) {
         assert.throws(
           () => kernel.encode(pass, { source, product }, workgroups),
-          new RegExp(`"scale" was given ${most + 1} workgroups; the device dispatches ${most}`),
+          new RegExp(`"scale" was given ${most + 1} workgroups; the device's limit is ${most}`),
         );
       }
       kernel.encode(pass, { source, product }, [1]);

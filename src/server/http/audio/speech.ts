@@ -41,7 +41,7 @@ export function speechRoute(deps: AppDeps): Route {
         "With `messages` the answer is a chat completion that holds the audio. An audio part " +
         "beside the text is a recording whose voice is cloned, if the model supports it. With " +
         "`input` the answer is the audio itself, sent sentence by sentence; after the first " +
-        "sentence, an error breaks it off.",
+        "sentence, an error cuts the answer short.",
       request: SpeechRequest,
       requestExamples: {
         "a text": { model: "hearth-demo-tts", input: "Hello there.", voice: "af_alloy" },
@@ -138,7 +138,7 @@ function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText 
   if (recording !== undefined && wish.voice !== undefined) {
     throw invalid(
       "voice",
-      "want no value beside a recording, because the recording's voice is cloned",
+      "want no voice together with a recording, because the recording's voice is cloned",
     );
   }
   return { text: texts.join("\n\n"), param, recording };
@@ -204,7 +204,7 @@ export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): 
   if (voices.length === 0) {
     throw new HearthError(
       "invalid_value",
-      `voice: ${model} has no voice of its own; send a recording beside the text, in messages.`,
+      `voice: ${model} has no voice of its own; to clone a voice, send text and a recording in messages.`,
       { param: "voice" },
     );
   }

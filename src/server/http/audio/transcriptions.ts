@@ -67,7 +67,7 @@ export function transcriptionsRoutes(deps: AppDeps): Route[] {
       summary: writing.summary,
       description:
         "Recordings may be hours long. With `stream` each segment comes as an event as " +
-        "soon as it is certain, with its times where `response_format` is `verbose_json`.",
+        "soon as it is final, with its times where `response_format` is `verbose_json`.",
       request: { "multipart/form-data": writing.request },
       response: {
         description: "The transcript, in the requested format",
