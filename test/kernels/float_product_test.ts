@@ -8,6 +8,7 @@ import { RowArena } from "../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, SimdRows } from "../../kernels/cpu/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose, assertSameValues } from "../fixtures/engine/compare_values.ts";
+import { untilHelped } from "./until_helped.ts";
 
 const EXACT = { abs: 2e-5, rel: 2e-5 };
 
@@ -157,12 +158,7 @@ Deno.test("SimdRows.product() in f32 gives the same bits with any number of thre
   const threads = new KernelThreads(3, { minFlops: 0 });
   try {
     const run = await openProduct(params, tensors, { numRows, threads });
-    for (let round = 0; threads.numHelpedWorks < 20; round++) {
-      assert.ok(round < 2000, "no helper takes part");
-      assertSameValues(run(), alone);
-      // Helpers are told of the memory.
-      await new Promise((resolve) => setTimeout(resolve));
-    }
+    await untilHelped(threads, 20, () => assertSameValues(run(), alone));
   } finally {
     threads.dispose();
   }

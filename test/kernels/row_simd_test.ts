@@ -10,6 +10,7 @@ import { RowArena, type SumKind } from "../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, SimdRows } from "../../kernels/cpu/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";
+import { untilHelped } from "./until_helped.ts";
 
 const BLOCK = 32;
 const ROWS = 3;
@@ -237,12 +238,7 @@ Deno.test("SimdRows.product() gives the same bits with any number of threads", a
   const threads = new KernelThreads(3, { minFlops: 0 });
   try {
     const run = await openProduct(gated, tensors, threads);
-    for (let round = 0; threads.numHelpedWorks < 20; round++) {
-      assert.ok(round < 2000, "no helper takes part");
-      assert.deepEqual(run(), alone);
-      // Helpers are told of the memory.
-      await new Promise((resolve) => setTimeout(resolve));
-    }
+    await untilHelped(threads, 20, () => assert.deepEqual(run(), alone));
   } finally {
     threads.dispose();
   }

@@ -14,6 +14,7 @@ import {
 import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeSteps, MAX_TOKENS, NUM_SLOTS } from "./state_case.ts";
+import { untilHelped } from "./until_helped.ts";
 
 const EXACT = { abs: 2e-5, rel: 2e-5 };
 const ROWS = 2 * MAX_TOKENS;
@@ -205,8 +206,7 @@ Deno.test("SimdStates.run() gives the same bits with helpers, and copies slots",
   const alone = new SimdStates(nodes, { ...OPTIONS, threads: new KernelThreads(1) });
   const helped = new SimdStates(nodes, { ...OPTIONS, threads });
   try {
-    for (let round = 0; threads.numHelpedWorks < 20; round++) {
-      assert.ok(round < 2000, "no helper takes part");
+    await untilHelped(threads, 20, (round) => {
       Object.values(CASES).forEach(({ makeRows, outWidth }, index) => {
         const rows = makeRows(round);
         const [a, b] = [new Float32Array(8 * outWidth), new Float32Array(8 * outWidth)];
@@ -219,9 +219,7 @@ Deno.test("SimdStates.run() gives the same bits with helpers, and copies slots",
         assert.deepEqual(a, b);
       });
       for (const states of [alone, helped]) states.copy(2, 3);
-      // Helpers are told of the memory.
-      await new Promise((resolve) => setTimeout(resolve));
-    }
+    });
     const [{ makeRows, outWidth }] = Object.values(CASES) as [Case];
     const answer = (slot: number) => {
       const out = new Float32Array(outWidth);

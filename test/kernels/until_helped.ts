@@ -1,0 +1,23 @@
+/**
+ * Waits for threads that help, however long a busy machine takes to start them.
+ *
+ * @module
+ */
+import type { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
+
+const PATIENCE_MS = 60_000;
+
+/** Calls `work` until helpers took part in so many works. @throws {Error} if they did not within a minute. */
+export async function untilHelped(
+  threads: KernelThreads,
+  numWorks: number,
+  work: (round: number) => void,
+): Promise<void> {
+  const end = performance.now() + PATIENCE_MS;
+  for (let round = 0; threads.numHelpedWorks < numWorks; round++) {
+    if (performance.now() > end) throw new Error(`no helper took part in ${round} rounds`);
+    work(round);
+    // Helpers are told of the memory.
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+}
