@@ -58,7 +58,7 @@ async function findGraphs(path: string): Promise<string[]> {
   const all = [...folder.files].filter((file) => file.endsWith(".onnx")).sort();
   if (all.length === 0) {
     throw new StartupError(
-      `${path} has no graph to inspect: want onnx/model*.onnx or any other .onnx file.`,
+      `${path} has no graph to inspect: it holds no onnx/model*.onnx and no other .onnx file.`,
     );
   }
   const run = graphsOfFamily(folder);

@@ -109,7 +109,7 @@ Deno.test("hearth inspect of a folder without a graph says what it looked for", 
     await Deno.writeTextFile(`${folder}/config.json`, "{}");
     const { code, stderr: err } = await runHearth(["inspect", folder]);
     assert.equal(code, 1);
-    assert.match(err, /no graph to inspect: want onnx\/model\*\.onnx/);
+    assert.match(err, /no graph to inspect: it holds no onnx\/model\*\.onnx/);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
