@@ -37,9 +37,10 @@ const isNamedDay: Condition = ({ text, year }, { before }) =>
 const NAMED = raw`\s?(?i:screen|monitor|display|tv|pipe|pizza|vinyl|laptop|tablet)\b`;
 /** What may follow a length. */
 const SIZED =
-  raw`(?:["\u2033]?\s?(?i:[x\u00d7]|by|tall|high|wide|long|deep|thick)\b|["\u2033]?${NAMED}|[.,;:!?)]|\s*$)`;
+  raw`(?:["\u2033]?\s?(?i:[x\u00d7]\s?\d|(?:by|tall|high|wide|long|deep|thick)\b)|["\u2033]?${NAMED}|[.,;:!?)]|\s*$)`;
 const INCHES = raw`(?<![\d.,])(?<number>\d+(?:\.\d+)?)["\u2033]`;
-const FEET = raw`(?<!(?:^|\s)'[^']*)(?<![\d.,'])(?<number>\d+(?:\.\d+)?)['\u2032]`;
+const FEET =
+  raw`(?<!(?:^|\s)'[^']*)(?<![\d.,'])(?<number>\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)['\u2032]`;
 
 /** Whether no quotation is open: if none is, a quotation mark after a digit stands for inches. */
 const isUnquoted: Condition = (_, { before }) => {
