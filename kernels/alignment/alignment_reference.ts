@@ -1,8 +1,8 @@
 /**
- * `alignment` on the CPU: the oracle of the WGSL kernels, and the CPU backend's own.
+ * `alignment` on the CPU: the reference for the WGSL kernels, and the CPU backend's implementation.
  *
- * The alignment of a text's tokens with an encoder's output. With `w[t, k]` the softmax over the keys of `scale * q[t]
- * · k[k]`, its mean `m[k]` and deviation `s[k]` over the tokens, a head's share is
+ * It aligns a text's tokens with an encoder's output. Let `w[t, k]` be the softmax over the keys of `scale * q[t] ·
+ * k[k]`, with mean `m[k]` and standard deviation `s[k]` over the tokens. A head's share is
  *
  * `median of (w[t, j] - m[j]) / (s[j] + 1e-8) for j = k - 3 … k + 3`
  *

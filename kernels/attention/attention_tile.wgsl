@@ -73,7 +73,7 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   // workgroup.
   let first_seen = first_key(query_position(item, 0u));
   let key_start = first_seen / $(KEYS)u * $(KEYS)u;
-  // From this key on, all rows see the keys.
+  // Keys from this one on are seen by all rows.
   let first_of_all = first_key(query_position(item, last_row));
   let end_of_all = end_key(item, query_position(item, 0u));
   //# for q in 0..QUADS

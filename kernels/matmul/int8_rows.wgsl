@@ -11,17 +11,17 @@ fn group_fours(blocks: u32) -> u32 {
   return blocks * 160u + 16u;
 }
 
-// Index of the words of a row's block, in vec4s; the odd words follow 64 further on.
+// Index, in vec4s, of the even words of a row's block. The odd words are 64 vec4s further on.
 fn levels_at(row: u32, block: u32, blocks: u32) -> u32 {
   return (row / 64u) * group_fours(blocks) + block * 128u + row % 64u;
 }
 
-// Index of a row's block in pairs of words: its scale, and the sum of its levels.
+// Index, in pairs of words, of the factors of a row's block: its scale, and the sum of its levels.
 fn factors_at(row: u32, block: u32, blocks: u32) -> u32 {
   return 2u * ((row / 64u) * group_fours(blocks) + blocks * 128u) + block * 64u + row % 64u;
 }
 
-// Index of the factor of a whole row, the first of a pair of words.
+// Index, in pairs of words, of the factors of a whole row and its neighbour: element `row % 2` is that of the row.
 fn row_factor_at(row: u32, blocks: u32) -> u32 {
   return 2u * ((row / 64u) * group_fours(blocks) + blocks * 160u) + (row % 64u) / 2u;
 }

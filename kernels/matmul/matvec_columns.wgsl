@@ -1,5 +1,5 @@
-// The matrix as [K, outputs], the layout of the operator MatMul. A unit is four neighbouring columns; if gated, four of
-// the gate and four that it multiplies. See matvec_columns_*.wgsl for `load_columns`.
+// The matrix as [K, outputs], the layout of the operator MatMul. A unit is four neighbouring columns; if gated, also
+// the four columns that these are multiplied with. See matvec_columns_*.wgsl for `load_columns`.
 
 fn accumulate(first: u32, row0: u32, lane: u32) {
   for (var at = lane; at < K_FOURS; at += LANES) {

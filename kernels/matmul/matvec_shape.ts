@@ -6,7 +6,10 @@
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { MatvecParams } from "./matvec_params.ts";
 
-/** One workgroup takes `groups` units of `outs` matrix rows, each of which `lanes` threads sum. */
+/**
+ * How work is divided: a workgroup takes `groups` units, a unit is `outs` matrix rows, and `lanes` threads sum each
+ * unit.
+ */
 export interface MatvecTiling {
   readonly lanes: number;
   readonly groups: number;
@@ -42,7 +45,9 @@ export function chooseRowCount({ rowCounts }: MatvecTiling, numRows: number): nu
 /** A tiling with the number of rows of one of its variants. */
 export type MatvecVariant = MatvecTiling & { readonly rows: number };
 
-/** Floats of workgroup memory, besides 64 for a norm, and the totals if loops are unrolled. */
+/**
+ * Number of floats of workgroup memory for sums. Not included: 64 for a norm, and, if loops are unrolled, the totals.
+ */
 export function numSums(
   params: Pick<MatvecParams, "norm" | "sum" | "gate">,
   variant: MatvecVariant,
@@ -53,7 +58,10 @@ export function numSums(
   return Math.max(ofRows, numSumsPerPass(params, variant) * groups * (lanes + 1));
 }
 
-/** The sums of a thread if loops are unrolled: a row's outputs, and its squares if a norm needs them. */
+/**
+ * The number of sums that a thread keeps if loops are unrolled: for each row its outputs, and its squares if a norm
+ * needs them.
+ */
 export function chooseValues(
   { norm }: Pick<MatvecParams, "norm">,
   { outs, rows }: Pick<MatvecVariant, "outs" | "rows">,
@@ -63,7 +71,10 @@ export function chooseValues(
   return { perRow, count: perRow * rows, hasSquares };
 }
 
-/** Floats of workgroup memory for adding up lanes: with the totals, less than the 16 KiB that all devices have. */
+/**
+ * Number of floats of workgroup memory for adding up lanes. Together with the totals, they take less than the 16 KiB
+ * that all devices have.
+ */
 const PASS_FLOATS = 2560;
 
 /** How many of the {@linkcode chooseValues} are added up at a time. */

@@ -62,7 +62,10 @@ interface NbitsProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Addresses of a node of 15 words, and of a step of 4, the first of which is the number of quantised rows. */
+  /**
+   * Address of the 15 words that describe the product; those of the step's rows, 4 words, are at `rows`. The first of
+   * the four is the number of quantised rows.
+   */
   readonly node: number;
   readonly rows: number;
   readonly scratch: number;

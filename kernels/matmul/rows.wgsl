@@ -1,7 +1,7 @@
 // The rows of a product, and the norm applied to them.
 
 @group(0) @binding(0) var<storage, read> x: array<four>;
-// The norm's factors, elem [K], from AFFINE_AT on, and its offsets behind them where it has such.
+// The norm's factors, elem [K], from AFFINE_AT on, followed by its offsets if it has any.
 @group(0) @binding(1) var<storage, read> affine: array<four>;
 
 // Length of a row in vec4s, and its layout in the tensor.

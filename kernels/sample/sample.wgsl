@@ -59,11 +59,12 @@ fn mass_of_top_k(row: Row, start: u32, thread: u32, largest: f32) -> f32 {
     prefix = (prefix << 8u) | found.x;
     rank = found.y;
   }
-  // As many tokens that tie with the last as there is room for. No key is found where fewer than top-k are left.
+  // Of the tokens that equal the last one, only as many count as top-k has room for. If fewer than top-k tokens are
+  // left, no last one is found.
   return sum_of_all(thread, vec2<f32>(mass, 0.0)).x + f32(rank) * weigh(row, prefix, largest);
 }
 
-// The best choice that top-k and top-p keep, given the best of all tokens (or NO_CHOICE) and the mass of all.
+// The choice after applying top-k and top-p, given the best of all tokens (or NO_CHOICE) and the mass of all.
 fn settle(
   row: Row,
   start: u32,

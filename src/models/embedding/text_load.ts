@@ -29,8 +29,8 @@ interface TextGraph {
 }
 
 /**
- * Which row stands for a text: an output of an encoder, or elements of a decoder's row of the last token (all elements
- * if absent).
+ * What is read as a text's vector: an output of an encoder; or, in a decoder's output for the last token, the elements
+ * at `columns` (all if absent).
  */
 type RowSource = { readonly output: TextOutput } | { readonly columns?: readonly number[] };
 

@@ -134,7 +134,7 @@ export interface ClassificationConfig {
   readonly levels: ChannelLevels;
   readonly width: number;
   readonly height: number;
-  /** Least probability of being upside down from which a line is turned. */
+  /** A line is rotated if the probability that it is upside down is at least this. */
   readonly threshold: number;
 }
 
