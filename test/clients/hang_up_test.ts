@@ -58,7 +58,7 @@ Deno.test("a client that hangs up while it waits gives its place in the queue to
   const engine = { prefixCache: true, maxSequences: 1 };
   const { spawnWorker, workers } = fragileSpawner();
   await using server = await TestServer.start({ engine, maxQueue: 1, spawnWorker });
-  workers[0]!.postMessage({ type: "hold-steps", after: 20 });
+  workers[0]!.postMessage({ type: "slow-steps", ms: 20 });
   const { session } = server.app;
   const post = (body: unknown, signal?: AbortSignal) =>
     fetch(`${server.base}/v1/chat/completions`, {
@@ -82,7 +82,7 @@ Deno.test("a client that hangs up while it waits gives its place in the queue to
   }
   const next = post(chatBody());
   await running.body!.cancel();
-  workers[0]!.postMessage({ type: "go-on" });
+  workers[0]!.postMessage({ type: "slow-steps", ms: 0 });
   assert.equal((await next).status, 200);
   await (await next).body!.cancel();
   await server.untilIdle();

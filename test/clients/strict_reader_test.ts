@@ -45,14 +45,14 @@ Deno.test("streams: the head of a request that waits arrives before any byte of 
     engine: { prefixCache: true, maxSequences: 1 },
     spawnWorker,
   });
-  workers[0]!.postMessage({ type: "hold-steps", after: 20 });
+  workers[0]!.postMessage({ type: "slow-steps", ms: 20 });
   const endless = chatBody({ stream: true, ...ENDLESS });
   const running = await post(server, "/v1/chat/completions", endless);
   await server.untilBusy();
   const waiting = await post(server, "/v1/chat/completions", chatBody({ stream: true }));
   assert.ok(await server.figure("hearth_sequences_waiting") > 0);
   await running.body!.cancel();
-  workers[0]!.postMessage({ type: "go-on" });
+  workers[0]!.postMessage({ type: "slow-steps", ms: 0 });
   const text = await waiting.text();
   assert.ok(text.startsWith("data: "), text.slice(0, 40));
   assert.ok(readStrictly(text).length > 2);

@@ -41,7 +41,7 @@ Deno.test("RunningServer.stop() takes no new connection while it waits for reque
 Deno.test("RunningServer.stop() ends a stream that outlasts the grace period, with an error", async () => {
   const { spawnWorker, workers } = fragileSpawner();
   const server = await TestServer.start({ spawnWorker });
-  workers[0]!.postMessage({ type: "hold-steps", after: 20 });
+  workers[0]!.postMessage({ type: "slow-steps", ms: 20 });
   const response = await post(server, chatBody({ stream: true, ...ENDLESS }));
   const [text] = await Promise.all([response.text(), server[Symbol.asyncDispose]()]);
   const last = JSON.parse(text.trimEnd().split("\n\n").at(-1)!.slice("data: ".length));

@@ -128,7 +128,9 @@ Deno.test("what the built-in voices say in every format, at every speed, the bui
   let [errors, words] = [0, 0];
   for (const [number, voice] of VOICES.entries()) {
     let [voiceErrors, voiceWords] = [0, 0];
+    // Half of the sentences each: every format, delivery and speed is among them.
     for (const [i, input] of SENTENCES.entries()) {
+      if (i % 2 !== number % 2) continue;
       const at = i + number;
       const file = await orderSpeech(speaker, {
         input,

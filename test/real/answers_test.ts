@@ -99,16 +99,19 @@ async function answer(
 
 realTokenizerTest("forced text comes out as it was written", async (tokenizer) => {
   await withModel(tokenizer, async (model) => {
-    for (const forced of FORCED) {
+    for (const [number, forced] of FORCED.entries()) {
       const grammar = { kind: "choice", choices: [forced] } as const;
       const chosen = await answer(model, { grammar });
       assert.equal(chosen.text, forced);
       assert.equal(chosen.logprobText, forced);
 
-      const schema = { enum: [forced] };
-      const json = { kind: "json_schema", schema, param: "schema" } as const;
-      assert.equal(JSON.parse((await answer(model, { grammar: json })).text), forced);
-
+      // As JSON, of an answer and of a call in turn: both write the same string.
+      if (number % 2 === 0) {
+        const schema = { enum: [forced] };
+        const json = { kind: "json_schema", schema, param: "schema" } as const;
+        assert.equal(JSON.parse((await answer(model, { grammar: json })).text), forced);
+        continue;
+      }
       const parameters = {
         type: "object",
         properties: { command: { const: forced } },
