@@ -27,7 +27,7 @@ const RUN_FLAG = {
   composition: 0x800,
 } as const;
 
-/** Offset of the samples per block and bytes per block, in version 1 of a sample entry. */
+/** Offsets in version 1 of a sample entry: of the number of samples per block, and of the number of bytes per block. */
 const SAMPLES_AT = 28;
 const BLOCK_BYTES_AT = 36;
 

@@ -54,7 +54,7 @@ export function checkSampleRate(sampleRateHz: number): void {
   );
 }
 
-/** Most errors of a library's decoder, which writes each of them to standard error. */
+/** Most errors that a library's decoder may report for a file; it writes each of them to standard error. */
 const MAX_ERRORS = 64;
 
 /** Ends the decoding of a file with too many errors. */

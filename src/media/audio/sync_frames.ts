@@ -18,7 +18,10 @@ type FrameParser = (file: Uint8Array, at: number) => SyncFrame | undefined;
 /** The first byte of every frame. */
 export const SYNC_BYTE = 0xff;
 
-/** Number of consecutive frames that identify a stream: where frames are expected, and where a file may be anything. */
+/**
+ * How many consecutive frames identify a stream: the first where frames are expected, the second where the file may be
+ * anything.
+ */
 const FRAMES_TO_BELIEVE = 3;
 const FRAMES_TO_BELIEVE_ANYWHERE = 6;
 /** Most bytes before the first frame. */

@@ -52,7 +52,7 @@ const VALUE_BYTES: Readonly<Record<number, 1 | 2 | 4 | 8>> = {
   16: 8,
   18: 8,
 };
-/** Most values of a tag: more than the largest palette, the offsets of the most tiles, or a colour profile have. */
+/** Most values of a tag: enough for the largest palette, the offsets of many tiles, or a colour profile. */
 const MAX_VALUES = 2 ** 20;
 /** Most entries of a directory: TIFF cannot have more, and BigTIFF does not need more. */
 const MAX_ENTRIES = 65_535;

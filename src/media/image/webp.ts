@@ -40,7 +40,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const size = extended === undefined
     ? readFrameSize(chunks)
     : { width: getUint24(extended, 4) + 1, height: getUint24(extended, 7) + 1 };
-  // Some writers put the name that Exif data have in JPEG in front of them.
+  // Some writers begin the data with "Exif", as in JPEG files.
   const tags = exif && hasText(exif, 0, "Exif\0\0") ? exif.subarray(6) : exif;
   return { ...size, orientation: tags === undefined ? 1 : readExifOrientation(tags) };
 }
