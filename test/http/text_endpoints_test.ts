@@ -199,7 +199,7 @@ Deno.test("/score gives what /rerank gives, in the order of the request", async 
   for (const text_2 of ["c", ["c"], ["c", "d", "e"]]) {
     const uneven = await post("/score", { text_1: ["a", "b"], text_2 }, rerank);
     assert.equal(uneven.status, 400);
-    assert.match(uneven.body.error.message, /^text_2: want as many texts as text_1 has/);
+    assert.match(uneven.body.error.message, /^text_2: want as many texts as in text_1/);
   }
 });
 
