@@ -4,6 +4,7 @@
  * @module
  */
 import { runCommandLine } from "./src/cli/command_line.ts";
+import { endProcess } from "./src/base/end_process.ts";
 import { stderrQueue } from "./src/base/log.ts";
 
 /** How long the last lines of the log may take to reach their reader. */
@@ -12,5 +13,5 @@ const LAST_LINES_MS = 200;
 if (import.meta.main) {
   const exitCode = await runCommandLine(Deno.args);
   await stderrQueue.flush(LAST_LINES_MS);
-  Deno.exit(exitCode);
+  endProcess(exitCode);
 }

@@ -5,6 +5,7 @@
  */
 import { ANY_NAME } from "../wire/endpoints.ts";
 import type { ApiKey, LogSettings, ResolvedModel, ServerSettings } from "../base/config.ts";
+import { endProcess } from "../base/end_process.ts";
 import { StartupError, startupMessage } from "../base/errors.ts";
 import {
   defaultBodyBytes,
@@ -274,7 +275,7 @@ export function stopOnSignal({ requestStop, removePidFile, onHangup }: {
   onStopSignal((signal, exitCode) => {
     if (isStopping) {
       removePidFile();
-      Deno.exit(exitCode);
+      endProcess(exitCode);
     }
     isStopping = true;
     log.info("stopping; a second signal ends the server at once", { signal });

@@ -57,8 +57,11 @@ Deno.test("run speaks with the voice of a recording, where --speaker-encoder let
   for (
     const [flags, message] of [
       [["-i", TEXT], /somebody\.wav: .*SpeechT5 needs a speaker encoder.*--speaker-encoder/],
-      [encoder, /takes texts, and a --voice or one recording/],
-      [["-i", TEXT, "--voice", "clb", ...encoder], /takes texts, and a --voice or one recording/],
+      [encoder, /takes texts, and either a --voice or one recording/],
+      [
+        ["-i", TEXT, "--voice", "clb", ...encoder],
+        /takes texts, and either a --voice or one recording/,
+      ],
     ] as const
   ) {
     const refused = await speak(...flags);

@@ -60,9 +60,12 @@ for (const signal of ["SIGTERM", "SIGHUP"] as const) {
       if (waitMs === undefined) await hearth.url();
       else await new Promise((resolve) => setTimeout(resolve, waitMs));
       hearth.kill(signal);
-      const { code, signal: endedBy } = await hearth.ending;
+      const { code, signal: endedBy, stderr } = await hearth.ending;
       // Before its own code runs the system ends it.
-      assert.ok(code === 0 || endedBy === signal, `${code} ${endedBy}`);
+      assert.ok(
+        code === 0 || endedBy === signal,
+        `${code} ${endedBy} after ${waitMs} ms: ${stderr}`,
+      );
       if (waitMs === undefined) assert.equal(code, 0);
       assert.equal(hearth.pidFiles().size, 0);
     }
