@@ -18,9 +18,9 @@ import type { FeatureCut } from "../graph/cut/split_features.ts";
 import type { AttentionNode, GraphCut, Segment } from "../graph/graph_cut.ts";
 
 /** Names of the cross-attention nodes, which attend to an encoder. */
-export type CrossSites = ReadonlySet<string>;
+export type CrossNodes = ReadonlySet<string>;
 
-const NO_SITES: CrossSites = new Set();
+const NO_NODES: CrossNodes = new Set();
 
 /**
  * Describes a decoder: its totals, one per line, then its segments.
@@ -29,13 +29,13 @@ const NO_SITES: CrossSites = new Set();
  */
 export function describeCut(
   cut: GraphCut,
-  { crossSites = NO_SITES, contextLength = Infinity }: {
-    readonly crossSites?: CrossSites | undefined;
+  { crossNodes = NO_NODES, contextLength = Infinity }: {
+    readonly crossNodes?: CrossNodes | undefined;
     readonly contextLength?: number | undefined;
   } = {},
 ): string[] {
   const { attentions, states, segments } = cut;
-  const onGpu = compileForGpu(cut, crossSites);
+  const onGpu = compileForGpu(cut, crossNodes);
   const onCpu = compileForCpu(cut);
   const stateBytes = states.reduce((sum, state) => sum + 4 * stateSize(state), 0);
   const longest = Math.min(contextLength, cut.maxPositions ?? Infinity);
@@ -45,9 +45,9 @@ export function describeCut(
       : [],
     describeCache(attentions),
     ...longest < Infinity ? [describeContext(attentions, longest)] : [],
-    summarizeSteps(onGpu, 2 * attentions.length - crossSites.size),
-    ...crossSites.size > 0
-      ? [`encoder    ${crossSites.size} of ${attentions.length} attention nodes attend to it`]
+    summarizeSteps(onGpu, 2 * attentions.length - crossNodes.size),
+    ...crossNodes.size > 0
+      ? [`encoder    ${crossNodes.size} of ${attentions.length} attention nodes attend to it`]
       : [],
     ...cut.notes.map((note) => `note       ${note}`),
     "",
@@ -80,10 +80,10 @@ export function describeSegment({ index, model, weightBytes }: Segment): string 
 }
 
 /** Compiles the segments of a graph as a GPU would run them. */
-export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSegment[] {
+export function compileForGpu(cut: GraphCut, crossNodes = NO_NODES): CompiledSegment[] {
   const onGpu = cutForGpu(cut, Infinity);
   return compileCut(onGpu, {
-    takesLayout: ({ name }) => !crossSites.has(name),
+    takesLayout: ({ name }) => !crossNodes.has(name),
     contextLength: 1,
     writesSums: true,
   });

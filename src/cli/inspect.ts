@@ -21,7 +21,7 @@ import { type FeatureCut, splitFeatures } from "../graph/cut/split_features.ts";
 import type { CompiledSegment } from "../program/compile_cut.ts";
 import {
   compileForGpu,
-  type CrossSites,
+  type CrossNodes,
   describeCut,
   describeSegment,
   summarizeCut,
@@ -34,7 +34,7 @@ interface Inspected {
   /** Tokens that the model was trained for, if its folder says so. */
   readonly contextLength: number | undefined;
   readonly result:
-    | { readonly kind: "decoder"; readonly cut: GraphCut; readonly crossSites?: CrossSites }
+    | { readonly kind: "decoder"; readonly cut: GraphCut; readonly crossNodes?: CrossNodes }
     | { readonly kind: "encoder"; readonly cut: EncoderCut }
     | { readonly kind: "features"; readonly cut: FeatureCut }
     | { readonly refused: string };
@@ -114,7 +114,7 @@ function cutModel(model: ModelProto, contextLength: number | undefined): Inspect
   if (merged !== undefined && merged.project.graph.outputs.length > 0) {
     const result = cutStep(merged.step, { contextLength });
     if ("refused" in result) return result;
-    return { kind: "decoder", cut: result.cut, crossSites: new Set(result.crossInputs.keys()) };
+    return { kind: "decoder", cut: result.cut, crossNodes: new Set(result.crossInputs.keys()) };
   }
   const wanted = ENCODER_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
   if (wanted === undefined || inputs.some(({ name }) => name.startsWith("past"))) {
@@ -150,14 +150,14 @@ function summarize({ path, result }: Inspected): string {
 function describe({ result, contextLength }: Inspected): string[] {
   if ("refused" in result) return [];
   if (result.kind !== "decoder") return result.cut.segments.map(describeSegment);
-  return describeCut(result.cut, { crossSites: result.crossSites, contextLength });
+  return describeCut(result.cut, { crossNodes: result.crossNodes, contextLength });
 }
 
 /** The JSON of a graph: how it is split, without the segments' bytes. */
 function toPlain({ path, result, contextLength }: Inspected): unknown {
   if ("refused" in result) return { graph: path, refused: result.refused };
   const { segments, ...rest } = result.cut;
-  const compiled = result.kind === "decoder" ? compileForGpu(result.cut, result.crossSites) : [];
+  const compiled = result.kind === "decoder" ? compileForGpu(result.cut, result.crossNodes) : [];
   return {
     graph: path,
     contextLength,

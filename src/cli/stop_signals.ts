@@ -59,7 +59,7 @@ function keepIgnoringHangups(): void {
 }
 
 /**
- * Calls `listener` at each signal to stop, with the exit code of a process that this signal ends.
+ * Calls `listener` at each signal that asks the process to stop, with the exit code that belongs to the signal.
  *
  * @param options.onHangup called instead at SIGHUP, in a process that has no terminal that could have closed.
  */

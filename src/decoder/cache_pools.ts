@@ -35,8 +35,8 @@ interface PoolsOptions {
 }
 
 /**
- * The most blocks that a sequence holds in layers with a window: for what the first token of a step attends to, and for
- * the tokens of the step.
+ * The most blocks that a sequence holds in layers with a window: those that the first token of a step attends to, and
+ * those of the step's own tokens.
  */
 export function mostWindowBlocks(
   { window, blockSize, maxBatchTokens }: {

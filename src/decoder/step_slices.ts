@@ -1,5 +1,5 @@
 /**
- * Divides a step of prompts while other sequences wait for next tokens.
+ * Divides a step that reads prompts, so that sequences that wait for their next tokens are served between its parts.
  *
  * @module
  */
@@ -69,7 +69,7 @@ export class StepSlices implements Slices {
   ): number {
     const { remainingMs } = this.#options.suspension;
     const unitMs = this.#options.times.get(key);
-    // Of work that has never been timed, only a little.
+    // Work that has never been timed gets the smallest share.
     const fitting = remainingMs === Infinity
       ? left
       : unitMs === undefined

@@ -68,8 +68,8 @@ export class BlockTails {
   }
 
   /**
-   * How many tokens the next block of a sequence has in common with the tail after its last full block, where its table
-   * must end.
+   * Returns how many tokens the next block of a sequence has in common with the tail after its last full block. That
+   * block must be the last one of the sequence's block table.
    */
   countSame(sequence: Sequence): number {
     const { blockIds, tokens, length } = sequence;

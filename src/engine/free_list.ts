@@ -1,5 +1,5 @@
 const NONE = -1;
-/** Stands before the first and after the last block. In the arrays, block `id` is at index `id + 1`. */
+/** Index of the list's two ends: it precedes the first block and follows the last. Block `id` has index `id + 1`. */
 const SENTINEL = 0;
 
 /**

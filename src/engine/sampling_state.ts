@@ -9,7 +9,7 @@ import type { Grammar } from "./grammar/grammar.ts";
 import { Int32List } from "./int32_list.ts";
 import type { TokenRules } from "./token_rules.ts";
 
-/** A mask that allows nothing, however many of its words are read. */
+/** A mask that allows no token, long enough for any vocabulary. */
 const NO_TOKENS = new Uint32Array(2 ** 16);
 
 /** What a sequence's sampling depends on besides its tokens. */
@@ -131,7 +131,7 @@ export class SamplingState implements SampleRow {
   }
 }
 
-/** The table that biases are written to, and the values that they have without a repetition. */
+/** Access to the table of logit biases. */
 interface Biases {
   setBias(tokenId: number, bias: number): void;
   getBias(tokenId: number): number;

@@ -19,8 +19,8 @@ import { Vocabulary } from "./vocabulary.ts";
 const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 
-/** Longest time between two yields while the vocabulary is read: an engine step may wait for one at each of its segments. */
-const MAX_TURN_MS = 1;
+/** Longest time between two yields while the vocabulary is read: each segment of an engine step may wait this long. */
+const MAX_SLICE_MS = 1;
 
 /** Compiles grammars. Its memory is allocated when the first one is compiled. */
 export class GrammarCompiler {
@@ -46,7 +46,7 @@ export class GrammarCompiler {
   prepare(): Promise<void> {
     return this.#preparing ??= (async () => {
       const thread = new BusyThread();
-      while (this.#read(MAX_TURN_MS) === undefined) await thread.yield();
+      while (this.#read(MAX_SLICE_MS) === undefined) await thread.yield();
     })();
   }
 

@@ -15,7 +15,7 @@ interface Written {
   /** Number of named members that were written or skipped. */
   readonly index: number;
   readonly isEmpty: boolean;
-  /** Bounds on the number of members so far; only counted as far as it matters. */
+  /** Bounds on the number of members so far, counted no further than the schema's own bounds. */
   readonly least: number;
   readonly most: number;
   /**

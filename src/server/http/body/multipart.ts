@@ -142,7 +142,7 @@ class Parser {
     if (two !== CRLF) {
       throw malformed("a boundary is followed by something other than a line break");
     }
-    // The line break stays: a part without headers begins with it as its blank line.
+    // The line break is not skipped: in a part without headers it is the blank line that ends them.
     this.#state = "headers";
     return true;
   }

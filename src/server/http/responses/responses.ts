@@ -125,7 +125,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
   }];
 }
 
-/** Removes fields from an item that the client did not send. */
+/** An item without the fields that the client did not send. */
 function shownItem(item: StoredItem): StoredItem {
   return item.type === "hosted" ? { ...item.item, id: item.id } as unknown as StoredItem : item;
 }
