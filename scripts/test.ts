@@ -37,6 +37,9 @@ const SECONDS_PER_UNIT: Readonly<Record<string, number>> = {
   h: 3600,
 };
 
+/** Resolves when all output so far is written. */
+let writing = Promise.resolve();
+
 const repository = fileURLToPath(new URL("../", import.meta.url));
 quietenVulkan();
 Deno.chdir(repository);
@@ -211,7 +214,10 @@ function writeLine(line: string): void {
   Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
 }
 
-/** A pipe may take less than all at once. */
-async function write(text: string): Promise<void> {
-  await new Blob([text]).stream().pipeTo(Deno.stdout.writable, { preventClose: true });
+/** Writes all of `text`, of which a pipe may take only a part at once, after the texts of the calls before. */
+function write(text: string): Promise<void> {
+  writing = writing.then(() =>
+    new Blob([text]).stream().pipeTo(Deno.stdout.writable, { preventClose: true })
+  );
+  return writing;
 }
