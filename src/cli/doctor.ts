@@ -153,7 +153,9 @@ function chooseDevice(adapters: readonly AdapterReport[]): Check {
         "the CPU: there is only a software adapter, which is slower; use it with --device webgpu",
     };
   }
-  const driver = Deno.build.os === "linux" ? "; a GPU needs its Vulkan driver and libvulkan1" : "";
+  const driver = Deno.build.os === "linux"
+    ? "; a GPU needs its Vulkan driver and libvulkan1 (OpenGL is not used)"
+    : "";
   return { name, status: "ok", text: `the CPU: WebGPU finds no adapter${driver}` };
 }
 

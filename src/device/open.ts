@@ -5,6 +5,7 @@
  */
 import type { CpuRuntimeChoice, DeviceChoice } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import type { Backend } from "./backend.ts";
 import type { CpuRuntimeOptions } from "./cpu/runtime.ts";
 
@@ -37,10 +38,14 @@ export async function openBackend(
     const { WebGpuBackend } = await import("./webgpu/webgpu.ts");
     return await WebGpuBackend.create(gpu, { failure: failure.promise });
   }
-  if (choice === "auto") return await openCpu(cpu);
+  if (choice === "auto") {
+    const driver = Deno.build.os === "linux" ? "; a GPU needs its Vulkan driver" : "";
+    log.info(`the model runs on the CPU: WebGPU finds no hardware adapter${driver}`);
+    return await openCpu(cpu);
+  }
   throw new StartupError(
-    "WebGPU was requested, but no adapter was found. On Linux it needs a Vulkan driver (Debian: apt-get " +
-      "install libvulkan1 and your GPU's driver, or mesa-vulkan-drivers for a software one); the CPU needs none.",
+    "WebGPU was requested, but no adapter was found. On Linux it needs a Vulkan driver; OpenGL is not used (Debian: " +
+      "apt-get install libvulkan1 and your GPU's driver, or mesa-vulkan-drivers for a software one). The CPU needs none.",
     { setting: "device" },
   );
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { log } from "../base/log.ts";
 import { Commands } from "./commands.ts";
 import { keepDownloadBuffers } from "./download_buffers.ts";
 import { changeOrtShaders } from "./ort_shaders.ts";
@@ -58,14 +59,29 @@ const RAISED_LIMITS = [
 
 const WANTED_FEATURES = ["shader-f16", "timestamp-query"] as const;
 
+/** The environment variable in which Deno looks up the graphics APIs that it may use, once for each thread. */
+const APIS = "DENO_WEBGPU_BACKEND";
+
 /**
- * Finds the fastest adapter of this machine.
+ * Excludes OpenGL unless the variable is set. Without a Vulkan driver Deno would take it, but the kernels are not tested
+ * with OpenGL, and it has no f16.
+ */
+function excludeOpenGl(): void {
+  const apis = Deno.env.get(APIS);
+  if (!apis) Deno.env.set(APIS, "vulkan,metal,dx12");
+  else if (/\bgl\b/i.test(apis)) log.warn(`${APIS} allows OpenGL: the kernels are not tested with it`);
+}
+
+/**
+ * Finds the fastest adapter of this machine, of Vulkan, Metal or Direct3D 12, or of the graphics APIs that
+ * `DENO_WEBGPU_BACKEND` names.
  *
  * @returns `undefined` if there is none, or only a software one and `allowFallback` is false.
  */
 export async function findAdapter(
   options: { allowFallback: boolean },
 ): Promise<GPUAdapter | undefined> {
+  excludeOpenGl();
   // Absent if Deno was built without WebGPU.
   const gpu = navigator.gpu as GPU | undefined;
   const adapter = await gpu?.requestAdapter({ powerPreference: "high-performance" }) ?? undefined;

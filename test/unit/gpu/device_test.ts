@@ -30,3 +30,22 @@ gpuTest("createBuffer() is counted", (gpu) => {
   createBuffer(gpu, { size: 16, usage: GPUBufferUsage.STORAGE }).destroy();
   assert.equal(gpu.counts.buffers, before + 1);
 });
+
+Deno.test({
+  name: "findAdapter() takes no OpenGL adapter where there is no Vulkan driver",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const device = new URL("../../../src/gpu/device.ts", import.meta.url).href;
+    const { stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "eval",
+        `const { findAdapter } = await import("${device}");
+         const adapter = await findAdapter({ allowFallback: true });
+         console.log(adapter?.info.description ?? "none");`,
+      ],
+      env: { VK_DRIVER_FILES: "/nowhere", VK_ICD_FILENAMES: "/nowhere", DENO_WEBGPU_BACKEND: "" },
+    }).output();
+    const text = new TextDecoder().decode(stdout);
+    assert.equal(text, "none\n", new TextDecoder().decode(stderr));
+  },
+});
