@@ -290,6 +290,20 @@ const UNSERVED: readonly (readonly [
     { architectures: ["CsmForConditionalGeneration"], model_type: "csm" },
     /is a speech model of a type/,
   ],
+  ...Object.entries({
+    "moondream2": ["Moondream", "moondream1"],
+    "paligemma2-3b-pt-224": ["PaliGemmaForConditionalGeneration", "paligemma"],
+    "kosmos-2-patch14-224": ["Kosmos2ForConditionalGeneration", "kosmos-2"],
+    "Phi-3.5-vision-instruct": ["Phi3VForCausalLM", "phi3_v"],
+    "Phi-4-multimodal-instruct": ["Phi4MMForCausalLM", "phi4mm"],
+    "Janus-Pro-1B": ["MultiModalityCausalLM", "multi_modality"],
+    "llava-onevision-qwen2-0.5b-ov": ["LlavaOnevisionForConditionalGeneration", "llava_onevision"],
+  }).map(([name, [architecture, type]]): typeof UNSERVED[number] => [
+    name,
+    { architectures: [architecture], model_type: type },
+    /is a vision-language model of a type that is not served/,
+    ["onnx/vision_encoder.onnx", "onnx/embed_tokens.onnx", "onnx/decoder_model_merged.onnx"],
+  ]),
   ["Dream-v0", { architectures: ["DreamModel"], model_type: "Dream" }, /writes by diffusion/],
   ["reward", { architectures: ["Qwen2ForRewardModel"], model_type: "qwen2" }, /rates answers/],
   [

@@ -57,6 +57,18 @@ const UNSERVED: readonly Unserved[] = [
   { is: "a model that chooses actions", types: ["decision_transformer"] },
   { is: "a model of time series", types: ["patchtst", "patchtsmixer", "timesfm", "chronos"] },
   {
+    is: "a vision-language model of a type that is not served (docs/images.md lists those that are)",
+    types: [
+      ...["moondream1", "moondream3", "paligemma", "kosmos-2", "kosmos-2.5", "phi3_v", "phi4mm"],
+      ...["phi4_multimodal", "multi_modality", "janus", "blip-2", "instructblip", "git", "fuyu"],
+      ...["idefics", "idefics2", "mllama", "llama4", "llava_next", "llava_onevision", "vipllava"],
+      ...["video_llava", "internvl", "internvl_chat", "molmo", "molmo2", "minicpmv", "minicpmo"],
+      ...["ovis", "ovis2", "aya_vision", "cohere2_vision", "aria", "emu3", "chameleon", "glm4v"],
+      ...["got_ocr2", "ernie4_5_vl_moe", "deepseek_vl", "deepseek_vl_v2", "deepseekocr"],
+      ...["kimi_vl", "dots_ocr", "paddleocr_vl", "pix2struct", "perception_lm", "cogvlm2"],
+    ],
+  },
+  {
     is: "an image encoder",
     types: [
       ...["dinov2", "dinov2_with_registers", "dinov3_vit", "dinov3_convnext", "vit", "vit_mae"],
