@@ -69,7 +69,9 @@ const APIS = "DENO_WEBGPU_BACKEND";
 function excludeOpenGl(): void {
   const apis = Deno.env.get(APIS);
   if (!apis) Deno.env.set(APIS, "vulkan,metal,dx12");
-  else if (/\bgl\b/i.test(apis)) log.warn(`${APIS} allows OpenGL: the kernels are not tested with it`);
+  else if (/\bgl\b/i.test(apis)) {
+    log.warn(`${APIS} allows OpenGL: the kernels are not tested with it`);
+  }
 }
 
 /**

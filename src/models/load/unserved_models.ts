@@ -57,7 +57,8 @@ const UNSERVED: readonly Unserved[] = [
   { is: "a model that chooses actions", types: ["decision_transformer"] },
   { is: "a model of time series", types: ["patchtst", "patchtsmixer", "timesfm", "chronos"] },
   {
-    is: "a vision-language model of a type that is not served (docs/images.md lists those that are)",
+    is:
+      "a vision-language model of a type that is not served (docs/images.md lists those that are)",
     types: [
       ...["moondream1", "moondream3", "paligemma", "kosmos-2", "kosmos-2.5", "phi3_v", "phi4mm"],
       ...["phi4_multimodal", "multi_modality", "janus", "blip-2", "instructblip", "git", "fuyu"],

@@ -19,15 +19,32 @@ const WEAK_E = endsIn("der|die|das|diese[rs]?|jede[rs]?|ihre|seine|unsere");
 /** Words before an ordinal, and nouns after one. */
 export const DETERMINER =
   "der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|seinem|ihrem|unserem|seine|ihre|unsere";
-export const COUNTED = "Jahrhunderts?|Jh\\b|Auflage|Klasse|Stock|Platz|Kapitel|Geburtstag";
+const NEUTER = "Jahrhunderts?|Jh\\b|Kapitel|Semester|Schuljahr|Lebensjahr";
+const FEMININE = "Auflage|Klasse|Etage|Runde|Staffel|Bundesliga|Liga";
+export const COUNTED = `${NEUTER}|${FEMININE}|Stock|Platz|Geburtstag|Weltkriegs?|Spieltag`;
 
 const SHORT_CLOCK = String.raw`${HOUR}(?:[.:]${MINUTE})?`;
 
-/** An ordinal with the ending that the preceding words require. */
-function sayOrdinal(digits: string, { before }: Context, numbers: NumberWords): string {
+/** Ordinals that are joined with the next one: "20. und", and with the one before: " und 21." */
+const AND = String.raw`(?:, |,? (?:und|oder|bis|bzw\.|beziehungsweise|sowie|wie|noch) )`;
+const JOINED = String.raw`(?:\d{1,3}\.${AND})*`;
+const JOINED_AFTER = String.raw`(?:${AND}\d{1,3}\.)*`;
+const JOINED_BEFORE = new RegExp(`${JOINED}$`);
+/** Prepositions that directly precede an ordinal in the dative: "in 2. Auflage". */
+const DATIVE = endsIn("in|mit|aus|nach|von|zu|bei|auf");
+const IS_NEUTER = new RegExp(`^${JOINED_AFTER} (?:${NEUTER})`);
+const IS_FEMININE = new RegExp(`^${JOINED_AFTER} (?:${FEMININE})`);
+
+/** An ordinal with the ending that the words around it, and around those joined with it, require. */
+function sayOrdinal(digits: string, { before, after }: Context, numbers: NumberWords): string {
   const said = numbers.ordinal(digits);
-  if (WEAK_N.test(before)) return `${said}n`;
-  return WEAK_E.test(before) ? said : `${said}r`;
+  const words = before.replace(JOINED_BEFORE, "");
+  if (WEAK_N.test(words)) return `${said}n`;
+  if (WEAK_E.test(words)) return said;
+  const isDative = DATIVE.test(words);
+  if (IS_FEMININE.test(after)) return isDative ? `${said}r` : said;
+  if (IS_NEUTER.test(after)) return `${said}${isDative ? "m" : "s"}`;
+  return `${said}r`;
 }
 
 /** Years from 1100 to 1999 in hundreds: neunzehnhundertneunzig. */
@@ -55,8 +72,8 @@ export const GERMAN: Language = {
     tag.time`${SHORT_CLOCK}\s?Uhr`,
     words`{text}straße <- (?<!\p{L})(?<text>\p{Lu}\p{L}+)str${STOP}`,
     validDate`(?<![\d.])(?<day>[0-3]?\d)\.(?<month>[01]?\d)(?:\.(?=\s*[^\s\d])|(?=\.\s*$))(?!\s?Uhr)`,
-    tag.ordinal`(?<=\b(?i:${DETERMINER}) )(?<number>\d{1,3})\.(?= \p{L})`,
-    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?= (?:${COUNTED}))`,
+    tag.ordinal`(?<=\b(?i:${DETERMINER}) ${JOINED})(?<number>\d{1,3})\.(?= \p{L}|${AND}\d{1,3}\.)`,
+    tag.ordinal`(?<![\p{L}\d.,])(?<number>\d{1,3})\.(?=${JOINED_AFTER} (?:${COUNTED}))`,
   ],
   // A number that is almost always a year.
   lastRules: [tag.date`(?<![\p{L}\d.,:\/$+-])(?<year>(?:1[1-9]|20)\d\d)(?![\d:\/]|[.,]\d)`],
