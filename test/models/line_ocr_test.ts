@@ -13,6 +13,7 @@ import { rectify } from "../../src/models/ocr/line_cut.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
 import { stackImages } from "../../src/models/ocr/line_graph.ts";
+import { computeWidth, Drawing } from "../fixtures/images/drawing.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
 import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
@@ -169,6 +170,20 @@ function askew(page: Pixels, degrees: number): Pixels {
   const corners = { topLeft: at(0, 0), topRight: at(width, 0), bottomLeft: at(0, height) };
   return rectify(page, { ...corners, width, height });
 }
+
+ocrTest("LineOcrModel tells the script of short texts", async () => {
+  const texts = ["3:45", "2024", "10:30", "OK", "x=3"];
+  const images = texts.flatMap((text) =>
+    [18, 44].map((size) => {
+      const width = computeWidth(text, { size }) + size;
+      const drawing = new Drawing({ width: Math.ceil(width), height: Math.ceil(1.6 * size) });
+      return encodePng(drawing.text(text, { x: size / 2, baseline: 1.15 * size, size }).pixels);
+    })
+  );
+  const read = await readText(images);
+  // The English recogniser writes no character of another script.
+  assert.deepEqual(read.filter((text) => !/^[\x20-\x7e]+$/.test(text)), []);
+});
 
 ocrTest("LineOcrModel reads in the script that the text names", async () => {
   const file = await readImage("en_rec.jpg");

@@ -15,6 +15,7 @@ import {
 } from "./page_order.ts";
 import type { LineBox } from "./rotated_rectangle.ts";
 import {
+  chooseReading,
   type ClassificationConfig,
   computeConfidence,
   findUpsideDown,
@@ -156,7 +157,7 @@ export class LineReader {
     yield* recogniseRow(reading, [isSurer ? closer : whole!]);
   }
 
-  /** Chooses the requested recogniser, or the one that reads some of the lines with the most confidence. */
+  /** Chooses the requested recogniser, or the one that reads some of the lines best. */
   async #begin(lines: readonly Pixels[], options: ReadOptions): Promise<Reading> {
     const { recognisers } = this.#graphs;
     const [first, ...others] = recognisers;
@@ -168,17 +169,16 @@ export class LineReader {
     const samples = longest.slice(0, MAX_SAMPLES);
     const mayBeUpsideDown = this.#graphs.classifier !== undefined;
     const directions = { areUpsideDown: false, doubted: new Set(mayBeUpsideDown ? samples : []) };
-    let best: Reading & { confidence: number } | undefined;
+    const readings: LineCharacter[][][] = [];
     for (const recogniser of recognisers) {
-      const read = await readBothDirections(recogniser, samples, { ...options, directions });
-      const confidence = read.reduce((sum, line) => sum + computeConfidence(line), 0);
-      // If the page may be upside down, these readings cannot be kept.
-      const known = new Map(mayBeUpsideDown ? [] : samples.map((line, i) => [line, read[i]!]));
-      if (best === undefined || confidence > best.confidence) {
-        best = { recogniser, known, confidence };
-      }
+      readings.push(await readBothDirections(recogniser, samples, { ...options, directions }));
     }
-    return best!;
+    const best = chooseReading(samples, readings, recognisers.map(({ config }) => config));
+    // If the page may be upside down, these readings cannot be kept.
+    const known = new Map(
+      mayBeUpsideDown ? [] : samples.map((line, i) => [line, readings[best]![i]!]),
+    );
+    return { recogniser: recognisers[best]!, known };
   }
 
   /** Reads the lines that have not been read yet. */

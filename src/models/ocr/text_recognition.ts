@@ -116,6 +116,40 @@ export function computeConfidence(characters: readonly LineCharacter[]): number 
   return characters.length === 0 ? 0 : sum / characters.length;
 }
 
+/** Width of the widest characters, as a multiple of the line's height. */
+const WIDEST_CHARACTER = 1.2;
+
+/**
+ * Chooses among several recognisers' readings of the same lines: that with the highest sum of confidences. Pure.
+ *
+ * A line that two recognisers read alike, as figures often are, does not count between them. A reading of fewer
+ * characters than the line has room for counts less, because a recogniser leaves out what it does not know.
+ *
+ * @param readings by recogniser, then by line.
+ * @returns the index of a recogniser; the first of equal ones.
+ */
+export function chooseReading(
+  lines: readonly Pick<Pixels, "width" | "height">[],
+  readings: readonly (readonly (readonly LineCharacter[])[])[],
+  recognisers: readonly Pick<RecognitionConfig, "characters">[],
+): number {
+  const sums = recognisers.map(() => 0);
+  lines.forEach(({ width, height }, line) => {
+    const room = width / height / WIDEST_CHARACTER;
+    const bestByText = new Map<string, number>();
+    const texts = recognisers.map(({ characters }, i) => {
+      const read = readings[i]![line]!;
+      const text = read.map(({ id }) => characters[id]).join("")
+        .normalize("NFKC").replaceAll(/\s/g, "").toLowerCase();
+      const confidence = computeConfidence(read) * Math.min(1, read.length / room);
+      bestByText.set(text, Math.max(bestByText.get(text) ?? 0, confidence));
+      return text;
+    });
+    texts.forEach((text, i) => sums[i]! += bestByText.get(text)!);
+  });
+  return sums.indexOf(Math.max(...sums));
+}
+
 function likeliest(classes: Float32Array): number {
   let best = 0;
   for (let id = 1; id < classes.length; id++) if (classes[id]! > classes[best]!) best = id;
