@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { raise } from "./template_error.ts";
+import { raise } from "./python/values.ts";
 
 /** Less than a second of work. A conversation of 20,000 tokens takes about 10,000 steps. */
 const MAX_STEPS = 10_000_000;

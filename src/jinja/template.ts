@@ -4,15 +4,18 @@
  *
  * @module
  */
-import { compileTemplate } from "./compile/template.ts";
-import { Variables } from "./compile/frame.ts";
-import { setAutoescape } from "./library/autoescape.ts";
+import { Frame, Variables } from "./compile/frame.ts";
+import { setAutoescape, str } from "./python/repr.ts";
 import { makeGlobals } from "./library/globals.ts";
-import { JsonText } from "./json_text.ts";
 import { charge, descend, startMeter } from "./meter.ts";
 import { Dict } from "./python/dict.ts";
-import { Float, PyObject, type Value } from "./python/values.ts";
-import { TemplateError } from "./template_error.ts";
+import { Callable, Float, isRaised, PyObject, TemplateError, type Value } from "./python/values.ts";
+import { parseTemplate } from "./syntax/parser.ts";
+import { compileEnter } from "./compile/variables.ts";
+import { compileBody } from "./compile/statements.ts";
+import { FunctionSlots, Scope } from "./compile/symbols.ts";
+import { readsName } from "./compile/walk.ts";
+import { parseJson } from "./python/json.ts";
 
 export class Template {
   readonly #render: (variables: Variables) => string;
@@ -68,4 +71,87 @@ function toValue(value: unknown): Value {
   if (Array.isArray(value)) return descend(() => value.map(toValue));
   const entries = Object.entries(value as object).filter(([, each]) => each !== undefined);
   return descend(() => new Dict(entries.map(([key, each]) => [key, toValue(each)] as const)));
+}
+
+/** The variable `self`, which gives the template's blocks by name. */
+class Self extends PyObject {
+  readonly typeName = "TemplateReference";
+  readonly #blocks: ReadonlyMap<string, (frame: Frame) => string>;
+  readonly #frame: Frame;
+
+  constructor(blocks: ReadonlyMap<string, (frame: Frame) => string>, frame: Frame) {
+    super();
+    this.#blocks = blocks;
+    this.#frame = frame;
+  }
+
+  override describe(): string {
+    return "<TemplateReference None>";
+  }
+
+  override attribute(name: string): Value | undefined {
+    const render = this.#blocks.get(name);
+    return render && new Callable(name, () => render(this.#frame), { typeName: "BlockReference" });
+  }
+}
+
+/**
+ * Compiles a template.
+ *
+ * @throws {TemplateError} `TemplateSyntaxError`, `TemplateAssertionError`
+ */
+function compileTemplate(source: string): (variables: Variables) => string {
+  const statements = parseTemplate(source);
+  const blocks = new Map<string, (frame: Frame) => string>();
+  const owner = new FunctionSlots();
+  const scope = new Scope(owner);
+  scope.visit(statements);
+  const enter = compileEnter(scope);
+  const body = compileBody(statements, {
+    scope,
+    isTop: true,
+    isInLoop: false,
+    isConditional: false,
+    blocks,
+    counter: { count: 0 },
+  });
+  const readsSelf = readsName(statements, "self");
+  return (variables) => {
+    const frame = new Frame(owner, variables);
+    if (readsSelf) variables.set("self", new Self(blocks, frame));
+    enter(frame);
+    body(frame);
+    return frame.output.finish();
+  };
+}
+
+/**
+ * JSON text that is passed to a template as Python's `json.loads` would read it: 1.0 stays a float, integers have any
+ * size, keys keep their order. A text that is not a JSON object or array is passed as it is.
+ */
+export class JsonText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+
+  read(): Value {
+    if (this.text.trim() === "") return new Dict();
+    try {
+      const value = parseJson(this.text);
+      return value instanceof Dict || Array.isArray(value) ? value : this.text;
+    } catch (error) {
+      if (isRaised(error, "JSONDecodeError")) return this.text;
+      throw error;
+    }
+  }
+
+  /** Reads the members of an object as variables of a template. */
+  readMembers(): Record<string, Value> {
+    startMeter();
+    const value = this.read();
+    if (!(value instanceof Dict)) return {};
+    return Object.fromEntries(Array.from(value.entries(), ([key, each]) => [str(key), each]));
+  }
 }

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { markIfEscaping, toPrinted } from "../library/autoescape.ts";
-import type { Value } from "../python/values.ts";
+import { markIfEscaping, toPrinted } from "../python/repr.ts";
+import { raise, type Value } from "../python/values.ts";
 import type {
   BlockNode,
   FilterBlockNode,
@@ -12,12 +12,17 @@ import type {
   SetBlockNode,
   Statement,
 } from "../syntax/nodes.ts";
-import { raise } from "../template_error.ts";
-import { compileAssign } from "./assign.ts";
-import { type BodyContext, type CompileBody, toExpressionContext } from "./body_place.ts";
-import { compileEnter } from "./enter.ts";
-import { compileFilter, compileRead } from "./expressions.ts";
-import { type Execute, Frame, Output, type Signal } from "./frame.ts";
+import { compileAssign, compileEnter, compileRead } from "./variables.ts";
+import {
+  type BodyContext,
+  type CompileBody,
+  type Execute,
+  Frame,
+  Output,
+  type Signal,
+  toExpressionContext,
+} from "./frame.ts";
+import { compileFilter } from "./expressions.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 
 /** Compiles a body with a scope of its own, within the same function. */

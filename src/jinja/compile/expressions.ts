@@ -3,52 +3,28 @@
  *
  * @module
  */
-import { escape, isAutoescaping, markIfEscaping } from "../library/autoescape.ts";
+import { escape, isAutoescaping, markIfEscaping, str } from "../python/repr.ts";
 import { applyFilter, applyTest, isFilter, isTest } from "../library/apply.ts";
 import { addTexts, applyBinary, negate, posit } from "../python/arithmetic.ts";
 import { getAttribute, getSubscript } from "../python/attributes.ts";
 import { areEqual, contains, isOrdered } from "../python/compare.ts";
 import { Dict } from "../python/dict.ts";
-import { isTrue } from "../python/iterate.ts";
-import { str } from "../python/repr.ts";
-import { Slice } from "../python/slicing.ts";
+import { isTrue, iterate, Slice } from "../python/collections.ts";
 import { callValue } from "../python/call.ts";
-import { Tuple, Undefined, type Value, valueOr } from "../python/values.ts";
-import type { CompareOperator, Expression, FilterNode } from "../syntax/nodes.ts";
+import {
+  type Arguments,
+  getTypeName,
+  NO_NAMED,
+  raise,
+  Tuple,
+  Undefined,
+  type Value,
+  valueOr,
+} from "../python/values.ts";
+import type { CallArguments, CompareOperator, Expression, FilterNode } from "../syntax/nodes.ts";
 import { charge } from "../meter.ts";
-import { raise } from "../template_error.ts";
-import { compileArguments } from "./arguments.ts";
-import type { Evaluate, Frame } from "./frame.ts";
-import type { Reference, Scope } from "./symbols.ts";
-
-/** The context in which an expression is compiled. */
-export interface ExpressionContext {
-  readonly scope: Scope;
-  /** Whether it may never run. An unknown filter is then an error only when it is called. */
-  readonly isConditional: boolean;
-  /** Counts a node of the template. */
-  readonly count: () => void;
-}
-
-/** Compiles reading a variable; it gives `undefined` if the variable has no value. */
-export function compileRead({ owner, slot }: Reference): (frame: Frame) => Value | undefined {
-  return (frame) => {
-    let holder = frame;
-    while (holder.owner !== owner) holder = holder.parent!;
-    return holder.slots[slot];
-  };
-}
-
-/** Compiles writing a variable. */
-export function compileWrite(
-  { owner, slot }: Reference,
-): (frame: Frame, value: Value | undefined) => void {
-  return (frame, value) => {
-    let holder = frame;
-    while (holder.owner !== owner) holder = holder.parent!;
-    holder.slots[slot] = value;
-  };
-}
+import type { Evaluate, ExpressionContext, Frame } from "./frame.ts";
+import { compileRead } from "./variables.ts";
 
 /** @throws {TemplateError} `TemplateSyntaxError` for filters and tests that do not exist. */
 export function compileExpression(node: Expression, context: ExpressionContext): Evaluate {
@@ -223,4 +199,49 @@ function requireKnown(
   { isConditional }: ExpressionContext,
 ): void {
   if (!isKnown && !isConditional) raise("TemplateAssertionError", `${message}.`);
+}
+
+const NO_ARGUMENTS: Arguments = { positional: [], named: NO_NAMED };
+
+/** The arguments of a call. */
+export function compileArguments(
+  { positional, named, rest, restNamed }: CallArguments,
+  compile: (node: Expression) => Evaluate,
+): (frame: Frame) => Arguments {
+  if (
+    positional.length === 0 && named.length === 0 && rest === undefined && restNamed === undefined
+  ) {
+    return () => NO_ARGUMENTS;
+  }
+  const values = positional.map(compile);
+  const pairs = named.map(({ name, value }) => [name, compile(value)] as const);
+  requireDistinct(pairs.map(([name]) => name));
+  const [others, otherPairs] = [rest, restNamed].map((each) => each && compile(each));
+  return (frame) => {
+    const all = values.map((each) => each(frame));
+    if (others !== undefined) all.push(...iterate(others(frame)));
+    if (pairs.length === 0 && otherPairs === undefined) return { positional: all, named: NO_NAMED };
+    const byName = new Map<string, Value>();
+    for (const [name, value] of pairs) byName.set(name, value(frame));
+    if (otherPairs !== undefined) addNamed(byName, otherPairs(frame));
+    return { positional: all, named: byName };
+  };
+}
+
+function requireDistinct(names: readonly string[]): void {
+  const twice = names.find((name, index) => names.indexOf(name) < index);
+  if (twice !== undefined) raise("TemplateSyntaxError", `keyword argument repeated: ${twice}`);
+}
+
+function addNamed(byName: Map<string, Value>, values: Value): void {
+  if (!(values instanceof Dict)) {
+    raise("TypeError", `argument after ** must be a mapping, not ${getTypeName(values)}`);
+  }
+  for (const [key, value] of (values as Dict).entries()) {
+    if (typeof key !== "string") raise("TypeError", "keywords must be strings");
+    if (byName.has(key as string)) {
+      raise("TypeError", `got multiple values for keyword argument '${key}'`);
+    }
+    byName.set(key as string, value);
+  }
 }

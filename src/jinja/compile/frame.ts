@@ -1,11 +1,46 @@
 /**
- * The state of a template while it is rendered.
+ * The context in which a template is compiled, and its state while it is rendered.
  *
  * @module
  */
+import type { Statement } from "../syntax/nodes.ts";
+import type { FunctionSlots, Scope } from "./symbols.ts";
 import { requireShort } from "../meter.ts";
 import type { Value } from "../python/values.ts";
-import type { FunctionSlots } from "./symbols.ts";
+
+/** The context in which an expression is compiled. */
+export interface ExpressionContext {
+  readonly scope: Scope;
+  /** Whether it may never run. An unknown filter is then an error only when it is called. */
+  readonly isConditional: boolean;
+  /** Counts a node of the template. */
+  readonly count: () => void;
+}
+
+/** The context in which a statement is compiled. */
+export interface BodyContext {
+  readonly scope: Scope;
+  /** Whether names that it assigns become variables of the template. */
+  readonly isTop: boolean;
+  readonly isInLoop: boolean;
+  readonly isConditional: boolean;
+  /** The template's blocks by name. */
+  readonly blocks: Map<string, (frame: Frame) => string>;
+  readonly counter: { count: number };
+}
+
+/** The context for the expressions of a statement. */
+export function toExpressionContext(
+  { scope, isConditional, counter }: BodyContext,
+): ExpressionContext {
+  return { scope, isConditional, count: () => counter.count++ };
+}
+
+/**
+ * Compiles the statements of a body. It is passed to the functions that compile single statements, which need it for
+ * their own bodies.
+ */
+export type CompileBody = (body: readonly Statement[], context: BodyContext) => Execute;
 
 /** The variables that a template is rendered with, and those that it sets at its top level. */
 export class Variables {

@@ -3,21 +3,20 @@
  *
  * @module
  */
-import { markIfEscaping } from "../library/autoescape.ts";
+import { markIfEscaping } from "../python/repr.ts";
 import { descend } from "../meter.ts";
 import { Dict } from "../python/dict.ts";
-import { type Arguments, Callable, Tuple, Undefined, type Value } from "../python/values.ts";
+import { type Arguments, Callable, raise, Tuple, Undefined, type Value } from "../python/values.ts";
 import type { Expression, MacroNode } from "../syntax/nodes.ts";
-import { raise } from "../template_error.ts";
+import { compileExpression } from "./expressions.ts";
 import {
-  compileExpression,
-  compileRead,
-  compileWrite,
+  type BodyContext,
+  type CompileBody,
   type ExpressionContext,
-} from "./expressions.ts";
-import { Frame } from "./frame.ts";
-import { type BodyContext, type CompileBody, toExpressionContext } from "./body_place.ts";
-import { compileEnter } from "./enter.ts";
+  Frame,
+  toExpressionContext,
+} from "./frame.ts";
+import { compileEnter, compileRead, compileWrite } from "./variables.ts";
 import type { Scope } from "./symbols.ts";
 import { readsName } from "./walk.ts";
 

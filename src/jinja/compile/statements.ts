@@ -3,22 +3,24 @@
  *
  * @module
  */
-import { setAutoescape, toPrinted } from "../library/autoescape.ts";
+import { setAutoescape, toPrinted } from "../python/repr.ts";
 import { charge } from "../meter.ts";
-import { isTrue } from "../python/iterate.ts";
+import { isTrue } from "../python/collections.ts";
 import { callValue } from "../python/call.ts";
-import type { Value } from "../python/values.ts";
+import { raise, type Value } from "../python/values.ts";
 import type * as nodes from "../syntax/nodes.ts";
-import { raise } from "../template_error.ts";
-import { compileExpression } from "./expressions.ts";
-import { compileArguments } from "./arguments.ts";
-import { compileAssign } from "./assign.ts";
+import { compileArguments, compileExpression } from "./expressions.ts";
+import { compileAssign, compileEnter } from "./variables.ts";
 import { compileBlock, compileFilterBlock, compileScoped, compileSetBlock } from "./blocks.ts";
-import { type BodyContext, toExpressionContext } from "./body_place.ts";
-import { compileEnter } from "./enter.ts";
+import {
+  type BodyContext,
+  type Execute,
+  type Frame,
+  type Signal,
+  toExpressionContext,
+} from "./frame.ts";
 import { compileFor } from "./loops.ts";
 import { makeMacro } from "./macros.ts";
-import type { Execute, Frame, Signal } from "./frame.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 
 /** Compiles statements that run one after the other. */

@@ -5,30 +5,45 @@
  */
 import { charge } from "../meter.ts";
 import { str } from "../python/repr.ts";
-import { callNative, type Native, native } from "../python/signature.ts";
-import type { Arguments, Value } from "../python/values.ts";
-import { raise } from "../template_error.ts";
+import { callNative, isCallable, type Native, native } from "../python/call.ts";
+import {
+  type Arguments,
+  Bytes,
+  Float,
+  Markup,
+  PyIterator,
+  PyObject,
+  raise,
+  Range,
+  toItems,
+  toText,
+  Tuple,
+  Undefined,
+  type Value,
+} from "../python/values.ts";
 import { formatPercent } from "../python/percent_format.ts";
 import { Dict } from "../python/dict.ts";
-import { Markup, Tuple } from "../python/values.ts";
-import { COLLECTION_FILTERS } from "./collection_filters.ts";
+import { COLLECTION_FILTERS, type Getter, makeGetter } from "./collection_filters.ts";
 import { HTML_FILTERS } from "./html_filters.ts";
 import { NUMBER_FILTERS } from "./number_filters.ts";
-import { type OpenFilter, selectionFilters } from "./selection_filters.ts";
-import { VALUE_TESTS } from "./tests.ts";
 import { TEXT_FILTERS } from "./text_filters.ts";
-import { URL_FILTERS } from "./url_filters.ts";
+import { getLength, isTrue, iterate, tryIterate } from "../python/collections.ts";
+import { applyBinary } from "../python/arithmetic.ts";
+import { areEqual, contains, isOrdered, isSame } from "../python/compare.ts";
+import { asNumber } from "../python/numbers.ts";
+import { CLASSES } from "../python/string_operations.ts";
 
 const FILTERS: Readonly<Record<string, Native>> = {
   ...COLLECTION_FILTERS,
   ...HTML_FILTERS,
   ...NUMBER_FILTERS,
   ...TEXT_FILTERS,
-  ...URL_FILTERS,
 };
 
+/** A filter that takes any arguments. */
+type OpenFilter = (value: Value, args: Arguments) => Value;
+
 const OPEN_FILTERS: Readonly<Record<string, OpenFilter>> = {
-  ...selectionFilters({ filter: applyFilter, test: applyTest }),
   format: (value, { positional, named }) => {
     if (positional.length > 0 && named.size > 0) {
       raise(
@@ -39,10 +54,64 @@ const OPEN_FILTERS: Readonly<Record<string, OpenFilter>> = {
     const values = named.size > 0 ? new Dict(named.entries()) : new Tuple(positional);
     return formatPercent(value instanceof Markup ? value : str(value), values);
   },
+  map: (values, args) => mapLazily(values, () => mapping(args)),
+  reject: select(false, false),
+  rejectattr: select(false, true),
+  select: select(true, false),
+  selectattr: select(true, true),
 };
 
+const modulo = (value: Value, by: Value) => applyBinary("%", value, by);
+const order = (operator: "<" | "<=" | ">" | ">=") =>
+  native("a, b", (a: Value, b: Value) => isOrdered(a, operator, b));
+const equal = native("a, b", areEqual);
+const unequal = native("a, b", (a: Value, b: Value) => !areEqual(a, b));
+
 const TESTS: Readonly<Record<string, Native>> = {
-  ...VALUE_TESTS,
+  odd: native("value", (value: Value) => areEqual(modulo(value, 2), 1)),
+  even: native("value", (value: Value) => areEqual(modulo(value, 2), 0)),
+  divisibleby: native("value, num", (value: Value, by: Value) => areEqual(modulo(value, by), 0)),
+  defined: native("value", (value: Value) => !(value instanceof Undefined)),
+  undefined: native("value", (value: Value) => value instanceof Undefined),
+  none: native("value", (value: Value) => value === null),
+  boolean: native("value", (value: Value) => typeof value === "boolean"),
+  false: native("value", (value: Value) => value === false),
+  true: native("value", (value: Value) => value === true),
+  integer: native(
+    "value",
+    (value: Value) => typeof value === "number" || typeof value === "bigint",
+  ),
+  float: native("value", (value: Value) => value instanceof Float),
+  lower: native("value", (value: Value) => CLASSES["islower"]!(str(value))),
+  upper: native("value", (value: Value) => CLASSES["isupper"]!(str(value))),
+  string: native("value", (value: Value) => toText(value) !== undefined),
+  mapping: native("value", (value: Value) => value instanceof Dict),
+  number: native("value", (value: Value) => asNumber(value) !== undefined),
+  sequence: native("value", isSequence),
+  iterable: native(
+    "value",
+    (value: Value) =>
+      tryIterate(value) !== undefined || (value instanceof PyObject && "iterations" in value),
+  ),
+  callable: native("value", (value: Value) => isCallable(value) || value instanceof Undefined),
+  sameas: native("value, other", isSame),
+  escaped: native("value", (value: Value) => value instanceof Markup),
+  in: native("value, seq", (value: Value, values: Value) => contains(values, value)),
+  "==": equal,
+  eq: equal,
+  equalto: equal,
+  "!=": unequal,
+  ne: unequal,
+  ">": order(">"),
+  gt: order(">"),
+  greaterthan: order(">"),
+  ">=": order(">="),
+  ge: order(">="),
+  "<": order("<"),
+  lt: order("<"),
+  lessthan: order("<"),
+  "<=": order("<="),
+  le: order("<="),
   filter: native("value", (name: Value) => isFilter(str(name))),
   test: native("value", (name: Value) => isTest(str(name))),
 };
@@ -55,11 +124,7 @@ export function isTest(name: string): boolean {
   return Object.hasOwn(TESTS, name);
 }
 
-/**
- * Applies `value|name(…)`.
- *
- * @throws {TemplateError}
- */
+/** Applies `value|name(…)`. */
 export function applyFilter(name: string, value: Value, args: Arguments): Value {
   charge(1);
   if (Object.hasOwn(OPEN_FILTERS, name)) return OPEN_FILTERS[name]!(value, args);
@@ -69,11 +134,7 @@ export function applyFilter(name: string, value: Value, args: Arguments): Value 
   return callNative(name, FILTERS[name]!, withValue(value, args));
 }
 
-/**
- * Applies `value is name(…)`.
- *
- * @throws {TemplateError}
- */
+/** Applies `value is name(…)`. */
 export function applyTest(name: string, value: Value, args: Arguments): Value {
   charge(1);
   if (!isTest(name)) return raise("TemplateRuntimeError", `No test named '${name}' found.`);
@@ -82,4 +143,59 @@ export function applyTest(name: string, value: Value, args: Arguments): Value {
 
 function withValue(value: Value, { positional, named }: Arguments): Arguments {
   return { positional: [value, ...positional], named };
+}
+
+/** Filters that keep the items, or their attributes, for which a test has the wanted result. */
+function select(keeps: boolean, hasAttribute: boolean): OpenFilter {
+  return (values, args) =>
+    mapLazily(values, () => {
+      const get = hasAttribute ? readAttribute(args) : (item: Value) => item;
+      const [name, ...rest] = args.positional.slice(hasAttribute ? 1 : 0);
+      const test: Getter = name === undefined
+        ? (item) => item
+        : (item) => applyTest(str(name), item, { positional: rest, named: args.named });
+      return (item) => isTrue(test(get(item))) === keeps ? item : undefined;
+    });
+}
+
+/** Maps items with `prepare` as they are requested; items for which it gives nothing are left out. */
+function mapLazily(
+  values: Value,
+  prepare: () => (item: Value) => Value | undefined,
+): PyIterator {
+  return new PyIterator(function* () {
+    if (!isTrue(values)) return;
+    const change = prepare();
+    for (const item of iterate(values)) {
+      const changed = change(item);
+      if (changed !== undefined) yield changed;
+    }
+  }());
+}
+
+function readAttribute({ positional }: Arguments): Getter {
+  if (positional.length === 0) {
+    raise("FilterArgumentError", "Missing parameter for attribute name");
+  }
+  return makeGetter(positional[0]!);
+}
+
+function mapping({ positional, named }: Arguments): Getter {
+  const attribute = named.get("attribute");
+  if (positional.length === 0 && attribute !== undefined) {
+    const other = [...named.keys()].find((name) => name !== "attribute" && name !== "default");
+    if (other !== undefined) raise("FilterArgumentError", `Unexpected keyword argument '${other}'`);
+    return makeGetter(attribute, named.get("default"));
+  }
+  const [name, ...rest] = positional;
+  if (name === undefined) return raise("FilterArgumentError", "map requires a filter argument");
+  return (item) => applyFilter(str(name), item, { positional: rest, named });
+}
+
+/** Whether a value has a length and items. */
+function isSequence(value: Value): boolean {
+  const hasItems = value instanceof Undefined || toItems(value) !== undefined ||
+    toText(value) !== undefined ||
+    value instanceof Dict || value instanceof Range || value instanceof Bytes;
+  return hasItems && getLength(value) !== undefined;
 }

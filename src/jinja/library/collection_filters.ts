@@ -5,29 +5,33 @@
  */
 import { charge } from "../meter.ts";
 import { applyBinary, requireFew } from "../python/arithmetic.ts";
-import { findAttribute } from "../python/attributes.ts";
+import { findAttribute, getSubscript } from "../python/attributes.ts";
 import { areEqual, isOrdered, sortBy, ValueSet } from "../python/compare.ts";
 import { Dict } from "../python/dict.ts";
-import { isTrue, iterate, requireLength, toList, tryReverse } from "../python/iterate.ts";
+import {
+  getItem,
+  isTrue,
+  iterate,
+  requireLength,
+  toList,
+  tryReverse,
+} from "../python/collections.ts";
 import { requireIndex } from "../python/numbers.ts";
-import { str } from "../python/repr.ts";
-import { type Native, native } from "../python/signature.ts";
-import { getItem } from "../python/slicing.ts";
+import { escape, isAutoescaping, str } from "../python/repr.ts";
+import { type Native, native } from "../python/call.ts";
 import { splitChars } from "../python/text.ts";
 import {
   getTypeName,
   GroupTuple,
   Markup,
   PyIterator,
+  raise,
   toText,
   Tuple,
   Undefined,
   type Value,
   valueOr,
 } from "../python/values.ts";
-import { raise } from "../template_error.ts";
-import { escape, isAutoescaping } from "./autoescape.ts";
-import { ignoreCase, keyGetter, makeGetter, makeMultiGetter } from "./attribute_getter.ts";
 
 const identity = (value: Value) => value;
 
@@ -221,4 +225,44 @@ function joinValues(values: Value, separator: Value = "", attribute: Value = nul
     text = applyBinary("+", text, index === 0 ? each : by + each) as string;
   });
   return isSafe ? new Markup(text) : text;
+}
+
+export type Getter = (item: Value) => Value;
+
+/** Splits a path into its parts; whole numbers are indices. */
+function splitPath(path: Value): Value[] {
+  const text = toText(path);
+  if (text === undefined) return path === null ? [] : [path];
+  return text.split(".").map((part) => /^\d+$/.test(part) ? Number(part) : part);
+}
+
+/** @param otherwise replaces undefined values. */
+export function makeGetter(path: Value, otherwise: Value = null): Getter {
+  const parts = splitPath(path);
+  return (item) => {
+    let value = item;
+    for (const part of parts) {
+      value = getSubscript(value, part);
+      if (otherwise !== null && value instanceof Undefined) value = otherwise;
+    }
+    return value;
+  };
+}
+
+/** Gets several attributes as a list: their paths are separated by commas. */
+function makeMultiGetter(paths: Value, change: Getter): Getter {
+  const text = toText(paths);
+  const getters = (text === undefined ? [paths] : text.split(",")).map((path) => makeGetter(path));
+  return (item) => getters.map((get) => change(get(item)));
+}
+
+/** Converts strings to lower case, and leaves other values as they are. */
+function ignoreCase(value: Value): Value {
+  return toText(value) === undefined ? value : str(value).toLowerCase();
+}
+
+/** Gets the values by which to sort by an attribute. */
+function keyGetter(path: Value, isCaseSensitive: boolean): Getter {
+  const get = makeGetter(path);
+  return isCaseSensitive ? get : (item) => ignoreCase(get(item));
 }

@@ -6,20 +6,19 @@
 import { makeRange } from "../python/arithmetic.ts";
 import { getAttribute } from "../python/attributes.ts";
 import { Dict } from "../python/dict.ts";
-import { iterate, toList } from "../python/iterate.ts";
+import { iterate, toList } from "../python/collections.ts";
 import { str } from "../python/repr.ts";
-import { callNative, native } from "../python/signature.ts";
-import { formatTime } from "../python/strftime.ts";
+import { callNative, native } from "../python/call.ts";
 import { requireText } from "../python/string_methods.ts";
 import {
   type Arguments,
   Callable,
   Namespace,
   PyObject,
+  raise,
   Tuple,
   type Value,
 } from "../python/values.ts";
-import { raise } from "../template_error.ts";
 
 /** @param now the time for `strftime_now`. */
 export function makeGlobals(now: () => Date): ReadonlyMap<string, Value> {
@@ -105,3 +104,95 @@ const JOINER = native("sep", (separator: Value = ", ") => {
     return text;
   }, { typeName: "Joiner" });
 });
+
+const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+const MONTHS = [
+  "January",
+  "February",
+  "March",
+  "April",
+  "May",
+  "June",
+  "July",
+  "August",
+  "September",
+  "October",
+  "November",
+  "December",
+];
+
+const DAY_MS = 86_400_000;
+
+/** Formats a date. Directives that are not known stay as they are. */
+function formatTime(format: string, date: Date): string {
+  return format.replaceAll(/%(-?)([A-Za-z%])/g, (directive, noPadding: string, code: string) => {
+    const text = FIELDS[code]?.(date) ?? directive;
+    return noPadding === "" ? text : text.replace(/^[0 ]+(?=.)/, "");
+  });
+}
+
+const pad = (value: number, width = 2, char = "0") => String(value).padStart(width, char);
+const hour12 = (date: Date) => date.getHours() % 12 || 12;
+
+/** Day of the year, from 0 on. */
+function dayOfYear(date: Date): number {
+  const start = Date.UTC(date.getFullYear(), 0, 1);
+  return (Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()) - start) / DAY_MS;
+}
+
+/** The year and week by ISO 8601. */
+function isoWeek(date: Date): { readonly year: number; readonly week: number } {
+  const thursday = new Date(Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()));
+  thursday.setUTCDate(thursday.getUTCDate() + 4 - (thursday.getUTCDay() || 7));
+  const year = thursday.getUTCFullYear();
+  return { year, week: Math.ceil(((+thursday - Date.UTC(year, 0, 1)) / DAY_MS + 1) / 7) };
+}
+
+const weekFrom = (firstDay: number) => (date: Date) =>
+  pad(Math.floor((dayOfYear(date) + 7 - (date.getDay() + 7 - firstDay) % 7) / 7));
+
+const FIELDS: Readonly<Record<string, (date: Date) => string>> = {
+  "%": () => "%",
+  a: (date) => DAYS[date.getDay()]!.slice(0, 3),
+  A: (date) => DAYS[date.getDay()]!,
+  b: (date) => MONTHS[date.getMonth()]!.slice(0, 3),
+  B: (date) => MONTHS[date.getMonth()]!,
+  c: (date) => formatTime("%a %b %e %H:%M:%S %Y", date),
+  C: (date) => pad(Math.floor(date.getFullYear() / 100)),
+  d: (date) => pad(date.getDate()),
+  D: (date) => formatTime("%m/%d/%y", date),
+  e: (date) => pad(date.getDate(), 2, " "),
+  f: (date) => pad(date.getMilliseconds() * 1000, 6),
+  F: (date) => formatTime("%Y-%m-%d", date),
+  g: (date) => pad(isoWeek(date).year % 100),
+  G: (date) => pad(isoWeek(date).year, 4),
+  h: (date) => formatTime("%b", date),
+  H: (date) => pad(date.getHours()),
+  I: (date) => pad(hour12(date)),
+  j: (date) => pad(dayOfYear(date) + 1, 3),
+  k: (date) => pad(date.getHours(), 2, " "),
+  l: (date) => pad(hour12(date), 2, " "),
+  m: (date) => pad(date.getMonth() + 1),
+  M: (date) => pad(date.getMinutes()),
+  n: () => "\n",
+  p: (date) => date.getHours() < 12 ? "AM" : "PM",
+  P: (date) => date.getHours() < 12 ? "am" : "pm",
+  r: (date) => formatTime("%I:%M:%S %p", date),
+  R: (date) => formatTime("%H:%M", date),
+  s: (date) => String(Math.floor(+date / 1000)),
+  S: (date) => pad(date.getSeconds()),
+  t: () => "\t",
+  T: (date) => formatTime("%H:%M:%S", date),
+  u: (date) => String(date.getDay() || 7),
+  U: weekFrom(0),
+  V: (date) => pad(isoWeek(date).week),
+  w: (date) => String(date.getDay()),
+  W: weekFrom(1),
+  x: (date) => formatTime("%m/%d/%y", date),
+  X: (date) => formatTime("%H:%M:%S", date),
+  y: (date) => pad(date.getFullYear() % 100),
+  Y: (date) => String(date.getFullYear()),
+  // `datetime.now()` has no time zone.
+  z: () => "",
+  Z: () => "",
+};

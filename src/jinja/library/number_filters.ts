@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { toFixed } from "../python/numbers.ts";
-import { isTrue } from "../python/iterate.ts";
+import { isTrue } from "../python/collections.ts";
 import {
   asInt,
   asNumber,
@@ -13,11 +12,19 @@ import {
   parseInteger,
   requireIndex,
   roundFloat,
+  toFixed,
   toInt,
 } from "../python/numbers.ts";
-import { type Native, native } from "../python/signature.ts";
-import { Float, getTypeName, toText, Undefined, type Value } from "../python/values.ts";
-import { isRaised, raise } from "../template_error.ts";
+import { type Native, native } from "../python/call.ts";
+import {
+  Float,
+  getTypeName,
+  isRaised,
+  raise,
+  toText,
+  Undefined,
+  type Value,
+} from "../python/values.ts";
 
 const defaultValue = native(
   "value, default_value, boolean",

@@ -8,8 +8,7 @@ import { sortBy } from "../python/compare.ts";
 import { Dict } from "../python/dict.ts";
 import { repr } from "../python/repr.ts";
 import { countChars, splitLines } from "../python/text.ts";
-import { getTypeName, Tuple, type Value } from "../python/values.ts";
-import { isRaised } from "../template_error.ts";
+import { getTypeName, isRaised, Tuple, type Value } from "../python/values.ts";
 
 const WIDTH = 80;
 

@@ -4,15 +4,11 @@
  * @module
  */
 import { charge, requireShort } from "../meter.ts";
-import { raise } from "../template_error.ts";
-import { asInt, asNumber, type Int, requireIndex, toInt } from "./numbers.ts";
-import { formatPercent } from "./percent_format.ts";
-import { str } from "./repr.ts";
-import { escapeHtml, repeatText } from "./text.ts";
 import {
   Float,
   getTypeName,
   Markup,
+  raise,
   Range,
   toItems,
   toText,
@@ -20,17 +16,17 @@ import {
   Undefined,
   type Value,
 } from "./values.ts";
+import { escape } from "./repr.ts";
+import { asInt, asNumber, type Int, requireIndex, toInt } from "./numbers.ts";
+import { formatPercent } from "./percent_format.ts";
+import { repeatText } from "./text.ts";
 
 export type BinaryOperator = "+" | "-" | "*" | "/" | "//" | "%" | "**";
 
 /** Longest list. */
 const MAX_ITEMS = 1_000_000;
 
-/**
- * Applies an operator such as `a + b`.
- *
- * @throws {TemplateError}
- */
+/** Applies an operator such as `a + b`. */
 export function applyBinary(operator: BinaryOperator, a: Value, b: Value): Value {
   if (operator === "+" && typeof a === "string" && typeof b === "string") return addTexts(a, b);
   if (typeof a === "number" && typeof b === "number") {
@@ -144,10 +140,7 @@ export function addTexts(a: string, b: string): string {
 
 /** Adds to Markup, escaping what is added. */
 function addMarkup(a: Value, b: Value): Value {
-  const [safeA, safeB] = [a, b].map((each) =>
-    each instanceof Markup ? each.text : escapeHtml(str(each))
-  );
-  return new Markup(addTexts(safeA!, safeB!));
+  return new Markup(addTexts(escape(a), escape(b)));
 }
 
 function repeat(sequence: Value, count: Value): Value | undefined {
@@ -176,11 +169,7 @@ export function requireFew(numItems: number): void {
   }
 }
 
-/**
- * Python's `-a`.
- *
- * @throws {TemplateError}
- */
+/** Python's `-a`. */
 export function negate(value: Value): Value {
   if (value instanceof Float) return new Float(-value.value);
   const int = asInt(value);
@@ -189,11 +178,7 @@ export function negate(value: Value): Value {
   return raise("TypeError", `bad operand type for unary -: '${getTypeName(value)}'`);
 }
 
-/**
- * Python's `+a`.
- *
- * @throws {TemplateError}
- */
+/** Python's `+a`. */
 export function posit(value: Value): Value {
   if (value instanceof Float) return value;
   const int = asInt(value);
@@ -202,11 +187,7 @@ export function posit(value: Value): Value {
   return raise("TypeError", `bad operand type for unary +: '${getTypeName(value)}'`);
 }
 
-/**
- * Python's `range(…)`, with the sandbox's limit on its length.
- *
- * @throws {TemplateError}
- */
+/** Python's `range(…)`, with the sandbox's limit on its length. */
 export function makeRange(args: readonly Value[]): Range {
   if (args.length === 0 || args.length > 3) {
     raise("TypeError", `range expected 1 to 3 arguments, got ${args.length}`);

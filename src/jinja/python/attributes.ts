@@ -4,20 +4,11 @@
  * @module
  */
 import { chargeText } from "../meter.ts";
-import { isRaised } from "../template_error.ts";
-import { type FieldAccess, formatBraces } from "./brace_format.ts";
-import { Dict } from "./dict.ts";
-import { iterate } from "./iterate.ts";
-import { findField, findMethod, isRefused } from "./methods.ts";
-import { repr, str } from "./repr.ts";
-import { callNative } from "./signature.ts";
-import { getItem } from "./slicing.ts";
-import { joinTexts, STRING_METHODS } from "./string_methods.ts";
-import { escapeHtml } from "./text.ts";
 import {
   type Arguments,
   Callable,
   getTypeName,
+  isRaised,
   Markup,
   NO_NAMED,
   PyObject,
@@ -29,6 +20,13 @@ import {
   type Value,
   valueOr,
 } from "./values.ts";
+import { escape, repr, str } from "./repr.ts";
+import { type FieldAccess, formatBraces } from "./brace_format.ts";
+import { Dict } from "./dict.ts";
+import { getItem, iterate } from "./collections.ts";
+import { findField, findMethod, isRefused } from "./methods.ts";
+import { callNative } from "./call.ts";
+import { joinTexts, STRING_METHODS } from "./string_methods.ts";
 
 /**
  * Gets `value.name`: an attribute, or an item if there is no attribute.
@@ -174,8 +172,4 @@ function callOnMarkup(
   if (!ESCAPING.has(name)) return call(args);
   const escaped = args.positional.map((each) => toText(each) === undefined ? each : escape(each));
   return new Markup(toText(call({ positional: escaped, named: NO_NAMED }))!);
-}
-
-function escape(value: Value): string {
-  return value instanceof Markup ? value.text : escapeHtml(str(value));
 }

@@ -4,12 +4,11 @@
  * @module
  */
 import { chargeText, requireShort } from "../meter.ts";
-import { raise } from "../template_error.ts";
+import { type Arguments, Markup, raise, type Value, valueOr } from "./values.ts";
 import { formatValue } from "./format_spec.ts";
 import { toAscii } from "./percent_format.ts";
 import { repr, str } from "./repr.ts";
 import { escapeHtml } from "./text.ts";
-import { type Arguments, Markup, type Value, valueOr } from "./values.ts";
 
 const MAX_NESTING = 2;
 /** An attribute or an item in a field, which follow its name. */
@@ -29,11 +28,7 @@ interface Formatting {
   next: number | "manual";
 }
 
-/**
- * Implements `format.format(*args)`.
- *
- * @throws {TemplateError}
- */
+/** Implements `format.format(*args)`. */
 export function formatBraces(
   format: string,
   options: { readonly args: Arguments; readonly access: FieldAccess; readonly isMarkup: boolean },

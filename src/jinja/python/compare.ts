@@ -4,16 +4,10 @@
  * @module
  */
 import { charge, chargeText, descend } from "../meter.ts";
-import { raise } from "../template_error.ts";
-import { Dict, DictView, toKey } from "./dict.ts";
-import { iterate, tryIterate } from "./iterate.ts";
-import { asInt, asNumber } from "./numbers.ts";
-import { compareTexts } from "./text.ts";
 import {
   Bytes,
-  Float,
   getTypeName,
-  Markup,
+  raise,
   Range,
   toItems,
   toText,
@@ -21,6 +15,10 @@ import {
   Undefined,
   type Value,
 } from "./values.ts";
+import { Dict, DictView, toKey } from "./dict.ts";
+import { iterate, tryIterate } from "./collections.ts";
+import { asInt, asNumber } from "./numbers.ts";
+import { compareTexts } from "./text.ts";
 
 /** Python's `a == b`. */
 export function areEqual(a: Value, b: Value): boolean {
@@ -149,11 +147,7 @@ export function sortBy<T>(
   return keyed.map(({ value }) => value);
 }
 
-/**
- * Python's `item in collection`.
- *
- * @throws {TemplateError}
- */
+/** Python's `item in collection`. */
 export function contains(collection: Value, item: Value): boolean {
   const text = toText(collection);
   if (text !== undefined) return containsText(text, item);
@@ -180,10 +174,7 @@ function containsText(text: string, item: Value): boolean {
 }
 
 /** Python's `a is b`. */
-export function isSame(a: Value, b: Value): boolean {
-  if (a instanceof Float && b instanceof Float) return Object.is(a, b);
-  return Object.is(a, b);
-}
+export const isSame: (a: Value, b: Value) => boolean = Object.is;
 
 /** A set of values, which are compared as Python does. */
 export class ValueSet {
@@ -200,9 +191,4 @@ export class ValueSet {
     this.#keys.add(key);
     return true;
   }
-}
-
-/** Whether a value is a str, including Markup. */
-export function isText(value: Value): value is string | Markup {
-  return typeof value === "string" || value instanceof Markup;
 }

@@ -3,9 +3,17 @@
  *
  * @module
  */
-import { raise } from "../template_error.ts";
+import {
+  Float,
+  getTypeName,
+  Markup,
+  PyObject,
+  raise,
+  Tuple,
+  Undefined,
+  type Value,
+} from "./values.ts";
 import { charge, chargeText } from "../meter.ts";
-import { Float, getTypeName, Markup, PyObject, Tuple, Undefined, type Value } from "./values.ts";
 
 type Key = string | number | bigint | null | object;
 

@@ -4,11 +4,10 @@
  * @module
  */
 import { charge, chargeText, descend, requireShort } from "../meter.ts";
-import { raise } from "../template_error.ts";
+import { Float, getTypeName, raise, toItems, toText, type Value } from "./values.ts";
 import { Dict } from "./dict.ts";
 import { asInt, formatFloat, formatInt, toInt } from "./numbers.ts";
 import { compareTexts, fill } from "./text.ts";
-import { Float, getTypeName, toItems, toText, type Value } from "./values.ts";
 
 const MAX_DEPTH = 500;
 const TOKEN =

@@ -3,14 +3,13 @@
  *
  * @module
  */
-import { raise } from "../template_error.ts";
+import { Bytes, Float, raise, Range, toItems, Tuple, type Value, valueOr } from "./values.ts";
 import { areEqual } from "./compare.ts";
 import { Dict, DictView } from "./dict.ts";
-import { iterate } from "./iterate.ts";
+import { iterate } from "./collections.ts";
 import { type Int, requireIndex } from "./numbers.ts";
 import { repr } from "./repr.ts";
-import { type Native, native } from "./signature.ts";
-import { Bytes, Float, Range, toItems, Tuple, type Value, valueOr } from "./values.ts";
+import { type Native, native } from "./call.ts";
 
 /** Methods by name. Each entry binds the method to a value. */
 type Methods<T extends Value> = Readonly<Record<string, (self: T) => Native>>;

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { raise } from "../template_error.ts";
+import { Float, getTypeName, raise, Undefined, type Value } from "./values.ts";
 import { charge } from "../meter.ts";
-import { Float, getTypeName, Undefined, type Value } from "./values.ts";
 
 /** An int: a number if that is exact, else a bigint. */
 export type Int = number | bigint;

@@ -4,14 +4,12 @@
  * @module
  */
 import { charge, chargeText, requireShort } from "../meter.ts";
-import { raise } from "../template_error.ts";
+import { Float, getTypeName, Markup, raise, toText, Tuple, type Value, valueOr } from "./values.ts";
 import { Dict } from "./dict.ts";
-import { formatSize } from "./float_format.ts";
-import { codeToChar } from "./format_spec.ts";
+import { codeToChar, formatSize } from "./format_spec.ts";
 import { asInt, asNumber, type Int, numberToInt, requireIndex } from "./numbers.ts";
 import { escapeCode, repr, str } from "./repr.ts";
 import { countChars, escapeHtml, fill, sliceChars } from "./text.ts";
-import { Float, getTypeName, Markup, toText, Tuple, type Value, valueOr } from "./values.ts";
 
 const FIELD =
   /%(?:\(([^()]*(?:\([^()]*\)[^()]*)*)\))?([-+ #0]*)(\*|\d+)?(?:\.(\*|\d*))?[hlL]?([^]?)/gu;
@@ -23,11 +21,7 @@ interface Conversion {
   readonly type: string;
 }
 
-/**
- * Python's `text % values`.
- *
- * @throws {TemplateError}
- */
+/** Python's `text % values`. */
 export function formatPercent(format: string | Markup, values: Value): Value {
   const text = toText(format)!;
   chargeText(text.length);

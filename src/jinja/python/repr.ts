@@ -1,5 +1,5 @@
 /**
- * Python's `str()` and `repr()`.
+ * Python's `str()` and `repr()`, and text as it is printed: escaped for HTML within `{% autoescape true %}`.
  *
  * @module
  */
@@ -18,6 +18,7 @@ import {
   Undefined,
   type Value,
 } from "./values.ts";
+import { escapeHtml } from "./text.ts";
 
 /** Python's `str(value)`. */
 export function str(value: Value): string {
@@ -151,4 +152,37 @@ function reprBytes(bytes: Uint8Array): string {
   }).join("");
   const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
   return `b${quote}${quote === "'" ? text.replaceAll("'", "\\'") : text}${quote}`;
+}
+
+/** Whether printed text is escaped. Rendering is synchronous, so one setting serves the whole thread. */
+let isOn = false;
+
+export function isAutoescaping(): boolean {
+  return isOn;
+}
+
+/**
+ * Switches escaping on or off.
+ *
+ * @returns the previous setting.
+ */
+export function setAutoescape(isWanted: boolean): boolean {
+  const before = isOn;
+  isOn = isWanted;
+  return before;
+}
+
+/** A value's text, escaped for HTML. */
+export function escape(value: Value): string {
+  return value instanceof Markup ? value.text : escapeHtml(str(value));
+}
+
+/** Marks a text as HTML if escaping is on. */
+export function markIfEscaping(text: string): Value {
+  return isOn ? new Markup(text) : text;
+}
+
+/** A value's text as it is printed. */
+export function toPrinted(value: Value): string {
+  return isOn ? escape(value) : str(value);
 }

@@ -4,15 +4,23 @@
  * @module
  */
 import { chargeText, requireShort } from "../meter.ts";
-import { raise } from "../template_error.ts";
-import { capitalize, CLASSES, foldCase, swapCase, titleWords } from "./characters.ts";
+import { Bytes, getTypeName, raise, toText, Tuple, Undefined, type Value } from "./values.ts";
+import {
+  capitalize,
+  CLASSES,
+  findText,
+  foldCase,
+  replaceText,
+  splitText,
+  splitTextFromEnd,
+  swapCase,
+  titleWords,
+} from "./string_operations.ts";
 import { Dict } from "./dict.ts";
-import { isTrue, iterate } from "./iterate.ts";
+import { isTrue, iterate } from "./collections.ts";
 import { requireIndex } from "./numbers.ts";
-import { findText, replaceText, splitText, splitTextFromEnd } from "./search_text.ts";
-import { type Implementation, type Native, native } from "./signature.ts";
+import { type Implementation, type Native, native } from "./call.ts";
 import { countChars, fill, sliceChars, splitLines, strip, stripEnd, stripStart } from "./text.ts";
-import { Bytes, getTypeName, toText, Tuple, Undefined, type Value } from "./values.ts";
 
 /**
  * The text of a str.

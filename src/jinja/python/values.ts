@@ -4,7 +4,28 @@
  *
  * @module
  */
-import { raise } from "../template_error.ts";
+
+/** An error of a template. Its message is the one of Jinja2 or Python. */
+export class TemplateError extends Error {
+  override readonly name = "TemplateError";
+  /** The name of Python's exception; some filters catch certain exceptions. */
+  readonly type: string;
+
+  constructor(message: string, type = "TemplateError") {
+    super(message);
+    this.type = type;
+  }
+}
+
+/** Throws a Python exception. */
+export function raise(type: string, message: string): never {
+  throw new TemplateError(message, type);
+}
+
+/** Whether an error is one of these Python exceptions. */
+export function isRaised(error: unknown, ...types: readonly string[]): boolean {
+  return error instanceof TemplateError && types.includes(error.type);
+}
 
 export type Value = string | number | bigint | boolean | null | Value[] | PyObject;
 
@@ -85,11 +106,7 @@ export class Undefined extends PyObject {
     this.errorType = errorType;
   }
 
-  /**
-   * Fails as Jinja2 does for this value.
-   *
-   * @throws {TemplateError}
-   */
+  /** Fails as Jinja2 does for this value. */
   fail(): never {
     return raise(this.errorType, this.message);
   }

@@ -1,5 +1,5 @@
 import { charge } from "../meter.ts";
-import { raise } from "../template_error.ts";
+import { raise } from "../python/values.ts";
 import type { Token, TokenType } from "./lexer.ts";
 
 /** The tokens of a template, read one by one. */

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { JsonText } from "../../../src/jinja/json_text.ts";
-import { Template } from "../../../src/jinja/template.ts";
-import { TemplateError } from "../../../src/jinja/template_error.ts";
+import { JsonText, Template } from "../../../src/jinja/template.ts";
+import { TemplateError } from "../../../src/jinja/python/values.ts";
 import { unlessThere } from "../../fixtures/engine/goldens.ts";
 
 interface Snippet {

@@ -11,8 +11,7 @@ import {
   type ModelFolder,
   readOptionalJson,
 } from "../../../hub/model_folder.ts";
-import { JsonText } from "../../../jinja/json_text.ts";
-import { Template } from "../../../jinja/template.ts";
+import { JsonText, Template } from "../../../jinja/template.ts";
 import type { ToolFunction } from "../../task.ts";
 import {
   fitCalls,

@@ -13,7 +13,7 @@ import type {
   ToolFunction,
 } from "../../task.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { JsonText } from "../../../jinja/json_text.ts";
+import { JsonText } from "../../../jinja/template.ts";
 
 export interface TemplateMessage {
   readonly role: ChatMessage["role"];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { JsonText } from "../../../../src/jinja/json_text.ts";
+import { JsonText } from "../../../../src/jinja/template.ts";
 import { ChatTemplate } from "../../../../src/models/text/chat/chat_template.ts";
 import {
   renderOptions,

@@ -1,23 +1,27 @@
 /**
- * Operations on collections of any type: truth, length, iteration.
+ * Operations on collections of any type: truth, length, iteration, `value[index]` and `value[start:stop:step]`.
  *
  * @module
  */
 import { charge } from "../meter.ts";
-import { raise } from "../template_error.ts";
-import { Dict, DictView } from "./dict.ts";
-import { countChars, splitChars } from "./text.ts";
 import {
   Bytes,
   Float,
   getTypeName,
   Markup,
   PyIterator,
+  PyObject,
+  raise,
   Range,
+  toItems,
+  toText,
   Tuple,
   Undefined,
   type Value,
 } from "./values.ts";
+import { Dict, DictView } from "./dict.ts";
+import { countChars, isWide, sliceChars, splitChars } from "./text.ts";
+import { asInt, requireIndex } from "./numbers.ts";
 
 /** Python's `bool(value)`. */
 export function isTrue(value: Value): boolean {
@@ -48,11 +52,7 @@ export function getLength(value: Value): number | undefined {
   return typeof length === "number" ? length : undefined;
 }
 
-/**
- * Python's `len(value)`.
- *
- * @throws {TemplateError}
- */
+/** Python's `len(value)`. */
 export function requireLength(value: Value): number {
   return getLength(value) ??
     raise("TypeError", `object of type '${getTypeName(value)}' has no len()`);
@@ -73,11 +73,7 @@ export function tryIterate(value: Value): Iterator<Value> | undefined {
   return undefined;
 }
 
-/**
- * Yields the values of a collection; the meter counts each of them.
- *
- * @throws {TemplateError}
- */
+/** Yields the values of a collection; the meter counts each of them. */
 export function* iterate(value: Value): Generator<Value> {
   const values = tryIterate(value) ??
     raise("TypeError", `'${getTypeName(value)}' object is not iterable`);
@@ -88,11 +84,7 @@ export function* iterate(value: Value): Generator<Value> {
   }
 }
 
-/**
- * Python's `list(value)`.
- *
- * @throws {TemplateError}
- */
+/** Python's `list(value)`. */
 export function toList(value: Value): Value[] {
   if (Array.isArray(value)) {
     charge(value.length);
@@ -114,4 +106,86 @@ export function tryReverse(value: Value): PyIterator | undefined {
     value instanceof Range || value instanceof Bytes;
   if (!isSequence) return undefined;
   return new PyIterator(toList(value).reverse()[Symbol.iterator](), "reversed");
+}
+
+export class Slice extends PyObject {
+  readonly typeName = "slice";
+  readonly start: Value;
+  readonly stop: Value;
+  readonly step: Value;
+
+  constructor(start: Value, stop: Value, step: Value) {
+    super();
+    this.start = start;
+    this.stop = stop;
+    this.step = step;
+  }
+}
+
+/** Python's `value[key]`; `undefined` where it raises a LookupError or a TypeError. */
+export function getItem(value: Value, key: Value): Value | undefined {
+  if (value instanceof Dict) return value.get(key);
+  if (key instanceof Slice) return getSlice(value, key);
+  const index = asInt(key);
+  if (index === undefined) return undefined;
+  return itemAt(value, Number(index));
+}
+
+function itemAt(value: Value, index: number): Value | undefined {
+  const items = toItems(value);
+  if (items !== undefined) return items.at(index);
+  const text = toText(value);
+  if (text !== undefined) {
+    const char = isWide(text) ? splitChars(text).at(index) : text.at(index);
+    return char !== undefined && value instanceof Markup ? new Markup(char) : char;
+  }
+  if (value instanceof Range) {
+    const at = index < 0 ? index + value.length : index;
+    return at >= 0 && at < value.length ? value.start + at * value.step : undefined;
+  }
+  return value instanceof Bytes ? value.bytes.at(index) : undefined;
+}
+
+/** The bounds of a slice in a sequence: Python's `slice.indices`. */
+function resolveBounds({ start, stop, step }: Slice, length: number) {
+  const stride = step === null ? 1 : requireIndex(step);
+  if (stride === 0) raise("ValueError", "slice step cannot be zero");
+  const [lowest, highest] = stride > 0 ? [0, length] : [-1, length - 1];
+  const clamp = (bound: Value, otherwise: number) => {
+    if (bound === null) return otherwise;
+    const at = requireIndex(bound);
+    return Math.min(highest, Math.max(lowest, at < 0 ? at + length : at));
+  };
+  return {
+    from: clamp(start, stride > 0 ? lowest : highest),
+    to: clamp(stop, stride > 0 ? highest : lowest),
+    stride,
+  };
+}
+
+function getSlice(value: Value, slice: Slice): Value | undefined {
+  const text = toText(value);
+  const items = toItems(value);
+  if (text === undefined && items === undefined && !(value instanceof Range)) return undefined;
+  const { from, to, stride } = resolveBounds(slice, requireLength(value));
+  if (text !== undefined) {
+    const cut = stride === 1
+      ? sliceChars(text, from, to)
+      : pick(splitChars(text), from, to, stride).join("");
+    return value instanceof Markup ? new Markup(cut) : cut;
+  }
+  if (value instanceof Range) {
+    const { start, step } = value;
+    return new Range(start + from * step, start + to * step, step * stride);
+  }
+  const picked = pick(items!, from, to, stride);
+  return value instanceof Tuple ? new Tuple(picked) : picked;
+}
+
+function pick<T>(items: readonly T[], from: number, to: number, stride: number): T[] {
+  charge(Math.abs(to - from) / Math.abs(stride));
+  if (stride === 1) return items.slice(from, Math.max(from, to));
+  const picked: T[] = [];
+  for (let i = from; stride > 0 ? i < to : i > to; i += stride) picked.push(items[i]!);
+  return picked;
 }
