@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { BudgetError } from "./budget_error.ts";
+import { BudgetError } from "./regex/matcher.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { RUST_WORD, trimEnd, trimStart } from "./unicode.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readSpelledBytes } from "./byte_chars.ts";
+import { readSpelledBytes } from "./unicode.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { replaceAll } from "./normalizers.ts";
 import { readPrependScheme } from "./pre_tokenizers.ts";

@@ -4,18 +4,15 @@
  * @module
  */
 import { HearthError } from "../base/errors.ts";
-import { BudgetError } from "./budget_error.ts";
+import { BudgetError } from "./regex/matcher.ts";
 import { type AddedToken, AddedTokenFinder, readAddedToken } from "./added_tokens.ts";
 import { BpeModel } from "./bpe.ts";
 import { ConfigReader } from "./config_reader.ts";
 import { type Decoder, readDecoder } from "./decoders.ts";
 import { type Normalizer, readNormalizer } from "./normalizers.ts";
 import { type PreTokenizer, readPreTokenizer } from "./pre_tokenizers.ts";
-import { NO_FRAMES, readFrames, type SpecialFrames } from "./special_frame.ts";
-import { withEnds } from "./token_ends.ts";
-import { UnigramModel } from "./unigram.ts";
-import type { TokenModel } from "./vocabulary.ts";
-import { WordLevelModel, WordPieceModel } from "./word_piece.ts";
+import { NO_FRAMES, readFrames, type SpecialFrames, withEnds } from "./special_frame.ts";
+import { type TokenModel, UnigramModel, WordLevelModel, WordPieceModel } from "./vocabulary.ts";
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -1,4 +1,3 @@
-import { BudgetError } from "../budget_error.ts";
 import { Op, type Program } from "./program.ts";
 
 /** Number of backtracking steps per character of the text after which failed branches are remembered. */
@@ -300,4 +299,9 @@ export class Matcher {
     }
     this.#trail.length = first;
   }
+}
+
+/** Thrown when work on a text would take too long or produce too much: `tokenizer.json` may come from anybody. */
+export class BudgetError extends Error {
+  override readonly name = "BudgetError";
 }

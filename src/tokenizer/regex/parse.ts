@@ -4,9 +4,16 @@
  *
  * @module
  */
-import { type CharTest, complement, isWordOutside, SHORTHANDS, withoutCase } from "./char_set.ts";
-import { parseBracket, parseProperty } from "./parse_class.ts";
-import { PatternReader } from "./pattern_reader.ts";
+import {
+  type CharTest,
+  complement,
+  isWordOutside,
+  parseBracket,
+  parseProperty,
+  PatternReader,
+  SHORTHANDS,
+  withoutCase,
+} from "./char_set.ts";
 
 /** Whether a repetition takes as many characters as it can, as few as it can, or never gives any back. */
 type RepeatMode = "greedy" | "lazy" | "possessive";
