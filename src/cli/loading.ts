@@ -6,7 +6,7 @@
  */
 import { tmpdir } from "node:os";
 import { stderrQueue } from "../base/log.ts";
-import type { LoadProgress } from "../models/folder/open_context.ts";
+import type { LoadProgress } from "../models/model.ts";
 import { printProblem } from "./print.ts";
 import { leaveOnStopSignal } from "./stop_signals.ts";
 import { formatBytes } from "../base/format_bytes.ts";

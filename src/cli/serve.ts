@@ -24,7 +24,7 @@ import { readHubSettings } from "../hub/settings.ts";
 import { configureLog, log } from "../base/log.ts";
 import { Session } from "../server/session/session.ts";
 import type { SessionState } from "../server/session/session_state.ts";
-import type { LoadProgress } from "../models/folder/open_context.ts";
+import type { LoadProgress } from "../models/model.ts";
 import { getModel, ProgressLine, quietenVulkan, SparseLines } from "./loading.ts";
 import { SETTING_FLAGS } from "./shared_flags.ts";
 import type { FlagValues } from "./command.ts";

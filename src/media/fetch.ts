@@ -12,8 +12,7 @@ import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
 import { HearthError } from "../base/errors.ts";
 import { joinBytes } from "../base/join_bytes.ts";
-import { classifyAddress } from "./address.ts";
-import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
+import { classifyAddress, invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
 
 const MAX_REDIRECTS = 5;
 const REDIRECTS: readonly (number | undefined)[] = [301, 302, 303, 307, 308];

@@ -5,8 +5,7 @@
  */
 import { HearthError } from "../base/errors.ts";
 import { type ImageHeader, readImageHeader } from "./image_header.ts";
-import { invalidImage } from "./image/format.ts";
-import { applyOrientation } from "./image/orientation.ts";
+import { applyOrientation, invalidImage } from "./image/format.ts";
 import { dropOpaqueAlpha } from "./alpha.ts";
 import type { Pixels } from "./pixels.ts";
 

@@ -3,9 +3,15 @@
  *
  * @module
  */
-import { clip, type SoundFormat, type SoundWriter, toInt16 } from "./sound_format.ts";
-import { createOpusWriter } from "./sound/opus_writer.ts";
-import { PcmWriter, WavWriter } from "./sound/pcm_writer.ts";
+import {
+  clip,
+  PcmWriter,
+  type SoundFormat,
+  type SoundWriter,
+  toInt16,
+  WavWriter,
+} from "./sound_format.ts";
+import { createOpusWriter } from "./opus_writer.ts";
 import { joinBytes } from "../base/join_bytes.ts";
 import { AudioResampler } from "./resample_audio.ts";
 

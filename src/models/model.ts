@@ -1,13 +1,16 @@
 /**
- * The worker's interface of a loaded model of any kind.
+ * A loaded model of any kind as the worker sees it, and everything that it is opened with.
  *
  * @module
  */
 import type { Registry } from "prom-client";
-import type { Dtype, ModelKind } from "../base/config.ts";
+import type { Dtype, EngineSettings, ModelKind } from "../base/config.ts";
 import { HearthError, type Refusal } from "../base/errors.ts";
 import type { Conversation, Task, TaskEvent, Voice, VoiceWindows } from "./task.ts";
 import type { TextTokenizer } from "./text/tokenizer.ts";
+import type { Backend } from "../device/backend.ts";
+import type { ModelFolder } from "../hub/model_folder.ts";
+import type { ChosenGraphs } from "./folder/graph_choice.ts";
 
 /** A model that is ready to work. */
 export interface Model {
@@ -60,4 +63,27 @@ export function requireTask<T extends Task["type"]>(
     "unsupported_by_model",
     `The loaded model takes ${type} tasks, not ${task.type} tasks.`,
   );
+}
+
+export interface LoadProgress {
+  /** The current step, in words: `reading onnx/model_q4.onnx`. */
+  readonly what: string;
+  /** Progress from 0 to 1, if known; for a download, over all its files. */
+  readonly fraction?: number | undefined;
+  /** Details: `238 MB of 568 MB, 12.4 MB/s, 27 s left`. */
+  readonly detail?: string | undefined;
+}
+
+export interface OpenContext {
+  readonly folder: ModelFolder;
+  readonly graphs: ChosenGraphs;
+  readonly backend: Backend;
+  readonly engine: EngineSettings;
+  /** The model's id. */
+  readonly modelName: string;
+  /** Folder of a voice activity model, for speech recognition. */
+  readonly vadFolder?: string | undefined;
+  /** Folder of a speaker-embedding model, for speech synthesis. */
+  readonly speakerEncoderFolder?: string | undefined;
+  readonly onProgress: (progress: LoadProgress) => void;
 }

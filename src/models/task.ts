@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { ErrorEvent } from "./tasks/common_events.ts";
-import type { ChatEvent, ChatTask } from "./tasks/chat.ts";
+import type { ChatEvent, ChatTask, ErrorEvent } from "./tasks/chat.ts";
 import type {
   DetokenizeTask,
   EmbedEvent,
@@ -60,7 +59,7 @@ export type MatteEvent =
   }
   | ErrorEvent;
 
-export type * from "./tasks/common_events.ts";
+export type * from "./tasks/chat.ts";
 export type * from "./tasks/chat.ts";
 export type * from "./tasks/texts.ts";
 export type * from "./tasks/speech.ts";

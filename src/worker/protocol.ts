@@ -15,7 +15,7 @@ import type {
   ResolvedModel,
 } from "../base/config.ts";
 import type { SettingNames } from "../base/errors.ts";
-import type { LoadProgress } from "../models/folder/open_context.ts";
+import type { LoadProgress } from "../models/model.ts";
 import type { Task, TaskEvent, Voice, VoiceWindows } from "../models/task.ts";
 
 /** What the worker is to load, and how. */

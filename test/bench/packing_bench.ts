@@ -13,7 +13,7 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { PackedEncoder } from "../../src/models/embedding/packed_encoder.ts";
-import { PaddedEncoder } from "../../src/models/embedding/padded_encoder.ts";
+import { PaddedEncoder } from "../../src/models/embedding/whole_encoders.ts";
 import { keepOutput } from "../../src/models/folder/graph_file.ts";
 import { poolingTail, poolTexts } from "../../src/models/embedding/pooling.ts";
 import type { Encoder } from "../../src/models/embedding/text_batcher.ts";

@@ -19,7 +19,7 @@ import {
 } from "../fixtures/servers/raw_web_socket.ts";
 import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
 import { BodyBudget } from "../../src/server/http/body/body_memory.ts";
-import { makeWavFile } from "../../src/media/sound/pcm_writer.ts";
+import { makeWavFile } from "../../src/media/sound_format.ts";
 import { MessageSocket } from "../../src/server/http/connection/message_socket.ts";
 import { bridgeUpgrades } from "../../src/server/http/connection/upgrades.ts";
 import { LiveSession } from "../../src/server/http/realtime/live_session.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
 import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { applyOrientation } from "../../src/media/image/orientation.ts";
+import { applyOrientation } from "../../src/media/image/format.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
 import { Drawing } from "../fixtures/images/drawing.ts";

@@ -4,11 +4,14 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readReference } from "../../src/models/tts/voices.ts";
 import type { Voice } from "../../src/models/task.ts";
-import type { Synthesizer, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
+import {
+  loadTtsTokenizer,
+  type Synthesizer,
+  type VoiceCloner,
+} from "../../src/models/tts/synthesizer.ts";
 import { toPhonemes } from "../../src/models/tts/kokoro.ts";
 import { cpuTest } from "../fixtures/engine/cpu.ts";
 import { openSynthesizer } from "../fixtures/engine/open_folder.ts";
-import { loadTtsTokenizer } from "../../src/models/tts/tts_graph.ts";
 import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
 import { recordSomebody } from "../fixtures/audio/recordings.ts";
 import {

@@ -6,10 +6,13 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { StartupError } from "../../src/base/errors.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadModel } from "../../src/models/load/load.ts";
-import { openSpeakerEncoder, type SpeakerEncoder } from "../../src/models/tts/speaker_encoder.ts";
+import {
+  openSpeakerEncoder,
+  type SpeakerEncoder,
+  type VectorVoice,
+} from "../../src/models/tts/voices.ts";
 import type { Synthesizer } from "../../src/models/tts/synthesizer.ts";
 import { openSynthesizer } from "../fixtures/engine/open_folder.ts";
-import type { VectorVoice } from "../../src/models/tts/voices.ts";
 import { GraphBuilder } from "../fixtures/graphs/graph_builder.ts";
 import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
 import { writeHalf } from "../fixtures/graphs/half_model.ts";

@@ -10,8 +10,8 @@ import { decodeAlac } from "./alac.ts";
 import { decodeFlac } from "./flac.ts";
 import { readEsDescriptor } from "./mp4_codecs.ts";
 import { decodeOpus } from "./opus.ts";
-import { applyTiming } from "./track_timing.ts";
 import {
+  applyTiming,
   checkSampleRate,
   type Decoding,
   invalidAudio,

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { BitReader } from "./bit_reader.ts";
+import { BitReader } from "../bit_reader.ts";
 import type { Sound } from "./sound.ts";
 
 /** Properties of the stream, for frames that do not repeat them. */

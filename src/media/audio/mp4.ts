@@ -3,11 +3,9 @@
  *
  * @module
  */
-import { Box } from "./mp4_boxes.ts";
+import { Box, readMp4Frames } from "./mp4_boxes.ts";
 import { decodeMp4, type SampleEntry } from "./mp4_codecs.ts";
-import { readMp4Frames } from "./mp4_samples.ts";
-import { applyTiming, type TrackTiming } from "./track_timing.ts";
-import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
+import { applyTiming, type Decoding, invalidAudio, type Sound, type TrackTiming } from "./sound.ts";
 
 const FIRST_TYPES = ["ftyp", "moov", "mdat", "free", "skip", "wide", "pnot"];
 /** Size of a sample entry's fixed fields, by their version in QuickTime. */

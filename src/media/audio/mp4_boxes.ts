@@ -1,9 +1,9 @@
 /**
- * Parses MP4 and QuickTime files (ISO/IEC 14496-12).
+ * The boxes of MP4 and QuickTime files (ISO/IEC 14496-12), and the frames of a track, which they list.
  *
  * @module
  */
-import { invalidAudio } from "./sound.ts";
+import { type Decoding, invalidAudio } from "./sound.ts";
 
 /** Most boxes: hours of fragments of one second have fewer, a hostile file of empty boxes has more. */
 const MAX_CHILDREN = 2 ** 18;
@@ -117,5 +117,168 @@ export class Box {
   #check(offset: number, size: number): DataView {
     if (offset + size <= this.#view.byteLength) return this.#view;
     throw invalidAudio(`The MP4 file is damaged: its box ${this.type} is too short.`);
+  }
+}
+
+/** Position of one frame in the file; MP4 calls a frame a sample. */
+interface FrameRange {
+  readonly offset: number;
+  readonly size: number;
+}
+
+const FRAGMENT_FLAG = {
+  baseOffset: 0x1,
+  description: 0x2,
+  duration: 0x8,
+  size: 0x10,
+} as const;
+const RUN_FLAG = {
+  offset: 0x1,
+  firstFlags: 0x4,
+  duration: 0x100,
+  size: 0x200,
+  flags: 0x400,
+  composition: 0x800,
+} as const;
+
+/** Offsets in version 1 of a sample entry: of the number of samples per block, and of the number of bytes per block. */
+const SAMPLES_AT = 28;
+const BLOCK_BYTES_AT = 36;
+
+/**
+ * The frames of a track in order; those in fragments come last.
+ *
+ * @param root the file.
+ * @throws {HearthError} `invalid_media` when the frames have more bytes than the file.
+ */
+export function* readMp4Frames(
+  root: Box,
+  { track, trackId, decoding }: {
+    readonly track: Box;
+    readonly trackId: number;
+    readonly decoding: Decoding;
+  },
+): Generator<Uint8Array<ArrayBuffer>> {
+  const file = root.bytes();
+  let total = 0;
+  for (const { offset, size } of listRanges(root, track, trackId)) {
+    total += size;
+    if (offset + size > file.length) {
+      decoding.onTruncated(
+        `a frame should end at byte ${offset + size}, and it has ${file.length}`,
+      );
+      return;
+    }
+    // More frame bytes than the file has: the tables are invalid, and could be endless.
+    if (total > file.length) throw invalidAudio("The MP4 file is damaged: its frames overlap.");
+    if (size > 0) yield file.subarray(offset, offset + size);
+  }
+  const last = [...root.children()].at(-1);
+  if (last?.isCut) decoding.onTruncated(`its last box, ${last.type}, is cut`);
+}
+
+function* listRanges(root: Box, track: Box, trackId: number): Generator<FrameRange> {
+  const table = track.find("mdia", "minf", "stbl");
+  if (table !== undefined) yield* listTabled(table);
+  let defaultSize = 0;
+  for (const extend of root.find("moov", "mvex")?.children() ?? []) {
+    if (extend.type === "trex" && extend.u32(4) === trackId) defaultSize = extend.u32(16);
+  }
+  for (const movie of root.children()) {
+    // In a truncated table no entry is reliable.
+    if (movie.type !== "moof" || movie.isCut) continue;
+    for (const fragment of movie.children()) {
+      const header = fragment.type === "traf" ? fragment.find("tfhd") : undefined;
+      if (header?.u32(4) === trackId) {
+        yield* listFragment(movie, fragment, header, defaultSize);
+      }
+    }
+  }
+}
+
+/** Lists the frames in a track's own tables: offsets of chunks, frames per chunk, and sizes of frames. */
+function* listTabled(table: Box): Generator<FrameRange> {
+  const sizes = table.find("stsz");
+  const chunks = table.find("stco") ?? table.find("co64");
+  const runs = table.find("stsc");
+  if (sizes === undefined || chunks === undefined || runs === undefined) return;
+  const commonSize = sizes.u32(4);
+  const block = readBlock(table, commonSize);
+  const numFrames = sizes.u32(8);
+  const numRuns = runs.u32(4);
+  let frame = 0;
+  let run = -1;
+  for (let chunk = 0; chunk < chunks.u32(4) && frame < numFrames; chunk++) {
+    while (run + 1 < numRuns && runs.u32(8 + 12 * (run + 1)) <= chunk + 1) run++;
+    const framesInChunk = run < 0 ? 1 : runs.u32(12 + 12 * run);
+    let offset = chunks.type === "co64" ? chunks.u64(8 + 8 * chunk) : chunks.u32(8 + 4 * chunk);
+    if (block !== undefined) {
+      const samples = Math.min(framesInChunk, numFrames - frame);
+      frame += samples;
+      for (let left = samples; left > 0; left -= block.samples, offset += block.bytes) {
+        yield { offset, size: block.bytes };
+      }
+      continue;
+    }
+    for (let i = 0; i < framesInChunk && frame < numFrames; i++, frame++) {
+      const size = commonSize || sizes.u32(12 + 4 * frame);
+      yield { offset, size };
+      offset += size;
+    }
+  }
+}
+
+/**
+ * The samples and bytes of a packed block. QuickTime's tables count samples inside blocks; version 1 of the sample
+ * entry gives their sizes.
+ */
+function readBlock(
+  table: Box,
+  commonSize: number,
+): { readonly samples: number; readonly bytes: number } | undefined {
+  const [entry] = table.find("stsd")?.children(8) ?? [];
+  if (commonSize !== 1 || entry === undefined || entry.u16(8) !== 1) return undefined;
+  const [samples, bytes] = [entry.u32(SAMPLES_AT), entry.u32(BLOCK_BYTES_AT)];
+  return samples > 1 && bytes > 1 ? { samples, bytes } : undefined;
+}
+
+/** Lists the frames of one track in one fragment. */
+function* listFragment(
+  movie: Box,
+  fragment: Box,
+  header: Box,
+  trackDefaultSize: number,
+): Generator<FrameRange> {
+  const flags = header.u32(0);
+  let at = 8;
+  let offset = movie.start;
+  if (flags & FRAGMENT_FLAG.baseOffset) {
+    offset = header.u64(at);
+    at += 8;
+  }
+  if (flags & FRAGMENT_FLAG.description) at += 4;
+  if (flags & FRAGMENT_FLAG.duration) at += 4;
+  const defaultSize = flags & FRAGMENT_FLAG.size ? header.u32(at) : trackDefaultSize;
+  const base = offset;
+  for (const run of fragment.children()) {
+    if (run.type !== "trun") continue;
+    const runFlags = run.u32(0);
+    const numFrames = run.u32(4);
+    let field = 8;
+    if (runFlags & RUN_FLAG.offset) {
+      offset = base + run.i32(field);
+      field += 4;
+    }
+    if (runFlags & RUN_FLAG.firstFlags) field += 4;
+    if (defaultSize === 0 && !(runFlags & RUN_FLAG.size)) continue;
+    for (let i = 0; i < numFrames; i++) {
+      if (runFlags & RUN_FLAG.duration) field += 4;
+      const size = runFlags & RUN_FLAG.size ? run.u32(field) : defaultSize;
+      if (runFlags & RUN_FLAG.size) field += 4;
+      if (runFlags & RUN_FLAG.flags) field += 4;
+      if (runFlags & RUN_FLAG.composition) field += 4;
+      yield { offset, size };
+      offset += size;
+    }
   }
 }

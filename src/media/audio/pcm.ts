@@ -1,20 +1,21 @@
 /**
- * Uncompressed samples (PCM), and the A-law and mu-law of telephony (ITU-T G.711).
+ * Uncompressed samples (PCM), and the A-law and mu-law of telephony (ITU-T G.711), of files and of connections.
  *
  * @module
  */
 import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 
-/** The sample format of a file whose channels are interleaved. */
-interface PcmFormat {
+/** How a container's sound is stored. Channels are interleaved. */
+export interface SampleFormat<Coding = SampleCoding> {
   /** Name of the container, for messages: `WAV`. */
   readonly container: string;
   readonly numChannels: number;
   readonly sampleRateHz: number;
-  /** Bytes of a frame of all channels, if the file says. */
-  readonly bytesPerFrame?: number | undefined;
+  /** Bytes of a PCM frame or an ADPCM block of all channels, if the file says. */
+  readonly blockBytes?: number | undefined;
   /** Absent if the coding is not supported. */
-  readonly coding: SampleCoding | undefined;
+  readonly coding: Coding | undefined;
   /** The file's own name for the coding, for messages: `3 with 32 bits`. */
   readonly encoding: string;
 }
@@ -64,6 +65,18 @@ function getSampleReader(
   }
 }
 
+/** @throws {HearthError} `invalid_media` when a header gives an impossible number of channels or sample rate. */
+export function checkChannels(
+  { container, numChannels, sampleRateHz }: SampleFormat<unknown>,
+): void {
+  if (numChannels < 1 || numChannels > MAX_CHANNELS) {
+    throw invalidAudio(
+      `The ${container} file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
+    );
+  }
+  checkSampleRate(sampleRateHz);
+}
+
 /**
  * Decodes whole frames, chunk by chunk.
  *
@@ -71,15 +84,10 @@ function getSampleReader(
  */
 export function* readPcm(
   data: Uint8Array,
-  format: PcmFormat,
+  format: SampleFormat,
 ): Generator<Sound, void> {
-  const { container, numChannels, sampleRateHz, coding, encoding } = format;
-  if (numChannels < 1 || numChannels > MAX_CHANNELS) {
-    throw invalidAudio(
-      `The ${container} file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
-    );
-  }
-  checkSampleRate(sampleRateHz);
+  checkChannels(format);
+  const { container, numChannels, sampleRateHz, coding, encoding, blockBytes } = format;
   const read = coding && getSampleReader(coding);
   if (coding === undefined || read === undefined) {
     throw invalidAudio(
@@ -89,9 +97,9 @@ export function* readPcm(
   }
   const bytesPerSample = coding.bytes;
   const bytesPerFrame = bytesPerSample * numChannels;
-  if ((format.bytesPerFrame ?? bytesPerFrame) !== bytesPerFrame) {
+  if ((blockBytes ?? bytesPerFrame) !== bytesPerFrame) {
     throw invalidAudio(
-      `The ${container} file gives ${format.bytesPerFrame} bytes to ${numChannels} samples of ` +
+      `The ${container} file gives ${blockBytes} bytes to ${numChannels} samples of ` +
         `${8 * bytesPerSample} bits.`,
     );
   }
@@ -110,7 +118,7 @@ export function* readPcm(
 }
 
 /** Decodes A-law: sign, three bits of exponent and four of mantissa, every other bit inverted. */
-export function expandALaw(code: number): number {
+function expandALaw(code: number): number {
   const bits = code ^ 0x55;
   const exponent = bits >> 4 & 7;
   const mantissa = (bits & 15) << 4;
@@ -119,8 +127,38 @@ export function expandALaw(code: number): number {
 }
 
 /** Decodes mu-law: sign, three bits of exponent and four of mantissa, all inverted. */
-export function expandMuLaw(code: number): number {
+function expandMuLaw(code: number): number {
   const bits = ~code;
   const size = (((bits & 15) << 3) + 0x84 << (bits >> 4 & 7)) - 0x84;
   return bits & 0x80 ? -size : size;
+}
+
+/** The coding of the samples; there is one channel. */
+export interface LiveFormat {
+  readonly coding: "pcm16" | "mu-law" | "A-law";
+  readonly sampleRateHz: number;
+}
+
+const NOTHING = new Uint8Array(0);
+
+/** Decodes bytes that may be cut anywhere, even within a sample. */
+export class LiveDecoder {
+  readonly #coding: LiveFormat["coding"];
+  /** The first byte of an incomplete sample. */
+  #rest = NOTHING;
+
+  constructor({ coding }: LiveFormat) {
+    this.#coding = coding;
+  }
+
+  /** @returns the samples that are complete; full scale is 2^15. */
+  push(bytes: Uint8Array): Int16Array<ArrayBuffer> {
+    if (this.#coding === "mu-law") return Int16Array.from(bytes, expandMuLaw);
+    if (this.#coding === "A-law") return Int16Array.from(bytes, expandALaw);
+    const all = joinBytes([this.#rest, bytes]);
+    const numSamples = Math.floor(all.length / 2);
+    this.#rest = all.slice(2 * numSamples);
+    // Every machine that Deno runs on is little-endian, as the format is.
+    return new Int16Array(all.buffer, 0, numSamples);
+  }
 }

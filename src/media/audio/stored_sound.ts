@@ -12,34 +12,15 @@ import {
 } from "./adpcm.ts";
 import { createGsm, createWavGsm, GSM_FRAME_BYTES, GSM_WAV_BYTES } from "./gsm.ts";
 import { readMp3 } from "./mp3.ts";
-import { readPcm, type SampleCoding } from "./pcm.ts";
-import {
-  checkSampleRate,
-  type Decoding,
-  invalidAudio,
-  type Sound,
-  UnreadSoundError,
-} from "./sound.ts";
+import { checkChannels, readPcm, type SampleCoding, type SampleFormat } from "./pcm.ts";
+import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 
 /** Codings that store sound in blocks. */
 type BlockCoding = "IMA ADPCM" | "Apple IMA ADPCM" | "Microsoft ADPCM" | "GSM" | "GSM in WAV";
 
 /** How a container's sound is stored. */
-export interface StoredFormat {
-  /** Name of the container, for messages: `WAV`. */
-  readonly container: string;
-  readonly numChannels: number;
-  readonly sampleRateHz: number;
-  /** Bytes of a PCM frame or an ADPCM block of all channels, if the file says. */
-  readonly blockBytes?: number | undefined;
-  /** Absent if the coding is not supported. */
-  readonly coding: SampleCoding | BlockCoding | "MPEG audio" | undefined;
-  /** The file's own name for the coding, for messages. */
-  readonly encoding: string;
-}
+export type StoredFormat = SampleFormat<SampleCoding | BlockCoding | "MPEG audio">;
 
-/** Most channels of a file. */
-const MAX_CHANNELS = 8;
 const BLOCKS_PER_CHUNK = 64;
 
 /**
@@ -52,23 +33,18 @@ export async function* readStored(
   format: StoredFormat,
   decoding: Decoding,
 ): AsyncGenerator<Sound, void> {
-  const { coding, container, encoding, numChannels, sampleRateHz, blockBytes } = format;
+  const { coding, container, encoding, numChannels, sampleRateHz } = format;
   if (coding === "MPEG audio") {
     yield* readMp3(data, decoding);
   } else if (typeof coding === "string") {
-    if (numChannels < 1 || numChannels > MAX_CHANNELS) {
-      throw invalidAudio(
-        `The ${container} file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
-      );
-    }
-    checkSampleRate(sampleRateHz);
-    yield* readBlocks(data, createBlocks(coding, { ...format, blockBytes: blockBytes ?? 0 }));
+    checkChannels(format);
+    yield* readBlocks(data, createBlocks(coding, format));
   } else if (coding === undefined) {
     throw new UnreadSoundError(
       `The ${container} file's sound is ${encoding}; PCM, A-law, mu-law, ADPCM, GSM 6.10 or MP3 is wanted.`,
     );
   } else {
-    yield* readPcm(data, { ...format, coding, bytesPerFrame: blockBytes });
+    yield* readPcm(data, { ...format, coding });
   }
 
   function* readBlocks(
@@ -100,7 +76,7 @@ function joinChannels(chunks: readonly Int16Array[][], numChannels: number): Flo
 /** The decoder for a coding's blocks, and their size. */
 function createBlocks(
   coding: BlockCoding,
-  { container, numChannels, blockBytes }: StoredFormat & { readonly blockBytes: number },
+  { container, numChannels, blockBytes = 0 }: StoredFormat,
 ): { readonly decode: BlockDecoder; readonly numBytes: number } {
   switch (coding) {
     case "Apple IMA ADPCM":

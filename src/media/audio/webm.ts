@@ -12,8 +12,14 @@ import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { readPcm, type SampleCoding } from "./pcm.ts";
-import { applyTiming, type TrackTiming } from "./track_timing.ts";
-import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
+import {
+  applyTiming,
+  type Decoding,
+  invalidAudio,
+  type Sound,
+  type TrackTiming,
+  UnreadSoundError,
+} from "./sound.ts";
 import { readStored } from "./stored_sound.ts";
 import { decodeVorbis } from "./ogg.ts";
 import { readWaveFormat } from "./wav.ts";

@@ -5,7 +5,7 @@
  */
 import type { AVIFModule } from "@jsquash/avif/codec/dec/avif_dec.js";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, viewData } from "./format.ts";
+import { type ImageFormat, type ImageSize, type Orientation, viewData } from "./format.ts";
 import {
   findBox,
   type HeifItems,
@@ -21,7 +21,6 @@ import {
   writeBox,
 } from "./heif_items.ts";
 import { hasText } from "../signature.ts";
-import type { Orientation } from "./orientation.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 import { joinBytes } from "../../base/join_bytes.ts";
 

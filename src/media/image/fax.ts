@@ -3,14 +3,76 @@
  *
  * @module
  */
-import {
-  BLACK_RUNS,
-  FAX_MODE,
-  FAX_MODES,
-  type FaxCodeTable,
-  MAX_FAX_CODE_BITS,
-  WHITE_RUNS,
-} from "./fax_codes.ts";
+import { BitReader } from "../bit_reader.ts";
+
+/** Codes for 0 to 63 white pixels. */
+const WHITE = `00110101 000111 0111 1000 1011 1100 1110 1111 10011 10100 00111 01000 001000 000011
+  110100 110101 101010 101011 0100111 0001100 0001000 0010111 0000011 0000100 0101000 0101011
+  0010011 0100100 0011000 00000010 00000011 00011010 00011011 00010010 00010011 00010100 00010101
+  00010110 00010111 00101000 00101001 00101010 00101011 00101100 00101101 00000100 00000101 00001010
+  00001011 01010010 01010011 01010100 01010101 00100100 00100101 01011000 01011001 01011010 01011011
+  01001010 01001011 00110010 00110011 00110100`;
+/** Codes for 64, 128, … 1728 white pixels; another code follows. */
+const LONG_WHITE = `11011 10010 010111 0110111 00110110 00110111 01100100 01100101 01101000 01100111
+  011001100 011001101 011010010 011010011 011010100 011010101 011010110 011010111 011011000
+  011011001 011011010 011011011 010011000 010011001 010011010 011000 010011011`;
+const BLACK =
+  `0000110111 010 11 10 011 0011 0010 00011 000101 000100 0000100 0000101 0000111 00000100
+  00000111 000011000 0000010111 0000011000 0000001000 00001100111 00001101000 00001101100 00000110111
+  00000101000 00000010111 00000011000 000011001010 000011001011 000011001100 000011001101
+  000001101000 000001101001 000001101010 000001101011 000011010010 000011010011 000011010100
+  000011010101 000011010110 000011010111 000001101100 000001101101 000011011010 000011011011
+  000001010100 000001010101 000001010110 000001010111 000001100100 000001100101 000001010010
+  000001010011 000000100100 000000110111 000000111000 000000100111 000000101000 000001011000
+  000001011001 000000101011 000000101100 000001011010 000001100110 000001100111`;
+const LONG_BLACK = `0000001111 000011001000 000011001001 000001011011 000000110011 000000110100
+  000000110101 0000001101100 0000001101101 0000001001010 0000001001011 0000001001100 0000001001101
+  0000001110010 0000001110011 0000001110100 0000001110101 0000001110110 0000001110111 0000001010010
+  0000001010011 0000001010100 0000001010101 0000001011010 0000001011011 0000001100100 0000001100101`;
+/** Codes for 1792, 1856, … 2560 pixels of either colour. */
+const LONGEST =
+  `00000001000 00000001100 00000001101 000000010010 000000010011 000000010100 000000010101
+  000000010110 000000010111 000000011100 000000011101 000000011110 000000011111`;
+
+/** Bits of the longest code. */
+const MAX_FAX_CODE_BITS = 13;
+
+/** For any 13 bits, the code that they begin with: its value times 16, plus its number of bits; 0 if there is none. */
+type FaxCodeTable = Uint16Array;
+
+function makeTable(codes: Iterable<readonly [code: string, value: number]>): FaxCodeTable {
+  const table = new Uint16Array(1 << MAX_FAX_CODE_BITS);
+  for (const [code, value] of codes) {
+    const numRest = MAX_FAX_CODE_BITS - code.length;
+    const from = Number.parseInt(code, 2) << numRest;
+    table.fill(value * 16 + code.length, from, from + (1 << numRest));
+  }
+  return table;
+}
+
+function* listRuns(short: string, long: string): Generator<readonly [string, number]> {
+  for (const [i, code] of short.split(/\s+/).entries()) yield [code, i];
+  for (const [i, code] of long.split(/\s+/).entries()) yield [code, 64 * (i + 1)];
+  for (const [i, code] of LONGEST.split(/\s+/).entries()) yield [code, 1792 + 64 * i];
+}
+
+/** Lengths of runs. A length of 64 or more is followed by another, which is added to it. */
+const WHITE_RUNS = makeTable(listRuns(WHITE, LONG_WHITE));
+const BLACK_RUNS = makeTable(listRuns(BLACK, LONG_BLACK));
+
+/** How a row differs from the row above (T.4, table 4). Values from 0 to 6 are shifts by -3 to 3 pixels. */
+const FAX_MODE = { noShift: 3, pass: 7, horizontal: 8 } as const;
+const FAX_MODES = makeTable([
+  ["0000010", 0],
+  ["000010", 1],
+  ["010", 2],
+  ["1", FAX_MODE.noShift],
+  ["011", 4],
+  ["000011", 5],
+  ["0000011", 6],
+  ["0001", FAX_MODE.pass],
+  ["001", FAX_MODE.horizontal],
+]);
 
 /** How the rows are coded. */
 export interface FaxOptions {
@@ -47,15 +109,15 @@ export function unpackFax(
   let filled = 0;
   while (filled + rowBytes <= rows.length) {
     if (kind === "huffman") bits.align();
-    const hasMark = kind === "group 3" && bits.skipMark();
-    if (bits.isAtEnd) break;
+    const hasMark = kind === "group 3" && skipMark(bits);
+    if (bits.bitsLeft === 0) break;
     const isGivenByAbove = kind === "group 4" ||
-      kind === "group 3" && isTwoDimensional && hasMark && bits.take(1) === 0;
+      kind === "group 3" && isTwoDimensional && hasMark && bits.read(1) === 0;
     const { changes, isComplete } = isGivenByAbove
       ? readRowByAbove(bits, above, width)
       : readRow(bits, width);
     if (!isComplete) {
-      if (kind !== "group 3" || !bits.findMark()) break;
+      if (kind !== "group 3" || !findMark(bits)) break;
       // A black run without an end would extend to the right edge.
       if (changes.length % 2 === 1) changes.pop();
     }
@@ -76,7 +138,7 @@ interface Row {
 function readRow(bits: BitReader, width: number): Row {
   const changes: number[] = [];
   for (let at = 0, isBlack = false; at < width; isBlack = !isBlack) {
-    const run = bits.takeRun(isBlack);
+    const run = readRun(bits, isBlack);
     if (run === undefined) return { changes, isComplete: false };
     at += run;
     changes.push(Math.min(at, width));
@@ -96,13 +158,13 @@ function readRowByAbove(bits: BitReader, above: readonly number[], width: number
     // Changes with an even index are to black. The one that is needed changes to the opposite of the current colour.
     const opposite = (next & 1) === (isBlack ? 1 : 0) ? next : next + 1;
     const change = above[opposite] ?? width;
-    const mode = bits.takeCode(FAX_MODES);
+    const mode = readCode(bits, FAX_MODES);
     if (mode === undefined) return { changes, isComplete: false };
     if (mode === FAX_MODE.pass) {
       at = above[opposite + 1] ?? width;
     } else if (mode === FAX_MODE.horizontal) {
       for (let i = 0; i < 2; i++) {
-        const run = bits.takeRun(isBlack !== (i === 1));
+        const run = readRun(bits, isBlack !== (i === 1));
         if (run === undefined) return { changes, isComplete: false };
         at = Math.min(width, at + run);
         changes.push(at);
@@ -132,75 +194,43 @@ function paint(row: Uint8Array, changes: readonly number[], width: number): void
   }
 }
 
-/** Reads bits from the highest of each byte on; bits beyond the end are zeros. */
-class BitReader {
-  readonly #bytes: Uint8Array;
-  /** Position in bits. */
-  #at = 0;
+/** The value of the next code; `undefined` if it is invalid or the input has ended. */
+function readCode(bits: BitReader, table: FaxCodeTable): number | undefined {
+  const entry = table[bits.peek(MAX_FAX_CODE_BITS)]!;
+  const numBits = entry & 15;
+  if (numBits === 0 || numBits > bits.bitsLeft) return undefined;
+  bits.skip(numBits);
+  return entry >> 4;
+}
 
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes;
+function readRun(bits: BitReader, isBlack: boolean): number | undefined {
+  const table = isBlack ? BLACK_RUNS : WHITE_RUNS;
+  for (let length = 0;;) {
+    const part = readCode(bits, table);
+    if (part === undefined) return undefined;
+    length += part;
+    if (part < 64) return length;
   }
+}
 
-  get isAtEnd(): boolean {
-    return this.#at >= this.#bytes.length * 8;
-  }
+/**
+ * Skips one mark, and zeros that fill up the space before it.
+ *
+ * @returns whether there was one.
+ */
+function skipMark(bits: BitReader): boolean {
+  if (bits.peek(MARK_ZEROS) !== 0) return false;
+  let isOver = false;
+  while (!isOver && bits.bitsLeft > 0) isOver = bits.read(1) === 1;
+  return true;
+}
 
-  align(): void {
-    this.#at = Math.ceil(this.#at / 8) * 8;
-  }
-
-  /** @param count at most 16. */
-  #peek(count: number): number {
-    const from = this.#at >> 3;
-    const bytes = this.#bytes;
-    const word = (bytes[from] ?? 0) << 16 | (bytes[from + 1] ?? 0) << 8 | (bytes[from + 2] ?? 0);
-    return word >> (24 - count - (this.#at & 7)) & ((1 << count) - 1);
-  }
-
-  take(count: number): number {
-    const value = this.#peek(count);
-    this.#at += count;
-    return value;
-  }
-
-  /** The value of the next code; `undefined` if it is invalid or the input has ended. */
-  takeCode(table: FaxCodeTable): number | undefined {
-    const entry = table[this.#peek(MAX_FAX_CODE_BITS)]!;
-    if (entry === 0 || this.isAtEnd) return undefined;
-    this.#at += entry & 15;
-    return entry >> 4;
-  }
-
-  takeRun(isBlack: boolean): number | undefined {
-    const table = isBlack ? BLACK_RUNS : WHITE_RUNS;
-    for (let length = 0;;) {
-      const part = this.takeCode(table);
-      if (part === undefined) return undefined;
-      length += part;
-      if (part < 64) return length;
-    }
-  }
-
-  /**
-   * Skips one mark, and zeros that fill up the space before it.
-   *
-   * @returns whether there was one.
-   */
-  skipMark(): boolean {
-    if (this.#peek(MARK_ZEROS) !== 0) return false;
-    while (!this.isAtEnd && this.#peek(1) === 0) this.#at++;
-    this.#at++;
-    return true;
-  }
-
-  /**
-   * Moves to the next mark.
-   *
-   * @returns whether there is one.
-   */
-  findMark(): boolean {
-    while (!this.isAtEnd && this.#peek(MARK_ZEROS) !== 0) this.#at++;
-    return !this.isAtEnd;
-  }
+/**
+ * Moves to the next mark.
+ *
+ * @returns whether there is one.
+ */
+function findMark(bits: BitReader): boolean {
+  while (bits.bitsLeft > 0 && bits.peek(MARK_ZEROS) !== 0) bits.skip(1);
+  return bits.bitsLeft > 0;
 }

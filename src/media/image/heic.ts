@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { BitReader } from "../bit_reader.ts";
 import type { Pixels } from "../pixels.ts";
 import { hasText } from "../signature.ts";
 import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
@@ -57,53 +58,28 @@ function listSets(view: DataView): Uint8Array[] {
   return sets;
 }
 
+/** Reads the size in a unit, without the bytes that keep it from looking like a start code. */
 function readSetSize(unit: Uint8Array): { width: number; height: number } {
-  const bits = new Bits(unit);
+  const bits = new BitReader(
+    unit.filter((byte, i) => !(byte === 3 && unit[i - 1] === 0 && unit[i - 2] === 0)),
+  );
   // Skips the unit's header and the number of the video parameter set.
   bits.skip(16 + 4);
-  const numSubLayers = bits.take(3);
+  const numSubLayers = bits.read(3);
   // Skips a flag, the profile and the level, and those of sub-layers that flags announce.
   bits.skip(1 + 88 + 8);
-  const flags = Array.from({ length: numSubLayers }, () => [bits.take(1), bits.take(1)] as const);
+  const flags = Array.from({ length: numSubLayers }, () => [bits.read(1), bits.read(1)] as const);
   if (numSubLayers > 0) bits.skip(2 * (8 - numSubLayers));
   for (const [hasProfile, hasLevel] of flags) bits.skip(88 * hasProfile + 8 * hasLevel);
-  bits.takeGolomb();
-  if (bits.takeGolomb() === FULL_CHROMA) bits.skip(1);
-  return { width: bits.takeGolomb(), height: bits.takeGolomb() };
+  readGolomb(bits);
+  if (readGolomb(bits) === FULL_CHROMA) bits.skip(1);
+  return { width: readGolomb(bits), height: readGolomb(bits) };
 }
 
-/** Reads bits of a unit, skipping the bytes that keep it from looking like a start code. */
-class Bits {
-  readonly #bytes: readonly number[];
-  #at = 0;
-
-  constructor(unit: Uint8Array) {
-    this.#bytes = [...unit].filter((byte, i) =>
-      !(byte === 3 && unit[i - 1] === 0 && unit[i - 2] === 0)
-    );
-  }
-
-  skip(count: number): void {
-    this.#at += count;
-  }
-
-  /** @throws {RangeError} beyond the end. */
-  take(count: number): number {
-    let value = 0;
-    for (let i = 0; i < count; i++, this.#at++) {
-      const byte = this.#bytes[this.#at >> 3];
-      if (byte === undefined) throw new RangeError("the parameters are cut off");
-      value = value * 2 + (byte >> (7 - (this.#at & 7)) & 1);
-    }
-    return value;
-  }
-
-  /** Reads an unsigned Exp-Golomb number: as many zeros as it has bits after its first one, then the number. */
-  takeGolomb(): number {
-    let numZeros = 0;
-    while (numZeros < 32 && this.take(1) === 0) numZeros++;
-    return 2 ** numZeros - 1 + this.take(numZeros);
-  }
+/** Reads an unsigned Exp-Golomb number: as many zeros as it has bits after its first one, then the number. */
+function readGolomb(bits: BitReader): number {
+  const numBits = bits.readUnary();
+  return 2 ** numBits - 1 + bits.read(numBits);
 }
 
 const decoder = new WasmImageDecoder<LibHeif>({

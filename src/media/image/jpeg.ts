@@ -6,9 +6,14 @@
 import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import { joinBytes } from "../../base/join_bytes.ts";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
+import {
+  type ImageFormat,
+  type ImageSize,
+  invalidImage,
+  type Orientation,
+  viewData,
+} from "./format.ts";
 import { hasText } from "../signature.ts";
-import type { Orientation } from "./orientation.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 

@@ -4,11 +4,10 @@
  * @module
  */
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
-import { toOrientation } from "./orientation.ts";
+import { type ImageFormat, type ImageSize, invalidImage, toOrientation } from "./format.ts";
 import { colorizeTiff, findColorKind } from "./tiff_colors.ts";
-import { readTiffSamples } from "./tiff_samples.ts";
 import { isTiff, readTiffTags, TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
+import { hasCodedTiles, makeTiffUnpacker, readCodedTile } from "./tiff_unpack.ts";
 
 const UNSIGNED = 1;
 const MAX_BITS = 16;
@@ -59,4 +58,148 @@ async function decode(
   };
   const kind = findColorKind(layout);
   return colorizeTiff(layout, kind, await readTiffSamples(file, layout));
+}
+
+/** A grid of equal tiles; strips are tiles as wide as the image. */
+interface Grid {
+  readonly tileWidth: number;
+  readonly tileHeight: number;
+  readonly offsets: readonly number[];
+  readonly byteCounts: readonly number[];
+}
+
+/** The predictor that stores differences from the previous pixel. */
+const HORIZONTAL = 2;
+/** Most tiles: each one starts a decompressor, which can be done about this many times per second. */
+const MAX_TILES = 2 ** 16;
+/** Most pixels by which a tile may extend beyond the image. */
+const MAX_TILE_MARGIN = 1024;
+
+/**
+ * Unpacks all samples. Samples of more than 8 bits keep their upper 8; smaller ones keep their value.
+ *
+ * @returns u8 `[height, width, numSamples]`.
+ * @throws {HearthError} `invalid_media` when a compression is unknown, or a strip or tile is damaged or missing.
+ */
+async function readTiffSamples(file: Uint8Array, layout: TiffLayout): Promise<Uint8Array> {
+  const { width, height, numSamples, isPlanar, tags } = layout;
+  const grid = readGrid(layout);
+  const unpack = hasCodedTiles(layout) ? undefined : makeTiffUnpacker(tags, grid.tileWidth);
+  const isDifferent = tags.get(TIFF_TAG.predictor)?.[0] === HORIZONTAL;
+  const numColumns = Math.ceil(width / grid.tileWidth);
+  const numRows = Math.ceil(height / grid.tileHeight);
+  const numPlanes = isPlanar ? numSamples : 1;
+  const samplesPerPixel = isPlanar ? 1 : numSamples;
+  const numTiles = numColumns * numRows * numPlanes;
+  if (numTiles > MAX_TILES) {
+    throw invalidImage(`The TIFF file has ${numTiles} tiles; at most ${MAX_TILES} are read.`);
+  }
+  if (grid.offsets.length < numTiles || grid.byteCounts.length < numTiles) {
+    throw invalidImage(
+      `The TIFF file is damaged: it has ${grid.offsets.length} of ${numTiles} tiles.`,
+    );
+  }
+  const samples = new Uint8Array(width * height * numSamples);
+  const rowBytes = Math.ceil(grid.tileWidth * samplesPerPixel * layout.bits / 8);
+  const tile = new Uint8Array(rowBytes * grid.tileHeight);
+  const row = new Uint8Array(grid.tileWidth * samplesPerPixel);
+  for (let index = 0; index < numTiles; index++) {
+    const plane = Math.floor(index / (numColumns * numRows));
+    const top = Math.floor(index / numColumns) % numRows * grid.tileHeight;
+    const left = index % numColumns * grid.tileWidth;
+    const rows = Math.min(grid.tileHeight, height - top);
+    const columns = Math.min(grid.tileWidth, width - left);
+    const from = grid.offsets[index]!;
+    const packed = file.subarray(from, from + grid.byteCounts[index]!);
+    const numBytes = unpack === undefined
+      ? await readCodedTile(packed, tile, { layout, width: grid.tileWidth, rows, samplesPerPixel })
+      : unpack(packed, tile);
+    if (numBytes < rows * rowBytes) {
+      const counts = `${numBytes} of ${rows * rowBytes} bytes`;
+      throw invalidImage(`The TIFF file is damaged or cut off: tile ${index} has ${counts}.`);
+    }
+    for (let y = 0; y < rows; y++) {
+      unpackRow(tile.subarray(y * rowBytes, (y + 1) * rowBytes), {
+        layout,
+        isDifferent,
+        samplesPerPixel,
+        row,
+      });
+      const to = ((top + y) * width + left) * numSamples;
+      if (!isPlanar) samples.set(row.subarray(0, columns * numSamples), to);
+      else for (let x = 0; x < columns; x++) samples[to + x * numSamples + plane] = row[x]!;
+    }
+  }
+  return samples;
+}
+
+function readGrid({ width, height, tags }: TiffLayout): Grid {
+  const get = (tag: number) => tags.get(tag) ?? [];
+  const [tileWidth, tileHeight] = [get(TIFF_TAG.tileWidth)[0], get(TIFF_TAG.tileHeight)[0]];
+  const isTiled = tileWidth !== undefined && tileHeight !== undefined;
+  const grid = isTiled
+    ? {
+      tileWidth,
+      tileHeight,
+      offsets: get(TIFF_TAG.tileOffsets),
+      byteCounts: get(TIFF_TAG.tileByteCounts),
+    }
+    : {
+      tileWidth: width,
+      tileHeight: Math.min(height, get(TIFF_TAG.rowsPerStrip)[0] ?? height),
+      offsets: get(TIFF_TAG.stripOffsets),
+      byteCounts: get(TIFF_TAG.stripByteCounts),
+    };
+  const isSane = grid.tileWidth >= 1 && grid.tileHeight >= 1 &&
+    grid.tileWidth <= width + MAX_TILE_MARGIN && grid.tileHeight <= height + MAX_TILE_MARGIN;
+  if (!isSane) {
+    throw invalidImage(
+      `The TIFF file is damaged: it has tiles of ${grid.tileWidth} × ${grid.tileHeight} pixels.`,
+    );
+  }
+  return grid;
+}
+
+/** Unpacks a row to one byte per sample. `isDifferent` means that it holds differences from the previous pixel. */
+function unpackRow(
+  bytes: Uint8Array,
+  { layout: { bits, tags: { isLittleEndian } }, isDifferent, samplesPerPixel, row }: {
+    layout: TiffLayout;
+    isDifferent: boolean;
+    samplesPerPixel: number;
+    row: Uint8Array;
+  },
+): void {
+  if (bits === 8) {
+    row.set(bytes);
+    if (isDifferent) {
+      for (let i = samplesPerPixel; i < row.length; i++) row[i]! += row[i - samplesPerPixel]!;
+    }
+  } else if (bits % 8 === 0 && !isDifferent) {
+    const numBytes = bits / 8;
+    const high = isLittleEndian ? numBytes - 1 : 0;
+    for (let i = 0; i < row.length; i++) row[i] = bytes[numBytes * i + high]!;
+  } else if (bits % 8 === 0) {
+    const numBytes = bits / 8;
+    const sums = new Float64Array(samplesPerPixel);
+    for (let i = 0; i < row.length; i++) {
+      let value = 0;
+      for (let k = 0; k < numBytes; k++) {
+        value = value * 256 + bytes[numBytes * i + (isLittleEndian ? numBytes - 1 - k : k)]!;
+      }
+      const sum = sums[i % samplesPerPixel] = (sums[i % samplesPerPixel]! + value) % 2 ** bits;
+      row[i] = sum / 2 ** (bits - 8);
+    }
+  } else if (bits < 8) {
+    for (let i = 0; i < row.length; i++) row[i] = readBits(bytes, i * bits, bits);
+  } else {
+    for (let i = 0; i < row.length; i++) row[i] = readBits(bytes, i * bits, bits) >> (bits - 8);
+  }
+}
+
+/** Reads a number of 1 to 16 bits; the highest bit of a byte comes first. */
+function readBits(bytes: Uint8Array, at: number, count: number): number {
+  const from = at >> 3;
+  const word = bytes[from]! << 16 | (bytes[from + 1] ?? 0) << 8 | (bytes[from + 2] ?? 0);
+  return word >> (24 - count - (at & 7)) & ((1 << count) - 1);
 }

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import { viewData } from "./format.ts";
+import { type Orientation, toOrientation, viewData } from "./format.ts";
 import { hasText } from "../signature.ts";
-import { type Orientation, toOrientation } from "./orientation.ts";
 
 /** The tags that are read here, by name. */
 export const TIFF_TAG = {

@@ -1,5 +1,6 @@
 /**
- * Recognizes addresses, telephone numbers, abbreviations, scores, versions and plain numbers.
+ * Recognizes what most languages write alike: addresses, telephone numbers, abbreviations, scores, versions, plain
+ * numbers, and dates and times in figures.
  *
  * @module
  */
@@ -8,6 +9,7 @@ import { type DecimalSign, matchAny, numberPattern } from "./numbers.ts";
 import { type Condition, type Fields, type Rule, rule, tag, words } from "./token.ts";
 
 const { cardinal, electronic, telephone } = tag;
+const { raw } = String;
 
 /** Top-level domains that are hardly ever the first word of a sentence after a missing space. */
 const DOMAINS = "com|org|net|io|dev|edu|gov|ai|app|info|eu|uk|de|fr|ch|at|es|it|pt|br|ca|au|jp";
@@ -15,9 +17,9 @@ const FILES =
   "txt|pdf|js|ts|py|rs|sh|cpp|java|json|csv|md|html?|css|xml|ya?ml|png|jpe?g|gif|svg|zip|exe|docx?|xlsx?|pptx?|mp[34]|wav|gz|tar|log|onnx|gguf|wasm";
 
 /** Punctuation that ends a sentence does not belong to the address. */
-const REST = String.raw`(?::\d{2,5}\b)?(?:[/?#](?:[^\s<>()"',;]*[\p{L}\p{N}_/])?)?`;
-const IP = String.raw`\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)`;
-const NAME = String.raw`[\p{L}\p{N}_.-]`;
+const REST = raw`(?::\d{2,5}\b)?(?:[/?#](?:[^\s<>()"',;]*[\p{L}\p{N}_/])?)?`;
+const IP = raw`\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)`;
+const NAME = raw`[\p{L}\p{N}_.-]`;
 
 /** Rules for addresses, tried before all others since they contain full stops and digits. */
 export const ELECTRONIC_RULES: readonly Rule[] = [
@@ -58,7 +60,7 @@ export interface Abbreviations {
 }
 
 /** The full stop of an abbreviation. If it also ends the sentence, it stays in the text. */
-export const STOP = String.raw`(?:\.(?=\s*[^\s"')\]\u201d\u2019])|(?=\.))`;
+export const STOP = raw`(?:\.(?=\s*[^\s"')\]\u201d\u2019])|(?=\.))`;
 
 /** Rules for all three kinds; `{text:abbreviation}` inserts their words. */
 export function abbreviationRules({ stopped, counted, plain }: Abbreviations): Rule[] {
@@ -71,8 +73,8 @@ export function abbreviationRules({ stopped, counted, plain }: Abbreviations): R
     return words`{text:abbreviation} <- (?<![\p{L}\d.])(?<text>${names})${end}`;
   };
   return [
-    read(plain, String.raw`(?![\p{L}\d])`),
-    read(counted, String.raw`\.(?=\s?\(?(?:[\d#]|(?:[IVXL]{2,}|[VX])(?![\p{L}\d])))`),
+    read(plain, raw`(?![\p{L}\d])`),
+    read(counted, raw`\.(?=\s?\(?(?:[\d#]|(?:[IVXL]{2,}|[VX])(?![\p{L}\d])))`),
     read(stopped, STOP),
   ];
 }
@@ -87,7 +89,7 @@ export function expandAbbreviation(written: string, words: ReadonlyMap<string, s
     capitalize(words.get(written[0]!.toLowerCase() + written.slice(1)) ?? written);
 }
 
-const MINUS = String.raw`(?<minus>(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2212])`;
+const MINUS = raw`(?<minus>(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;^])[-\u2212])`;
 
 /** A rule for scores: `2:1`. */
 export const scoreRule = (versus: string): Rule =>
@@ -106,3 +108,99 @@ export const VERSION_RULE: Rule = rule(
 /** A rule for numbers that no other rule reads. */
 export const cardinalRule = (decimalSign: DecimalSign): Rule =>
   cardinal`(?:${MINUS}(?=[.\d]))?(?<number>${numberPattern(decimalSign)})`;
+
+/** Formats dates of the Gregorian calendar in UTC, with ASCII digits. */
+export function createDateFormat(
+  locale: string,
+  options: Intl.DateTimeFormatOptions,
+): Intl.DateTimeFormat {
+  const common = { calendar: "gregory", numberingSystem: "latn", timeZone: "UTC" };
+  return new Intl.DateTimeFormat(locale, { ...common, ...options });
+}
+
+/** The months of each language, from 1 on, by name: in lower case, without a full stop. */
+const months = new Map<string, ReadonlyMap<string, number>>();
+
+/** The names of the months from `Intl`, long and short. */
+export const readMonths = (locale: string): ReadonlyMap<string, number> =>
+  months.getOrInsertComputed(locale, collectMonths);
+
+/** The number of a month, from its name or its digits. */
+export function readMonth(written: string, locale: string): number {
+  const name = written.toLowerCase().replace(/\.$/, "");
+  const names = readMonths(locale);
+  return names.get(name) ?? names.get(name.slice(0, 3)) ?? Number(name);
+}
+
+/** Collects long and short names, with a day and alone; if two months share a name, it means the first. */
+function collectMonths(locale: string): Map<string, number> {
+  const formats = (["long", "short"] as const).flatMap((month) =>
+    (["numeric", undefined] as const).map((day) => createDateFormat(locale, { day, month }))
+  );
+  const names = formats.flatMap((format) =>
+    Array.from({ length: 12 }, (_, i) => {
+      const parts = format.formatToParts(Date.UTC(2000, i));
+      const name = parts.find(({ type }) => type === "month")!.value;
+      return [name.toLowerCase().replace(/\.$/, ""), i + 1] as const;
+    })
+  );
+  return new Map(names.filter(([name]) => /^\p{L}{3,}/u.test(name)).reverse());
+}
+
+/** Two digits mean a year from 1950 to 2049. */
+export function readYear(figures: string): number {
+  const year = Number(figures.replace(/^'/, ""));
+  return figures.length > 3 ? year : year < 50 ? 2000 + year : 1900 + year;
+}
+
+/** Whether the date exists; without a year, a leap year is assumed. */
+function isDate({ day, lastDay, month, year }: Fields): boolean {
+  const fullYear = year === undefined ? 2000 : readYear(year);
+  const date = new Date(Date.UTC(fullYear, Number(month) - 1, Number(lastDay ?? day)));
+  return Number(day) >= 1 && date.getUTCDate() === Number(lastDay ?? day) &&
+    date.getUTCMonth() === Number(month) - 1;
+}
+
+const START = raw`(?<![\p{L}\d./:-]|\d,)`;
+const END = raw`(?![\p{L}\d]|[-/:]\d)`;
+const YEAR = raw`(?<year>(?:1[5-9]|20)\d\d|(?<=\/)\d\d)`;
+
+/** A rule for dates that exist. */
+export const validDate: ReturnType<typeof rule> = rule("date", {}, isDate);
+
+/** Rules for dates in digits: ISO 8601, then in the language's order. */
+export function numericDateRules(isMonthFirst: boolean): Rule[] {
+  const monthFirst =
+    validDate`${START}(?<month>\d{1,2})(?<mark>[\/-])(?<day>\d{1,2})\k<mark>${YEAR}${END}`;
+  return [
+    tag
+      .date`${START}(?<year>\d{4})(?<mark>[-\/])(?<month>\d\d)\k<mark>(?<day>\d\d)(?:${END}|(?=T\d))`,
+    ...(isMonthFirst ? [monthFirst] : []),
+    validDate`${START}(?<day>\d{1,2})(?<mark>[\/.-])(?<month>\d{1,2})\k<mark>${YEAR}${END}`,
+  ];
+}
+
+/**
+ * A rule for a day and the name of its month, perhaps with a year: `3. Mai 2024`, `15 de marzo de 2024`.
+ *
+ * @param dayMark pattern of what may follow the digits of a day: `er`, a full stop.
+ * @param link pattern between day, month and year: `de`.
+ */
+export function dayMonthRule(locale: string, dayMark: string, link?: string): Rule {
+  const between = link === undefined ? raw`\s` : raw`\s(?:${link}\s)?`;
+  const day = (name: string) => raw`(?<${name}>\d{1,2})(?:${dayMark})?`;
+  const days = raw`${day("day")}(?:\s?[-\u2013]\s?${day("lastDay")})?`;
+  const month = raw`(?<month>${matchAny(readMonths(locale).keys())})\b(?:\.(?=\s?[\p{Ll}\d,]))?`;
+  const year = raw`(?:,?${between}(?<year>'?\d\d|\d{4})(?![\p{L}\d:]|[.,]\d))?`;
+  const isDay = ({ month, ...fields }: Fields) =>
+    isDate({ ...fields, month: String(readMonth(month!, locale)) });
+  return rule("date", {}, isDay)`(?i:${START}${days}${between}${month}${year})`;
+}
+
+/** An hour that is not part of another number, but may end a range or follow a date. */
+export const HOUR = raw`(?:(?<=-\d\dT)|(?<![\p{L}:.,/$\u20ac\u00a3]|\d))(?<hour>[01]?\d|2[0-4])`;
+export const MINUTE = raw`(?<minute>[0-5]\d)`;
+/** A time of day on the 24-hour clock. */
+export const CLOCK = raw`${HOUR}:${MINUTE}(?::(?<second>[0-5]\d)(?:\.\d+(?=Z))?)?(?![:\d]|[.,]\d)`;
+
+export const CLOCK_RULE: Rule = tag.time`${CLOCK}(?:(?<zone>Z)\b)?`;

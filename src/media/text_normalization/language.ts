@@ -10,20 +10,18 @@ import {
   measureRules,
   moneyRules,
 } from "./amounts.ts";
-import {
-  CLOCK_RULE,
-  createDateFormat,
-  numericDateRules,
-  readMonth,
-  readYear,
-} from "./date_rules.ts";
 import { type IntlSymbols, Nouns, type NounTables, type Table } from "./nouns.ts";
 import {
   abbreviationRules,
   type Abbreviations,
   cardinalRule,
+  CLOCK_RULE,
+  createDateFormat,
   ELECTRONIC_RULES,
   expandAbbreviation,
+  numericDateRules,
+  readMonth,
+  readYear,
   scoreRule,
   TELEPHONE_RULES,
   VERSION_RULE,

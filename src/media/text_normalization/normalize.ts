@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dayMonthRule } from "./date_rules.ts";
+import { dayMonthRule } from "./common_rules.ts";
 import { createNormalizer, type Language } from "./language.ts";
 import data from "./languages/intl.json" with { type: "json" };
 import type { NumberModule, NumberStyle } from "./numbers.ts";

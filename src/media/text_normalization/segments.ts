@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readMonths } from "./date_rules.ts";
+import { readMonths } from "./common_rules.ts";
 import { COUNTED, DETERMINER } from "./languages/german.ts";
 import { matchAny } from "./numbers.ts";
 import english from "./languages/english.json" with { type: "json" };

@@ -9,13 +9,14 @@ import type { Dtype } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import { countFlacSamples } from "../../media/audio/flac.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
-import type { OpenContext } from "../folder/open_context.ts";
-import { type Model, requireTask } from "../model.ts";
+import { type Model, type OpenContext, requireTask } from "../model.ts";
 import {
   type LoadRecogniser,
   type Recogniser,
   type RecogniserOptions,
+  requireLanguage,
   SpeechMetrics,
+  type SpokenLanguages,
 } from "./recogniser.ts";
 import type {
   DetectEvent,
@@ -25,7 +26,6 @@ import type {
   TranscribeTask,
   VoiceWindows,
 } from "../task.ts";
-import { requireLanguage, type SpokenLanguages } from "./spoken_languages.ts";
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
 import { BusyThread } from "../../base/yield_to_events.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";

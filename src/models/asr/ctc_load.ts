@@ -6,13 +6,12 @@
 import { StartupError } from "../../base/errors.ts";
 import { disposeTensors } from "../../device/ort/ort.ts";
 import { openGraph } from "../folder/graph_file.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import { toFeeds } from "../plain_tensor.ts";
 import { CtcGreedyDecoder, type Vocabulary } from "./greedy_decoder.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
-import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
-import { findLanguages } from "./spoken_languages.ts";
+import { findLanguages, type Recogniser, type RecogniserOptions } from "./recogniser.ts";
 import { openPart, openSpeechFeatures } from "./speech_features.ts";
 
 const GRAPH = "model";

@@ -10,16 +10,17 @@
  */
 import { FrameSegments, type FrameToken, type TokenReading, toWords } from "./frame_tokens.ts";
 import type { Frames, GreedyDecoder } from "./greedy_decoder.ts";
-import type {
-  Recogniser,
-  Recording,
-  SampleRange,
-  SpeechMetrics,
-  TranscribedWindow,
+import {
+  languageName,
+  type Recogniser,
+  type Recording,
+  type SampleRange,
+  type SpeechMetrics,
+  type TranscribedWindow,
+  UNSPACED_LANGUAGES,
 } from "./recogniser.ts";
-import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TranscriptSegment } from "../task.ts";
-import { computeCompressionRatio } from "./whisper_quality.ts";
+import { computeCompressionRatio } from "./whisper_sequential.ts";
 
 /** The recogniser owns the model that `run` and `dispose` use. */
 interface FrameRecogniserParts

@@ -6,9 +6,9 @@
 import { ALL_LANGUAGES } from "../../media/languages.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import type { TextTokenizer } from "../text/tokenizer.ts";
-import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
+import { findLanguages, type SpokenLanguages } from "./recogniser.ts";
 import {
   openPrompted,
   openSeq2Seq,

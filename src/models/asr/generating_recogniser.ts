@@ -9,19 +9,20 @@ import { generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import { loadTokenizer } from "../text/tokenizer.ts";
 import type { DescribeFamily, GeneratingFamily } from "./generating_families.ts";
 import type { SpeechDecoder } from "./speech_decoders.ts";
-import type {
-  Recogniser,
-  RecogniserOptions,
-  Recording,
-  SampleRange,
-  TranscribedWindow,
+import {
+  languageName,
+  type Recogniser,
+  type RecogniserOptions,
+  type Recording,
+  type SampleRange,
+  type TranscribedWindow,
+  UNSPACED_LANGUAGES,
 } from "./recogniser.ts";
-import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
-import { computeCompressionRatio } from "./whisper_quality.ts";
+import { computeCompressionRatio } from "./whisper_sequential.ts";
 
 /** @throws {StartupError} when a file is missing from the folder, or a graph does not fit the family. */
 export async function loadGenerating(

@@ -11,7 +11,7 @@ import type { GenerationRequest } from "../../engine/generation_request.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { openGraph } from "../folder/graph_file.ts";
 import { loadDecoder, loadEncoderDecoder } from "../folder/decoder_load.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import { findMediaToken, MediaEncoder } from "../media_encoder.ts";
 import { type PlainTensors, toFeeds } from "../plain_tensor.ts";
 import { findContextLength, readVocabSize } from "../folder/text_sizes.ts";

@@ -12,10 +12,9 @@ import { numberAt } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
 import { openGraph, requirePorts } from "../folder/graph_file.ts";
 import { tensorFor } from "../plain_tensor.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
-import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
-import { findLanguages } from "./spoken_languages.ts";
+import { findLanguages, type Recogniser, type RecogniserOptions } from "./recogniser.ts";
 import { type Joint, TdtGreedyDecoder, type Vocabulary } from "./greedy_decoder.ts";
 
 const [ENCODER, JOINT, PREPROCESSOR] = ["encoder-model", "decoder_joint-model", "nemo128"] as const;

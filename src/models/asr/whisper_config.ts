@@ -9,7 +9,7 @@ import { StartupError } from "../../base/errors.ts";
 import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
 import type { NodeHeads } from "../../device/cross_alignment.ts";
 import { toMask } from "../../engine/token_rules.ts";
-import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
+import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./recogniser.ts";
 import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
 
 export interface WhisperConfig {

@@ -4,7 +4,7 @@
  * @module
  */
 import { type LogMelSpec, readLogMelSpec } from "../../../kernels/log_mel/log_mel_spec.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import {
   listPlainTokens,

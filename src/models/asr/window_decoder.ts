@@ -18,7 +18,7 @@ import {
   decodeWithFallback,
   type DecodingResult,
   type FallbackOptions,
-} from "./whisper_quality.ts";
+} from "./whisper_sequential.ts";
 
 /** The encoder's input for one window. */
 export interface WindowInput {

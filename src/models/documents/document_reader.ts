@@ -6,8 +6,7 @@
 import { HearthError } from "../../base/errors.ts";
 import type { PageResolution } from "../../media/pdf/page_resolution.ts";
 import { MAX_PAGE_MS } from "../../media/pdf/pdf_document.ts";
-import { WorkerPool } from "../threads/worker_pool.ts";
-import { WorkerRpc } from "../threads/worker_rpc.ts";
+import { WorkerPool, WorkerRpc } from "../threads/worker_pool.ts";
 import type { DocumentFile, DocumentThread, Timed } from "./document_thread.ts";
 import type { ModelKind } from "../../base/config.ts";
 import type { Json } from "../../hub/model_folder.ts";

@@ -7,7 +7,7 @@ import "../../device/ort/no_location.ts";
 import type { PageResolution } from "../../media/pdf/page_resolution.ts";
 import { PdfDocument } from "../../media/pdf/pdf_document.ts";
 import { encodePng } from "../../media/png.ts";
-import { serveFunctions } from "../threads/worker_rpc.ts";
+import { serveFunctions } from "../threads/worker_pool.ts";
 
 /** A file whose pages can be asked for one at a time. */
 export interface DocumentFile {

@@ -6,7 +6,7 @@
 import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ModelProto as Graph } from "../../graph/file/proto.ts";
 import type { EmbedEvent, EmbedTask, Task } from "../task.ts";
-import { BAG_OUTPUTS, isBagGraph } from "./bag_encoder.ts";
+import { BAG_OUTPUTS, isBagGraph } from "./whole_encoders.ts";
 import {
   type EmbeddingConfig,
   guessPromptPurpose,
@@ -15,10 +15,9 @@ import {
 import { type EncodedText, fitText } from "./encoder_tokenizer.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
 import { findOutput } from "../folder/graph_file.ts";
-import { type Model, requireTask } from "../model.ts";
+import { type Model, type OpenContext, requireTask } from "../model.ts";
 import { requireTokenIds } from "../text/answer_tokens.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
-import type { OpenContext } from "../folder/open_context.ts";
 import { loadTexts } from "./text_load.ts";
 import { type LoadedTexts, TextModel } from "./text_model.ts";
 

@@ -16,7 +16,7 @@ import type { ModelFiles } from "../../graph/file/external_data.ts";
 import type { TensorPort } from "../../graph/graph_cut.ts";
 import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import { fillTokens, MAX_TEXTS } from "./padded_encoder.ts";
+import { fillTokens, MAX_TEXTS } from "./whole_encoders.ts";
 import { fillPooling, pickedToken, type PoolingMode } from "./pooling.ts";
 import type { Encoder } from "./text_batcher.ts";
 

@@ -7,12 +7,11 @@ import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ModelProto as Graph } from "../../graph/file/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
 import { findOutput } from "../folder/graph_file.ts";
-import { type Model, requireTask } from "../model.ts";
+import { type Model, type OpenContext, requireTask } from "../model.ts";
 import type { LengthOptions } from "../text/long_text_encoder.ts";
 import { type EncodedText, type EncoderTokenizer, fitPair } from "./encoder_tokenizer.ts";
-import type { OpenContext } from "../folder/open_context.ts";
 import { type ModelFolder, readJson } from "../../hub/model_folder.ts";
-import { readModules } from "./sentence_modules.ts";
+import { readModules } from "./embedding_config.ts";
 import { loadTexts } from "./text_load.ts";
 import { type LoadedTexts, TextModel } from "./text_model.ts";
 

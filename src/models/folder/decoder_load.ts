@@ -31,7 +31,7 @@ import { divideMerged } from "../../graph/cut/merged_decoder.ts";
 import { splitGraph } from "../../graph/cut/split.ts";
 import type { GraphCut } from "../../graph/graph_cut.ts";
 import { type GraphContext, type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
-import type { OpenContext } from "./open_context.ts";
+import type { OpenContext } from "../model.ts";
 import {
   estimateCutNeeds,
   hasRoomFor,

@@ -8,7 +8,7 @@ import { FolderFiles } from "../../graph/file/external_data.ts";
 import { makeModel, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
 import type { GraphSession } from "../../device/ort/ort.ts";
-import type { OpenContext } from "./open_context.ts";
+import type { OpenContext } from "../model.ts";
 import type { ChosenGraph } from "./graph_choice.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
 import { makeValueInfo, writeModel } from "../../graph/file/proto_write.ts";

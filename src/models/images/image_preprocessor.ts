@@ -7,8 +7,7 @@ import { StartupError } from "../../base/errors.ts";
 import { countPixels } from "../../media/image_header.ts";
 import type { ImageThread } from "./image_thread.ts";
 import type { ImageToPrepare } from "./vision_processor.ts";
-import { WorkerPool } from "../threads/worker_pool.ts";
-import { type OutputOf, WorkerRpc } from "../threads/worker_rpc.ts";
+import { type OutputOf, WorkerPool, WorkerRpc } from "../threads/worker_pool.ts";
 
 interface Options {
   /** The processor that a folder names for preparing images; absent if only pixels are wanted. */

@@ -10,7 +10,7 @@ import { decodeImage } from "../../media/image.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import type { ImageProcessor, NormalizedImage } from "./image_processor.ts";
 import type { ImageToPrepare, PreparedImage, VisionProcessor } from "./vision_processor.ts";
-import { serveFunctions } from "../threads/worker_rpc.ts";
+import { serveFunctions } from "../threads/worker_pool.ts";
 
 /** A file of any supported format. */
 interface ImageFile extends ImageToPrepare {

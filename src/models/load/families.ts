@@ -27,7 +27,7 @@ import {
   MERGED,
   type WantedGraph,
 } from "../folder/graph_choice.ts";
-import { sentenceModelType } from "../embedding/sentence_modules.ts";
+import { sentenceModelType } from "../embedding/embedding_config.ts";
 import { listModels } from "../folder/graph_variants.ts";
 import { findBareGraph, isBareMatting, isMatting } from "../matting/matting_family.ts";
 import { isPaddleOcr, paddleGraphs } from "../ocr/paddle_graphs.ts";

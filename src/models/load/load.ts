@@ -20,8 +20,7 @@ import { identifyFamily } from "./families.ts";
 import { findVariants } from "../folder/graph_variants.ts";
 import { chooseCutGraphs } from "./cut_choice.ts";
 import { LOADERS } from "./loaders.ts";
-import type { Model } from "../model.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { Model, OpenContext } from "../model.ts";
 import { join } from "node:path";
 import {
   either,

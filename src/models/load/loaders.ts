@@ -5,8 +5,7 @@
  * @module
  */
 import type { LoadRecogniser } from "../asr/recogniser.ts";
-import type { OpenContext } from "../folder/open_context.ts";
-import type { Model } from "../model.ts";
+import type { Model, OpenContext } from "../model.ts";
 import type { ReadLineOcrConfig } from "../ocr/line_ocr.ts";
 import type { OcrFamily, OcrFamilyOptions } from "../ocr/ocr_families.ts";
 import type { LoadSynthesizer } from "../tts/synthesizer.ts";

@@ -7,7 +7,7 @@ import type { ModelKind } from "../../base/config.ts";
 import { toModelName } from "../../hub/cache.ts";
 import { otherParts } from "../../hub/genai_config.ts";
 import { hasGraph, isJson, locate, type ModelFolder } from "../../hub/model_folder.ts";
-import { sentenceModelType } from "../embedding/sentence_modules.ts";
+import { sentenceModelType } from "../embedding/embedding_config.ts";
 import { isBuiltAs, isOfType } from "./family.ts";
 
 interface Unserved {

@@ -6,8 +6,7 @@
 import { decodeImage, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { countPixels } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { WorkerPool } from "../threads/worker_pool.ts";
-import { WorkerRpc } from "../threads/worker_rpc.ts";
+import { WorkerPool, WorkerRpc } from "../threads/worker_pool.ts";
 import {
   type CutOut,
   joinCutOut,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { serveFunctions } from "../threads/worker_rpc.ts";
+import { serveFunctions } from "../threads/worker_pool.ts";
 import { CODEC_FUNCTIONS } from "./codec.ts";
 
 serveFunctions(CODEC_FUNCTIONS);

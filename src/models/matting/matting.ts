@@ -5,14 +5,12 @@
  */
 import type { MaskedImage } from "../../device/images.ts";
 import type { Dtype, EngineSettings } from "../../base/config.ts";
-import { readColorProfile } from "../../media/color_profile.ts";
+import { readColorProfile, readImageHeader } from "../../media/image_header.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
-import { readImageHeader } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { Budget } from "../threads/semaphore.ts";
 import { Codec } from "./codec.ts";
-import { MattingBatcher, MattingMetrics } from "./matting_batcher.ts";
-import type { MattingNetwork } from "./matting_network.ts";
+import { MattingBatcher, MattingMetrics, type MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";

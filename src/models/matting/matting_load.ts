@@ -22,7 +22,7 @@ import {
   readLevelRange,
   readPreprocessorConfig,
 } from "../folder/preprocessor_config.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import { type GraphFile, readGraph } from "../folder/graph_file.ts";
 
 /** Rounding may take probabilities this far below 0 or above 1; logits go further. */

@@ -17,11 +17,9 @@ import type { LineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { ImagePreprocessor } from "../images/image_preprocessor.ts";
-import type { OpenContext } from "../folder/open_context.ts";
-import { type Model, requireTask } from "../model.ts";
-import { joinDeltas, readOcrRequest } from "./ocr_request.ts";
+import { type Model, type OpenContext, requireTask } from "../model.ts";
+import { joinDeltas, readOcrRequest, RowWriter } from "./ocr_chat.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
-import { RowWriter } from "./row_writer.ts";
 import type { LineBox, Point } from "./rotated_rectangle.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
 

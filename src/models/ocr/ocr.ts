@@ -8,16 +8,19 @@ import type { Dtype } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { countPixels } from "../../media/image_header.ts";
-import { generateChat, requireKnownTokens } from "../text/chat_generation.ts";
+import {
+  generateChat,
+  type GenerationDefaults,
+  requireKnownTokens,
+} from "../text/chat_generation.ts";
 import { Tensor } from "../../device/ort/ort.ts";
-import type { GenerationDefaults } from "../text/generation_defaults.ts";
 import { type GenerationRules, makeAnswerRules } from "./generation_rules.ts";
 import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { OcrFamily, OcrPrompt } from "./ocr_families.ts";
-import { joinDeltas, readOcrRequest } from "./ocr_request.ts";
+import { joinDeltas, readOcrRequest } from "./ocr_chat.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "../images/image_preprocessor.ts";
 import type { NormalizedImage } from "../images/image_processor.ts";

@@ -8,16 +8,15 @@ import { encodePng } from "../../media/png.ts";
 import { loadTransformers } from "../../device/ort/hook.ts";
 import { Tensor } from "../../device/ort/ort.ts";
 import { type Json, numberAt, readOptionalJson, requireNumber } from "../../hub/model_folder.ts";
-import { type GenerationDefaults, readGenerationDefaults } from "../text/generation_defaults.ts";
+import { type GenerationDefaults, readGenerationDefaults } from "../text/chat_generation.ts";
 import { readGenerationRules } from "./generation_rules.ts";
-import type { Model } from "../model.ts";
+import type { Model, OpenContext } from "../model.ts";
 import { ImageMetrics, OcrModel, type OcrModelParts } from "./ocr.ts";
 import { loadEncoderDecoder } from "../folder/decoder_load.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import type { OcrFamily, OcrFamilyOptions } from "./ocr_families.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
 import { ImagePreprocessor } from "../images/image_preprocessor.ts";
-import type { OpenContext } from "../folder/open_context.ts";
 import { loadTokenizer } from "../text/tokenizer.ts";
 
 /** Configuration keys for the number of decoder positions. */

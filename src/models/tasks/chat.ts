@@ -6,7 +6,7 @@
 import type { DryOptions } from "../../engine/dry_penalty.ts";
 import type { GenerationTimes } from "../../engine/loop.ts";
 import type { GrammarSpec } from "../../engine/grammar/spec.ts";
-import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./common_events.ts";
+import type { WireError } from "../../base/errors.ts";
 
 /** One message of a conversation. Its content holds only what the loaded kind of model supports. */
 export interface ChatMessage {
@@ -244,3 +244,24 @@ export type ChatEvent =
     readonly times?: GenerationTimes | undefined;
   }
   | ErrorEvent;
+
+/** The request is valid and queued: any later error occurs while it is answered. */
+export interface AdmittedEvent {
+  readonly type: "admitted";
+}
+
+/** A request could not be answered; nothing follows. */
+export interface ErrorEvent {
+  readonly type: "error";
+  readonly error: WireError;
+}
+
+/** Number of tokens that a request used. */
+export interface TokenUsage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  /** Completion tokens that are reasoning. */
+  readonly reasoningTokens?: number | undefined;
+  /** Prompt tokens found in the prefix cache. */
+  readonly cachedTokens: number;
+}

@@ -5,7 +5,7 @@
  */
 import type { TranscriptSegment } from "../../wire/transcription_response.ts";
 import type { SoundFormat } from "../../media/sound_format.ts";
-import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./common_events.ts";
+import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./chat.ts";
 
 /** A voice of a model. */
 export interface Voice {

@@ -4,8 +4,7 @@
  * @module
  */
 import type { TokenText } from "../text/token_text.ts";
-import type { Conversation } from "./chat.ts";
-import type { ErrorEvent } from "./common_events.ts";
+import type { Conversation, ErrorEvent } from "./chat.ts";
 
 /** A text, or the ids of its tokens. */
 export type TextInput = string | readonly number[];

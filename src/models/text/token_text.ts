@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { readSpelledBytes } from "../../tokenizer/byte_chars.ts";
+import { readSpelledBytes } from "../../tokenizer/unicode.ts";
 import { readByteToken } from "../../tokenizer/decoders.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 

@@ -8,11 +8,10 @@ import { join } from "node:path";
 import { startupStep } from "../../base/errors.ts";
 import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import { readReference } from "./voices.ts";
 import { type EmbeddingRows, SpeechTokenGenerator } from "./speech_token_generator.ts";
-import type { ClonedVoice, Synthesizer } from "./synthesizer.ts";
-import { loadTtsTokenizer, TtsGraph } from "./tts_graph.ts";
+import { type ClonedVoice, loadTtsTokenizer, type Synthesizer, TtsGraph } from "./synthesizer.ts";
 import type { Voice } from "../task.ts";
 
 const DEFAULT_RATE_HZ = 24_000;

@@ -4,9 +4,8 @@
  *
  * @module
  */
-import type { OpenContext } from "../folder/open_context.ts";
-import type { Synthesizer } from "./synthesizer.ts";
-import { loadTtsTokenizer, TtsGraph } from "./tts_graph.ts";
+import type { OpenContext } from "../model.ts";
+import { loadTtsTokenizer, type Synthesizer, TtsGraph } from "./synthesizer.ts";
 import { readVoices, type VectorVoice } from "./voices.ts";
 import { HearthError } from "../../base/errors.ts";
 

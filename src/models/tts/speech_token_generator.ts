@@ -10,7 +10,7 @@ import { EngineLoop } from "../../engine/loop.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../device/ort/ort.ts";
 import { loadDecoder } from "../folder/decoder_load.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import {
   EMBEDDING,
   type GraphContext,

@@ -8,18 +8,17 @@ import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
 import { disposeTensors, type Tensors } from "../../device/ort/ort.ts";
-import type { OpenContext } from "../folder/open_context.ts";
-import { openSpeakerEncoder } from "./speaker_encoder.ts";
-import type { Synthesizer } from "./synthesizer.ts";
+import type { OpenContext } from "../model.ts";
+import { openSpeakerEncoder, readVoices, type VectorVoice } from "./voices.ts";
 import {
   type Feed,
   type Feeds,
   freeFeed,
   loadTtsTokenizer,
+  type Synthesizer,
   textFeeds,
   TtsGraph,
-} from "./tts_graph.ts";
-import { readVoices, type VectorVoice } from "./voices.ts";
+} from "./synthesizer.ts";
 import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_graphs.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { isCrossCache } from "../../graph/cut/cache_names.ts";

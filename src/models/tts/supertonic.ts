@@ -8,9 +8,15 @@ import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { normalNoise } from "../../graph/rewrite/noise_table.ts";
-import type { OpenContext } from "../folder/open_context.ts";
-import type { Synthesizer } from "./synthesizer.ts";
-import { type Feed, freeFeed, loadTtsTokenizer, textFeeds, TtsGraph } from "./tts_graph.ts";
+import type { OpenContext } from "../model.ts";
+import {
+  type Feed,
+  freeFeed,
+  loadTtsTokenizer,
+  type Synthesizer,
+  textFeeds,
+  TtsGraph,
+} from "./synthesizer.ts";
 import { readVoices, type VectorVoice } from "./voices.ts";
 
 const MAX_TOKENS = 600;

@@ -1,11 +1,19 @@
 /**
- * The interface of speech synthesis models.
+ * Speech synthesis models: their interface, and the graphs and tokenizers that they share.
  *
  * @module
  */
 import type { Refusal } from "../../base/errors.ts";
-import type { OpenContext } from "../folder/open_context.ts";
+import type { OpenContext } from "../model.ts";
 import type { Voice } from "../task.ts";
+import type { Backend } from "../../device/backend.ts";
+import type { GraphSession, Tensor, Tensors } from "../../device/ort/ort.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
+import { isNoiseInput, readNoiseInput, seedNoise } from "../../graph/rewrite/seeded_noise.ts";
+import { type GraphContext, readGraph, requireKnownInputs } from "../folder/graph_file.ts";
+import { tensorFor } from "../plain_tensor.ts";
+import type { Json, ModelFolder } from "../../hub/model_folder.ts";
+import { readTokenizer } from "../text/tokenizer_files.ts";
 
 interface Utterance {
   /** One of the synthesizer's voices, or a cloned one. */
@@ -67,3 +75,157 @@ export interface Synthesizer {
  * @throws {StartupError} when a file is missing from the folder.
  */
 export type LoadSynthesizer = (context: OpenContext) => Promise<Synthesizer>;
+
+/** The value of an input: a tensor, or numbers that are converted to the declared type. */
+export type Feed = Tensor | {
+  readonly values: ArrayLike<number>;
+  readonly dims: readonly number[];
+};
+
+/** Values by input name. */
+export type Feeds = Readonly<Record<string, Feed>>;
+
+export class TtsGraph {
+  readonly #session: GraphSession;
+  readonly #backend: Backend;
+
+  private constructor(session: GraphSession, backend: Backend) {
+    this.#session = session;
+    this.#backend = backend;
+  }
+
+  /** @throws {StartupError} when the folder lacks the graph, or it has unknown inputs. */
+  static async open(
+    context: GraphContext,
+    { name, known, change = (model) => model }: {
+      /** The graph's name, without the suffix of its dtype. */
+      readonly name: string;
+      /** Names of the inputs that the caller supplies; noise is supplied here. */
+      readonly known: RegExp;
+      /**
+       * Changes the graph before it is opened.
+       *
+       * @throws {StartupError} when the graph is not as expected.
+       */
+      readonly change?: (model: ModelProto) => ModelProto;
+    },
+  ): Promise<TtsGraph> {
+    const { backend } = context;
+    await using file = await readGraph(context, name);
+    const model = seedNoise(change(file.model));
+    const session = await backend.openModel(model, file.files);
+    const isKnown = (input: string) => isNoiseInput(input) || known.test(input);
+    requireKnownInputs(session, { isKnown, of: file.path });
+    return new TtsGraph(session, backend);
+  }
+
+  get inputs(): GraphSession["inputs"] {
+    return this.#session.inputs;
+  }
+
+  get outputs(): GraphSession["outputs"] {
+    return this.#session.outputs;
+  }
+
+  /**
+   * Runs the graph; the caller disposes of the outputs.
+   *
+   * @param feeds inputs that the graph does not have are ignored.
+   * @param options.offset where the noise begins, for graphs that take noise.
+   * @param options.only the one output that is wanted; all if absent.
+   */
+  run(
+    feeds: Feeds,
+    { offset = 0, only }: {
+      readonly offset?: number | undefined;
+      readonly only?: string | undefined;
+    } = {},
+  ): Promise<Tensors> {
+    const tensors = this.#session.inputs.map((input) => {
+      const feed: Feed | undefined = feeds[input.name] ?? readNoiseInput(input.name, offset);
+      if (feed === undefined) throw new Error(`The input "${input.name}" was not given.`);
+      return [input.name, "values" in feed ? tensorFor(input, feed.values, feed.dims) : feed];
+    });
+    const fetches = only === undefined ? undefined : { [only]: null };
+    return this.#session.run(Object.fromEntries(tensors), fetches);
+  }
+
+  /**
+   * Runs the graph for one output.
+   *
+   * @returns its elements as f32, owned by the caller.
+   */
+  async read(
+    feeds: Feeds,
+    { output, offset }: { readonly output: string; readonly offset?: number },
+  ): Promise<Float32Array<ArrayBuffer>> {
+    return await this.take(await this.run(feeds, { only: output, offset }), output);
+  }
+
+  /**
+   * Reads an output's elements as f32, owned by the caller, and frees the output.
+   *
+   * @throws {Error} when the graph has no such output.
+   */
+  async take(outputs: Tensors, name: string): Promise<Float32Array<ArrayBuffer>> {
+    const tensor = outputs[name];
+    if (tensor === undefined) throw new Error(`The graph gives no output "${name}".`);
+    try {
+      if (tensor.type.startsWith("float")) {
+        return await this.#backend.read(tensor) as Float32Array<ArrayBuffer>;
+      }
+      return Float32Array.from(await tensor.getData() as ArrayLike<number>, Number);
+    } finally {
+      tensor.dispose();
+    }
+  }
+
+  release(): Promise<void> {
+    return this.#session.release();
+  }
+}
+
+/** The usual inputs for the tokens of one text. */
+export function textFeeds(
+  tokens: readonly number[],
+): Record<"input_ids" | "attention_mask", Feed> {
+  const dims = [1, tokens.length];
+  return {
+    input_ids: { values: tokens, dims },
+    attention_mask: { values: tokens.map(() => 1), dims },
+  };
+}
+
+/** Frees a feed if it is on the device. */
+export function freeFeed(feed: Feed): void {
+  if (!("values" in feed)) feed.dispose();
+}
+
+interface TtsTokenizer {
+  /**
+   * Encodes a text.
+   *
+   * @returns no tokens if the text has no letter or digit that the tokenizer knows.
+   */
+  encode(text: string): readonly number[];
+  /** Content of `tokenizer_config.json`. */
+  readonly config: Json;
+}
+
+/** @throws {StartupError} when the folder has no tokenizer. */
+export async function loadTtsTokenizer(folder: ModelFolder): Promise<TtsTokenizer> {
+  const { tokenizer, config } = await readTokenizer(folder);
+  const silent = ["pad_token", "unk_token"].map((name) => config[name]);
+  const spoken = new Set<number>();
+  for (const [token, id] of tokenizer.entries()) {
+    if (tokenizer.addedTokens.has(id) || silent.includes(token)) continue;
+    if (/[\p{L}\p{N}]/u.test(token)) spoken.add(id);
+  }
+  return {
+    config,
+    encode: (text) => {
+      const ids = tokenizer.encodeWhole(text);
+      return ids.some((id) => spoken.has(id)) ? ids : [];
+    },
+  };
+}

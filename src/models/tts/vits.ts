@@ -4,9 +4,8 @@
  * @module
  */
 import type { Json } from "../../hub/model_folder.ts";
-import type { OpenContext } from "../folder/open_context.ts";
-import type { Synthesizer } from "./synthesizer.ts";
-import { loadTtsTokenizer, textFeeds, TtsGraph } from "./tts_graph.ts";
+import type { OpenContext } from "../model.ts";
+import { loadTtsTokenizer, type Synthesizer, textFeeds, TtsGraph } from "./synthesizer.ts";
 
 /** Every second token is a blank. */
 const MAX_TOKENS = 1_000;

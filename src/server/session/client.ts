@@ -4,7 +4,7 @@
  * @module
  */
 import type { MetricObject } from "prom-client";
-import type { LoadProgress } from "../../models/folder/open_context.ts";
+import type { LoadProgress } from "../../models/model.ts";
 import { makeStepMemory } from "../../base/running_steps.ts";
 import { serveThreads } from "../../base/start_thread.ts";
 import { listMedia, type Task } from "../../models/task.ts";

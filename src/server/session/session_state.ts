@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../../base/errors.ts";
-import type { LoadProgress } from "../../models/folder/open_context.ts";
+import type { LoadProgress } from "../../models/model.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
 
 /** The state of a session. */

@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import type { MetricObject } from "prom-client";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import type { LoadProgress } from "../../models/folder/open_context.ts";
+import type { LoadProgress } from "../../models/model.ts";
 import type { Task } from "../../models/task.ts";
 import type { LoadOptions } from "../../worker/protocol.ts";
 import { type LossCause, WorkerClient } from "./client.ts";

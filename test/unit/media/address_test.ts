@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { classifyAddress } from "../../../src/media/address.ts";
+import { classifyAddress } from "../../../src/media/media_policy.ts";
 
 const KINDS = {
   public: [

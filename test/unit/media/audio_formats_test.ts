@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
-import { readAdts } from "../../../src/media/audio/adts.ts";
+import { readAdts } from "../../../src/media/audio/aac.ts";
 import { readWav } from "../../../src/media/audio/wav.ts";
 import {
   decodeWhole,

@@ -1,7 +1,7 @@
 /** Colour profiles of files that Pillow and libheif wrote, and what becomes of them. */
 import assert from "node:assert/strict";
 import { decode } from "fast-png";
-import { readColorProfile } from "../../../src/media/color_profile.ts";
+import { readColorProfile } from "../../../src/media/image_header.ts";
 import { joinBytes } from "../../../src/base/join_bytes.ts";
 import fixtures from "../../fixtures/images/profiles.json" with { type: "json" };
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";

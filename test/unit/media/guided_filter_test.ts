@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
-import { boxMean, type Plane, PlaneSampler } from "../../../src/media/plane.ts";
-import { separateColors, unmix } from "../../../src/media/foreground_colors.ts";
-import { type ColorPlanes, fitToGuide } from "../../../src/media/guided_filter.ts";
+import {
+  boxMean,
+  type ColorPlanes,
+  fitToGuide,
+  type Plane,
+  PlaneSampler,
+} from "../../../src/media/plane.ts";
+import { separateColors, unmix } from "../../../src/models/matting/refine_cut_out.ts";
 import { Random } from "../engine/random.ts";
 
 function makePlane(width: number, height: number, value: (x: number, y: number) => number): Plane {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { readImageHeader } from "../../../src/media/image_header.ts";
-import { swapsSides } from "../../../src/media/image/orientation.ts";
+import { swapsSides } from "../../../src/media/image/format.ts";
 import { greyJpeg, pngFile } from "../../fixtures/images/image_writer.ts";
 import { IMAGES } from "../../fixtures/images/images.ts";
 

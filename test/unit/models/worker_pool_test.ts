@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { WorkerPool } from "../../../src/models/threads/worker_pool.ts";
-import { WorkerRpc } from "../../../src/models/threads/worker_rpc.ts";
+import { WorkerPool, WorkerRpc } from "../../../src/models/threads/worker_pool.ts";
 import type { NumberedWorker } from "../../fixtures/threads/numbered_worker.ts";
 
 const never = new AbortController().signal;

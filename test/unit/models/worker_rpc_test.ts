@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
-import { WorkerRpc } from "../../../src/models/threads/worker_rpc.ts";
+import { WorkerRpc } from "../../../src/models/threads/worker_pool.ts";
 import { serveThreads } from "../../../src/base/start_thread.ts";
 import type { NumberedWorker } from "../../fixtures/threads/numbered_worker.ts";
 import { listWorkerThreads } from "../../fixtures/threads/worker_threads.ts";

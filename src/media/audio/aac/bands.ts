@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { BitReader } from "../bit_reader.ts";
+import type { BitReader } from "../../bit_reader.ts";
 
 /** Sample rates by their index in the format. */
 export const SAMPLE_RATES_HZ = [

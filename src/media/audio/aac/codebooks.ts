@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { BitReader } from "../bit_reader.ts";
+import type { BitReader } from "../../bit_reader.ts";
 
 /** The description of a codebook. */
 interface CodebookText {

@@ -13,11 +13,16 @@ import {
   SEQUENCE,
   type WindowLayout,
 } from "./bands.ts";
-import { BitReader } from "../bit_reader.ts";
-import { Filterbank } from "./filterbank.ts";
-import { CODEBOOK, readScales, readSections } from "./scale_factors.ts";
-import { NoiseSource, type Pulse, readSpectrum } from "./spectrum.ts";
-import { applyTns, readTns, type TnsFilter } from "./tns.ts";
+import { BitReader } from "../../bit_reader.ts";
+import { applyTns, Filterbank, readTns, type TnsFilter } from "./filterbank.ts";
+import {
+  CODEBOOK,
+  NoiseSource,
+  type Pulse,
+  readScales,
+  readSections,
+  readSpectrum,
+} from "./spectrum.ts";
 
 const ELEMENT = {
   single: 0,

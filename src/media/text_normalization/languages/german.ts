@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { STOP } from "../common_rules.ts";
-import { CLOCK, dayMonthRule, HOUR, MINUTE, validDate } from "../date_rules.ts";
+import { CLOCK, dayMonthRule, HOUR, MINUTE, STOP, validDate } from "../common_rules.ts";
 import type { Language } from "../language.ts";
 import { type NumberWords, parseRoman } from "../numbers.ts";
 import { type Context, tag, words } from "../token.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Language } from "../language.ts";
-import { CLOCK, dayMonthRule, HOUR, MINUTE } from "../date_rules.ts";
+import { CLOCK, dayMonthRule, HOUR, MINUTE } from "../common_rules.ts";
 import { parseRoman } from "../numbers.ts";
 import { rule, tag } from "../token.ts";
 import french from "./french.json" with { type: "json" };

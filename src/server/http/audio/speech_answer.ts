@@ -8,8 +8,7 @@ import { type AudioCompletion, audioCompletion } from "../../../wire/media_compl
 import type { SpeechEvent } from "../../../wire/speech.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { joinBytes } from "../../../base/join_bytes.ts";
-import { closeWavHeader } from "../../../media/sound/pcm_writer.ts";
-import { CONTENT_TYPES, type SoundFormat } from "../../../media/sound_format.ts";
+import { closeWavHeader, CONTENT_TYPES, type SoundFormat } from "../../../media/sound_format.ts";
 import type { SpeakEvent } from "../../../models/task.ts";
 import { newCompletionHead } from "../../../wire/chat_response.ts";
 import { formatEvent, type TaskEvents, withFirst } from "../sse.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../../../base/errors.ts";
-import { makeWavFile } from "../../../media/sound/pcm_writer.ts";
+import { makeWavFile } from "../../../media/sound_format.ts";
 import type { TranscribeEvent } from "../../../models/task.ts";
 import {
   describeError,

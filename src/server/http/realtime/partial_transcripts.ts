@@ -6,7 +6,7 @@
  */
 import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import { makeWavFile } from "../../../media/sound/pcm_writer.ts";
+import { makeWavFile } from "../../../media/sound_format.ts";
 import { type ServerEvent, transcriptionEvent } from "../../../wire/realtime_events.ts";
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";

@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import { assertSameValues } from "../../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../../src/media/audio.ts";
 import { joinBytes } from "../../../../src/base/join_bytes.ts";
-import { closeWavHeader } from "../../../../src/media/sound/pcm_writer.ts";
-import { SOUND_FORMATS, type SoundFormat } from "../../../../src/media/sound_format.ts";
+import {
+  closeWavHeader,
+  SOUND_FORMATS,
+  type SoundFormat,
+} from "../../../../src/media/sound_format.ts";
 import { createSoundWriter } from "../../../../src/media/write_sound.ts";
 
 const RATES_HZ = [8_000, 16_000, 22_050, 24_000, 44_100];

@@ -3,7 +3,7 @@ import {
   findLanguages,
   languageName,
   requireLanguage,
-} from "../../../../src/models/asr/spoken_languages.ts";
+} from "../../../../src/models/asr/recogniser.ts";
 
 function find(path: string, config: Record<string, unknown> = {}): readonly string[] {
   return findLanguages({ path, config, files: new Set() });

@@ -13,7 +13,7 @@ import {
   decodeWithFallback,
   isGoodEnough,
   temperaturesFrom,
-} from "../../../../src/models/asr/whisper_quality.ts";
+} from "../../../../src/models/asr/whisper_sequential.ts";
 
 const CONFIG: WhisperConfig = {
   vocabSize: 200,

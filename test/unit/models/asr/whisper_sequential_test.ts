@@ -1,7 +1,6 @@
 /** The sequential algorithm against a decoder that knows what is said when. */
 import assert from "node:assert/strict";
-import type { DecodingResult } from "../../../../src/models/asr/whisper_quality.ts";
-import { Sequential } from "../../../../src/models/asr/whisper_sequential.ts";
+import { type DecodingResult, Sequential } from "../../../../src/models/asr/whisper_sequential.ts";
 
 const TIMES = 1000;
 const GOOD = {

@@ -1,5 +1,5 @@
 /**
- * Encoders whose graph runs whole: the texts of a batch are padded to the longest of them.
+ * Encoders whose graph runs whole: with the texts of a batch padded to the longest of them, or one after the other.
  *
  * @module
  */
@@ -177,5 +177,88 @@ function poolingFeeds(
       { [POOLING_INPUT]: new Tensor("float32", weights, [texts.length, numSums, length]) },
     ...bias.length > 0 &&
       { [POOLING_BIAS]: new Tensor("float32", bias, [texts.length, length, 1]) },
+  };
+}
+
+const TOKENS = "input_ids";
+const OFFSETS = "offsets";
+
+/** Most tokens of a batch, and of a text: the graph gathers a row for each. */
+export const MAX_BAG_TOKENS = 65_536;
+
+/** Names of the output that has one row per text. */
+export const BAG_OUTPUTS = ["embeddings", "sentence_embedding"];
+
+/** Whether a graph takes texts in this layout. */
+export function isBagGraph({ graph }: ModelProto): boolean {
+  return graph.inputs.some(({ name }) => name === OFFSETS);
+}
+
+/**
+ * Runs batches of texts on static embeddings (model2vec, potion): a text's vector is the mean of its tokens' rows in a
+ * table. The graph computes it as PyTorch's EmbeddingBag does: its inputs are the tokens of all texts one after the
+ * other, and the offset at which each text begins. The encoder owns the session.
+ *
+ * @see https://github.com/MinishLab/model2vec
+ */
+export class BagEncoder implements Encoder {
+  readonly maxTexts = MAX_TEXTS;
+  readonly maxTokens = MAX_BAG_TOKENS;
+  readonly pads = false;
+  readonly width: number;
+  readonly #backend: Backend;
+  readonly #session: GraphSession;
+
+  private constructor(backend: Backend, session: GraphSession, width: number) {
+    this.#backend = backend;
+    this.#session = session;
+    this.width = width;
+  }
+
+  /**
+   * Opens a graph with {@linkcode POOLED_OUTPUT}, and runs it once, which tells the width of its rows.
+   *
+   * @throws {StartupError} when the graph has unknown inputs.
+   */
+  static async open(
+    graph: ModelProto,
+    { backend, files }: { readonly backend: Backend; readonly files: FolderFiles },
+  ): Promise<BagEncoder> {
+    const session = await backend.openModel(graph, files, { keepsMemory: false });
+    requireKnownInputs(session, {
+      isKnown: (name) => name === TOKENS || name === OFFSETS,
+      of: "The graph",
+    });
+    const rows = (await session.run(makeBagFeeds([{ ids: [0] }])))[POOLED_OUTPUT]!;
+    const width = rows.dims.at(-1)!;
+    rows.dispose();
+    return new BagEncoder(backend, session, width);
+  }
+
+  async run(texts: readonly EncodedText[]): Promise<Float32Array> {
+    const rows = (await this.#session.run(makeBagFeeds(texts)))[POOLED_OUTPUT]!;
+    try {
+      return await this.#backend.read(rows);
+    } finally {
+      rows.dispose();
+    }
+  }
+
+  async dispose(): Promise<void> {
+    await this.#session.release();
+  }
+}
+
+function makeBagFeeds(texts: readonly EncodedText[]): Record<string, Tensor> {
+  const ids = texts.flatMap((text) => text.ids);
+  const offsets = new BigInt64Array(texts.length);
+  let start = 0;
+  texts.forEach((text, index) => {
+    offsets[index] = BigInt(start);
+    start += text.ids.length;
+  });
+  return {
+    [TOKENS]: new Tensor("int64", BigInt64Array.from(ids, BigInt), [ids.length]),
+    [OFFSETS]: new Tensor("int64", offsets, [texts.length]),
   };
 }

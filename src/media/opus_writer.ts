@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { joinBytes } from "../../base/join_bytes.ts";
-import { makeOggPage } from "../audio/ogg_pages.ts";
-import { OPUS_RATE_HZ } from "../audio/opus.ts";
-import { AudioResampler } from "../resample_audio.ts";
-import { type SoundWriter, toInt16 } from "../sound_format.ts";
+import { joinBytes } from "../base/join_bytes.ts";
+import { makeOggPage } from "./audio/ogg_pages.ts";
+import { OPUS_RATE_HZ } from "./audio/opus.ts";
+import { AudioResampler } from "./resample_audio.ts";
+import { type SoundWriter, toInt16 } from "./sound_format.ts";
 
 /** Sample rates supported by the encoder. */
 const RATES_HZ = [8_000, 12_000, 16_000, 24_000, 48_000];

@@ -1,13 +1,71 @@
 /**
- * Writes rows of text as a chat answer: each character counts as a token, and each row is one delta.
+ * Chat with models that read text from one image: what a request holds, and its answer.
  *
  * @module
  */
+import { HearthError } from "../../base/errors.ts";
+import type { ChatEvent, ChatMessage, ChatTask, ChosenLogprob, ImagePart } from "../task.ts";
 import type { SampledToken } from "../../decoder/decoder.ts";
 import { type AnswerTokens, OutputProcessor } from "../text/output_processor.ts";
 import type { LineCharacter } from "./text_recognition.ts";
 import type { TextRow } from "./line_reader.ts";
-import type { ChatEvent, ChatTask, ChosenLogprob } from "../task.ts";
+
+/** @throws {HearthError} `invalid_value` unless the last user message has exactly one image. */
+export function readOcrRequest(messages: readonly ChatMessage[]): {
+  readonly image: ImagePart;
+  /** The text of all text parts; empty if there are none. */
+  readonly text: string;
+} {
+  const index = messages.findLastIndex(({ role }) => role === "user");
+  const content = messages[index]?.content ?? "";
+  const parts = typeof content === "string" ? [] : content;
+  const [image, second] = parts.filter((part) => part.type === "image");
+  if (second !== undefined) {
+    throw new HearthError(
+      "invalid_value",
+      `${second.param}: this model reads one image at a time, and the message has another.`,
+      { param: second.param },
+    );
+  }
+  if (image === undefined) {
+    const param = index < 0 ? "messages" : `messages[${index}].content`;
+    throw new HearthError(
+      "invalid_value",
+      `${param}: this model reads images; want an image in the last user message, saw text only.`,
+      { param },
+    );
+  }
+  const texts = parts.flatMap((part) => part.type === "text" ? [part.text.trim()] : []);
+  return { image, text: texts.filter((text) => text !== "").join("\n") };
+}
+
+/**
+ * Passes on a completion's events, joining the deltas of each choice into one.
+ *
+ * @param finish turns a choice's complete text into its answer.
+ */
+export function joinDeltas(
+  emit: (event: ChatEvent) => void,
+  finish: (text: string) => string,
+): (event: ChatEvent) => void {
+  const texts = new Map<number, string>();
+  const logprobs = new Map<number, ChosenLogprob[]>();
+  return (event) => {
+    if (event.type === "delta") {
+      const { index } = event;
+      texts.set(index, (texts.get(index) ?? "") + event.text);
+      if (event.logprobs === undefined) return;
+      logprobs.set(index, [...logprobs.get(index) ?? [], ...event.logprobs]);
+      return;
+    }
+    if (event.type === "finish") {
+      const { index, numTokens } = event;
+      const text = finish(texts.get(index) ?? "");
+      emit({ type: "delta", index, text, logprobs: logprobs.get(index), numTokens });
+    }
+    emit(event);
+  };
+}
 
 /** Token ids of separators between lines; the recogniser's classes have ids from 0 on. */
 const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
