@@ -3,7 +3,8 @@
 // One thread processes all tokens of one channel of one sequence, with the last inputs in registers. Neighbouring
 // threads read neighbouring channels. The state is read before the first token and written after the last.
 
-// First row, end of the rows, slot, whether the state starts at zero.
+// Two vectors of each sequence: first row, end of the rows, slot, whether the state starts at zero; end of the rows after
+// which the state is saved too, and the slot for that.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> x: array<elem>;
 // Weights [TAPS, CHANNELS], then biases [CHANNELS].
@@ -29,7 +30,8 @@ fn causal_conv(
   if (channel >= CHANNELS) {
     return;
   }
-  let range = step[group.y];
+  let range = step[2u * group.y];
+  let saved = step[2u * group.y + 1u];
   let kept = TAPS - 1u;
   let slot = range.z * kept * CHANNELS + channel;
   // The newest input last.
@@ -54,6 +56,11 @@ fn causal_conv(
       sum = sum / (1.0 + exp(-sum));
     }
     out[row * CHANNELS + channel] = elem(sum);
+    if (row + 1u == saved.x) {
+      for (var k = 0u; k < kept; k++) {
+        state[(saved.y * kept + k) * CHANNELS + channel] = inputs[k + 1u];
+      }
+    }
   }
   for (var k = 0u; k < kept; k++) {
     state[slot + k * CHANNELS] = inputs[k + 1u];

@@ -8,7 +8,8 @@
 //
 // Workgroup memory: 1,024 floats for sums, the keys of STAGED + 1 tokens and the queries of STAGED.
 
-// First row, end of the rows, slot, whether the state starts at zero.
+// Two vectors of each sequence: first row, end of the rows, slot, whether the state starts at zero; end of the rows after
+// which the state is saved too, and the slot for that.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> q: array<elem>;
 @group(0) @binding(2) var<storage, read> k: array<elem>;
@@ -121,7 +122,8 @@ fn linear_attention(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) thread: u32,
 ) {
-  let range = step[group.z];
+  let range = step[2u * group.z];
+  let saved = step[2u * group.z + 1u];
   let head = group.y;
   let first_four = thread / COLUMNS * $(FOURS)u;
   let column = group.x * COLUMNS + thread % COLUMNS;
@@ -215,6 +217,16 @@ fn linear_attention(
 //# end
       if (thread < COLUMNS && has_column) {
         out[(token * HEADS + head) * VALUE_DIM + column] = elem(SCALE * all.x);
+      }
+      if (has_column && token + 1u == saved.x) {
+        let saved_base = (saved.y * HEADS + head) * KEY_DIM * VALUE_DIM + column;
+//# for f in 0..FOURS
+//# for e in 0..4
+        if (first_four * 4u + $(4 * f + e)u < KEY_DIM) {
+          state[saved_base + (first_four * 4u + $(4 * f + e)u) * VALUE_DIM] = s$f[$e];
+        }
+//# end
+//# end
       }
     }
   }

@@ -5,9 +5,17 @@
  */
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 
+/** Where a sequence's state is saved while a step computes its rows. */
+export interface SavedState {
+  /** Number of the sequence's rows in the step that come before it. */
+  readonly numTokens: number;
+  /** A slot that no sequence of the step has. */
+  readonly slot: number;
+}
+
 /** The sequences of a step, as far as states need them. */
 export interface StateStep {
-  readonly sequences: { readonly length: number };
+  readonly sequences: readonly { readonly savedState?: SavedState | undefined }[];
   /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
   /** i32 `[sequences + 1]`. */
@@ -23,24 +31,30 @@ export interface StateRange {
   readonly slot: number;
   /** Whether its state is zero before the first row. */
   readonly isFresh: boolean;
+  /** The state after row `end - 1` also goes to another slot. */
+  readonly saved?: { readonly end: number; readonly slot: number } | undefined;
 }
 
-/** Number of words per sequence: first row, end of its rows, slot, whether its state starts at zero. */
-const WORDS = 4;
+/** Number of words per sequence: two vectors, see {@linkcode StateStepBuffer.words}. */
+const WORDS = 8;
 
 /** The ranges of a step's sequences. */
 export function listRanges(step: StateStep): StateRange[] {
-  return Array.from({ length: step.sequences.length }, (_, s) => {
+  return step.sequences.map(({ savedState }, s) => {
     const [first, end] = [step.queryStarts[s]!, step.queryStarts[s + 1]!];
     const slot = step.stateSlots?.[s] ?? s;
-    return { first, end, slot, isFresh: step.positions[first] === 0 };
+    const saved = savedState && { end: first + savedState.numTokens, slot: savedState.slot };
+    return { first, end, slot, isFresh: step.positions[first] === 0, saved };
   });
 }
 
 /** A step's ranges on the device, for all recurrences. All memory is allocated in the constructor. */
 export class StateStepBuffer {
   numSequences = 0;
-  /** vec4 of u32 `[sequences]`. */
+  /**
+   * Two vec4 of u32 per sequence: first row, end of its rows, slot, whether its state starts at zero; end of the rows
+   * after which it is saved too (0 if it is not), and the slot for that.
+   */
   readonly words: GPUBuffer;
   readonly #gpu: GpuContext;
   readonly #words: Uint32Array<ArrayBuffer>;
@@ -57,8 +71,11 @@ export class StateStepBuffer {
 
   /** Writes a step's ranges to the device, before any work that is submitted later. */
   write(step: StateStep): void {
-    listRanges(step).forEach(({ first, end, slot, isFresh }, s) =>
-      this.#words.set([first, end, slot, isFresh ? 1 : 0], s * WORDS)
+    listRanges(step).forEach(({ first, end, slot, isFresh, saved }, s) =>
+      this.#words.set(
+        [first, end, slot, isFresh ? 1 : 0, saved?.end ?? 0, saved?.slot ?? 0],
+        s * WORDS,
+      )
     );
     this.numSequences = step.sequences.length;
     this.#gpu.device.queue.writeBuffer(this.words, 0, this.#words, 0, this.numSequences * WORDS);

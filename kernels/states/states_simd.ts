@@ -14,6 +14,8 @@ import type { StateRange } from "./state_step.ts";
 
 /** Number of rows computed at a time. */
 const MAX_ROWS = 64;
+/** Words of a sequence: see `StateRange` of `../wasm/state_layout.ts`. */
+const RANGE_WORDS = 6;
 /** Number of a convolution's channels in one part of the work. */
 const PART_CHANNELS = 256;
 /** Cost of an activation, in multiplications. */
@@ -104,7 +106,7 @@ export class SimdStates {
     const arena = new Arena();
     this.#threads = threads;
     this.#nodeAt = arena.reserve(20);
-    this.#rangesAt = arena.reserve(4 * maxSequences);
+    this.#rangesAt = arena.reserve(RANGE_WORDS * maxSequences);
     // Recurrences run one after the other, so they share the memory for rows.
     const rows = arena.reserve(Math.max(...recurrences.map(rowsLength)));
     this.#scratchBytes = Math.max(...recurrences.map(scratchBytes));
@@ -158,8 +160,12 @@ export class SimdStates {
     ranges.forEach((range, i) => {
       const from = Math.max(range.first, first);
       const isFresh = range.isFresh && from === range.first;
-      const own = [from - first, Math.min(range.end, end) - first, range.slot, isFresh ? 1 : 0];
-      words.set(own, this.#rangesAt / 4 + 4 * i);
+      const isSaved = range.saved && range.saved.end > from && range.saved.end <= end;
+      const saved = isSaved ? [range.saved.end - first, range.saved.slot] : [0, 0];
+      words.set(
+        [from - first, Math.min(range.end, end) - first, range.slot, isFresh ? 1 : 0, ...saved],
+        this.#rangesAt / 4 + RANGE_WORDS * i,
+      );
     });
     this.#threads.run({
       kernel: node.kernel,

@@ -26,20 +26,21 @@ export function causalConv(
     const from = work % numParts * node.partChannels;
     const to = min(from + node.partChannels, node.channels);
     convolve(node, range, from, to, scratch);
-    keepInputs(node, range, from, to);
+    if (range.savedEnd) keepInputs(node, range, range.savedEnd, range.savedSlot, from, to);
+    keepInputs(node, range, range.end, range.slot, from, to);
   }
 }
 
-/** Address of a sequence's state. */
+/** Address of the state in a slot. */
 @inline
-function stateAt(node: ConvNode, range: StateRange): usize {
-  return node.state + <usize> range.slot * (node.taps - 1) * node.stride * 4;
+function stateAt(node: ConvNode, slot: u32): usize {
+  return node.state + <usize> slot * (node.taps - 1) * node.stride * 4;
 }
 
 function convolve(node: ConvNode, range: StateRange, from: u32, to: u32, inputs: usize): void {
   const kept = <i32> node.taps - 1;
   const rowBytes = <usize> node.stride * 4;
-  const state = stateAt(node, range);
+  const state = stateAt(node, range.slot);
   if (range.isFresh) {
     for (let k = 0; k < kept; k++) {
       memory.fill(state + k * rowBytes + from * 4, 0, (to - from) * 4);
@@ -93,16 +94,24 @@ function convolveFour(node: ConvNode, inputs: usize, out: usize, from: u32, to: 
   }
 }
 
-/** Saves the last inputs as the state. */
-function keepInputs(node: ConvNode, range: StateRange, from: u32, to: u32): void {
+/** Saves the last inputs before row `end` as the state in a slot. */
+function keepInputs(
+  node: ConvNode,
+  range: StateRange,
+  end: u32,
+  slot: u32,
+  from: u32,
+  to: u32,
+): void {
   const kept = <i32> node.taps - 1;
   const rowBytes = <usize> node.stride * 4;
-  const state = stateAt(node, range);
-  const numRows = <i32> (range.end - range.first);
+  const state = stateAt(node, range.slot);
+  const into = stateAt(node, slot);
+  const numRows = <i32> (end - range.first);
   for (let k = 0; k < kept; k++) {
     const at = numRows - kept + k;
     const x = at < 0 ? state + (kept + at) * rowBytes : node.x + (range.first + at) * rowBytes;
-    memory.copy(state + k * rowBytes + from * 4, x + from * 4, (to - from) * 4);
+    memory.copy(into + k * rowBytes + from * 4, x + from * 4, (to - from) * 4);
   }
 }
 

@@ -45,12 +45,30 @@ function attendHead<ByRow, Delta>(node: LinearNode, range: StateRange, head: u32
   const size = node.keyDim * rowBytes;
   const state = node.state + (<usize> range.slot * node.heads + head) * size;
   if (range.isFresh) memory.fill(state, 0, size);
+  let first = range.first;
+  if (range.savedEnd) {
+    attendRows<ByRow, Delta>(node, first, range.savedEnd, head, state);
+    memory.copy(node.state + (<usize> range.savedSlot * node.heads + head) * size, state, size);
+    first = range.savedEnd;
+  }
+  if (first < range.end) attendRows<ByRow, Delta>(node, first, range.end, head, state);
+}
+
+/** Processes the rows `first` to `end`. */
+function attendRows<ByRow, Delta>(
+  node: LinearNode,
+  first: usize,
+  end: usize,
+  head: u32,
+  state: usize,
+): void {
+  const rowBytes = <usize> node.valueStride * 4;
   let column: usize = 0;
   for (; column + WIDE <= rowBytes; column += WIDE) {
-    attendWide<ByRow, Delta>(node, range, head, column, state + column * node.keyDim);
+    attendWide<ByRow, Delta>(node, first, end, head, column, state + column * node.keyDim);
   }
   for (; column < rowBytes; column += NARROW) {
-    attendFour<ByRow, Delta>(node, range, head, column, state + column * node.keyDim);
+    attendFour<ByRow, Delta>(node, first, end, head, column, state + column * node.keyDim);
   }
 }
 
@@ -92,7 +110,8 @@ function heldKey<ByRow>(key: usize, decay: usize): v128 {
 /** Processes sixteen columns, from byte `column` of a row on, which lie at `state`. */
 function attendWide<ByRow, Delta>(
   node: LinearNode,
-  range: StateRange,
+  firstRow: usize,
+  endRow: usize,
   head: u32,
   column: usize,
   state: usize,
@@ -104,8 +123,8 @@ function attendWide<ByRow, Delta>(
   const headBytes = <usize> node.valueDim * 4;
   let h0 = zero, h1 = zero, h2 = zero, h3 = zero;
   if (is<Delta>()) {
-    let key = keyAt(node, range.first, head);
-    let decay = decayAt<ByRow>(node, range.first, head);
+    let key = keyAt(node, firstRow, head);
+    let decay = decayAt<ByRow>(node, firstRow, head);
     for (let at = state; at < end; at += WIDE, key += 4, decay += 4) {
       const k = heldKey<ByRow>(key, decay);
       h0 = madd(k, v128.load(at), h0);
@@ -114,8 +133,8 @@ function attendWide<ByRow, Delta>(
       h3 = madd(k, v128.load(at, 48), h3);
     }
   }
-  for (let row: usize = range.first; row < range.end; row++) {
-    const hasNext = is<Delta>() && row + 1 < range.end;
+  for (let row: usize = firstRow; row < endRow; row++) {
+    const hasNext = is<Delta>() && row + 1 < endRow;
     let decay = decayAt<ByRow>(node, row, head);
     let d = node.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
     if (is<Delta>() && !is<ByRow>()) {
@@ -175,7 +194,8 @@ function attendWide<ByRow, Delta>(
 /** Processes four columns; the last ones of a row may be fewer. */
 function attendFour<ByRow, Delta>(
   node: LinearNode,
-  range: StateRange,
+  firstRow: usize,
+  endRow: usize,
   head: u32,
   column: usize,
   state: usize,
@@ -185,14 +205,14 @@ function attendFour<ByRow, Delta>(
   const headBytes = <usize> node.valueDim * 4;
   let held = f32x4.splat(0);
   if (is<Delta>()) {
-    let key = keyAt(node, range.first, head);
-    let decay = decayAt<ByRow>(node, range.first, head);
+    let key = keyAt(node, firstRow, head);
+    let decay = decayAt<ByRow>(node, firstRow, head);
     for (let at = state; at < end; at += NARROW, key += 4, decay += 4) {
       held = madd(heldKey<ByRow>(key, decay), v128.load(at), held);
     }
   }
-  for (let row: usize = range.first; row < range.end; row++) {
-    const hasNext = is<Delta>() && row + 1 < range.end;
+  for (let row: usize = firstRow; row < endRow; row++) {
+    const hasNext = is<Delta>() && row + 1 < endRow;
     let decay = decayAt<ByRow>(node, row, head);
     let d = node.hasDecays && !is<ByRow>() ? v128.load32_splat(decay) : one;
     if (is<Delta>() && !is<ByRow>()) held = f32x4.mul(held, d);

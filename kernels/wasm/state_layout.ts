@@ -68,6 +68,9 @@ export class StateRange {
   slot: u32;
   /** Whether its state is zero before the first row. */
   isFresh: u32;
+  /** End of the rows after which the state goes to `savedSlot` too; 0 if it does not. */
+  savedEnd: u32;
+  savedSlot: u32;
 }
 
 /** Sequence `index` of a list. */

@@ -4,6 +4,7 @@
  * @module
  */
 import type { SampledToken, SampleRow } from "../../kernels/sample/sample_row.ts";
+import type { SavedState } from "../../kernels/states/state_step.ts";
 import type { EmbeddingSpan } from "./embedding_span.ts";
 
 export { GREEDY } from "../../kernels/sample/sample_row.ts";
@@ -63,7 +64,7 @@ export interface DecoderLimits extends PoolLimits {
 }
 
 /** The part of one sequence in a step. */
-interface StepSequence {
+export interface StepSequence {
   readonly sequenceId: number;
   /** Whether it computes only the token that was chosen last, and none of its prompt. */
   readonly isDecoding?: boolean | undefined;
@@ -75,6 +76,8 @@ interface StepSequence {
   readonly encoderInput?: object | undefined;
   /** Slot with the keys and values of that input, assigned where the step runs. */
   readonly encoderSlot?: number | undefined;
+  /** Where the state after some of its tokens is saved, if the model has any; else only the last state is kept. */
+  readonly savedState?: SavedState | undefined;
 }
 
 /**

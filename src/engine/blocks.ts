@@ -187,6 +187,11 @@ export class BlockManager {
     if (isThere) this.#slots?.save(blockIds.at(numSealedBlocks - 1), stateSlot!);
   }
 
+  /** Makes a slot the state of a sequence after its first `numTokens` tokens, which end with a sealed block. */
+  keepState({ blockIds }: Sequence, numTokens: number, slot: number): void {
+    this.#slots!.keep(blockIds.at(numTokens / this.#blockSize - 1), slot);
+  }
+
   /**
    * Takes all blocks from a sequence; they stay findable. Its state also stays findable if it is the state after a
    * block.

@@ -7,6 +7,7 @@ import type { DecoderLimits } from "../decoder/decoder.ts";
 import type { BlockManager } from "./blocks.ts";
 import type { Sequence } from "./sequence.ts";
 import { isDecoding, type SequenceQueue } from "./sequence_queue.ts";
+import type { StateSlots } from "./state_slots.ts";
 import type { ScheduledSequence, ScheduledStep } from "./step.ts";
 
 /** What a step is chosen from. */
@@ -14,6 +15,8 @@ interface StepSource {
   readonly limits: DecoderLimits;
   readonly queue: SequenceQueue;
   readonly blocks: BlockManager;
+  /** Slots of recurrent states, if the model has any. */
+  readonly slots: StateSlots | undefined;
 }
 
 /** Options of {@linkcode chooseStep}. */
@@ -97,18 +100,24 @@ class StepChoice {
   }
 
   /**
-   * How many of a sequence's next tokens to compute, so that the chunk ends with a block if a state is worth saving
-   * there.
+   * How many of a sequence's next tokens to compute, so that a chunk before the last ends with a block, where its state
+   * may be saved; unless it is too short for that.
    */
-  #endWithBlock({ numComputed, numPromptTokens, length }: Sequence, numTokens: number): number {
-    if (!this.#source.limits.numStateSlots) return numTokens;
+  #endWithBlock({ numComputed, length }: Sequence, numTokens: number): number {
     const end = numComputed + numTokens;
-    const lastOfPrompt = this.#source.blocks.numShareableTokens(numPromptTokens);
-    if (numComputed < lastOfPrompt && end >= lastOfPrompt) return lastOfPrompt - numComputed;
-    // The chunks of a prompt also end with blocks, unless they are too short.
+    if (this.#source.slots === undefined || end === length) return numTokens;
     const { blockSize } = this.#source.limits;
     const wholeBlocks = Math.floor(end / blockSize) * blockSize - numComputed;
-    return end < length && wholeBlocks > 0 ? wholeBlocks : numTokens;
+    return wholeBlocks > 0 ? wholeBlocks : numTokens;
+  }
+
+  /** Where to save a sequence's state: after its prompt's last full block, if a chunk goes on beyond that. */
+  #saveState({ numComputed, numPromptTokens }: Sequence, end: number) {
+    const { blocks, slots } = this.#source;
+    const lastOfPrompt = blocks.numShareableTokens(numPromptTokens);
+    if (slots === undefined || lastOfPrompt <= numComputed || lastOfPrompt >= end) return undefined;
+    const slot = slots.take();
+    return slot === undefined ? undefined : { numTokens: lastOfPrompt - numComputed, slot };
   }
 
   #take(sequence: Sequence, numTokens: number): void {
@@ -116,8 +125,9 @@ class StepChoice {
     const end = numComputed + numTokens;
     const scored = scoring?.rows(numComputed, end);
     const samples = end === length;
-    this.#scheduled.push({ sequence, numTokens, samples, scored });
-    sequence.isComputing = Boolean(this.#source.limits.numStateSlots);
+    const savedState = this.#saveState(sequence, end);
+    this.#scheduled.push({ sequence, numTokens, samples, scored, ...savedState && { savedState } });
+    sequence.isComputing = this.#source.slots !== undefined;
     this.#budget -= numTokens;
     if (isDecoding(sequence)) this.#numNextTokens++;
     else this.#promptBudget -= numTokens;

@@ -173,7 +173,10 @@ export class Scheduler {
     this.#restartLong();
     const hasNext = this.isDecoding;
     const isApart = hasNext && this.#queue.hasUnread(mostBeside);
-    const source = { limits: this.#limits, queue: this.#queue, blocks: this.#blocks };
+    const source = {
+      ...{ limits: this.#limits, queue: this.#queue, blocks: this.#blocks },
+      slots: this.#slots,
+    };
     const chosen = isApart && chooseStep(source, { isApart, mostPromptTokens }) ||
       chooseStep(source, { mostPromptTokens: hasNext ? mostBeside : Infinity });
     if (chosen === undefined) return undefined;
@@ -227,6 +230,11 @@ export class Scheduler {
    */
   #closeSteps(): void {
     if (this.#uncommitted.size === 0) return;
+    for (const { scheduled } of this.#uncommitted) {
+      for (const { savedState } of scheduled) {
+        if (savedState) this.#slots!.release(savedState.slot);
+      }
+    }
     this.#uncommitted.clear();
     this.#releaseEnded();
     this.#slots?.abandonCopies();
@@ -247,9 +255,13 @@ export class Scheduler {
     return length > (this.#limits.longFrom ?? Infinity);
   }
 
-  /** Saves a sequence's state at the end of its prompt's last full block, and at intervals before that. */
-  #saveState(sequence: Sequence, numTokens: number): void {
+  /** Keeps a sequence's state at the end of its prompt's last full block, and at intervals before that. */
+  #saveState({ sequence, numTokens, savedState }: ScheduledSequence): void {
     const { numComputed, numPromptTokens } = sequence;
+    if (savedState) {
+      const numTokensBefore = numComputed - numTokens + savedState.numTokens;
+      this.#blocks.keepState(sequence, numTokensBefore, savedState.slot);
+    }
     const isLast = numComputed === this.#blocks.numShareableTokens(numPromptTokens);
     const isPassed = Math.floor(numComputed / STATE_INTERVAL) >
       Math.floor((numComputed - numTokens) / STATE_INTERVAL);
@@ -270,17 +282,21 @@ export class Scheduler {
     if (step.isApart) this.#releaseEnded();
     const committed: CommittedToken<Token>[] = [];
     let numSampled = 0;
-    for (const { sequence, numTokens, samples, scored = [] } of step.scheduled) {
+    for (const scheduled of step.scheduled) {
+      const { sequence, numTokens, samples, scored = [], savedState } = scheduled;
       const numRows = scored.length + (samples ? 1 : 0);
       const tokens = sampled.slice(numSampled, numSampled += numRows);
       if (tokens.length < numRows) {
         throw new RangeError(`The step sampled only ${sampled.length} tokens.`);
       }
-      if (sequence.status !== "running") continue;
+      if (sequence.status !== "running") {
+        if (savedState) this.#slots!.release(savedState.slot);
+        continue;
+      }
       sequence.numComputed += numTokens;
       sequence.isComputing = false;
       this.#blocks.commit(sequence);
-      if (this.#slots) this.#saveState(sequence, numTokens);
+      if (this.#slots) this.#saveState(scheduled);
       tokens.forEach((each, row) => {
         const isScored = row < scored.length;
         const token = isScored ? sequence.scoring!.take(each) : each;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SampledToken, SampleRow, StepBatch } from "../decoder/decoder.ts";
+import type { SampledToken, SampleRow, StepBatch, StepSequence } from "../decoder/decoder.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** The part of one sequence in a step. */
@@ -15,6 +15,8 @@ export interface ScheduledSequence {
   readonly samples: boolean;
   /** Rows that score tokens of the prompt, before the row that samples; none if absent. */
   readonly scored?: readonly SampleRow[] | undefined;
+  /** Where the state after some of the tokens is saved. The slot is nobody's until the step is committed. */
+  readonly savedState?: StepSequence["savedState"];
 }
 
 /** The contents of a step: sequences in order of arrival, so that next tokens come before prompts. */

@@ -44,7 +44,8 @@ export class StepBuilder {
   build(step: Pick<ScheduledStep, "scheduled" | "stateCopies">): StepBatch {
     let numTokens = 0;
     const embeddings: EmbeddingSpan[] = [];
-    const sequences = step.scheduled.map(({ sequence, numTokens: count, samples, scored }, row) => {
+    const sequences = step.scheduled.map((scheduled, row) => {
+      const { sequence, numTokens: count, samples, scored, savedState } = scheduled;
       const start = sequence.numComputed;
       const end = start + count;
       this.#queryStarts[row] = numTokens;
@@ -66,7 +67,7 @@ export class StepBuilder {
       const { id, encoderInput, sampling } = sequence;
       const rows = { sample: samples ? sampling : undefined, ...(scored && { scored }) };
       const isDecoding = samples && count === 1 && start >= sequence.numPromptTokens;
-      return { sequenceId: id, isDecoding, encoderInput, ...rows };
+      return { sequenceId: id, isDecoding, encoderInput, ...rows, ...savedState && { savedState } };
     });
     this.#queryStarts[sequences.length] = numTokens;
     return {

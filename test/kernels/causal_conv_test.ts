@@ -60,7 +60,7 @@ for (const { hasBias, ...params } of CASES) {
       const x = Float64Array.from(makeRows(params, i));
       const out = new Float64Array(step.numTokens * channels);
       causalConvReference(params, { x, factors, state, out }, listRanges(step));
-      for (const { first, end, slot } of listRanges(step)) {
+      for (const { first, end, slot, saved } of listRanges(step)) {
         const before = inputs.get(slot) ?? [];
         const own = Array.from({ length: end - first }, (_, t) => {
           const at = (first + t) * stride + offset;
@@ -68,6 +68,7 @@ for (const { hasBias, ...params } of CASES) {
         });
         const whole = [...before, ...own];
         inputs.set(slot, whole);
+        if (saved) inputs.set(saved.slot, whole.slice(0, before.length + saved.end - first));
         const wanted = convolve(params, { weights, bias }, whole).slice(before.length).flat();
         assertClose(out.subarray(first * channels, end * channels), wanted, { abs: 1e-12 });
       }

@@ -121,7 +121,7 @@ for (const [name, shape] of Object.entries(SHAPES)) {
       const out = new Float64Array(step.numTokens * width);
       const arrays = { q: x, k: x, v: x, decays: g, betas: g, state, out };
       linearAttentionReference({ ...params, elem: "f32" }, arrays, listRanges(step));
-      for (const { first, end, slot } of listRanges(step)) {
+      for (const { first, end, slot, saved } of listRanges(step)) {
         const before = seen.get(slot) ?? Array.from({ length: heads }, () => []);
         const all = before.map((tokens, h) => [
           ...tokens,
@@ -145,6 +145,10 @@ for (const [name, shape] of Object.entries(SHAPES)) {
           }),
         ]);
         seen.set(slot, all);
+        if (saved) {
+          const numSeen = before[0]!.length + saved.end - first;
+          seen.set(saved.slot, all.map((tokens) => tokens.slice(0, numSeen)));
+        }
         all.forEach((tokens, h) => {
           const wanted = attend(shape, tokens).slice(before[h]!.length);
           wanted.forEach((row, t) => {

@@ -3,20 +3,33 @@
  *
  * @module
  */
-import type { StateStep } from "../../kernels/states/state_step.ts";
+import type { SavedState, StateStep } from "../../kernels/states/state_step.ts";
 
-/** Three steps of four sequences in shuffled slots: prompts, chunks that go on, single tokens, and one that begins late. */
-export const LENGTHS = [[7, 1, 40, 0], [1, 3, 25, 2], [2, 1, 1, 1]] as const;
-const SLOTS = [3, 0, 4, 1];
+/**
+ * Steps of four sequences in shuffled slots: prompts, chunks that go on, single tokens, and one that begins late. The
+ * last two sequences go on from states that were saved in the middle and at the end of others' rows.
+ */
+export const LENGTHS = [
+  [7, 1, 40, 0, 0, 0],
+  [1, 3, 25, 2, 0, 0],
+  [2, 1, 1, 1, 3, 1],
+  [0, 0, 0, 0, 1, 5],
+] as const;
+const SLOTS = [3, 0, 4, 1, 6, 5];
+/** By step and sequence. */
+const SAVED: readonly Readonly<Record<number, SavedState>>[] = [
+  { 2: { numTokens: 17, slot: 6 } },
+  { 1: { numTokens: 3, slot: 5 } },
+];
 
 /** Slots there are; one of them is nobody's. */
-export const NUM_SLOTS = 5;
+export const NUM_SLOTS = 7;
 export const MAX_TOKENS = 64;
 
 /** The steps, their sequences that have no token left out. */
 export function makeSteps(): (StateStep & { readonly numTokens: number })[] {
-  const done = SLOTS.map(() => 0);
-  return LENGTHS.map((lengths) => {
+  const done = [0, 0, 0, 0, 17, 4];
+  return LENGTHS.map((lengths, i) => {
     const taking = SLOTS.map((_, s) => s).filter((s) => lengths[s]! > 0);
     const queryStarts = Int32Array.from([0, ...taking.map((s) => lengths[s]!)]);
     for (let s = 0; s < taking.length; s++) queryStarts[s + 1]! += queryStarts[s]!;
@@ -25,7 +38,7 @@ export function makeSteps(): (StateStep & { readonly numTokens: number })[] {
     );
     for (const s of taking) done[s]! += lengths[s]!;
     return {
-      sequences: taking,
+      sequences: taking.map((s) => ({ savedState: SAVED[i]?.[s] })),
       numTokens: positions.length,
       positions: Int32Array.from(positions),
       queryStarts,

@@ -166,10 +166,14 @@ for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Objec
     const states = new SimdStates([node], { ...OPTIONS, threads: new KernelThreads(1) });
     const rows = makeRows(9);
     const numRows = 90;
-    const answer = (ends: readonly number[], slot: number) => {
+    const answer = (
+      ends: readonly number[],
+      slot: number,
+      { start = 0, saved }: Pick<StateRange, "saved"> & { readonly start?: number } = {},
+    ) => {
       const out = new Float32Array(numRows * outWidth);
       ends.forEach((end, i) => {
-        const first = ends[i - 1] ?? 0;
+        const first = ends[i - 1] ?? start;
         const part = (values: StateArrays["q"], stride: number) =>
           values && values.subarray(first * stride);
         const { params } = node;
@@ -181,7 +185,7 @@ for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Objec
               [role, part(values, strides[role as keyof typeof strides]!)] as const
             ),
           );
-        const range = { first: 0, end: end - first, slot, isFresh: first === 0 };
+        const range = { first: 0, end: end - first, slot, isFresh: first === 0, saved };
         states.run(0, { ...own, out: out.subarray(first * outWidth) } as StateArrays, [range]);
       });
       return out;
@@ -190,6 +194,17 @@ for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Objec
     const single = answer(Array.from({ length: numRows }, (_, i) => i + 1), 1);
     assert.deepEqual(single, whole);
     assert.deepEqual(answer([3, 4, 70, numRows], 2), whole);
+    // From a state that was saved within rows that are computed together, at their end, or at the end of all.
+    for (const end of [17, 64, 70, numRows - 1]) {
+      const saved = { end, slot: 4 };
+      assert.deepEqual(answer([numRows], 3, { saved }), whole);
+      const rest = answer([numRows], 4, { start: end });
+      assert.deepEqual(rest.subarray(end * outWidth), whole.subarray(end * outWidth));
+    }
+    const saved = { end: numRows - 2, slot: 4 };
+    answer([numRows - 2], 3, { saved });
+    const rest = answer([numRows], 4, { start: numRows - 2 });
+    assert.deepEqual(rest.subarray(saved.end * outWidth), whole.subarray(saved.end * outWidth));
   });
 }
 

@@ -72,11 +72,19 @@ async function assertGolden(backend: Backend, folder: string, dtype: Dtype): Pro
     assert.deepEqual(alone[1], golden.tokens, "alone");
     const together = await Promise.all(prompts.map((prompt) => generate(engine, prompt)));
     assert.deepEqual(together.map(({ ids }) => ids), alone, "in a batch of four");
+    // Of a prompt that differs later, the full blocks before that are cached, with the states after them.
+    const other = [...prompts[2]!.tokens.slice(0, 40), 9, 8, 7];
+    const { ids: ofOther, numCachedTokens } = await generate(engine, {
+      tokens: other,
+      maxTokens: 4,
+    });
+    assert.equal(numCachedTokens, 32);
     // The long prompt with its answer is the beginning of the next turn.
     const turn = [...prompts[2]!.tokens, ...alone[2]!, 11, 12, 13];
     const next = await generate(engine, { tokens: turn, maxTokens: 4 });
     assert.ok(next.numCachedTokens > prompts[2]!.tokens.length, `${next.numCachedTokens} cached`);
     await withEngine({ backend, folder, dtype, engine: { prefixCache: false } }, async (fresh) => {
+      assert.deepEqual((await generate(fresh, { tokens: other, maxTokens: 4 })).ids, ofOther);
       const { ids } = await generate(fresh, { tokens: turn, maxTokens: 4 });
       assert.deepEqual(next.ids, ids, "after a prefix from the cache");
     });

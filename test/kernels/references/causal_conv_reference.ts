@@ -25,7 +25,7 @@ export function causalConvReference(
   const { channels, taps, stride, offset, activation } = params;
   const kept = taps - 1;
   // The inputs that each channel keeps, and then those of the rows.
-  for (const { first, end, slot, isFresh } of ranges) {
+  for (const { first, end, slot, isFresh, saved } of ranges) {
     const own = state.subarray(slot * kept * channels, (slot + 1) * kept * channels);
     if (isFresh) own.fill(0);
     for (let row = first; row < end; row++) {
@@ -38,6 +38,7 @@ export function causalConvReference(
       if (kept === 0) continue;
       own.copyWithin(0, channels);
       for (let c = 0; c < channels; c++) own[(kept - 1) * channels + c] = x[from + c]!;
+      if (row + 1 === saved?.end) state.set(own, saved.slot * kept * channels);
     }
   }
 }

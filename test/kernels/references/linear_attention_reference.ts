@@ -32,12 +32,15 @@ export function linearAttentionReference(
   checkLinearAttention(params);
   const { heads, keyDim, valueDim } = params;
   const size = keyDim * valueDim;
-  for (const { first, end, slot, isFresh } of ranges) {
+  for (const { first, end, slot, isFresh, saved } of ranges) {
     for (let head = 0; head < heads; head++) {
       const at = (slot * heads + head) * size;
       const own = arrays.state.subarray(at, at + size);
       if (isFresh) own.fill(0);
-      for (let token = first; token < end; token++) update(params, arrays, { own, head, token });
+      for (let token = first; token < end; token++) {
+        update(params, arrays, { own, head, token });
+        if (token + 1 === saved?.end) arrays.state.set(own, (saved.slot * heads + head) * size);
+      }
     }
   }
 }

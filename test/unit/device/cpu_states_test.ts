@@ -32,7 +32,7 @@ Deno.test("CpuStates divides states that are larger than a memory, and copies th
   );
   const step = (position: number, slot: number, stateCopies?: { from: number; to: number }[]) =>
     states.begin({
-      sequences: { length: 1 },
+      sequences: [{}],
       positions: Int32Array.of(position),
       queryStarts: Int32Array.of(0, 1),
       stateSlots: Int32Array.of(slot),

@@ -145,6 +145,10 @@ export class SimulatedDecoder {
       "a state is of other tokens",
     );
     this.#states[slot] = state;
+    const { savedState } = batch.sequences[row]!;
+    if (savedState === undefined) return;
+    assert(!stateSlots!.subarray(0, batch.sequences.length).includes(savedState.slot), "in use");
+    this.#states[savedState.slot] = state.slice(0, before.length + savedState.numTokens);
   }
 
   #getSlot(

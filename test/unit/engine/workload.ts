@@ -43,6 +43,7 @@ export class Coverage {
   cancelledSuspended = 0;
   lengthened = 0;
   stateHits = 0;
+  savedStates = 0;
   windowHits = 0;
   /** Those behind so long a prefix that its first blocks are not in the window. */
   longWindowHits = 0;
@@ -262,7 +263,8 @@ export class Workload {
       assert(step.numTokens - step.numNextTokens <= most, "too much of prompts");
     }
     if (step.isApart) assert(step.numTokens <= mostPromptTokens, "too much of prompts");
-    for (const { sequence: { id, numComputed, windowTables } } of step.scheduled) {
+    for (const { sequence: { id, numComputed, windowTables }, savedState } of step.scheduled) {
+      if (savedState) this.#coverage.savedStates++;
       const isAdmitted = this.#live.get(id)!.numSeen === undefined;
       if (isAdmitted && numComputed % this.#limits.blockSize > 0) this.#coverage.tailHits++;
       if (isAdmitted && numComputed > 0 && step.stateCopies) this.#coverage.stateHits++;
