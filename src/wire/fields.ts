@@ -49,9 +49,12 @@ export function tokenLimit(min: 0 | 1): z.ZodPreprocess<z.ZodInt> {
   return orText(z.int({ error }).min(-1, { error }).refine(isLimit, { error }));
 }
 
-/** True or false. */
-export function flag(): z.ZodBoolean {
-  return z.boolean({ error: "true or false" });
+/** True or false, or its text: LM Studio's documentation sends `"strict": "true"`. */
+export function flag(): z.ZodPreprocess<z.ZodBoolean> {
+  return z.preprocess(
+    (value) => value === "true" || (value === "false" ? false : value),
+    z.boolean({ error: "true or false" }),
+  );
 }
 
 /** A string that is not empty. */

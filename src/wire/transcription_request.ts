@@ -48,7 +48,8 @@ function readGranularities(
 ): AskedGranularities {
   const given = fields.filter(([name]) => INDEXED.test(name)).flatMap(([name, values]) =>
     values.split(/[\s,"'[\]]+/).filter((value) => value !== "").map((value) =>
-      [name, value] as const
+      // Some clients send the plural.
+      [name, value.replace(/^(word|segment)s$/, "$1")] as const
     )
   );
   for (const [param, value] of given) {

@@ -59,6 +59,16 @@ Deno.test("readMultipart() takes a preamble, an epilogue, quoted boundaries and 
   assert.equal((await read(post("--b--"))).file, undefined);
 });
 
+Deno.test("readMultipart() takes blanks after a boundary, in pieces of any size", async () => {
+  const body = encoder.encode(
+    '--b \t \r\nContent-Disposition: form-data; name="file"\r\n\r\nhi\r\n--b--  \r\n',
+  );
+  for (const size of [1, 2, 5, body.length]) {
+    const { file } = await read(post(inPieces(body, size)));
+    assert.equal(new TextDecoder().decode(file), "hi");
+  }
+});
+
 Deno.test("readMultipart() refuses a second file, whatever it holds", async () => {
   const part = 'Content-Disposition: form-data; name="file"; filename="a.wav"';
   for (const contents of [["a", "b"], ["", ""]]) {

@@ -165,6 +165,7 @@ speechTest("transcriptions: languages, flags and granularities in common spellin
   const both = [
     { "timestamp_granularities[0]": "word", "timestamp_granularities[1]": "segment" },
     { timestamp_granularities: "word,segment" },
+    { timestamp_granularities: "words,segments" },
     { "timestamp_granularities[]": '["word", "segment"]' },
   ];
   for (const fields of both) {

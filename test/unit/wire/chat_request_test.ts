@@ -59,6 +59,20 @@ Deno.test("ChatRequest takes numbers as text", () => {
   );
 });
 
+Deno.test("ChatRequest takes true and false as text", () => {
+  const json_schema = { name: "joke", strict: "true", schema: { type: "object" } };
+  const read = ChatRequest.parse({
+    ...GOOD,
+    stream: "false",
+    response_format: { type: "json_schema", json_schema },
+  });
+  assert.equal(read.stream, false);
+  assert.deepEqual(read.response_format, {
+    type: "json_schema",
+    json_schema: { ...json_schema, strict: true },
+  });
+});
+
 Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and range", () => {
   const cases: readonly [Record<string, unknown>, param: string, message: string][] = [
     [{ temperature: 2.1 }, "temperature", "temperature: want a number from 0 to 2, saw 2.1."],

@@ -20,6 +20,8 @@ interface MultipartForm {
 const MAX_PARTS = 100;
 const MAX_HEADER_BYTES = 16 * 1024;
 const CRLF = "\r\n";
+const SPACE = 0x20;
+const TAB = 0x09;
 
 /** Whether the request declares its body as a form. */
 export function isMultipart(request: Request): boolean {
@@ -133,6 +135,10 @@ class Parser {
   }
 
   #readDelimiter(): boolean {
+    // Gateways may have padded the boundary (RFC 2046).
+    let at = 0;
+    while (this.#rest[at] === SPACE || this.#rest[at] === TAB) at++;
+    this.#skip(at);
     if (this.#rest.length < 2) return false;
     const two = this.#rest.toString("latin1", 0, 2);
     if (two === "--") {
