@@ -25,7 +25,7 @@ import {
 import { isWav, readWav } from "./audio/wav.ts";
 import { isWebm, readWebm } from "./audio/webm.ts";
 import { convertWithFfmpeg } from "./ffmpeg.ts";
-import { AudioResampler } from "./resample_audio.ts";
+import { AudioResampler } from "./sound_rate.ts";
 import { describeUnread, type Signature } from "./signature.ts";
 
 interface AudioFormat {

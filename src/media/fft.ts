@@ -195,3 +195,13 @@ function runRadix5({ from, to, groups, stride, cos, sin }: Pass): void {
     }
   }
 }
+
+/** The modified Bessel function of the first kind, of order 0: Kaiser windows are made of it. */
+export function bessel(x: number): number {
+  let sum = 1;
+  for (let term = 1, k = 1; term > 1e-17 * sum; k++) {
+    term *= (x / 2 / k) ** 2;
+    sum += term;
+  }
+  return sum;
+}

@@ -6,7 +6,7 @@
 import { joinBytes } from "../base/join_bytes.ts";
 import { makeOggPage } from "./audio/ogg_pages.ts";
 import { OPUS_RATE_HZ } from "./audio/opus.ts";
-import { AudioResampler } from "./resample_audio.ts";
+import { AudioResampler } from "./sound_rate.ts";
 import { type SoundWriter, toInt16 } from "./sound_format.ts";
 
 /** Sample rates supported by the encoder. */

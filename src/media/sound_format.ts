@@ -4,7 +4,7 @@
  * @module
  */
 import { joinBytes } from "../base/join_bytes.ts";
-import { AudioResampler } from "./resample_audio.ts";
+import { AudioResampler } from "./sound_rate.ts";
 
 /** Names of the formats in OpenAI's API. */
 export const SOUND_FORMATS = ["mp3", "opus", "flac", "wav", "pcm"] as const;

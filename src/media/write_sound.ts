@@ -13,7 +13,7 @@ import {
 } from "./sound_format.ts";
 import { createOpusWriter } from "./opus_writer.ts";
 import { joinBytes } from "../base/join_bytes.ts";
-import { AudioResampler } from "./resample_audio.ts";
+import { AudioResampler } from "./sound_rate.ts";
 
 /**
  * Begins a file of one channel. The encoder is loaded with the first file of its format.

@@ -8,7 +8,7 @@
  */
 import process from "node:process";
 import { decodeAudio } from "../../src/media/audio.ts";
-import { AudioResampler } from "../../src/media/resample_audio.ts";
+import { AudioResampler } from "../../src/media/sound_rate.ts";
 import { makeWav, RATE_HZ, readFixture, SPEECH_FILES } from "../fixtures/audio/audio_files.ts";
 import { median } from "./report.ts";
 

@@ -3,7 +3,7 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
-import { ImageProcessor } from "../../src/models/images/image_processor.ts";
+import { ImageProcessor } from "../../src/models/images/vision_processor.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { cpuTest } from "../fixtures/engine/cpu.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";

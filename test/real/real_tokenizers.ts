@@ -6,7 +6,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Tokenizer as RustBinding } from "tokenizers";
-import { TokenTexts } from "../../src/models/text/token_text.ts";
+import { TokenTexts } from "../../src/models/text/tokenizer_files.ts";
 import { Tokenizer } from "../../src/tokenizer/tokenizer.ts";
 import { unlessThere } from "../fixtures/engine/goldens.ts";
 

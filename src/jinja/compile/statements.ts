@@ -11,7 +11,13 @@ import { raise, type Value } from "../python/values.ts";
 import type * as nodes from "../syntax/nodes.ts";
 import { compileArguments, compileExpression } from "./expressions.ts";
 import { compileAssign, compileEnter } from "./variables.ts";
-import { compileBlock, compileFilterBlock, compileScoped, compileSetBlock } from "./blocks.ts";
+import {
+  compileBlock,
+  compileFilterBlock,
+  compileScoped,
+  compileSetBlock,
+  makeMacro,
+} from "./blocks.ts";
 import {
   type BodyContext,
   type Execute,
@@ -20,7 +26,6 @@ import {
   toExpressionContext,
 } from "./frame.ts";
 import { compileFor } from "./loops.ts";
-import { makeMacro } from "./macros.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 
 /** Compiles statements that run one after the other. */

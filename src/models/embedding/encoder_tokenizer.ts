@@ -17,8 +17,7 @@ import {
 } from "../../hub/model_folder.ts";
 import { NO_FRAMES, type PairFrame, type SpecialFrame } from "../../tokenizer/special_frame.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
-import { TokenTexts } from "../text/token_text.ts";
-import { readTokenizer, type TokenizerFiles } from "../text/tokenizer_files.ts";
+import { readTokenizer, type TokenizerFiles, TokenTexts } from "../text/tokenizer_files.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { Truncation } from "../task.ts";
 

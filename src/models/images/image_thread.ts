@@ -8,8 +8,13 @@ import { HearthError } from "../../base/errors.ts";
 import { compositeOnWhite } from "../../media/alpha.ts";
 import { decodeImage } from "../../media/image.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import type { ImageProcessor, NormalizedImage } from "./image_processor.ts";
-import type { ImageToPrepare, PreparedImage, VisionProcessor } from "./vision_processor.ts";
+import type {
+  ImageProcessor,
+  ImageToPrepare,
+  NormalizedImage,
+  PreparedImage,
+  VisionProcessor,
+} from "./vision_processor.ts";
 import { serveFunctions } from "../threads/worker_pool.ts";
 
 /** A file of any supported format. */
@@ -24,7 +29,7 @@ let processor: VisionProcessor | undefined;
 const functions = {
   /** Loads a folder's image processor for `normalize`. `decode` alone needs no transformers.js. */
   async loadImageProcessor(folder: string): Promise<string> {
-    const { ImageProcessor } = await import("./image_processor.ts");
+    const { ImageProcessor } = await import("./vision_processor.ts");
     imageProcessor = await ImageProcessor.load(folder);
     return "";
   },

@@ -23,7 +23,7 @@ import type { OcrFamily, OcrPrompt } from "./ocr_families.ts";
 import { joinDeltas, readOcrRequest } from "./ocr_chat.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "../images/image_preprocessor.ts";
-import type { NormalizedImage } from "../images/image_processor.ts";
+import type { NormalizedImage } from "../images/vision_processor.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../text/tokenizer.ts";

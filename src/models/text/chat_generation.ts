@@ -17,7 +17,7 @@ import {
   toAnswerGrammar,
 } from "./chat/answer_format.ts";
 import type { ChatEvent, ChatTask, GenerationOptions } from "../task.ts";
-import type { TokenTexts } from "./token_text.ts";
+import type { TokenTexts } from "./tokenizer_files.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { SamplingParams } from "../../decoder/decoder.ts";
 import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";

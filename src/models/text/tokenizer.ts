@@ -3,12 +3,11 @@
  *
  * @module
  */
-import { TokenTexts } from "./token_text.ts";
+import { readTokenizer, TokenTexts } from "./tokenizer_files.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { type EncodeOptions, isLongText, LongTextEncoder } from "./long_text_encoder.ts";
 import { findContextLength } from "../folder/text_sizes.ts";
-import { readTokenizer } from "./tokenizer_files.ts";
 
 /** Converts text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
-import { TokenTexts } from "../../../src/models/text/token_text.ts";
+import { TokenTexts } from "../../../src/models/text/tokenizer_files.ts";
 import { byteFallbackTokenizer, unigramTokenizer } from "./made_tokenizers.ts";
 import { unlessThere } from "../../fixtures/engine/goldens.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
-import { AudioResampler } from "../../../src/media/resample_audio.ts";
+import { AudioResampler } from "../../../src/media/sound_rate.ts";
 
 /** Samples at each end that the silence around the sound reaches. */
 const EDGE = 1000;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { limitPeaks } from "../../../src/media/sound_format.ts";
-import { stretchTime } from "../../../src/media/time_stretch.ts";
+import { stretchTime } from "../../../src/media/sound_rate.ts";
 
 const RATE_HZ = 16_000;
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { TokenTexts } from "../../../src/models/text/token_text.ts";
+import { TokenTexts } from "../../../src/models/text/tokenizer_files.ts";
 import { Random } from "../engine/random.ts";
 import { TOKENIZER_FOLDERS, tokenizerTest } from "../engine/tokenizers.ts";
 

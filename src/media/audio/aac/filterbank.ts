@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { Fft } from "../../fft.ts";
+import { bessel, Fft } from "../../fft.ts";
 import { SEQUENCE, type WindowLayout } from "./bands.ts";
 import type { BitReader } from "../../bit_reader.ts";
 
@@ -34,16 +34,6 @@ function makeSlopes(
     (_, n) => Math.sqrt((sum += weights[n]!) / total),
   );
   return [sine, kaiser];
-}
-
-/** The modified Bessel function of the first kind, of order 0. */
-function bessel(x: number): number {
-  let sum = 1;
-  for (let term = 1, k = 1; term > 1e-17 * sum; k++) {
-    term *= (x / 2 / k) ** 2;
-    sum += term;
-  }
-  return sum;
 }
 
 const LONG_SLOPES = makeSlopes(LONG, 4);

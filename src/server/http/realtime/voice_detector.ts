@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { AudioResampler } from "../../../media/resample_audio.ts";
+import { AudioResampler } from "../../../media/sound_rate.ts";
 import type { VoiceState, VoiceWindows } from "../../../models/task.ts";
 import type { Session } from "../../session/session.ts";
 import { whenRoom } from "./when_room.ts";
