@@ -12,7 +12,7 @@ import meanSource from "./alignment_mean.wgsl" with { type: "text" };
 import normalizeSource from "./alignment_normalize.wgsl" with { type: "text" };
 import weightsSource from "./alignment_weights.wgsl" with { type: "text" };
 import type { AttentionShape } from "../attention/attention_shape.ts";
-import { FOUR } from "../common/four.ts";
+import { FOUR } from "../common/elements.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 
 /** Added to the standard deviation of a key's weights, which may be 0. */

@@ -5,8 +5,7 @@
  */
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
-import { tileBytes, tileThreads, type TileTiling } from "./attention_tile.ts";
-import type { DecodeTiling } from "./paged_attention_decode.ts";
+import { type DecodeTiling, tileBytes, tileThreads, type TileTiling } from "./attention_source.ts";
 
 /** The heads of an attention layer. */
 export interface HeadShape {

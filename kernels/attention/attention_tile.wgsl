@@ -1,4 +1,4 @@
-// Attention of many queries at once, after FlashAttention-2 (Dao, 2023): see attention_tile.ts.
+// Attention of many queries at once, after FlashAttention-2 (Dao, 2023): see attention_source.ts.
 //
 // One workgroup takes up to $ROWS rows of one item and one KV head, and walks the keys in tiles of $KEYS, each of which
 // is staged once for all rows, so the heads of a group share the loads. $LANES threads share the same rows: in the

@@ -5,8 +5,8 @@
  */
 import { elemBytes } from "../../src/gpu/kernel.ts";
 import type { AttentionShape } from "./attention_shape.ts";
-import plainSource from "./kv_cache_plain.wgsl" with { type: "text" };
-import quantizedSource from "./kv_cache_q8.wgsl" with { type: "text" };
+import { expand } from "../common/expand.ts";
+import source from "./kv_cache.wgsl" with { type: "text" };
 
 /** Bytes of the scale for one head of one token. */
 const SCALE_BYTES = 4;
@@ -38,9 +38,9 @@ export function cachedHeadBytes({ headSize, elem, isQuantized }: CachedHead): nu
   return isQuantized ? headSize + SCALE_BYTES : headSize * elemBytes(elem);
 }
 
-/** WGSL that declares `cached`, and functions that read it. */
-export function cacheSource({ isQuantized }: CachedHead): string {
-  return isQuantized ? quantizedSource : plainSource;
+/** WGSL that declares the step's plan and `cached`, and functions that read it. */
+export function cacheSource({ isQuantized = false }: CachedHead): string {
+  return expand(source, { IS_QUANTIZED: isQuantized });
 }
 
 /** Distance from a head of a token to the next one's, in units of `cached`. */

@@ -7,13 +7,11 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import type { AttentionShape } from "./attention_shape.ts";
-import { FOUR } from "../common/four.ts";
+import { FOUR } from "../common/elements.ts";
+import { expand } from "../common/expand.ts";
 import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
-import source from "./kv_write.wgsl" with { type: "text" };
-import plainSource from "./kv_write_plain.wgsl" with { type: "text" };
-import quantizedSource from "./kv_write_q8.wgsl" with { type: "text" };
-import stepSource from "./step.wgsl" with { type: "text" };
-import type { StepBuffer } from "./step_buffer.ts";
+import template from "./kv_write.wgsl" with { type: "text" };
+import type { StepBuffer } from "./paged_attention.ts";
 
 /** Rotary position embedding. */
 export interface RotaryParams {
@@ -61,7 +59,7 @@ export interface KvWriteTensors {
   readonly k: GPUBuffer;
   /** elem `[numTokens, v.stride]`. */
   readonly v: GPUBuffer;
-  /** elem `[blocks, kvHeads, blockSize, headSize]`; for 8 bits see `kv_cache_q8.wgsl`. */
+  /** elem `[blocks, kvHeads, blockSize, headSize]`; for 8 bits see `kv_cache.wgsl`. */
   readonly kCache: GPUBuffer;
   /** The cache of values, in the same layout. */
   readonly vCache: GPUBuffer;
@@ -125,9 +123,10 @@ export class KvWrite {
     this.#workgroupsPerToken = Math.ceil((heads + 2 * shape.kvHeads) * headFours / THREADS);
     this.#kernel = Kernel.get(gpu, {
       name: "kv_write",
-      source: FOUR[shape.elem] + cacheSource(shape) + stepSource + source +
-        (shape.isQuantized ? quantizedSource : plainSource) +
-        factorsSource(norms && numFactors(norms, shape) / 4),
+      source: FOUR[shape.elem] + cacheSource(shape) + expand(template, {
+        IS_QUANTIZED: shape.isQuantized ?? false,
+        FACTOR_FOURS: norms ? numFactors(norms, shape) / 4 : 0,
+      }),
       bindings: norms ? NORM_BINDINGS : BINDINGS as typeof NORM_BINDINGS,
       constants: {
         HEAD_FOURS: headFours,
@@ -162,15 +161,6 @@ export class KvWrite {
     const bound = { step: words, q, k, v, angles, qOut, kCache, vCache, gammas };
     this.#kernel.encode(pass, bound, [this.#workgroupsPerToken, plan.numTokens]);
   }
-}
-
-/** Factors of norms are a uniform, since the kernel already uses the eight storage buffers that WebGPU guarantees. */
-function factorsSource(fours: number | undefined): string {
-  if (fours === undefined) {
-    return "fn factors_at(at: u32) -> vec4<f32> {\n  return vec4<f32>(1.0);\n}\n";
-  }
-  return `@group(0) @binding(8) var<uniform> gammas: array<vec4<f32>, ${fours}>;\n` +
-    "fn factors_at(at: u32) -> vec4<f32> {\n  return gammas[at];\n}\n";
 }
 
 /** Number of factors for queries and keys together. */

@@ -14,8 +14,11 @@
 @group(0) @binding(5) var<storage, read_write> q_out: array<four>;
 @group(0) @binding(6) var<storage, read_write> k_cache: array<cached>;
 @group(0) @binding(7) var<storage, read_write> v_cache: array<cached>;
-// The source that follows defines `factors_at`, which gives the norms' factors: those of queries, then those of keys,
-// for a head or for a whole row.
+//# if FACTOR_FOURS
+// The norms' factors: those of queries, then those of keys, for a head or for a whole row. They are a uniform, since the
+// kernel already uses the eight storage buffers that WebGPU guarantees.
+@group(0) @binding(8) var<uniform> gammas: array<vec4<f32>, $FACTOR_FOURS>;
+//# end
 
 override HEAD_FOURS: u32;
 // Number of query heads to rotate or normalise: 0 if queries are left unchanged.
@@ -48,6 +51,18 @@ const THREADS = 64u;
 
 var<workgroup> squares: array<f32, THREADS>;
 var<workgroup> key_squares: array<f32, THREADS>;
+//# if IS_QUANTIZED
+const MOST_F16 = 65504.0;
+var<workgroup> magnitudes: array<f32, THREADS>;
+//# end
+
+fn factors_at(at: u32) -> vec4<f32> {
+  //# if FACTOR_FOURS
+  return gammas[at];
+  //# else
+  return vec4<f32>(1.0);
+  //# end
+}
 
 fn angles_at(at: vec4<u32>) -> vec4<f32> {
   return vec4<f32>(angles[at.x], angles[at.y], angles[at.z], angles[at.w]);
@@ -146,6 +161,50 @@ fn key_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   }
   return value;
 }
+
+//# if IS_QUANTIZED
+// Writes in the format that kv_cache.wgsl reads. Called by all threads, since those of a head compute its scale
+// together.
+fn write_cached(is_cached: bool, is_value: bool, at: u32, column: u32, values: vec4<f32>, thread: u32) {
+  let sizes = abs(values);
+  magnitudes[thread] = max(max(sizes.x, sizes.y), max(sizes.z, sizes.w));
+  workgroupBarrier();
+  var largest = 0.0;
+  for (var i = 0u; i < HEAD_FOURS; i++) {
+    largest = max(largest, magnitudes[thread - column + i]);
+  }
+  let stored = pack2x16float(vec2<f32>(min(largest, MOST_F16), 0.0));
+  let scale = unpack2x16float(stored).x;
+  let part = pack4x8snorm(select(vec4<f32>(), values / scale, vec4<bool>(scale > 0.0)));
+  if (!is_cached) {
+    return;
+  }
+  if (is_value) {
+    v_cache[at + column] = part;
+  } else {
+    k_cache[at + column] = part;
+  }
+  if (column == 0u) {
+    if (is_value) {
+      v_cache[at + HEAD_FOURS] = stored;
+    } else {
+      k_cache[at + HEAD_FOURS] = stored;
+    }
+  }
+}
+//# else
+// Writes a vec4 of a head to the token's place in the cache.
+fn write_cached(is_cached: bool, is_value: bool, at: u32, column: u32, values: vec4<f32>, thread: u32) {
+  if (!is_cached) {
+    return;
+  }
+  if (is_value) {
+    v_cache[at + column] = pack(values);
+  } else {
+    k_cache[at + column] = pack(values);
+  }
+}
+//# end
 
 @compute @workgroup_size(THREADS)
 fn kv_write(

@@ -1,4 +1,4 @@
-// Attention within sequences that lie one after the other: applies attention_tile.ts to rows of keys and values. See
+// Attention within sequences that lie one after the other: applies attention_tile.wgsl to rows of keys and values. See
 // packed_attention.ts for formula and shapes.
 
 @group(0) @binding(0) var<storage, read> items: array<Item>;

@@ -12,8 +12,12 @@ import {
 } from "../cpu/attention_module.ts";
 import { checkHeads, type HeadShape } from "./attention_shape.ts";
 import { KernelThreads } from "../cpu/kernel_threads.ts";
-import { checkLayouts, type PackedParams } from "./packed_attention.ts";
-import { numQueryRows, type PackedBounds } from "./packed_bounds.ts";
+import {
+  checkLayouts,
+  numQueryRows,
+  type PackedBounds,
+  type PackedParams,
+} from "./packed_attention.ts";
 
 /** Inputs of a layer. The next layer overwrites them. */
 interface PackedInputs {
@@ -40,7 +44,7 @@ const ITEM_ROWS = 240;
 const PAGE_BYTES = 2 ** 16;
 const MAX_PAGES = 2 ** 16;
 
-/** Addresses of one batch in the linear memory. `wasm/packed_layout.ts` is the counterpart. */
+/** Addresses of one batch in the linear memory. `wasm/layout.ts` is the counterpart. */
 interface Offsets {
   readonly q: number;
   readonly k: number;

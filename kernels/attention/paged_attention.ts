@@ -4,19 +4,23 @@
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
-import type { GpuContext } from "../../src/gpu/device.ts";
+import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
-import { tileSource } from "./attention_tile.ts";
+import { decodeSource, tileSource } from "./attention_source.ts";
 import { expand } from "../common/expand.ts";
-import { FOUR, HALF_FOUR } from "../common/four.ts";
+import { FOUR, HALF_FOUR } from "../common/elements.ts";
 import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
 import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
-import { decodeSource } from "./paged_attention_decode.ts";
 import prefillTemplate from "./paged_attention_prefill.wgsl" with { type: "text" };
 import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
-import stepSource from "./step.wgsl" with { type: "text" };
-import type { StepBuffer } from "./step_buffer.ts";
+import {
+  type AttentionShape,
+  type AttentionTiling,
+  checkShape,
+  choosePagedTiling,
+} from "./attention_shape.ts";
+import { type PackedStep, type StepLimits, StepPlan } from "./step_plan.ts";
 
 /** Parameters that may differ between attention layers of one shape. */
 export interface AttentionParams {
@@ -37,7 +41,7 @@ export interface AttentionParams {
 export interface AttentionTensors {
   /** elem `[numTokens, queryStride]`, rotated. */
   readonly q: GPUBuffer;
-  /** elem `[blocks, kvHeads, blockSize, headSize]`; for 8 bits see `kv_cache_q8.wgsl`. */
+  /** elem `[blocks, kvHeads, blockSize, headSize]`; for 8 bits see `kv_cache.wgsl`. */
   readonly kCache: GPUBuffer;
   /** The cache of values, in the same layout. */
   readonly vCache: GPUBuffer;
@@ -91,7 +95,7 @@ export class PagedAttention {
     };
     checkQuantized(shape);
     const isQuantized = shape.isQuantized ?? false;
-    const paged = cacheSource(shape) + stepSource + attentionSource + pagedSource;
+    const paged = cacheSource(shape) + attentionSource + pagedSource;
     const prelude = FOUR[shape.elem] + paged;
     if (tiling.tile !== undefined) {
       const four = tiling.tile.isHalf ? HALF_FOUR : FOUR[shape.elem];
@@ -133,5 +137,51 @@ export class PagedAttention {
       const reduced = { step: words, partials, sinks, out: tensors.out };
       this.#reduce.encode(pass, reduced, [plan.numReduceItems, shape.kvHeads]);
     }
+  }
+}
+
+/**
+ * The plan of a step for `kv_write` and `paged_attention`, on the device, for all layers of one shape. All memory is
+ * allocated in the constructor.
+ */
+export class StepBuffer {
+  readonly shape: AttentionShape;
+  readonly tiling: AttentionTiling;
+  readonly plan: StepPlan;
+  /** u32: the plan's words. */
+  readonly words: GPUBuffer;
+  /** f32 `[maxSlots, kvHeads, decode.rows, headSize + 4]`: partial results of split decode items. */
+  readonly partials: GPUBuffer;
+  readonly #gpu: GpuContext;
+
+  /**
+   * @param tiling the best tiling for the device by default.
+   * @throws {RangeError} when the kernels cannot run the shape.
+   */
+  constructor(
+    gpu: GpuContext,
+    shape: AttentionShape,
+    limits: StepLimits,
+    tiling: AttentionTiling = choosePagedTiling(gpu, shape),
+  ) {
+    checkShape(shape);
+    this.#gpu = gpu;
+    this.shape = shape;
+    this.tiling = tiling;
+    this.plan = new StepPlan(shape, this.tiling, limits);
+    this.words = createStorage(gpu, "step", this.plan.words.byteLength);
+    const rows = this.plan.maxSlots * shape.kvHeads * this.tiling.decode.rows;
+    this.partials = createStorage(gpu, "attention partials", rows * (shape.headSize + 4) * 4);
+  }
+
+  /** Plans `step` and writes the plan to the device, before any work that is submitted later. */
+  write(step: PackedStep): void {
+    this.plan.build(step);
+    this.#gpu.device.queue.writeBuffer(this.words, 0, this.plan.words, 0, this.plan.length);
+  }
+
+  dispose(): void {
+    this.words.destroy();
+    this.partials.destroy();
   }
 }

@@ -1,5 +1,5 @@
 // Paged attention with few queries over many keys, after Flash-Decoding (Dao et al., 2023): see
-// paged_attention_decode.ts.
+// attention_source.ts.
 //
 // One workgroup takes up to $ROWS rows of one item, its range of keys, and one KV head, in tiles of $KEYS keys. For the
 // scores, $LANES threads share a key, and each computes all rows. For the output, $VALUE_LANES threads share a value.

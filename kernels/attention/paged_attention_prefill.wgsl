@@ -1,4 +1,4 @@
-// Paged attention with many queries at once: applies attention_tile.ts to the blocks of the cache.
+// Paged attention with many queries at once: applies attention_tile.wgsl to the blocks of the cache.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k_cache: array<cached>;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { AttentionShape, AttentionTiling } from "./attention_shape.ts";
-import { decodeKeys } from "./paged_attention_decode.ts";
+import { decodeKeys } from "./attention_source.ts";
 
 /** The sequences of a step, such as a `StepBatch` of the decoder. */
 export interface PackedStep {

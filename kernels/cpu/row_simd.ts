@@ -24,9 +24,8 @@ import {
 import type { NormKernelParams } from "../norm/norm.ts";
 import type { PointwiseParams } from "../pointwise/pointwise.ts";
 import { checkRotary } from "../attention/kv_write.ts";
-import type { RotateParams } from "../rotate/rotate.ts";
+import type { Addresses, ReadBytes, RotateParams, RowKernel } from "./row_kernel.ts";
 import { MAX_ANGLES, type RowMemory } from "./row_arena.ts";
-import type { Addresses, ReadBytes, RowKernel } from "./row_kernel.ts";
 
 /** Mask of a 4-bit level. */
 const LEVEL_MASK = 15;

@@ -7,8 +7,7 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import { ELEM } from "../common/elem.ts";
-import { FOUR } from "../common/four.ts";
+import { ELEM, FOUR } from "../common/elements.ts";
 import combineShader from "./combine.wgsl" with { type: "text" };
 import { checkExperts, type ExpertsParams } from "./experts_params.ts";
 import {

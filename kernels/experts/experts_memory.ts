@@ -16,7 +16,7 @@ import {
   gateRows,
 } from "./experts_params.ts";
 
-/** Numbers of the kinds in `wasm/experts_layout.ts`. */
+/** Numbers of the kinds in `wasm/product_layout.ts`. */
 const KINDS = { bits4: 0, bits8: 1, floats: 2, halves: 3 };
 const NODE_WORDS = 21;
 export const STEP_WORDS = 2;

@@ -1,17 +1,16 @@
 /**
  * `composite_alpha` on the GPU: multiplies an image's alpha by a mask, in device memory.
  *
- * `composite_alpha_reference.ts` has the formula.
+ * `image_reference.ts` has the formula.
  *
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import { AxisTable } from "./axis_table.ts";
+import { AxisTable, type ImageBuffer, type TensorSlice } from "./resize_normalize.ts";
 import source from "./composite_alpha.wgsl" with { type: "text" };
 import { type MaskFormat, weighAxis } from "./image_format.ts";
-import type { ImageBuffer, TensorSlice } from "./resize_normalize.ts";
 
 const BINDINGS = {
   mask: "read",

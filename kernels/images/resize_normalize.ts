@@ -1,17 +1,17 @@
 /**
  * `resize_normalize` on the GPU: writes an image into a model's input buffer.
  *
- * `resize_normalize_reference.ts` has the formula.
+ * `image_reference.ts` has the formula.
  *
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import { AxisTable } from "./axis_table.ts";
 import { type TensorFormat, weighAxis } from "./image_format.ts";
 import source from "./resize_normalize.wgsl" with { type: "text" };
 import rowsSource from "./resize_rows.wgsl" with { type: "text" };
+import type { Weights } from "../../src/media/resample_filter.ts";
 
 const ROWS_BINDINGS = {
   image: "read",
@@ -159,4 +159,54 @@ export class ResizeNormalize {
 
 function workgroups(width: number, height: number): [number, number] {
   return [Math.ceil(width / WORKGROUP.WG_X), Math.ceil(height / WORKGROUP.WG_Y)];
+}
+
+const SPAN_WORDS = 2;
+
+/** The resampling weights of an axis in device memory: two buffers, which grow to the longest axis so far. It owns them. */
+export class AxisTable {
+  readonly #gpu: GpuContext;
+  readonly #label: string;
+  #spans: GPUBuffer | undefined;
+  #weights: GPUBuffer | undefined;
+
+  constructor(gpu: GpuContext, label: string) {
+    this.#gpu = gpu;
+    this.#label = label;
+  }
+
+  /**
+   * Uploads an axis, before any work that is submitted later.
+   *
+   * @returns `Span [outputs]` and `f32 [outputs, stride]`, valid until the next call.
+   */
+  write({ first, count, values }: Weights): { spans: GPUBuffer; weights: GPUBuffer } {
+    const spans = new Uint32Array(SPAN_WORDS * first.length);
+    for (let i = 0; i < first.length; i++) {
+      spans[SPAN_WORDS * i] = first[i]!;
+      spans[SPAN_WORDS * i + 1] = count[i]!;
+    }
+    this.#spans = this.#upload(this.#spans, spans);
+    this.#weights = this.#upload(this.#weights, Float32Array.from(values));
+    return { spans: this.#spans, weights: this.#weights };
+  }
+
+  /** Frees its buffers; work submitted before still runs. */
+  dispose(): void {
+    this.#spans?.destroy();
+    this.#weights?.destroy();
+  }
+
+  #upload(
+    buffer: GPUBuffer | undefined,
+    data: Uint32Array<ArrayBuffer> | Float32Array<ArrayBuffer>,
+  ): GPUBuffer {
+    let fitting = buffer;
+    if (fitting === undefined || fitting.size < data.byteLength) {
+      fitting?.destroy();
+      fitting = createStorage(this.#gpu, this.#label, data.byteLength);
+    }
+    this.#gpu.device.queue.writeBuffer(fitting, 0, data);
+    return fitting;
+  }
 }

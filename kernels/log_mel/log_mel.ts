@@ -8,11 +8,17 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext, uploadStorage } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
-import { FOUR } from "../common/four.ts";
+import { FOUR } from "../common/elements.ts";
 import source from "./log_mel.wgsl" with { type: "text" };
 import energySource from "./log_mel_energy.wgsl" with { type: "text" };
-import { framesReached, type LogMelRow, type LogMelSpec, samplesPerRow } from "./log_mel_spec.ts";
-import { makeHannWindow, makeMelFilters } from "./mel_filters.ts";
+import {
+  framesReached,
+  type LogMelRow,
+  type LogMelSpec,
+  makeHannWindow,
+  makeMelFilters,
+  samplesPerRow,
+} from "./log_mel_spec.ts";
 
 const ENERGY_BINDINGS = {
   samples: "read",

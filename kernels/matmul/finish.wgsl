@@ -1,6 +1,10 @@
 // Turns a row's sums with the matrix into outputs: bias, activation, gate, scale, soft cap and residual. See matvec.ts
-// for the formula; bias.wgsl or matvec_of_sums.wgsl defines what is added.
+// for the formula.
 
+//# if !HAS_SUM
+@group(0) @binding(2) var<storage, read> bias: array<elem>;
+@group(0) @binding(3) var<storage, read> residual: array<elem>;
+//# end
 @group(0) @binding(4) var<storage, read_write> out: array<elem>;
 
 // Number of outputs per row, and their layout in the output tensor.
@@ -44,15 +48,21 @@ fn finish(n: u32, row: u32, sums_of: vec2<f32>) {
   if (SOFTCAP > 0.0) {
     value = SOFTCAP * bounded_tanh(value / SOFTCAP);
   }
+  //# if !HAS_SUM
   if (HAS_RESIDUAL) {
-    value += residual_at(row, n);
+    value += f32(residual[row * N + n]);
   }
+  //# end
   out[row * OUT_STRIDE + OUT_OFFSET + n] = elem(value);
 }
 
 fn with_bias(n: u32, sum: f32) -> f32 {
   if (HAS_BIAS) {
-    return sum + bias_at(n);
+    //# if HAS_SUM
+    return sum + unpack(affine[BIAS_AT + n / 4u])[n % 4u];
+    //# else
+    return sum + f32(bias[n]);
+    //# end
   }
   return sum;
 }

@@ -5,12 +5,11 @@
  */
 import { ACTIVATIONS } from "../common/activation.ts";
 import type { AttentionExports } from "../cpu/attention_module.ts";
-import { divideGroups } from "../cpu/divide_groups.ts";
+import { type Addresses, divideGroups, type ReadBytes, type RowKernel } from "../cpu/row_kernel.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
 import type { MatvecParams } from "./matvec_params.ts";
-import type { Addresses, ReadBytes, RowKernel } from "../cpu/row_kernel.ts";
 
-/** Number of outputs that lie side by side, as in `wasm/float_product_layout.ts`. */
+/** Number of outputs that lie side by side, as in `wasm/product_layout.ts`. */
 const GROUP = 8;
 const PARTS = { usual: 8, least: 2, maxParts: 128 };
 /**

@@ -7,14 +7,9 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import activationSource from "../common/activation.wgsl" with { type: "text" };
-import { ELEM } from "../common/elem.ts";
-import { FOUR } from "../common/four.ts";
-import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
-import ofRowsSource from "./matvec_of_rows.wgsl" with { type: "text" };
-import { finishConstants, type MatvecParams, rowConstants } from "./matvec_params.ts";
-import biasSource from "./bias.wgsl" with { type: "text" };
-import finishSource from "./finish.wgsl" with { type: "text" };
+import { ELEM, FOUR } from "../common/elements.ts";
+import { type MatvecParams, rowConstants } from "./matvec_params.ts";
+import { matrixConstants, matrixSource, rowsSource } from "./matvec_source.ts";
 import int8Source from "./int8_rows.wgsl" with { type: "text" };
 import {
   BLOCK,
@@ -23,11 +18,11 @@ import {
   firstRowsOfTiles,
   type Int8Params,
   type Int8Row,
+  int8RowSource,
   type Int8Tile,
-} from "./int8_shape.ts";
-import { int8RowSource, int8TileSource } from "./int8_source.ts";
+  int8TileSource,
+} from "./int8_source.ts";
 import quantizeSource from "./quantize_rows.wgsl" with { type: "text" };
-import rowsSource from "./rows.wgsl" with { type: "text" };
 
 const SHARED = {
   bias: "read",
@@ -158,7 +153,7 @@ function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKernel {
   const { elem, k, norm } = params;
   return Kernel.get(gpu, {
     name: "quantize_rows",
-    source: [FOUR[elem], rowsSource, ofRowsSource, int8Source, quantizeSource].join(""),
+    source: [FOUR[elem], rowsSource(params), int8Source, quantizeSource].join(""),
     bindings: QUANTIZE_BINDINGS,
     constants: {
       ...rowConstants(params),
@@ -174,8 +169,8 @@ function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKern
   return Kernel.get(gpu, {
     name: "matvec",
     source: [
-      ...[ELEM[params.elem], FOUR[params.elem], rowsSource, ofRowsSource, int8Source],
-      ...[matrixSource, int8RowSource(params, row)],
+      ...[ELEM[params.elem], FOUR[params.elem], rowsSource(params), int8Source],
+      ...[matrixSource(params), int8RowSource(params, row)],
     ].join(""),
     bindings: ROW_BINDINGS,
     constants: { ...rowConstants(params), ...matrixConstants(params), OUTS: row.outs },
@@ -186,25 +181,13 @@ function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKern
 function openInt8Tile(gpu: GpuContext, params: Int8Params, tile: Int8Tile): TileKernel {
   return Kernel.get(gpu, {
     name: "matvec",
-    source: [ELEM[params.elem], int8Source, matrixSource, int8TileSource(params, tile)].join(""),
+    source: [
+      ...[ELEM[params.elem], int8Source],
+      ...[matrixSource(params), int8TileSource(params, tile)],
+    ].join(""),
     bindings: TILE_BINDINGS,
     constants: { ...matrixConstants(params), OUTS: tile.columns },
   });
-}
-
-const matrixSource = [
-  ...[activationSource, finishSource, biasSource],
-  ...["alias chunk = vec4<u32>;\n", nbitsSource],
-].join("");
-
-function matrixConstants(params: Int8Params) {
-  const { k, weights: { blockSize, hasZeroPoints } } = params;
-  return {
-    ...finishConstants(params),
-    BITS: 4,
-    BLOCKS: k / blockSize,
-    HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,
-  };
 }
 
 /** Number of rows that lie together; see int8_rows.wgsl. */

@@ -1,15 +1,123 @@
 /**
- * Generates the WGSL for products of rows in 8 bits with weights of 4 bits.
+ * How integer products divide their work, and the WGSL that is generated for a division.
  *
- * The products of a block are exact whole numbers, and blocks are added one after the other in f32. So a row's result
- * depends neither on how the work is divided nor on the other rows. Loops are unrolled; see matvec_unrolled.ts.
+ * The divisions were the fastest in a search on an H100 (README.md lists what was tried). The products of a block are exact
+ * whole numbers, and blocks are added one after the other in f32, so a row's result depends neither on how the work is
+ * divided nor on the other rows. Loops are unrolled; see matvec_source.ts.
  *
  * @module
  */
+import type { GpuContext } from "../../src/gpu/device.ts";
+import type { MatvecParams } from "./matvec_params.ts";
 import { expand } from "../common/expand.ts";
 import rowTemplate from "./int8_row.wgsl" with { type: "text" };
-import { BLOCK, type Int8Params, type Int8Row, int8Threads, type Int8Tile } from "./int8_shape.ts";
 import tileTemplate from "./int8_tile.wgsl" with { type: "text" };
+
+/** Parameters of an integer product. */
+export type Int8Params = MatvecParams & { readonly weights: { readonly kind: "nbits" } };
+
+/** Number of elements of a row that share a scale. */
+export const BLOCK = 32;
+
+/** How a tile of rows and columns is divided among the threads of a workgroup. */
+export interface Int8Tile {
+  readonly rows: number;
+  readonly columns: number;
+  /** Number of rows per thread. */
+  readonly threadRows: number;
+  readonly threadColumns: number;
+  /** Number of blocks staged at a time; it divides the number of blocks in a row. */
+  readonly depth: number;
+  /** Whether memory holds two stages, so that threads wait for each other only once per stage. */
+  readonly isDouble: boolean;
+}
+
+/** Tiles, each with the most rows that it is for. */
+const TILES: readonly { readonly upTo: number; readonly tile: Int8Tile }[] = [
+  {
+    upTo: 8,
+    tile: { rows: 8, columns: 16, threadRows: 2, threadColumns: 1, depth: 8, isDouble: false },
+  },
+  {
+    upTo: 32,
+    tile: { rows: 32, columns: 16, threadRows: 4, threadColumns: 1, depth: 8, isDouble: false },
+  },
+  {
+    upTo: 128,
+    tile: { rows: 32, columns: 32, threadRows: 4, threadColumns: 2, depth: 4, isDouble: true },
+  },
+  {
+    upTo: Infinity,
+    tile: { rows: 64, columns: 64, threadRows: 8, threadColumns: 4, depth: 2, isDouble: true },
+  },
+];
+
+/** The smallest number of rows for each tile. */
+export function firstRowsOfTiles(): number[] {
+  return [1, ...TILES.slice(0, -1).map(({ upTo }) => upTo + 1)];
+}
+
+/** The tile for a number of rows, whose stages divide a row and fit the device. */
+export function chooseInt8Tile(
+  { limits }: Pick<GpuContext, "limits">,
+  { k, gate }: Pick<MatvecParams, "k" | "gate">,
+  numRows: number,
+): Int8Tile {
+  const { tile } = TILES.find(({ upTo }) => numRows <= upTo)!;
+  const { columns, threadColumns } = tile;
+  // A thread has a column of the gate for each column that the gate multiplies.
+  const times = gate && threadColumns === 1 ? 2 : 1;
+  const wide = { ...tile, columns: times * columns, threadColumns: times * threadColumns };
+  const depths = [8, 4, 2, 1].filter((depth) => depth <= tile.depth && k / BLOCK % depth === 0);
+  const stages = depths.flatMap((depth) =>
+    [tile.isDouble, false].map((isDouble) => ({ ...wide, depth, isDouble }))
+  );
+  return stages.find((each) => int8TileBytes(each) <= limits.maxComputeWorkgroupStorageSize)!;
+}
+
+/** Threads of a workgroup. */
+function int8Threads({ rows, columns, threadRows, threadColumns }: Int8Tile): number {
+  return rows / threadRows * columns / threadColumns;
+}
+
+/** Bytes of workgroup memory. */
+export function int8TileBytes(tile: Int8Tile): number {
+  const { rows, columns, threadRows, threadColumns, depth, isDouble } = tile;
+  const [rowLanes, columnLanes] = [rows / threadRows, columns / threadColumns];
+  const fours = rowLanes * (2 * threadRows * depth + 1) +
+    columnLanes * (2 * threadColumns * depth + 1);
+  const pairs = rowLanes * (threadRows * depth + 1) + columnLanes * (threadColumns * depth + 1);
+  return (isDouble ? 2 : 1) * (16 * fours + 8 * pairs);
+}
+
+/** How a workgroup divides the outputs of one row. */
+export interface Int8Row {
+  /** Number of outputs of a workgroup. */
+  readonly outs: number;
+  readonly threads: number;
+  /** Number of blocks processed at a time; it divides the number of blocks in a row. */
+  readonly blocks: number;
+}
+
+/** Most blocks processed at a time, so that they fit into the workgroup memory that all devices have. */
+const MOST_BLOCKS = 96;
+const ROW_OUTS = 16;
+const ROW_THREADS = [256, 224, 192, 160, 128];
+/**
+ * A row's squares are added in 32 parts, by units of eight elements. Each stage but the last must hold whole rounds of
+ * these.
+ */
+const ROUND = 8;
+
+/** How the product of one row is divided; `undefined` for a few lengths of normalised rows that cannot be. */
+export function chooseInt8Row({ k, norm }: Pick<MatvecParams, "k" | "norm">): Int8Row | undefined {
+  const all = k / BLOCK;
+  const blocks = Array.from({ length: Math.min(all, MOST_BLOCKS) }, (_, i) => i + 1)
+    .findLast((count) => all % count === 0 && (!norm || count === all || count % ROUND === 0));
+  if (blocks === undefined) return undefined;
+  const threads = ROW_THREADS.find((count) => ROW_OUTS * blocks % count === 0) ?? ROW_THREADS[0]!;
+  return { outs: ROW_OUTS, threads, blocks };
+}
 
 /**
  * 1.5 · 2^23: adding a small whole number to these bits and then subtracting the float converts the number to a float.

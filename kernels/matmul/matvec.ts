@@ -6,35 +6,10 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import activationSource from "../common/activation.wgsl" with { type: "text" };
-import { ELEM } from "../common/elem.ts";
-import { FOUR } from "../common/four.ts";
-import biasSource from "./bias.wgsl" with { type: "text" };
-import finishSource from "./finish.wgsl" with { type: "text" };
 import { Int8Products, takesInt8 } from "./int8_products.ts";
-import rowsInputSource from "./rows.wgsl" with { type: "text" };
-import columnsSource from "./matvec_columns.wgsl" with { type: "text" };
-import alignedColumnsSource from "./matvec_columns_aligned.wgsl" with { type: "text" };
-import anyColumnsSource from "./matvec_columns_any.wgsl" with { type: "text" };
-import commonSource from "./matvec_common.wgsl" with { type: "text" };
-import loopsSource from "./matvec_loops.wgsl" with { type: "text" };
-import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
-import nbitsLoopSource from "./matvec_nbits_loop.wgsl" with { type: "text" };
-import ofRowsSource from "./matvec_of_rows.wgsl" with { type: "text" };
-import ofSumsSource from "./matvec_of_sums.wgsl" with { type: "text" };
-import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
-import rowsLoopSource from "./matvec_rows_loop.wgsl" with { type: "text" };
-import { checkMatvec, finishConstants, type MatvecParams, rowConstants } from "./matvec_params.ts";
-import {
-  chooseMatvecTiling,
-  chooseRowCount,
-  type MatvecTiling,
-  type MatvecVariant,
-  numSums,
-  TILE,
-} from "./matvec_shape.ts";
-import { unrolledSource } from "./matvec_unrolled.ts";
-import { outputsOfTile, takesTiles, TILE_OUTS, TILE_THREADS, tileSource } from "./matmul_tile.ts";
+import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
+import { chooseMatvecTiling, chooseRowCount, type MatvecTiling, TILE } from "./matvec_shape.ts";
+import { describeKernel, describeTile, outputsOfTile, takesTiles } from "./matvec_source.ts";
 
 /** Buffers; those that the parameters do not use are absent. `out` must not be one of the others. */
 interface MatvecTensors {
@@ -162,115 +137,18 @@ export class Matvec {
   #chooseKernel(rows: number | "tile"): Kernel<typeof NBITS_BINDINGS> {
     let kernel = this.#kernels.get(rows);
     if (kernel === undefined) {
-      const spec = rows === "tile"
+      const { weights, sum } = this.#params;
+      const own = rows === "tile"
         ? describeTile(this.#params)
         : describeKernel(this.#params, { ...this.#tiling, rows });
-      kernel = Kernel.get(this.#gpu, spec);
+      const bindings = weights.kind === "nbits" ? NBITS_BINDINGS : BINDINGS;
+      kernel = Kernel.get(this.#gpu, {
+        name: "matvec",
+        ...own,
+        bindings: { ...bindings, ...sum && SUM_BINDINGS } as typeof NBITS_BINDINGS,
+      });
       this.#kernels.set(rows, kernel);
     }
     return kernel;
   }
-}
-
-function describeKernel(params: MatvecParams, variant: MatvecVariant) {
-  const { lanes, groups, outs, rows } = variant;
-  const isUnrolled = variant.isUnrolled && !isPadded(params);
-  const division = {
-    ...{ GROUPS: groups, OUTS: outs, ROWS: rows, THREADS: lanes * groups },
-    SUMS: numSums(params, { ...variant, isUnrolled }),
-    ...isUnrolled
-      ? {}
-      : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: variant.unitsFirst ? 1 : 0 },
-  };
-  const source = isUnrolled ? unrolledSource(params, variant) : loopsSource;
-  return kernelSpec(params, { division, source, isUnrolled });
-}
-
-/** The kernel for many rows; see matmul_tile.ts. */
-function describeTile(params: MatvecParams) {
-  const division = { GROUPS: 1, OUTS: TILE_OUTS, ROWS: 1, THREADS: TILE_THREADS, SUMS: 1 };
-  return kernelSpec(params, { division, source: tileSource(params), isUnrolled: true });
-}
-
-function kernelSpec(params: MatvecParams, { division, source, isUnrolled }: {
-  readonly division: Readonly<Record<string, number>>;
-  /** The source after the declarations of the matrix, and whether it has its own loop over the matrix. */
-  readonly source: string;
-  readonly isUnrolled: boolean;
-}) {
-  const { elem, k, weights, sum } = params;
-  const constants = {
-    ...division,
-    ...rowConstants(params),
-    ...finishConstants(params),
-    ...sum ? { SUM_EPSILON: sum.epsilon, BIAS_AT: numAffine(params) * k / 4 } : {},
-  };
-  const matrix = describeMatrix(params, isUnrolled);
-  const own = sum ? SUM_BINDINGS : {};
-  return {
-    name: "matvec",
-    source: [
-      ...[ELEM[elem], FOUR[elem], activationSource, rowsInputSource, finishSource],
-      ...sum ? [ofSumsSource] : [biasSource, ofRowsSource],
-      ...[commonSource, matrix.source, source],
-    ].join(""),
-    bindings: {
-      ...(weights.kind === "nbits" ? NBITS_BINDINGS : BINDINGS),
-      ...own,
-    } as typeof NBITS_BINDINGS,
-    constants: { ...constants, ...matrix.constants },
-  };
-}
-
-/** The source that declares the matrix; unless loops are unrolled, it includes the loop over the matrix. */
-function describeMatrix(params: MatvecParams, isUnrolled: boolean): {
-  readonly source: string;
-  readonly constants: Readonly<Record<string, number>>;
-} {
-  const { weights, matrixRows, k } = params;
-  switch (weights.kind) {
-    case "rows":
-      return { source: rowsSource + (isUnrolled ? "" : rowsLoopSource), constants: {} };
-    case "columns": {
-      const loader = matrixRows % 4 === 0 ? alignedColumnsSource : anyColumnsSource;
-      return {
-        source: loader + (isUnrolled ? "" : columnsSource),
-        constants: { COLUMNS: matrixRows },
-      };
-    }
-    case "nbits": {
-      const { bits, blockSize, hasZeroPoints } = weights;
-      const blockWords = blockSize * bits / 32;
-      const chunkWords = Math.min(4, blockWords);
-      const loop = {
-        CHUNKS_PER_BLOCK: blockWords / chunkWords,
-        IS_PADDED: isPadded(params) ? 1 : 0,
-      };
-      return {
-        source: chunkPrelude(chunkWords) + nbitsSource + (isUnrolled ? "" : nbitsLoopSource),
-        constants: {
-          BITS: bits,
-          BLOCKS: Math.ceil(k / blockSize),
-          HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,
-          ...isUnrolled ? {} : loop,
-        },
-      };
-    }
-  }
-}
-
-/** Whether the last block of a row extends beyond K. */
-function isPadded({ weights, k }: MatvecParams): boolean {
-  return weights.kind === "nbits" && k % weights.blockSize !== 0;
-}
-
-/** Number of vectors of `k` elements in `affine`. */
-function numAffine({ sum, norm }: MatvecParams): number {
-  return (sum ? 1 : 0) + (norm ? 1 : 0) + (norm?.hasBeta ? 1 : 0);
-}
-
-/** Declares the part of a quantised row that is read at a time: at most a block. */
-function chunkPrelude(words: number): string {
-  const chunk = words === 1 ? "array<u32, 1>" : `vec${words}<u32>`;
-  return `alias chunk = ${chunk};\nconst CHUNK_WORDS = ${words}u;\n`;
 }

@@ -1,5 +1,5 @@
 // Products of rows with a weight matrix: the part that all kernels in f32 share. See matvec.ts for formula and shapes;
-// the entry point is in matvec_loops.wgsl, matvec_unrolled.ts or matmul_tile.ts.
+// the entry point is in matvec_loops.wgsl, matvec_unrolled.wgsl or matmul_tile.wgsl.
 //
 // Except with tiles, one workgroup takes ROWS rows and GROUPS units of outputs. A unit is OUTS rows of the matrix,
 // summed by several threads along K. The order in which a row's sums are added does not depend on ROWS, so a row's
@@ -7,7 +7,7 @@
 //
 // Rows are computed in groups of ROWS: tensors have space for the last group.
 //
-// `row_four` defines the rows, see matvec_of_*.wgsl; matmul/finish.wgsl turns their sums into outputs.
+// `row_four` defines the rows, see rows.wgsl; finish.wgsl turns their sums into outputs.
 //
 // Workgroup memory: SUMS floats, and 64 for the norm.
 

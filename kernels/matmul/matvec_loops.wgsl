@@ -1,4 +1,4 @@
-// The products with loops, for software adapters and for matrix formats that matvec_unrolled.ts does not support.
+// The products with loops, for software adapters and for matrix formats that matvec_unrolled.wgsl does not support.
 
 // Number of threads that sum a unit; each has its part in `acc`.
 override LANES: u32;

@@ -111,7 +111,7 @@ export function checkMatvec(params: MatvecParams): void {
 
 const NORMS = { none: 0, rms: 1, layer: 2 } as const;
 
-/** Constants of `rows.wgsl` and `matvec_of_rows.wgsl`, or `matvec_of_sums.wgsl`: the rows and the norm before the product. */
+/** Constants of `rows.wgsl`: the rows and the norm before the product. */
 export function rowConstants({ k, x, norm, sum }: MatvecParams): Record<string, number> {
   return {
     K_FOURS: k / 4,
@@ -124,7 +124,7 @@ export function rowConstants({ k, x, norm, sum }: MatvecParams): Record<string, 
   };
 }
 
-/** Constants of `finish.wgsl` and `bias.wgsl`: what follows the product. */
+/** Constants of `finish.wgsl`: what follows the product. */
 export function finishConstants(params: MatvecParams): Record<string, number> {
   const { n, out, gate } = params;
   return {

@@ -18,9 +18,9 @@ export interface MatvecTiling {
   readonly unitsFirst: boolean;
   /** Possible numbers of rows per workgroup, ascending; each is a program of its own. */
   readonly rowCounts: readonly number[];
-  /** Whether loops are unrolled, which graphics cards need; see matvec_unrolled.ts. */
+  /** Whether loops are unrolled, which graphics cards need; see matvec_source.ts. */
   readonly isUnrolled: boolean;
-  /** Whether rows are computed 64 at a time if possible; see matmul_tile.ts. */
+  /** Whether rows are computed 64 at a time if possible; see matvec_source.ts. */
   readonly hasTiles: boolean;
   /**
    * Whether rows are rounded to 8 bits if that is allowed. Results then do not depend on the number of rows or the
@@ -29,7 +29,7 @@ export interface MatvecTiling {
   readonly isInt8: boolean;
 }
 
-/** Number of rows, and of outputs, in a tile; see matmul_tile.ts. */
+/** Number of rows, and of outputs, in a tile; see matvec_source.ts. */
 export const TILE = 64;
 
 /** Number of rows for which tensors must have space, so that the last tile fits. */

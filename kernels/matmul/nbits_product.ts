@@ -5,11 +5,10 @@
  */
 import { ACTIVATIONS } from "../common/activation.ts";
 import type { AttentionExports } from "../cpu/attention_module.ts";
-import { divideGroups } from "../cpu/divide_groups.ts";
+import { type Addresses, divideGroups, type RowKernel } from "../cpu/row_kernel.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
 import type { MatrixFormat, MatvecParams } from "./matvec_params.ts";
 import { BLOCK, GROUP, hasZeros, numPlanes } from "./nbits_matrix.ts";
-import type { Addresses, RowKernel } from "../cpu/row_kernel.ts";
 
 /** Most rows that are multiplied with weights after reading them once. */
 const TILE_ROWS = 4;

@@ -6,7 +6,7 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
-import { ELEM } from "../common/elem.ts";
+import { ELEM } from "../common/elements.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 import type { NormParams } from "../matmul/matvec_params.ts";
 import source from "./norm.wgsl" with { type: "text" };

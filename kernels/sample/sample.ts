@@ -8,13 +8,12 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
 import type { BufferRange } from "../../src/gpu/readback.ts";
-import { FOUR } from "../common/four.ts";
+import { FOUR } from "../common/elements.ts";
 import { rowKey } from "./random.ts";
 import mainSource from "./sample.wgsl" with { type: "text" };
 import choiceSource from "./sample_choice.wgsl" with { type: "text" };
-import { NothingToSampleError } from "./sample_error.ts";
+import { NothingToSampleError, type SampledToken, type SampleRow } from "./sample_row.ts";
 import listSource from "./sample_list.wgsl" with { type: "text" };
-import type { SampledToken, SampleRow } from "./sample_row.ts";
 import { addend, inverseTemperature, LARGEST_FLOAT32, lowestExponent } from "./sample_terms.ts";
 import tokensSource from "./sample_tokens.wgsl" with { type: "text" };
 

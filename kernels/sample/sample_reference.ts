@@ -17,13 +17,15 @@
  *
  * @module
  */
-import { Candidates } from "./candidates.ts";
-import { CHUNK, ChunkedRow } from "./chunked_row.ts";
-import { expOfNonPositive } from "../common/exp.ts";
-import { widen } from "../common/half.ts";
+import { Candidates, CHUNK, ChunkedRow } from "./candidates.ts";
+import { expOfNonPositive, widen } from "../common/floats.ts";
 import { exponential, mix32, rowKey, uniform } from "./random.ts";
-import { NothingToSampleError } from "./sample_error.ts";
-import type { SampledToken, SampleRow, SamplingParams } from "./sample_row.ts";
+import {
+  NothingToSampleError,
+  type SampledToken,
+  type SampleRow,
+  type SamplingParams,
+} from "./sample_row.ts";
 import {
   addend,
   inverseTemperature,

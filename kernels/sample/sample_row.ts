@@ -5,8 +5,6 @@
  * @module
  */
 
-import type { TokenRule } from "./token_rule.ts";
-
 /** How the next token of one sequence is chosen. All values have been validated. */
 export interface SamplingParams {
   /** 0 means greedy: the exact argmax, with the lowest token id among equals. */
@@ -89,4 +87,72 @@ export interface SampledToken {
   readonly logprob: number;
   /** Most likely first; as many as requested, or all that are allowed. */
   readonly top: readonly { readonly tokenId: number; readonly logprob: number }[];
+}
+
+/** Whisper's rules for a row: which tokens may be chosen next. */
+export interface TokenRule {
+  /** Whether plain text may follow. */
+  readonly allowsText: boolean;
+  /** Whether the end may follow. */
+  readonly allowsEnd: boolean;
+  /** The first and the last timestamp token that may follow; none if the first is larger. */
+  readonly firstTimestamp: number;
+  readonly lastTimestamp: number;
+}
+
+/** The classes of a model's tokens, for {@linkcode TokenRule}. */
+export interface TokenRulesOptions {
+  readonly vocabSize: number;
+  readonly endToken: number;
+  /** The first timestamp token; all after it are timestamps. */
+  readonly timestampsStart: number;
+  /**
+   * Token `t` is plain text that may be chosen if bit `t % 32` of word `t >> 5` is set. u32 `[ceil(vocabSize / 32)]`.
+   */
+  readonly plainTokens: Uint32Array<ArrayBuffer>;
+}
+
+/**
+ * The logit of a forbidden token, by the logits' type. After adding to it or dividing it, it is still finite or becomes
+ * -infinity.
+ */
+export const LOWEST_LOGIT = { f32: -3.4028234e38, f16: -65504 } as const;
+
+/** Thrown when all tokens of some rows are masked out, or their logits are NaN or -infinity. */
+export class NothingToSampleError extends Error {
+  override readonly name = "NothingToSampleError";
+  /** Indices of these rows in the call. */
+  readonly rows: readonly number[];
+
+  constructor(rows: readonly number[]) {
+    super(
+      `No token can be sampled for row ${rows.join(", ")}: each logit is NaN or -infinity, ` +
+        "or the token mask and the biases exclude it.",
+    );
+    this.rows = rows;
+  }
+}
+
+/** Collects the tokens of a step that is sampled in several parts, and its rows that allow no token. */
+export class SampledTokens {
+  readonly #tokens: SampledToken[] = [];
+  readonly #empty: number[] = [];
+  #numRows = 0;
+
+  /** Adds a part with `numRows` rows. */
+  add(numRows: number, sample: () => readonly SampledToken[]): void {
+    try {
+      this.#tokens.push(...sample());
+    } catch (error) {
+      if (!(error instanceof NothingToSampleError)) throw error;
+      for (const row of error.rows) this.#empty.push(this.#numRows + row);
+    }
+    this.#numRows += numRows;
+  }
+
+  /** Returns all tokens. @throws {NothingToSampleError} when a row of any part allows no token. */
+  finish(): SampledToken[] {
+    if (this.#empty.length > 0) throw new NothingToSampleError(this.#empty);
+    return this.#tokens;
+  }
 }

@@ -7,7 +7,7 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext, uploadStorage } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
-import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./token_rule.ts";
+import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./sample_row.ts";
 import source from "./token_rules.wgsl" with { type: "text" };
 
 const BINDINGS = { rows: "read", plain: "read", logits: "read_write" } as const;

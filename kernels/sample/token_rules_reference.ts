@@ -9,7 +9,7 @@
  * @module
  */
 import { LARGEST_FLOAT32 } from "./sample_terms.ts";
-import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./token_rule.ts";
+import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./sample_row.ts";
 
 const ALL_BITS = 0xffffffff;
 

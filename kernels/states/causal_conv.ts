@@ -7,7 +7,7 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
 import source from "./causal_conv.wgsl" with { type: "text" };
-import { ELEM } from "../common/elem.ts";
+import { ELEM } from "../common/elements.ts";
 import type { StateStepBuffer } from "./state_step.ts";
 
 /** The parameters of the kernel. */

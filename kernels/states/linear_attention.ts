@@ -6,7 +6,7 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
-import { ELEM } from "../common/elem.ts";
+import { ELEM } from "../common/elements.ts";
 import { expand } from "../common/expand.ts";
 import source from "./linear_attention.wgsl" with { type: "text" };
 import type { StateStepBuffer } from "./state_step.ts";

@@ -1,7 +1,7 @@
 /** Activations by their numbers in `../common/activation.ts`. */
 import { exp2, LOG2_E, madd, tanh } from "./softmax";
 
-const SILU: u32 = 1;
+export const SILU: u32 = 1;
 const GELU: u32 = 2;
 const GELU_TANH: u32 = 3;
 const GELU_SIGMOID: u32 = 4;
@@ -91,7 +91,7 @@ function softplus(x: v128): v128 {
 }
 
 /** Uses the exponential of `-|x|`, which does not overflow. */
-function sigmoid(x: v128): v128 {
+export function sigmoid(x: v128): v128 {
   const one = f32x4.splat(1);
   const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-LOG2_E)));
   const numerator = v128.bitselect(e, one, f32x4.lt(x, f32x4.splat(0)));

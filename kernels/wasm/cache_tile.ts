@@ -4,6 +4,7 @@
  * lie side by side: for keys two elements, i8 `[headSize / 2, TILE, 2]`; for values two tokens, i8 `[TILE / 2,
  * headSize, 2]`.
  */
+import { largestLane } from "./lanes";
 import { TILE } from "./layout";
 
 const LARGEST: f32 = 127;
@@ -43,11 +44,7 @@ function quantize(
   let most = f32x4.splat(0);
   const end = from + (<usize> headSize << 2);
   for (let at = from; at < end; at += 16) most = f32x4.max(most, f32x4.abs(v128.load(at)));
-  const largest = max(
-    max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
-    max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3)),
-  );
-  const scale = roundToHalf(largest) / LARGEST;
+  const scale = roundToHalf(largestLane(most)) / LARGEST;
   store<f32>(scaleAt, scale);
   const inverse: f32 = scale > 0 ? 1 / scale : 0;
   for (let at = from; at < end; at += 8, to += between) {

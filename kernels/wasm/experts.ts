@@ -4,12 +4,10 @@
  *
  * `out[pair, i] = activated(W[gate row of i] · x[row of pair] + bias, W[up row of i] · x[row of pair] + bias)`
  */
-import { activate } from "./activation";
-import { ExpertItem, ExpertPairs, ExpertsProduct } from "./experts_layout";
+import { activate, SILU, sigmoid } from "./activation";
+import { ExpertItem, ExpertPairs, ExpertsProduct } from "./product_layout";
 import { multiplyExpertRow } from "./experts_multiply";
 
-const SILU: u32 = 1;
-const SIGMOID: u32 = 8;
 /** Number of pairs multiplied with a row of a matrix at a time. */
 const TILE: u32 = 4;
 
@@ -114,7 +112,7 @@ function complete(
 @inline
 function activated(node: ExpertsProduct, gate: v128): v128 {
   if (node.activation !== SILU) return activate(node.activation, gate);
-  return f32x4.mul(gate, activate(SIGMOID, f32x4.mul(gate, f32x4.splat(node.alpha))));
+  return f32x4.mul(gate, sigmoid(f32x4.mul(gate, f32x4.splat(node.alpha))));
 }
 
 function addBias(sums: usize, bias: usize, step: u32, count: u32): void {

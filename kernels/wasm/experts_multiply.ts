@@ -2,7 +2,7 @@
  * Products of one, two or four rows with one row of an expert's matrix. The order in which a row's sums are added does
  * not depend on the number of rows.
  */
-import { BITS4, BITS8, CHUNK_BYTES, ExpertsProduct, FLOATS } from "./experts_layout";
+import { BITS4, BITS8, CHUNK_BYTES, ExpertsProduct, FLOATS } from "./product_layout";
 import { madd } from "./softmax";
 
 /** Multiplies row `row` of the matrices with rows of `x`, and stores the products `outBytes` apart. */
@@ -71,65 +71,61 @@ function tile<Level>(
   hasZeros: bool,
   hasHalves: bool,
 ): void {
+  if (width === 1) {
+    tileOf<Level>(1, weights, end, scales, zeros, x0, x1, x2, x3, out, outBytes, hasZeros, hasHalves);
+  } else if (width === 2) {
+    tileOf<Level>(2, weights, end, scales, zeros, x0, x1, x2, x3, out, outBytes, hasZeros, hasHalves);
+  } else {
+    tileOf<Level>(4, weights, end, scales, zeros, x0, x1, x2, x3, out, outBytes, hasZeros, hasHalves);
+  }
+}
+
+@inline
+function tileOf<Level>(
+  width: u32,
+  weights: usize,
+  end: usize,
+  scales: usize,
+  zeros: usize,
+  x0: usize,
+  x1: usize,
+  x2: usize,
+  x3: usize,
+  out: usize,
+  outBytes: usize,
+  hasZeros: bool,
+  hasHalves: bool,
+): void {
   let sums0 = f32x4.splat(0);
   let sums1 = sums0;
   let sums2 = sums0;
   let sums3 = sums0;
-  if (width === 1) {
-    for (; weights < end; weights += 16 * sizeof<Level>()) {
-      const scale = scaleAt(scales, hasHalves);
-      const zero = hasZeros ? zeroAt(zeros, hasHalves) : scale;
-      const w0 = first<Level>(weights);
-      const w1 = second<Level>(weights);
-      const w2 = third<Level>(weights);
-      const w3 = fourth<Level>(weights);
-      sums0 = addChunk(sums0, x0, w0, w1, w2, w3, scale, zero, hasZeros);
-      scales += hasHalves ? 8 : 4;
-      zeros += hasHalves ? 2 : 1;
-      x0 += CHUNK_BYTES;
-    }
-    store<f32>(out, sumAt(sums0));
-  } else if (width === 2) {
-    for (; weights < end; weights += 16 * sizeof<Level>()) {
-      const scale = scaleAt(scales, hasHalves);
-      const zero = hasZeros ? zeroAt(zeros, hasHalves) : scale;
-      const w0 = first<Level>(weights);
-      const w1 = second<Level>(weights);
-      const w2 = third<Level>(weights);
-      const w3 = fourth<Level>(weights);
-      sums0 = addChunk(sums0, x0, w0, w1, w2, w3, scale, zero, hasZeros);
-      sums1 = addChunk(sums1, x1, w0, w1, w2, w3, scale, zero, hasZeros);
-      scales += hasHalves ? 8 : 4;
-      zeros += hasHalves ? 2 : 1;
-      x0 += CHUNK_BYTES;
-      x1 += CHUNK_BYTES;
-    }
-    store<f32>(out, sumAt(sums0));
-    store<f32>(out + outBytes, sumAt(sums1));
-  } else {
-    for (; weights < end; weights += 16 * sizeof<Level>()) {
-      const scale = scaleAt(scales, hasHalves);
-      const zero = hasZeros ? zeroAt(zeros, hasHalves) : scale;
-      const w0 = first<Level>(weights);
-      const w1 = second<Level>(weights);
-      const w2 = third<Level>(weights);
-      const w3 = fourth<Level>(weights);
-      sums0 = addChunk(sums0, x0, w0, w1, w2, w3, scale, zero, hasZeros);
-      sums1 = addChunk(sums1, x1, w0, w1, w2, w3, scale, zero, hasZeros);
-      sums2 = addChunk(sums2, x2, w0, w1, w2, w3, scale, zero, hasZeros);
-      sums3 = addChunk(sums3, x3, w0, w1, w2, w3, scale, zero, hasZeros);
-      scales += hasHalves ? 8 : 4;
-      zeros += hasHalves ? 2 : 1;
-      x0 += CHUNK_BYTES;
-      x1 += CHUNK_BYTES;
-      x2 += CHUNK_BYTES;
-      x3 += CHUNK_BYTES;
-    }
-    store<f32>(out, sumAt(sums0));
-    store<f32>(out + outBytes, sumAt(sums1));
-    store<f32>(out + 2 * outBytes, sumAt(sums2));
-    store<f32>(out + 3 * outBytes, sumAt(sums3));
+  for (; weights < end; weights += 16 * sizeof<Level>()) {
+    const scale = scaleAt(scales, hasHalves);
+    const zero = hasZeros ? zeroAt(zeros, hasHalves) : scale;
+    const w0 = first<Level>(weights);
+    const w1 = second<Level>(weights);
+    const w2 = third<Level>(weights);
+    const w3 = fourth<Level>(weights);
+    scales += hasHalves ? 8 : 4;
+    zeros += hasHalves ? 2 : 1;
+    sums0 = addChunk(sums0, x0, w0, w1, w2, w3, scale, zero, hasZeros);
+    x0 += CHUNK_BYTES;
+    if (width === 1) continue;
+    sums1 = addChunk(sums1, x1, w0, w1, w2, w3, scale, zero, hasZeros);
+    x1 += CHUNK_BYTES;
+    if (width === 2) continue;
+    sums2 = addChunk(sums2, x2, w0, w1, w2, w3, scale, zero, hasZeros);
+    sums3 = addChunk(sums3, x3, w0, w1, w2, w3, scale, zero, hasZeros);
+    x2 += CHUNK_BYTES;
+    x3 += CHUNK_BYTES;
   }
+  store<f32>(out, sumAt(sums0));
+  if (width === 1) return;
+  store<f32>(out + outBytes, sumAt(sums1));
+  if (width === 2) return;
+  store<f32>(out + 2 * outBytes, sumAt(sums2));
+  store<f32>(out + 3 * outBytes, sumAt(sums3));
 }
 
 @inline

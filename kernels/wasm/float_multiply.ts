@@ -5,7 +5,7 @@
  * row, two groups for two rows, one group for four rows. The groups lie far from each other, because a single stream of
  * weights would stall at the beginning of each memory page.
  */
-import { FLOAT_GROUP_BYTES, FloatProduct, FloatRows } from "./float_product_layout";
+import { FLOAT_GROUP_BYTES, FloatProduct, FloatRows } from "./product_layout";
 import { madd } from "./softmax";
 
 /** Multiplies the rows with `count` groups, and stores the results `rowBytes` apart. */

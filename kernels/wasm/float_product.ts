@@ -8,7 +8,7 @@
  */
 import { activate, cap } from "./activation";
 import { multiplyFloats } from "./float_multiply";
-import { FLOAT_GROUP, FLOAT_GROUP_BYTES, FloatProduct, FloatRows } from "./float_product_layout";
+import { FLOAT_GROUP, FLOAT_GROUP_BYTES, FloatProduct, FloatRows } from "./product_layout";
 
 /** Does the parts `[first, end)` of the work. */
 export function floatProduct(

@@ -1,18 +1,13 @@
 /** The CPU backend's kernels in WebAssembly SIMD, written in AssemblyScript and built by `deno task wasm`. */
-export { expertsProduct } from "./experts";
 export { causalConv } from "./causal_conv";
+export { expertsProduct } from "./experts";
 export { floatProduct } from "./float_product";
-export { kvWrite } from "./kv_write";
+export { kvWrite, readKeys, readValues } from "./kv_cache";
 export { linearAttention } from "./linear_attention";
-export { packBlocks } from "./pack_blocks";
-export { packColumns, packRows } from "./pack_floats";
+export { packBlocks, packColumns, packRows } from "./pack";
 export { packedAttention } from "./packed_attention";
 export { pagedAttention } from "./paged_attention";
-export { pointwiseRow } from "./pointwise";
 export { product } from "./product";
-export { quantizePair, quantizeRow } from "./quantize";
-export { quantizeShorts } from "./quantize_shorts";
-export { readKeys, readValues } from "./read_keys";
-export { rotateRow } from "./rotate";
+export { quantizePair, quantizeRow, quantizeShorts } from "./quantize";
 export { blockBytes } from "./row_block";
-export { normRow } from "./row_norm";
+export { normRow, pointwiseRow, rotateRow } from "./row_operations";

@@ -1,8 +1,9 @@
-/**
- * A word of a vector in all four lanes of another. Four words that lie side by side are loaded at once and spread:
- * every load of WebAssembly checks its address, a shuffle does not.
- */
+/** Operations across the lanes of vectors. */
 
+/**
+ * The first word of a vector in all four lanes. Four words that lie side by side are loaded at once and spread: every
+ * load of WebAssembly checks its address, a shuffle does not.
+ */
 @inline
 export function spread0(words: v128): v128 {
   return v128.shuffle<i32>(words, words, 0, 0, 0, 0);
@@ -38,4 +39,17 @@ export function transpose(from: usize, stride: usize, into: usize, rowBytes: usi
   v128.store(into + rowBytes, v128.shuffle<i64>(ab, cd, 1, 3));
   v128.store(into + 2 * rowBytes, v128.shuffle<i64>(ab2, cd2, 0, 2));
   v128.store(into + 3 * rowBytes, v128.shuffle<i64>(ab2, cd2, 1, 3));
+}
+
+/** The largest of four lanes, or NaN if one is. */
+export function largestLane(x: v128): f32 {
+  return max(
+    max(f32x4.extract_lane(x, 0), f32x4.extract_lane(x, 1)),
+    max(f32x4.extract_lane(x, 2), f32x4.extract_lane(x, 3)),
+  );
+}
+
+export function sumOfLanes(x: v128): f32 {
+  return (f32x4.extract_lane(x, 0) + f32x4.extract_lane(x, 1)) +
+    (f32x4.extract_lane(x, 2) + f32x4.extract_lane(x, 3));
 }

@@ -8,8 +8,8 @@
  * The keys of one sequence and head are first copied into tiles, since each is read once per block of rows. Then rows
  * are processed together; see `row_block.ts`.
  */
-import { Item, itemAt, TILE, wordAt } from "./layout";
-import { PackedBatch, PackedNode } from "./packed_layout";
+import { scatter } from "./kv_cache";
+import { Item, itemAt, PackedBatch, PackedNode, TILE, wordAt } from "./layout";
 import {
   attendKeys,
   blockBytes,
@@ -107,13 +107,6 @@ function layTiles(node: PackedNode, firstKey: u32, numKeys: u32, kvHead: u32, ti
   const stride = <usize> node.kStride * 4;
   let from = node.k + <usize> (firstKey * node.kStride + node.kOffset + kvHead * node.headSize) * 4;
   for (let key: u32 = 0; key < numKeys; key++, from += stride) {
-    let into = tiles + <usize> (key & -TILE) * headBytes + <usize> (key & (TILE - 1)) * 4;
-    for (let at: usize = 0; at < headBytes; at += 16, into += TILE * 16) {
-      const four = v128.load(from + at);
-      v128.store_lane<f32>(into, four, 0);
-      v128.store_lane<f32>(into, four, 1, TILE * 4);
-      v128.store_lane<f32>(into, four, 2, TILE * 8);
-      v128.store_lane<f32>(into, four, 3, TILE * 12);
-    }
+    scatter(from, headBytes, tiles + <usize> (key & -TILE) * headBytes + <usize> (key & (TILE - 1)) * 4);
   }
 }

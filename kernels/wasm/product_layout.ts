@@ -1,6 +1,7 @@
 /**
- * The structure that the host writes into linear memory for `product`: 32-bit words in this order. All addresses are in
- * bytes. `../matmul/nbits_product.ts` is the counterpart.
+ * Structures that the host writes into linear memory for products: 32-bit words in this order. All addresses are in
+ * bytes. Their counterparts are `../matmul/nbits_product.ts`, `../matmul/float_product.ts` and
+ * `../experts/experts_simd.ts`.
  */
 
 /** Number of a matrix's outputs that lie side by side. */
@@ -21,7 +22,7 @@ export class Product {
   numGroups: u32;
   /** Number of groups in one part of the work. */
   partGroups: u32;
-  /** Address of the matrix's groups, with `BLOCK_BYTES` or `ZEROS_BLOCK_BYTES` per block; see `pack_blocks.ts`. */
+  /** Address of the matrix's groups, with `BLOCK_BYTES` or `ZEROS_BLOCK_BYTES` per block; see `pack.ts`. */
   weights: usize;
   /** The group of the activated products, or of all products. */
   firstGroup: u32;
@@ -75,4 +76,115 @@ export function tileStart(numRows: u32, row: u32): u32 {
 @inline
 export function tileWidth(numRows: u32, row: u32): u32 {
   return row < (numRows & ~3) ? 4 : row < (numRows & ~1) ? 2 : 1;
+}
+
+/** Number of a matrix's outputs that lie side by side. */
+export const FLOAT_GROUP: u32 = 8;
+/** Bytes of a group's weights for one element of a row. */
+export const FLOAT_GROUP_BYTES: usize = 32;
+
+/** An f32 matrix, and the operations on its products. */
+@unmanaged
+export class FloatProduct {
+  /** Number of elements in a row, a multiple of 4. */
+  k: u32;
+  /** Number of elements in a row of the output. */
+  n: u32;
+  /** Number of groups in one part of the work. */
+  partGroups: u32;
+  /** f32 `[groups, k, FLOAT_GROUP]`: see `pack.ts`. */
+  weights: usize;
+  /** The group of the activated products, or of all products. */
+  firstGroup: u32;
+  /** Whether these are multiplied with the products of other groups, and the first of those. */
+  isGated: u32;
+  upGroup: u32;
+  /** Index in `ACTIVATIONS` of `activation.ts`. */
+  activation: u32;
+  /** f32 `[outputs of the matrix]`; 0 if there is none. */
+  bias: usize;
+  /** f32 `[rows, n]`; 0 if there is none. */
+  residual: usize;
+  /** f32 `[rows, n]`. */
+  out: usize;
+  scale: f32;
+  /** `c` in `c * tanh(product / c)`; 0 for none. */
+  softcap: f32;
+}
+
+/** The rows to multiply. */
+@unmanaged
+export class FloatRows {
+  numRows: u32;
+  /** f32; rows are `stride` bytes apart. */
+  x: usize;
+  stride: usize;
+}
+
+/** How weights are stored. */
+export const BITS4: u32 = 0;
+export const BITS8: u32 = 1;
+export const FLOATS: u32 = 2;
+export const HALVES: u32 = 3;
+
+/** Number of elements of a row that are rounded together. */
+export const CHUNK: u32 = 32;
+/** Bytes of a chunk of a rounded row; see `quantizeShorts`. */
+export const CHUNK_BYTES: usize = 96;
+
+/** One product of a layer's experts. */
+@unmanaged
+export class ExpertsProduct {
+  /** One of the constants above. */
+  kind: u32;
+  /** Number of elements in a row, a multiple of 32. */
+  k: u32;
+  /** Whether 16 weights share a scale, rather than 32. */
+  hasHalves: u32;
+  /** Number of rows in an expert's matrix. */
+  outputs: u32;
+  /** Number of outputs per pair. */
+  count: u32;
+  /** Output `i` is computed from the matrix rows `i * step + gate` and, if gated, `i * step + up`. */
+  step: u32;
+  gate: u32;
+  up: u32;
+  isGated: u32;
+  /** Number of outputs in one part of the work. */
+  partOutputs: u32;
+  weights: usize;
+  /** f32 `[experts, outputs, k / 32]`, or `k / 16` with half chunks. */
+  scales: usize;
+  /** u8, as many as scales; 0 if there are none. */
+  zeros: usize;
+  /** f32 `[experts, outputs]`; 0 if there is none. */
+  bias: usize;
+  /** Index in `ACTIVATIONS` of `activation.ts`; SiLU uses `alpha`. */
+  activation: u32;
+  alpha: f32;
+  beta: f32;
+  limit: f32;
+  /** Address of the rows, rounded or f32, and bytes from one to the next. */
+  x: usize;
+  xBytes: usize;
+  /** f32 `[pairs, count]`. */
+  out: usize;
+}
+
+/** The pairs (row, one of its experts) of a step. */
+@unmanaged
+export class ExpertPairs {
+  /** u32: the pairs, sorted by expert. */
+  pairs: usize;
+  /** Number of pairs per row of `x`. */
+  perRow: u32;
+}
+
+/** The pairs of one expert. */
+@unmanaged
+export class ExpertItem {
+  expert: u32;
+  /** Index into `pairs`. */
+  first: u32;
+  end: u32;
 }

@@ -5,6 +5,7 @@
  * Queries, and the weights of a tile's values, are rounded to multiples of 1/32767 of the largest magnitude. Compared
  * with the 8 bits of the cache, that error is negligible.
  */
+import { largestLane } from "./lanes";
 import { TILE } from "./layout";
 import { SCORES_BYTES } from "./rows";
 import { madd } from "./softmax";
@@ -192,6 +193,22 @@ function weightsAt(at: usize, scales: usize, first: i32, from: i32, until: i32):
  * @param sums f32 `[4, headSize]`.
  */
 export function addFourRounded(tile: usize, headSize: u32, weights: usize, sums: usize): void {
+  addRounded(4, tile, headSize, weights, sums);
+}
+
+/** As {@linkcode addFourRounded}, for two rows. */
+export function addTwoRounded(tile: usize, headSize: u32, weights: usize, sums: usize): void {
+  addRounded(2, tile, headSize, weights, sums);
+}
+
+/** As {@linkcode addFourRounded}, for one row. */
+export function addOneRounded(tile: usize, headSize: u32, weights: usize, sum: usize): void {
+  addRounded(1, tile, headSize, weights, sum);
+}
+
+/** @param count number of rows, which the compiler knows where this is inlined. */
+@inline
+function addRounded(count: u32, tile: usize, headSize: u32, weights: usize, sums: usize): void {
   const headBytes = <usize> headSize * 4;
   const pairBytes = <usize> headSize * 2;
   const end = sums + headBytes;
@@ -205,9 +222,11 @@ export function addFourRounded(tile: usize, headSize: u32, weights: usize, sums:
       let w = v128.load32_splat(at);
       a0 = i32x4.add(a0, i32x4.dot_i16x8_s(v0, w));
       a1 = i32x4.add(a1, i32x4.dot_i16x8_s(v1, w));
+      if (count === 1) continue;
       w = v128.load32_splat(at, SCORES_BYTES);
       b0 = i32x4.add(b0, i32x4.dot_i16x8_s(v0, w));
       b1 = i32x4.add(b1, i32x4.dot_i16x8_s(v1, w));
+      if (count === 2) continue;
       w = v128.load32_splat(at, SCORES_BYTES * 2);
       c0 = i32x4.add(c0, i32x4.dot_i16x8_s(v0, w));
       c1 = i32x4.add(c1, i32x4.dot_i16x8_s(v1, w));
@@ -219,51 +238,11 @@ export function addFourRounded(tile: usize, headSize: u32, weights: usize, sums:
     const isWhole = sums + 32 <= end;
     const unit = weights + UNIT;
     addSums(sums, a0, a1, unit, isWhole);
+    if (count === 1) continue;
     addSums(sums + headBytes, b0, b1, unit + SCORES_BYTES, isWhole);
+    if (count === 2) continue;
     addSums(sums + headBytes * 2, c0, c1, unit + SCORES_BYTES * 2, isWhole);
     addSums(sums + headBytes * 3, d0, d1, unit + SCORES_BYTES * 3, isWhole);
-  }
-}
-
-/** As {@linkcode addFourRounded}, for two rows. */
-export function addTwoRounded(tile: usize, headSize: u32, weights: usize, sums: usize): void {
-  const headBytes = <usize> headSize * 4;
-  const pairBytes = <usize> headSize * 2;
-  const end = sums + headBytes;
-  for (; sums < end; sums += 32, tile += 16) {
-    let a0 = i32x4.splat(0), a1 = a0, b0 = a0, b1 = a0;
-    let value = tile;
-    for (let at = weights; at < weights + UNIT; at += 4, value += pairBytes) {
-      const values = v128.load(value);
-      const v0 = i16x8.extend_low_i8x16_s(values);
-      const v1 = i16x8.extend_high_i8x16_s(values);
-      const p = v128.load32_splat(at);
-      const q = v128.load32_splat(at, SCORES_BYTES);
-      a0 = i32x4.add(a0, i32x4.dot_i16x8_s(v0, p));
-      a1 = i32x4.add(a1, i32x4.dot_i16x8_s(v1, p));
-      b0 = i32x4.add(b0, i32x4.dot_i16x8_s(v0, q));
-      b1 = i32x4.add(b1, i32x4.dot_i16x8_s(v1, q));
-    }
-    const isWhole = sums + 32 <= end;
-    addSums(sums, a0, a1, weights + UNIT, isWhole);
-    addSums(sums + headBytes, b0, b1, weights + UNIT + SCORES_BYTES, isWhole);
-  }
-}
-
-/** As {@linkcode addFourRounded}, for one row. */
-export function addOneRounded(tile: usize, headSize: u32, weights: usize, sum: usize): void {
-  const pairBytes = <usize> headSize * 2;
-  const end = sum + <usize> headSize * 4;
-  for (; sum < end; sum += 32, tile += 16) {
-    let a0 = i32x4.splat(0), a1 = a0;
-    let value = tile;
-    for (let at = weights; at < weights + UNIT; at += 4, value += pairBytes) {
-      const values = v128.load(value);
-      const w = v128.load32_splat(at);
-      a0 = i32x4.add(a0, i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_s(values), w));
-      a1 = i32x4.add(a1, i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_s(values), w));
-    }
-    addSums(sum, a0, a1, weights + UNIT, sum + 32 <= end);
   }
 }
 
@@ -277,13 +256,4 @@ function addSums(at: usize, x0: v128, x1: v128, unit: usize, isWhole: bool): voi
 @inline
 function nearestInts(x: v128): v128 {
   return i32x4.trunc_sat_f32x4_s(f32x4.nearest(x));
-}
-
-/** The largest, or NaN if one is. */
-@inline
-function largestLane(x: v128): f32 {
-  return max(
-    max(f32x4.extract_lane(x, 0), f32x4.extract_lane(x, 1)),
-    max(f32x4.extract_lane(x, 2), f32x4.extract_lane(x, 3)),
-  );
 }

@@ -1,4 +1,5 @@
 /** Computes the weights of one row's keys from their scores, which lie at `[at, end)`, a multiple of four. */
+import { largestLane, sumOfLanes } from "./lanes";
 
 export const LOG2_E: f32 = 1.44269504088896341;
 /** `1.5 * 2 ** 23`: adding it to a number leaves no bits for a fraction, which rounds the number. */
@@ -52,18 +53,6 @@ export function cap(at: usize, end: usize, scale: f32, softcap: f32): void {
   for (; at < end; at += 16) {
     v128.store(at, f32x4.mul(most, tanh(f32x4.mul(v128.load(at), factor))));
   }
-}
-
-function largestLane(x: v128): f32 {
-  return max(
-    max(f32x4.extract_lane(x, 0), f32x4.extract_lane(x, 1)),
-    max(f32x4.extract_lane(x, 2), f32x4.extract_lane(x, 3)),
-  );
-}
-
-function sumOfLanes(x: v128): f32 {
-  return (f32x4.extract_lane(x, 0) + f32x4.extract_lane(x, 1)) +
-    (f32x4.extract_lane(x, 2) + f32x4.extract_lane(x, 3));
 }
 
 /**

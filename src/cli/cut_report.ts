@@ -6,16 +6,19 @@
 import { stateSize } from "../device/sequence_states.ts";
 import { findRefusal } from "../device/cpu/program.ts";
 import { BLOCK_SIZE, bytesPerBlock, divideLayers, type HeadBytes } from "../decoder/cache_pools.ts";
-import { MOST_FEW_ROWS_ON_CPU } from "../decoder/kernel_rule.ts";
+import { MOST_FEW_ROWS_ON_CPU, unpacksWeights } from "../decoder/kernel_rule.ts";
 import { stepLimits } from "../decoder/paged_limits.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
 import { formatBytes } from "../base/format_bytes.ts";
-import { adaptForCpu, cutForCpu } from "../program/cpu_cut.ts";
-import { cutForGpu } from "../program/gpu_cut.ts";
-import { unpacksWeights } from "../program/quantized_segments.ts";
+import { adaptForCpu, cutForCpu, cutForGpu } from "../program/adapt_cut.ts";
 import type { EncoderCut } from "../graph/cut/encoder_cut.ts";
 import type { FeatureCut } from "../graph/cut/split_features.ts";
-import type { AttentionNode, GraphCut, Segment } from "../graph/graph_cut.ts";
+import {
+  type AttentionNode,
+  countWeightBytes,
+  type GraphCut,
+  type Segment,
+} from "../graph/graph_cut.ts";
 
 /** Names of the cross-attention nodes, which attend to an encoder. */
 export type CrossNodes = ReadonlySet<string>;
@@ -62,7 +65,7 @@ export function describeCut(
 /** Summarizes a graph in one line: numbers of segments and attention nodes, and the weights of the largest segment. */
 export function summarizeCut(cut: GraphCut | EncoderCut | FeatureCut): string {
   const { segments, attentions } = cut;
-  const largest = Math.max(...segments.map(({ weightBytes }) => weightBytes));
+  const largest = Math.max(...segments.map(countWeightBytes));
   const { states = [], experts = [] } = cut as Partial<GraphCut>;
   const others = [
     states.length > 0 ? ` and ${states.length} other states` : "",
@@ -73,10 +76,10 @@ export function summarizeCut(cut: GraphCut | EncoderCut | FeatureCut): string {
 }
 
 /** Describes a segment in one line: its nodes and weights. */
-export function describeSegment({ index, model, weightBytes }: Segment): string {
-  return `segment ${index}: ${model.graph.nodes.length} nodes, ${
-    megabytes(weightBytes)
-  } of weights`;
+export function describeSegment(segment: Segment): string {
+  const { index, model: { graph } } = segment;
+  const weights = megabytes(countWeightBytes(segment));
+  return `segment ${index}: ${graph.nodes.length} nodes, ${weights} of weights`;
 }
 
 /** Compiles the segments of a graph as a GPU would run them. */

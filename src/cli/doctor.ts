@@ -12,7 +12,7 @@ import { formatTable, printLine } from "./print.ts";
 import { findAdapter } from "../gpu/device.ts";
 import manifest from "../../deno.json" with { type: "json" };
 import { formatBytes } from "../base/format_bytes.ts";
-import { canTakeRangeEarly } from "../gpu/early_range.ts";
+import { canTakeRangeEarly } from "../gpu/ort_buffers.ts";
 import { askHub } from "../hub/answer.ts";
 import { listCachedIds, measureFolder } from "../hub/cache.ts";
 import { readFreeBytes } from "../hub/download.ts";

@@ -10,9 +10,13 @@ import type {
   LayoutConstants,
   PagedAttention,
   RecordAttention,
-} from "../device/paged_attention.ts";
-import type { CrossAlignment, CrossAlignmentOptions } from "../device/cross_alignment.ts";
-import type { CrossAttention, CrossTensors } from "../device/cross_attention.ts";
+} from "../device/attention.ts";
+import type {
+  CrossAlignment,
+  CrossAlignmentOptions,
+  CrossAttention,
+  CrossTensors,
+} from "../device/encoder_attention.ts";
 import type { OperandLayout } from "../program/program.ts";
 import type { AttentionNode } from "../graph/graph_cut.ts";
 import type { Tensor } from "../device/ort/ort.ts";

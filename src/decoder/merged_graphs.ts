@@ -5,8 +5,7 @@
  * @module
  */
 import { StartupError } from "../base/errors.ts";
-import { presentName } from "../graph/cut/cache_names.ts";
-import { type DecoderGraphs, divideMerged } from "../graph/cut/merged_decoder.ts";
+import { type DecoderGraphs, divideMerged, presentName } from "../graph/cut/merged_decoder.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import { type GraphSession, Tensor, type Tensors } from "../device/ort/ort.ts";
 

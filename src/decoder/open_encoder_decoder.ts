@@ -7,7 +7,7 @@
  * @module
  */
 import type { Backend } from "../device/backend.ts";
-import { cutForGpu } from "../program/gpu_cut.ts";
+import { cutForGpu } from "../program/adapt_cut.ts";
 import { takeEmbedding } from "../graph/cut/embedding_lookup.ts";
 import type { FolderFiles } from "../graph/file/external_data.ts";
 import type { AttentionNode, GraphCut } from "../graph/graph_cut.ts";

@@ -4,16 +4,16 @@
  * @module
  */
 import type { Backend, Storage } from "../device/backend.ts";
-import type { AttentionOptions, PagedAttention } from "../device/paged_attention.ts";
+import type { AttentionOptions, PagedAttention } from "../device/attention.ts";
 import type { KernelExecutor, KernelsOptions } from "../device/kernel_executor.ts";
 import { stateConstants } from "../device/sequence_states.ts";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
-import { cutForCpu } from "../program/cpu_cut.ts";
+import { cutForCpu } from "../program/adapt_cut.ts";
 import { listPrograms, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
 import type { Program, StepPrograms } from "../program/program.ts";
-import { sharesScales, unpacksWeights } from "../program/quantized_segments.ts";
+import { chooseKernels, type KernelRule, sharesScales, unpacksWeights } from "./kernel_rule.ts";
 import { findWeights } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { bytesOfStored } from "../graph/file/stored_range.ts";
@@ -22,7 +22,6 @@ import type { AttentionNode, GraphCut } from "../graph/graph_cut.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
 import { type AxisSizes, computeBytes } from "./activations.ts";
 import type { DecoderLimits } from "./decoder.ts";
-import { chooseKernels, type KernelRule } from "./kernel_rule.ts";
 import { openSegments, releaseSessions } from "./open_segments.ts";
 import {
   countMost,

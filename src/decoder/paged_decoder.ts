@@ -4,7 +4,7 @@
  * @module
  */
 import type { Backend, LogitRows, TokenSampler } from "../device/backend.ts";
-import type { PagedAttention } from "../device/paged_attention.ts";
+import type { PagedAttention } from "../device/attention.ts";
 import type { ExpertLayers } from "../device/experts.ts";
 import type { SequenceStates } from "../device/sequence_states.ts";
 import type { DeviceWeights } from "../device/device_weights.ts";
@@ -23,8 +23,7 @@ import {
 import { type AxisSizes, resolveDims } from "./activations.ts";
 import type { StepExecutor } from "./step_executor.ts";
 import { StepInputs } from "./step_inputs.ts";
-import { divideStep, type StepPart } from "./step_parts.ts";
-import { StepSlices, type UnitTimes } from "./step_slices.ts";
+import { divideStep, type StepPart, StepSlices, type UnitTimes } from "./step_division.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** The parts of a paged decoder, which owns all of them. */

@@ -1,5 +1,5 @@
 /**
- * Sizes of a paged decoder's cache and steps.
+ * Sizes of a paged decoder's cache and steps, and its number of slots for recurrent states.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import {
   sharePools,
 } from "./cache_pools.ts";
 import type { DecoderLimits } from "./decoder.ts";
-import { chooseStateSlots } from "./state_slots.ts";
+import { stateSize } from "../device/sequence_states.ts";
 
 /** Size of the pool at the start; it grows when sequences need more. */
 const START_KV_CACHE_MB = 256;
@@ -129,4 +129,41 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
     numStateSlots: chooseStateSlots(cut, { maxSequences, maxBufferBytes: options.maxBufferBytes }),
     longFrom: cut.longFrom,
   };
+}
+
+/** Memory for saved states, and bounds on their number. */
+const SNAPSHOTS_MB = 256;
+const [MIN_SNAPSHOTS, MAX_SNAPSHOTS] = [4, 128];
+
+/**
+ * One slot for each sequence of a step, and further ones for states that are saved for later prompts, as far as they
+ * fit in one device buffer per node.
+ *
+ * @returns `undefined` for a cut without states.
+ */
+export function chooseStateSlots(
+  { states }: Pick<GraphCut, "states">,
+  { maxSequences, maxBufferBytes }: {
+    readonly maxSequences: number;
+    readonly maxBufferBytes: number;
+  },
+): number | undefined {
+  if (states.length === 0) return undefined;
+  const sizes = states.map(computeSlotBytes);
+  const slotBytes = sizes.reduce((sum, bytes) => sum + bytes, 0);
+  const affordable = Math.floor(SNAPSHOTS_MB * MIB / slotBytes);
+  const numSnapshots = Math.max(MIN_SNAPSHOTS, Math.min(affordable, MAX_SNAPSHOTS));
+  return Math.min(
+    maxSequences + numSnapshots,
+    Math.floor(maxBufferBytes / Math.max(...sizes, 1)),
+  );
+}
+
+/** Bytes that a number of slots takes. */
+export function computeStateBytes({ states }: Pick<GraphCut, "states">, numSlots = 0): number {
+  return states.reduce((sum, node) => sum + computeSlotBytes(node), 0) * numSlots;
+}
+
+function computeSlotBytes(node: GraphCut["states"][number]): number {
+  return Float32Array.BYTES_PER_ELEMENT * stateSize(node);
 }

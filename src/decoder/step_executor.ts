@@ -10,8 +10,7 @@ import { lowerCut } from "../program/lower_cut.ts";
 import type { Instruction, Lowering, StepPrograms } from "../program/program.ts";
 import type { TensorPort } from "../graph/graph_cut.ts";
 import { type GraphSession, Tensor } from "../device/ort/ort.ts";
-import { Activations, type AxisSizes } from "./activations.ts";
-import type { PlannedCut } from "./storage_plan.ts";
+import { Activations, type AxisSizes, type PlannedCut } from "./activations.ts";
 
 /** What to run, and the memory for it. */
 interface StepExecutorOptions<Cut extends PlannedCut> {

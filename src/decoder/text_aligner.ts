@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend } from "../device/backend.ts";
-import type { CrossAlignment, NodeHeads } from "../device/cross_alignment.ts";
+import type { CrossAlignment, NodeHeads } from "../device/encoder_attention.ts";
 import type { StepBatch } from "./decoder.ts";
 import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";

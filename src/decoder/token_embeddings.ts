@@ -5,7 +5,7 @@
  */
 import type { Backend, Storage } from "../device/backend.ts";
 import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../device/ort/ort.ts";
-import { type EmbeddingSpan, EncoderError } from "./embedding_span.ts";
+import { type EmbeddingSpan, EncoderError } from "./decoder.ts";
 
 /** Packed tokens to embed. */
 interface TokensToEmbed {

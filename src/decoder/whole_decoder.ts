@@ -5,22 +5,28 @@
  * @module
  */
 import type { Backend, TokenSampler } from "../device/backend.ts";
-import { presentName } from "../graph/cut/cache_names.ts";
+import { presentName } from "../graph/cut/merged_decoder.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { GraphSession, Tensor, Tensors, ValueInfo } from "../device/ort/ort.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
-import { emptyState, type HeadSizes, UnsupportedGraphError, withHeadSizes } from "./whole_cache.ts";
-import { STEP_INPUTS, type StepTokens } from "./whole_inputs.ts";
-import { EncoderError } from "./embedding_span.ts";
-import type { LogitsProcessor } from "./paged_decoder.ts";
-import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
+import {
+  emptyState,
+  type HeadSizes,
+  STEP_INPUTS,
+  type StepTokens,
+  UnsupportedGraphError,
+  withHeadSizes,
+} from "./whole_inputs.ts";
 import {
   type Decoder,
   type DecoderLimits,
+  EncoderError,
   listRows,
   type SampledToken,
   type StepBatch,
 } from "./decoder.ts";
+import type { LogitsProcessor } from "./paged_decoder.ts";
+import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 
 /** Tokens per block for the engine's bookkeeping. The cache itself is contiguous. */
 const BLOCK_SIZE = 16;

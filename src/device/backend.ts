@@ -6,17 +6,20 @@
 import type { SampledToken, SampleRow } from "../../kernels/sample/sample_row.ts";
 import type { KernelExecutor, KernelsOptions } from "./kernel_executor.ts";
 import type { Program } from "../program/program.ts";
-import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
+import type {
+  CrossAttention,
+  CrossAttentionOptions,
+  PackedAttention,
+  PackedAttentionOptions,
+} from "./encoder_attention.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { GraphSession, Tensor } from "./ort/ort.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import type { DeviceWeights, DeviceWeightsOptions } from "./device_weights.ts";
-import type { ImageKernels } from "./images.ts";
-import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
-import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
+import type { ImageKernels, SpeechKernels, SpeechOptions } from "./media.ts";
+import type { AttentionOptions, PagedAttention } from "./attention.ts";
 import type { ExpertLayers, ExpertsOptions } from "./experts.ts";
 import type { SequenceStates, StatesOptions } from "./sequence_states.ts";
-import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** How to open a graph without external data. */
 export interface OpenSessionOptions {

@@ -6,8 +6,7 @@
  */
 import { StartupError } from "../base/errors.ts";
 import { formatBytes } from "../base/format_bytes.ts";
-import { createStorage, type GpuContext } from "../gpu/device.ts";
-import { queueDone } from "../gpu/queue_done.ts";
+import { createStorage, type GpuContext, queueDone } from "../gpu/device.ts";
 import type { TensorType } from "../graph/file/dtype.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";

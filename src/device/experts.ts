@@ -3,13 +3,16 @@
  *
  * @module
  */
+import type { RowLayout } from "../../kernels/attention/kv_write.ts";
 import type { ExpertsParams } from "../../kernels/experts/experts_params.ts";
+import { toElem } from "../gpu/kernel.ts";
 import { expertsParams } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
-import type { ExpertsNode, HeadRows } from "../graph/graph_cut.ts";
+import type { ExpertsNode } from "../graph/graph_cut.ts";
 import type { Lowering } from "../program/program.ts";
 import type { DeviceWeights } from "./device_weights.ts";
+import { toRowLayout } from "./attention.ts";
 import type { Tensor } from "./ort/ort.ts";
 
 /** Options for opening the mixtures of a cut. */
@@ -48,9 +51,6 @@ export interface ExpertLayers {
 
 /** Converts a node to the kernels' parameters. */
 export function toExpertParams({ mixture, operands, dtype }: ExpertsNode): ExpertsParams {
-  const [x, logits] = operands.map(({ tokenStride, offset }: HeadRows) => ({
-    stride: tokenStride,
-    offset,
-  })) as [ExpertsParams["x"], ExpertsParams["logits"]];
-  return expertsParams(mixture, { elem: dtype === "float16" ? "f16" : "f32", x, logits });
+  const [x, logits] = operands.map(toRowLayout) as [RowLayout, RowLayout];
+  return expertsParams(mixture, { elem: toElem(dtype), x, logits });
 }

@@ -8,7 +8,7 @@ import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import type { Tensor } from "./ort/ort.ts";
 import type { DeviceWeights } from "./device_weights.ts";
-import type { PagedAttention } from "./paged_attention.ts";
+import type { PagedAttention } from "./attention.ts";
 
 /** Options for opening the kernels of programs. */
 export interface KernelsOptions {

@@ -6,9 +6,10 @@
 import type { CausalConvParams } from "../../kernels/states/causal_conv.ts";
 import type { LinearAttentionParams } from "../../kernels/states/linear_attention.ts";
 import type { StateStep } from "../../kernels/states/state_step.ts";
-import type { Elem } from "../gpu/kernel.ts";
+import { toElem } from "../gpu/kernel.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
-import type { Convolution, HeadRows, LinearAttention, RecurrenceNode } from "../graph/graph_cut.ts";
+import type { Convolution, LinearAttention, RecurrenceNode } from "../graph/graph_cut.ts";
+import { toRowLayout } from "./attention.ts";
 import type { Tensor } from "./ort/ort.ts";
 
 /** The parameters of states. */
@@ -73,24 +74,12 @@ export function linearParams(
   return {
     ...shape,
     elem: toElem(dtype),
-    ...{
-      q: toRowLayout(q),
-      k: toRowLayout(k),
-      v: toRowLayout(v),
-      decays: toRowLayout(decays),
-      betas: toRowLayout(betas),
-    },
+    q: toRowLayout(q),
+    k: toRowLayout(k),
+    v: toRowLayout(v),
+    decays: toRowLayout(decays),
+    betas: toRowLayout(betas),
     ...decays && { decaysName: decays.tensor },
     ...betas && { betasName: betas.tensor },
   };
-}
-
-function toElem(dtype: RecurrenceNode["dtype"]): Elem {
-  return dtype === "float16" ? "f16" : "f32";
-}
-
-function toRowLayout(
-  rows: HeadRows | undefined,
-): { readonly stride: number; readonly offset: number } {
-  return { stride: rows?.tokenStride ?? 0, offset: rows?.offset ?? 0 };
 }

@@ -3,9 +3,14 @@
  *
  * @module
  */
-import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
-import type { Decoder, DecoderLimits, SampledToken, Suspension } from "../decoder/decoder.ts";
-import { EncoderError } from "../decoder/embedding_span.ts";
+import { NothingToSampleError } from "../../kernels/sample/sample_row.ts";
+import {
+  type Decoder,
+  type DecoderLimits,
+  EncoderError,
+  type SampledToken,
+  type Suspension,
+} from "../decoder/decoder.ts";
 import { log } from "../base/log.ts";
 import { BusyThread } from "../base/yield_to_events.ts";
 import { runStep } from "../base/running_steps.ts";

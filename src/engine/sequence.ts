@@ -1,4 +1,4 @@
-import type { EmbeddingSource } from "../decoder/embedding_span.ts";
+import type { EmbeddingSource } from "../decoder/decoder.ts";
 import { Int32List } from "./int32_list.ts";
 import { PromptScoring } from "./prompt_scoring.ts";
 import { type SamplingOptions, SamplingState } from "./sampling_state.ts";

@@ -1,5 +1,4 @@
-import type { DecoderLimits, StepBatch } from "../decoder/decoder.ts";
-import type { EmbeddingSpan } from "../decoder/embedding_span.ts";
+import type { DecoderLimits, EmbeddingSpan, StepBatch } from "../decoder/decoder.ts";
 import { mostBlocks } from "./pool_size.ts";
 import type { Sequence } from "./sequence.ts";
 import type { ScheduledStep } from "./step.ts";

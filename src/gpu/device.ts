@@ -1,13 +1,13 @@
 /**
- * The one GPU device of a process: the adapter's own limits, the features Hearth uses, and its loss.
+ * The one GPU device of a process: the adapter's own limits, the features Hearth uses, its loss, and its
+ * buffers and queue.
  *
  * @module
  */
 import { log } from "../base/log.ts";
 import { Commands } from "./commands.ts";
-import { keepDownloadBuffers } from "./download_buffers.ts";
+import { keepDownloadBuffers, writeUploadBuffers } from "./ort_buffers.ts";
 import { changeOrtShaders } from "./ort_shaders.ts";
-import { writeUploadBuffers } from "./upload_buffers.ts";
 
 /** Counts of objects that Hearth has created on a device; a steady decode step must add to none of them. */
 interface CreationCounts {
@@ -169,4 +169,25 @@ export function usesMachineMemory(
   const name = `${adapterInfo.vendor} ${adapterInfo.description}`;
   const isIntegrated = /apple/i.test(name) || /intel|\b(0x)?8086\b|32902/i.test(name);
   return isFallbackAdapter || isIntegrated && !/\barc\b/i.test(name);
+}
+
+/**
+ * Resolves when the device has done all submitted work; blocks the thread until then. If a mapped range may be taken
+ * early, it avoids the 10 ms that Deno's `onSubmittedWorkDone` sleeps afterwards.
+ *
+ * @throws when the device is gone.
+ */
+export async function queueDone(device: GPUDevice): Promise<void> {
+  const buffer = device.createBuffer({
+    size: Uint32Array.BYTES_PER_ELEMENT,
+    usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+  });
+  try {
+    const encoder = device.createCommandEncoder();
+    encoder.clearBuffer(buffer);
+    device.queue.submit([encoder.finish()]);
+    await buffer.mapAsync(GPUMapMode.READ);
+  } finally {
+    buffer.destroy();
+  }
 }

@@ -43,6 +43,11 @@ interface BindGroupNode {
 const kernelsByContext = new WeakMap<GpuContext, Map<string, AnyKernel>>();
 const modulesByContext = new WeakMap<GpuContext, Map<string, WeakRef<GPUShaderModule>>>();
 
+/** The kernels' name of a tensor's data type. */
+export function toElem(dtype: "float32" | "float16"): Elem {
+  return dtype === "float16" ? "f16" : "f32";
+}
+
 /** The bytes of one element. */
 export function elemBytes(elem: Elem): number {
   return elem === "f16" ? 2 : 4;

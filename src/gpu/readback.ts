@@ -5,7 +5,7 @@
  */
 import type { BufferCopy } from "./commands.ts";
 import { createBuffer, DeviceLostError, type GpuContext } from "./device.ts";
-import { canTakeRangeEarly } from "./early_range.ts";
+import { canTakeRangeEarly } from "./ort_buffers.ts";
 
 /** Bytes `[offset, offset + size)` of a buffer; both are multiples of 4. */
 export interface BufferRange {

@@ -32,8 +32,6 @@ export interface TensorPort {
 export interface Segment {
   readonly index: number;
   readonly model: ModelProto;
-  /** Bytes of its constants. */
-  readonly weightBytes: number;
   readonly inputs: readonly TensorPort[];
   readonly outputs: readonly TensorPort[];
 }
@@ -179,9 +177,16 @@ export function rebuildSegment(
   constants: readonly Tensor[],
 ): Segment {
   const initializers = listRead(nodes, constants);
-  return {
-    ...segment,
-    model: withGraph(segment.model, { nodes, initializers }),
-    weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
-  };
+  return { ...segment, model: withGraph(segment.model, { nodes, initializers }) };
+}
+
+/** A cut with another graph in each segment. */
+export function mapModels(cut: GraphCut, change: (model: ModelProto) => ModelProto): GraphCut {
+  const segments = cut.segments.map((own) => ({ ...own, model: change(own.model) }));
+  return { ...cut, segments };
+}
+
+/** Bytes of a segment's constants. */
+export function countWeightBytes({ model }: Pick<Segment, "model">): number {
+  return model.graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
 }

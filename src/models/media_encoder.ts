@@ -6,7 +6,7 @@
 import type { Backend } from "../device/backend.ts";
 import { StartupError } from "../base/errors.ts";
 import { type Json, tokensAt } from "../hub/model_folder.ts";
-import { buildCast } from "../graph/rewrite/cast_model.ts";
+import { buildCast } from "../graph/built_models.ts";
 import type { GraphSession, Tensor, ValueInfo } from "../device/ort/ort.ts";
 import { type PlainTensors, toFeeds } from "./plain_tensor.ts";
 

@@ -5,8 +5,7 @@
  */
 import type { Activation } from "../../kernels/common/activation.ts";
 import { floatAttribute, type Node, stringAttribute } from "../graph/file/proto.ts";
-import type { GraphIndex } from "../graph/graph_index.ts";
-import { eitherInput, readScalar } from "../graph/constants.ts";
+import { eitherInput, type GraphIndex, readScalar } from "../graph/graph_index.ts";
 
 /** An activation of a tensor. */
 interface FoundActivation {

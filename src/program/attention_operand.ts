@@ -5,6 +5,7 @@
  * @module
  */
 import { checkRotary, hasRoomForRowNorms } from "../../kernels/attention/kv_write.ts";
+import { toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, HeadRows, Rotary } from "../graph/graph_cut.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import { intsAttribute } from "../graph/file/proto.ts";
@@ -14,8 +15,8 @@ import { findNorm, type FoundNorm } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { readScale } from "./product_plan.ts";
 import type { OperandLayout } from "./program.ts";
-import { type ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
-import { isReshape } from "./reshapes.ts";
+import type { ProgramBuilder, Rows } from "./program_builder.ts";
+import { isReshape } from "./row_graph.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
 /** What the search for an operand's layout works on. */

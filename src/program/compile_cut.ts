@@ -6,9 +6,6 @@
 import type { AttentionNode, GraphCut, Segment } from "../graph/graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
 import type { AttentionOperand } from "./attention_operand.ts";
-import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
-import { slicesToSplits } from "../graph/rewrite/slices_to_splits.ts";
-import { type MergeOptions, mergeProducts } from "./merge_products.ts";
 import { PositionTables } from "./position_tables.ts";
 import { listTensors, type Lowering, type Program } from "./program.ts";
 
@@ -29,18 +26,6 @@ interface CompileCutOptions {
   readonly writesSums: boolean;
   /** Whether there is a kernel that rotates heads, for attention nodes that read rotated ones. */
   readonly rotates?: boolean;
-}
-
-/**
- * Returns the cut with products of the same rows joined, and with splits in place of slices of products and of splits
- * into heads; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
- */
-export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut {
-  const segments = cut.segments.map((segment) => ({
-    ...segment,
-    model: mergeProducts(slicesToSplits(splitRowsForHeads(segment.model)), options),
-  }));
-  return { ...cut, segments };
 }
 
 /** Compiles each segment of a cut, in order. */

@@ -7,26 +7,29 @@
  * @module
  */
 import { codeOfDtype } from "../graph/file/dtype.ts";
-import type { Elem } from "../gpu/kernel.ts";
+import { type Elem, toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, Segment, TensorPort } from "../graph/graph_cut.ts";
-import { describeNode, GraphIndex } from "../graph/graph_index.ts";
+import { describeNode, eitherInput, GraphIndex, readVector } from "../graph/graph_index.ts";
 import { intAttribute, type Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, readVector } from "../graph/constants.ts";
-import { findOriginal, isReshape } from "./reshapes.ts";
+import { findOriginal, isReshape, rowGraph } from "./row_graph.ts";
 import { type AttentionOperand, computeOperand, findOperandLayout } from "./attention_operand.ts";
-import { compileMultiply, type RowSearch } from "./multiply.ts";
+import {
+  compileMultiply,
+  denseRows,
+  findDtype,
+  readPart,
+  type RowSearch,
+  rowsOfPort,
+  takeRows,
+} from "./row_nodes.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
-import { type ProductPlan, ProductPlanner } from "./product_plan.ts";
+import { findSum, nameOfSum, type ProductPlan, ProductPlanner } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
-import { elemOfPlan, elemOfTensor, ProgramBuilder, type Rows, toElem } from "./program_builder.ts";
-import { findSum, nameOfSum } from "./sums.ts";
+import { elemOfPlan, elemOfTensor, ProgramBuilder, type Rows } from "./program_builder.ts";
 import { findRotation } from "./rotary.ts";
-import { rowGraph } from "./row_graph.ts";
-import { denseRows, readPart, takeRows } from "./row_parts.ts";
-import { findDtype, rowsOfPort } from "./segment_types.ts";
 
 /** How to compile a segment. */
 interface CompileOptions {

@@ -4,10 +4,9 @@
  * @module
  */
 import { LEVEL_BITS, type MatrixFormat } from "../../kernels/matmul/matvec_params.ts";
-import type { GraphIndex } from "../graph/graph_index.ts";
+import { type GraphIndex, readVector } from "../graph/graph_index.ts";
 import { floatAttribute, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
-import { readVector } from "../graph/constants.ts";
 
 /** A matrix, as a graph stores it. */
 export interface Matrix {

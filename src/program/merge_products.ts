@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { bytesOfElements } from "../graph/file/dtype.ts";
+import { bytesOfElements, countElements } from "../graph/file/dtype.ts";
 import { storedBytes } from "../graph/file/stored_tensor.ts";
-import { GraphIndex } from "../graph/graph_index.ts";
+import { GraphIndex, readVector } from "../graph/graph_index.ts";
 import {
   attribute,
   getOpset,
@@ -18,8 +18,7 @@ import {
   type Tensor,
   withGraph,
 } from "../graph/file/proto.ts";
-import { concatenate } from "./concatenate.ts";
-import { readVector } from "../graph/constants.ts";
+import { Refusal } from "../graph/refusal.ts";
 
 /** A product, and the constant vector that is added to it, if any, and to nothing else. */
 interface Part {
@@ -148,4 +147,40 @@ export function mergeProducts(
   const nodes = model.graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
   const initializers = listRead(nodes, [...model.graph.initializers, ...constants]);
   return withGraph(model, { nodes, initializers });
+}
+
+/** Concatenates constants along their first axis, or along the last of two. The result is computed when it is read. */
+export function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
+  const length = tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+  const [{ dtype, shape }] = tensors as [Tensor];
+  const total = tensors.reduce((sum, tensor) => sum + tensor.shape[axis]!, 0);
+  const numRows = axis === 0 ? 1 : shape[0]!;
+  return {
+    name,
+    dtype,
+    shape: shape.map((size, i) => i === axis ? total : size),
+    data: {
+      kind: "rows",
+      numRows,
+      parts: tensors.map((source) => ({ source, from: 0, length: storedBytes(source) / numRows })),
+      length,
+    },
+    rest: [],
+  };
+}
+
+/** Concatenates vectors, whatever their shapes. @throws {Refusal} when they differ in type. */
+export function joinVectors(vectors: readonly Tensor[]): Tensor {
+  const [first, ...others] = vectors as [Tensor, ...Tensor[]];
+  if (others.length === 0) return first;
+  const other = others.find(({ dtype }) => dtype !== first.dtype);
+  if (other !== undefined) {
+    throw new Refusal(`Its constants "${first.name}" and "${other.name}" differ in type.`);
+  }
+  const name = vectors.map((vector) => vector.name).join(", ");
+  return concatenate(
+    name,
+    vectors.map((vector) => ({ ...vector, shape: [countElements(vector.shape)] })),
+    0,
+  );
 }

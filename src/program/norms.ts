@@ -5,7 +5,14 @@
  */
 import type { NormParams } from "../../kernels/matmul/matvec_params.ts";
 import { countElements } from "../graph/file/dtype.ts";
-import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
+import {
+  describeNode,
+  eitherInput,
+  type GraphIndex,
+  readIntegers,
+  readScalar,
+  readVector,
+} from "../graph/graph_index.ts";
 import {
   floatAttribute,
   intAttribute,
@@ -14,7 +21,6 @@ import {
   type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
-import { eitherInput, readIntegers, readScalar, readVector } from "../graph/constants.ts";
 
 /** A norm over the last axis. */
 export interface FoundNorm {

@@ -4,12 +4,20 @@
  * @module
  */
 import type { Activation } from "../../kernels/common/activation.ts";
-import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
+import {
+  describeNode,
+  eitherInput,
+  type GraphIndex,
+  readIntegers,
+  readScalar,
+  readVector,
+} from "../graph/graph_index.ts";
 import { intsAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, readIntegers, readScalar, readVector } from "../graph/constants.ts";
 import { type Matrix, readMatrix } from "./matrices.ts";
+import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
+import { findOriginal } from "./row_graph.ts";
 
 /** Index of the bias input, for operators that have one. */
 const BIAS_INPUTS: Readonly<Record<string, number>> = { Gemm: 2, MatMulNBits: 5 };
@@ -191,4 +199,53 @@ export function splitSizes(
   if (sizes !== undefined) return sizes;
   if (node.inputs.length > 1) return undefined;
   return node.outputs.map(() => width / node.outputs.length);
+}
+
+/** `residual + norm`, where the norm is a root mean square, and the name of the sum. */
+interface FoundSum {
+  readonly name: string;
+  readonly norm: FoundNorm;
+  readonly residual: string;
+}
+
+/**
+ * Most outputs of such a product. Each group of outputs computes the sum again, which for a vocabulary costs more than
+ * a dispatch.
+ */
+const MOST_OUTPUTS = 2 ** 15;
+
+/** The name of the sum that a norm of two tensors normalises. */
+export function nameOfSum(node: Node): string {
+  return node.outputs[3] || `${node.outputs[0]}/sum`;
+}
+
+/**
+ * Finds the sum that a product, or the norm before it, reads, if the product can compute it.
+ *
+ * @param product.isFree whether a tensor is only read by one node and has not been computed yet.
+ */
+export function findSum(
+  index: GraphIndex,
+  { plan, norm, isFree }: {
+    readonly plan: ProductPlan;
+    readonly norm: FoundNorm | undefined;
+    readonly isFree: (name: string, reader: Node) => boolean;
+  },
+): FoundSum | undefined {
+  const { matrix: { k, outputs }, residual: added } = plan;
+  if (added !== undefined || outputs > MOST_OUTPUTS) return undefined;
+  const isSkip = norm?.inputs.length === 2;
+  const input = findOriginal(index, norm?.inputs[0] ?? plan.input);
+  const node = isSkip ? norm.node : index.producers.get(input);
+  if (node === undefined || (!isSkip && node.opType !== "Add")) return undefined;
+  if (skipBias(index, node) !== undefined) return undefined;
+  const [left, right] = node.inputs as [string, string];
+  for (const [normed, residual] of [[left, right], [right, left]] as const) {
+    const own = isFree(normed, node) ? findNorm(index, normed) : undefined;
+    const isTaken = own?.params.kind === "rms" && own.inputs.length === 1 &&
+      own.gamma.shape[0] === k;
+    if (!isTaken || index.constants.has(residual)) continue;
+    return { name: isSkip ? nameOfSum(node) : input, norm: own, residual };
+  }
+  return undefined;
 }

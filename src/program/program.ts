@@ -8,7 +8,7 @@ import type { MatvecParams, NormParams } from "../../kernels/matmul/matvec_param
 import type { NormKernelParams } from "../../kernels/norm/norm.ts";
 import type { PointwiseParams } from "../../kernels/pointwise/pointwise.ts";
 import type { TakeRowsParams } from "../../kernels/take_rows/take_rows.ts";
-import type { RotateParams } from "../../kernels/rotate/rotate.ts";
+import type { RotateParams } from "../../kernels/cpu/row_kernel.ts";
 import type { HeadRows, Rotary } from "../graph/graph_cut.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 

@@ -5,12 +5,12 @@
  */
 import type { RowLayout } from "../../kernels/attention/kv_write.ts";
 import { checkMatvec, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
-import { type Elem, elemBytes } from "../gpu/kernel.ts";
+import { type Elem, elemBytes, toElem } from "../gpu/kernel.ts";
 import type { Tensor } from "../graph/file/proto.ts";
-import type { RotateParams } from "../../kernels/rotate/rotate.ts";
+import type { RotateParams } from "../../kernels/cpu/row_kernel.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
-import { joinVectors } from "./concatenate.ts";
+import { joinVectors } from "./merge_products.ts";
 import type { FoundNorm } from "./norms.ts";
 import type { ProductPlan } from "./product_plan.ts";
 import type { Dispatch, Program } from "./program.ts";
@@ -355,9 +355,4 @@ export function elemOfPlan({ matrix: { weights, scales } }: ProductPlan): Elem {
 export function elemOfTensor({ name, dtype }: Tensor): Elem {
   if (dtype === "float32" || dtype === "float16") return toElem(dtype);
   throw new Refusal(`Its constant "${name}" is ${dtype}.`);
-}
-
-/** The kernels' name of a data type. */
-export function toElem(dtype: "float32" | "float16"): Elem {
-  return dtype === "float16" ? "f16" : "f32";
 }

@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { GraphIndex } from "../graph/graph_index.ts";
+import { type GraphIndex, readIntegers } from "../graph/graph_index.ts";
 import { intAttribute, type Node } from "../graph/file/proto.ts";
-import { readIntegers } from "../graph/constants.ts";
 
 /** A rotation of heads. */
 export interface FoundRotation {

@@ -5,9 +5,8 @@
  */
 import { dtypeOfCode, type TensorType } from "../graph/file/dtype.ts";
 import type { TensorPort } from "../graph/graph_cut.ts";
-import { liveNodes } from "../graph/graph_index.ts";
+import { type GraphIndex, liveNodes } from "../graph/graph_index.ts";
 import { type Graph, intAttribute, makeNode, type Node } from "../graph/file/proto.ts";
-import { isReshape } from "./reshapes.ts";
 
 /** What to keep of a graph. */
 interface RowGraphOptions {
@@ -63,4 +62,17 @@ export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOption
     return wanted.has(output!) ? [makeNode("Identity", [input], [output!])] : [];
   });
   return { ...graph, nodes: liveNodes(nodes, wanted) };
+}
+
+const OPERATORS = new Set(["Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
+
+/** Whether a node only changes the shape of its input. */
+export function isReshape({ opType }: Node): boolean {
+  return OPERATORS.has(opType);
+}
+
+/** The tensor that another is only a reshape of. */
+export function findOriginal(index: GraphIndex, name: string): string {
+  const node = index.producers.get(name);
+  return node && isReshape(node) ? findOriginal(index, node.inputs[0]!) : name;
 }

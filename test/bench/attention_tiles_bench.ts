@@ -8,9 +8,12 @@
  * @module
  */
 import { type AttentionShape, choosePagedTiling } from "../../kernels/attention/attention_shape.ts";
-import { tileBytes, tileThreads, type TileTiling } from "../../kernels/attention/attention_tile.ts";
-import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
-import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
+import {
+  tileBytes,
+  tileThreads,
+  type TileTiling,
+} from "../../kernels/attention/attention_source.ts";
+import { PagedAttention, StepBuffer } from "../../kernels/attention/paged_attention.ts";
 import { type GpuContext, openDevice } from "../../src/gpu/device.ts";
 import { makeStep } from "../kernels/paged_case.ts";
 import { createRandom } from "./random_buffer.ts";

@@ -6,11 +6,10 @@
  *
  * @module
  */
-import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
+import { PagedAttention, StepBuffer } from "../../kernels/attention/paged_attention.ts";
 import { SampleKernel } from "../../kernels/sample/sample.ts";
 import { ReferenceSampler } from "../../kernels/sample/sample_reference.ts";
 import type { SampleRow, SamplingParams } from "../../kernels/sample/sample_row.ts";
-import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import { type GpuContext, openDevice } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { makeNormal, makeRow } from "../kernels/exact_sampling.ts";

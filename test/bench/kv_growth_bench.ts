@@ -7,8 +7,7 @@
  * @module
  */
 import { WebGpuKvCache } from "../../src/device/webgpu/kv_cache.ts";
-import { openDevice } from "../../src/gpu/device.ts";
-import { queueDone } from "../../src/gpu/queue_done.ts";
+import { openDevice, queueDone } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import { printTable } from "./report.ts";
 

@@ -1,6 +1,6 @@
 /**
  * Searches the tiles of products of whole numbers: every tile of a table on every product of Qwen3's layers, for several
- * numbers of rows. What is chosen in `int8_shape.ts` comes from here; `kernels/matmul/README.md` keeps what was tried.
+ * numbers of rows. What is chosen in `int8_source.ts` comes from here; `kernels/matmul/README.md` keeps what was tried.
  *
  *     deno task bench matmul
  *     deno run -A test/bench/matmul_bench.ts 4B 1 2048
@@ -15,7 +15,7 @@ import {
   type Int8Row,
   type Int8Tile,
   int8TileBytes,
-} from "../../kernels/matmul/int8_shape.ts";
+} from "../../kernels/matmul/int8_source.ts";
 import { type GpuContext, openDevice } from "../../src/gpu/device.ts";
 import { createRandom } from "./random_buffer.ts";
 import { printTable } from "./report.ts";

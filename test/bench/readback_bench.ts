@@ -6,7 +6,7 @@
  * @module
  */
 import { createBuffer, openDevice } from "../../src/gpu/device.ts";
-import { canTakeRangeEarly } from "../../src/gpu/early_range.ts";
+import { canTakeRangeEarly } from "../../src/gpu/ort_buffers.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 
 const READS = 60;

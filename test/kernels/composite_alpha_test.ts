@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { Buffer } from "node:buffer";
 import { CompositeAlpha } from "../../kernels/images/composite_alpha.ts";
-import { compositeAlpha, compositeBands } from "../../kernels/images/composite_alpha_reference.ts";
+import { compositeAlpha, compositeBands } from "../../kernels/images/image_reference.ts";
 import { type MaskFormat, weighAxis } from "../../kernels/images/image_format.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";

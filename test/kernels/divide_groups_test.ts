@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { divideGroups } from "../../kernels/cpu/divide_groups.ts";
+import { divideGroups } from "../../kernels/cpu/row_kernel.ts";
 
 const SIZES = { usual: 64, least: 6, maxParts: 32 };
 

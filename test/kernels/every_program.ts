@@ -19,12 +19,11 @@ import type { MatrixFormat, MatvecParams } from "../../kernels/matmul/matvec_par
 import { chooseMatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import { Norm } from "../../kernels/norm/norm.ts";
 import { PackedAttention, PackedBuffer } from "../../kernels/attention/packed_attention.ts";
-import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
+import { PagedAttention, StepBuffer } from "../../kernels/attention/paged_attention.ts";
 import { Pointwise } from "../../kernels/pointwise/pointwise.ts";
 import { ResizeNormalize } from "../../kernels/images/resize_normalize.ts";
 import { SampleKernel } from "../../kernels/sample/sample.ts";
 import { StateStepBuffer } from "../../kernels/states/state_step.ts";
-import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import { TakeRows } from "../../kernels/take_rows/take_rows.ts";
 import { TokenRules } from "../../kernels/sample/token_rules.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";

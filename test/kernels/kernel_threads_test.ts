@@ -10,7 +10,7 @@ import {
   type ThreadsOptions,
 } from "../../kernels/cpu/kernel_threads.ts";
 import { SimdPackedAttention } from "../../kernels/attention/packed_attention_simd.ts";
-import { selfBounds } from "../../kernels/attention/packed_bounds.ts";
+import { selfBounds } from "../../kernels/attention/packed_attention.ts";
 import { makeLayer } from "./attention_simd_case.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { makeStep } from "./paged_case.ts";

@@ -4,9 +4,8 @@ import type { AttentionShape } from "../../kernels/attention/attention_shape.ts"
 import { cachedHeadBytes } from "../../kernels/attention/kv_cache.ts";
 import { joinAngles, KvWrite, type KvWriteParams } from "../../kernels/attention/kv_write.ts";
 import { ReferenceKvWrite, roundTo8Bits } from "./references/kv_write_reference.ts";
-import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
+import { PagedAttention, StepBuffer } from "../../kernels/attention/paged_attention.ts";
 import { ReferenceAttention } from "./references/paged_attention_reference.ts";
-import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";

@@ -8,7 +8,7 @@ import {
   type RotaryParams,
 } from "../../kernels/attention/kv_write.ts";
 import { ReferenceKvWrite } from "./references/kv_write_reference.ts";
-import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
+import { StepBuffer } from "../../kernels/attention/paged_attention.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { kernelTest } from "../fixtures/engine/gpu.ts";

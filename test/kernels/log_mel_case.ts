@@ -3,8 +3,11 @@
  *
  * @module
  */
-import type { LogMelRow, LogMelSpec } from "../../kernels/log_mel/log_mel_spec.ts";
-import { makeMelFilters } from "../../kernels/log_mel/mel_filters.ts";
+import {
+  type LogMelRow,
+  type LogMelSpec,
+  makeMelFilters,
+} from "../../kernels/log_mel/log_mel_spec.ts";
 
 /** Whisper's sizes but for the frames, of which a test needs few. */
 export const SMALL: LogMelSpec = {

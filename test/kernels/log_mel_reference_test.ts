@@ -4,10 +4,10 @@ import {
   cutRow,
   type LogMelRow,
   type LogMelSpec,
+  makeMelFilters,
   readLogMelSpec,
   samplesPerRow,
 } from "../../kernels/log_mel/log_mel_spec.ts";
-import { makeMelFilters } from "../../kernels/log_mel/mel_filters.ts";
 import { foreignSpeechTest, readJfk, readJfkLogMel } from "../fixtures/audio/speech.ts";
 import { makeSounds, readFeatures, SMALL } from "./log_mel_case.ts";
 import { assertClose, assertSameValues } from "../fixtures/engine/compare_values.ts";

@@ -1,17 +1,15 @@
 import assert from "node:assert/strict";
 import type { HeadShape } from "../../kernels/attention/attention_shape.ts";
 import {
+  numQueryRows,
   PackedAttention,
+  type PackedBounds,
   PackedBuffer,
   type PackedParams,
+  selfBounds,
 } from "../../kernels/attention/packed_attention.ts";
 import { attendPacked } from "./references/packed_attention_reference.ts";
 import { SimdPackedAttention } from "../../kernels/attention/packed_attention_simd.ts";
-import {
-  numQueryRows,
-  type PackedBounds,
-  selfBounds,
-} from "../../kernels/attention/packed_bounds.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { elemBytes } from "../../src/gpu/kernel.ts";
 import { gpuTest, kernelTest, withLimits } from "../fixtures/engine/gpu.ts";

@@ -4,9 +4,8 @@ import {
   type AttentionTiling,
   chooseTiling,
 } from "../../kernels/attention/attention_shape.ts";
-import { PagedAttention } from "../../kernels/attention/paged_attention.ts";
+import { PagedAttention, StepBuffer } from "../../kernels/attention/paged_attention.ts";
 import { ReferenceAttention } from "./references/paged_attention_reference.ts";
-import { StepBuffer } from "../../kernels/attention/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
 import { gpuTest, kernelTest, withLimits } from "../fixtures/engine/gpu.ts";

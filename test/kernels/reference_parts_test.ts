@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { Candidates } from "../../kernels/sample/candidates.ts";
-import { expOfNonPositive, sumOfExps } from "../../kernels/common/exp.ts";
-import { widen } from "../../kernels/common/half.ts";
+import { expOfNonPositive, sumOfExps, widen } from "../../kernels/common/floats.ts";
 import { exponential, mix32, rowKey, uniform } from "../../kernels/sample/random.ts";
 import { chiSquareDeviation, makeNormal } from "./exact_sampling.ts";
 

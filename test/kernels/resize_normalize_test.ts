@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { type TensorFormat, weighAxis } from "../../kernels/images/image_format.ts";
 import { ResizeNormalize } from "../../kernels/images/resize_normalize.ts";
-import { resizeNormalize } from "../../kernels/images/resize_normalize_reference.ts";
+import { resizeNormalize } from "../../kernels/images/image_reference.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { createBuffer } from "../../src/gpu/device.ts";
 import type { Pixels } from "../../src/media/pixels.ts";

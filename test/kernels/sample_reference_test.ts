@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
-import type { SampledToken } from "../../kernels/sample/sample_row.ts";
+import {
+  NothingToSampleError,
+  type SampledToken,
+  type SamplingParams,
+} from "../../kernels/sample/sample_row.ts";
 import { ReferenceSampler } from "../../kernels/sample/sample_reference.ts";
-import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
 import {
   adjustLogits,
   chiSquareDeviation,
@@ -12,7 +15,6 @@ import {
   makeRow,
   PLAIN,
 } from "./exact_sampling.ts";
-import type { SamplingParams } from "../../kernels/sample/sample_row.ts";
 
 const VOCAB_SIZE = 300;
 const normal = makeNormal(1);

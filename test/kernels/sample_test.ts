@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { SampleKernel } from "../../kernels/sample/sample.ts";
-import { NothingToSampleError } from "../../kernels/sample/sample_error.ts";
+import {
+  NothingToSampleError,
+  type SampledToken,
+  type SampleRow,
+  type SamplingParams,
+} from "../../kernels/sample/sample_row.ts";
 import { ReferenceSampler } from "../../kernels/sample/sample_reference.ts";
-import type { SampledToken, SampleRow, SamplingParams } from "../../kernels/sample/sample_row.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";

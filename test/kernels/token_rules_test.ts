@@ -3,7 +3,7 @@ import {
   LOWEST_LOGIT,
   type TokenRule,
   type TokenRulesOptions,
-} from "../../kernels/sample/token_rule.ts";
+} from "../../kernels/sample/sample_row.ts";
 import { TokenRules } from "../../kernels/sample/token_rules.ts";
 import { applyTokenRules } from "../../kernels/sample/token_rules_reference.ts";
 import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";

@@ -11,7 +11,7 @@ import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { compileCut } from "../../src/program/compile_cut.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
-import { cutForGpu } from "../../src/program/gpu_cut.ts";
+import { cutForGpu } from "../../src/program/adapt_cut.ts";
 import type { GraphCut } from "../../src/graph/graph_cut.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
-import { WebGpuImages } from "../../src/device/webgpu/images.ts";
+import { WebGpuImages } from "../../src/device/webgpu/media.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { identifyFamily } from "../../src/models/matting/matting_family.ts";
 import {

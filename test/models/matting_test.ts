@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
-import { WebGpuImages } from "../../src/device/webgpu/images.ts";
+import { WebGpuImages } from "../../src/device/webgpu/media.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { encodePng } from "../../src/media/png.ts";
 import type { MattingModel } from "../../src/models/matting/matting.ts";

@@ -1,7 +1,7 @@
 /** Whole graphs that leave the sizes of heads open run with those of `config.json`. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
-import { UnsupportedGraphError } from "../../src/decoder/whole_cache.ts";
+import { UnsupportedGraphError } from "../../src/decoder/whole_inputs.ts";
 import { WholeDecoder } from "../../src/decoder/whole_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";

@@ -12,7 +12,7 @@ import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
 import type { GraphCut } from "../../src/graph/graph_cut.ts";
-import { cutForGpu } from "../../src/program/gpu_cut.ts";
+import { cutForGpu } from "../../src/program/adapt_cut.ts";
 import { decodeModel } from "../fixtures/graphs/decode_model.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { constant } from "../fixtures/graphs/onnx_builder.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { LEAST_DEVIATION } from "../../kernels/alignment/alignment.ts";
 import type { Backend } from "../../src/device/backend.ts";
-import type { NodeHeads } from "../../src/device/cross_alignment.ts";
+import type { NodeHeads } from "../../src/device/encoder_attention.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";

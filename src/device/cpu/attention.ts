@@ -10,8 +10,12 @@ import { choosePool } from "../../../kernels/attention/kv_cache.ts";
 import { type PackedStep, sliceStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { AttentionNode } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
-import { type KernelParams, toKernelParams } from "../attention_params.ts";
-import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
+import {
+  type AttentionOptions,
+  type KernelParams,
+  type PagedAttention,
+  toKernelParams,
+} from "../attention.ts";
 import type { Slices } from "../slices.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 import { copyOperands, isPacked, makeTensor, viewElements } from "./tensors.ts";

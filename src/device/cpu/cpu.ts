@@ -22,27 +22,28 @@ import type {
   Storage,
   TokenSampler,
 } from "../backend.ts";
-import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
+import type { AttentionOptions, PagedAttention } from "../attention.ts";
 import { CpuAttention } from "./attention.ts";
-import { CpuCrossAttention } from "./cross_attention.ts";
-import type { CrossAttention, CrossAttentionOptions } from "../cross_attention.ts";
+import { CpuCrossAttention, CpuPackedAttention } from "./encoder_attention.ts";
+import type {
+  CrossAttention,
+  CrossAttentionOptions,
+  PackedAttention,
+  PackedAttentionOptions,
+} from "../encoder_attention.ts";
 import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./runtime.ts";
-import { CpuPackedAttention } from "./packed_attention.ts";
 import { CpuKernels } from "./kernels.ts";
 import { findRefusal } from "./program.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
-import { CpuStorages } from "./storage.ts";
+import { CpuStorages } from "./tensors.ts";
 import { openEmbeddingSession } from "./embedding.ts";
 import { CpuExperts } from "./experts.ts";
 import { CpuStates } from "./states.ts";
-import { CpuSpeech } from "./speech.ts";
-import { CpuImages } from "./images.ts";
-import { SampledTokens } from "../sampled_tokens.ts";
-import type { ImageKernels } from "../images.ts";
-import type { PackedAttention, PackedAttentionOptions } from "../packed_attention.ts";
+import { CpuImages, CpuSpeech } from "./media.ts";
+import { SampledTokens } from "../../../kernels/sample/sample_row.ts";
+import type { ImageKernels, SpeechKernels, SpeechOptions } from "../media.ts";
 import type { ExpertLayers, ExpertsOptions } from "../experts.ts";
 import type { SequenceStates, StatesOptions } from "../sequence_states.ts";
-import type { SpeechKernels, SpeechOptions } from "../speech.ts";
 
 export class CpuBackend implements Backend {
   readonly kind = "cpu";

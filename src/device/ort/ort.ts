@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { buildCast } from "../../graph/rewrite/cast_model.ts";
+import { buildCast } from "../../graph/built_models.ts";
 import { type NativeSessionOptions, openNativeSession } from "./ort_native.ts";
 import type { ExternalData } from "./ort_web.ts";
 import type { GraphSession } from "./session.ts";

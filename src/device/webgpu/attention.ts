@@ -5,25 +5,27 @@
  */
 import { cachedHeadBytes, choosePool } from "../../../kernels/attention/kv_cache.ts";
 import { type HeadNormParams, joinAngles, KvWrite } from "../../../kernels/attention/kv_write.ts";
-import { PagedAttention as AttentionKernel } from "../../../kernels/attention/paged_attention.ts";
-import { StepBuffer } from "../../../kernels/attention/step_buffer.ts";
+import {
+  PagedAttention as AttentionKernel,
+  StepBuffer,
+} from "../../../kernels/attention/paged_attention.ts";
 import { createBuffer, createStorage, type GpuContext, uploadStorage } from "../../gpu/device.ts";
-import { elemBytes } from "../../gpu/kernel.ts";
+import { elemBytes, toElem } from "../../gpu/kernel.ts";
 import { stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { OperandLayout } from "../../program/program.ts";
 import type { AttentionNode, Rotary } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
-import { type KernelParams, toKernelParams } from "../attention_params.ts";
-import type {
-  AttentionOptions,
-  AttentionStep,
-  LayoutConstants,
-  OperandBuffers,
-  PagedAttention,
-  RecordAttention,
-} from "../paged_attention.ts";
+import {
+  type AttentionOptions,
+  type AttentionStep,
+  type KernelParams,
+  type LayoutConstants,
+  type OperandBuffers,
+  type PagedAttention,
+  type RecordAttention,
+  toKernelParams,
+} from "../attention.ts";
 import { type LayerCache, WebGpuKvCache } from "./kv_cache.ts";
-import { StepAngles } from "./layout_constants.ts";
 
 interface Layer {
   readonly node: AttentionNode;
@@ -161,9 +163,8 @@ export class WebGpuAttention implements PagedAttention {
   }
 
   #getParams(node: AttentionNode, norms?: HeadNormParams): KernelParams {
-    const elem = node.dtype === "float16" ? "f16" : "f32";
     const { blockSize, isQuantized } = this.#options;
-    return toKernelParams(node, { blockSize, elem, norms, isQuantized });
+    return toKernelParams(node, { blockSize, elem: toElem(node.dtype), norms, isQuantized });
   }
 
   #getKernels(node: AttentionNode, norms?: HeadNormParams) {
@@ -223,5 +224,57 @@ export class WebGpuAttention implements PagedAttention {
     const buffer = this.#queries.get(bytes) ?? createStorage(this.#gpu, "rotated queries", bytes);
     this.#queries.set(bytes, buffer);
     return buffer;
+  }
+}
+
+/**
+ * The rotation angles of a step's tokens if a token has several positions. Their rows are assembled on the host. Memory
+ * is allocated when it is constructed.
+ */
+class StepAngles {
+  /** Cosines, then sines, of each token: f32 `[maxTokens, 2, width]`. */
+  readonly buffer: GPUBuffer;
+  readonly #gpu: GpuContext;
+  readonly #tables: readonly [cos: Float32Array, sin: Float32Array];
+  readonly #sections: readonly number[];
+  readonly #rows: Float32Array<ArrayBuffer>;
+
+  /**
+   * @param options.cos f32 `[positions, width]`, like `sin`.
+   * @param options.sections for each element of a row, which of a token's positions it depends on.
+   */
+  constructor(gpu: GpuContext, { cos, sin, sections, maxTokens }: {
+    readonly cos: Float32Array;
+    readonly sin: Float32Array;
+    readonly sections: readonly number[];
+    readonly maxTokens: number;
+  }) {
+    this.#gpu = gpu;
+    this.#tables = [cos, sin];
+    this.#sections = sections;
+    this.#rows = new Float32Array(maxTokens * 2 * sections.length);
+    this.buffer = createBuffer(gpu, {
+      label: "angles of a step",
+      size: this.#rows.byteLength,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+    });
+  }
+
+  /** Writes a step's rows to the device, before anything that is submitted later. */
+  write(
+    { numTokens, positions, anglePositions = positions, sectionPositions }: AttentionStep,
+  ): void {
+    const width = this.#sections.length;
+    const last = this.#tables[0].length / width - 1;
+    let end = 0;
+    for (let token = 0; token < numTokens; token++) {
+      for (const table of this.#tables) {
+        for (let i = 0; i < width; i++) {
+          const own = sectionPositions?.[this.#sections[i]!] ?? anglePositions;
+          this.#rows[end++] = table[Math.min(own[token]!, last) * width + i]!;
+        }
+      }
+    }
+    this.#gpu.device.queue.writeBuffer(this.buffer, 0, this.#rows, 0, end);
   }
 }

@@ -16,11 +16,11 @@ import {
   type OperandLayout,
   type Program,
 } from "../../program/program.ts";
+import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
 import type { HeadRows } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
-import { readConstants } from "./layout_constants.ts";
 import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";
-import type { LayoutConstants } from "../paged_attention.ts";
+import type { LayoutConstants } from "../attention.ts";
 
 /** A kernel that is recorded on buffers by their roles. */
 interface RowKernel {
@@ -200,4 +200,32 @@ function openKernel(gpu: GpuContext, dispatch: Dispatch, maxRows: number): RowKe
     case "rotate":
       throw new RangeError("On a GPU heads are rotated by the attention kernel, not before it.");
   }
+}
+
+/** Reads the constants that attention needs for these layouts, by layer. Layers with the same table of angles share one array. */
+async function readConstants(
+  layouts: readonly OperandLayout[],
+  readFloats: (tensor: StoredTensor) => Promise<Float32Array>,
+): Promise<Map<number, LayoutConstants>> {
+  const constants = new Map<number, LayoutConstants>();
+  const angles = new Map<string, Promise<Float32Array>>();
+  const readAngles = (tensor: StoredTensor) => {
+    const values = angles.get(tensor.name) ?? readFloats(tensor);
+    angles.set(tensor.name, values);
+    return values;
+  };
+  for (const { layer, norms, rotary } of layouts) {
+    if (constants.has(layer)) continue;
+    const [q, k] = await Promise.all(
+      [norms?.q, norms?.k].map((tensor) => tensor && readFloats(tensor)),
+    );
+    const gammas = norms && new Float32Array(norms.sizes[0] + norms.sizes[1]);
+    if (q) gammas!.set(q);
+    if (k) gammas!.set(k, norms!.sizes[0]);
+    constants.set(layer, {
+      gammas,
+      angles: rotary && { cos: await readAngles(rotary.cos), sin: await readAngles(rotary.sin) },
+    });
+  }
+  return constants;
 }

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { createStorage, type GpuContext } from "../../gpu/device.ts";
-import { queueDone } from "../../gpu/queue_done.ts";
+import { createStorage, type GpuContext, queueDone } from "../../gpu/device.ts";
 
 /** The cache of one attention layer. The buffers change when the cache is resized. */
 export interface LayerCache {

@@ -4,11 +4,10 @@
  * @module
  */
 import { SampleKernel, type SamplerOptions } from "../../../kernels/sample/sample.ts";
-import type { SampledToken } from "../../../kernels/sample/sample_row.ts";
+import { type SampledToken, SampledTokens } from "../../../kernels/sample/sample_row.ts";
 import type { GpuContext } from "../../gpu/device.ts";
 import type { Readback } from "../../gpu/readback.ts";
 import type { LogitRows, TokenSampler } from "../backend.ts";
-import { SampledTokens } from "../sampled_tokens.ts";
 
 /** What a sampler needs. */
 interface WebGpuSamplerOptions {

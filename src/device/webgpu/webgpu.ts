@@ -4,6 +4,7 @@
  * @module
  */
 import { createStorage, type GpuContext, usesMachineMemory } from "../../gpu/device.ts";
+import { toElem } from "../../gpu/kernel.ts";
 import { Readback } from "../../gpu/readback.ts";
 import { takeLookup } from "../../graph/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
@@ -20,25 +21,26 @@ import type {
   Storage,
   TokenSampler,
 } from "../backend.ts";
-import type { AttentionOptions, PagedAttention } from "../paged_attention.ts";
+import type { AttentionOptions, PagedAttention } from "../attention.ts";
 import { type DeviceTensor, DeviceWeights, type DeviceWeightsOptions } from "../device_weights.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
-import type { ImageKernels } from "../images.ts";
-import type { PackedAttention, PackedAttentionOptions } from "../packed_attention.ts";
+import type { ImageKernels, SpeechKernels, SpeechOptions } from "../media.ts";
+import type {
+  CrossAttention,
+  CrossAttentionOptions,
+  PackedAttention,
+  PackedAttentionOptions,
+} from "../encoder_attention.ts";
 import type { ExpertLayers, ExpertsOptions } from "../experts.ts";
 import type { SequenceStates, StatesOptions } from "../sequence_states.ts";
-import type { SpeechKernels, SpeechOptions } from "../speech.ts";
 import { WebGpuAttention } from "./attention.ts";
-import { WebGpuCrossAttention } from "./cross_attention.ts";
-import type { CrossAttention, CrossAttentionOptions } from "../cross_attention.ts";
+import { WebGpuCrossAttention, WebGpuPackedAttention } from "./encoder_attention.ts";
 import { openEmbeddingSession } from "./embedding.ts";
-import { WebGpuPackedAttention } from "./packed_attention.ts";
-import { WebGpuImages } from "./images.ts";
+import { WebGpuImages, WebGpuSpeech } from "./media.ts";
 import { WebGpuSampler } from "./sampler.ts";
 import { WebGpuKernels } from "./kernels.ts";
 import { WebGpuExperts } from "./experts.ts";
 import { WebGpuStates } from "./states.ts";
-import { WebGpuSpeech } from "./speech.ts";
 
 /** Size of the read-back buffer. A step reads 8 bytes per sequence, or 168 with log-probabilities. */
 const MAX_READ_BYTES = 2 ** 20;
@@ -223,10 +225,9 @@ export class WebGpuBackend implements Backend {
   }
 
   openSampler({ vocabSize, dtype, maxRows }: SamplerOptions): TokenSampler {
-    const elem = dtype === "float16" ? "f16" : "f32";
     return new WebGpuSampler(this.#gpu, {
       readback: this.#readback,
-      kernel: { vocabSize, rowStride: vocabSize, elem, maxRows },
+      kernel: { vocabSize, rowStride: vocabSize, elem: toElem(dtype), maxRows },
     });
   }
 

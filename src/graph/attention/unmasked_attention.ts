@@ -13,9 +13,19 @@ import { countElements } from "../file/dtype.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
-import { type AtomSizes, type Axes, HEAD_AXES, permute, regroup, ROW_AXES } from "./head_split.ts";
+import {
+  type AtomSizes,
+  type Axes,
+  behindScales,
+  HEAD_AXES,
+  isFloat,
+  permute,
+  regroup,
+  ROW_AXES,
+  scaleStep,
+  type Tracing,
+} from "./operand_steps.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
-import { behindScales, isFloat, scaleStep, type Tracing } from "./scale_steps.ts";
 
 /** Keys or values of an attention. */
 type WholeOperand =

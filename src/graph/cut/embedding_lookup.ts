@@ -6,7 +6,6 @@
  */
 import type { GraphCut, TensorPort } from "../graph_cut.ts";
 import { codeOfDtype, type TensorType } from "../file/dtype.ts";
-import { storedBytes } from "../file/stored_tensor.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import {
   type Graph,
@@ -158,7 +157,6 @@ export function takeEmbedding(
     model,
     outputs,
     inputs: [port, ...first!.inputs.filter((input) => input.name !== name)],
-    weightBytes: graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
   };
   return {
     ...cut,

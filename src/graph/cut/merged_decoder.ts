@@ -1,10 +1,10 @@
 /**
  * Splits the merged decoder of an encoder-decoder model, as Optimum exports it, and cuts it.
+ * Their keys and values have the names that Optimum and similar exporters give them.
  *
  * @module
  */
 import { codeOfDtype } from "../file/dtype.ts";
-import { isCrossCache } from "./cache_names.ts";
 import { fuseSkipNorms } from "../rewrite/fuse_skip_norms.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { keepOutputs, takeBranch } from "../rewrite/if_branch.ts";
@@ -12,6 +12,16 @@ import { makeNode, type ModelProto, type Node, withGraph } from "../file/proto.t
 import { GraphIndex } from "../graph_index.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
 import { type CrossInputs, nameStepAttentions } from "../attention/step_attention.ts";
+
+/** Whether a cache input or output belongs to the encoder's output: `past_key_values.0.encoder.key`. */
+export function isCrossCache(name: string): boolean {
+  return name.includes(".encoder.");
+}
+
+/** The output that becomes a cache input: `present.0.key` for `past_key_values.0.key`, or for `past.0.key`. */
+export function presentName(pastName: string): string {
+  return pastName.replace(/^past(_key_values)?/, "present");
+}
 
 /** The two graphs of a merged decoder. */
 export interface DecoderGraphs {

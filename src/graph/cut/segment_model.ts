@@ -4,7 +4,6 @@
  * @module
  */
 import type { Segment, TensorPort } from "../graph_cut.ts";
-import { storedBytes } from "../file/stored_tensor.ts";
 import { makeNode, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 import { makePort } from "../describe_nodes.ts";
@@ -80,7 +79,6 @@ export function buildSegment(
       },
       rest: [],
     },
-    weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
     inputs,
     outputs,
   };

@@ -13,7 +13,7 @@ import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
 import { findRouter, outputWithScale } from "./find_router.ts";
 import type { ExpertWeights, FoundMixture, MixtureSearch } from "./mixture.ts";
-import { joinHalves } from "./join_halves.ts";
+import { joinHalves } from "./join_weights.ts";
 
 /** Positions of an operator's inputs; those of a product are weights, scales, zero points and biases. */
 interface Inputs {

@@ -4,9 +4,8 @@
  *
  * @module
  */
-import { readScalar, readVector } from "../constants.ts";
+import { describeNode, type GraphIndex, readScalar, readVector } from "../graph_index.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
-import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
 import type { MixtureSearch, Router } from "./mixture.ts";
 

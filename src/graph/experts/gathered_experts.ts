@@ -5,15 +5,14 @@
  * @module
  */
 import { getName } from "../attention/attention.ts";
-import { readIntegers } from "../constants.ts";
+import { type GraphIndex, readIntegers } from "../graph_index.ts";
 import { countElements } from "../file/dtype.ts";
 import { intAttribute, intsAttribute, type Node, type Tensor } from "../file/proto.ts";
-import type { GraphIndex } from "../graph_index.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { elementsBehind } from "./find_router.ts";
 import type { ExpertWeights, FoundMixture, MixtureSearch } from "./mixture.ts";
 import { findGate, findSpelledRouter, producerBehind } from "./spelled_parts.ts";
-import { transposeExperts } from "./stack_experts.ts";
+import { transposeExperts } from "./join_weights.ts";
 
 /** A product of rows with the matrices of experts that `indices` names. */
 interface GatheredProduct {

@@ -6,7 +6,13 @@
  */
 import type { ExpertMatrix } from "../../../kernels/experts/experts_params.ts";
 import { getName } from "../attention/attention.ts";
-import { eitherInput, readScalar, readVector } from "../constants.ts";
+import {
+  describeNode,
+  eitherInput,
+  type GraphIndex,
+  readScalar,
+  readVector,
+} from "../graph_index.ts";
 import { valueOfTensor } from "../evaluate/value.ts";
 import {
   intAttribute,
@@ -17,13 +23,11 @@ import {
 } from "../file/proto.ts";
 import { decodeTensorMessage } from "../file/proto_decode.ts";
 import type { StoredTensor } from "../file/stored_tensor.ts";
-import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
 import { elementsBehind } from "./find_router.ts";
-import { joinHalves } from "./join_halves.ts";
+import { joinHalves, stackExperts, transposeMatrix } from "./join_weights.ts";
 import type { ExpertWeights, FoundMixture, MixtureSearch } from "./mixture.ts";
 import { findGate, findSpelledRouter, producerBehind } from "./spelled_parts.ts";
-import { stackExperts, transposeMatrix } from "./stack_experts.ts";
 
 /** A product with the matrix of one expert. */
 interface ExpertProduct {

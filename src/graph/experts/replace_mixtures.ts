@@ -5,6 +5,7 @@
  */
 import { checkExperts } from "../../../kernels/experts/experts_params.ts";
 import { KERNEL_DOMAIN } from "../attention/replace_attentions.ts";
+import { toElem } from "../../gpu/kernel.ts";
 import type { Value } from "../evaluate/value.ts";
 import { type Graph, makeNode, type Node } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
@@ -120,8 +121,9 @@ function requireComputable(found: FoundMixture, { probes }: MixtureSearch) {
   if (other !== undefined) {
     throw new Refusal(`"${other.name}" is ${other.dtype ?? "unknown"}, "${output}" ${dtype}.`);
   }
-  const elem = dtype === "float16" ? "f16" : "f32";
   const rows = (stride: number) => ({ stride, offset: 0 });
   const { hidden, experts } = mixture;
-  checkExperts(expertsParams(mixture, { elem, x: rows(hidden), logits: rows(experts) }));
+  checkExperts(
+    expertsParams(mixture, { elem: toElem(dtype), x: rows(hidden), logits: rows(experts) }),
+  );
 }

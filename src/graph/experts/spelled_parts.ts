@@ -5,9 +5,8 @@
  * @module
  */
 import type { ExpertActivation } from "../../../kernels/experts/experts_params.ts";
-import { eitherInput, readIntegers, readScalar } from "../constants.ts";
+import { eitherInput, type GraphIndex, readIntegers, readScalar } from "../graph_index.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
-import type { GraphIndex } from "../graph_index.ts";
 import { choiceBy, elementsBehind, logitsOfSigmoid } from "./find_router.ts";
 import type { Router } from "./mixture.ts";
 

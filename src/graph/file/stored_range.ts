@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { widenBytes } from "../../../kernels/common/half.ts";
+import { widenBytes } from "../../../kernels/common/floats.ts";
 import type { ModelFiles } from "./external_data.ts";
 import { storedBytes, type StoredTensor, type TensorBytes } from "./stored_tensor.ts";
 

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { readIntegers, readVector } from "../constants.ts";
+import { GraphIndex, readIntegers, readVector } from "../graph_index.ts";
 import {
   getOpset,
   int64Tensor,
@@ -17,7 +17,6 @@ import {
   withGraph,
 } from "../file/proto.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
-import { GraphIndex } from "../graph_index.ts";
 
 /** From this opset on, `Split` takes its sizes as an input. */
 const SPLIT_BY_INPUT = 13;

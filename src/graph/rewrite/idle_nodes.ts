@@ -3,20 +3,15 @@
  *
  * @module
  */
-import type { GraphCut } from "../graph_cut.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { intsAttribute, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
 
 /**
- * In all segments, reduces `Transpose(Cast(Transpose(x)))` to `Cast(x)` if one transpose undoes the other, and
- * `Identity` of a constant to the constant.
+ * Reduces `Transpose(Cast(Transpose(x)))` to `Cast(x)` if one transpose undoes the other, and `Identity` of a constant
+ * to the constant.
  */
-export function dropIdleNodes(cut: GraphCut): GraphCut {
-  const segments = cut.segments.map((segment) => ({
-    ...segment,
-    model: cancelTransposes(readConstants(segment.model)),
-  }));
-  return { ...cut, segments };
+export function dropIdleNodes(model: ModelProto): ModelProto {
+  return cancelTransposes(readConstants(model));
 }
 
 function readConstants(model: ModelProto): ModelProto {

@@ -8,7 +8,7 @@ import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { int64Tensor, intAttribute, makeNode, type Node } from "../file/proto.ts";
 import { isIndex } from "../describe_nodes.ts";
 import { valueOfTensor } from "../evaluate/value.ts";
-import { sliceRows } from "../file/slice_rows.ts";
+import { sliceRows } from "../file/slice_constants.ts";
 
 /**
  * Rewrites each `Gather` whose indices are token ids or positions, reshaped and with a constant added: it reads the

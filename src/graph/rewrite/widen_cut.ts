@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { widenBytes } from "../../../kernels/common/half.ts";
+import { widenBytes } from "../../../kernels/common/floats.ts";
 import { codeOfDtype } from "../file/dtype.ts";
 import { attribute, hasSubgraph, intAttribute, makeNode, withGraph } from "../file/proto.ts";
 import type { Node, Tensor } from "../file/proto.ts";
@@ -112,7 +112,6 @@ function widenSegment(segment: Segment, outside: ReadonlySet<string>): Segment {
     ...segment,
     inputs,
     outputs,
-    weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
     model: withGraph(segment.model, {
       nodes: [...casts.values(), ...nodes],
       initializers,

@@ -3,12 +3,16 @@
  *
  * @module
  */
-import { selfBounds } from "../../../kernels/attention/packed_bounds.ts";
+import { selfBounds } from "../../../kernels/attention/packed_attention.ts";
 import type { Backend } from "../../device/backend.ts";
 import { openSegments } from "../../decoder/open_segments.ts";
-import { type AxisSizes, computeBytes, resolveDims } from "../../decoder/activations.ts";
+import {
+  type AxisSizes,
+  computeBytes,
+  planStorage,
+  resolveDims,
+} from "../../decoder/activations.ts";
 import { StepExecutor } from "../../decoder/step_executor.ts";
-import { planStorage } from "../../decoder/storage_plan.ts";
 import type { FolderFiles } from "../../graph/file/external_data.ts";
 import type { Tensor, ValueInfo } from "../../device/ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";

@@ -5,8 +5,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import type { Decoder } from "../../decoder/decoder.ts";
-import type { EmbeddingSource } from "../../decoder/embedding_span.ts";
+import type { Decoder, EmbeddingSource } from "../../decoder/decoder.ts";
 import type { GenerationRequest } from "../../engine/generation_request.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { openGraph } from "../folder/graph_file.ts";

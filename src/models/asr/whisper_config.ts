@@ -7,10 +7,10 @@
 import { ALL_LANGUAGES } from "../../media/languages.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type Json, numberAt, requireNumber, tokensAt } from "../../hub/model_folder.ts";
-import type { NodeHeads } from "../../device/cross_alignment.ts";
+import type { NodeHeads } from "../../device/encoder_attention.ts";
 import { toMask } from "../../engine/token_rules.ts";
 import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./recogniser.ts";
-import type { TokenRule } from "../../../kernels/sample/token_rule.ts";
+import type { TokenRule } from "../../../kernels/sample/sample_row.ts";
 
 export interface WhisperConfig {
   readonly vocabSize: number;

@@ -15,7 +15,7 @@ import {
 } from "./whisper_config.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { WindowDecoder, type WindowInput } from "./window_decoder.ts";
-import type { SpeechKernels } from "../../device/speech.ts";
+import type { SpeechKernels } from "../../device/media.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { warmUp } from "../../engine/warm_up.ts";

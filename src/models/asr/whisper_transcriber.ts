@@ -10,7 +10,7 @@ import {
   samplesPerRow,
 } from "../../../kernels/log_mel/log_mel_spec.ts";
 import { LANGUAGES } from "../../media/languages.ts";
-import type { SpeechKernels } from "../../device/speech.ts";
+import type { SpeechKernels } from "../../device/media.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { WindowDecoder } from "./window_decoder.ts";
 import { findLanguageToken, getLanguageName, type WhisperConfig } from "./whisper_config.ts";

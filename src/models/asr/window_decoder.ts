@@ -4,7 +4,7 @@
  * @module
  */
 import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
-import type { NodeHeads } from "../../device/cross_alignment.ts";
+import type { NodeHeads } from "../../device/encoder_attention.ts";
 import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";

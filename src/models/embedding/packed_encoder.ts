@@ -5,12 +5,16 @@
  * @module
  */
 import type { Backend } from "../../device/backend.ts";
-import type { PackedAttention } from "../../device/packed_attention.ts";
-import { selfBounds } from "../../../kernels/attention/packed_bounds.ts";
+import type { PackedAttention } from "../../device/encoder_attention.ts";
+import { selfBounds } from "../../../kernels/attention/packed_attention.ts";
 import { openSegments, releaseSessions } from "../../decoder/open_segments.ts";
-import { type AxisSizes, computeBytes, resolveDims } from "../../decoder/activations.ts";
+import {
+  type AxisSizes,
+  computeBytes,
+  planStorage,
+  resolveDims,
+} from "../../decoder/activations.ts";
 import { StepExecutor } from "../../decoder/step_executor.ts";
-import { planStorage } from "../../decoder/storage_plan.ts";
 import type { EncoderCut } from "../../graph/cut/encoder_cut.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import type { TensorPort } from "../../graph/graph_cut.ts";

@@ -14,16 +14,19 @@ import {
 import type { KernelRule } from "../../decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
 import type { HeadBytes } from "../../decoder/cache_pools.ts";
-import { choosePagedLimits, computeBlockBytes, stepLimits } from "../../decoder/paged_limits.ts";
+import {
+  choosePagedLimits,
+  chooseStateSlots,
+  computeBlockBytes,
+  stepLimits,
+} from "../../decoder/paged_limits.ts";
 import { countMost, decodingLimits } from "../../decoder/paged_decoder.ts";
-import { UnsupportedGraphError } from "../../decoder/whole_cache.ts";
+import { UnsupportedGraphError } from "../../decoder/whole_inputs.ts";
 import { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { openWholeEncoderDecoder } from "../../decoder/open_whole_encoder_decoder.ts";
-import { chooseStateSlots } from "../../decoder/state_slots.ts";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { adaptForCpu } from "../../program/cpu_cut.ts";
-import { cutForGpu } from "../../program/gpu_cut.ts";
+import { adaptForCpu, cutForGpu } from "../../program/adapt_cut.ts";
 import type { GraphSession, ValueInfo } from "../../device/ort/ort.ts";
 import type { TensorType } from "../../graph/file/dtype.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import type { Backend } from "../../device/backend.ts";
 import type { Dtype } from "../../base/config.ts";
 import { type AxisSizes, planActivations } from "../../decoder/activations.ts";
-import { computeStateBytes } from "../../decoder/state_slots.ts";
+import { computeStateBytes } from "../../decoder/paged_limits.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/format_bytes.ts";
 import {

@@ -9,8 +9,8 @@ import {
   compositeAlpha,
   compositeBands,
   type RowsMask,
-} from "../../../kernels/images/composite_alpha_reference.ts";
-import type { MaskedImage } from "../../device/images.ts";
+} from "../../../kernels/images/image_reference.ts";
+import type { MaskedImage } from "../../device/media.ts";
 import { type Channels, crop, type Pixels } from "../../media/pixels.ts";
 import { joinPng, packPngStripe, type PngStripe, splitBands } from "../../media/png.ts";
 import type { MatteOptions } from "../task.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MaskedImage } from "../../device/images.ts";
+import type { MaskedImage } from "../../device/media.ts";
 import type { Dtype, EngineSettings } from "../../base/config.ts";
 import { readColorProfile, readImageHeader } from "../../media/image_header.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";

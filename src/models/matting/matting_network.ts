@@ -6,7 +6,7 @@
  */
 import type { MaskFormat, TensorFormat } from "../../../kernels/images/image_format.ts";
 import type { Backend } from "../../device/backend.ts";
-import type { ImageKernels, MaskedImage, OpenImage } from "../../device/images.ts";
+import type { ImageKernels, MaskedImage, OpenImage } from "../../device/media.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import type { GraphSession, Tensor } from "../../device/ort/ort.ts";

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { resizeNormalize } from "../../../kernels/images/resize_normalize_reference.ts";
+import { resizeNormalize } from "../../../kernels/images/image_reference.ts";
 import {
   boxMean,
   type ColorPlanes,

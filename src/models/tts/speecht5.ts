@@ -21,7 +21,7 @@ import {
 } from "./synthesizer.ts";
 import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_graphs.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
-import { isCrossCache } from "../../graph/cut/cache_names.ts";
+import { isCrossCache } from "../../graph/cut/merged_decoder.ts";
 import { MERGED } from "../folder/graph_choice.ts";
 
 const LANGUAGE = "en";

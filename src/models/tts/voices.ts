@@ -12,7 +12,7 @@ import { nameMedia } from "../threads/active_requests.ts";
 import { ByteBudgetCache, SharedJobs } from "../threads/shared_jobs.ts";
 import { type ClonedVoice, TtsGraph, type VoiceCloner } from "./synthesizer.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import { toDeviceClass } from "../../device/device_class.ts";
+import { toDeviceClass } from "../../device/open.ts";
 import type { OpenContext } from "../model.ts";
 import { chooseGraphs } from "../folder/graph_choice.ts";
 import { requirePorts } from "../folder/graph_file.ts";

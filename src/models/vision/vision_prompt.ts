@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { EmbeddingSource } from "../../decoder/embedding_span.ts";
+import type { EmbeddingSource } from "../../decoder/decoder.ts";
 import type { MediaSpan, SectionPositions } from "../../engine/sequence.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ChatPrompt } from "../text/chat_generation.ts";

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { PackedParams } from "../../../kernels/attention/packed_attention.ts";
-import type { PackedBounds } from "../../../kernels/attention/packed_bounds.ts";
+import type { PackedBounds, PackedParams } from "../../../kernels/attention/packed_attention.ts";
 
 /** Tensors of one layer; see `PackedTensors`. */
 interface PackedArrays {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { AttentionShape } from "../../../kernels/attention/attention_shape.ts";
-import { expOfNonPositive } from "../../../kernels/common/exp.ts";
+import { expOfNonPositive } from "../../../kernels/common/floats.ts";
 import type { AttentionParams } from "../../../kernels/attention/paged_attention.ts";
 import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 

@@ -20,10 +20,17 @@ const graph = {
 function segment(index: number, parts: Pick<Segment, "inputs" | "outputs">): Segment {
   return {
     index,
-    model: { irVersion: 8, operatorSets: [], graph, rest: [] },
-    weightBytes: 2_500_000 * (index + 1),
+    model: {
+      ...{ irVersion: 8, operatorSets: [], rest: [] },
+      graph: { ...graph, initializers: [weights(2_500_000 * (index + 1))] },
+    },
     ...parts,
   };
+}
+
+function weights(length: number) {
+  const data = { kind: "file", file: "model.onnx", offset: 0, length } as const;
+  return { name: "weights", dtype: "uint8", shape: [length], data, rest: [] } as const;
 }
 
 function table(name: string) {

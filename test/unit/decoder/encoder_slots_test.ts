@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { EncoderSlots } from "../../../src/decoder/encoder_slots.ts";
+import { EncoderSlots } from "../../../src/decoder/encoder_decoder.ts";
 
 /** Assigns, and keeps what is missing. @returns slots, and which inputs had to be encoded. */
 function step(slots: EncoderSlots, inputs: readonly object[]): [number[], object[]] {

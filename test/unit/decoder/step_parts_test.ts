@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { StepBatch } from "../../../src/decoder/decoder.ts";
-import { divideStep } from "../../../src/decoder/step_parts.ts";
+import { divideStep } from "../../../src/decoder/step_division.ts";
 
 const BLOCKS = 2;
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { planStorage } from "../../../src/decoder/storage_plan.ts";
+import { planStorage } from "../../../src/decoder/activations.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import type { GraphCut, TensorPort } from "../../../src/graph/graph_cut.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";

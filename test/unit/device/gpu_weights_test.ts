@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { compileForGpu } from "../../../src/cli/cut_report.ts";
-import { cutForGpu } from "../../../src/program/gpu_cut.ts";
+import { cutForGpu } from "../../../src/program/adapt_cut.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { liftWeights } from "../../../src/graph/cut/weight_inputs.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";

@@ -4,8 +4,11 @@ import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import type { GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
 import type { ModelFiles } from "../../../src/graph/file/external_data.ts";
 import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";
-import { divideLargeProducts, readTiedTable } from "../../../src/graph/rewrite/large_products.ts";
-import { padProducts } from "../../../src/graph/rewrite/pad_products.ts";
+import {
+  divideLargeProducts,
+  padProducts,
+  readTiedTable,
+} from "../../../src/graph/rewrite/fit_products.ts";
 import { type GraphSession, Tensor } from "../../../src/device/ort/ort.ts";
 import {
   makeNode,
@@ -86,7 +89,7 @@ async function makeModel(
 
 function makeCut(model: ModelProto): GraphCut {
   const output = { name: "y", dtype: "float32", shape: [1, "rows", N], width: N } as const;
-  const segment: Segment = { index: 0, model, weightBytes: 0, inputs: [], outputs: [output] };
+  const segment: Segment = { index: 0, model, inputs: [], outputs: [output] };
   return { segments: [segment], output } as unknown as GraphCut;
 }
 
@@ -112,7 +115,6 @@ for (const [name, form] of Object.entries(CASES)) {
     const sizes = (tensors: readonly Constant[]) =>
       tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
     assert.equal(sizes(initializers), sizes(model.graph.initializers));
-    assert.equal(segment!.weightBytes, sizes(initializers));
 
     const backend = await WebGpuBackend.create(gpu);
     const whole = await backend.openModel(model, files);
@@ -166,13 +168,13 @@ gpuTest(
       initializers: [constant("b", [K, width], floats(width * K))],
     }));
     const model = await readModel(files, "model.onnx");
-    const [segment] = padProducts(makeCut(model)).segments;
-    const { nodes, initializers } = segment!.model.graph;
+    const wide = padProducts(model);
+    const { nodes, initializers } = wide.graph;
     assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
     assert.deepEqual(initializers[0]!.shape, [K, N]);
     const backend = await WebGpuBackend.create(gpu);
     const whole = await backend.openModel(model, files);
-    const padded = await backend.openModel(segment!.model, files);
+    const padded = await backend.openModel(wide, files);
     const x = new Tensor("float32", floats(3 * K, 7), [1, 3, K]);
     const [want, got] = await Promise.all([whole, padded].map(async (session) => {
       const { y } = await session.run({ x });
@@ -182,8 +184,8 @@ gpuTest(
     await whole.release();
     await padded.release();
     // A width that kernels have vectors for.
-    const even = makeCut((await makeModel(CASES["MatMul"]!)).model);
-    assert.equal(padProducts(even).segments[0], even.segments[0]);
+    const { model: even } = await makeModel(CASES["MatMul"]!);
+    assert.equal(padProducts(even), even);
   },
 );
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
-import { EncoderError } from "../../../src/decoder/embedding_span.ts";
+import { type Decoder, EncoderError, type StepBatch } from "../../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../../src/engine/loop.ts";
 import { GREEDY, makeLimits, SimulatedDecoder } from "./simulated_decoder.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
 import * as ort from "onnxruntime-web/jspi";
-import { fixConvVec3Source } from "../../../src/gpu/conv_vec3_fix.ts";
+import { fixConvVec3Source } from "../../../src/gpu/ort_shaders.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 
 interface Case {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { keepDownloadBuffers } from "../../../src/gpu/download_buffers.ts";
+import { canTakeRangeEarly, keepDownloadBuffers } from "../../../src/gpu/ort_buffers.ts";
 import type { GpuContext } from "../../../src/gpu/device.ts";
-import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
-import { queueDone } from "../../../src/gpu/queue_done.ts";
+import { canTakeRangeEarly } from "../../../src/gpu/ort_buffers.ts";
+import { queueDone } from "../../../src/gpu/device.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
 gpuTest("queueDone() waits for no timer but the first time", async (gpu) => {

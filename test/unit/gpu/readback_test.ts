@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createBuffer, DeviceLostError, type GpuContext } from "../../../src/gpu/device.ts";
-import { canTakeRangeEarly } from "../../../src/gpu/early_range.ts";
+import { canTakeRangeEarly } from "../../../src/gpu/ort_buffers.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 

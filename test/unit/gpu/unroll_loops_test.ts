@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { unrollLoops, unrollTiles } from "../../../src/gpu/unroll_loops.ts";
+import { unrollLoops, unrollTiles } from "../../../src/gpu/ort_shaders.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";

@@ -1,9 +1,9 @@
 /** The built-in decoders compile as a whole: their dispatches, counted. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { compileCut, mergeCutProducts } from "../../../src/program/compile_cut.ts";
-import { cutForCpu } from "../../../src/program/cpu_cut.ts";
-import { cutForGpu } from "../../../src/program/gpu_cut.ts";
+import { mergeCutProducts } from "../../../src/program/adapt_cut.ts";
+import { compileCut } from "../../../src/program/compile_cut.ts";
+import { cutForCpu, cutForGpu } from "../../../src/program/adapt_cut.ts";
 import { cutStep, divideMerged } from "../../../src/graph/cut/merged_decoder.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";

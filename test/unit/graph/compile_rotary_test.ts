@@ -270,7 +270,7 @@ function makeSegment(
   initializers: readonly Tensor[],
 ): Segment {
   return {
-    ...{ index, weightBytes: 0, inputs: [], outputs: [] },
+    ...{ index, inputs: [], outputs: [] },
     model: {
       ...{ irVersion: 8, operatorSets: [{ domain: "", version: 17 }], rest: [] },
       graph: makeGraph(nodes, initializers),

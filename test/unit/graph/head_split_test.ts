@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
-import { HEAD_AXES, permute, regroup, ROW_AXES } from "../../../src/graph/attention/head_split.ts";
+import {
+  HEAD_AXES,
+  permute,
+  regroup,
+  ROW_AXES,
+} from "../../../src/graph/attention/operand_steps.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 
 const SIZES = { b: 2, t: 5, h: 3, d: 4 };

@@ -22,7 +22,6 @@ export function makeSegment(nodes: readonly Node[], initializers: readonly Tenso
       },
       rest: [],
     },
-    weightBytes: 0,
     inputs: [port("x"), port("r")],
     outputs: [port("y")],
   };

@@ -5,7 +5,7 @@ import { keepOutputs, takeBranch } from "../../../src/graph/rewrite/if_branch.ts
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { nameStepAttentions } from "../../../src/graph/attention/step_attention.ts";
-import { swapHeadsAndTokens } from "../../../src/graph/rewrite/swap_outputs.ts";
+import { swapHeadsAndTokens } from "../../../src/graph/rewrite/output_transposes.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 import { makeTinyOcr } from "../../fixtures/models/tiny_ocr.ts";
 

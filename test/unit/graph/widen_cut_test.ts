@@ -1,7 +1,7 @@
 /** Cuts in f16 compute in f32 on the CPU. */
 import assert from "node:assert/strict";
 import { compileCut, refuseSegments } from "../../../src/program/compile_cut.ts";
-import { cutForCpu } from "../../../src/program/cpu_cut.ts";
+import { cutForCpu } from "../../../src/program/adapt_cut.ts";
 import { findRefusal } from "../../../src/device/cpu/program.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { assertSameData, assertSameValues } from "../../../fixtures/engine/compare_values.ts";
 import { decode } from "fast-png";
-import { compositeAlpha, type Mask } from "../../../../kernels/images/composite_alpha_reference.ts";
+import { compositeAlpha, type Mask } from "../../../../kernels/images/image_reference.ts";
 import { decodeImage } from "../../../../src/media/image.ts";
 import { encodePng } from "../../../../src/media/png.ts";
 import type { Pixels } from "../../../../src/media/pixels.ts";

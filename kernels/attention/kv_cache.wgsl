@@ -1,0 +1,41 @@
+// The plan of a step, and the layout of keys and values in the paged cache.
+
+// As step_plan.ts writes it. Offsets count from `words`.
+struct Step {
+  positions: u32,
+  slots: u32,
+  prefill_items: u32,
+  decode_items: u32,
+  reduce_items: u32,
+  words: array<u32>,
+}
+
+@group(0) @binding(0) var<storage, read> step: Step;
+
+//# if IS_QUANTIZED
+// Keys and values are cached in 8 bits. A head of a token takes CACHE_STRIDE words: each holds four elements, as
+// multiples of 1/127 of the head's largest magnitude. The last word holds that magnitude as f16.
+
+alias cached = u32;
+
+// Four elements in 127ths. Bytes become numbers by their position in a float's mantissa: cards convert integers slowly.
+fn read_cached(part: cached) -> vec4<f32> {
+  let bytes = part ^ 0x80808080u;
+  let lanes = vec4<u32>(bytes, bytes >> 8u, bytes >> 16u, bytes >> 24u) & vec4<u32>(0xffu);
+  return bitcast<vec4<f32>>(lanes | vec4<u32>(0x4b000000u)) - 8388736.0;
+}
+
+// 1/127 of the largest magnitude.
+fn read_scale(part: cached) -> f32 {
+  return unpack2x16float(part).x / 127.0;
+}
+//# else
+// Keys and values are cached unchanged; a head of a token takes CACHE_STRIDE vec4s.
+
+alias cached = four;
+
+fn read_cached(part: cached) -> vec4<f32> {
+  return unpack(part);
+}
+//# end
+

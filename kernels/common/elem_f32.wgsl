@@ -1,2 +1,0 @@
-// Single elements of an f32 tensor.
-alias elem = f32;

@@ -1,0 +1,138 @@
+// The matrix of a product as it is stored. With IS_LOOPED, `accumulate` adds the products with it; otherwise the kernel
+// has unrolled loops of its own.
+
+//# if IS_ROWS
+// [outputs, K], one row per output.
+@group(0) @binding(5) var<storage, read> weights: array<four>;
+//# if IS_LOOPED
+
+fn accumulate(first: u32, row0: u32, lane: u32) {
+  for (var at = lane; at < K_FOURS; at += LANES) {
+    var of_outputs: array<vec4<f32>, MAX_OUTS>;
+    for (var o = 0u; o < OUTS; o++) {
+      of_outputs[o] = unpack(weights[matrix_row(first, o) * K_FOURS + at]);
+    }
+    add_products(&of_outputs, row0, at);
+  }
+}
+//# end
+//# end
+//# if IS_COLUMNS
+// [K, outputs], the layout of the operator MatMul. A unit is four neighbouring columns; if gated, also the four columns
+// that these are multiplied with.
+
+// Number of columns in the matrix.
+override COLUMNS: u32;
+
+//# if IS_ALIGNED
+// Four neighbouring columns of a matrix whose number of columns is a multiple of four.
+@group(0) @binding(5) var<storage, read> weights: array<four>;
+
+fn load_columns(row: u32, column: u32) -> vec4<f32> {
+  return unpack(weights[(row * COLUMNS + column) / 4u]);
+}
+//# else
+// Four neighbouring columns of a matrix of any width. Columns beyond the last are replaced by it, and their results are
+// dropped.
+@group(0) @binding(5) var<storage, read> weights: array<elem>;
+
+fn load_columns(row: u32, column: u32) -> vec4<f32> {
+  let columns = min(vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(COLUMNS - 1u));
+  let at = row * COLUMNS + columns;
+  return vec4<f32>(
+    f32(weights[at.x]),
+    f32(weights[at.y]),
+    f32(weights[at.z]),
+    f32(weights[at.w]),
+  );
+}
+//# end
+//# if IS_LOOPED
+
+fn accumulate(first: u32, row0: u32, lane: u32) {
+  for (var at = lane; at < K_FOURS; at += LANES) {
+    var of_outputs: array<vec4<f32>, MAX_OUTS>;
+    for (var q = 0u; q < OUTS / 4u; q++) {
+      let column = matrix_row(first, q * 4u);
+      let w0 = load_columns(at * 4u, column);
+      let w1 = load_columns(at * 4u + 1u, column);
+      let w2 = load_columns(at * 4u + 2u, column);
+      let w3 = load_columns(at * 4u + 3u, column);
+      of_outputs[q * 4u] = vec4<f32>(w0.x, w1.x, w2.x, w3.x);
+      of_outputs[q * 4u + 1u] = vec4<f32>(w0.y, w1.y, w2.y, w3.y);
+      of_outputs[q * 4u + 2u] = vec4<f32>(w0.z, w1.z, w2.z, w3.z);
+      of_outputs[q * 4u + 3u] = vec4<f32>(w0.w, w1.w, w2.w, w3.w);
+    }
+    add_products(&of_outputs, row0, at);
+  }
+}
+//# end
+//# end
+//# if IS_NBITS
+// [outputs, K] in blocks of 1, 2, 4 or 8 bits, the layout of MatMulNBits of com.microsoft: `(level - zero) * scale`.
+
+// The part of a quantised row that is read at a time: at most a block.
+alias chunk = $CHUNK;
+
+// A row's blocks one after the other, with the first level in the lowest bits.
+@group(0) @binding(5) var<storage, read> levels: array<chunk>;
+// elem [outputs, BLOCKS].
+@group(0) @binding(6) var<storage, read> scales: array<elem>;
+// [outputs, ceil(BLOCKS * BITS / 8)] bytes.
+@group(0) @binding(7) var<storage, read> zero_points: array<u32>;
+
+override BITS: u32;
+override BLOCKS: u32;
+override HAS_ZERO_POINTS: bool;
+
+fn zero_point(row: u32, block: u32) -> f32 {
+  if (!HAS_ZERO_POINTS) {
+    return f32(1u << (BITS - 1u));
+  }
+  let per_byte = 8u / BITS;
+  let byte = row * ((BLOCKS + per_byte - 1u) / per_byte) + block / per_byte;
+  let level = zero_points[byte / 4u] >> ((byte % 4u) * 8u + (block % per_byte) * BITS);
+  return f32(level & ((1u << BITS) - 1u));
+}
+//# if IS_LOOPED
+
+override CHUNKS_PER_BLOCK: u32;
+// Whether the last block extends beyond K.
+override IS_PADDED: bool;
+
+// Four levels of a word: its `part`-th group of four.
+fn four_levels(word: u32, part: u32) -> vec4<f32> {
+  let shifts = vec4<u32>(part * 4u * BITS) + BITS * vec4<u32>(0u, 1u, 2u, 3u);
+  return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>((1u << BITS) - 1u));
+}
+
+fn accumulate(first: u32, row0: u32, lane: u32) {
+  let parts = 8u / BITS;
+  for (var c = lane; c < BLOCKS * CHUNKS_PER_BLOCK; c += LANES) {
+    let block = c / CHUNKS_PER_BLOCK;
+    var words: array<chunk, MAX_OUTS>;
+    var scale: array<f32, MAX_OUTS>;
+    var zero: array<f32, MAX_OUTS>;
+    for (var o = 0u; o < OUTS; o++) {
+      let row = matrix_row(first, o);
+      words[o] = levels[row * BLOCKS * CHUNKS_PER_BLOCK + c];
+      scale[o] = f32(scales[row * BLOCKS + block]);
+      zero[o] = zero_point(row, block);
+    }
+    for (var w = 0u; w < $(CHUNK_WORDS)u; w++) {
+      for (var part = 0u; part < parts; part++) {
+        let at = (c * $(CHUNK_WORDS)u + w) * parts + part;
+        if (IS_PADDED && at >= K_FOURS) {
+          continue;
+        }
+        var of_outputs: array<vec4<f32>, MAX_OUTS>;
+        for (var o = 0u; o < OUTS; o++) {
+          of_outputs[o] = (four_levels(words[o][w], part) - zero[o]) * scale[o];
+        }
+        add_products(&of_outputs, row0, at);
+      }
+    }
+  }
+}
+//# end
+//# end

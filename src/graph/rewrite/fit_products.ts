@@ -1,0 +1,206 @@
+/**
+ * Fits the weights of products to a GPU. Those that are larger than it can bind are divided by output columns, which are
+ * rows of the file, and the parts' results are put side by side. Those whose widths the kernels for few rows cannot load as
+ * vectors are padded.
+ *
+ * @module
+ */
+import { storedBytes } from "../file/stored_tensor.ts";
+import { type GraphCut, rebuildSegment, type Segment } from "../graph_cut.ts";
+import {
+  getOpset,
+  int64Tensor,
+  intAttribute,
+  intsAttribute,
+  listRead,
+  makeNode,
+  type ModelProto,
+  type Node,
+  type Tensor,
+  withGraph,
+} from "../file/proto.ts";
+import { sliceColumns, sliceRows } from "../file/slice_constants.ts";
+import { GraphIndex } from "../graph_index.ts";
+
+/** Rows of a part are a multiple of this, so that widths stay multiples of the kernels' vectors. */
+const ROW_MULTIPLE = 64;
+
+/** The nodes that replace a node. */
+interface Replacement {
+  readonly nodes: readonly Node[];
+  readonly constants: readonly Tensor[];
+}
+
+/** Divides products of more than `maxBytes`, in all segments; other segments are returned as they are. */
+export function divideLargeProducts(cut: GraphCut, maxBytes: number): GraphCut {
+  const segments = cut.segments.map((segment) => divideSegment(segment, maxBytes));
+  return { ...cut, segments };
+}
+
+function divideSegment(segment: Segment, maxBytes: number): Segment {
+  const { graph } = segment.model;
+  const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+  const replacements = new Map(graph.nodes.flatMap((node) => {
+    const replacement = divide(node, constants, maxBytes);
+    return replacement ? [[node, replacement]] : [];
+  }));
+  if (replacements.size === 0) return segment;
+  const nodes = graph.nodes.flatMap((node) => replacements.get(node)?.nodes ?? node);
+  const added = [...replacements.values()].flatMap(({ constants }) => constants);
+  return rebuildSegment(segment, nodes, [...graph.initializers, ...added]);
+}
+
+/** @returns `undefined` if it is small enough, or is not a product with row-major weights. */
+function divide(
+  node: Node,
+  constants: ReadonlyMap<string, Tensor>,
+  maxBytes: number,
+): Replacement | undefined {
+  const numRows = countRows(node, constants);
+  if (numRows === undefined) return undefined;
+  const [first, ...names] = node.inputs;
+  const tensors = names.map((name) => constants.get(name));
+  const largest = Math.max(...tensors.map((tensor) => tensor ? storedBytes(tensor) : 0));
+  if (largest <= maxBytes) return undefined;
+  const rowBytes = largest / numRows;
+  const rowsPerPart = Math.floor(maxBytes / rowBytes / ROW_MULTIPLE) * ROW_MULTIPLE;
+  if (rowsPerPart === 0) return undefined;
+
+  const added: Tensor[] = [];
+  const nodes: Node[] = [];
+  for (let from = 0; from < numRows; from += rowsPerPart) {
+    const to = Math.min(from + rowsPerPart, numRows);
+    const inputs = names.map((name, index) => {
+      const tensor = tensors[index];
+      if (tensor === undefined) return name;
+      const part = isByColumn(node) && index === 0
+        ? sliceColumns(tensor, { from, to })
+        : sliceRows(tensor, { numRows, from, to });
+      if (part !== undefined) added.push(part);
+      return part?.name;
+    });
+    if (inputs.includes(undefined)) return undefined;
+    const output = `${node.outputs[0]}/columns ${from} to ${to}`;
+    const part = makeNode(node.opType, [first!, ...inputs as string[]], [output], {
+      domain: node.domain,
+      name: output,
+      attributes: node.opType === "MatMulNBits" ? { N: to - from } : {},
+    });
+    const kept = node.attributes.filter(({ name }) =>
+      !part.attributes.some((a) => a.name === name)
+    );
+    nodes.push({ ...part, attributes: [...kept, ...part.attributes] });
+  }
+  const parts = nodes.map(({ outputs }) => outputs[0]!);
+  nodes.push(makeNode("Concat", parts, node.outputs, { attributes: { axis: -1 } }));
+  return { nodes, constants: added };
+}
+
+/** The number of output columns of a product whose constants have a row for each. */
+function countRows(node: Node, constants: ReadonlyMap<string, Tensor>): number | undefined {
+  const weights = constants.get(node.inputs[1] ?? "");
+  if (weights === undefined) return undefined;
+  if (node.opType === "MatMulNBits") {
+    // `g_idx` reorders input columns, not these.
+    return node.inputs[4] ? undefined : intAttribute(node, "N");
+  }
+  if (weights.shape.length !== 2 || !["Gemm", "MatMul"].includes(node.opType)) return undefined;
+  return weights.shape[isByColumn(node) ? 1 : 0];
+}
+
+/** Whether a product's weights are `[inputs, outputs]`. */
+function isByColumn(node: Node): boolean {
+  return node.opType !== "MatMulNBits" && intAttribute(node, "transB") !== 1;
+}
+
+/** Operators that change no shape between a vocabulary projection and the logits. */
+const POINTWISE = new Set(["Cast", "Mul", "Div", "Tanh", "Add"]);
+
+/**
+ * Lets a vocabulary projection that shares the embedding table read it as stored: `MatMul(x, Transpose(table))` becomes
+ * a `Gemm`. ONNX Runtime would hold a transposed copy as a constant.
+ */
+export function readTiedTable(cut: GraphCut): GraphCut {
+  const last = cut.segments.at(-1)!;
+  const { graph } = last.model;
+  const [batch, , width] = cut.output.shape;
+  if (cut.output.shape.length !== 3 || batch !== 1) return cut;
+  const producers = new Map(
+    graph.nodes.flatMap((node) => node.outputs.map((name) => [name, node])),
+  );
+  const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+  let node = producers.get(cut.output.name);
+  while (node !== undefined && POINTWISE.has(node.opType)) {
+    const name = node.inputs.find((input) => producers.has(input) && !isConstant(input));
+    node = producers.get(name ?? "");
+  }
+  const transpose = node?.opType === "MatMul" ? producers.get(node.inputs[1]!) : undefined;
+  const table = transpose?.opType === "Transpose" ? constants.get(transpose.inputs[0]!) : undefined;
+  const permutation = transpose && intsAttribute(transpose, "perm");
+  if (node === undefined || table?.shape.length !== 2 || table.shape[0] !== width) return cut;
+  if (permutation !== undefined && permutation.join() !== "1,0") return cut;
+
+  const [x, y] = [node.inputs[0]!, node.outputs[0]!];
+  const [flat, product] = [`${x}/flat`, `${y}/flat`];
+  const shapes = [
+    int64Tensor(`${x}/flat_shape`, [2], [-1, table.shape[1]!]),
+    int64Tensor(`${y}/shape`, [3], [1, -1, table.shape[0]!]),
+  ];
+  const replacement = [
+    makeNode("Reshape", [x, shapes[0]!.name], [flat]),
+    makeNode("Gemm", [flat, table.name], [product], { attributes: { transB: 1 } }),
+    makeNode("Reshape", [product, shapes[1]!.name], [y]),
+  ];
+  const replaced = graph.nodes.flatMap((other) => other === node ? replacement : other);
+  const read = new Set(replaced.flatMap(({ inputs }) => inputs));
+  const nodes = replaced.filter((other) =>
+    other !== transpose || other.outputs.some((name) => read.has(name))
+  );
+  const segment = rebuildSegment(last, nodes, [...graph.initializers, ...shapes]);
+  return { ...cut, segments: [...cut.segments.slice(0, -1), segment] };
+
+  /** Whether a tensor is computed from constants alone. */
+  function isConstant(name: string): boolean {
+    const producer = producers.get(name);
+    if (producer === undefined) return constants.has(name);
+    return producer.inputs.every((input) => input === "" || isConstant(input));
+  }
+}
+
+const VECTOR = 4;
+/** From this opset on, the sizes of a `Split` are an input. */
+const OPSET = 13;
+/** Smaller ones are left to ONNX Runtime. */
+const MIN_BYTES = 32 * 1024;
+
+/**
+ * Appends zero columns to the matrices `[k, n]` of products until `n` is a multiple of 4, and splits them off
+ * afterwards.
+ */
+export function padProducts(model: ModelProto): ModelProto {
+  const { graph } = model;
+  const index = new GraphIndex(graph);
+  if (getOpset(model) < OPSET) return model;
+  const added: Tensor[] = [];
+  const nodes = graph.nodes.flatMap((node) => {
+    const [x, name] = node.inputs as [string, string];
+    const weights = node.opType === "MatMul" ? index.constants.get(name) : undefined;
+    const [k, n] = weights?.shape ?? [];
+    if (weights?.shape.length !== 2 || n! % VECTOR === 0 || k! % VECTOR !== 0) return [node];
+    if (storedBytes(weights) < MIN_BYTES || index.onlyConsumer(name) !== node) return [node];
+    const width = Math.ceil(n! / VECTOR) * VECTOR;
+    const padded = sliceColumns(weights, { from: 0, to: width });
+    const [y] = node.outputs as [string];
+    const sizes = int64Tensor(`${y}/sizes`, [2], [n!, width - n!]);
+    added.push(padded, sizes);
+    return [
+      { ...node, name: `${y}/padded`, inputs: [x, padded.name], outputs: [`${y}/padded`] },
+      makeNode("Split", [`${y}/padded`, sizes.name], [y, `${y}/padding`], {
+        attributes: { axis: -1 },
+      }),
+    ];
+  });
+  if (added.length === 0) return model;
+  const initializers = listRead(nodes, [...graph.initializers, ...added]);
+  return withGraph(model, { nodes, initializers });
+}
