@@ -172,8 +172,7 @@ export async function getModel(
 
 /**
  * Sets `XDG_RUNTIME_DIR` if it is unset, before looking for an adapter: Mesa's software Vulkan would report an "error"
- * about the variable, although it does not use it. A server calls this only after writing its process-id file, whose
- * folder depends on the variable.
+ * about the variable, although it does not use it.
  */
 export function quietenVulkan(): void {
   if (Deno.build.os === "linux" && !Deno.env.get("XDG_RUNTIME_DIR")) {

@@ -84,13 +84,16 @@ interface PidRecord {
   readonly startedAt: string;
 }
 
+/** The environment that the process was started with: `quietenVulkan` changes `XDG_RUNTIME_DIR`. */
+const STARTED_WITH: Environment = Deno.env.toObject();
+
 /**
  * Path of the process-id file of a port: below `$XDG_RUNTIME_DIR` or else the home folder; on Windows below
  * `%LOCALAPPDATA%`.
  */
 export function pidFilePath(
   port: number,
-  environment: Environment = Deno.env.toObject(),
+  environment: Environment = STARTED_WITH,
   os: typeof Deno.build.os = Deno.build.os,
 ): string {
   return join(runFolder(environment, os), `${port}.pid`);
@@ -125,7 +128,7 @@ export function isAlive(pid: number): boolean {
 
 /** The folder of all process-id files. */
 function runFolder(
-  environment: Environment = Deno.env.toObject(),
+  environment: Environment = STARTED_WITH,
   os: string = Deno.build.os,
 ): string {
   const { XDG_RUNTIME_DIR, LOCALAPPDATA, HOME, USERPROFILE } = environment;

@@ -70,6 +70,7 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     stopRequest.resolve();
   };
   const session = await makeSession(flags, { model, spawnWorker, onRefused });
+  quietenVulkan();
   // The model loads on a thread of its own, while this thread imports the HTTP server and opens the port.
   session.start();
   const { listen } = await import("./listen.ts");
@@ -94,7 +95,6 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   const report = new StartReport({ format: link === undefined ? flags.logFormat : "json", url });
   report.listening(model, { isNamed: flags.model !== undefined });
   warnOfOpenDoor(settings);
-  quietenVulkan();
   reportStates(session, report, new ProgressLine(`Loading ${model.id}`));
   link?.report({ type: "listening", port });
   link?.follow(session, stopRequest.resolve);

@@ -53,6 +53,25 @@ Deno.test("serve without -m serves the built-in model, says so, and reports what
   );
 });
 
+Deno.test("serve without XDG_RUNTIME_DIR shows no complaint of the driver, and its process-id file is in the home folder", async () => {
+  const home = await Deno.makeTempDir();
+  try {
+    const env = { XDG_RUNTIME_DIR: "", HOME: home, DENO_DIR: readDenoDir() };
+    await using hearth = new HearthProcess(["-p", "0"], { env });
+    const { port } = new URL(await hearth.ready());
+    assert.ok(!hearth.stderr.includes("XDG_RUNTIME_DIR"), hearth.stderr);
+    await Deno.stat(join(home, ".hearth/run", `${port}.pid`));
+  } finally {
+    await Deno.remove(home, { recursive: true });
+  }
+});
+
+/** Deno's cache, which is otherwise in the home folder. */
+function readDenoDir(): string {
+  const { stdout } = new Deno.Command(Deno.execPath(), { args: ["info", "--json"] }).outputSync();
+  return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
+}
+
 Deno.test("serve writes no progress line where standard error is not a terminal", async () => {
   await using hearth = new HearthProcess(CPU);
   await hearth.ready();
