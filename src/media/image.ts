@@ -6,8 +6,7 @@
 import { HearthError } from "../base/errors.ts";
 import { type ImageHeader, readImageHeader } from "./image_header.ts";
 import { applyOrientation, invalidImage } from "./image/format.ts";
-import { dropOpaqueAlpha } from "./alpha.ts";
-import type { Pixels } from "./pixels.ts";
+import { dropOpaqueAlpha, type Pixels } from "./pixels.ts";
 
 /** Default limit for an image's pixels. */
 export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { Pixels } from "./pixels.ts";
-import { premultiply, unpremultiply } from "./alpha.ts";
+import { type Pixels, premultiply, unpremultiply } from "./pixels.ts";
 import {
   type Axis,
   computeWeights,

@@ -13,8 +13,7 @@ import {
 import { resizeNormalize } from "../../../kernels/images/image_reference.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { Readback } from "../../gpu/readback.ts";
-import type { Pixels } from "../../media/pixels.ts";
-import { toRgba } from "../../media/alpha.ts";
+import { type Pixels, toRgba } from "../../media/pixels.ts";
 import { Tensor } from "../ort/ort.ts";
 import {
   elementsPerRow,

@@ -105,21 +105,10 @@ const JOINER = native("sep", (separator: Value = ", ") => {
   }, { typeName: "Joiner" });
 });
 
-const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-const MONTHS = [
-  "January",
-  "February",
-  "March",
-  "April",
-  "May",
-  "June",
-  "July",
-  "August",
-  "September",
-  "October",
-  "November",
-  "December",
-];
+const DAYS = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday".split(" ");
+const MONTHS =
+  "January February March April May June July August September October November December"
+    .split(" ");
 
 const DAY_MS = 86_400_000;
 

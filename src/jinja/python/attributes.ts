@@ -132,26 +132,10 @@ function toFields({ positional: [mapping] }: Arguments): Arguments {
 }
 
 /** Methods of Markup that escape their arguments. */
-const ESCAPING = new Set([
-  "capitalize",
-  "title",
-  "lower",
-  "upper",
-  "replace",
-  "ljust",
-  "rjust",
-  "lstrip",
-  "rstrip",
-  "center",
-  "strip",
-  "translate",
-  "expandtabs",
-  "swapcase",
-  "zfill",
-  "casefold",
-  "removeprefix",
-  "removesuffix",
-]);
+const ESCAPING = new Set(
+  `capitalize title lower upper replace ljust rjust lstrip rstrip center strip translate expandtabs swapcase zfill
+  casefold removeprefix removesuffix`.split(/\s+/),
+);
 const PIECES = new Set(["split", "rsplit", "splitlines", "partition", "rpartition"]);
 
 function callOnMarkup(

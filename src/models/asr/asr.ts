@@ -29,7 +29,7 @@ import type {
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
 import { BusyThread } from "../../base/yield_to_events.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
-import { ShortFirst } from "./short_first.ts";
+import { ShortFirst } from "../threads/semaphore.ts";
 
 /**
  * Recordings with more bytes count as long: they wait for short ones. This is a minute of uncompressed speech, or

@@ -5,9 +5,8 @@
  */
 import "../../device/ort/no_location.ts";
 import { HearthError } from "../../base/errors.ts";
-import { compositeOnWhite } from "../../media/alpha.ts";
+import { compositeOnWhite, type Pixels } from "../../media/pixels.ts";
 import { decodeImage } from "../../media/image.ts";
-import type { Pixels } from "../../media/pixels.ts";
 import type {
   ImageProcessor,
   ImageToPrepare,

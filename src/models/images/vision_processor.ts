@@ -8,8 +8,7 @@ import { type PlainTensors, toPlainTensors } from "../plain_tensor.ts";
 import { basename, dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { HearthError, StartupError } from "../../base/errors.ts";
-import { compositeOnWhite } from "../../media/alpha.ts";
-import type { Pixels } from "../../media/pixels.ts";
+import { compositeOnWhite, type Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
 import { toRawImage } from "../../device/ort/raw_image.ts";
 import {

@@ -6,8 +6,7 @@
 import { MetricSet } from "../../base/metric_set.ts";
 import type { Tensor } from "../../device/ort/ort.ts";
 import type { ImagePreprocessor } from "../images/image_preprocessor.ts";
-import { nameMedia } from "../threads/active_requests.ts";
-import { ByteBudgetCache, SharedJobs } from "../threads/shared_jobs.ts";
+import { ByteBudgetCache, nameMedia, SharedJobs } from "../threads/active_requests.ts";
 import type { ImagePart } from "../task.ts";
 import type { MediaEncoder } from "../media_encoder.ts";
 import type { PreparedImage } from "../images/vision_processor.ts";

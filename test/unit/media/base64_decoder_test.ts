@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Base64Decoder } from "../../../src/media/base64_decoder.ts";
+import { Base64Decoder } from "../../../src/media/reference.ts";
 
 /** The bytes of base64 that comes in two pieces. */
 function decodeParts(text: string, end: number): Uint8Array {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { compositeOnWhite } from "../../../src/media/alpha.ts";
+import { compositeOnWhite } from "../../../src/media/pixels.ts";
 
 Deno.test("compositeOnWhite() lays what is transparent on white", () => {
   const data = Uint8Array.of(10, 20, 30, 255, 10, 20, 30, 0, 0, 100, 200, 128);

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { assertSameData } from "../../fixtures/engine/compare_values.ts";
-import { dropOpaqueAlpha, isOpaque } from "../../../src/media/alpha.ts";
-import type { Pixels } from "../../../src/media/pixels.ts";
+import { dropOpaqueAlpha, isOpaque, type Pixels } from "../../../src/media/pixels.ts";
 
 /** RGBA that is opaque. */
 function makeOpaque(width: number, height: number): Pixels {

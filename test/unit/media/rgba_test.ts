@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Channels } from "../../../src/media/pixels.ts";
-import { toRgba } from "../../../src/media/alpha.ts";
+import { type Channels, toRgba } from "../../../src/media/pixels.ts";
 
 function makeRgba(channels: Channels, ...levels: number[]): number[] {
   const pixels = { width: levels.length / channels, height: 1, channels };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ByteBudgetCache } from "../../../src/models/threads/shared_jobs.ts";
+import { ByteBudgetCache } from "../../../src/models/threads/active_requests.ts";
 
 Deno.test("ByteBudgetCache.set() drops the longest unused until the budget holds the rest", () => {
   const dropped: string[] = [];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { SharedJobs } from "../../../src/models/threads/shared_jobs.ts";
+import { SharedJobs } from "../../../src/models/threads/active_requests.ts";
 
 const { signal: NEVER } = new AbortController();
 

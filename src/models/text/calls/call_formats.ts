@@ -5,9 +5,17 @@
  */
 import type { CallFormat } from "./call_format.ts";
 import { FUNCTION_GEMMA, GEMMA } from "./formats/gemma.ts";
-import { GRANITE, HERMES, PHI, SMOLLM3 } from "./formats/json.ts";
+import {
+  DEEPSEEK,
+  DEEPSEEK_V31,
+  GRANITE,
+  HERMES,
+  MISTRAL,
+  MISTRAL_ARGS,
+  PHI,
+  SMOLLM3,
+} from "./formats/json.ts";
 import { LFM2, LLAMA, MINICPM } from "./formats/python.ts";
-import { DEEPSEEK, DEEPSEEK_V31, MISTRAL, MISTRAL_ARGS } from "./formats/named.ts";
 import { GLM, QWEN_XML } from "./formats/tagged.ts";
 
 /** All formats, the more specific ones first. */

@@ -6,7 +6,7 @@
  */
 import { ByteCollector } from "../../../base/byte_collector.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { Base64Decoder } from "../../../media/base64_decoder.ts";
+import { Base64Decoder } from "../../../media/reference.ts";
 import { decodeJson } from "./decode_json.ts";
 
 /** Length of a key: a random UUID, which a client cannot guess and put into a body. */

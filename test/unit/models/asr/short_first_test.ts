@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ShortFirst } from "../../../../src/models/asr/short_first.ts";
+import { ShortFirst } from "../../../../src/models/threads/semaphore.ts";
 
 /** A clock by which each piece of work takes so many milliseconds. */
 function makeClock(pieceMs: number): () => number {

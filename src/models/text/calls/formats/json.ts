@@ -1,10 +1,21 @@
 /**
- * Formats whose calls are JSON: `{"name": "f", "arguments": {…}}`, single or in an array, between markers.
+ * Formats whose calls are JSON, between markers: `{"name": "f", "arguments": {…}}`, single or in an array; or a function's
+ * name, followed by its arguments as JSON.
  *
  * @module
  */
-import { type CallParsing, type MarkedFormat, markedFormat } from "../call_format.ts";
-import { jsonCallGrammar, readJsonCalls } from "../json_call.ts";
+import {
+  type CallFormat,
+  type CallParsing,
+  type MarkedFormat,
+  markedFormat,
+} from "../call_format.ts";
+import {
+  argumentsCallGrammar,
+  jsonCallGrammar,
+  readArguments,
+  readJsonCalls,
+} from "../json_call.ts";
 import { readPythonCalls } from "../python_call.ts";
 import type { Parsing } from "../text_reader.ts";
 
@@ -93,5 +104,154 @@ export const PHI = markedFormat({
 function* skipEnds({ reader }: CallParsing, ends: readonly string[]): Parsing<true> {
   yield* reader.skipSpace();
   for (const end of ends) if (yield* reader.take(end)) break;
+  return true;
+}
+
+const [CALLS, CALLS_END] = ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"];
+const [CALL, CALL_END] = ["<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"];
+const SEPARATOR = "<｜tool▁sep｜>";
+const FENCE = "```";
+const NAME = /[\w.:/-]/;
+
+/**
+ * DeepSeek V3 and R1: `function`, a separator, the name, and the arguments in a fenced block of JSON, between markers.
+ *
+ * @see https://huggingface.co/deepseek-ai/DeepSeek-V3
+ */
+export const DEEPSEEK = markedFormat({
+  name: "deepseek",
+  matches: (template) => template.includes(CALL),
+  starts: [CALLS],
+  end: CALLS_END,
+  markers: [CALLS, CALLS_END, CALL, CALL_END, SEPARATOR],
+  readCalls: readDeepSeek,
+  open: "",
+  separator: "\n",
+  close: CALLS_END,
+  call: (called, param) =>
+    argumentsCallGrammar(called, {
+      param,
+      head: `${CALL}function${SEPARATOR}${called.name}\n${FENCE}json\n`,
+      tail: `\n${FENCE}${CALL_END}`,
+    }),
+});
+
+/** DeepSeek V3.1: the name, a separator and the arguments, between the same markers. */
+export const DEEPSEEK_V31: CallFormat = {
+  ...DEEPSEEK,
+  name: "deepseek_v31",
+  matches: (template) => template.includes(CALL) && !template.includes(`${FENCE}json`),
+  markup: {
+    ...DEEPSEEK.markup,
+    separator: "",
+    call: (called, param) => {
+      const head = `${CALL}${called.name}${SEPARATOR}`;
+      return argumentsCallGrammar(called, { param, head, tail: CALL_END });
+    },
+  },
+};
+
+/** Parses a call in either of DeepSeek's formats. */
+function* readDeepSeek({ reader, sink }: CallParsing): Parsing<boolean> {
+  for (let hasCalls = false;; hasCalls = true) {
+    yield* reader.skipSpace();
+    if (!(yield* reader.take(CALL))) return hasCalls;
+    let name = yield* reader.takeRun(NAME);
+    if (!(yield* reader.take(SEPARATOR))) return hasCalls;
+    yield* reader.skipSpace();
+    if ((yield* reader.peek()) !== "{") {
+      name = yield* reader.takeRun(NAME);
+      yield* reader.skipSpace();
+      if (yield* reader.take(FENCE)) yield* reader.take("json");
+      yield* reader.skipSpace();
+    }
+    if (name === "" || (yield* reader.peek()) !== "{") return hasCalls;
+    sink.begin(name);
+    yield* readArguments(reader, sink.write);
+    sink.end();
+    yield* reader.skipSpace();
+    yield* reader.take(FENCE);
+    yield* reader.skipSpace();
+    yield* reader.take(CALL_END);
+  }
+}
+
+const [TOOL_CALLS, ARGS, CALL_ID] = ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"];
+const ID_LENGTH = 9;
+const ID_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+
+function newCallId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(ID_LENGTH));
+  return Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join("");
+}
+
+const OWN_ID = new RegExp(`^[a-zA-Z0-9]{${ID_LENGTH}}$`);
+
+/** Mistral's templates accept only ids of nine characters. Conversations begun on other servers have other ids. */
+function toCallId(id: string): string {
+  if (OWN_ID.test(id)) return id;
+  // FNV-1a, 64 bits.
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of new TextEncoder().encode(id)) {
+    hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
+  }
+  const base = BigInt(ID_LETTERS.length);
+  return Array.from({ length: ID_LENGTH }, () => {
+    const letter = ID_LETTERS[Number(hash % base)]!;
+    hash /= base;
+    return letter;
+  }).join("");
+}
+
+/**
+ * `[TOOL_CALLS][{"name": "f", "arguments": {…}}]`: Mistral's templates up to version 7.
+ *
+ * @see https://docs.mistral.ai/capabilities/function_calling/
+ */
+export const MISTRAL = markedFormat({
+  name: "mistral",
+  matches: (template) => template.includes(TOOL_CALLS),
+  starts: [TOOL_CALLS],
+  end: "",
+  markers: [TOOL_CALLS, ARGS, CALL_ID],
+  newCallId,
+  toCallId,
+  readCalls: readMistral,
+  open: "[",
+  separator: ", ",
+  close: "]",
+  call: jsonCallGrammar,
+});
+
+/** `[TOOL_CALLS]f[ARGS]{…}`: Mistral's templates from version 11. */
+export const MISTRAL_ARGS: CallFormat = {
+  ...MISTRAL,
+  name: "mistral_args",
+  matches: (template) => template.includes(TOOL_CALLS) && template.includes(ARGS),
+  markup: {
+    trigger: TOOL_CALLS,
+    open: "",
+    separator: TOOL_CALLS,
+    close: "",
+    call: (called, param) => {
+      const head = `${called.name}${ARGS}`;
+      return argumentsCallGrammar(called, { param, head, tail: "" });
+    },
+  },
+};
+
+/** Parses calls in either of Mistral's formats: models of some versions write both. */
+function* readMistral(parsing: CallParsing): Parsing<boolean> {
+  const { reader, sink } = parsing;
+  if (yield* readJsonCalls(parsing)) return true;
+  yield* reader.skipSpace();
+  const name = yield* reader.takeRun(NAME);
+  if (yield* reader.take(CALL_ID)) yield* reader.takeRun(/\w/);
+  const hasArgs = yield* reader.take(ARGS);
+  yield* reader.skipSpace();
+  if (name === "" || (!hasArgs && (yield* reader.peek()) !== "{")) return false;
+  sink.begin(name);
+  yield* readArguments(reader, sink.write);
+  sink.end();
   return true;
 }
