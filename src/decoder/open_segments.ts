@@ -6,6 +6,7 @@
 import type { Backend } from "../device/backend.ts";
 import type { DeviceWeights } from "../device/device_weights.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
+import { storedBytes } from "../graph/file/stored_tensor.ts";
 import type { GraphCut, Segment } from "../graph/graph_cut.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
 
@@ -22,7 +23,8 @@ interface OpenSegmentsOptions {
 }
 
 /**
- * Opens the segments one by one, so that only one segment's weights are held at a time. The caller owns the sessions.
+ * Opens the segments one by one, so that only one segment's weights are held at a time: the largest first, since a
+ * session that is being opened holds its weights twice. The caller owns the sessions.
  *
  * @returns the session of each segment that needs one.
  * @throws {Error} with ONNX Runtime's message when it refuses a segment; sessions opened before it are released.
@@ -31,21 +33,24 @@ export async function openSegments(
   cut: Pick<GraphCut, "segments">,
   { backend, files, isWanted = () => true, weights, onProgress }: OpenSegmentsOptions,
 ): Promise<(GraphSession | undefined)[]> {
-  const sessions: (GraphSession | undefined)[] = [];
+  const sessions: (GraphSession | undefined)[] = cut.segments.map(() => undefined);
+  const wanted = cut.segments.map((segment, i) => ({ segment, i, bytes: sumBytes(segment) }))
+    .filter(({ segment }) => isWanted(segment))
+    .toSorted((a, b) => b.bytes - a.bytes);
   try {
-    for (const segment of cut.segments) {
-      sessions.push(
-        isWanted(segment)
-          ? await backend.openModel(segment.model, files, { weights, keepsMemory: false })
-          : undefined,
-      );
-      onProgress?.(sessions.length / cut.segments.length);
+    for (const [numOpen, { segment, i }] of wanted.entries()) {
+      sessions[i] = await backend.openModel(segment.model, files, { weights, keepsMemory: false });
+      onProgress?.((numOpen + 1) / wanted.length);
     }
   } catch (error) {
     await releaseSessions(sessions);
     throw error;
   }
   return sessions;
+}
+
+function sumBytes({ model }: Segment): number {
+  return model.graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
 }
 
 export async function releaseSessions(

@@ -7,6 +7,7 @@ import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import type { GraphSession } from "../../src/device/ort/ort.ts";
 import { storedBytes } from "../../src/graph/file/stored_tensor.ts";
+import type { ModelProto } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
 import { countCalls } from "../fixtures/engine/count_calls.ts";
@@ -14,7 +15,7 @@ import { countCalls } from "../fixtures/engine/count_calls.ts";
 const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 
 class CountingBackend extends CpuBackend {
-  numOpened = 0;
+  readonly opened: ModelProto[] = [];
   numReleased = 0;
   numCompiled = 0;
 
@@ -25,7 +26,7 @@ class CountingBackend extends CpuBackend {
 
   override async openModel(...args: Parameters<CpuBackend["openModel"]>): Promise<GraphSession> {
     const session = await super.openModel(...args);
-    this.numOpened++;
+    this.opened.push(args[0]);
     const release = () => {
       this.numReleased++;
       return session.release();
@@ -72,9 +73,14 @@ Deno.test("openPagedDecoder() frees attention and segments when the embeddings c
     cut: { ...cut, tokens: { ...cut.tokens, kind: "embeddings" } },
   });
   await assert.rejects(opening, { message: "No such file." });
-  assert.equal(backend.numOpened, cut.segments.length);
-  assert.equal(backend.numReleased, backend.numOpened);
+  assert.equal(backend.opened.length, cut.segments.length);
+  assert.equal(backend.numReleased, backend.opened.length);
   assert.equal(disposed.count, 1);
+  // While a session is opened, ONNX Runtime holds its weights twice.
+  const opened = backend.opened.map(({ graph }) =>
+    graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0)
+  );
+  assert.deepEqual(opened, opened.toSorted((a, b) => b - a));
 });
 
 Deno.test("openPagedDecoder() compiles no decoder with more weights in f32 than may be laid out", async () => {
