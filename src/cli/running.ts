@@ -84,16 +84,13 @@ interface PidRecord {
   readonly startedAt: string;
 }
 
-/** The environment that the process was started with: `quietenVulkan` changes `XDG_RUNTIME_DIR`. */
-const STARTED_WITH: Environment = Deno.env.toObject();
-
 /**
  * Path of the process-id file of a port: below `$XDG_RUNTIME_DIR` or else the home folder; on Windows below
  * `%LOCALAPPDATA%`.
  */
 export function pidFilePath(
   port: number,
-  environment: Environment = STARTED_WITH,
+  environment: Environment = Deno.env.toObject(),
   os: typeof Deno.build.os = Deno.build.os,
 ): string {
   return join(runFolder(environment, os), `${port}.pid`);
@@ -103,8 +100,11 @@ export function pidFilePath(
  * Path for a server's own file. Another server may use the same port at another address, and then owns the file that is
  * named by the port only.
  */
-function freePidFilePath({ host, port, pid }: PidRecord): string {
-  const path = pidFilePath(port);
+export function freePidFilePath(
+  { host, port, pid }: PidRecord,
+  environment: Environment = Deno.env.toObject(),
+): string {
+  const path = pidFilePath(port, environment);
   try {
     const [owner = "", served = ""] = Deno.readTextFileSync(path).split("\n");
     const isOthers = Number(owner) !== pid && JSON.parse(served).host !== host &&
@@ -128,7 +128,7 @@ export function isAlive(pid: number): boolean {
 
 /** The folder of all process-id files. */
 function runFolder(
-  environment: Environment = STARTED_WITH,
+  environment: Environment = Deno.env.toObject(),
   os: string = Deno.build.os,
 ): string {
   const { XDG_RUNTIME_DIR, LOCALAPPDATA, HOME, USERPROFILE } = environment;

@@ -29,7 +29,7 @@ import { getModel, ProgressLine, quietenVulkan, SparseLines } from "./loading.ts
 import { SETTING_FLAGS } from "./shared_flags.ts";
 import type { FlagValues } from "./command.ts";
 import { SERVE_FLAGS } from "./flags.ts";
-import { formatUrl, PidFile } from "./running.ts";
+import { formatUrl, freePidFilePath, PidFile } from "./running.ts";
 import { RouterLink, StartReport } from "./start_report.ts";
 import { warnOfServiceLinks } from "./parse.ts";
 import { onStopSignal } from "./stop_signals.ts";
@@ -70,6 +70,8 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     stopRequest.resolve();
   };
   const session = await makeSession(flags, { model, spawnWorker, onRefused });
+  // The folder of process-id files depends on the variable that this sets.
+  const environment = Deno.env.toObject();
   quietenVulkan();
   // The model loads on a thread of its own, while this thread imports the HTTP server and opens the port.
   session.start();
@@ -83,13 +85,9 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
       : flags.bodyMemoryMb * 2 ** 20,
   });
   const { port } = server.address;
-  pidFile = PidFile.write({
-    pid: Deno.pid,
-    model: model.id,
-    host: settings.host,
-    port,
-    startedAt: new Date().toISOString(),
-  });
+  const startedAt = new Date().toISOString();
+  const served = { pid: Deno.pid, model: model.id, host: settings.host, port, startedAt };
+  pidFile = PidFile.write(served, freePidFilePath(served, environment));
   const url = formatUrl(settings.host, port);
   // Under a router, standard output carries the messages for the router, so the report goes to the log.
   const report = new StartReport({ format: link === undefined ? flags.logFormat : "json", url });
