@@ -32,8 +32,17 @@ export function findRotation(
       return ofFirstElements(index, node, headDim);
     case "Add":
       return spelledOut(index, node, headDim);
+    case "Cast":
+      return betweenCasts(index, node, headDim);
   }
   return undefined;
+}
+
+/** Matches a rotation in f32 between heads in f16: kernels rotate in f32. */
+function betweenCasts(index: GraphIndex, node: Node, headDim: number): FoundRotation | undefined {
+  const found = findRotation(index, node.inputs[0]!, headDim);
+  const before = found && index.producers.get(found.input);
+  return before?.opType === "Cast" ? { ...found!, input: before.inputs[0]! } : undefined;
 }
 
 /** Matches `x * cos + rotated(x) * sin`. */

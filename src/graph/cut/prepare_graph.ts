@@ -28,8 +28,10 @@ import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
 import { spellRotary } from "../rewrite/spelled_rotary.ts";
 import { computeTokenMajor } from "../rewrite/token_major.ts";
+import { multiplyDequantized } from "../rewrite/dequantized_products.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
 import { normByMeanSquare, spellOperators } from "../rewrite/spelled_operators.ts";
+import { readTiedTables } from "../rewrite/tied_tables.ts";
 import { type ReplacedMixture, replaceMixtures } from "../experts/replace_mixtures.ts";
 import { type ReplacedState, replaceStates } from "../states/replace_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
@@ -108,7 +110,8 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
  * @throws {Refusal} when it is no decoder, or one that cannot be cut.
  */
 export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
-  const lifted = new GraphIndex(multiplyInBlocks(fixLogitCount(liftConstants(original))));
+  const plainTables = readTiedTables(fixLogitCount(liftConstants(original)));
+  const lifted = new GraphIndex(multiplyInBlocks(multiplyDequantized(plainTables)));
   const inputs = findInputs(lifted);
   const wanted = findOutput(lifted.graph);
   const ofTokens = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));

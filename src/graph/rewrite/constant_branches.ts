@@ -1,14 +1,14 @@
 /**
  * Joins tables between which a graph chooses by the sequence's length: LongRoPE has one pair of cosines and sines for
- * short sequences and one for long ones.
+ * short sequences and one for long ones. Graphs for devices without `If` hold the joined table, and add the number of
+ * its short rows to the positions of long sequences.
  *
  * @module
  */
-import type { Graph, Node, Tensor } from "../file/proto.ts";
-import { tensorAttribute } from "../file/proto.ts";
+import { type Graph, makeNode, type Node, type Tensor, tensorAttribute } from "../file/proto.ts";
 import { decodeTensorMessage } from "../file/proto_decode.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
-import { describeNode } from "../graph_index.ts";
+import { describeNode, liveNodes } from "../graph_index.ts";
 import { readBranch } from "../node_order.ts";
 import type { Probes } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
@@ -53,8 +53,43 @@ export function joinConstantBranches(probes: Probes, contextLength: number): Wit
     );
     return false;
   });
-  if (joined.length === 0) return { graph };
+  if (joined.length === 0) return readShiftedPositions(probes, contextLength) ?? { graph };
   return { graph: { ...graph, nodes, initializers: [...graph.initializers, ...joined] }, longFrom };
+}
+
+/** Removes what is added to the positions of long sequences; `undefined` if nothing is. */
+function readShiftedPositions(probes: Probes, contextLength: number): WithoutChoices | undefined {
+  const { graph, producers } = probes.index;
+  const positions = probes.inputs.positions?.name;
+  /** The positions that the graph adds to, through casts, and what is added. */
+  const readSum = ({ opType, inputs: [left, right] }: Node) => {
+    if (opType !== "Add") return undefined;
+    for (const [shift, own] of [[left!, right!], [right!, left!]] as const) {
+      const producer = producers.get(own);
+      const original = producer?.opType === "Cast" ? producer.inputs[0] : own;
+      if (original === positions && producers.has(shift)) return { shift, own };
+    }
+    return undefined;
+  };
+  const sums = graph.nodes.flatMap((node) => {
+    const sum = readSum(node);
+    if (sum === undefined) return [];
+    const at = (length: number) => {
+      const value = probes.at({ pastLength: length - 1, numTokens: 1 }).value(sum.shift);
+      return value?.data?.length === 1 ? value.data[0] : undefined;
+    };
+    const length = findChange(at, contextLength);
+    const longFrom = length < contextLength ? length : undefined;
+    const isOffset = at(1) === 0 && (longFrom === undefined || at(contextLength) === longFrom);
+    return isOffset ? [{ node, own: sum.own, longFrom }] : [];
+  });
+  const [first, ...others] = sums;
+  if (first === undefined || others.length > 0) return undefined;
+  const nodes = graph.nodes.map((node) =>
+    node === first.node ? makeNode("Identity", [first.own], node.outputs) : node
+  );
+  const wanted = graph.outputs.map(({ name }) => name);
+  return { graph: { ...graph, nodes: liveNodes(nodes, wanted) }, longFrom: first.longFrom };
 }
 
 /** The constants that the two branches of an `If` return, if they are constants. */
@@ -91,15 +126,20 @@ function findChoice(
     if (value?.data?.length === 1) return value.data[0] !== 0;
     throw new Refusal(`${describeNode(node)} chooses by what cannot be followed.`);
   };
-  const isFirst = at(1);
-  if (at(contextLength) === isFirst) return { length: contextLength, isFirst };
+  return { length: findChange(at, contextLength), isFirst: at(1) };
+}
+
+/** The greatest length that gives what the shortest gives; there is at most one change. */
+function findChange(at: (length: number) => unknown, contextLength: number): number {
+  const first = at(1);
+  if (at(contextLength) === first) return contextLength;
   let [same, other] = [1, contextLength];
   while (other - same > 1) {
     const middle = Math.floor((same + other) / 2);
-    if (at(middle) === isFirst) same = middle;
+    if (at(middle) === first) same = middle;
     else other = middle;
   }
-  return { length: same, isFirst };
+  return same;
 }
 
 /** The first rows of one table, followed by all of another. */

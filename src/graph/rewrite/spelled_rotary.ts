@@ -128,7 +128,8 @@ function spell(
     return undefined;
   }
   const isRows = shape.length === 3;
-  const numHeads = isRows ? intAttribute(node, "num_heads") ?? 0 : 0;
+  // Without an attribute, whole heads are rotated.
+  const numHeads = isRows ? intAttribute(node, "num_heads") || shape[2]! / (2 * half) : 0;
   const headDim = isRows ? shape[2]! / numHeads : shape[3]!;
   if (!Number.isInteger(headDim) || readScale(node) !== 1) return undefined;
   const constants: Tensor[] = [];

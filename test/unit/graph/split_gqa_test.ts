@@ -12,6 +12,8 @@ import {
   type DecoderBuilder,
   inMemory,
   lengths,
+  MASK,
+  POSITIONS,
   projections,
 } from "./test_decoder.ts";
 
@@ -219,6 +221,40 @@ Deno.test("splitGraph() joins rotary tables that are chosen by the sequence's le
     undefined,
     CONTEXT,
   ]);
+});
+
+Deno.test("splitGraph() removes what is added to positions that read the rows of long sequences (LongRoPE without If)", async () => {
+  const attention: AddAttention = (graph, layer) => {
+    const [q, k, v] = projections(graph, layer);
+    if (!graph.nodes.some(({ outputs }) => outputs.includes("shifted"))) {
+      const last = graph.add("ReduceMax", ["position_ids"]);
+      const isLong = graph.add("GreaterOrEqual", [last, graph.ints([20], [])]);
+      const flag = graph.add("Cast", [isLong], { attributes: { to: 7 } });
+      const shift = graph.add("Mul", [flag, graph.ints([20], [])]);
+      graph.add("Add", [shift, "position_ids"], { outputs: ["shifted"] });
+    }
+    const rotary = tables(graph, 16);
+    const rotate = (rows: string) =>
+      graph.add("RotaryEmbedding", [rows, "shifted", ...rotary], { domain: "com.microsoft" });
+    const { heads, kvHeads } = graph.sizes;
+    return graph.add("GroupQueryAttention", [
+      ...[rotate(q), rotate(k), v, layer.pastKey, layer.pastValue, ...lengths(graph)],
+    ], {
+      domain: "com.microsoft",
+      outputs: [`gqa_${layer.index}`, layer.presentKey, layer.presentValue],
+      attributes: { num_heads: heads, kv_num_heads: kvHeads },
+    });
+  };
+  const bytes = decoder(attention, { inputs: [MASK, POSITIONS], opset: 18 });
+  const model = await readModel(inMemory(bytes), "model.onnx");
+  const read = (contextLength: number) => {
+    const result = splitGraph(model, { contextLength });
+    assert.ok("cut" in result, JSON.stringify(result));
+    return result.cut;
+  };
+  // The table has rows for all positions of short sequences, then of long ones.
+  assert.deepEqual([read(CONTEXT).longFrom, read(CONTEXT).maxPositions], [20, CONTEXT - 20]);
+  assert.equal(read(20).longFrom, undefined);
 });
 
 Deno.test("splitGraph() cuts GroupQueryAttention with norms of its own, which ONNX Runtime's on the CPU lacks", async () => {

@@ -75,6 +75,8 @@ export interface DecoderOptions {
   readonly externalFile?: string;
   /** Where in that file the weights begin. */
   readonly externalOffset?: number;
+  /** The embeddings of `input_ids`; rows of a table by default. */
+  readonly embed?: (graph: DecoderBuilder) => string;
   /** From the last hidden state to the logits; a product by default. */
   readonly project?: (graph: DecoderBuilder, hidden: string) => void;
   /** Name of an output that holds the last hidden state, in place of the logits. */
@@ -95,9 +97,9 @@ export function decoder(
   const { layers, heads, kvHeads, headDim, hidden: width, vocab } = sizes;
   const graph = new DecoderBuilder(sizes, options);
   options.prepare?.(graph);
-  let hidden = options.embeddings
-    ? "inputs_embeds"
-    : graph.add("Gather", [graph.weights([vocab, width], 1), "input_ids"]);
+  const embed = options.embed ??
+    ((graph) => graph.add("Gather", [graph.weights([vocab, width], 1), "input_ids"]));
+  let hidden = options.embeddings ? "inputs_embeds" : embed(graph);
   const inputs: Declared[] = [
     options.embeddings
       ? ["inputs_embeds", "float32", ["batch_size", "sequence_length", width]]

@@ -1,0 +1,155 @@
+/**
+ * Turns products with weights that the graph dequantises (`DequantizeLinear` in blocks along the rows of the matrix,
+ * possibly transposed, before `MatMul`) into `MatMulNBits`. ONNX Runtime fuses them in the same way, and multiplies at
+ * accuracy level 4.
+ *
+ * @module
+ */
+import { bytesOfElements } from "../file/dtype.ts";
+import { type Graph, intAttribute, intsAttribute, makeNode, type Tensor } from "../file/proto.ts";
+import { GraphIndex, liveNodes } from "../graph_index.ts";
+
+/** A matrix in blocks, and how to find the element of an output and an input. */
+interface Matrix {
+  readonly k: number;
+  readonly n: number;
+  readonly bits: 4 | 8;
+  readonly blockSize: number;
+  readonly weights: Tensor;
+  readonly scales: Tensor;
+  readonly zeroPoints: Tensor | undefined;
+  /** Whether the file has it as `[n, k]`, rather than `[k, n]`. */
+  readonly isTransposed: boolean;
+}
+
+const BITS: Readonly<Record<string, 4 | 8>> = { int4: 4, uint4: 4, int8: 8, uint8: 8 };
+
+/** Replaces such products; other nodes stay as they are. */
+export function multiplyDequantized(graph: Graph): Graph {
+  const index = new GraphIndex(graph);
+  const constants: Tensor[] = [];
+  const nodes = graph.nodes.map((node) => {
+    const matrix = node.opType === "MatMul" ? findMatrix(index, node.inputs[1]!) : undefined;
+    if (matrix === undefined) return node;
+    const [output] = node.outputs as [string];
+    const { k, n, bits, blockSize } = matrix;
+    const parts = makeParts(matrix, output);
+    constants.push(...parts);
+    return makeNode("MatMulNBits", [node.inputs[0]!, ...parts.map(({ name }) => name)], [output], {
+      domain: "com.microsoft",
+      name: node.name,
+      attributes: { K: k, N: n, bits, block_size: blockSize, accuracy_level: 4 },
+    });
+  });
+  if (constants.length === 0) return graph;
+  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  return { ...graph, nodes: live, initializers: [...graph.initializers, ...constants] };
+}
+
+function findMatrix(index: GraphIndex, name: string): Matrix | undefined {
+  const producer = index.producers.get(name);
+  const isTransposed = producer?.opType === "Transpose" &&
+    intsAttribute(producer, "perm")?.join() === "1,0";
+  const node = isTransposed ? index.producers.get(producer.inputs[0]!) : producer;
+  if (node?.opType !== "DequantizeLinear") return undefined;
+  const [weights, scales, zeroPoints] = node.inputs.map((input) => index.constants.get(input));
+  const [rows, columns] = weights?.shape ?? [];
+  const bits = BITS[weights?.dtype ?? ""];
+  const isFloat = scales?.dtype === "float32" || scales?.dtype === "float16";
+  if (bits === undefined || weights?.shape.length !== 2 || !isFloat) return undefined;
+  const isUnknown = node.inputs[2] ? zeroPoints === undefined : false;
+  const [k, n] = isTransposed ? [columns!, rows!] : [rows!, columns!];
+  const blockSize = intAttribute(node, "block_size") ?? 0;
+  const axis = intAttribute(node, "axis") ?? 1;
+  const isAlongK = (axis + 2) % 2 === (isTransposed ? 1 : 0);
+  const fits = blockSize >= 16 && (blockSize & (blockSize - 1)) === 0 && k % blockSize === 0;
+  if (isUnknown || !isAlongK || !fits || scales!.shape.length !== 2) return undefined;
+  return { k, n, bits, blockSize, weights, scales: scales!, zeroPoints, isTransposed };
+}
+
+/** The levels, scales and zero points that `MatMulNBits` takes. */
+function makeParts(matrix: Matrix, output: string): Tensor[] {
+  const { k, n, bits, blockSize, weights, scales, zeroPoints } = matrix;
+  const blocks = k / blockSize;
+  const make = (
+    part: string,
+    [source, dtype]: readonly [Tensor | undefined, Tensor["dtype"]],
+    shape: readonly number[],
+    compute: (bytes: Uint8Array, into: Uint8Array) => void,
+  ): Tensor => {
+    const length = bytesOfElements(dtype, shape.reduce((product, size) => product * size, 1));
+    return {
+      ...{ name: `${output}/${part}`, dtype, shape, rest: [] },
+      data: {
+        ...{ kind: "computed", sources: source ? [source] : [], length },
+        compute: ([bytes], into) => compute(bytes ?? new Uint8Array(0), into),
+      },
+    };
+  };
+  const isSigned = weights.dtype.startsWith("int");
+  const order = { ...matrix, isSigned };
+  const parts = [
+    make(
+      "levels",
+      [weights, "uint8"],
+      [n, blocks, blockSize * bits / 8],
+      (bytes, into) => packLevels(bytes, into, { ...order, count: k }),
+    ),
+    make(
+      "scales",
+      [scales, scales.dtype],
+      [n * blocks],
+      (bytes, into) => turnScales(bytes, into, { ...order, blocks }),
+    ),
+  ];
+  // The middle of the range is the default, which signed levels without zero points have.
+  if (isSigned && zeroPoints === undefined) return parts;
+  const shape = [n * Math.ceil(blocks * bits / 8)];
+  return [
+    ...parts,
+    make("zeros", [zeroPoints, "uint8"], shape, (bytes, into) => {
+      if (zeroPoints === undefined) into.fill(0);
+      else packLevels(bytes, into, { ...order, count: blocks });
+    }),
+  ];
+}
+
+type Order = Pick<Matrix, "n" | "bits" | "isTransposed"> & { readonly isSigned: boolean };
+
+/** Packs levels `[n, count]`, each output's row in whole bytes, and makes signed ones unsigned. */
+function packLevels(
+  bytes: Uint8Array,
+  into: Uint8Array,
+  { n, bits, isTransposed, isSigned, count }: Order & { readonly count: number },
+): void {
+  const flip = isSigned ? 1 << (bits - 1) : 0;
+  const rowBytes = Math.ceil(count * bits / 8);
+  for (let output = 0; output < n; output++) {
+    for (let i = 0; i < count; i++) {
+      const from = isTransposed ? output * count + i : i * n + output;
+      const at = output * rowBytes;
+      if (bits === 8) into[at + i] = bytes[from]! ^ flip;
+      else {
+        const level = ((bytes[from >> 1]! >> (4 * (from & 1))) & 15) ^ flip;
+        const byte = at + (i >> 1);
+        // The memory may hold something else before.
+        into[byte] = i % 2 === 0 ? level : into[byte]! | level << 4;
+      }
+    }
+  }
+}
+
+/** Orders scales by output. */
+function turnScales(
+  bytes: Uint8Array,
+  into: Uint8Array,
+  { n, blocks, isTransposed }: Order & { readonly blocks: number },
+): void {
+  const size = into.length / (n * blocks);
+  for (let output = 0; output < n; output++) {
+    for (let block = 0; block < blocks; block++) {
+      const from = (isTransposed ? output * blocks + block : block * n + output) * size;
+      into.set(bytes.subarray(from, from + size), (output * blocks + block) * size);
+    }
+  }
+}

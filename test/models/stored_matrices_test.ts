@@ -1,0 +1,132 @@
+/**
+ * Matrices that files hold in another order than kernels read them: tables of embeddings that are the last product's
+ * matrix, and weights that the graph dequantises.
+ */
+import { testKernels } from "../fixtures/engine/test_kernels.ts";
+import { constant } from "../fixtures/graphs/onnx_builder.ts";
+import {
+  decoder,
+  type DecoderBuilder,
+  lengths,
+  projections,
+  SIZES,
+} from "../unit/graph/test_decoder.ts";
+
+const SIZE = { ...SIZES, hidden: 64, vocab: 32 };
+const { hidden: WIDTH, vocab: VOCAB } = SIZE;
+const BLOCK = 32;
+const BLOCKS = WIDTH / BLOCK;
+/** Kernels on the CPU multiply rows of 16 bits. ONNX Runtime rounds them to 8 where it fuses `DequantizeLinear`. */
+const [ROUNDED_TO_16_BITS, ROUNDED_TO_8_BITS] = [2e-3, 0.08];
+
+const fill = (length: number, make: (i: number) => number) =>
+  Array.from({ length }, (_, i) => make(i));
+const pseudoRandom = (i: number) => (i * 2654435761 >>> 0) / 2 ** 32;
+
+interface Parts {
+  /** Adds the lookup of a token's embedding. */
+  readonly embed: (graph: DecoderBuilder) => string;
+  readonly project: (graph: DecoderBuilder, hidden: string) => void;
+}
+
+function build({ embed, project }: Parts): Uint8Array<ArrayBuffer> {
+  return decoder((graph, layer) => {
+    return graph.add("GroupQueryAttention", [
+      ...projections(graph, layer),
+      ...[layer.pastKey, layer.pastValue, ...lengths(graph)],
+    ], {
+      domain: "com.microsoft",
+      outputs: [`gqa_${layer.index}`, layer.presentKey, layer.presentValue],
+      attributes: { num_heads: SIZE.heads, kv_num_heads: SIZE.kvHeads },
+    });
+  }, { sizes: SIZE, opset: 21, embed, project });
+}
+
+/** One f32 matrix `[width, vocab]`, transposed to look up its columns. */
+const transposed: Parts = {
+  embed: (graph) => {
+    const values = fill(WIDTH * VOCAB, (i) => pseudoRandom(i) - 0.5);
+    graph.constant(constant("head", [WIDTH, VOCAB], Float32Array.from(values)));
+    const table = graph.add("Transpose", ["head"], { attributes: { perm: [1, 0] } });
+    return graph.add("Gather", [table, "input_ids"]);
+  },
+  project: (graph, hidden) => {
+    graph.add("MatMul", [hidden, "head"], { outputs: ["logits"] });
+  },
+};
+
+/** Blocks of 4 bits `[vocab, blocks, bytes]`, in another shape to look up rows. */
+const reshaped: Parts = {
+  embed: (graph) => {
+    const bytes = fill(VOCAB * WIDTH / 2, (i) => 256 * pseudoRandom(i));
+    const scales = fill(VOCAB * BLOCKS, (i) => (1 + pseudoRandom(i)) / 20);
+    graph.constant(constant("head", [VOCAB, BLOCKS, BLOCK / 2], Uint8Array.from(bytes)));
+    graph.constant(constant("scales", [VOCAB, BLOCKS], Float32Array.from(scales)));
+    const table = graph.add("Reshape", ["head", graph.ints([VOCAB, WIDTH / 2])]);
+    return graph.add("GatherBlockQuantized", [table, "input_ids", "scales"], {
+      domain: "com.microsoft",
+      attributes: { bits: 4, block_size: BLOCK, gather_axis: 0, quantize_axis: 1 },
+    });
+  },
+  project: (graph, hidden) => {
+    graph.add("MatMulNBits", [hidden, "head", "scales"], {
+      domain: "com.microsoft",
+      outputs: ["logits"],
+      attributes: { K: WIDTH, N: VOCAB, bits: 4, block_size: BLOCK },
+    });
+  },
+};
+
+interface Stored {
+  readonly dtype: "int4" | "uint4";
+  readonly hasZeroPoints: boolean;
+  readonly isTransposed: boolean;
+}
+
+/** Weights in blocks along the rows of the matrix, dequantised in front of the product. */
+function dequantized({ dtype, hasZeroPoints, isTransposed }: Stored): Parts {
+  const shape = (rows: number) => isTransposed ? [VOCAB, rows] : [rows, VOCAB];
+  const pack = (graph: DecoderBuilder, name: string, rows: number) => {
+    const bytes = fill(rows * VOCAB / 2, (i) => 256 * pseudoRandom(i + rows));
+    graph.constant(constant(name, shape(rows), Uint8Array.from(bytes), dtype));
+    return name;
+  };
+  return {
+    embed: (graph) => graph.add("Gather", [graph.weights([VOCAB, WIDTH]), "input_ids"]),
+    project: (graph, hidden) => {
+      const scales = fill(BLOCKS * VOCAB, (i) => (1 + pseudoRandom(i)) / 100);
+      graph.constant(constant("scales", shape(BLOCKS), Float32Array.from(scales)));
+      const zeros = hasZeroPoints ? [pack(graph, "zeros", BLOCKS)] : [];
+      const weights = graph.add(
+        "DequantizeLinear",
+        [pack(graph, "head", WIDTH), "scales", ...zeros],
+        { attributes: { axis: isTransposed ? 1 : 0, block_size: BLOCK } },
+      );
+      const matrix = isTransposed
+        ? graph.add("Transpose", [weights], { attributes: { perm: [1, 0] } })
+        : weights;
+      graph.add("MatMul", [hidden, matrix], { outputs: ["logits"] });
+    },
+  };
+}
+
+testKernels("a matrix that is transposed to look up embeddings", {
+  graph: build(transposed),
+  sizes: SIZE,
+});
+testKernels("a matrix in blocks that is reshaped to look up embeddings", {
+  graph: build(reshaped),
+  sizes: SIZE,
+  tolerance: ROUNDED_TO_16_BITS,
+});
+for (const dtype of ["int4", "uint4"] as const) {
+  for (const hasZeroPoints of [false, true]) {
+    for (const isTransposed of [false, true]) {
+      const name = `a dequantised matrix of ${dtype}${hasZeroPoints ? " with zero points" : ""}${
+        isTransposed ? ", transposed" : ""
+      }`;
+      const graph = build(dequantized({ dtype, hasZeroPoints, isTransposed }));
+      testKernels(name, { graph, sizes: SIZE, tolerance: ROUNDED_TO_8_BITS });
+    }
+  }
+}
