@@ -1,86 +1,57 @@
 /**
- * The memory that gpt-oss-20b takes once it is loaded on the CPU, from twins of few layers and of more: what a layer takes,
- * and what 24 of them would. The twins are those that `real/gpt_oss.py` writes.
+ * The memory that a mixture of experts takes on the CPU, and its speed: gpt-oss-20b, as `real/gpt_oss.py` writes it, with
+ * all of its 24 layers. To see whether it fits a machine, run it under a limit (a cgroup's, which counts the pages of
+ * mapped files too).
  *
- *     deno task bench experts_memory FOLDER_OF_1_LAYER FOLDER_OF_8_LAYERS
+ *     deno task bench experts_memory FOLDER
  *
  * @module
  */
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import process from "node:process";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { generate, withEngine } from "../fixtures/engine/generate.ts";
-import { formatTable } from "./report.ts";
+import { printTable, time } from "./report.ts";
 
-const ALL_LAYERS = 24;
-const PROMPT = Array.from({ length: 64 }, (_, i) => 100 + i * 31);
-const NUM_TOKENS = 8;
+const NUM_TOKENS = 32;
+const PROMPT_TOKENS = 450;
 
-/** MiB, and milliseconds of a token, of a process that has loaded a model and answered. */
-interface Measured {
-  readonly resident: number;
-  readonly peak: number;
-  readonly loadMs: number;
-  readonly tokenMs: number;
+/** Random tokens, others for each seed, so that nothing is found in the prefix cache. */
+function makePrompt(length: number, seed: number): number[] {
+  return Array.from({ length }, (_, i) => 100 + (i * 31 + seed * 7919) % 190_000);
 }
 
-/** Memory that the process alone has: what is mapped from files can be dropped, and is not counted. */
-async function readMemory(): Promise<Record<string, number>> {
+/** Memory in GiB: all that is resident, what the process alone has of it, and the most that was ever resident. */
+async function readMemory(): Promise<readonly [resident: string, own: string, peak: string]> {
   const text = await Deno.readTextFile("/proc/self/status");
-  return Object.fromEntries(
-    [...text.matchAll(/^(\w+):\s+(\d+) kB$/gm)].map(([, name, kib]) => [name!, Number(kib) / 1024]),
-  );
+  const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);
+  const gib = (kib: number) => (kib / 2 ** 20).toFixed(1);
+  return [gib(read("VmRSS")), gib(read("RssAnon") + read("RssShmem")), gib(read("VmHWM"))];
 }
 
-async function measureHere(folder: string): Promise<Measured> {
-  const began = performance.now();
-  const backend = await CpuBackend.open();
-  return await withEngine({ backend, folder, dtype: "q4" }, async (engine) => {
-    const loadMs = performance.now() - began;
-    await generate(engine, { tokens: PROMPT, maxTokens: 1 });
-    const from = performance.now();
-    await generate(engine, { tokens: [7, 7], maxTokens: NUM_TOKENS });
-    const tokenMs = (performance.now() - from) / NUM_TOKENS;
-    const { RssAnon = NaN, RssShmem = NaN, VmHWM = NaN } = await readMemory();
-    return { resident: RssAnon + RssShmem, peak: VmHWM, loadMs, tokenMs };
-  });
+const rows: string[][] = [];
+async function report(what: string, figure: string): Promise<void> {
+  rows.push([what, figure, ...await readMemory()]);
 }
 
-async function readLayers(folder: string): Promise<number> {
-  return JSON.parse(await Deno.readTextFile(join(folder, "config.json"))).num_hidden_layers;
-}
-
-async function measure(folder: string): Promise<Measured> {
-  const args = ["run", "-A", "--no-check", fileURLToPath(import.meta.url), "--here", folder];
-  const { stdout } = await new Deno.Command(Deno.execPath(), { args, stderr: "inherit" }).output();
-  const lines = new TextDecoder().decode(stdout).trim().split("\n");
-  return JSON.parse(lines.at(-1)!);
-}
-
-if (import.meta.main) {
-  const [first, second] = Deno.args;
-  if (first === "--here") {
-    // deno-lint-ignore no-console -- the parent reads it
-    console.log(JSON.stringify(await measureHere(second!)));
-    process.exit();
+const startedAt = performance.now();
+const backend = await CpuBackend.open();
+await withEngine({ backend, folder: Deno.args[0]!, dtype: "q4" }, async (engine) => {
+  await report("loading", `${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+  const first = await time(() => generate(engine, { tokens: makePrompt(8, 0), maxTokens: 1 }));
+  await report("the first token", `${(first / 1000).toFixed(1)} s`);
+  for (const numStreams of [1, 2]) {
+    const ms = await time(() =>
+      Promise.all(
+        Array.from({ length: numStreams }, (_, i) =>
+          generate(engine, { tokens: makePrompt(2, 10 * numStreams + i), maxTokens: NUM_TOKENS })),
+      )
+    );
+    const rate = (numStreams * NUM_TOKENS / ms * 1000).toFixed(2);
+    await report(`${numStreams} × ${NUM_TOKENS} tokens`, `${rate} tokens/s`);
   }
-  const folders = [first!, second!];
-  const [few, more] = await Promise.all(folders.map(readLayers)) as [number, number];
-  const [one, other] = [await measure(first!), await measure(second!)];
-  const each = (key: keyof Measured) => (other[key] - one[key]) / (more - few);
-  const rows = (["resident", "peak", "loadMs", "tokenMs"] as const).map((key) => [
-    key,
-    ...[one[key], other[key], each(key), one[key] + each(key) * (ALL_LAYERS - few)]
-      .map((value) => value.toFixed(0)),
-  ]);
-  const header = [
-    "MiB or ms",
-    `${few} layers`,
-    `${more} layers`,
-    "each layer",
-    `${ALL_LAYERS} layers`,
-  ];
-  // deno-lint-ignore no-console -- a table is what a benchmark is run for
-  console.log(formatTable(header, rows));
-}
+  const ms = await time(() =>
+    generate(engine, { tokens: makePrompt(PROMPT_TOKENS, 3), maxTokens: 1 })
+  );
+  const rate = (PROMPT_TOKENS / ms * 1000).toFixed(1);
+  await report(`a prompt of ${PROMPT_TOKENS}`, `${rate} tokens/s`);
+});
+printTable(["", "", "resident GiB", "own", "peak"], rows);

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 SIZES = dict(layers=24, hidden=2880, inner=2880, experts=32, chosen=4, heads=64, kv_heads=8, head=64, vocab=201088)
 BLOCK = 32
@@ -34,7 +34,7 @@ class Twin:
         if name in self.names:
             return name
         self.names.add(name)
-        dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
+        dtype = numpy_helper.from_array(np.empty(0, array.dtype)).data_type
         tensor = TensorProto(name=name, dims=array.shape, data_type=dtype, data_location=TensorProto.EXTERNAL)
         place = dict(location=os.path.basename(self.path) + "_data", offset=self.data.tell(), length=array.nbytes)
         for key, value in place.items():
@@ -48,7 +48,7 @@ class Twin:
         name = f"/model/constants/INT64/{values}"
         if name not in self.names:
             self.names.add(name)
-            self.constants.append(onnx.numpy_helper.from_array(np.array(values, np.int64), name))
+            self.constants.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
 
     def floats(self, name, shape, size=1.0, base=0.0):
