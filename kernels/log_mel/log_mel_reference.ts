@@ -108,7 +108,7 @@ export class ReferenceLogMel {
  * `Z` contains both halves: with `E[k] = (Z[k] + Z*[-k]) / 2` and `O[k] = (Z[k] - Z*[-k]) / 2i`, `X[k] = E[k] + w^k
  * O[k]`.
  */
-class PowerSpectrum {
+export class PowerSpectrum {
   /** f64 `[size / 2 + 1]`, the result of the last call. */
   readonly power: Float64Array;
   readonly #window: Float64Array;

@@ -131,9 +131,32 @@ export function makeHannWindow(size: number): Float64Array {
  * librosa's (`filters.mel`), on the mel scale of Slaney's Auditory Toolbox (1998). The first and the last bin of the
  * spectrum are in none of them.
  */
-export function makeMelFilters({ mels, fftSamples, sampleRateHz }: MelFilterOptions): MelFilter[] {
+export function makeMelFilters(options: MelFilterOptions): MelFilter[] {
+  const { mels, sampleRateHz } = options;
   const top = toMel(sampleRateHz / 2);
   const edges = Array.from({ length: mels + 2 }, (_, i) => fromMel(top * i / (mels + 1)));
+  return makeTriangles(edges, options).map(({ firstBin, weights }, mel) => ({
+    firstBin,
+    weights: weights.map((height) => height * 2 / (edges[mel + 2]! - edges[mel]!)),
+  }));
+}
+
+/** Filters with a height of 1, on the mel scale of HTK: `2595 log10(1 + hz / 700)`. */
+export function makeHtkFilters(
+  options: MelFilterOptions & { readonly lowestHz: number; readonly highestHz: number },
+): MelFilter[] {
+  const { mels, lowestHz, highestHz } = options;
+  const low = Math.log10(1 + lowestHz / 700);
+  const step = (Math.log10(1 + highestHz / 700) - low) / (mels + 1);
+  const edges = Array.from({ length: mels + 2 }, (_, i) => 700 * (10 ** (low + step * i) - 1));
+  return makeTriangles(edges, options);
+}
+
+/** Triangles with a height of 1, each from an edge to the next but one, by their values at the bins. */
+function makeTriangles(
+  edges: readonly number[],
+  { mels, fftSamples, sampleRateHz }: MelFilterOptions,
+): MelFilter[] {
   const hzPerBin = sampleRateHz / fftSamples;
   return Array.from({ length: mels }, (_, mel) => {
     const [low, centre, high] = edges.slice(mel, mel + 3) as [number, number, number];
@@ -141,8 +164,7 @@ export function makeMelFilters({ mels, fftSamples, sampleRateHz }: MelFilterOpti
     const lastBin = Math.min(Math.ceil(high / hzPerBin), fftSamples / 2) - 1;
     const weights = Float64Array.from({ length: Math.max(0, lastBin - firstBin + 1) }, (_, i) => {
       const hz = (firstBin + i) * hzPerBin;
-      const height = Math.min((hz - low) / (centre - low), (high - hz) / (high - centre));
-      return height * 2 / (high - low);
+      return Math.min((hz - low) / (centre - low), (high - hz) / (high - centre));
     });
     return { firstBin, weights };
   });

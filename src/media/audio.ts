@@ -166,6 +166,11 @@ async function* decodeRead(
   if (truncated !== undefined) onTruncated?.(truncated);
 }
 
+/** Whether a file that is not an image has a format that is read here. */
+export function isAudio(file: Uint8Array): boolean {
+  return FORMATS.some(({ matches }) => matches(file));
+}
+
 function detect(file: Uint8Array): AudioFormat {
   if (file.length === 0) throw invalidAudio("The audio file is empty.");
   const format = FORMATS.find(({ matches }) => matches(file));

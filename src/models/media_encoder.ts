@@ -16,7 +16,14 @@ const ALIASES: Readonly<Record<string, string>> = {
   pixel_position_ids: "image_position_ids",
 };
 
-type Medium = "image" | "audio";
+/** What an encoder takes; also the type of its parts in messages. */
+export type Medium = "image" | "audio";
+
+/** How messages name a medium. */
+export const MEDIA_NAMES = {
+  image: { one: "an image", plural: "images" },
+  audio: { one: "a sound", plural: "sounds" },
+} as const;
 
 /** The placeholder token of a medium in prompts, if `config.json` names it. */
 export function findMediaToken(config: Json, medium: Medium): number | undefined {
@@ -76,7 +83,8 @@ export class MediaEncoder {
   /**
    * Encodes an image or a sound.
    *
-   * @param numRows number of rows that the prompt expects.
+   * @param numRows number of rows that the prompt expects. Rows after those, which some audio encoders give for silence
+   * at the end, are not used.
    * @returns `[…, width]` in the embeddings' dtype, on the device; the caller disposes of it.
    * @throws {Error} when an encoder input is missing, or the number of rows differs.
    */
@@ -89,7 +97,7 @@ export class MediaEncoder {
     });
     const rows = (await session.run(feeds, { [name]: null }))[name]!;
     const numGiven = rows.size / rows.dims.at(-1)!;
-    if (numGiven !== numRows) {
+    if (medium === "audio" ? numGiven < numRows : numGiven !== numRows) {
       rows.dispose();
       throw new Error(`The ${what} gave ${numGiven} rows for ${numRows} ${medium} tokens.`);
     }

@@ -32,6 +32,8 @@ export interface Model {
   readonly noRecordings?: Refusal | undefined;
   /** Whether its chat answers are lines read from an image, without sampling. */
   readonly readsLines?: boolean | undefined;
+  /** Whether messages may hold sounds. */
+  readonly takesAudio?: boolean | undefined;
   /** Its tokenizer; absent if the API does not offer it. */
   readonly tokenizer?:
     | Pick<TextTokenizer, "decodeAll" | "encodeInSlices" | "tokenTexts" | "vocabSize">

@@ -27,6 +27,7 @@ const Usage = z.object({
   total_tokens: integerFrom(0),
   prompt_tokens_details: z.object({
     cached_tokens: integerFrom(0).describe("Prompt tokens that did not have to be computed again"),
+    audio_tokens: integerFrom(0).optional().describe("Prompt tokens that stand for sound"),
   }),
   completion_tokens_details: z.object({
     reasoning_tokens: integerFrom(0).describe("Completion tokens that are thought"),
@@ -124,6 +125,8 @@ interface UsageCounts {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number;
+  /** Prompt tokens that stand for sound; absent if there are none. */
+  readonly audioTokens?: number | undefined;
   /** Tokens of thought; absent if the model does not reason. */
   readonly reasoningTokens?: number | undefined;
 }
@@ -145,7 +148,10 @@ function usage(counts: UsageCounts): z.output<typeof Usage> {
     prompt_tokens: counts.promptTokens,
     completion_tokens: counts.completionTokens,
     total_tokens: counts.promptTokens + counts.completionTokens,
-    prompt_tokens_details: { cached_tokens: counts.cachedTokens },
+    prompt_tokens_details: {
+      cached_tokens: counts.cachedTokens,
+      ...(counts.audioTokens !== undefined && { audio_tokens: counts.audioTokens }),
+    },
     ...(counts.reasoningTokens !== undefined && {
       completion_tokens_details: { reasoning_tokens: counts.reasoningTokens },
     }),

@@ -7,7 +7,11 @@ import { z } from "zod";
 import { text } from "./fields.ts";
 
 const MEDIA_SCHEMES = ["file://", "base64://", "https://", "http://", "data:"] as const;
-const AUDIO_FORMATS = ["wav", "mp3", "m4a", "ogg", "flac"] as const;
+/** Formats by the names that clients use. What the bytes are is read from the bytes. */
+const AUDIO_FORMATS = [
+  ...["wav", "mp3", "m4a", "ogg", "flac", "webm", "mp4", "mpeg", "mpga", "aac", "opus", "oga"],
+  ...["aiff", "aif", "caf", "au", "mka"],
+] as const;
 
 const referenceWanted = `a media reference that starts with ${MEDIA_SCHEMES.join(", ")}`;
 
@@ -39,7 +43,8 @@ const AudioPart = z.object({
   audio_url: WrappedReference,
 }).meta({ id: "AudioPart" });
 
-const InputAudioPart = z.object({
+/** A sound in base64, as OpenAI's chats and responses have it. */
+export const InputAudioPart = z.object({
   type: z.literal("input_audio"),
   input_audio: z.object({
     data: text("base64-encoded audio"),

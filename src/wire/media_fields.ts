@@ -32,6 +32,8 @@ export const MEDIA_LISTS: ReadonlySet<string> = new Set(["messages.[].images.[]"
 /** Paths of fields that hold base64 without a prefix. Documents have text in the same field, which is not base64. */
 export const BASE64_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].input_audio.data",
+  "input.[].content.[].input_audio.data",
+  "input.[].output.[].input_audio.data",
   "messages.[].content.[].source.data",
   "messages.[].content.[].content.[].source.data",
   "messages.[].content.[].source.content.[].source.data",

@@ -15,7 +15,7 @@ import {
   tokenLimit,
 } from "./fields.ts";
 import { ChatRequest } from "./chat_request.ts";
-import { MediaReference } from "./content_part.ts";
+import { InputAudioPart, MediaReference } from "./content_part.ts";
 import { readHostedItem } from "./hosted_items.ts";
 import { EffortField } from "./spellings.ts";
 import { Parameters } from "./tool_request.ts";
@@ -45,10 +45,14 @@ const FilePart = z.object({
   error: "file_data or file_url; files by id are not served",
 });
 
-const Part = z.discriminatedUnion("type", [TextPart, RefusalPart, ImagePart, FilePart], {
-  error: "a content part whose type is one of input_text, output_text, refusal, input_image, " +
-    "input_file",
-});
+const Part = z.discriminatedUnion(
+  "type",
+  [TextPart, RefusalPart, ImagePart, InputAudioPart, FilePart],
+  {
+    error: "a content part whose type is one of input_text, output_text, refusal, input_image, " +
+      "input_audio, input_file",
+  },
+);
 
 const contentWanted = "a string or an array of content parts";
 const Content = cutAtFirstBad(

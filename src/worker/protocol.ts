@@ -68,6 +68,8 @@ export interface ModelInfo {
   readonly noRecordings?: string | undefined;
   /** Its answers in a chat are lines that it reads off an image: no token is sampled. */
   readonly readsLines?: boolean | undefined;
+  /** Whether messages of a chat may hold sounds. */
+  readonly takesAudio?: boolean | undefined;
 }
 
 /** Server to worker. */

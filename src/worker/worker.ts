@@ -88,6 +88,7 @@ async function load(options: LoadOptions): Promise<void> {
       voices,
       noRecordings,
       readsLines,
+      takesAudio,
     } = model;
     scope.postMessage({
       type: "ready",
@@ -109,6 +110,7 @@ async function load(options: LoadOptions): Promise<void> {
         voices,
         noRecordings: noRecordings && startupMessage(noRecordings, options.settingNames),
         readsLines,
+        takesAudio,
       },
     });
     prepareRest(loaded);

@@ -78,8 +78,8 @@ Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision",
   const tokenizer = await loadTokenizer(folder);
   const processor = await VisionProcessor.load(FOLDER);
   const { placeholder } = processor;
-  const imageTokenId = findMediaToken(folder.config, "image");
-  const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
+  const tokenId = findMediaToken(folder.config, "image");
+  const prompt = new VisionPrompt({ tokenizer, media: { image: { placeholder, tokenId } } });
   for (const golden of goldens) {
     const messages = makeMessages(golden);
     const parts = messages.flatMap(({ content }) => typeof content === "string" ? [] : content)
@@ -87,12 +87,13 @@ Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision",
     const prepared = await Promise.all(
       parts.map(async ({ bytes }) => await processor.prepare(await decodeImage(bytes))),
     );
-    const images = prepared.map(({ text }, index) => ({
+    const media = prepared.map(({ text }, index) => ({
+      medium: "image" as const,
       key: String(index),
       text,
       source: { rows: () => Promise.reject() },
     }));
-    const { promptTokens } = prompt.build(messages, { images });
+    const { promptTokens } = prompt.build(messages, { media });
     assert.deepEqual([...promptTokens], golden.prompt_ids, golden.name);
   }
 });

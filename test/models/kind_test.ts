@@ -164,7 +164,7 @@ const UNSERVED: readonly (readonly [
   [
     "ultravox-v0_5-llama-3_2-1b",
     { architectures: ["UltravoxModel"], model_type: "ultravox" },
-    /answers speech/,
+    /is a language model that hears/,
   ],
   ["snac_24khz", { model_type: "snac", sampling_rate: 24000 }, /is a codec of sound/],
   ["mimi", { architectures: ["MimiModel"], model_type: "mimi" }, /is a codec of sound/],

@@ -1,4 +1,4 @@
-/** Vision models beside transformers.js on its own runtime: the same prompts, pixels and greedy tokens. */
+/** Vision models beside transformers.js on its own runtime: the same prompts, pixels, features and greedy tokens. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -9,11 +9,18 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { findMediaToken } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/images/vision_processor.ts";
+import type { AudioPart, ImagePart } from "../../src/models/task.ts";
+import { SoundProcessor } from "../../src/models/vision/sound_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { chat } from "../fixtures/engine/chat.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { openModel } from "../fixtures/engine/model.ts";
-import { KEPT_SIZES, makeMessages, visionCases } from "../fixtures/models/vision/vision_cases.ts";
+import {
+  HEARING_FAMILIES,
+  KEPT_SIZES,
+  makeMessages,
+  visionCases,
+} from "../fixtures/models/vision/vision_cases.ts";
 import {
   makeVisionFolder,
   VISION_FAMILIES,
@@ -27,14 +34,31 @@ configureLog({ level: "error", format: "text" });
 interface Golden {
   readonly prompt: readonly number[];
   readonly completion: readonly number[];
-  readonly pixels: { readonly dims: readonly number[]; readonly values: readonly number[] };
+  /** Absent without images. */
+  readonly pixels?: Sample;
+  /** Of each sound; absent without sounds. */
+  readonly features?: readonly Sample[];
+}
+
+/** Some elements of a tensor. */
+interface Sample {
+  readonly dims: readonly number[];
+  readonly values: readonly number[];
 }
 
 const GOLDENS: Readonly<Record<VisionFamily, Readonly<Record<string, Golden>>>> = goldens;
 
-/** The elements that the goldens hold of a tensor. */
-function sample(data: ArrayLike<number>, count: number): number[] {
-  return Array.from({ length: count }, (_, i) => data[Math.floor(i * data.length / count)]!);
+/** Compares a tensor with the elements that the goldens hold of it. */
+function assertSampled(
+  data: ArrayLike<number>,
+  { dims, values }: Sample,
+  tolerance: number,
+): void {
+  assert.equal(data.length, dims.reduce((product, size) => product * size, 1));
+  values.forEach((wanted, i) => {
+    const value = data[Math.floor(i * data.length / values.length)]!;
+    assert.ok(Math.abs(value - wanted) < tolerance, `element ${i}: ${value}, ${wanted}`);
+  });
 }
 
 async function assertSameTokens(
@@ -59,40 +83,49 @@ async function assertSameTokens(
 }
 
 for (const family of VISION_FAMILIES) {
-  Deno.test(`VisionPrompt.build() makes the prompt and VisionProcessor the pixels of transformers.js, ${family}`, async () => {
+  Deno.test(`VisionPrompt.build() makes the prompt, and the processors the pixels and features, of transformers.js, ${family}`, async () => {
     await using folder = await makeVisionFolder(family);
     const opened = await openFolder(folder.path);
     const tokenizer = await loadTokenizer(opened);
     const processor = await VisionProcessor.load(folder.path);
     const { placeholder } = processor;
-    const imageTokenId = findMediaToken(opened.config, "image");
-    const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
+    const image = { placeholder, tokenId: findMediaToken(opened.config, "image") };
+    const hears = HEARING_FAMILIES.some((name) => name === family);
+    const sounds = hears ? await SoundProcessor.open(opened) : undefined;
+    const audio = sounds &&
+      { placeholder: sounds.placeholder, tokenId: findMediaToken(opened.config, "audio") };
+    const prompt = new VisionPrompt({
+      tokenizer,
+      media: audio === undefined ? { image } : { image, audio },
+    });
     for (const one of visionCases(family)) {
       const golden = GOLDENS[family][one.name]!;
       const messages = makeMessages(one, KEPT_SIZES[family]);
-      const files = messages.flatMap(({ content }) =>
-        typeof content === "string"
-          ? []
-          : content.flatMap((part) => part.type === "image" ? part.bytes : [])
-      );
-      const prepared = await Promise.all(
-        files.map(async (file) => await processor.prepare(await decodeImage(file))),
-      );
-      const images = prepared.map(({ text }, i) => ({
+      const parts = messages.flatMap(({ content }) =>
+        typeof content === "string" ? [] : content.filter(({ type }) => type !== "text")
+      ) as readonly (AudioPart | ImagePart)[];
+      const prepared = await Promise.all(parts.map(async ({ type, bytes }) => ({
+        medium: type,
+        ...type === "audio"
+          ? await sounds!.prepare(bytes, new AbortController().signal)
+          : await processor.prepare(await decodeImage(bytes)),
+      })));
+      const media = prepared.map(({ medium, text }, i) => ({
+        medium,
         key: String(i),
         text,
         source: { rows: () => Promise.reject() },
       }));
-      const { promptTokens } = prompt.build(messages, { images });
+      const { promptTokens } = prompt.build(messages, { media });
       assert.deepEqual([...promptTokens], golden.prompt);
       const pixels = prepared.flatMap(({ tensors }) => [
-        ...tensors["pixel_values"]!.data as Float32Array,
+        ...(tensors["pixel_values"]?.data ?? []) as Float32Array,
       ]);
-      const { dims, values } = golden.pixels;
-      assert.equal(pixels.length, dims.reduce((product, size) => product * size, 1));
-      sample(pixels, values.length).forEach((value, i) =>
-        assert.ok(Math.abs(value - values[i]!) < 1e-3, `pixel ${i}: ${value}, ${values[i]}`)
-      );
+      assertSampled(pixels, golden.pixels ?? { dims: [0], values: [] }, 1e-3);
+      const features = prepared.filter(({ medium }) => medium === "audio")
+        .map(({ tensors }) => tensors["input_features"]!.data as Float32Array);
+      assert.equal(features.length, golden.features?.length ?? 0);
+      features.forEach((data, i) => assertSampled(data, golden.features![i]!, 2e-3));
     }
   });
 

@@ -6,10 +6,10 @@
 import { basename, extname } from "node:path";
 import type { ModelKind } from "../../base/config.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
-import type { ChatMessage, DocumentPart, ImagePart, MessagePart } from "../../models/task.ts";
+import type { ChatMessage, MessagePart } from "../../models/task.ts";
 import { CHAT_HELP, type ChatCommand, readChatCommand, readTypedPath } from "./chat_commands.ts";
 import { ChatTerminal } from "./terminal.ts";
-import { toMediaPart } from "./input.ts";
+import { type FilePart, toMediaPart } from "./input.ts";
 import type { RunSession } from "./timed_session.ts";
 
 /** Kinds of models that support a conversation. */
@@ -65,8 +65,8 @@ class Conversation {
   readonly #kind: ModelKind;
   #system: string | undefined;
   #messages: ChatMessage[] = [];
-  /** Images and documents for the next message. An OCR model uses those of the last message again. */
-  #images: (DocumentPart | ImagePart)[] = [];
+  /** Images, sounds and documents for the next message. An OCR model uses those of the last message again. */
+  #images: FilePart[] = [];
 
   constructor(terminal: ChatTerminal, options: ChatOptions) {
     this.#terminal = terminal;
@@ -74,11 +74,17 @@ class Conversation {
     this.#kind = options.session.requireReady().kind;
   }
 
+  get #takesAudio(): boolean {
+    return this.#options.session.requireReady().takesAudio === true;
+  }
+
   greet(): void {
     const how = {
       ocr: "Name an image with /image, then write an instruction if you like.",
       asr: "Name a recording with /audio.",
-      vision: "Write a message; /image adds an image to it.",
+      vision: this.#takesAudio
+        ? "Write a message; /image adds an image to it, /audio a recording."
+        : "Write a message; /image adds an image to it.",
     }[this.#kind as string] ?? "Write a message.";
     this.#note(`${this.#options.session.requireReady().id}. ${how} /help shows more, ^D leaves.`);
   }
@@ -138,7 +144,7 @@ class Conversation {
     }
     const file = await readFile(path, "/image photo.jpg");
     const { name } = file;
-    const image = toMediaPart(file);
+    const image = toMediaPart(file, {});
     if (this.#kind === "text" && image.type === "image") {
       return this.#note(
         "This model takes no images, only the text of PDF files. For images use a vision model, such as qwen3-vl-2b.",
@@ -153,6 +159,11 @@ class Conversation {
   }
 
   async #transcribe(path: string): Promise<void> {
+    if (this.#takesAudio) {
+      const { bytes, name: param } = await readFile(path, "/audio speech.wav");
+      this.#images.push({ type: "audio", bytes, param });
+      return this.#note(`${param} will be sent with the next message.`);
+    }
     if (this.#kind !== "asr") {
       return this.#note(
         "This model takes no audio: use a speech recognition model, such as whisper-base.",

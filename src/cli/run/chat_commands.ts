@@ -20,7 +20,11 @@ const CHAT_COMMANDS = [
     "<path>",
     "Give the model an image or a PDF with the next message; an OCR model reads it at once.",
   ],
-  ["audio", "<path>", "Transcribe a recording with a speech recognition model."],
+  [
+    "audio",
+    "<path>",
+    "Give the model a recording with the next message; a speech recognition model transcribes it.",
+  ],
   ["save", "<file>", "Write the conversation to a new file: .json as messages, else as Markdown."],
   ["clear", "", "Clear the conversation and start over."],
   ["bye", "", "Leave (also /exit, /quit, ^D, or ^C twice)."],

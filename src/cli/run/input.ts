@@ -4,8 +4,11 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
+import { isAudio } from "../../media/audio.ts";
+import { countPixels } from "../../media/image_header.ts";
 import { isPdf } from "../../media/signature.ts";
-import type { DocumentPart, ImagePart } from "../../models/task.ts";
+import type { AudioPart, DocumentPart, ImagePart } from "../../models/task.ts";
+import type { ModelInfo } from "../../worker/protocol.ts";
 
 /** One input. */
 export interface RunInput {
@@ -109,9 +112,19 @@ function explainNoFile(name: string, found: Deno.FileInfo | Error): string {
   return `There is no file ${name}. If that is a text rather than a path, send it through standard input: -i -.`;
 }
 
-/** Converts a file to a part of a message: a PDF, or else an image. @param file.name for error messages. */
+/** A part of a message that holds a file. */
+export type FilePart = AudioPart | DocumentPart | ImagePart;
+
+/**
+ * Converts a file to a part of a message: a PDF, a sound if the model takes sounds, or else an image.
+ *
+ * @param file.name for error messages.
+ */
 export function toMediaPart(
   { name: param, bytes }: { readonly name: string; readonly bytes: Uint8Array<ArrayBuffer> },
-): DocumentPart | ImagePart {
-  return { type: isPdf(bytes) ? "document" : "image", bytes, param };
+  { takesAudio = false }: Pick<ModelInfo, "takesAudio">,
+): FilePart {
+  if (isPdf(bytes)) return { type: "document", bytes, param };
+  const isSound = takesAudio && countPixels(bytes) === 0 && isAudio(bytes);
+  return { type: isSound ? "audio" : "image", bytes, param };
 }

@@ -48,16 +48,17 @@ export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
 /** Yields the answer to one message of all texts, and the PDF files among them. */
 async function* writeReply(task: RunTask) {
   const parts = task.inputs.map((input): MessagePart =>
-    isPdf(input.bytes) ? toMediaPart(input) : { type: "text", text: decodeText(input) }
+    isPdf(input.bytes) ? toMediaPart(input, {}) : { type: "text", text: decodeText(input) }
   );
   const texts = parts.flatMap((part) => part.type === "text" ? [part.text] : []);
   yield* streamReply(task, texts.length === parts.length ? texts.join("\n\n") : parts);
 }
 
-/** Yields the answer to one message of texts, images and PDF files, in order. */
+/** Yields the answer to one message of texts, images, PDF files and, if the model hears, sounds, in order. */
 async function* writeReplyToImages(task: RunTask) {
+  const info = task.session.requireReady();
   const content = task.inputs.map((input): MessagePart =>
-    isText(input) ? { type: "text", text: decodeText(input) } : toMediaPart(input)
+    isText(input) ? { type: "text", text: decodeText(input) } : toMediaPart(input, info)
   );
   yield* streamReply(task, content);
 }
@@ -77,7 +78,7 @@ async function* writeReadings(task: RunTask) {
   const instruction = texts.map((input) => ({ type: "text", text: decodeText(input) }) as const);
   for (const [index, image] of images.entries()) {
     if (index > 0) yield "\n";
-    yield* streamReply(task, [toMediaPart(image), ...instruction]);
+    yield* streamReply(task, [toMediaPart(image, {}), ...instruction]);
   }
 }
 

@@ -11,7 +11,7 @@ import type {
   ImageProcessor,
   ImageToPrepare,
   NormalizedImage,
-  PreparedImage,
+  PreparedMedium,
   VisionProcessor,
 } from "./vision_processor.ts";
 import { serveFunctions } from "../threads/worker_pool.ts";
@@ -51,7 +51,7 @@ const functions = {
     return await fit(file, (pixels) => imageProcessor!.normalize(pixels));
   },
   /** Prepares an image and its text in a prompt. */
-  async prepare(file: ImageFile): Promise<PreparedImage> {
+  async prepare(file: ImageFile): Promise<PreparedMedium> {
     return await fit(file, (pixels) => processor!.prepare(pixels, file));
   },
 };

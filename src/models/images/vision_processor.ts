@@ -26,8 +26,9 @@ export interface ImageToPrepare {
   readonly inOnePiece?: boolean | undefined;
 }
 
-export interface PreparedImage {
-  /** The image's text in the prompt, with one image token for each of the encoder's rows. */
+/** An image or a sound, for an encoder whose rows stand in a prompt. */
+export interface PreparedMedium {
+  /** Its text in the prompt, with one of its tokens for each of the encoder's rows. */
   readonly text: string;
   /** The encoder's inputs, under the names of transformers.js. */
   readonly tensors: PlainTensors;
@@ -122,7 +123,7 @@ export class VisionProcessor {
   async prepare(
     pixels: Pixels,
     { inOnePiece = false }: Pick<ImageToPrepare, "inOnePiece"> = {},
-  ): Promise<PreparedImage> {
+  ): Promise<PreparedMedium> {
     const image = toRawImage(this.#RawImage, compositeOnWhite(pixels)).rgb();
     const operands = this.#takesTextFirst ? [this.placeholder, image] : [image, this.placeholder];
     const given = inOnePiece && this.#hasTiles

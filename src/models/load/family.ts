@@ -88,9 +88,14 @@ export function textGraphs(folder: ModelFolder): WantedGraph[] {
   return needsEmbeddings ? [main, { name: "embed_tokens" }] : [main];
 }
 
-/** The graphs of a decoder, and the one that encodes images. */
+/** Types of chat models that hear: those that `vision/sound_processor.ts` prepares sounds for. */
+const HEARING_TYPES = ["gemma3n", "gemma4"];
+
+/** The graphs of a decoder, the one that encodes images, and the one that encodes sounds if it is served. */
 export function visionGraphs(folder: ModelFolder): WantedGraph[] {
-  return [...textGraphs(folder), { name: "vision_encoder" }];
+  const hears = isOfType(folder, ...HEARING_TYPES) && hasGraph(folder, "audio_encoder");
+  const names = hears ? ["vision_encoder", "audio_encoder"] : ["vision_encoder"];
+  return [...textGraphs(folder), ...names.map((name) => ({ name }))];
 }
 
 /** Whether a folder is a vision-language decoder, and not an encoder-decoder for images. */

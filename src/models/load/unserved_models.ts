@@ -23,7 +23,8 @@ const UNSERVED: readonly Unserved[] = [
     types: ["voxtral_realtime"],
   },
   {
-    is: "a language model that answers speech, and writes no transcript of it",
+    is:
+      "a language model that hears, of a type whose audio encoder is not served (those of Gemma 3n and Gemma 4 are)",
     types: ["ultravox", "qwen2_audio", "qwen2_5_omni", "qwen3_omni_moe"],
   },
   {

@@ -64,7 +64,7 @@ export interface PromptOptions {
 }
 
 /** A part of a message. */
-export type MessagePart = TextPart | ImagePart | DocumentPart;
+export type MessagePart = TextPart | ImagePart | AudioPart | DocumentPart;
 
 export interface TextPart {
   readonly type: "text";
@@ -76,6 +76,14 @@ export interface ImagePart {
   /** The file's bytes, of any supported format; transferred to the worker. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** JSON path of the part in the request, for error messages: `messages[0].content[1]`. */
+  readonly param: string;
+}
+
+export interface AudioPart {
+  readonly type: "audio";
+  /** A recording's bytes, of any supported format; transferred to the worker. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** JSON path of the part in the request, as for images. */
   readonly param: string;
 }
 
@@ -264,4 +272,6 @@ export interface TokenUsage {
   readonly reasoningTokens?: number | undefined;
   /** Prompt tokens found in the prefix cache. */
   readonly cachedTokens: number;
+  /** Prompt tokens that stand for sound; absent if there are none. */
+  readonly audioTokens?: number | undefined;
 }

@@ -30,6 +30,8 @@ export interface ChatPrompt extends
   > {
   /** Number of positions in the encoder's output, known from the first token on; it counts as prompt tokens. */
   readonly numEncoded?: () => number;
+  /** Number of prompt tokens that stand for sound; absent if there are none. */
+  readonly numAudioTokens?: number;
   /** The rendered text of the prompt's tokens. */
   readonly text: string;
 }
@@ -87,6 +89,7 @@ export function generateChat(
     get numPromptTokens() {
       return prompt.promptTokens.length + (prompt.numEncoded?.() ?? 0);
     },
+    numAudioTokens: prompt.numAudioTokens,
     echo: task.raw?.echo ? prompt.text : undefined,
     emit,
   });

@@ -26,6 +26,8 @@ interface OutputOptions {
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;
   readonly numPromptTokens: number;
+  /** Prompt tokens that stand for sound; absent if there are none. */
+  readonly numAudioTokens?: number | undefined;
   /** The prompt's text, if it is echoed. */
   readonly echo?: string | undefined;
   /** How the answer is parsed; if absent, all of it is text. */
@@ -91,6 +93,7 @@ export class OutputProcessor {
         completionTokens: count(({ numTokens }) => numTokens),
         reasoningTokens: count(({ numReasoningTokens }) => numReasoningTokens),
         cachedTokens: numCachedTokens,
+        audioTokens: this.#options.numAudioTokens,
       },
       times,
     });

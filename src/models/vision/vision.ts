@@ -1,5 +1,5 @@
 /**
- * Vision-language models: conversations with images in, text out.
+ * Vision-language models: conversations with images in, and sounds if the model hears; text out.
  *
  * @module
  */
@@ -7,7 +7,9 @@ import type * as prometheus from "prom-client";
 import type { ModelKind } from "../../base/config.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { HearthError, startupStep } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
 import { Registry } from "../../base/prometheus.ts";
+import type { ValueInfo } from "../../device/ort/ort.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { encodePng } from "../../media/png.ts";
 import { renderOptions } from "../text/chat/template_message.ts";
@@ -15,23 +17,28 @@ import { type ChatPrompt, readGenerationDefaults } from "../text/chat_generation
 import { ChatModel, type ChatModelParts } from "../text/chat_model.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../folder/decoder_load.ts";
 import { ImagePreprocessor } from "../images/image_preprocessor.ts";
-import { findMediaToken, MediaEncoder } from "../media_encoder.ts";
+import { findMediaToken, MEDIA_NAMES, MediaEncoder } from "../media_encoder.ts";
 import { openGraph } from "../folder/graph_file.ts";
 import type { Model } from "../model.ts";
 import type { ChatMessage, ChatTask, Conversation } from "../task.ts";
-import { loadTokenizer } from "../text/tokenizer.ts";
-import { VisionImages } from "./vision_images.ts";
-import { VisionPrompt } from "./vision_prompt.ts";
+import { loadTokenizer, type TextTokenizer } from "../text/tokenizer.ts";
+import { EncodedMedia } from "./encoded_media.ts";
+import { SoundProcessor } from "./sound_processor.ts";
+import { type MediumTokens, VisionPrompt } from "./vision_prompt.ts";
 
 /** The parts of a vision model, which owns all of them. */
 interface VisionModelParts extends ChatModelParts {
   readonly kind: "vision" | "ocr";
-  readonly images: VisionImages;
+  readonly imagePreprocessor: ImagePreprocessor;
+  readonly images: EncodedMedia;
+  /** Absent if the model does not hear. */
+  readonly sounds: EncodedMedia | undefined;
   readonly prompt: VisionPrompt;
 }
 
 export class VisionModel extends ChatModel implements Model {
   readonly kind: "vision" | "ocr";
+  readonly takesAudio: boolean;
   override readonly metrics: prometheus.Registry;
   readonly #parts: VisionModelParts;
 
@@ -39,51 +46,63 @@ export class VisionModel extends ChatModel implements Model {
     super(parts);
     this.#parts = parts;
     this.kind = parts.kind;
-    this.metrics = Registry.merge([this.engine.metrics.registry, parts.images.metrics.registry]);
+    this.takesAudio = parts.sounds !== undefined;
+    const media = parts.sounds === undefined ? [parts.images] : [parts.images, parts.sounds];
+    this.metrics = Registry.merge([
+      this.engine.metrics.registry,
+      ...media.map(({ metrics }) => metrics.registry),
+    ]);
   }
 
   override render(chat: Conversation): string {
-    requireNoImages(chat.messages);
+    requireNoMedia(chat.messages);
     const options = renderOptions(chat, this.tokenizer.template);
-    return this.#parts.prompt.build(chat.messages, { ...options, images: [] }).text;
+    return this.#parts.prompt.build(chat.messages, { ...options, media: [] }).text;
   }
 
   override async dispose(): Promise<void> {
     await super.dispose();
+    this.#parts.imagePreprocessor.close();
     await this.#parts.images.dispose();
+    await this.#parts.sounds?.dispose();
   }
 
-  /** Reads the task's images, then renders the prompt. */
+  /** Reads the task's images and sounds, then renders the prompt. */
   protected override toPrompt(task: ChatTask): (signal: AbortSignal) => Promise<ChatPrompt> {
-    const { images, prompt, tokenizer } = this.#parts;
+    const { images, sounds, prompt, tokenizer } = this.#parts;
     const parts = task.messages.flatMap(({ content }) =>
-      typeof content === "string" ? [] : content.filter((part) => part.type === "image")
+      typeof content === "string"
+        ? []
+        : content.filter((part) => part.type === "image" || part.type === "audio")
     );
     const options = renderOptions(task, tokenizer.template);
     return async (signal) => {
-      const opened = await Promise.all(parts.map((part) => images.open(part, signal)));
+      const media = await Promise.all(
+        parts.map((part) => (part.type === "image" ? images : sounds!).open(part, signal)),
+      );
       signal.throwIfAborted();
-      return prompt.build(task.messages, { ...options, images: opened });
+      return prompt.build(task.messages, { ...options, media });
     };
   }
 }
 
-/** @throws {HearthError} `unsupported_by_model` for an image: its number of tokens is only known after it is read. */
-function requireNoImages(messages: readonly ChatMessage[]): void {
+/** @throws {HearthError} `unsupported_by_model` for media: their number of tokens is only known after they are read. */
+function requireNoMedia(messages: readonly ChatMessage[]): void {
   for (const { content } of messages) {
     if (typeof content === "string") continue;
-    const image = content.find((part) => part.type !== "text");
-    if (image === undefined) continue;
-    const seen = image.type === "image" ? "an image" : "a document";
+    const part = content.find((part) => part.type !== "text");
+    if (part === undefined) continue;
+    const seen = part.type === "document" ? "a document" : MEDIA_NAMES[part.type].one;
     throw new HearthError(
       "unsupported_by_model",
-      `${image.param}: want text, saw ${seen}; /messages/count_tokens counts images too.`,
-      { param: image.param },
+      `${part.param}: want text, saw ${seen}; /messages/count_tokens counts images too.`,
+      { param: part.param },
     );
   }
 }
 
 const ENCODER_GRAPH = "vision_encoder";
+const AUDIO_ENCODER_GRAPH = "audio_encoder";
 const PROBE_PIXELS = 64;
 
 interface VisionLoadOptions extends DecoderLoadOptions {
@@ -107,11 +126,11 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
     maxPixels: engine.maxImagePixels,
   });
   opened.defer(() => imagePreprocessor.close());
-  const prompt = new VisionPrompt({
-    tokenizer,
+  const seen = {
     placeholder: imagePreprocessor.placeholder,
-    imageTokenId: findMediaToken(folder.config, "image"),
-  });
+    tokenId: findMediaToken(folder.config, "image"),
+  };
+  const imagePrompt = new VisionPrompt({ tokenizer, media: { image: seen } });
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const defaults = readGenerationDefaults(folder.config, generationConfig);
   const { decoder, dtype, embeddings } = await loadDecoder(options);
@@ -119,19 +138,71 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "image" });
   onProgress({ what: "warming up" });
   await warmUp(decoder);
-  await warmUpEncoder({ imagePreprocessor, encoder, prompt }, folder);
-  const images = new VisionImages({
-    imagePreprocessor,
+  await warmUpEncoder({ imagePreprocessor, encoder, prompt: imagePrompt }, folder);
+  const hearing = await openHearing(options, { tokenizer, embeddings, seen });
+  const prompt = hearing?.prompt ?? imagePrompt;
+  const images = new EncodedMedia({
+    medium: "image",
+    prepare: (bytes, signal) => imagePreprocessor.call("prepare", { bytes }, { signal }),
     encoder,
     mergeSize: readMergeSize(folder.config),
-    numRows: (image) => prompt.numRows(image),
+    numRows: (text) => prompt.numRows("image", text),
+    maxEncodedBytes: options.maxEncodedBytes,
+  });
+  const sounds = hearing && new EncodedMedia({
+    medium: "audio",
+    prepare: (bytes, signal) => hearing.processor.prepare(bytes, signal),
+    encoder: hearing.encoder,
+    numRows: (text) => prompt.numRows("audio", text),
     maxEncodedBytes: options.maxEncodedBytes,
   });
   const { prefixCache } = engine;
   opened.move();
   return new VisionModel({
-    ...{ kind, decoder, images, prompt, tokenizer, defaults, dtype, prefixCache },
+    ...{ kind, decoder, imagePreprocessor, images, sounds, prompt, tokenizer, defaults, dtype },
+    prefixCache,
   });
+}
+
+/** What a model hears with. */
+interface Hearing {
+  readonly processor: SoundProcessor;
+  readonly encoder: MediaEncoder;
+  /** Of images and sounds. */
+  readonly prompt: VisionPrompt;
+}
+
+/**
+ * Opens the audio encoder, and encodes a second of silence. A model whose parts for sounds do not fit together serves
+ * texts and images all the same; the log says why it does not hear.
+ */
+async function openHearing(
+  options: VisionLoadOptions,
+  { tokenizer, embeddings, seen }: {
+    readonly tokenizer: TextTokenizer;
+    readonly embeddings: ValueInfo | undefined;
+    readonly seen: MediumTokens;
+  },
+): Promise<Hearing | undefined> {
+  const { folder, backend, graphs, engine } = options;
+  if (!graphs.all.some(({ name }) => name === AUDIO_ENCODER_GRAPH)) return undefined;
+  let encoder: MediaEncoder | undefined;
+  try {
+    const processor = await SoundProcessor.open(folder, engine);
+    const { placeholder } = processor;
+    const heard = { placeholder, tokenId: findMediaToken(folder.config, "audio") };
+    const prompt = new VisionPrompt({ tokenizer, media: { image: seen, audio: heard } });
+    const session = await openGraph(AUDIO_ENCODER_GRAPH, options);
+    encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "audio" });
+    const { tensors, text } = await processor.prepareSilence();
+    (await encoder.encode(tensors, prompt.numRows("audio", text))).dispose();
+    return { processor, encoder, prompt };
+  } catch (error) {
+    await encoder?.dispose();
+    const reason = (error as Error).message;
+    log.warn("the model's audio encoder is not used", { folder: folder.path, reason });
+    return undefined;
+  }
 }
 
 /** Encodes an image, so that a folder whose parts do not fit together fails now rather than at the first request. */
@@ -153,7 +224,7 @@ async function warmUpEncoder(
   await startupStep(async () => {
     // Tiles would take many times as long, and check nothing more.
     const image = await imagePreprocessor.call("prepare", { bytes, inOnePiece: true }, { signal });
-    (await encoder.encode(image.tensors, prompt.numRows(image))).dispose();
+    (await encoder.encode(image.tensors, prompt.numRows("image", image.text))).dispose();
   }, (reason) => `${path} cannot take images: ${reason}`);
 }
 

@@ -1,5 +1,5 @@
 /**
- * Tokenizes a conversation with images, and finds the positions of the images among the tokens.
+ * Tokenizes a conversation with images and sounds, and finds their positions among the tokens.
  *
  * @module
  */
@@ -7,6 +7,7 @@ import type { EmbeddingSource } from "../../decoder/decoder.ts";
 import type { MediaSpan, SectionPositions } from "../../engine/sequence.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ChatPrompt } from "../text/chat_generation.ts";
+import { MEDIA_NAMES, type Medium } from "../media_encoder.ts";
 import type { ChatMessage, MessagePart } from "../task.ts";
 import type { ChatTemplate } from "../text/chat/chat_template.ts";
 import {
@@ -16,23 +17,39 @@ import {
 } from "../text/chat/template_message.ts";
 import type { TextTokenizer } from "../text/tokenizer.ts";
 
-/** The properties of an image that the prompt depends on. */
-export interface PromptImage {
-  /** Images with equal keys are equal. */
+/** The properties of an image or a sound that the prompt depends on. */
+export interface PromptMedium {
+  readonly medium: Medium;
+  /** Media with equal keys are equal. */
   readonly key: string;
-  /** The image's text in the prompt. */
+  /** Its text in the prompt. */
   readonly text: string;
-  /** Number of the image's tokens along time, height and width, for M-RoPE. */
+  /** Number of an image's tokens along time, height and width, for M-RoPE. */
   readonly grid?: readonly [number, number, number] | undefined;
   readonly source: EmbeddingSource;
 }
 
+/** How a medium stands in prompts. */
+export interface MediumTokens {
+  /** Its placeholder in the rendered chat template. */
+  readonly placeholder: string;
+  /** The token of each encoder row; if absent, the token of the placeholder. */
+  readonly tokenId?: number | undefined;
+}
+
 interface VisionPromptOptions {
   readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "tokenToId" | "idToToken">;
-  /** Placeholder of an image in the rendered chat template. */
+  readonly media: Readonly<Partial<Record<Medium, MediumTokens>>>;
+}
+
+/** A medium as the model's prompts have it. */
+interface Marker {
+  readonly medium: Medium;
   readonly placeholder: string;
-  /** The image token; if absent, the token of the placeholder. */
-  readonly imageTokenId?: number | undefined;
+  readonly tokenId: number;
+  readonly token: string;
+  /** Whether the template accepts messages with it as lists of parts, and messages that are strings. */
+  readonly takes: { readonly parts: boolean; readonly strings: boolean };
 }
 
 const PROBE = "sphinx of black quartz";
@@ -40,134 +57,152 @@ const PROBE = "sphinx of black quartz";
 export class VisionPrompt {
   readonly #tokenizer: VisionPromptOptions["tokenizer"];
   readonly #template: ChatTemplate;
-  readonly #placeholder: string;
-  readonly #imageTokenId: number;
-  readonly #imageToken: string;
-  /** Whether the template accepts messages as lists of parts, and as strings. */
-  readonly #takes: { readonly parts: boolean; readonly strings: boolean };
+  readonly #markers: readonly Marker[];
 
-  /** @throws {StartupError} when there is no chat template, or if it or the tokenizer does not support images. */
-  constructor({ tokenizer, placeholder, imageTokenId }: VisionPromptOptions) {
+  /** @throws {StartupError} when there is no chat template, or if it or the tokenizer does not support a medium. */
+  constructor({ tokenizer, media }: VisionPromptOptions) {
     this.#tokenizer = tokenizer;
     if (tokenizer.template === undefined) {
-      throw new StartupError("The folder has no chat template, which shows where images go.");
+      throw new StartupError("The folder has no chat template, which shows where media go.");
     }
     this.#template = tokenizer.template;
-    this.#placeholder = placeholder;
-    const id = imageTokenId ?? tokenizer.tokenToId(placeholder);
-    const token = id === undefined ? undefined : tokenizer.idToToken(id);
-    if (id === undefined || token === undefined) {
-      throw new StartupError(
-        `The tokenizer has no token for images: neither "${placeholder}" nor the image_token_id of config.json.`,
-      );
-    }
-    this.#imageTokenId = id;
-    this.#imageToken = token;
-    this.#takes = this.#probeTemplate();
+    this.#markers = Object.entries(media).map(([medium, tokens]) =>
+      this.#makeMarker(medium as Medium, tokens)
+    );
   }
 
-  /** Number of the image's encoder rows. */
-  numRows({ text }: Pick<PromptImage, "text">): number {
-    return text.split(this.#imageToken).length - 1;
+  /** Number of encoder rows that a text of a medium stands for. */
+  numRows(medium: Medium, text: string): number {
+    return text.split(this.#markers.find((marker) => marker.medium === medium)!.token).length - 1;
   }
 
   /**
    * Builds a prompt.
    *
-   * @param options.images the images of the messages, in order.
-   * @throws {HearthError} `invalid_value` when the template refuses the messages, or their texts contain the image
-   * placeholder.
+   * @param options.media the images and sounds of the messages, in order.
+   * @throws {HearthError} `invalid_value` when the template refuses the messages, or their texts contain a placeholder.
    */
   build(
     messages: readonly ChatMessage[],
-    { images, ...options }: RenderOptions & { readonly images: readonly PromptImage[] },
+    { media, ...options }: RenderOptions & { readonly media: readonly PromptMedium[] },
   ): ChatPrompt {
     messages.forEach((message, index) => this.#requirePlain(message, index));
     const rendered = this.#template.render(
       toTemplateMessages(messages, (message) => this.#toContent(message)),
       options,
     );
-    const between = rendered.split(this.#placeholder);
-    if (between.length - 1 !== images.length) {
-      throw new HearthError(
-        "invalid_value",
-        `The model's chat template shows ${between.length - 1} of ${images.length} images: ` +
-          "put them into messages of the user.",
-        { param: "messages" },
-      );
-    }
-    const text = between.map((words, i) => words + (images[i]?.text ?? "")).join("");
+    const text = this.#insertTexts(rendered, media);
     const promptTokens = Int32Array.from(this.#tokenizer.encode(text));
-    const spans = images.length === 0 ? [] : this.#findSpans(promptTokens, images);
-    const grids = spans.flatMap(({ start, image: { grid }, firstRow }): GridSpan[] =>
+    const spans = this.#markers
+      .flatMap((marker) => findSpans(promptTokens, marker, this.#listRows(marker, media)))
+      .sort((a, b) => a.start - b.start);
+    const grids = spans.flatMap(({ start, from: { grid }, firstRow }): GridSpan[] =>
       grid === undefined || firstRow > 0 ? [] : [{ start, grid }]
+    );
+    const numAudioTokens = spans.reduce(
+      (sum, { start, end, from }) => from.medium === "audio" ? sum + end - start : sum,
+      0,
     );
     return {
       text,
       promptTokens,
-      media: spans.map(({ start, end, image, firstRow }): MediaSpan => ({
+      media: spans.map(({ start, end, from, firstRow }): MediaSpan => ({
         start,
         end,
         // An image may have several runs of tokens, each with its own rows.
-        key: `${image.key}+${firstRow}`,
-        source: image.source,
+        key: `${from.key}+${firstRow}`,
+        source: from.source,
         firstRow,
       })),
       sectionPositions: grids.length === 0 ? undefined : mropePositions(promptTokens.length, grids),
+      ...(numAudioTokens > 0 && { numAudioTokens }),
     };
   }
 
-  /** Finds the runs of image tokens; each belongs to one image. */
-  #findSpans(tokens: Int32Array, images: readonly PromptImage[]) {
-    const spans: { start: number; end: number; image: PromptImage; firstRow: number }[] = [];
-    let token = 0;
-    for (const image of images) {
-      const numRows = this.numRows(image);
-      for (let row = 0; row < numRows; row++, token++) {
-        const next = tokens.indexOf(this.#imageTokenId, token);
-        if (next < 0) throw new Error(`The prompt has fewer image tokens than images take.`);
-        const last = spans.at(-1);
-        if (last !== undefined && row > 0 && next === last.end) last.end++;
-        else spans.push({ start: next, end: next + 1, image, firstRow: row });
-        token = next;
-      }
+  /** Replaces the placeholders by the texts of the media. */
+  #insertTexts(rendered: string, media: readonly PromptMedium[]): string {
+    for (const { medium, placeholder } of this.#markers) {
+      const numShown = rendered.split(placeholder).length - 1;
+      const numGiven = media.filter((each) => each.medium === medium).length;
+      if (numShown === numGiven) continue;
+      throw new HearthError(
+        "invalid_value",
+        `The model's chat template shows ${numShown} of ${numGiven} ${
+          MEDIA_NAMES[medium].plural
+        }: put them into messages of the user.`,
+        { param: "messages" },
+      );
     }
-    if (tokens.includes(this.#imageTokenId, token)) {
-      throw new Error("The prompt has more image tokens than images take.");
-    }
-    return spans;
+    if (media.length === 0) return rendered;
+    const texts = new Map(this.#markers.map(({ medium, placeholder }) => [
+      placeholder,
+      media.filter((each) => each.medium === medium).map(({ text }) => text)[Symbol.iterator](),
+    ]));
+    const placeholders = [...texts.keys()].map((placeholder) => RegExp.escape(placeholder));
+    return rendered.replaceAll(
+      new RegExp(placeholders.join("|"), "g"),
+      (placeholder) => texts.get(placeholder)!.next().value!,
+    );
+  }
+
+  #listRows({ medium }: Marker, media: readonly PromptMedium[]): MediumRows[] {
+    return media.flatMap((from) =>
+      from.medium === medium ? [{ from, numRows: this.numRows(medium, from.text) }] : []
+    );
   }
 
   #toContent({ content }: ChatMessage): TemplateMessage["content"] {
     const parts: readonly MessagePart[] = typeof content === "string"
       ? [{ type: "text", text: content }]
       : content;
-    const hasImages = parts.some(({ type }) => type === "image");
-    if (this.#takes.parts && (hasImages || !this.#takes.strings)) {
-      return parts.map((part) => part.type === "text" ? { ...part } : { type: "image" });
+    const shown = this.#markers.filter(({ medium }) => parts.some(({ type }) => type === medium));
+    const takesStrings = this.#markers.every(({ takes }) => takes.strings);
+    const takesParts = (shown.length > 0 ? shown : this.#markers).every(({ takes }) => takes.parts);
+    if (takesParts && (shown.length > 0 || !takesStrings)) {
+      return parts.map((part) => part.type === "text" ? { ...part } : { type: part.type });
     }
-    const texts = parts.map((part) => part.type === "text" ? part.text : this.#placeholder);
+    const texts = parts.map((part) =>
+      part.type === "text"
+        ? part.text
+        : this.#markers.find(({ medium }) => medium === part.type)!.placeholder
+    );
     return texts.join("\n");
   }
 
-  /** @throws {HearthError} when a text contains the image placeholder. */
+  /** @throws {HearthError} when a text contains a placeholder. */
   #requirePlain({ content }: ChatMessage, index: number): void {
     const texts = typeof content === "string"
       ? [content]
       : content.flatMap((part) => part.type === "text" ? part.text : []);
-    const token = [this.#placeholder, this.#imageToken].find((token) =>
-      texts.some((text) => text.includes(token))
-    );
-    if (token === undefined) return;
-    const param = `messages[${index}].content`;
-    throw new HearthError(
-      "invalid_value",
-      `${param}: the text holds "${token}", which stands for an image in this model's prompts.`,
-      { param },
-    );
+    for (const { medium, placeholder, token } of this.#markers) {
+      const found = [placeholder, token].find((each) => texts.some((text) => text.includes(each)));
+      if (found === undefined) continue;
+      const param = `messages[${index}].content`;
+      throw new HearthError(
+        "invalid_value",
+        `${param}: the text holds "${found}", which stands for ${
+          MEDIA_NAMES[medium].one
+        } in this model's prompts.`,
+        { param },
+      );
+    }
   }
 
-  #probeTemplate(): { readonly parts: boolean; readonly strings: boolean } {
+  #makeMarker(medium: Medium, { placeholder, tokenId }: MediumTokens): Marker {
+    const id = tokenId ?? this.#tokenizer.tokenToId(placeholder);
+    const token = id === undefined ? undefined : this.#tokenizer.idToToken(id);
+    if (id === undefined || token === undefined) {
+      throw new StartupError(
+        `The tokenizer has no token for ${
+          MEDIA_NAMES[medium].plural
+        }: neither "${placeholder}" nor the ${medium}_token_id of config.json.`,
+      );
+    }
+    const takes = this.#probeTemplate(medium, placeholder);
+    return { medium, placeholder, tokenId: id, token, takes };
+  }
+
+  #probeTemplate(medium: Medium, placeholder: string): Marker["takes"] {
     const shows = (content: TemplateMessage["content"], wanted: readonly string[]) => {
       try {
         const rendered = this.#template.render([{ role: "user", content }]);
@@ -177,14 +212,54 @@ export class VisionPrompt {
         throw new StartupError((error as Error).message, { cause: error });
       }
     };
-    const both = [this.#placeholder, PROBE];
-    const parts = shows([{ type: "image" }, { type: "text", text: PROBE }], both);
+    const both = [placeholder, PROBE];
+    const parts = shows([{ type: medium }, { type: "text", text: PROBE }], both);
     const strings = shows(PROBE, [PROBE]);
     if (parts || (strings && shows(both.join("\n"), both))) return { parts, strings };
+    const { one, plural } = MEDIA_NAMES[medium];
     throw new StartupError(
-      `The chat template does not support images: it renders no "${this.#placeholder}" of a message with one.`,
+      `The chat template does not support ${plural}: it renders no "${placeholder}" of a message with ${one}.`,
     );
   }
+}
+
+/** A medium in a prompt, and the number of its rows. */
+interface MediumRows {
+  readonly from: PromptMedium;
+  readonly numRows: number;
+}
+
+/** A run of tokens that take their embeddings from a medium's rows. */
+interface RowSpan {
+  readonly start: number;
+  end: number;
+  readonly from: PromptMedium;
+  readonly firstRow: number;
+}
+
+/** Finds the runs of a medium's tokens; each belongs to one image or sound. */
+function findSpans(
+  tokens: Int32Array,
+  { medium, tokenId }: Marker,
+  media: readonly MediumRows[],
+): RowSpan[] {
+  if (media.length === 0) return [];
+  const spans: RowSpan[] = [];
+  let token = 0;
+  for (const { from, numRows } of media) {
+    for (let row = 0; row < numRows; row++, token++) {
+      const next = tokens.indexOf(tokenId, token);
+      if (next < 0) throw new Error(`The prompt has fewer ${medium} tokens than its media take.`);
+      const last = spans.at(-1);
+      if (last !== undefined && row > 0 && next === last.end) last.end++;
+      else spans.push({ start: next, end: next + 1, from, firstRow: row });
+      token = next;
+    }
+  }
+  if (tokens.includes(tokenId, token)) {
+    throw new Error(`The prompt has more ${medium} tokens than its media take.`);
+  }
+  return spans;
 }
 
 // Positions for a rotary embedding in sections (M-RoPE) as in Qwen2-VL (arXiv 2409.12191). Text advances in all three

@@ -9,6 +9,8 @@ import { isWords } from "../../../wire/content_part.ts";
 import { writeAsWritten } from "../body/decode_json.ts";
 import type { ModelKind } from "../../../base/config.ts";
 import { HearthError } from "../../../base/errors.ts";
+import { isAudio } from "../../../media/audio.ts";
+import { countPixels } from "../../../media/image_header.ts";
 import { isPdf } from "../../../media/signature.ts";
 import type { ChatMessage, MessagePart, ToolCall } from "../../../models/task.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
@@ -120,6 +122,7 @@ async function readMediaPart(part: MediaPart, options: ReadPartsOptions): Promis
   requireSupport(part, { info, param });
   const bytes = await readPart(part, options);
   meter.add(bytes, param);
+  if (toMedium(part) === "audio") return [{ type: "audio", bytes, param }];
   if (part.type !== "file") return [{ type: isPdf(bytes) ? "document" : "image", bytes, param }];
   const { filename } = part.file;
   // An OCR model would take the file's name for an instruction.
@@ -129,7 +132,7 @@ async function readMediaPart(part: MediaPart, options: ReadPartsOptions): Promis
   return [...name, readFile(bytes, { info, param })];
 }
 
-/** Reads a file by its content, not its name: as a PDF, as text, or else as an image. */
+/** Reads a file by its content, not its name: as a PDF, as text, as a sound if the model hears, or else as an image. */
 function readFile(
   bytes: Uint8Array<ArrayBuffer>,
   { info, param }: Pick<ReadPartsOptions, "info" | "param">,
@@ -137,6 +140,9 @@ function readFile(
   if (isPdf(bytes)) return { type: "document", bytes, param };
   const text = decodeText(bytes);
   if (text !== undefined) return { type: "text", text };
+  if (info.takesAudio && countPixels(bytes) === 0 && isAudio(bytes)) {
+    return { type: "audio", bytes, param };
+  }
   if (IMAGE_KINDS.has(info.kind)) return { type: "image", bytes, param };
   throw new HearthError(
     "invalid_media",
@@ -184,13 +190,16 @@ function requireSupport(
   { info, param }: { readonly info: ModelInfo; readonly param: string },
 ): void {
   const takesImages = IMAGE_KINDS.has(info.kind);
+  const takesAudio = info.takesAudio === true;
   const medium = toMedium(part);
-  if (medium === "file" || takesImages && medium === "image") return;
+  if (medium === "file" || (medium === "image" ? takesImages : takesAudio)) return;
+  const taken = ["text", ...(takesImages ? ["images"] : []), ...(takesAudio ? ["audio"] : [])];
   throw new HearthError(
     "unsupported_by_model",
-    `${param}: the loaded model ${info.id} (${info.kind}) takes text${
-      takesImages ? ", images" : ""
-    } and PDF files, saw ${medium === "image" ? "an image" : "audio"}.`,
+    `${param}: the loaded model ${info.id} (${info.kind}) takes ${
+      taken.join(", ")
+    } and PDF files, ` +
+      `saw ${medium === "image" ? "an image" : "audio"}.`,
     { param },
   );
 }

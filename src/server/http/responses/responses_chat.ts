@@ -129,10 +129,14 @@ function toMessages(items: readonly InputItem[]): Source[] {
   return sources;
 }
 
-/** Returns the item with `change` applied to the references of its images and files. */
+/** Returns the item with `change` applied to the references of its images, sounds and files. */
 export function mapMedia(item: InputItem, change: (reference: string) => string): InputItem {
   const changePart = (part: InputPart): InputPart => {
     if (part.type === "input_image") return { ...part, image_url: change(part.image_url) };
+    if (part.type === "input_audio") {
+      const { data, format } = part.input_audio;
+      return { ...part, input_audio: { data: change(data), format } };
+    }
     if (part.type !== "input_file" || !part.file_data) return part;
     return { ...part, file_data: change(part.file_data) };
   };
@@ -148,6 +152,7 @@ function toContent(content: string | readonly InputPart[]): string | ContentPart
   return content.map((part): ContentPart => {
     switch (part.type) {
       case "refusal":
+      case "input_audio":
         return part;
       case "input_image":
         return { type: "image_url", image_url: part.image_url };

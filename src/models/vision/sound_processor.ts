@@ -1,0 +1,185 @@
+/**
+ * Prepares sounds for the audio encoders of chat models: Gemma 3n's and Gemma 4's.
+ *
+ * @module
+ */
+import { countUsmFrames, readUsmSpec, UsmFeatures } from "../../../kernels/log_mel/usm_features.ts";
+import { HearthError, StartupError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { isJson, type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { decodeAudio } from "../../media/audio.ts";
+import type { PreparedMedium } from "../images/vision_processor.ts";
+
+/** How a family hears. */
+interface SoundFamily {
+  /** Placeholder of a sound in the rendered chat template. */
+  readonly placeholder: string;
+  readonly sampleRateHz: number;
+  /** Fewest and most samples of a sound. */
+  readonly minSamples: number;
+  readonly maxSamples: number;
+  prepare(samples: Float32Array): Promise<PreparedMedium>;
+}
+
+/** The files that describe a family's preprocessing. */
+interface SoundFiles {
+  readonly processor: Json;
+  readonly tokenizer: Json;
+  /** The settings of the feature extractor. */
+  readonly extractor: Json;
+}
+
+/** By `model_type`. */
+const FAMILIES: Readonly<Record<string, (files: SoundFiles) => SoundFamily>> = {
+  gemma3n: (files) =>
+    openGemma(files, {
+      isSemicausal: false,
+      tokens: ["<start_of_audio>", "<audio_soft_token>", "<end_of_audio>"],
+      // The encoder's rows are filled up to this number, whatever the sound's length.
+      countTokens: (_, most) => most,
+      mostTokens: 188,
+    }),
+  gemma4: (files) =>
+    openGemma(files, {
+      isSemicausal: true,
+      tokens: ["<|audio>", "<|audio|>", "<audio|>"],
+      // Two convolutions halve the number of frames each.
+      countTokens: (numFrames, most) => Math.min(Math.ceil(Math.ceil(numFrames / 2) / 2), most),
+      mostTokens: 750,
+    }),
+};
+
+/** Most samples that the feature extractors take: 30 s. */
+const MAX_SAMPLES = 480_000;
+/** Frames computed without yielding to other work of the thread: some milliseconds. */
+const MAX_BUSY_FRAMES = 200;
+
+function openGemma(
+  { processor, tokenizer, extractor }: SoundFiles,
+  { isSemicausal, tokens, countTokens, mostTokens }: {
+    readonly isSemicausal: boolean;
+    /** The tokens at the beginning, for each row and at the end, unless the tokenizer names others. */
+    readonly tokens: readonly [string, string, string];
+    readonly countTokens: (numFrames: number, most: number) => number;
+    readonly mostTokens: number;
+  },
+): SoundFamily {
+  const spec = readUsmSpec(extractor, { isSemicausal });
+  const features = new UsmFeatures(spec);
+  const [begin, each, end] = ["boa_token", "audio_token", "eoa_token"].map((name, i) => {
+    const token = tokenizer[name];
+    return typeof token === "string" ? token : tokens[i]!;
+  }) as [string, string, string];
+  const { audio_seq_length: most = mostTokens } = processor;
+  return {
+    placeholder: each,
+    sampleRateHz: spec.sampleRateHz,
+    minSamples: spec.frameSamples + 1,
+    maxSamples: MAX_SAMPLES,
+    prepare: async (samples) => {
+      const input = await features.compute(samples, {
+        yieldEvery: MAX_BUSY_FRAMES,
+        yieldToOthers: yieldToEvents,
+      });
+      const numFrames = input.mask.length;
+      const numTokens = countTokens(countUsmFrames(spec, samples.length), Number(most));
+      return {
+        text: `\n\n${begin}${each.repeat(numTokens)}${end}\n\n`,
+        tensors: {
+          input_features: {
+            type: "float32",
+            data: input.features,
+            dims: [1, numFrames, spec.mels],
+          },
+          input_features_mask: { type: "bool", data: input.mask, dims: [1, numFrames] },
+        },
+      };
+    },
+  };
+}
+
+export class SoundProcessor {
+  readonly #family: SoundFamily;
+  readonly #ffmpeg: string | undefined;
+
+  private constructor(family: SoundFamily, ffmpeg: string | undefined) {
+    this.#family = family;
+    this.#ffmpeg = ffmpeg;
+  }
+
+  /**
+   * Reads a folder's settings for sounds.
+   *
+   * @throws {StartupError} when it has none, or they cannot be used.
+   */
+  static async open(
+    folder: ModelFolder,
+    { ffmpeg }: { readonly ffmpeg?: string | undefined } = {},
+  ): Promise<SoundProcessor> {
+    const processor = await readOptionalJson(folder, "processor_config.json");
+    const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
+    const tokenizer = await readOptionalJson(folder, "tokenizer_config.json");
+    const extractor = [processor["feature_extractor"], preprocessor["feature_extractor"]]
+      .find(isJson) ?? ("feature_extractor_type" in preprocessor ? preprocessor : undefined);
+    if (extractor === undefined) {
+      throw new StartupError(
+        "neither processor_config.json nor preprocessor_config.json has a feature_extractor",
+      );
+    }
+    const type = String(folder.config["model_type"]);
+    return new SoundProcessor(FAMILIES[type]!({ processor, tokenizer, extractor }), ffmpeg);
+  }
+
+  get placeholder(): string {
+    return this.#family.placeholder;
+  }
+
+  /** Prepares a second of silence. */
+  async prepareSilence(): Promise<PreparedMedium> {
+    return await this.#family.prepare(new Float32Array(this.#family.sampleRateHz));
+  }
+
+  /**
+   * Decodes a recording and computes its features.
+   *
+   * @throws {HearthError} `invalid_media` when it cannot be read, or is too long or too short for the model.
+   * @throws the signal's reason.
+   */
+  async prepare(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<PreparedMedium> {
+    const { sampleRateHz, minSamples, maxSamples, prepare } = this.#family;
+    const chunks: Float32Array[] = [];
+    let numSamples = 0;
+    const decoding = { sampleRateHz, signal, ffmpeg: this.#ffmpeg, onTruncated: warnOfCut };
+    for await (const chunk of decodeAudio(bytes, decoding)) {
+      chunks.push(chunk);
+      numSamples += chunk.length;
+      if (numSamples <= maxSamples) continue;
+      throw new HearthError(
+        "invalid_media",
+        `The sound lasts longer than ${maxSamples / sampleRateHz} s, ` +
+          "the most that this model hears at once: send it in parts.",
+      );
+    }
+    if (numSamples < minSamples) {
+      const [seen, wanted] = [numSamples, minSamples].map((count) =>
+        (count / sampleRateHz).toFixed(3)
+      );
+      throw new HearthError(
+        "invalid_media",
+        `The sound lasts ${seen} s, and this model hears sounds of at least ${wanted} s.`,
+      );
+    }
+    const samples = new Float32Array(numSamples);
+    let at = 0;
+    for (const chunk of chunks) {
+      samples.set(chunk, at);
+      at += chunk.length;
+    }
+    return await prepare(samples);
+  }
+}
+
+function warnOfCut(message: string): void {
+  log.warn("a sound ends early; the model hears what there is of it", { message });
+}
