@@ -1,5 +1,5 @@
 /**
- * Chooses and opens the backend, or only tells which class of device it would have.
+ * Chooses and opens the backend.
  *
  * @module
  */
@@ -53,22 +53,4 @@ export async function openBackend(
 /** Imported on demand, as the other backend is: each is a third of the thread's modules. */
 async function openCpu(options: CpuRuntimeOptions): Promise<Backend> {
   return await (await import("./cpu/cpu.ts")).CpuBackend.open(options);
-}
-
-/** The class of a device, for choosing weights. */
-export type DeviceClass = "gpuWithF16" | "gpu" | "cpu";
-
-/** The class of an open device. */
-export function toDeviceClass({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">): DeviceClass {
-  if (kind === "cpu") return "cpu";
-  return hasF16 ? "gpuWithF16" : "gpu";
-}
-
-/** The class of the device that `openBackend` would open for a choice; the CPU's if it would refuse. */
-export async function classifyDevice(choice: DeviceChoice): Promise<DeviceClass> {
-  if (choice === "cpu") return "cpu";
-  const { findAdapter } = await import("../gpu/device.ts");
-  const adapter = await findAdapter({ allowFallback: choice === "webgpu" });
-  if (adapter === undefined) return "cpu";
-  return adapter.features.has("shader-f16") ? "gpuWithF16" : "gpu";
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DeviceClass } from "../../device/open.ts";
+import type { DeviceClass } from "../../device/device_class.ts";
 import type { Dtype } from "../../base/config.ts";
 import { toModelName } from "../../hub/cache.ts";
 import { readGraphName } from "../../hub/genai_config.ts";
