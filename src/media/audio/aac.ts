@@ -8,7 +8,7 @@
  */
 import { AacDecoder } from "./aac/decoder.ts";
 import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
-import { SAMPLE_RATES_HZ } from "./aac/bands.ts";
+import { SAMPLE_RATES_HZ } from "./aac/tables.ts";
 import { BitReader } from "../bit_reader.ts";
 import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 

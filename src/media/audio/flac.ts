@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { isFlacFrame, isShortFrame, makeSilentFrame, splitFlac } from "./flac_frames.ts";
-import { skipId3 } from "./sync_frames.ts";
+import { isFlacFrame, isShortFrame, makeSilentFrame, skipId3, splitFlac } from "./sync_frames.ts";
 import { decodeFlacFrame } from "./flac_samples.ts";
 import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 

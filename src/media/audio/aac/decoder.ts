@@ -12,7 +12,7 @@ import {
   readWindowLayout,
   SEQUENCE,
   type WindowLayout,
-} from "./bands.ts";
+} from "./tables.ts";
 import { BitReader } from "../../bit_reader.ts";
 import { applyTns, Filterbank, readTns, type TnsFilter } from "./filterbank.ts";
 import {

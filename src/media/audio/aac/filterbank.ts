@@ -5,7 +5,7 @@
  * @module
  */
 import { bessel, Fft } from "../../fft.ts";
-import { SEQUENCE, type WindowLayout } from "./bands.ts";
+import { SEQUENCE, type WindowLayout } from "./tables.ts";
 import type { BitReader } from "../../bit_reader.ts";
 
 const LONG = 1024;

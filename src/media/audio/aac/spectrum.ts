@@ -4,8 +4,13 @@
  * @module
  */
 import type { BitReader } from "../../bit_reader.ts";
-import { Codebook, SCALE_FACTOR_CODEBOOK, SPECTRUM_CODEBOOKS } from "./codebooks.ts";
-import { SEQUENCE, type WindowLayout } from "./bands.ts";
+import {
+  Codebook,
+  SCALE_FACTOR_CODEBOOK,
+  SEQUENCE,
+  SPECTRUM_CODEBOOKS,
+  type WindowLayout,
+} from "./tables.ts";
 
 /** The context for reading a channel's coefficients. */
 interface SpectrumOptions {

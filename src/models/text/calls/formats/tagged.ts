@@ -7,8 +7,7 @@ import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/spe
 import type { ToolFunction } from "../../../task.ts";
 import { type CallFormat, type CallParsing, markedFormat } from "../call_format.ts";
 import { escape } from "../json_call.ts";
-import { findTypes } from "../argument_schemas.ts";
-import { isText, listParameters, rawToJson } from "../parameters.ts";
+import { findTypes, isText, listParameters, rawToJson } from "../parameters.ts";
 import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
