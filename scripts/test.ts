@@ -1,41 +1,36 @@
 /**
- * `deno task test`: runs all tests, or those of the files and folders given, one more process at a time than there are
+ * `deno task test`: runs all tests but those of `test/long/`, or those of the files and folders given, one more process at a time than there are
  * cores, as tests also wait; repeats the failures, lists what was skipped and why, and ends with one line of counts. Its
- * exit code is that of `deno test`. With options among the arguments, all of them go to one `deno test`.
+ * exit code is that of `deno test`. Files of a folder share an isolate, so that what they import is compiled once. With
+ * options among the arguments, all of them go to one `deno test`.
  *
  * @module
  */
-import { join, relative } from "node:path";
+import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { quietenVulkan } from "../src/cli/loading.ts";
+import { explainSkipped, listSlowest, readReport, type Report } from "./test_report.ts";
 
-interface Counts {
-  readonly passed: number;
-  readonly failed: number;
-  readonly skipped: number;
-}
-
-const SUMMARY = /^(?:ok|FAILED) \| (\d+) passed.*? \| (\d+) failed(?:.*?(\d+) ignored)?/m;
-/** The failure summary that a process prints after all its tests. */
-const ERRORS = /^ ERRORS $[^]*?(?=^ FAILURES $)/m;
-// deno-lint-ignore no-control-regex -- colour codes
-const COLOUR = /\x1b\[[0-9;]*m/g;
-
-/** Most files of a process: enough to keep startup cheap. Towards the end they are fewer, so that none runs alone for long. */
-const MOST_FILES = 8;
+/** Runs the files that are its arguments in one isolate. */
+const ENTRY = "test/run_files.ts";
+/** Most files of a process, as what they leave behind adds up, and so that at the end none runs alone for long. */
+const MOST_FILES = 16;
+/** So few run as they would without this program: each in an isolate of its own, and shown immediately. */
+const FEW_FILES = 4;
+/** They run when they are asked for: `deno task test:long`. */
+const LONG = join("test", "long", sep);
 /** Their files take a fraction of a second, and so come last. */
 const UNITS = join("test", "unit");
+/** Files that measure their process get an isolate of their own: what others left behind would be in their figures. */
+const MEASURES_PROCESS = /Deno\.memoryUsage|\/proc\/self\/(fd|task)/;
 /** Most processes: each may hold a model or two. */
 const MOST_PROCESSES = 4;
-/** So many of the slowest files are listed. */
-const NUM_SLOWEST = 10;
-const SECONDS_PER_UNIT: Readonly<Record<string, number>> = {
-  µs: 1e-6,
-  ms: 1e-3,
-  s: 1,
-  m: 60,
-  h: 3600,
-};
+
+/** The files of one process. */
+interface Share {
+  readonly files: readonly string[];
+  readonly isolates: "one" | "each";
+}
 
 /** Resolves when all output so far is written. */
 let writing = Promise.resolve();
@@ -49,40 +44,32 @@ async function runTests(args: readonly string[]): Promise<number> {
   const missing = await findMissing();
   const files = args.some((arg) => arg.startsWith("-"))
     ? []
-    : orderFiles(await listTestFiles(args.length > 0 ? args : ["test"]));
-  // One process shows its output immediately; `deno test` says what is wrong with the arguments.
-  const isOnly = files.length <= MOST_FILES;
-  const numLanes = isOnly ? 1 : Math.min(MOST_PROCESSES, navigator.hardwareConcurrency + 1);
-  const counts: Counts[] = [];
-  const failures: string[] = [];
-  const fileSeconds = new Map<string, number>();
-  let exitCode = 0;
-  const run = async (args: readonly string[]) => {
-    const { code, output } = await runProcess(args, { isOnly });
-    const counted = readCounts(output);
-    readFileSeconds(output, fileSeconds);
-    if (counted === undefined) {
-      failures.push(`deno test ${args.join(" ")} ended with exit code ${code} and no summary.\n`);
-    } else counts.push(counted);
+    : args.length > 0
+    ? await listTestFiles(args)
+    : (await listTestFiles(["test"])).filter((file) => !file.startsWith(LONG));
+  const reports: Report[] = [];
+  if (files.length <= FEW_FILES) {
+    // `deno test` says what is wrong with the arguments.
+    reports.push(await runProcess(args, { isOnly: true }));
+  } else {
+    const shares = await divideFiles(files);
+    const lane = async () => {
+      for (let share = shares.shift(); share !== undefined; share = shares.shift()) {
+        const { files, isolates } = share;
+        reports.push(await runProcess(isolates === "each" ? files : [ENTRY, "--", ...files]));
+      }
+    };
+    const numLanes = Math.min(MOST_PROCESSES, navigator.hardwareConcurrency + 1, shares.length);
+    await Promise.all(Array.from({ length: numLanes }, lane));
     // Other processes may have printed in between.
-    if (!isOnly) failures.push(...output.match(ERRORS) ?? []);
-    exitCode ||= counted === undefined ? code || 1 : code;
-  };
-  const lane = async () => {
-    while (files.length > 0) {
-      const share = Math.ceil(files.length / (2 * numLanes));
-      await run(files.splice(0, Math.min(share, MOST_FILES)));
-    }
-  };
-  if (isOnly) await run(args);
-  else await Promise.all(Array.from({ length: numLanes }, lane));
-
-  await write(failures.join(""));
-  if (fileSeconds.size > NUM_SLOWEST) writeLine(listSlowest(fileSeconds));
-  const total = (of: keyof Counts) => counts.reduce((sum, each) => sum + each[of], 0);
+    await write(reports.map(({ failures }) => failures).join(""));
+  }
+  writeLine(listSlowest(reports));
+  const total = (of: "passed" | "failed" | "skipped") =>
+    reports.reduce((sum, report) => sum + report[of], 0);
   if (total("skipped") > 0) writeLine(explainSkipped(total("skipped"), missing));
   writeLine(`${total("passed")} passed, ${total("failed")} failed, ${total("skipped")} skipped`);
-  return exitCode;
+  return reports.find(({ exitCode }) => exitCode !== 0)?.exitCode ?? 0;
 }
 
 /** The test files among paths and in those that are folders, relative to the repository. */
@@ -101,24 +88,31 @@ async function listTestFiles(paths: readonly string[]): Promise<string[]> {
   return [...files].sort();
 }
 
-/** Those that take long come first. Neighbours take about as long: they go to different processes. */
-function orderFiles(files: readonly string[]): string[] {
-  const [long = [], short = []] = [false, true]
-    .map((isUnit) => files.filter((file) => file.startsWith(UNITS) === isUnit));
-  return [long, short].flatMap((files) => {
-    const numRuns = Math.ceil(files.length / MOST_FILES);
-    return Array.from(
-      { length: numRuns },
-      (_, run) => files.filter((_, index) => index % numRuns === run),
-    ).flat();
-  });
+/** Divides files among processes. Neighbours take about as long: they go to different processes of their folder. */
+async function divideFiles(files: readonly string[]): Promise<Share[]> {
+  const groups = new Map<string, string[]>();
+  for (const file of files) {
+    const isAlone = MEASURES_PROCESS.test(await Deno.readTextFile(file));
+    const folder = file.split(sep, file.startsWith(LONG) ? 3 : 2).join(sep);
+    const key = isAlone ? "" : folder;
+    groups.set(key, [...groups.get(key) ?? [], file]);
+  }
+  return [...groups]
+    .sort(([a], [b]) => Number(a === UNITS) - Number(b === UNITS))
+    .flatMap(([folder, files]) => {
+      const numShares = Math.ceil(files.length / MOST_FILES);
+      return Array.from({ length: numShares }, (_, share): Share => ({
+        files: files.filter((_, index) => index % numShares === share),
+        isolates: folder === "" ? "each" : "one",
+      }));
+    });
 }
 
-/** Runs `deno test`. Its output is shown immediately, or all at once if other processes print too. */
+/** Runs `deno test`. Its output is shown immediately if no other process prints, or all at once. */
 async function runProcess(
   args: readonly string[],
-  { isOnly }: { readonly isOnly: boolean },
-): Promise<{ code: number; output: string }> {
+  { isOnly = false }: { readonly isOnly?: boolean } = {},
+): Promise<Report> {
   // Folder for the process-id files of servers under test.
   const runtimeFolder = await Deno.makeTempDir({ prefix: "hearth-test-" });
   try {
@@ -134,7 +128,7 @@ async function runProcess(
       : await new Response(child.stdout).text();
     const { code } = await child.status;
     if (!isOnly) await write(output);
-    return { code, output: output.replace(COLOUR, "") };
+    return readReport(output, { args, code });
   } finally {
     await Deno.remove(runtimeFolder, { recursive: true });
   }
@@ -168,50 +162,8 @@ async function passThrough(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Pro
   return text;
 }
 
-function readCounts(output: string): Counts | undefined {
-  // The last one: a test may print another's summary.
-  const match = [...output.matchAll(new RegExp(SUMMARY, "gm"))].at(-1);
-  if (match === undefined) return undefined;
-  const [, passed, failed, skipped = "0"] = match;
-  return { passed: Number(passed), failed: Number(failed), skipped: Number(skipped) };
-}
-
-/** Adds up the time of each file's tests, as `deno test` prints it behind each. */
-function readFileSeconds(output: string, seconds: Map<string, number>): void {
-  let file = "";
-  for (const line of output.split("\n")) {
-    file = /^running \d+ tests? from \.\/(\S+)/.exec(line)?.[1] ?? file;
-    // Steps are indented: their time is in that of their test.
-    const took = /^(?! ).*\b(?:ok|FAILED) \(([\d.hmsµ]+)\)$/.exec(line)?.[1];
-    if (file !== "" && took !== undefined) {
-      seconds.set(file, (seconds.get(file) ?? 0) + parseSeconds(took));
-    }
-  }
-}
-
-/** Parses `1m43s` or `250ms`. */
-function parseSeconds(duration: string): number {
-  const parts = duration.matchAll(/([\d.]+)(µs|ms|h|m|s)/g);
-  return Array.from(parts, ([, amount, unit]) => Number(amount) * SECONDS_PER_UNIT[unit!]!)
-    .reduce((sum, part) => sum + part, 0);
-}
-
-function listSlowest(seconds: ReadonlyMap<string, number>): string {
-  const slowest = [...seconds].sort(([, a], [, b]) => b - a).slice(0, NUM_SLOWEST);
-  const lines = slowest.map(([file, took]) => `${took.toFixed(0).padStart(6)} s  ${file}`);
-  return `The slowest files:\n${lines.join("\n")}`;
-}
-
-function explainSkipped(skipped: number, missing: readonly string[]): string {
-  const tests = skipped === 1 ? "1 test was" : `${skipped} tests were`;
-  const reason = missing.length > 0
-    ? missing.join("; ")
-    : "the lines marked ignored above say which";
-  return `${tests} skipped: ${reason}.`;
-}
-
 function writeLine(line: string): void {
-  Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
+  if (line !== "") Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
 }
 
 /** Writes all of `text`, of which a pipe may take only a part at once, after the texts of the calls before. */

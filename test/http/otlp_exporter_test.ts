@@ -47,7 +47,7 @@ Deno.test("OtlpExporter.flush() logs once that a collector refuses spans, and co
   const exporter = fromEnvironment({
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${collector.addr.port}/`,
   })!;
-  using stderr = new CapturedStderr();
+  using stderr = new CapturedStderr("warn");
   for (let n = 0; n < 4; n++) {
     exporter.add(spans());
     await exporter.flush();

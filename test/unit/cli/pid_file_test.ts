@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { PidFile, pidFilePath } from "../../../src/cli/running.ts";
-import { configureLog } from "../../../src/base/log.ts";
 import { CapturedStderr } from "../../fixtures/servers/capture_stderr.ts";
 
 const RECORD = {
@@ -46,10 +45,8 @@ Deno.test("pidFilePath() asks the system for the home of a service that is start
 Deno.test("PidFile.write() logs one line if a file cannot be written, and continues without it", async () => {
   await withFile((path) => {
     Deno.writeTextFileSync(dirname(path), "a file where the folder should be");
-    configureLog({ level: "warn", format: "text" });
-    using stderr = new CapturedStderr();
+    using stderr = new CapturedStderr("warn");
     PidFile.write(RECORD, path).remove();
-    configureLog({ level: "info", format: "text" });
     assert.equal(stderr.lines.length, 1);
     assert.match(
       stderr.lines[0]!,

@@ -88,7 +88,7 @@ async function packedHere(files: FolderFiles): Promise<Uint8Array> {
 Deno.test("a thread packs what this one would", () =>
   withWeights(async (_, files) => {
     const { packed, ...planned } = plan();
-    using stderr = new CapturedStderr();
+    using stderr = new CapturedStderr("warn");
     await packWeights({ ...planned, files });
     assert.deepEqual(stderr.lines, [], "the thread failed");
     assert.equal(Buffer.compare(packed(), await packedHere(files)), 0);
@@ -100,7 +100,7 @@ Deno.test("this thread packs where another cannot", () =>
     const wanted = await packedHere(files);
     // It is open here; the other thread does not find it.
     await Deno.remove(join(folder, FILE));
-    using stderr = new CapturedStderr();
+    using stderr = new CapturedStderr("warn");
     await packWeights({ ...planned, files });
     assert.match(stderr.lines.join(), /WARN .*without a thread/);
     assert.equal(Buffer.compare(packed(), wanted), 0);
@@ -109,7 +109,7 @@ Deno.test("this thread packs where another cannot", () =>
 Deno.test("a file that is too short is refused", () =>
   withWeights(async (folder, files) => {
     await Deno.truncate(join(folder, FILE), LEVELS);
-    using _stderr = new CapturedStderr();
+    using _stderr = new CapturedStderr("warn");
     const packed = packWeights({ ...plan(), files });
     await assert.rejects(packed, (error) =>
       error instanceof StartupError &&
