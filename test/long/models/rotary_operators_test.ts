@@ -1,0 +1,101 @@
+/**
+ * Rotations as operators of their own, by a token's position or by three of them (Qwen2-VL, Qwen3-VL, Qwen3.5), run in our
+ * kernels and give what ONNX Runtime gives over the whole graph, on both devices.
+ */
+import { CONTEXT, testKernels } from "../../fixtures/engine/test_kernels.ts";
+import { constant } from "../../fixtures/graphs/onnx_builder.ts";
+import {
+  decoder,
+  type DecoderBuilder,
+  lengths,
+  MASK,
+  projections,
+  SIZES,
+} from "../../unit/graph/test_decoder.ts";
+
+const SIZE = { ...SIZES, hidden: 32, headDim: 16 };
+
+/** A rotation. */
+interface Layout {
+  readonly operator: "MRotaryEmbedding" | "RotaryEmbedding";
+  /** ONNX's own operator set if absent. */
+  readonly domain?: "com.microsoft";
+  /** Elements of a head that turn. */
+  readonly turning: number;
+  /** Whether the number of heads is left to the width of the tables. */
+  readonly countsHeads?: true;
+  /** The sizes of sections, and whether they lie one after the other or in turn. */
+  readonly sections?: { readonly mrope_section: number[]; readonly mrope_layout: 0 | 1 };
+}
+
+const SECTIONED = { operator: "MRotaryEmbedding", domain: "com.microsoft" } as const;
+
+const LAYOUTS: Readonly<Record<string, Layout>> = {
+  "RotaryEmbedding of ONNX": { operator: "RotaryEmbedding", turning: 16 },
+  "RotaryEmbedding of ONNX, a part of each head": { operator: "RotaryEmbedding", turning: 8 },
+  "RotaryEmbedding without a number of heads": {
+    ...{ operator: "RotaryEmbedding", domain: "com.microsoft", turning: 16, countsHeads: true },
+  },
+  "RotaryEmbedding": { operator: "RotaryEmbedding", domain: "com.microsoft", turning: 16 },
+  "MRotaryEmbedding, sections one after the other": {
+    ...{ ...SECTIONED, turning: 16, sections: { mrope_section: [2, 3, 3], mrope_layout: 0 } },
+  },
+  "MRotaryEmbedding, sections in turn": {
+    ...{ ...SECTIONED, turning: 16, sections: { mrope_section: [4, 2, 2], mrope_layout: 1 } },
+  },
+  "MRotaryEmbedding, sections in turn, a part of each head": {
+    ...{ ...SECTIONED, turning: 8, sections: { mrope_section: [2, 1, 1], mrope_layout: 1 } },
+  },
+};
+
+function buildGraph(
+  { operator, domain, turning, countsHeads, sections }: Layout,
+): Uint8Array<ArrayBuffer> {
+  const half = turning / 2;
+  const makeTable = (graph: DecoderBuilder, compute: (angle: number) => number) =>
+    graph.constant(constant(
+      `${compute.name}_cache`,
+      [CONTEXT, half],
+      Float32Array.from(
+        { length: CONTEXT * half },
+        (_, i) => compute(Math.floor(i / half) * 50 ** (-(i % half) / half)),
+      ),
+    ));
+  return decoder((graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const [q, k, v] = projections(graph, layer);
+    const tables = [makeTable(graph, Math.cos), makeTable(graph, Math.sin)];
+    const rotate = (rows: string, count: number) =>
+      graph.add(
+        operator,
+        domain ? [rows, "position_ids", ...tables] : [rows, ...tables, "position_ids"],
+        {
+          ...domain && { domain },
+          attributes: countsHeads
+            ? {}
+            : { num_heads: count, rotary_embedding_dim: turning, ...sections },
+        },
+      );
+    const parts = [rotate(q, heads), rotate(k, kvHeads), v];
+    return graph.add(
+      "GroupQueryAttention",
+      [...parts, layer.pastKey, layer.pastValue, ...lengths(graph)],
+      {
+        domain: "com.microsoft",
+        outputs: [`gqa_${layer.index}`, layer.presentKey, layer.presentValue],
+        attributes: { num_heads: heads, kv_num_heads: kvHeads },
+      },
+    );
+  }, {
+    sizes: SIZE,
+    opset: 23,
+    inputs: [
+      MASK,
+      ["position_ids", "int64", [...sections ? [3] : [], "batch_size", "sequence_length"]],
+    ],
+  });
+}
+
+for (const [name, layout] of Object.entries(LAYOUTS)) {
+  testKernels(name, { graph: buildGraph(layout), sizes: SIZE });
+}
