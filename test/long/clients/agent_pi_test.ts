@@ -10,7 +10,12 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { MODEL, TestServer } from "../../fixtures/servers/server.ts";
-import { answerWeather, askWeather, TOOLS, WEATHER_ANSWER } from "../../fixtures/servers/weather.ts";
+import {
+  answerWeather,
+  askWeather,
+  TOOLS,
+  WEATHER_ANSWER,
+} from "../../fixtures/servers/weather.ts";
 
 const AGENT = "npm:@mariozechner/pi-coding-agent@0.73.1";
 const RUN = ["run", "-A", "--no-lock", "--no-config", "--cached-only", "--quiet", AGENT];

@@ -5,7 +5,12 @@ import assert from "node:assert/strict";
 import { ChatOpenAI } from "@langchain/openai";
 import { z } from "zod";
 import { MODEL, TestServer } from "../../fixtures/servers/server.ts";
-import { answerWeather, askWeather, TOOLS, WEATHER_ANSWER } from "../../fixtures/servers/weather.ts";
+import {
+  answerWeather,
+  askWeather,
+  TOOLS,
+  WEATHER_ANSWER,
+} from "../../fixtures/servers/weather.ts";
 
 async function open() {
   const server = await TestServer.start();

@@ -6,7 +6,12 @@ import OpenAI from "openai";
 import { zodFunction, zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
 import { MODEL, TestServer } from "../../fixtures/servers/server.ts";
-import { answerWeather, askWeather, TOOLS, WEATHER_ANSWER } from "../../fixtures/servers/weather.ts";
+import {
+  answerWeather,
+  askWeather,
+  TOOLS,
+  WEATHER_ANSWER,
+} from "../../fixtures/servers/weather.ts";
 
 interface Opened extends AsyncDisposable {
   readonly client: OpenAI;

@@ -171,7 +171,9 @@ for (const form of ["GatedAdd", "spelled out"] as const) {
 
 /** As PyTorch exports transformers' Qwen3-MoE. */
 for (const name of ["qwen3_moe_dynamo_18", "qwen3_moe_script_17", "qwen3_moe_loop_script_17"]) {
-  const path = fileURLToPath(new URL(`../../fixtures/graphs/exports/${name}.onnx`, import.meta.url));
+  const path = fileURLToPath(
+    new URL(`../../fixtures/graphs/exports/${name}.onnx`, import.meta.url),
+  );
   testAnswers(name, async () => ({
     graph: await Deno.readFile(path),
     tolerance: 1e-3,

@@ -9,7 +9,12 @@ import type { Backend } from "../../../src/device/backend.ts";
 import { CpuBackend } from "../../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../../src/base/config.ts";
-import { generate, type Prompt, withEngine, withWholeEngine } from "../../fixtures/engine/generate.ts";
+import {
+  generate,
+  type Prompt,
+  withEngine,
+  withWholeEngine,
+} from "../../fixtures/engine/generate.ts";
 import { findModelFolder, unlessThere } from "../../fixtures/engine/goldens.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 

@@ -11,7 +11,12 @@ import type { Decoder } from "../../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../../src/engine/loop.ts";
 import { openFolder } from "../../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../../src/models/folder/decoder_load.ts";
-import { generate, type Prompt, readMetric, withWholeEngine } from "../../fixtures/engine/generate.ts";
+import {
+  generate,
+  type Prompt,
+  readMetric,
+  withWholeEngine,
+} from "../../fixtures/engine/generate.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { calmPace } from "../../fixtures/engine/hurried_pace.ts";
 import { makeContext } from "../../fixtures/engine/open_folder.ts";

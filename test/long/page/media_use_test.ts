@@ -8,7 +8,13 @@ import { decodeImage } from "../../../src/media/image.ts";
 import type { Tab } from "../../fixtures/page/browser.ts";
 import { withMicrophone } from "../../fixtures/page/microphone.ts";
 import { documentFile, DOCUMENTS } from "../../fixtures/documents/documents.ts";
-import { download, PAGE_TEST, pageTest, visitPage, withFile } from "../../fixtures/page/page_visit.ts";
+import {
+  download,
+  PAGE_TEST,
+  pageTest,
+  visitPage,
+  withFile,
+} from "../../fixtures/page/page_visit.ts";
 
 import { makeTinyTts } from "../../fixtures/models/tiny_tts.ts";
 
