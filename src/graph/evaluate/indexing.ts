@@ -10,6 +10,7 @@ import {
   type Call,
   int64Value,
   isComputable,
+  makeData,
   need,
   needData,
   normalizeAxis,
@@ -28,11 +29,7 @@ function computed(
 ): readonly [Value] {
   const { dtype } = like;
   if (element === undefined || !isComputable(shape)) return [{ dtype, shape }];
-  return [{
-    dtype,
-    shape,
-    data: Float64Array.from({ length: countElements(shape) }, (_, i) => element(i)),
-  }];
+  return [{ dtype, shape, data: makeData(countElements(shape), element) }];
 }
 
 /** `Gather`, and `GatherBlockQuantized` whose packed numbers no partial evaluation needs. */

@@ -11,6 +11,7 @@ import {
   type Call,
   int64Value,
   isComputable,
+  makeData,
   need,
   needData,
   normalizeAxis,
@@ -110,7 +111,7 @@ function tile(call: Call): readonly [Value] {
   const shape = own.map((size, axis) => size * repeats[axis]!);
   if (data === undefined || !isComputable(shape)) return [{ dtype, shape }];
   const [strides, outStrides] = [computeStrides(own), computeStrides(shape)];
-  const tiled = Float64Array.from({ length: countElements(shape) }, (_, i) => {
+  const tiled = makeData(countElements(shape), (i) => {
     let offset = 0;
     for (let axis = 0; axis < own.length; axis++) {
       offset += (Math.floor(i / outStrides[axis]!) % own[axis]!) * strides[axis]!;

@@ -72,6 +72,13 @@ export function int64Value(shape: readonly number[], numbers: Iterable<number>):
   return { dtype: "int64", shape, data: Float64Array.from(numbers) };
 }
 
+/** Elements by their index. */
+export function makeData(length: number, element: (index: number) => number): Float64Array {
+  const data = new Float64Array(length);
+  for (let i = 0; i < length; i++) data[i] = element(i);
+  return data;
+}
+
 function readElements({ dtype, data }: Tensor, count: number): Float64Array | undefined {
   if (data.kind !== "memory" || count > MAX_ELEMENTS) return undefined;
   const { buffer, byteOffset } = data.bytes;
@@ -87,11 +94,19 @@ function readElements({ dtype, data }: Tensor, count: number): Float64Array | un
     bool: (i) => view.getUint8(i),
   };
   const element = read[dtype];
-  return element && Float64Array.from({ length: count }, (_, i) => element(i));
+  return element && makeData(count, element);
 }
 
-/** What is known of a constant. */
+/** What is known of a constant. Its elements are read when they are first needed: those of most constants never are. */
 export function valueOfTensor(tensor: Tensor): Value {
   const { dtype, shape } = tensor;
-  return { dtype, shape, data: readElements(tensor, countElements(shape)) };
+  let elements: { readonly data: Float64Array | undefined } | undefined;
+  return {
+    dtype,
+    shape,
+    get data() {
+      elements ??= { data: readElements(tensor, countElements(shape)) };
+      return elements.data;
+    },
+  };
 }
