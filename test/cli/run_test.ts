@@ -10,7 +10,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import goldens from "../fixtures/models/goldens/speech.json" with { type: "json" };
 import visionGoldens from "../fixtures/models/vision/goldens.json" with { type: "json" };
-import { drawImage, KEPT_SIZES } from "../fixtures/models/vision/vision_cases.ts";
+import { drawImage, KEPT_SIZES, makeSound } from "../fixtures/models/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { findSpeechFolder, speechTest } from "../fixtures/audio/speech.ts";
@@ -208,6 +208,25 @@ Deno.test("run of a vision model answers a message of images and texts, and refu
     const refused = await runHearth([...args, "-i", noise, "-i", "What is this?"]);
     assert.deepEqual([refused.code, refused.stdout], [1, ""]);
     assert.match(refused.stderr, /noise\.bin: The file is not a supported image/);
+  });
+});
+
+Deno.test("run of a model that hears answers a message of a sound and a text", async () => {
+  await using model = await makeVisionFolder("gemma4");
+  await withFolder(async (folder) => {
+    const sound = join(folder, "speech.wav");
+    await Deno.writeFile(sound, makeWav(makeSound(0)));
+    const { completion } = visionGoldens.gemma4["a sound"];
+    const { decode } = await loadTokenizer(await openFolder(model.path));
+    const words = ["run", model.path, ...CPU, "--temperature", "0", "--max-tokens", "16"];
+    const { code, stdout, stderr } = await runHearth([
+      ...[...words, "-i", sound, "-i", "What is said?"],
+    ]);
+    assert.deepEqual({ code, stdout, stderr }, {
+      code: 0,
+      stdout: `${decode(completion)}\n`,
+      stderr: "",
+    });
   });
 });
 

@@ -1,10 +1,12 @@
 /** Chat with sounds by way of HTTP: parts of all sorts, in each family of the API. */
 import assert from "node:assert/strict";
 import OpenAI from "openai";
-import { makeWav, readFixture } from "../fixtures/audio/audio_files.ts";
+import { makeWav, readFixture, SPEECH_FILES } from "../fixtures/audio/audio_files.ts";
+import { damage } from "../fixtures/files/damage.ts";
 import { makeSound } from "../fixtures/models/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 import { TestApp, TestServer } from "../fixtures/servers/server.ts";
+import { Random } from "../unit/engine/random.ts";
 
 const MODEL = "hearth-demo-chat";
 const WAV = makeWav(makeSound(0));
@@ -104,7 +106,7 @@ Deno.test("chat: sounds that cannot be heard are refused, and say why", async ()
   assert.deepEqual([status, code, param], [400, "invalid_media", "messages[0].content[0]"]);
   assert.match(message, /^messages\[0\]\.content\[0\]: The file is not supported audio/);
   const long = makeWav(new Float32Array(31 * 8000), { sampleRateHz: 8000 }).toBase64();
-  assert.match((await refuse(body(input(long))))[3], /lasts longer than 30 s/);
+  assert.match((await refuse(body(input(long))))[3], /lasts longer than 3\.84 s/);
   const posed = {
     ...body(input(DATA)),
     messages: [{ role: "user", content: "<audio_soft_token>" }],
@@ -115,4 +117,61 @@ Deno.test("chat: sounds that cannot be heard are refused, and say why", async ()
   const { error } = await response.json();
   assert.deepEqual([response.status, error.code], [400, "unsupported_by_model"]);
   assert.match(error.message, /takes text and PDF files, saw audio/);
+});
+
+Deno.test("chat: damaged sounds give 400 or an answer, and hurt nobody else", async () => {
+  await using folder = await makeVisionFolder("gemma4");
+  await using app = await new TestApp({ folder: folder.path }).ready();
+  const random = new Random(11);
+  const ask = async (file: Uint8Array<ArrayBuffer>) => {
+    const input_audio = { data: file.toBase64(), format: "wav" };
+    const response = await app.post(
+      "/v1/chat/completions",
+      body({ type: "input_audio", input_audio }),
+    );
+    return { status: response.status, json: await response.json() };
+  };
+  const wanted = (await ask(WAV)).json.choices[0].message.content;
+  let numAnswers = 0;
+  for (let round = 0; round < 6; round++) {
+    const files = Array.from({ length: 10 }, () => {
+      const name = SPEECH_FILES[random.between(0, SPEECH_FILES.length - 1)]!;
+      return damage(readFixture(name), random);
+    });
+    for (const { status, json } of await Promise.all(files.map(ask))) {
+      if (status === 200) numAnswers++;
+      else assert.deepEqual([status, json.error.code], [400, "invalid_media"], json.error.message);
+    }
+    assert.equal((await ask(WAV)).json.choices[0].message.content, wanted);
+  }
+  assert.ok(numAnswers > 0 && numAnswers < 60, `${numAnswers} answers`);
+});
+
+Deno.test("chat: clients that hang up while a sound is read or answered leave nothing behind", async () => {
+  await using folder = await makeVisionFolder("gemma3n");
+  await using server = await TestServer.start({ folder: folder.path });
+  const random = new Random(13);
+  await Promise.all(Array.from({ length: 30 }, async (_, i) => {
+    // Other samples each time: every sound is read.
+    const data = makeWav(new Float32Array(3 * 16_000).fill(i / 100)).toBase64();
+    const request = { ...body({ type: "input_audio", input_audio: { data, format: "wav" } }) };
+    try {
+      const response = await fetch(`${server.base}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ ...request, max_tokens: 40, stream: i % 2 === 0 }),
+        signal: AbortSignal.timeout(random.between(1, 600)),
+      });
+      await response.text();
+    } catch (error) {
+      assert.equal((error as Error).name, "TimeoutError");
+    }
+  }));
+  const { choices: [choice] } = await (await fetch(`${server.base}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body({ type: "input_audio", input_audio: { data: DATA, format: "wav" } })),
+  })).json();
+  assert.ok(choice.message.content.length > 0);
+  assert.equal(await server.figure("hearth_kv_blocks_used"), 0);
 });

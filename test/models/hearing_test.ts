@@ -3,9 +3,11 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { HearthError } from "../../src/base/errors.ts";
 import { configureLog } from "../../src/base/log.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
+import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { makeWav, readFixture, SPEECH_FILES } from "../fixtures/audio/audio_files.ts";
 import { chat } from "../fixtures/engine/chat.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
@@ -15,13 +17,16 @@ import {
   drawImage,
   HEARING_FAMILIES,
   KEPT_SIZES,
+  makeMessages,
   makeSound,
+  visionCases,
 } from "../fixtures/models/vision/vision_cases.ts";
 import {
   makeVisionFolder,
   TINY,
   type VisionFamily,
 } from "../fixtures/models/vision/vision_folder.ts";
+import goldens from "../fixtures/models/vision/goldens.json" with { type: "json" };
 
 // Why a model does not hear is logged as a warning.
 configureLog({ level: "error", format: "text" });
@@ -29,6 +34,11 @@ configureLog({ level: "error", format: "text" });
 type HearingFamily = typeof HEARING_FAMILIES[number];
 
 const RATE_HZ = 16_000;
+/** What is said of longer sounds. The small model's 24 tokens are 3.84 s. */
+const LONGEST: Readonly<Record<HearingFamily, RegExp>> = {
+  gemma3n: /lasts longer than 3\.84 s.*send it in parts/,
+  gemma4: /lasts longer than 30 s.*send it in parts/,
+};
 const QUESTION = "What is said?";
 
 async function withModel(
@@ -122,7 +132,7 @@ for (const family of HEARING_FAMILIES) {
   Deno.test(`VisionModel refuses sounds that are too long, too short or broken, ${family}`, () =>
     withModel(family, async (model) => {
       const refusals: readonly (readonly [Uint8Array<ArrayBuffer>, RegExp])[] = [
-        [makeWav(new Float32Array(31 * RATE_HZ)), /lasts longer than 30 s.*send it in parts/],
+        [makeWav(new Float32Array(31 * RATE_HZ)), LONGEST[family]],
         [
           makeWav(new Float32Array(80)),
           /lasts 0\.005 s, and this model hears sounds of at least 0\.0/,
@@ -164,6 +174,32 @@ gpuTest(
   "VisionModel gives requests with sounds at once what each gets alone, on WebGPU",
   async (gpu) => await assertSameTogether("gemma4", { backend: await WebGpuBackend.create(gpu) }),
 );
+
+Deno.test("loadVision() reads settings that are all in processor_config.json, as transformers 5 saves them", async () => {
+  await using folder = await makeVisionFolder("gemma3n");
+  const read = async (name: string) => JSON.parse(await Deno.readTextFile(join(folder.path, name)));
+  const settings = await read("preprocessor_config.json");
+  const processor = await read("processor_config.json");
+  const { feature_extractor_type: _, ...image_processor } = settings;
+  await Deno.remove(join(folder.path, "preprocessor_config.json"));
+  await Deno.writeTextFile(
+    join(folder.path, "processor_config.json"),
+    JSON.stringify({ ...processor, image_processor, feature_extractor: settings }),
+  );
+  await using model = await openModel(folder.path);
+  const seen = visionCases("gemma3n").find(({ name }) => name === "an image and a sound")!;
+  const { logprobs, usage } = await chat(model, makeMessages(seen, KEPT_SIZES.gemma3n), {
+    maxTokens: 16,
+    topLogprobs: 0,
+  });
+  const { prompt, completion } = goldens.gemma3n["an image and a sound"];
+  const { tokenTexts } = await loadTokenizer(await openFolder(folder.path));
+  assert.equal(usage.promptTokens, prompt.length);
+  assert.deepEqual(
+    logprobs[0]!.map(({ token }) => token),
+    completion.map((id) => tokenTexts.of(id).token),
+  );
+});
 
 /** How a folder is made one that does not hear. */
 const FAULTS: readonly {

@@ -12,6 +12,7 @@ import { compositeOnWhite, type Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
 import { toRawImage } from "../../device/ort/raw_image.ts";
 import {
+  isJson,
   type Json,
   type ModelFolder,
   openFolder,
@@ -97,7 +98,7 @@ export class VisionProcessor {
   static async load(folderPath: string): Promise<VisionProcessor> {
     const folder = await openFolder(folderPath);
     const transformers = await loadTransformers({ modelsFolder: dirname(folderPath) });
-    const images = await readJson(folder.path, "preprocessor_config.json");
+    const images = await readImageSettings(folder);
     const { name, Class } = findClass(folder, { named: images["processor_class"], transformers });
     const config = Class.uses_processor_config
       ? await readJson(folder.path, "processor_config.json")
@@ -132,6 +133,15 @@ export class VisionProcessor {
     const { texts, ...rest } = given;
     return { text: (texts as string[])[0]!, tensors: toPlainTensors(rest) };
   }
+}
+
+/** Reads `preprocessor_config.json`; transformers 5 saves all of it in `processor_config.json` instead. */
+async function readImageSettings(folder: ModelFolder): Promise<Json> {
+  const { image_processor: images, processor_class } = folder.files.has("preprocessor_config.json")
+    ? {}
+    : await readOptionalJson(folder, "processor_config.json");
+  if (isJson(images)) return { ...images, processor_class };
+  return await readJson(folder.path, "preprocessor_config.json");
 }
 
 function findClass(

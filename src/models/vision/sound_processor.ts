@@ -7,7 +7,13 @@ import { countUsmFrames, readUsmSpec, UsmFeatures } from "../../../kernels/log_m
 import { HearthError, StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
-import { isJson, type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import {
+  isJson,
+  type Json,
+  type ModelFolder,
+  numberAt,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import { decodeAudio } from "../../media/audio.ts";
 import type { PreparedMedium } from "../images/vision_processor.ts";
 
@@ -39,6 +45,7 @@ const FAMILIES: Readonly<Record<string, (files: SoundFiles) => SoundFamily>> = {
       // The encoder's rows are filled up to this number, whatever the sound's length.
       countTokens: (_, most) => most,
       mostTokens: 188,
+      framesPerToken: 16,
     }),
   gemma4: (files) =>
     openGemma(files, {
@@ -47,22 +54,25 @@ const FAMILIES: Readonly<Record<string, (files: SoundFiles) => SoundFamily>> = {
       // Two convolutions halve the number of frames each.
       countTokens: (numFrames, most) => Math.min(Math.ceil(Math.ceil(numFrames / 2) / 2), most),
       mostTokens: 750,
+      framesPerToken: 4,
     }),
 };
 
 /** Most samples that the feature extractors take: 30 s. */
 const MAX_SAMPLES = 480_000;
 /** Frames computed without yielding to other work of the thread: some milliseconds. */
-const MAX_BUSY_FRAMES = 200;
+const MAX_BUSY_FRAMES = 100;
 
 function openGemma(
   { processor, tokenizer, extractor }: SoundFiles,
-  { isSemicausal, tokens, countTokens, mostTokens }: {
+  { isSemicausal, tokens, countTokens, mostTokens, framesPerToken }: {
     readonly isSemicausal: boolean;
     /** The tokens at the beginning, for each row and at the end, unless the tokenizer names others. */
     readonly tokens: readonly [string, string, string];
     readonly countTokens: (numFrames: number, most: number) => number;
+    /** Used unless the processor has an `audio_seq_length`. */
     readonly mostTokens: number;
+    readonly framesPerToken: number;
   },
 ): SoundFamily {
   const spec = readUsmSpec(extractor, { isSemicausal });
@@ -71,19 +81,19 @@ function openGemma(
     const token = tokenizer[name];
     return typeof token === "string" ? token : tokens[i]!;
   }) as [string, string, string];
-  const { audio_seq_length: most = mostTokens } = processor;
+  const most = numberAt(processor, "audio_seq_length") ?? mostTokens;
   return {
     placeholder: each,
     sampleRateHz: spec.sampleRateHz,
     minSamples: spec.frameSamples + 1,
-    maxSamples: MAX_SAMPLES,
+    maxSamples: Math.min(MAX_SAMPLES, most * framesPerToken * spec.hopSamples),
     prepare: async (samples) => {
       const input = await features.compute(samples, {
         yieldEvery: MAX_BUSY_FRAMES,
         yieldToOthers: yieldToEvents,
       });
       const numFrames = input.mask.length;
-      const numTokens = countTokens(countUsmFrames(spec, samples.length), Number(most));
+      const numTokens = countTokens(countUsmFrames(spec, samples.length), most);
       return {
         text: `\n\n${begin}${each.repeat(numTokens)}${end}\n\n`,
         tensors: {
