@@ -1,5 +1,5 @@
-// Normalises weights: how much more each token attends to a key than the text's tokens do on average, in standard
-// deviations. See alignment_reference.ts for the formula.
+// Normalises attention weights for each key: subtracts their mean over the text's tokens, and divides by their standard
+// deviation. See alignment_reference.ts for the formula.
 //
 //   text     u32: tokens, keys
 //   weights  f32 [heads, tokens, keys], in place

@@ -42,7 +42,10 @@ export interface AttentionTiling {
   readonly minSplitKeys: number;
 }
 
-/** On an H200, groups of 7, 4 and 2 heads decode fastest two at a time: a workgroup waits for less memory. */
+/**
+ * Most query heads of a KV head that a workgroup decodes. On an H200, groups of 7, 4 and 2 heads decode fastest two at a
+ * time, because a workgroup then waits for less memory.
+ */
 const MAX_DECODE_ROWS = 2;
 /** Number of groups of threads that share a value, on a graphics card. */
 const DECODE_GROUPS = 8;

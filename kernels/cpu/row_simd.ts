@@ -41,7 +41,7 @@ type RowKernelParams =
 /** @throws {RangeError} when the kernels cannot run it. */
 export function checkRowKernel({ kind, params }: RowKernelParams): void {
   if (params.elem !== "f32" || (kind === "pointwise" && (params.from ?? "f32") !== "f32")) {
-    throw new RangeError("On the CPU few rows are computed in f32.");
+    throw new RangeError("The CPU's kernels for few rows only take f32.");
   }
   if (kind === "norm") checkFours(params.k);
   if (kind === "rotate") {

@@ -31,7 +31,7 @@ fn bias_at(expert: u32, row: u32) -> f32 {
 }
 //# if IS_PLAIN
 
-// Four weights of a row, where rows are counted over all experts: the `at`-th vec4 along K.
+// The `at`-th vec4 of weights along K, in a row counted over all experts.
 fn weight_four(row: u32, at: u32) -> vec4<f32> {
   let four = weights[row * $(K / 4)u + at];
   //# if HAS_HALF_WEIGHTS

@@ -1,7 +1,7 @@
 /**
- * Attention of up to `ROWS` rows that see about the same keys, of one KV head or several neighbouring ones: `KEYS` keys
- * at a time with a running softmax, after FlashAttention. The working set stays in the L1 cache, and keys and values
- * are read once for all rows.
+ * Attention for up to `ROWS` rows that see about the same keys. The rows belong to one KV head, or to several
+ * neighbouring ones. As in FlashAttention, `KEYS` keys are processed at a time, with a running softmax. The working set
+ * stays in the L1 cache, and keys and values are read once for all rows.
  *
  * A row's result depends only on its query and its keys, bit for bit: neither on the other rows nor on the thread.
  */
@@ -52,7 +52,7 @@ export class RowBlock {
 }
 
 // Bytes from the block to its arrays.
-/** u32 `[ROWS]`: the keys each row sees, from the first to before the last; neither decreases from row to row of a head. */
+/** u32 `[ROWS]` each: row `i` sees the keys `[STARTS[i], ENDS[i])`. Within a head, both grow or stay from row to row. */
 const STARTS: usize = 64;
 const ENDS: usize = STARTS + ROWS * 4;
 /** Address of each row's result. */
@@ -65,7 +65,10 @@ const KEY_TILES: usize = TOTALS + ROWS * 4;
 const VALUE_TILES: usize = KEY_TILES + TILES * 4;
 /** f32 `[ROWS, KEYS]`. */
 const SCORES: usize = VALUE_TILES + TILES * 4;
-/** f32 `[ROWS, headSize]` twice: queries (interleaved for six, two or one rows, or rounded), and sums. */
+/**
+ * f32 `[ROWS, headSize]`: the queries, either rounded or interleaved in groups of six, two or one. The sums follow, in
+ * the same shape.
+ */
 const QUERIES: usize = SCORES + ROWS * SCORES_BYTES;
 
 /** Bytes that a block and its arrays take. */
@@ -130,7 +133,7 @@ export function setRow(
     roundQuery(query, block.headBytes / 4, queriesAt(block, row));
     return;
   }
-  // The group of rows it is interleaved with, and its index in that.
+  // The row's group, which is interleaved, has `count` rows; the row is number `among` of them.
   const sixth = index % 6;
   const left = block.numRows - (index - sixth);
   const count: u32 = left >= 6 ? 6 : sixth === left - 1 && left % 2 === 1 ? 1 : 2;

@@ -22,8 +22,8 @@ interface StepSource {
 /** Options of {@linkcode chooseStep}. */
 interface StepWanted {
   /**
-   * Whether the step only reads prompts. Next tokens still get the blocks that they need first, and count against the
-   * size of the step, so that no more sequences run than one step can hold.
+   * Whether the step only reads prompts, and leaves next tokens to a step that runs while it is suspended. Next tokens
+   * still get their blocks first, and count against the limits, so that no more sequences run than one step can hold.
    */
   readonly isApart?: boolean;
   readonly mostPromptTokens: number;
@@ -100,8 +100,8 @@ class StepChoice {
   }
 
   /**
-   * How many of a sequence's next tokens to compute, so that a chunk before the last ends with a block, where its state
-   * may be saved; unless it is too short for that.
+   * Shortens a chunk that is not the prompt's last to end with a block, where the state may be saved. A chunk that
+   * would then be empty keeps its length.
    */
   #endWithBlock({ numComputed, length }: Sequence, numTokens: number): number {
     const end = numComputed + numTokens;

@@ -48,7 +48,7 @@ export function Waveform({ peaks, fraction, onSeek }: {
   const isDark = useMedia("(prefers-color-scheme: dark)");
   useEffect(() => {
     const context = canvas.current!.getContext("2d")!;
-    // A canvas does not show its children, so its own element can be used to read colours.
+    // Colours are read from an element that is added to the canvas, since children of a canvas are not shown.
     const colours = ["--accent", "--line-strong"].map((name) => readColour(canvas.current!, name));
     context.clearRect(0, 0, WIDTH, HEIGHT);
     const most = Math.max(0.01, ...peaks);

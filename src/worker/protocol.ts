@@ -34,7 +34,7 @@ export interface LoadOptions {
   /** Folder of a speaker-embedding model, for speech synthesis conditioned on such embeddings. */
   readonly speakerEncoderFolder?: string | undefined;
   readonly log: LogSettings;
-  /** What the person calls the settings that errors are about. */
+  /** The user's names for the settings that errors mention. */
   readonly settingNames: SettingNames;
 }
 
@@ -60,7 +60,7 @@ export interface ModelInfo {
   readonly maxSequences: number;
   /** Codes of the languages that it hears, as far as known; absent unless it recognises speech. */
   readonly languages?: readonly string[] | undefined;
-  /** What its voice activity model hears; absent if it has none. */
+  /** The windows of its voice activity model; absent if it has none. */
   readonly voiceActivity?: VoiceWindows | undefined;
   /** The model's voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly Voice[] | undefined;
@@ -84,7 +84,7 @@ export type ToWorker =
   }
   | { readonly type: "request"; readonly task: Task; readonly port: MessagePort }
   | { readonly type: "metrics"; readonly id: number }
-  /** Answered as soon as the worker is free to. */
+  /** Answered with `pong` between two pieces of work. */
   | { readonly type: "ping" }
   | { readonly type: "stop" };
 

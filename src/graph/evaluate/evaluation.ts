@@ -58,7 +58,7 @@ export class Evaluation {
   readonly #index: GraphIndex;
   readonly #values: Map<string, Value | undefined>;
 
-  /** @param feeds known tensors: inputs, or any other instead of its node's result. */
+  /** @param feeds known tensors. For a tensor that a node computes, its value here counts instead. */
   constructor(index: GraphIndex, feeds: ReadonlyMap<string, Value>) {
     this.#index = index;
     this.#values = new Map(feeds);

@@ -219,9 +219,14 @@ export async function loadEncoderDecoder<Input extends object>(
   return await openCutOrWhole(graph, {
     cut: async () => {
       const parts = divideMerged(merged);
-      if (parts === undefined) return { refused: "It is not merged of two decoders." };
+      if (parts === undefined) {
+        return {
+          refused:
+            "It is not a merged decoder, with one branch for the first step and one for the others.",
+        };
+      }
       if (numPositions === undefined) {
-        return { refused: "Inputs of different sizes have different numbers of positions." };
+        return { refused: "The number of the encoder's positions depends on the input's size." };
       }
       return await openEncoderDecoder(parts, { ...options, numPositions, files });
     },

@@ -80,10 +80,9 @@ export class ResponseStore {
     const { maxBytes, maxResponses } = this.#limits;
     throw new HearthError(
       "not_found",
-      `There is no stored response ${
-        JSON.stringify(id.slice(0, 100))
-      }: it never was, was deleted, ` +
-        `or left to make room. This server keeps the last ${maxResponses} responses, up to ` +
+      `There is no stored response ${JSON.stringify(id.slice(0, 100))}: it was never stored, ` +
+        "or was deleted, either by a request or to make room. " +
+        `This server keeps the last ${maxResponses} responses, up to ` +
         `${Math.floor(maxBytes / 2 ** 20)} MiB, in memory.`,
       { param },
     );
