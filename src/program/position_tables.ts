@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { StartupError } from "../base/errors.ts";
 import { Evaluation } from "../graph/evaluate/evaluation.ts";
 import type { Value } from "../graph/evaluate/value.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
@@ -137,6 +138,9 @@ export class PositionTables {
     for (let from = 0; from < this.#numPositions; from += AT_ONCE) {
       const count = Math.min(AT_ONCE, this.#numPositions - from);
       const data = this.#evaluate(from, count, stored).value(name)!.data!;
+      if (!isOfWidth(data, width, row)) {
+        throw new StartupError(`The halves of the rotary table "${name}" differ.`);
+      }
       const rows = Float32Array.from(
         { length: count * width },
         (_, i) => data[Math.floor(i / width) * row.width + i % width * row.step]!,
@@ -175,10 +179,17 @@ function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor):
     );
 }
 
-/** Stands in for a table whose content is not available: its first rows, with all elements different. */
+/**
+ * Stands in for a table whose content is not available: its first rows, with different elements but two equal halves, as
+ * tables of whole heads have. That is checked when the table is read.
+ */
 function stand({ dtype, shape }: Tensor): Value {
   const width = shape[1]!;
-  const data = Float64Array.from({ length: PROBED * width }, (_, i) => 1 / (i + 2));
+  const half = width % 2 === 0 ? width / 2 : width;
+  const data = Float64Array.from(
+    { length: PROBED * width },
+    (_, i) => 1 / (Math.floor(i / width) * half + i % half + 2),
+  );
   return { dtype, shape: [PROBED, width], data };
 }
 
@@ -207,10 +218,16 @@ function readRow(value: Value | undefined, width: number, isInterleaved: boolean
   if (data === undefined || count !== PROBED) return undefined;
   if (row === width) return { width: row, step: 1 };
   if (row !== 2 * width) return undefined;
-  const isTwice = data.every((x, i) =>
-    isInterleaved ? x === data[i - i % 2] : i % row < width || x === data[i - width]
-  );
-  return isTwice ? { width: row, step: isInterleaved ? 2 : 1 } : undefined;
+  const twice = { width: row, step: isInterleaved ? 2 : 1 };
+  return isOfWidth(data, width, twice) ? twice : undefined;
+}
+
+/** Whether each row consists of `width` elements, or of these twice. */
+function isOfWidth(data: Float64Array, width: number, row: Row): boolean {
+  return row.width === width ||
+    data.every((x, i) =>
+      row.step === 2 ? x === data[i - i % 2] : i % row.width < width || x === data[i - width]
+    );
 }
 
 /** The nodes that only read positions, constants, and outputs of such nodes. */

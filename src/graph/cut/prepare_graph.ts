@@ -31,7 +31,7 @@ import { computeTokenMajor } from "../rewrite/token_major.ts";
 import { multiplyDequantized } from "../rewrite/dequantized_products.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
 import { normByMeanSquare, spellOperators } from "../rewrite/spelled_operators.ts";
-import { readTiedTables } from "../rewrite/tied_tables.ts";
+import { readOriginals, readTiedTables, readWholeTables } from "../rewrite/tied_tables.ts";
 import { type ReplacedMixture, replaceMixtures } from "../experts/replace_mixtures.ts";
 import { type ReplacedState, replaceStates } from "../states/replace_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
@@ -110,11 +110,13 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
  * @throws {Refusal} when it is no decoder, or one that cannot be cut.
  */
 export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
-  const plainTables = readTiedTables(fixLogitCount(liftConstants(original)));
+  const constants = readOriginals(fixLogitCount(liftConstants(original)));
+  const plainTables = readTiedTables(constants);
   const lifted = new GraphIndex(multiplyInBlocks(multiplyDequantized(plainTables)));
   const inputs = findInputs(lifted);
   const wanted = findOutput(lifted.graph);
-  const ofTokens = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
+  const ofAll = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
+  const ofTokens = new GraphIndex(readWholeTables(new Probes(ofAll, inputs)));
   const joined = joinConstantBranches(new Probes(ofTokens, inputs), contextLength);
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
   const spelled = new GraphIndex(spellRotary(new Probes(ofRows, inputs)));

@@ -1,58 +1,75 @@
 /**
- * Tables of token embeddings that a graph computes from the constants of its last product, because both are one matrix:
- * with another shape (blocks of 4 or 8 bits), or transposed.
+ * Tables that a graph makes of its constants before it looks up rows.
  *
  * @module
  */
 import { transposeMatrix } from "../experts/join_weights.ts";
 import {
   type Graph,
+  hasSubgraph,
   intAttribute,
   intsAttribute,
   makeNode,
   type Node,
   type Tensor,
 } from "../file/proto.ts";
-import { GraphIndex, readIntegers } from "../graph_index.ts";
+import { GraphIndex, liveNodes, readIntegers } from "../graph_index.ts";
+import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
-/** Makes such tables constants. A transposed one is then the product's matrix too, so that it is held once. */
+/**
+ * Makes tables of token embeddings constants that the graph computes from those of its last product, because both are
+ * one matrix: with another shape (blocks of 4 or 8 bits), or transposed. A transposed table is then the product's matrix
+ * too, so that it is held once.
+ */
 export function readTiedTables(graph: Graph): Graph {
   const index = new GraphIndex(graph);
-  const tables: Tensor[] = [];
+  const tables = new Map<string, Tensor>();
+  /** Names of tables by those of the nodes' outputs. */
+  const names = new Map<string, string>();
   /** The transposed table, by the name of the matrix. */
   const transposed = new Map<string, Tensor>();
   const others = graph.nodes.filter((node) => {
     const turned = transposeConstant(index, node);
     if (turned !== undefined) transposed.set(node.inputs[0]!, turned);
-    const table = turned ?? reshapeConstant(index, node);
-    if (table !== undefined) tables.push(table);
-    return table === undefined;
+    const [input = ""] = node.inputs;
+    const source = tables.get(names.get(input) ?? "") ?? index.constants.get(input);
+    const table = turned ?? (source && reshapeConstant(index, node, source));
+    if (table === undefined) return true;
+    tables.set(table.name, table);
+    names.set(node.outputs[0]!, table.name);
+    return false;
   });
-  if (tables.length === 0) return graph;
-  const turnedBack: Node[] = [];
+  if (tables.size === 0) return graph;
+  const turnedBack = [...transposed.values()].map(({ name }) =>
+    makeNode("Transpose", [name], [`${name}/matrix`], { attributes: { perm: [1, 0] } })
+  );
   const nodes = others.map((node) => {
-    const table = node.opType === "MatMul" ? transposed.get(node.inputs[1]!) : undefined;
-    if (table === undefined) return node;
-    const matrix = `${table.name}/matrix`;
-    if (!turnedBack.some(({ outputs }) => outputs[0] === matrix)) {
-      const attributes = { perm: [1, 0] };
-      turnedBack.push(makeNode("Transpose", [table.name], [matrix], { attributes }));
-    }
-    return { ...node, inputs: node.inputs.with(1, matrix) };
+    const inputs = node.inputs.map((name) => names.get(name) ?? name);
+    const table = node.opType === "MatMul" ? transposed.get(inputs[1]!) : undefined;
+    return {
+      ...node,
+      inputs: table === undefined ? inputs : inputs.with(1, `${table.name}/matrix`),
+    };
   });
   return {
     ...graph,
     nodes: [...turnedBack, ...nodes],
-    initializers: [...graph.initializers, ...tables],
+    initializers: [...graph.initializers, ...tables.values()],
   };
 }
 
 /** A constant in another shape. */
-function reshapeConstant(index: GraphIndex, node: Node): Tensor | undefined {
-  const source = node.opType === "Reshape" ? index.constants.get(node.inputs[0]!) : undefined;
-  const shape = source && readIntegers(index, node.inputs[1]);
+function reshapeConstant(index: GraphIndex, node: Node, source: Tensor): Tensor | undefined {
+  const sizes = readIntegers(index, node.inputs[1]);
+  const axes = sizes ?? intsAttribute(node, "axes");
+  const shape = node.opType === "Squeeze"
+    ? source.shape.filter((_, axis) => !axes?.includes(axis))
+    : node.opType === "Reshape"
+    ? sizes
+    : undefined;
+  // Named by content, so that layers share it.
   return shape?.every((size) => size > 0)
-    ? { ...source!, name: node.outputs[0]!, shape }
+    ? { ...source, name: `${source.name}/${shape.join("x")}`, shape }
     : undefined;
 }
 
@@ -68,4 +85,95 @@ function transposeConstant(index: GraphIndex, node: Node): Tensor | undefined {
       reader.opType === "Gather" && reader.inputs[0] === output && !intAttribute(reader, "axis")
     );
   return isFloat && isTable ? { ...source!, ...transposeMatrix(source!), name: output } : undefined;
+}
+
+/** Reads constants themselves where PyTorch's exports read copies: layers with equal constants share one. */
+export function readOriginals(graph: Graph): Graph {
+  const originals = new Map(graph.initializers.map(({ name }) => [name, name]));
+  const outputs = new Set(graph.outputs.map(({ name }) => name));
+  // Graphs of their own read copies by name.
+  if (graph.nodes.some(hasSubgraph)) return graph;
+  const nodes = graph.nodes.flatMap((node) => {
+    const [input = "", ...others] = node.inputs;
+    const original = others.length === 0 ? originals.get(input) : undefined;
+    if (node.opType === "Identity" && original !== undefined && !outputs.has(node.outputs[0]!)) {
+      originals.set(node.outputs[0]!, original);
+      return [];
+    }
+    return [{ ...node, inputs: node.inputs.map((name) => originals.get(name) ?? name) }];
+  });
+  return nodes.length === graph.nodes.length ? graph : { ...graph, nodes };
+}
+
+/** Operators between a table that is cut and the lookup of its rows. */
+const PASSING = new Set(["Cast", "Identity", "Squeeze"]);
+
+/**
+ * Looks up rows of whole tables. Older exports first take as many rows of a table of cosines as the sequence has tokens
+ * (`cos_cached[:length][position_ids]`).
+ */
+export function readWholeTables(probes: Probes): Graph {
+  const { graph } = probes.index;
+  const whole = new Map(
+    graph.nodes.filter((node) => takesFirstRows(probes, node))
+      .map(({ inputs, outputs }) => [outputs[0]!, inputs[0]!]),
+  );
+  if (whole.size === 0) return graph;
+  const nodes = graph.nodes.map((node) => ({
+    ...node,
+    inputs: node.inputs.map((name) => whole.get(name) ?? name),
+  }));
+  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  return castRows(readTiedTables({ ...graph, nodes: live }));
+}
+
+/** Casts rows of tables after they are looked up. */
+function castRows(graph: Graph): Graph {
+  const { constants, producers } = new GraphIndex(graph);
+  const nodes = graph.nodes.flatMap((node) => {
+    if (node.opType !== "Gather") return [node];
+    const casts: Node[] = [];
+    let table = node.inputs[0]!;
+    for (let cast = producers.get(table); cast?.opType === "Cast"; cast = producers.get(table)) {
+      casts.unshift(cast);
+      table = cast.inputs[0]!;
+    }
+    if (casts.length === 0 || !constants.has(table)) return [node];
+    const [output] = node.outputs as [string];
+    const names = casts.map((_, i) => `${output}/rows_${i}`).concat(output);
+    return [
+      { ...node, inputs: node.inputs.with(0, table), outputs: [names[0]!] },
+      ...casts.map((cast, i) => ({
+        ...cast,
+        name: names[i + 1]!,
+        inputs: [names[i]!],
+        outputs: [names[i + 1]!],
+      })),
+    ];
+  });
+  return { ...graph, nodes };
+}
+
+/** Whether a node takes a row of a constant for each token so far, and rows of these are looked up. */
+function takesFirstRows(probes: Probes, { opType, inputs, outputs }: Node): boolean {
+  const { index } = probes;
+  if (opType !== "Slice" || !index.constants.has(inputs[0]!)) return false;
+  const isFirst = probes.short().every((run, i) => {
+    const { pastLength, numTokens } = SHORT_LENGTHS[i]!;
+    const [start, end] = inputs.slice(1, 3).map((name) => run.value(name)?.data);
+    return start?.join() === "0" && end?.join() === `${pastLength + numTokens}`;
+  });
+  const step = inputs[4] ? readIntegers(index, inputs[4]) : [1];
+  return isFirst && step?.join() === "1" && isOnlyLookedUp(probes, outputs[0]!);
+}
+
+function isOnlyLookedUp(probes: Probes, name: string): boolean {
+  const { index } = probes;
+  const { pastLength, numTokens } = SHORT_LENGTHS[1];
+  return !index.isOutput(name) && index.consumers(name).every((reader) => {
+    if (PASSING.has(reader.opType)) return isOnlyLookedUp(probes, reader.outputs[0]!);
+    const rows = probes.at(SHORT_LENGTHS[1]).value(name)?.shape[0];
+    return reader.opType === "Gather" && reader.inputs[0] === name &&
+      !intAttribute(reader, "axis") && rows === pastLength + numTokens;
+  });
 }

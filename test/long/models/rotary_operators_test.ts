@@ -96,6 +96,67 @@ function buildGraph(
   });
 }
 
+/** Rotations spelled out, whose tables are first cut to as many rows as the sequence has tokens. */
+function buildCutTables(shape: readonly number[]): Uint8Array<ArrayBuffer> {
+  const { headDim } = SIZE;
+  const half = headDim / 2;
+  const axis = shape.indexOf(CONTEXT);
+  const look = (graph: DecoderBuilder, compute: (angle: number) => number) => {
+    const table = graph.constant(constant(
+      `${compute.name}_cached`,
+      shape,
+      Float32Array.from(
+        { length: CONTEXT * headDim },
+        (_, i) => compute(Math.floor(i / headDim) * 50 ** (-(i % half) / half)),
+      ),
+    ));
+    const total = graph.add("Gather", [graph.add("Shape", ["attention_mask"]), graph.ints([1])]);
+    const bounds = [graph.ints([0]), total, graph.ints([axis]), graph.ints([1])];
+    let rows = graph.add("Slice", [table, ...bounds]);
+    for (let i = axis; i > 0; i--) rows = graph.add("Squeeze", [rows, graph.ints([i - 1])]);
+    const cast = graph.add("Cast", [rows], { attributes: { to: 1 } });
+    const ownRows = graph.add("Gather", [cast, "position_ids"]);
+    return graph.add("Unsqueeze", [ownRows, graph.ints([1])]);
+  };
+  const swap = (graph: DecoderBuilder, x: string) =>
+    graph.add("Transpose", [x], { attributes: { perm: [0, 2, 1, 3] } });
+  const rotate = (graph: DecoderBuilder, rows: string, heads: number) => {
+    const x = swap(graph, graph.add("Reshape", [rows, graph.ints([0, 0, heads, headDim])]));
+    const part = (from: number, to: number) =>
+      graph.add("Slice", [x, graph.ints([from]), graph.ints([to]), graph.ints([3])]);
+    const turned = graph.add("Concat", [
+      graph.add("Neg", [part(half, headDim)]),
+      part(0, half),
+    ], { attributes: { axis: -1 } });
+    const sum = graph.add("Add", [
+      graph.add("Mul", [x, look(graph, Math.cos)]),
+      graph.add("Mul", [turned, look(graph, Math.sin)]),
+    ]);
+    return graph.add("Reshape", [swap(graph, sum), graph.ints([0, 0, heads * headDim])]);
+  };
+  return decoder((graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const [q, k, v] = projections(graph, layer);
+    const parts = [rotate(graph, q, heads), rotate(graph, k, kvHeads), v];
+    return graph.add(
+      "GroupQueryAttention",
+      [...parts, layer.pastKey, layer.pastValue, ...lengths(graph)],
+      {
+        domain: "com.microsoft",
+        outputs: [`gqa_${layer.index}`, layer.presentKey, layer.presentValue],
+        attributes: { num_heads: heads, kv_num_heads: kvHeads },
+      },
+    );
+  }, { sizes: SIZE, inputs: [MASK, ["position_ids", "int64", ["batch_size", "sequence_length"]]] });
+}
+
 for (const [name, layout] of Object.entries(LAYOUTS)) {
   testKernels(name, { graph: buildGraph(layout), sizes: SIZE });
+}
+
+for (const shape of [[CONTEXT, SIZE.headDim], [1, 1, CONTEXT, SIZE.headDim]]) {
+  testKernels(`cosines of ${shape.length} axes, cut to the sequence's length`, {
+    graph: buildCutTables(shape),
+    sizes: SIZE,
+  });
 }
