@@ -13,6 +13,8 @@ export interface ServerInfo {
   readonly adapter: string;
   readonly context_length: number | null;
   readonly max_sequences: number;
+  /** Whether messages of a chat may hold sounds. */
+  readonly takes_audio: boolean;
   readonly takes_reference_voice: boolean;
   readonly version: string;
 }

@@ -53,6 +53,7 @@ Deno.test("GET /info tells what is loaded, and 503 before", async () => {
   assert.equal(info.kind, "text");
   assert.equal(info.device, "cpu");
   assert.equal(info.context_length, 2048);
+  assert.equal(info.takes_audio, false);
   assert.equal(info.takes_reference_voice, false);
 });
 

@@ -26,6 +26,7 @@ const Info = z.object({
   adapter: z.string().describe("Name that the device reports"),
   context_length: integerFrom(1).nullable().describe("Tokens of prompt and completion together"),
   max_sequences: integerFrom(1).describe("Requests that the model works on at once"),
+  takes_audio: z.boolean().describe("Whether messages of a chat may hold sounds"),
   takes_reference_voice: z.boolean().describe("Whether it can speak with the voice of a recording"),
   version: z.string().describe("Of Hearth"),
 }).meta({ id: "Info" });
@@ -51,6 +52,7 @@ export function infoRoute({ session }: AppDeps): Route {
           adapter: info.adapter,
           context_length: info.contextLength ?? null,
           max_sequences: info.maxSequences,
+          takes_audio: info.takesAudio === true,
           takes_reference_voice: info.kind === "tts" && info.noRecordings === undefined,
           version: VERSION,
         } satisfies z.output<typeof Info>,

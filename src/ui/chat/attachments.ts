@@ -15,20 +15,26 @@ export interface Attached {
   readonly files: readonly Attachment[];
 }
 
+/** What the model takes besides text files and PDFs. */
+interface Taken {
+  readonly takesImages: boolean;
+  readonly takesAudio: boolean;
+}
+
 /**
- * Reads images, PDFs and text files.
+ * Reads images, recordings, PDFs and text files.
  *
  * @throws {Error} naming the first file that cannot be sent, and why.
  */
 export async function readAttachments(
   files: readonly File[],
-  { takesImages }: { readonly takesImages: boolean },
+  taken: Taken,
 ): Promise<Attached> {
   const images: string[] = [];
   const documents: Attachment[] = [];
   for (const file of files) {
     if (isImage(file)) {
-      if (!takesImages) {
+      if (!taken.takesImages) {
         throw new Error(
           `${file.name} was not added: this model cannot read images, only text.`,
         );
@@ -39,8 +45,11 @@ export async function readAttachments(
       requireSize(file, MAX_IN_JSON_MIB);
       const dataUrl = await readDataUrl(new Blob([file], { type: "application/pdf" }));
       documents.push({ name: file.name, dataUrl });
+    } else if (taken.takesAudio && /^(?:audio|video)\//.test(file.type)) {
+      requireSize(file, MAX_IN_JSON_MIB);
+      documents.push({ name: file.name, dataUrl: await readDataUrl(file) });
     } else {
-      documents.push({ name: file.name, text: await readText(file, takesImages) });
+      documents.push({ name: file.name, text: await readText(file, taken) });
     }
   }
   return { images, files: documents };
@@ -57,12 +66,15 @@ function requireSize(file: File, maxMib: number): void {
   if (refusal !== undefined) throw new Error(refusal);
 }
 
-async function readText(file: File, takesImages: boolean): Promise<string> {
+async function readText(file: File, { takesImages, takesAudio }: Taken): Promise<string> {
   const bytes = new Uint8Array(await file.slice(0, MAX_TEXT_MIB * 2 ** 20).arrayBuffer());
   const text = decodeText(bytes);
   if (text === undefined) {
     const images = takesImages ? `images (${IMAGE_FORMATS}), ` : "";
-    throw new Error(`${file.name} is neither text nor a PDF. Add ${images}text files or PDFs.`);
+    const sounds = takesAudio ? "recordings, " : "";
+    throw new Error(
+      `${file.name} is neither text nor a PDF. Add ${images}${sounds}text files or PDFs.`,
+    );
   }
   requireSize(file, MAX_TEXT_MIB);
   return text;

@@ -99,6 +99,7 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
             <Composer
               key={`composer ${open.id}`}
               takesImages={info.kind === "vision"}
+              takesAudio={info.takes_audio}
               isBusy={isAnswering}
               draft={state.drafts.get(open.id)}
               onDraft={(draft) => store.saveDraft({ ...draft, conversationId: open.id })}

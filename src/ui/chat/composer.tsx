@@ -17,8 +17,9 @@ export type Written = Omit<Draft, "conversationId">;
 
 const NOTHING: Written = { text: "", images: [], files: [] };
 
-export function Composer({ takesImages, isBusy, draft, onDraft, onSend, onStop, tools }: {
+export function Composer(props: {
   takesImages: boolean;
+  takesAudio: boolean;
   isBusy: boolean;
   /** The draft stored earlier. */
   draft: Written | undefined;
@@ -28,6 +29,7 @@ export function Composer({ takesImages, isBusy, draft, onDraft, onSend, onStop, 
   /** Renders more buttons, given a function that adds to the text. */
   tools?: (addText: (text: string) => void) => ComponentChildren;
 }): JSX.Element {
+  const { takesImages, takesAudio, isBusy, draft, onDraft, onSend, onStop, tools } = props;
   const [written, setWritten] = useState<Written>(() => ({ ...NOTHING, ...draft }));
   const [failure, setFailure] = useState<string>();
   const input = useRef<HTMLInputElement>(null);
@@ -37,7 +39,7 @@ export function Composer({ takesImages, isBusy, draft, onDraft, onSend, onStop, 
     if (added.length === 0) return;
     setFailure(undefined);
     try {
-      const read = await readAttachments(added, { takesImages });
+      const read = await readAttachments(added, { takesImages, takesAudio });
       setWritten((before) => ({
         ...before,
         images: [...before.images, ...read.images],

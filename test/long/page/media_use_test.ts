@@ -16,6 +16,7 @@ import {
   withFile,
 } from "../../fixtures/page/page_visit.ts";
 
+import { makeVisionFolder } from "../../fixtures/models/vision/vision_folder.ts";
 import { makeTinyTts } from "../../fixtures/models/tiny_tts.ts";
 
 const ROOT = fileURLToPath(new URL("../../../", import.meta.url));
@@ -143,6 +144,22 @@ pageTest("page: a model that reads text alone says so of a file", {
 }, async ({ tab }) => {
   await drop(tab, ".composer", CIRCLE);
   await tab.text(".composer .failure", /circle\.png was not added: this model cannot read images/);
+});
+
+Deno.test({
+  name: "page: a recording is dropped into a conversation with a model that hears",
+  ...PAGE_TEST,
+  fn: async () => {
+    await using folder = await makeVisionFolder("gemma4");
+    await visitPage({ model: folder.path }, async ({ tab, server }) => {
+      await drop(tab, ".composer", TIMER);
+      await tab.text(".composer", /timer\.mp3/);
+      await tab.fill("Message", "What is said?");
+      await tab.click("Send");
+      await tab.text(".assistant .markdown", /\S/);
+      assert.equal(await server.figure("hearth_audio_encoder_runs_total"), 1);
+    });
+  },
 });
 
 pageTest("page: boxes around lines are drawn on the image", {
