@@ -16,7 +16,7 @@ import { PowerSpectrum } from "./log_mel_reference.ts";
 import { makeHannWindow, makeHtkFilters, type MelFilter } from "./log_mel_spec.ts";
 
 /** Sizes of a model's features, by `preprocessor_config.json` or the `feature_extractor` of `processor_config.json`. */
-export interface UsmSpec {
+interface UsmSpec {
   readonly mels: number;
   readonly sampleRateHz: number;
   /** Number of samples in a window. */
@@ -33,7 +33,7 @@ export interface UsmSpec {
 }
 
 /** A sound as the encoder's input. */
-export interface UsmInput {
+interface UsmInput {
   /** f32 `[frames, mels]`; frames that are not heard are 0. */
   readonly features: Float32Array<ArrayBuffer>;
   /** Which frames lie within the sound, `[frames]`. */

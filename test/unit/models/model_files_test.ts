@@ -164,18 +164,20 @@ Deno.test("chooseFiles() refuses a folder without graphs, and a dtype it has not
   assert.throws(() => choose(TEXT, { dtype: "int8" }), /no graph of dtype int8: it has fp32, fp16/);
 });
 
-Deno.test("chooseFiles() leaves out a vision model's audio encoder", () => {
-  const gemma = folder(
-    { architectures: ["Gemma4ForConditionalGeneration"], model_type: "gemma4" },
-    "processor_config.json",
-    ...["audio_encoder", "decoder_model_merged", "embed_tokens", "vision_encoder"]
-      .map((graph) => `onnx/${graph}_q4.onnx`),
-  );
-  assert.deepEqual(choose(gemma).graphs, [
+Deno.test("chooseFiles() takes a vision model's audio encoder only where sounds are served", () => {
+  const chooseOf = (model_type: string) => {
+    const files = ["audio_encoder", "decoder_model_merged", "embed_tokens", "vision_encoder"]
+      .map((graph) => `onnx/${graph}_q4.onnx`);
+    const config = { architectures: ["Gemma4ForConditionalGeneration"], model_type };
+    return choose(folder(config, "processor_config.json", ...files)).graphs;
+  };
+  const graphs = [
     "onnx/decoder_model_merged_q4.onnx",
     "onnx/embed_tokens_q4.onnx",
     "onnx/vision_encoder_q4.onnx",
-  ]);
+  ];
+  assert.deepEqual(chooseOf("gemma3"), graphs);
+  assert.deepEqual(chooseOf("gemma4"), [...graphs, "onnx/audio_encoder_q4.onnx"]);
 });
 
 Deno.test("chooseFiles() takes the one graph of a CTC model", () => {
