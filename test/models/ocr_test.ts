@@ -312,8 +312,8 @@ for (const family of ["trocr", "captioner"] as const) {
 Deno.test("loadModel() says what an OCR folder lacks", async () => {
   const refusals: readonly (readonly [RegExp, (folder: string) => Promise<void>])[] = [
     [
-      /of type got_ocr2; this version of Hearth serves vision-encoder-decoder, florence2/,
-      (folder) => change(folder, "config.json", { model_type: "got_ocr2" }),
+      /of type other_ocr; this version of Hearth serves vision-encoder-decoder, florence2/,
+      (folder) => change(folder, "config.json", { model_type: "other_ocr" }),
     ],
     [
       /no max_position_embeddings/,
