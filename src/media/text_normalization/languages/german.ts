@@ -11,13 +11,14 @@ import data from "./german.json" with { type: "json" };
 
 const endsIn = (words: string) => new RegExp(String.raw`(?:^|[^\p{L}])(?:${words})\s*$`, "iu");
 /** Words after which an ordinal ends in -n; then those after which it ends in -e. */
+const EIN = "(?:[mdsk]?ein|ihr|unser|eue?r)";
 const WEAK_N = endsIn(
-  "am|vom|zum|beim|im|zur|dem|den|des|bis|seit|ab|spätestens|einem|einen|ihrem|seinem|unserem|(?:in|an|auf|aus|bei|mit|nach|von|zu|seit) (?:der|die)",
+  `am|vom|zum|beim|im|zur|dem|den|des|bis|seit|ab|spätestens|${EIN}e[rsmn]|(?:in|an|auf|aus|bei|mit|nach|von|zu|seit) (?:der|die)`,
 );
-const WEAK_E = endsIn("der|die|das|diese[rs]?|jede[rs]?|ihre|seine|unsere");
+const WEAK_E = endsIn(`der|die|das|diese[rs]?|jede[rs]?|${EIN}e`);
 /** Words before an ordinal, and nouns after one. */
 export const DETERMINER =
-  "der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|seinem|ihrem|unserem|seine|ihre|unsere";
+  `der|die|das|dem|den|des|diese[rsmn]?|im|am|zum|zur|vom|beim|jede[rsmn]?|${EIN}(?:e[rsmn]?)?`;
 const NEUTER = "Jahrhunderts?|Jh\\b|Kapitel|Semester|Schuljahr|Lebensjahr";
 const FEMININE = "Auflage|Klasse|Etage|Runde|Staffel|Bundesliga|Liga";
 export const COUNTED = `${NEUTER}|${FEMININE}|Stock|Platz|Geburtstag|Weltkriegs?|Spieltag`;
@@ -25,13 +26,19 @@ export const COUNTED = `${NEUTER}|${FEMININE}|Stock|Platz|Geburtstag|Weltkriegs?
 const SHORT_CLOCK = String.raw`${HOUR}(?:[.:]${MINUTE})?`;
 
 /** Ordinals that are joined with the next one: "20. und", and with the one before: " und 21." */
-const AND = String.raw`(?:, |,? (?:und|oder|bis|bzw\.|beziehungsweise|sowie|wie|noch) )`;
+const AND = String.raw`(?:\/|, |,? (?:und|oder|bis|bzw\.|beziehungsweise|sowie|wie|noch) )`;
 const JOINED = String.raw`(?:\d{1,3}\.${AND})*`;
 const JOINED_AFTER = String.raw`(?:${AND}\d{1,3}\.)*`;
-const JOINED_BEFORE = new RegExp(`${JOINED}$`);
+/** As {@linkcode JOINED}, also with nouns: "1. Mai und". */
+const JOINED_BEFORE = new RegExp(String.raw`(?:\d{1,3}\.(?: \p{Lu}\p{L}+)?${AND})*$`, "u");
 /** Prepositions that directly precede an ordinal in the dative: "in 2. Auflage". */
 const DATIVE = endsIn("in|mit|aus|nach|von|zu|bei|auf");
-const IS_NEUTER = new RegExp(`^${JOINED_AFTER} (?:${NEUTER})`);
+const IS_NEUTER = new RegExp(
+  String
+    .raw`^${JOINED_AFTER} (?:${NEUTER}|Kind|Mal|Jahr|Spiel|Tor|Buch|Haus|Auto|Quartal|Halbjahr|Viertel|Album|` +
+    String.raw`\p{L}+(?:chen|lein|ment|tum|ium|eum|äum)(?!\p{L}))`,
+  "u",
+);
 const IS_FEMININE = new RegExp(`^${JOINED_AFTER} (?:${FEMININE})`);
 
 /** An ordinal with the ending that the words around it, and around those joined with it, require. */
