@@ -178,22 +178,16 @@ export class SimdLayers {
     return this.#layers[layer]!.inputs;
   }
 
-  /**
-   * Writes the keys and values of the layer's inputs into its cache, and attends. The inputs are consumed.
-   *
-   * @returns f32 `[numTokens, heads * headSize]`, valid until the layer runs again.
-   */
-  run(layer: number): Float32Array {
-    this.write(layer);
-    return this.attend(layer);
-  }
-
   /** Writes the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
   write(layer: number): void {
     this.#exports.kvWrite(this.#layers[layer]!.node, this.#step);
   }
 
-  /** Computes attention with the layer's queries over the content of its cache; see {@linkcode run}. */
+  /**
+   * Computes attention with the layer's queries over the content of its cache.
+   *
+   * @returns f32 `[numTokens, heads * headSize]`, valid until the layer runs again.
+   */
   attend(layer: number): Float32Array {
     const { node, out, outWidth, shape } = this.#layers[layer]!;
     const items = this.#steps.itemsFor(shape);

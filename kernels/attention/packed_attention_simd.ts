@@ -5,6 +5,8 @@
  * @module
  */
 import { maxItemWords, writeItems } from "./attention_items.ts";
+import { TILE } from "./attention_simd_layers.ts";
+import { Arena, MAX_PAGES } from "../cpu/arena.ts";
 import {
   type AttentionExports,
   instantiateAttention,
@@ -35,14 +37,8 @@ interface SimdPackedLayer extends PackedParams {
   readonly isPacked: boolean;
 }
 
-/** Number of keys stored side by side, as in `wasm/layout.ts`. */
-const TILE = 16;
-/** Size of a cache line. */
-const ALIGNMENT = 64;
 /** Rows that share one copy of the keys' tiles: enough to make copying cheap, few enough to occupy many threads. */
 const ITEM_ROWS = 240;
-const PAGE_BYTES = 2 ** 16;
-const MAX_PAGES = 2 ** 16;
 
 /** Addresses of one batch in the linear memory. `wasm/layout.ts` is the counterpart. */
 interface Offsets {
@@ -109,16 +105,16 @@ export class SimdPackedAttention {
     const widest = (measureWidth: (layer: SimdPackedLayer) => number) =>
       Math.max(0, ...this.#layers.map(measureWidth));
 
-    let end = ALIGNMENT;
-    const reserve = (length: number) => {
-      const at = end;
-      end += Math.ceil(length * 4 / ALIGNMENT) * ALIGNMENT;
-      return at;
-    };
-    const node = reserve(20);
-    const batch = reserve(4);
-    const starts = [numSequences + 1, numSequences, numSequences].map(reserve);
-    const items = new Map<string, ItemOffsets & { readonly words: Uint32Array }>();
+    const arena = new Arena();
+    const node = arena.reserve(20);
+    // In the order of `PackedBatch`'s fields.
+    const batch = arena.place(Uint32Array.of(
+      numSequences,
+      arena.place(queryStarts.subarray(0, numSequences + 1)),
+      arena.place(keyStarts.subarray(0, numSequences)),
+      arena.place(keyLengths.subarray(0, numSequences)),
+    ));
+    const items = new Map<string, ItemOffsets>();
     for (const { shape } of this.#layers) {
       if (items.has(formatHeads(shape))) continue;
       const { heads, kvHeads } = shape;
@@ -127,7 +123,7 @@ export class SimdPackedAttention {
       const words = new Uint32Array(maxItemWords(most, options));
       const sequences = { sequences: { length: numSequences }, queryStarts };
       const count = writeItems(words, sequences, options);
-      items.set(formatHeads(shape), { words, count, at: reserve(words.length) });
+      items.set(formatHeads(shape), { count, at: arena.place(words) });
     }
     const headSize = widest(({ shape }) => shape.headSize);
     // Scratch memory for a block of rows, and for the tiles of one sequence and head.
@@ -137,23 +133,14 @@ export class SimdPackedAttention {
       node,
       batch,
       items,
-      scratch: reserve(perThread * this.#threads.numThreads / 4),
+      scratch: arena.reserve(perThread * this.#threads.numThreads / 4),
       scratchBytes: perThread,
-      q: reserve(this.#numRows * widest(({ q }) => q.stride)),
-      k: reserve(this.#numKeyRows * widest((layer) => separate(layer, layer.k.stride))),
-      v: reserve(this.#numKeyRows * widest((layer) => separate(layer, layer.v.stride))),
-      out: reserve(this.#numRows * widest(({ shape }) => shape.heads * shape.headSize)),
+      q: arena.reserve(this.#numRows * widest(({ q }) => q.stride)),
+      k: arena.reserve(this.#numKeyRows * widest((layer) => separate(layer, layer.k.stride))),
+      v: arena.reserve(this.#numKeyRows * widest((layer) => separate(layer, layer.v.stride))),
+      out: arena.reserve(this.#numRows * widest(({ shape }) => shape.heads * shape.headSize)),
     };
-    const missing = Math.ceil(end / PAGE_BYTES) - this.#memory.buffer.byteLength / PAGE_BYTES;
-    if (missing > 0) this.#memory.grow(missing);
-
-    // In the order of `PackedBatch`'s fields.
-    this.#words(batch, 4).set([numSequences, ...starts]);
-    for (const { at, words } of items.values()) this.#words(at, words.length).set(words);
-    [queryStarts, keyStarts, keyLengths].forEach((words, i) => {
-      const length = i === 0 ? numSequences + 1 : numSequences;
-      this.#words(starts[i]!, length).set(words.subarray(0, length));
-    });
+    arena.grow(this.#memory);
   }
 
   /** A layer's inputs for this batch. The arrays are new for each batch, since the memory may have been replaced. */
@@ -175,7 +162,7 @@ export class SimdPackedAttention {
     const { heads, kvHeads, headSize } = shape;
     const offsets = this.#offsets!;
     // In the order of `PackedNode`.
-    this.#words(offsets.node, 16).set([
+    new Uint32Array(this.#memory.buffer, offsets.node, 16).set([
       heads,
       kvHeads,
       headSize,
@@ -211,10 +198,6 @@ export class SimdPackedAttention {
 
   #floats(at: number, length: number): Float32Array {
     return new Float32Array(this.#memory.buffer, at, length);
-  }
-
-  #words(at: number, length: number): Uint32Array {
-    return new Uint32Array(this.#memory.buffer, at, length);
   }
 }
 

@@ -7,7 +7,7 @@ import { type Setting, StartupError } from "../../src/base/errors.ts";
 import { adviseLargePages } from "../../src/base/large_pages.ts";
 
 const PAGE_BYTES = 2 ** 16;
-const MAX_PAGES = 2 ** 16;
+export const MAX_PAGES = 2 ** 16;
 /** The largest memory that WebAssembly has. */
 export const MAX_MEMORY_BYTES = PAGE_BYTES * MAX_PAGES;
 /** Size of a cache line. */
@@ -24,11 +24,14 @@ interface MemoryUse {
   readonly mayGrow?: boolean;
 }
 
-/** Assigns addresses, then creates a memory of exactly the size they need. */
+/** What a memory contains from the beginning. */
+type Words = Float32Array | Uint32Array | Int32Array;
+
+/** Assigns addresses, then creates a memory of exactly the size they need, or grows one to it. */
 export class Arena {
   /** The next free address. Address 0 is reserved, and means "none". */
   #end = ALIGNMENT;
-  readonly #contents = new Map<Float32Array | Uint32Array, number>();
+  readonly #contents = new Map<Words, number>();
 
   /** Reserves `length` elements of four bytes, initially 0. */
   reserve(length: number): number {
@@ -38,14 +41,14 @@ export class Arena {
   }
 
   /** Reserves memory that contains `data` from the beginning. The same array always gets the same address. */
-  place(data: Float32Array | Uint32Array): number {
+  place(data: Words): number {
     const at = this.#contents.get(data) ?? this.reserve(data.length);
     this.#contents.set(data, at);
     return at;
   }
 
   /** Sets the initial content of reserved memory. */
-  fill(at: number, data: Float32Array | Uint32Array): void {
+  fill(at: number, data: Words): void {
     this.#contents.set(data, at);
   }
 
@@ -54,11 +57,22 @@ export class Arena {
     const memory = createMemory(Math.ceil(this.#end / PAGE_BYTES), use);
     // Requested before anything is written to the memory.
     if (use.hasLargePages) adviseLargePages(memory);
+    this.#write(memory);
+    return memory;
+  }
+
+  /** Grows a memory as far as needed. @throws {RangeError} when there is not enough. */
+  grow(memory: WebAssembly.Memory): void {
+    const missing = Math.ceil(this.#end / PAGE_BYTES) - memory.buffer.byteLength / PAGE_BYTES;
+    if (missing > 0) memory.grow(missing);
+    this.#write(memory);
+  }
+
+  #write({ buffer }: WebAssembly.Memory): void {
     for (const [data, at] of this.#contents) {
-      new Uint32Array(memory.buffer, at, data.length)
+      new Uint32Array(buffer, at, data.length)
         .set(new Uint32Array(data.buffer, data.byteOffset, data.length));
     }
-    return memory;
   }
 }
 

@@ -11,14 +11,14 @@ import { stepLimits } from "../decoder/paged_limits.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
 import { formatBytes } from "../base/format_bytes.ts";
 import { adaptForCpu, cutForCpu, cutForGpu } from "../program/adapt_cut.ts";
-import type { EncoderCut } from "../graph/cut/encoder_cut.ts";
-import type { FeatureCut } from "../graph/cut/split_features.ts";
 import {
   type AttentionNode,
   countWeightBytes,
+  type EncoderCut,
   type GraphCut,
   type Segment,
 } from "../graph/graph_cut.ts";
+import type { FeatureCut } from "../graph/cut/split_features.ts";
 
 /** Names of the cross-attention nodes, which attend to an encoder. */
 export type CrossNodes = ReadonlySet<string>;

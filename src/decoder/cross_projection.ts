@@ -6,12 +6,11 @@
 import type { Backend, Storage } from "../device/backend.ts";
 import type { CrossTensors } from "../device/encoder_attention.ts";
 import type { CrossInputs } from "../graph/attention/step_attention.ts";
-import { presentName } from "../graph/cut/merged_decoder.ts";
+import { keepOutputs, presentName } from "../graph/cut/merged_decoder.ts";
 import type { FolderFiles } from "../graph/file/external_data.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import type { AttentionNode } from "../graph/graph_cut.ts";
 import { disposeTensors, type GraphSession, type Tensor } from "../device/ort/ort.ts";
-import { keepOutputs } from "../graph/rewrite/if_branch.ts";
 import { swapHeadsAndTokens } from "../graph/rewrite/output_transposes.ts";
 
 /** Options of a projection. */

@@ -9,14 +9,20 @@ import type { KernelExecutor, KernelsOptions } from "../device/kernel_executor.t
 import { stateConstants } from "../device/sequence_states.ts";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
+import {
+  compileCut,
+  type CompiledSegment,
+  listPrograms,
+  lowerCut,
+  refuseSegments,
+  segmentsOfOrt,
+} from "../program/compile_cut.ts";
 import { cutForCpu } from "../program/adapt_cut.ts";
-import { listPrograms, lowerCut, segmentsOfOrt } from "../program/lower_cut.ts";
 import type { Program, StepPrograms } from "../program/program.ts";
 import { chooseKernels, type KernelRule, sharesScales, unpacksWeights } from "./kernel_rule.ts";
 import { findWeights } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
-import { bytesOfStored } from "../graph/file/stored_range.ts";
+import { readFloats } from "../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
 import type { AttentionNode, GraphCut } from "../graph/graph_cut.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
@@ -86,21 +92,23 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     maxTokens: limits.maxBatchTokens,
     maxSequences: limits.maxSequences,
     maxBlocksPerSequence: Math.ceil(limits.contextLength / limits.blockSize),
-    constants: await readConstants(cut, files),
+    constants: await readConstants(
+      cut.attentions.flatMap(({ rotary, sinks }) => [rotary?.cos, rotary?.sin, sinks]),
+      files,
+    ),
   });
   opened.defer(() => attention.dispose());
   const states = cut.states.length === 0 ? undefined : backend.openStates({
     nodes: cut.states,
     numSlots: limits.numStateSlots!,
     maxSequences: limits.maxSequences,
-    constants: await readFloats(stateConstants(cut.states), files),
+    constants: await readConstants(stateConstants(cut.states), files),
   });
   opened.defer(() => states?.dispose());
   const weights = openWeights(options);
   opened.defer(() => weights?.dispose());
   const experts = cut.experts.length === 0 ? undefined : await backend.openExperts({
     ...{ nodes: cut.experts, maxTokens: limits.maxBatchTokens, files, weights },
-    readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
   opened.defer(() => experts?.dispose());
   const executor = new StepExecutor({
@@ -110,8 +118,8 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     mostDecoding: countMost(decodingLimits(limits)),
     attend: ({ layer }, { tensors, output, slices }) =>
       attention.run(layer, tensors, output, slices),
-    advance: (index, { tensors, output }) => states!.run(index, tensors, output),
-    mix: (index, run) => experts!.run(index, run),
+    states,
+    experts,
   });
   opened.defer(() => executor.dispose());
   const {
@@ -228,7 +236,6 @@ async function openKernels(
     getBuffers: (program) => buffers?.[many.has(program) ? "many" : "few"] ?? new Map(),
     countMaxRows: (program) => maxRows.get(program)!,
     attentionOutputs: cut.attentions.map(({ output }) => output.name),
-    readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
 }
 
@@ -295,29 +302,15 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
   });
 }
 
-function readConstants(cut: GraphCut, files: ModelFiles): Promise<Map<string, Float32Array>> {
-  const named = cut.attentions.flatMap(({ rotary, sinks }) => [rotary?.cos, rotary?.sin, sinks]);
-  return readFloats(named, files);
-}
-
-async function readFloats(
+/** Reads constants, each once, by name. */
+async function readConstants(
   tensors: readonly (StoredTensor | undefined)[],
   files: ModelFiles,
 ): Promise<Map<string, Float32Array>> {
   const constants = new Map<string, Float32Array>();
   for (const tensor of tensors) {
     if (tensor === undefined || constants.has(tensor.name)) continue;
-    constants.set(tensor.name, asFloat32(tensor, await bytesOfStored(tensor, files)));
+    constants.set(tensor.name, await readFloats(tensor, files));
   }
   return constants;
-}
-
-function asFloat32({ name, dtype }: StoredTensor, bytes: Uint8Array): Float32Array {
-  // A copy, because the bytes may begin at an unaligned address.
-  const { buffer } = bytes.slice();
-  if (dtype === "float32") return new Float32Array(buffer);
-  if (dtype === "float16") return Float32Array.from(new Float16Array(buffer));
-  throw new Error(
-    `The constant "${name}" is ${dtype}; rotary tables and sinks are float32 or float16.`,
-  );
 }

@@ -5,13 +5,17 @@
  * @module
  */
 import type { Backend } from "../device/backend.ts";
-import { isCrossCache, presentName } from "../graph/cut/merged_decoder.ts";
+import {
+  isCrossCache,
+  pickCache,
+  presentName,
+  requireMerged,
+} from "../graph/cut/merged_decoder.ts";
 import type { FolderFiles } from "../graph/file/external_data.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import { hoistTransposes } from "../graph/rewrite/output_transposes.ts";
 import { disposeTensors, type GraphSession, Tensor, type Tensors } from "../device/ort/ort.ts";
 import type { InputEncoder } from "./encoder_decoder.ts";
-import { pickCache, requireMerged } from "./merged_graphs.ts";
 import type { LogitsProcessor } from "./paged_decoder.ts";
 import { type EncodedInputs, WholeDecoder } from "./whole_decoder.ts";
 

@@ -4,9 +4,11 @@
  * @module
  */
 import type { Backend } from "../device/backend.ts";
+import type { ExpertLayers } from "../device/experts.ts";
 import type { KernelExecutor } from "../device/kernel_executor.ts";
+import type { SequenceStates } from "../device/sequence_states.ts";
 import type { Slices } from "../device/slices.ts";
-import { lowerCut } from "../program/lower_cut.ts";
+import { lowerCut } from "../program/compile_cut.ts";
 import type { Instruction, Lowering, StepPrograms } from "../program/program.ts";
 import type { TensorPort } from "../graph/graph_cut.ts";
 import { type GraphSession, Tensor } from "../device/ort/ort.ts";
@@ -32,22 +34,10 @@ interface StepExecutorOptions<Cut extends PlannedCut> {
       readonly slices: Slices | undefined;
     },
   ) => Tensor | Promise<Tensor>;
-  /** Runs a recurrence node in the same way; absent for a cut without any. */
-  readonly advance?: (
-    index: number,
-    run: { readonly tensors: ReadonlyMap<string, Tensor>; readonly output: Tensor | undefined },
-  ) => Tensor;
-  /** Runs a mixture of experts in the same way; absent for a cut without any. */
-  readonly mix?: (
-    index: number,
-    run: {
-      readonly tensors: ReadonlyMap<string, Tensor>;
-      readonly output: Tensor | undefined;
-      readonly firstRow: number;
-      readonly numRows: number;
-      readonly lowering: Lowering;
-    },
-  ) => Tensor;
+  /** Runs recurrence nodes; absent for a cut without any. The caller owns it. */
+  readonly states?: SequenceStates | undefined;
+  /** Runs mixtures of experts; absent for a cut without any. The caller owns it. */
+  readonly experts?: ExpertLayers | undefined;
   /** Whether the caller owns each run's output, rather than memory that the next run overwrites. */
   readonly callerOwnsOutput?: boolean;
 }
@@ -234,21 +224,21 @@ export class StepExecutor<Cut extends PlannedCut> {
   }
 
   #updateState({ state }: Instruction & { kind: "state_update" }, run: Run): void {
-    const { cut, advance } = this.#options;
+    const { cut, states } = this.#options;
     const { tensors } = run;
     const { output: port } = cut.states![state]!;
     const output = this.#allocateOutput(port, run);
-    tensors.set(port.name, advance!(state, { tensors, output }));
+    tensors.set(port.name, states!.run(state, tensors, output));
   }
 
   #mix(instruction: Instruction & { kind: "experts" }, run: Run): void | Promise<void> {
-    const { cut, mix } = this.#options;
+    const { cut, experts } = this.#options;
     const { tensors, sizes, lowering, slices } = run;
     const { output: port } = cut.experts![instruction.node]!;
     const output = this.#allocateOutput(port, run);
     const runRows = (firstRow: number, end: number) => {
       const rows = { firstRow, numRows: end - firstRow };
-      const result = mix!(instruction.node, { tensors, output, ...rows, lowering });
+      const result = experts!.run(instruction.node, { tensors, output, ...rows, lowering });
       tensors.set(port.name, result);
     };
     if (!slices?.divides || output === undefined) return runRows(0, sizes.tokens);

@@ -13,8 +13,7 @@ import type {
   PackedParams,
 } from "../../kernels/attention/packed_attention.ts";
 import type { Elem } from "../gpu/kernel.ts";
-import type { EncoderNode } from "../graph/cut/encoder_cut.ts";
-import type { AttentionNode } from "../graph/graph_cut.ts";
+import type { AttentionNode, EncoderNode } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { type KernelParams, requireEqualHeads, toKernelParams, toRowLayout } from "./attention.ts";

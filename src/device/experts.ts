@@ -8,7 +8,6 @@ import type { ExpertsParams } from "../../kernels/experts/experts_params.ts";
 import { toElem } from "../gpu/kernel.ts";
 import { expertsParams } from "../graph/experts/mixture.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
-import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import type { ExpertsNode } from "../graph/graph_cut.ts";
 import type { Lowering } from "../program/program.ts";
 import type { DeviceWeights } from "./device_weights.ts";
@@ -20,12 +19,10 @@ export interface ExpertsOptions {
   readonly nodes: readonly ExpertsNode[];
   /** Most tokens in a step. */
   readonly maxTokens: number;
-  /** Files with the weights. */
+  /** Files with the weights and other constants. */
   readonly files: ModelFiles;
   /** Device memory that holds the weights, owned by the caller; absent on the CPU. */
   readonly weights?: DeviceWeights | undefined;
-  /** Reads a constant. */
-  readonly readFloats: (tensor: StoredTensor) => Promise<Float32Array>;
 }
 
 /** One mixture in a step. */

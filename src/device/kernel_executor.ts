@@ -5,7 +5,6 @@
  */
 import type { OperandLayout, Program } from "../program/program.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
-import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 import type { Tensor } from "./ort/ort.ts";
 import type { DeviceWeights } from "./device_weights.ts";
 import type { PagedAttention } from "./attention.ts";
@@ -29,8 +28,6 @@ export interface KernelsOptions {
   readonly getBuffers: (program: Program) => ReadonlyMap<string, GPUBuffer>;
   /** Names of the attention outputs, by layer. */
   readonly attentionOutputs: readonly string[];
-  /** Reads a constant. */
-  readonly readFloats: (tensor: StoredTensor) => Promise<Float32Array>;
 }
 
 /** Rows that a program computes. */

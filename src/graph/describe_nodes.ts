@@ -4,9 +4,9 @@
  * @module
  */
 import { countElements } from "./file/dtype.ts";
-import type { EncoderNode } from "./cut/encoder_cut.ts";
 import type {
   AttentionNode,
+  EncoderNode,
   ExpertsNode,
   HeadRows,
   RecurrenceNode,

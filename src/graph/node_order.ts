@@ -39,16 +39,21 @@ function readNames(messages: readonly Uint8Array[], number: number): string[] {
   );
 }
 
-/** The parts of a branch of an `If`, which takes no inputs; its nodes are in topological order. */
-export function readBranch(
-  attribute: Uint8Array,
-): Pick<Graph, "nodes" | "initializers"> & { readonly outputs: readonly string[] } {
-  const [branch] = readSubgraphs(attribute);
-  if (branch === undefined) throw new Error("It has a branch without a graph.");
-  const { nodes, fields } = branch;
+/** A nested graph, with the names of what it takes and returns. */
+interface NestedGraph extends Pick<Graph, "nodes" | "initializers"> {
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+}
+
+/** The graph in an attribute: a branch of an `If`, a body of a `Scan`. Its nodes are in topological order. */
+export function readNested(attribute: Uint8Array): NestedGraph {
+  const [nested] = readSubgraphs(attribute);
+  if (nested === undefined) throw new Error("It has a branch without a graph.");
+  const { nodes, fields } = nested;
   return {
     nodes,
     initializers: payloads(fields, GRAPH.initializer).map(decodeTensorMessage),
+    inputs: readNames(payloads(fields, GRAPH.input), NAME.valueInfo),
     outputs: readNames(payloads(fields, GRAPH.output), NAME.valueInfo),
   };
 }

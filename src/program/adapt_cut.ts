@@ -6,15 +6,22 @@
 import { takeEmbedding } from "../graph/cut/embedding_lookup.ts";
 import { type GraphCut, mapModels } from "../graph/graph_cut.ts";
 import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
-import { slicesToSplits } from "../graph/rewrite/slices_to_splits.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
-import { dropIdleNodes } from "../graph/rewrite/idle_nodes.ts";
 import { lookUpInputs } from "../graph/rewrite/input_lookups.ts";
 import { divideLargeProducts, padProducts, readTiedTable } from "../graph/rewrite/fit_products.ts";
 import { codeOfDtype } from "../graph/file/dtype.ts";
-import { intAttribute, type ModelProto, type Node, withGraph } from "../graph/file/proto.ts";
+import {
+  getOpset,
+  int64Tensor,
+  intAttribute,
+  intsAttribute,
+  makeNode,
+  type ModelProto,
+  type Node,
+  withGraph,
+} from "../graph/file/proto.ts";
 import { storedBytes } from "../graph/file/stored_tensor.ts";
-import { GraphIndex } from "../graph/graph_index.ts";
+import { GraphIndex, liveNodes, readIntegers, readVector } from "../graph/graph_index.ts";
 import { widenCut } from "../graph/rewrite/widen_cut.ts";
 
 /**
@@ -88,4 +95,133 @@ export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut
     cut,
     (model) => mergeProducts(slicesToSplits(splitRowsForHeads(model)), options),
   );
+}
+
+/**
+ * Reduces `Transpose(Cast(Transpose(x)))` to `Cast(x)` if one transpose undoes the other, and `Identity` of a constant
+ * to the constant.
+ */
+function dropIdleNodes(model: ModelProto): ModelProto {
+  return cancelTransposes(readConstants(model));
+}
+
+function readConstants(model: ModelProto): ModelProto {
+  const { graph } = model;
+  const index = new GraphIndex(graph);
+  const originals = new Map(graph.nodes.flatMap(({ opType, inputs, outputs }) => {
+    const isCopy = opType === "Identity" && index.constants.has(inputs[0]!) &&
+      !index.isOutput(outputs[0]!);
+    return isCopy ? [[outputs[0]!, inputs[0]!]] : [];
+  }));
+  if (originals.size === 0) return model;
+  const nodes = graph.nodes.flatMap((node) =>
+    originals.has(node.outputs[0]!)
+      ? []
+      : [{ ...node, inputs: node.inputs.map((name) => originals.get(name) ?? name) }]
+  );
+  return withGraph(model, { nodes });
+}
+
+function cancelTransposes(model: ModelProto): ModelProto {
+  const { graph } = model;
+  const index = new GraphIndex(graph);
+  const replaced = new Map<Node, readonly Node[]>();
+  for (const last of graph.nodes) {
+    if (last.opType !== "Transpose") continue;
+    const casts: Node[] = [];
+    let node = index.producers.get(last.inputs[0]!);
+    for (; node?.opType === "Cast"; node = index.producers.get(node.inputs[0]!)) {
+      casts.unshift(node);
+    }
+    if (node?.opType !== "Transpose" || !undoes(node, last)) continue;
+    const [input] = node.inputs as [string];
+    const steps = casts.length > 0 ? casts : [makeNode("Identity", [], [])];
+    replaced.set(
+      last,
+      steps.map((step, i) => ({
+        ...step,
+        name: `${last.name}/${i}`,
+        inputs: [i === 0 ? input : `${last.outputs[0]}/step_${i - 1}`],
+        outputs: [i === steps.length - 1 ? last.outputs[0]! : `${last.outputs[0]}/step_${i}`],
+      })),
+    );
+  }
+  if (replaced.size === 0) return model;
+  const nodes = graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
+  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  return withGraph(model, { nodes: live });
+}
+
+function undoes(first: Node, second: Node): boolean {
+  const [one, other] = [first, second].map((node) => intsAttribute(node, "perm"));
+  return one !== undefined && other?.length === one.length &&
+    other.every((axis, i) => one[axis] === i);
+}
+
+/** From this opset on, `Split` takes its sizes as an input. */
+const SPLIT_BY_INPUT = 13;
+
+/** The outputs that a slice takes. */
+interface Part {
+  readonly node: Node;
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Replaces slices that divide the outputs of a product among them (queries, keys and values of one matrix; gate and up)
+ * by one split, whose parts can be read in place. Together they must be all of the outputs, each once.
+ */
+export function slicesToSplits(model: ModelProto): ModelProto {
+  if (getOpset(model) < SPLIT_BY_INPUT) return model;
+  const index = new GraphIndex(model.graph);
+  const slices = model.graph.nodes.filter(({ opType }) => opType === "Slice");
+  const replaced = new Map<Node, readonly Node[]>();
+  const sizes: ReturnType<typeof int64Tensor>[] = [];
+  for (const [input, nodes] of Map.groupBy(slices, ({ inputs }) => inputs[0]!)) {
+    const width = countOutputs(index, input);
+    if (width === undefined || nodes.length < 2) continue;
+    const parts = nodes.flatMap((node) => readPart(index, node, width) ?? [])
+      .sort((a, b) => a.from - b.from);
+    const isWhole = parts.length === nodes.length && parts.at(-1)!.to === width &&
+      parts.every(({ from }, i) => from === (parts[i - 1]?.to ?? 0));
+    if (!isWhole) continue;
+    const lengths = parts.map(({ from, to }) => to - from);
+    const size = int64Tensor(`${input}/sizes`, [lengths.length], lengths);
+    const outputs = parts.map(({ node }) => node.outputs[0]!);
+    sizes.push(size);
+    for (const node of nodes) replaced.set(node, []);
+    replaced.set(nodes[0]!, [
+      makeNode("Split", [input, size.name], outputs, { attributes: { axis: -1 } }),
+    ]);
+  }
+  if (replaced.size === 0) return model;
+  const { graph } = model;
+  const nodes = graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
+  return withGraph(model, { nodes, initializers: [...graph.initializers, ...sizes] });
+}
+
+/** The number of outputs of the product behind a tensor `[1, tokens, outputs]`, with or without a bias. */
+function countOutputs(index: GraphIndex, name: string): number | undefined {
+  const node = index.producers.get(name);
+  if (node?.opType === "MatMulNBits") return intAttribute(node, "N");
+  if (node?.opType === "MatMul") {
+    const shape = index.constants.get(node.inputs[1]!)?.shape;
+    return shape?.length === 2 ? shape[1] : undefined;
+  }
+  if (node?.opType !== "Add") return undefined;
+  const product = node.inputs.find((input) => readVector(index, input) === undefined);
+  return node.inputs.length === 2 && product ? countOutputs(index, product) : undefined;
+}
+
+/** The contiguous range of a row that a slice takes. */
+function readPart(index: GraphIndex, node: Node, width: number): Part | undefined {
+  const [starts, ends, axes, steps = [1]] = node.inputs.slice(1).map((name) =>
+    readIntegers(index, name)
+  );
+  const isRow = axes?.length === 1 && (axes[0] === -1 || axes[0] === 2) && steps[0] === 1;
+  const [from, end] = [starts?.[0], ends?.[0]];
+  if (!isRow || from === undefined || end === undefined || from < 0 || end < 0) return undefined;
+  const to = Math.min(end, width);
+  return from < to ? { node, from, to } : undefined;
 }

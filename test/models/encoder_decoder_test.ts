@@ -8,8 +8,7 @@ import { EncoderDecoder, type InputEncoder } from "../../src/decoder/encoder_dec
 import { openEncoderDecoder } from "../../src/decoder/open_encoder_decoder.ts";
 import { EncoderError, GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
-import { keepOutputs } from "../../src/graph/rewrite/if_branch.ts";
-import type { DecoderGraphs } from "../../src/graph/cut/merged_decoder.ts";
+import { type DecoderGraphs, keepOutputs } from "../../src/graph/cut/merged_decoder.ts";
 import { type GraphSession, openSession, Tensor, type Tensors } from "../../src/device/ort/ort.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { countCalls } from "../fixtures/engine/count_calls.ts";

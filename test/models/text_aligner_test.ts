@@ -10,7 +10,7 @@ import { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
 import { openEncoderDecoder } from "../../src/decoder/open_encoder_decoder.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
-import { keepOutputs } from "../../src/graph/rewrite/if_branch.ts";
+import { keepOutputs } from "../../src/graph/cut/merged_decoder.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../src/device/ort/ort.ts";
 import type { ModelProto } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";

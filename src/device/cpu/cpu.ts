@@ -9,7 +9,7 @@ import { ReferenceSampler } from "../../../kernels/sample/sample_reference.ts";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { Program } from "../../program/program.ts";
-import { takeLookup } from "../../graph/cut/embedding_lookup.ts";
+import { type EmbeddingLookup, takeLookup } from "../../graph/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import type { GraphSession, Tensor } from "../ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
@@ -35,8 +35,7 @@ import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./runti
 import { CpuKernels } from "./kernels.ts";
 import { findRefusal } from "./program.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
-import { CpuStorages } from "./tensors.ts";
-import { openEmbeddingSession } from "./embedding.ts";
+import { CpuStorages, makeTensor } from "./tensors.ts";
 import { CpuExperts } from "./experts.ts";
 import { CpuStates } from "./states.ts";
 import { CpuImages, CpuSpeech } from "./media.ts";
@@ -44,6 +43,7 @@ import { SampledTokens } from "../../../kernels/sample/sample_row.ts";
 import type { ImageKernels, SpeechKernels, SpeechOptions } from "../media.ts";
 import type { ExpertLayers, ExpertsOptions } from "../experts.ts";
 import type { SequenceStates, StatesOptions } from "../sequence_states.ts";
+import { EmbeddingTable } from "../../graph/cut/embedding_table.ts";
 
 export class CpuBackend implements Backend {
   readonly kind = "cpu";
@@ -210,4 +210,32 @@ export class CpuBackend implements Backend {
     this.#threads?.dispose();
     await (await this.#opening)?.dispose();
   }
+}
+
+/**
+ * A session that looks up embeddings, in the lookup's own type.
+ *
+ * @throws {StartupError} when a file ends before the table does.
+ */
+export async function openEmbeddingSession(
+  lookup: EmbeddingLookup,
+  files: ModelFiles,
+): Promise<GraphSession> {
+  const table = await EmbeddingTable.open(lookup, files);
+  const { ids: idsName, output, dtype, width } = lookup;
+  return {
+    inputs: [{ name: idsName, type: "int64", shape: ["batch", "tokens"] }],
+    outputs: [{ name: output, type: dtype, shape: ["batch", "tokens", width] }],
+    run: ({ [idsName]: ids }, fetches) => {
+      const rows = fetches?.[output] ?? makeTensor(dtype, [...ids!.dims, width]);
+      const { buffer, byteOffset } = rows.data as Float32Array<ArrayBuffer>;
+      const numBytes = ids!.size * table.rowBytes;
+      table.read(ids!.data as BigInt64Array, new Uint8Array(buffer, byteOffset, numBytes));
+      return Promise.resolve({ [output]: rows });
+    },
+    release: () => {
+      table.close();
+      return Promise.resolve();
+    },
+  };
 }

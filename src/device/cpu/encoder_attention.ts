@@ -6,7 +6,7 @@
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { SimdPackedAttention } from "../../../kernels/attention/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds } from "../../../kernels/attention/packed_attention.ts";
-import type { EncoderNode } from "../../graph/cut/encoder_cut.ts";
+import type { AttentionNode, EncoderNode } from "../../graph/graph_cut.ts";
 import { Tensor } from "../ort/ort.ts";
 import {
   blocksPerSlot,
@@ -25,7 +25,6 @@ import {
 } from "../encoder_attention.ts";
 import { copyElements, copyOperands, isPacked, makeTensor } from "./tensors.ts";
 import { SimdAttention } from "../../../kernels/attention/attention_simd.ts";
-import type { AttentionNode } from "../../graph/graph_cut.ts";
 import type { KernelParams } from "../attention.ts";
 import { addAlignment } from "../../../kernels/alignment/alignment_reference.ts";
 

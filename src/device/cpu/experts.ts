@@ -6,8 +6,8 @@
 import { type ExpertLayer, layerBytes } from "../../../kernels/experts/experts_memory.ts";
 import { SimdExperts } from "../../../kernels/experts/experts_simd.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
-import { bytesOfStored, readRange } from "../../graph/file/stored_range.ts";
-import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
+import type { ModelFiles } from "../../graph/file/external_data.ts";
+import { bytesOfStored, readFloats, readRange } from "../../graph/file/stored_range.ts";
 import type { ExpertWeights } from "../../graph/experts/mixture.ts";
 import type { ExpertsNode } from "../../graph/graph_cut.ts";
 import {
@@ -94,27 +94,29 @@ export class CpuExperts implements ExpertLayers {
   }
 }
 
-async function describeLayer(node: ExpertsNode, options: ExpertsOptions): Promise<ExpertLayer> {
+async function describeLayer(
+  node: ExpertsNode,
+  { files }: ExpertsOptions,
+): Promise<ExpertLayer> {
   const { mixture: { router, first, second } } = node;
   return {
     params: toExpertParams(node),
-    routerBias: router.bias && await options.readFloats(router.bias),
-    first: await makeSource(first, options),
-    second: await makeSource(second, options),
+    routerBias: router.bias && await readFloats(router.bias, files),
+    first: await makeSource(first, files),
+    second: await makeSource(second, files),
   };
 }
 
 async function makeSource(
   { weights, scales, zeroPoints, bias }: ExpertWeights,
-  { files, readFloats }: ExpertsOptions,
+  files: ModelFiles,
 ): Promise<ExpertLayer["first"]> {
   const scratch = { bytes: new Uint8Array(0) };
-  const floats = async (tensor: StoredTensor | undefined) => tensor && await readFloats(tensor);
   return {
     weights: (offset, into) => readRange(weights, { files, offset, scratch }, into),
     isHalf: weights.dtype === "float16",
-    scales: await floats(scales),
+    scales: scales && await readFloats(scales, files),
     zeroPoints: zeroPoints && await bytesOfStored(zeroPoints, files),
-    bias: await floats(bias),
+    bias: bias && await readFloats(bias, files),
   };
 }

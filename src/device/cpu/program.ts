@@ -9,7 +9,7 @@ import type { RowKernel } from "../../../kernels/cpu/row_kernel.ts";
 import { RowArena } from "../../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, type SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import { type Dispatch, listTensors, type Program } from "../../program/program.ts";
-import { RowFile } from "../../graph/file/row_file.ts";
+import { readFloats, RowFile } from "../../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../../graph/file/stored_tensor.ts";
 import type { KernelsOptions, KernelStep } from "../kernel_executor.ts";
 import type { PlannedMatrix } from "./pack_weights.ts";
@@ -29,7 +29,7 @@ export class MemoryPlan implements Disposable {
   readonly #at = new Map<string, number>();
 
   /** Plans what a program reads and writes. */
-  async add(program: Program, { readFloats, files }: KernelsOptions): Promise<void> {
+  async add(program: Program, { files }: KernelsOptions): Promise<void> {
     const constants = new Map(program.weights.map((tensor) => [tensor.name, tensor]));
     for (const dispatch of program.dispatches) {
       if (dispatch.kind === "matvec") this.#addMatrix(dispatch, constants);
@@ -41,7 +41,7 @@ export class MemoryPlan implements Disposable {
             table,
             isLarge(tensor)
               ? await RowFile.open(tensor, files)
-              : this.memory.arena.place(await readFloats(tensor)),
+              : this.memory.arena.place(await readFloats(tensor, files)),
           );
         }
       }
@@ -49,7 +49,7 @@ export class MemoryPlan implements Disposable {
         if (this.#at.has(name)) continue;
         const tensor = constants.get(name);
         const at = tensor
-          ? this.memory.arena.place(await readFloats(tensor))
+          ? this.memory.arena.place(await readFloats(tensor, files))
           : this.memory.arena.reserve(MAX_ROWS * width);
         this.#at.set(name, at);
       }

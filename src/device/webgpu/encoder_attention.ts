@@ -9,7 +9,7 @@ import {
   PackedBuffer,
 } from "../../../kernels/attention/packed_attention.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
-import type { EncoderNode } from "../../graph/cut/encoder_cut.ts";
+import type { AttentionNode, EncoderNode } from "../../graph/graph_cut.ts";
 import { Tensor } from "../ort/ort.ts";
 import {
   blocksPerSlot,
@@ -33,7 +33,6 @@ import {
   StepBuffer,
 } from "../../../kernels/attention/paged_attention.ts";
 import { elemBytes, toElem } from "../../gpu/kernel.ts";
-import type { AttentionNode } from "../../graph/graph_cut.ts";
 import type { KernelParams } from "../attention.ts";
 import { Alignment } from "../../../kernels/alignment/alignment.ts";
 

@@ -10,6 +10,7 @@ import {
   type ExpertsTensors,
 } from "../../../kernels/experts/experts.ts";
 import { type ExpertWeights, findWeights } from "../../graph/experts/mixture.ts";
+import { readFloats } from "../../graph/file/stored_range.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
 import type { ExpertsNode } from "../../graph/graph_cut.ts";
 import { type GpuContext, uploadStorage } from "../../gpu/device.ts";
@@ -48,11 +49,11 @@ export class WebGpuExperts implements ExpertLayers {
    * @throws {StartupError} when the device has no room for the weights.
    */
   static async open(gpu: GpuContext, options: ExpertsOptions): Promise<WebGpuExperts> {
-    const { nodes, maxTokens, weights, readFloats } = options;
+    const { nodes, maxTokens, weights, files } = options;
     await weights!.upload(nodes.flatMap(({ mixture }) => findWeights(mixture)));
     const all = nodes.map(toExpertParams);
     const biases = await Promise.all(
-      nodes.map(async ({ mixture: { router: { bias } } }) => bias && await readFloats(bias)),
+      nodes.map(async ({ mixture: { router: { bias } } }) => bias && await readFloats(bias, files)),
     );
     const scratch = new ExpertsScratch(gpu, all, maxTokens);
     const layers = nodes.map((node, i): Layer => ({

@@ -16,6 +16,8 @@ import {
   type OperandLayout,
   type Program,
 } from "../../program/program.ts";
+import type { ModelFiles } from "../../graph/file/external_data.ts";
+import { readFloats } from "../../graph/file/stored_range.ts";
 import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
 import type { HeadRows } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
@@ -61,9 +63,9 @@ export class WebGpuKernels implements KernelExecutor {
    * @throws {RangeError} when attention does not support the layout of its operands.
    */
   static async open(gpu: GpuContext, options: KernelsOptions): Promise<WebGpuKernels> {
-    const { programs, weights, readFloats } = options;
+    const { programs, weights, files } = options;
     await weights!.upload(programs.flatMap((program) => program.weights));
-    const constants = await readConstants(programs.flatMap(({ layouts }) => layouts), readFloats);
+    const constants = await readConstants(programs.flatMap(({ layouts }) => layouts), files);
     const kernels = new WebGpuKernels(gpu, options);
     for (const program of programs) {
       kernels.#programs.set(program, kernels.#openDispatches(program));
@@ -205,19 +207,19 @@ function openKernel(gpu: GpuContext, dispatch: Dispatch, maxRows: number): RowKe
 /** Reads the constants that attention needs for these layouts, by layer. Layers with the same table of angles share one array. */
 async function readConstants(
   layouts: readonly OperandLayout[],
-  readFloats: (tensor: StoredTensor) => Promise<Float32Array>,
+  files: ModelFiles,
 ): Promise<Map<number, LayoutConstants>> {
   const constants = new Map<number, LayoutConstants>();
   const angles = new Map<string, Promise<Float32Array>>();
   const readAngles = (tensor: StoredTensor) => {
-    const values = angles.get(tensor.name) ?? readFloats(tensor);
+    const values = angles.get(tensor.name) ?? readFloats(tensor, files);
     angles.set(tensor.name, values);
     return values;
   };
   for (const { layer, norms, rotary } of layouts) {
     if (constants.has(layer)) continue;
     const [q, k] = await Promise.all(
-      [norms?.q, norms?.k].map((tensor) => tensor && readFloats(tensor)),
+      [norms?.q, norms?.k].map((tensor) => tensor && readFloats(tensor, files)),
     );
     const gammas = norms && new Float32Array(norms.sizes[0] + norms.sizes[1]);
     if (q) gammas!.set(q);

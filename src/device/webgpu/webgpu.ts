@@ -11,8 +11,12 @@ import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { type GraphSession, openSession, prepareRuntime, Tensor } from "../ort/ort.ts";
 import { copyWeights } from "../ort/pack_model.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
-import { sumsToAdditions } from "../../graph/rewrite/sums_to_additions.ts";
-import { liftLargeWeights, liftWeights, type WeightInputs } from "../../graph/cut/weight_inputs.ts";
+import {
+  liftLargeWeights,
+  liftWeights,
+  sumsToAdditions,
+  type WeightInputs,
+} from "../../graph/rewrite/webgpu_graph.ts";
 import type {
   Backend,
   OpenModelOptions,

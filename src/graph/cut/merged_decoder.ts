@@ -1,17 +1,18 @@
 /**
- * Splits the merged decoder of an encoder-decoder model, as Optimum exports it, and cuts it.
- * Their keys and values have the names that Optimum and similar exporters give them.
+ * Splits the merged decoder of an encoder-decoder model, as Optimum exports it, and cuts it. Keys and values have the
+ * names that Optimum and similar exporters give them.
  *
  * @module
  */
+import { StartupError } from "../../base/errors.ts";
 import { codeOfDtype } from "../file/dtype.ts";
-import { fuseSkipNorms } from "../rewrite/fuse_skip_norms.ts";
+import { fuseSkipNorms } from "../rewrite/fused_operators.ts";
 import type { GraphCut } from "../graph_cut.ts";
-import { keepOutputs, takeBranch } from "../rewrite/if_branch.ts";
 import { makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
-import { GraphIndex } from "../graph_index.ts";
+import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
 import { type CrossInputs, nameStepAttentions } from "../attention/step_attention.ts";
+import { namesRead, readNested, sortNodes } from "../node_order.ts";
 
 /** Whether a cache input or output belongs to the encoder's output: `past_key_values.0.encoder.key`. */
 export function isCrossCache(name: string): boolean {
@@ -21,6 +22,14 @@ export function isCrossCache(name: string): boolean {
 /** The output that becomes a cache input: `present.0.key` for `past_key_values.0.key`, or for `past.0.key`. */
 export function presentName(pastName: string): string {
   return pastName.replace(/^past(_key_values)?/, "present");
+}
+
+/** The outputs that become the next cache inputs, by the names of these inputs. */
+export function pickCache<T>(
+  outputs: Readonly<Record<string, T>>,
+  inputNames: readonly string[],
+): Record<string, T> {
+  return Object.fromEntries(inputNames.map((name) => [name, outputs[presentName(name)]!]));
 }
 
 /** The two graphs of a merged decoder. */
@@ -44,6 +53,13 @@ export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
   const project = take("else_branch", isCrossCache);
   const step = take("then_branch", (name) => !isCrossCache(name));
   return project && step && { project, step };
+}
+
+/** Splits a merged decoder. @throws {StartupError} when it is not merged of two. */
+export function requireMerged(merged: ModelProto, path: string): DecoderGraphs {
+  const graphs = divideMerged(merged);
+  if (graphs !== undefined) return graphs;
+  throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
 }
 
 /** A cut, and which of its attentions are to the encoder. */
@@ -89,4 +105,47 @@ export function appendInCacheDtype(model: ModelProto): ModelProto {
     ];
   });
   return withGraph(model, { nodes });
+}
+
+/**
+ * Replaces the only `If` of a graph by the named branch and removes the condition's input, which a GPU would have to
+ * copy back to the host before every step.
+ *
+ * @returns `undefined` unless the graph has exactly one `If`.
+ */
+export function takeBranch(
+  model: ModelProto,
+  branch: "then_branch" | "else_branch",
+): ModelProto | undefined {
+  const { graph } = model;
+  const [choice, ...others] = graph.nodes.filter(({ opType }) => opType === "If");
+  const message = choice?.attributes.find(({ name }) => name === branch)?.message;
+  if (choice === undefined || message === undefined || others.length > 0) return undefined;
+  const inner = readNested(message);
+  return withGraph(model, {
+    nodes: sortNodes([
+      ...graph.nodes.filter((node) => node !== choice),
+      ...inner.nodes,
+      ...choice.outputs.map((name, index) => makeNode("Identity", [inner.outputs[index]!], [name])),
+    ]),
+    initializers: [...graph.initializers, ...inner.initializers],
+    inputs: graph.inputs.filter(({ name }) => name !== choice.inputs[0]),
+    // Value infos may be those of the other branch.
+    valueInfos: [],
+  });
+}
+
+/** Prunes a graph to these outputs and what they need. */
+export function keepOutputs(model: ModelProto, names: readonly string[]): ModelProto {
+  const { graph } = model;
+  const outputs = graph.outputs.filter(({ name }) => names.includes(name));
+  const nodes = liveNodes(graph.nodes, names);
+  const needed = new Set([...names, ...nodes.flatMap(namesRead)]);
+  const isNeeded = ({ name }: { readonly name: string }) => needed.has(name);
+  return withGraph(model, {
+    outputs,
+    nodes,
+    inputs: graph.inputs.filter(isNeeded),
+    initializers: graph.initializers.filter(isNeeded),
+  });
 }

@@ -3,11 +3,10 @@
  *
  * @module
  */
-import type { Segment, TensorPort } from "../graph_cut.ts";
+import type { EncoderTail, Segment, TensorPort } from "../graph_cut.ts";
 import { makeNode, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 import { makePort } from "../describe_nodes.ts";
-import type { EncoderTail } from "./encoder_cut.ts";
 import type { TokenwiseGraph } from "./prepare_graph.ts";
 import type { Partition, SegmentNodes } from "./segments.ts";
 

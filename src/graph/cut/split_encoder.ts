@@ -7,8 +7,7 @@
 import { replaceAttentions } from "../attention/replace_attentions.ts";
 import { type DecoderInputs, liftConstants } from "../decoder_inputs.ts";
 import { findEncoderAttentions } from "../attention/encoder_attention.ts";
-import type { EncoderAnswer, EncoderCut, EncoderTail } from "./encoder_cut.ts";
-import type { TensorPort } from "../graph_cut.ts";
+import type { EncoderAnswer, EncoderCut, EncoderTail, TensorPort } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
 import { keepAllTokens, type PickedToken } from "./last_token.ts";
 import { makeTokenwise, type TokenwiseGraph } from "./prepare_graph.ts";

@@ -8,9 +8,8 @@
  */
 import { KERNEL_DOMAIN } from "../attention/replace_attentions.ts";
 import { liftConstants } from "../decoder_inputs.ts";
-import type { EncoderNode } from "./encoder_cut.ts";
+import type { EncoderNode, Segment, TensorPort } from "../graph_cut.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
-import type { Segment, TensorPort } from "../graph_cut.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { makeNode, type ModelProto, type Node } from "../file/proto.ts";
 import { buildSegment } from "./segment_model.ts";

@@ -5,8 +5,17 @@
  */
 import { countElements, dtypeOfCode, type TensorType } from "../file/dtype.ts";
 import { floatAttribute, intAttribute } from "../file/proto.ts";
-import { broadcastShapes, broadcastStrides, gatherStrided } from "./strided.ts";
-import { type Call, isComputable, need, type Rule, type Rules, type Value } from "./value.ts";
+import {
+  broadcastShapes,
+  broadcastStrides,
+  type Call,
+  gatherStrided,
+  isComputable,
+  need,
+  type Rule,
+  type Rules,
+  type Value,
+} from "./value.ts";
 
 type Scalar = (...elements: number[]) => number;
 

@@ -4,13 +4,13 @@
  *
  * @module
  */
-import type { GraphIndex } from "../graph_index.ts";
-import type { Node } from "../file/proto.ts";
+import { GraphIndex } from "../graph_index.ts";
+import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
+import { readNested } from "../node_order.ts";
 import { ELEMENTWISE_RULES } from "./elementwise.ts";
 import { INDEXING_RULES } from "./indexing.ts";
 import { LAYOUT_RULES } from "./layout.ts";
 import { PRODUCT_RULES } from "./products.ts";
-import { readScan } from "./scan.ts";
 import {
   type Call,
   need,
@@ -20,6 +20,41 @@ import {
   type Value,
   valueOfTensor,
 } from "./value.ts";
+
+/** A `Scan` over the tokens, and the graph that it runs. */
+export interface Scan {
+  readonly body: GraphIndex;
+  /** Names inside the body, in order, the states first. */
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly numStates: number;
+  /** The axis of the tokens in each input and output that is divided by them. */
+  readonly inputAxes: readonly number[];
+  readonly outputAxes: readonly number[];
+}
+
+/** Reads a forward `Scan`; `undefined` for any other node. */
+export function readScan(node: Node): Scan | undefined {
+  const numScanned = intAttribute(node, "num_scan_inputs");
+  if (node.opType !== "Scan" || numScanned === undefined) return undefined;
+  const directions = ["scan_input_directions", "scan_output_directions"]
+    .flatMap((name) => intsAttribute(node, name) ?? []);
+  const message = node.attributes.find(({ name }) => name === "body")?.message;
+  if (message === undefined || directions.some((direction) => direction !== 0)) return undefined;
+  const { nodes, initializers, inputs, outputs } = readNested(message);
+  const body = new GraphIndex({
+    ...{ name: "body", nodes, initializers },
+    ...{ inputs: [], outputs: [], valueInfos: [], rest: [] },
+  });
+  const numStates = inputs.length - numScanned;
+  const axes = (name: string, count: number) =>
+    intsAttribute(node, name) ?? new Array<number>(count).fill(0);
+  return {
+    ...{ body, inputs, outputs, numStates },
+    inputAxes: axes("scan_input_axes", numScanned),
+    outputAxes: axes("scan_output_axes", outputs.length - numStates),
+  };
+}
 
 const RULES: Rules = {
   ...ELEMENTWISE_RULES,

@@ -4,10 +4,11 @@
  * @module
  */
 import { countElements } from "../file/dtype.ts";
-import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
-import { computeStrides } from "./strided.ts";
+import { intAttribute, stringAttribute } from "../file/proto.ts";
 import {
   type Call,
+  computeStrides,
+  forEachOffset,
   int64Value,
   isComputable,
   makeData,
@@ -157,10 +158,10 @@ function cumSum(call: Call): readonly [Value] {
   return [{ ...input, data: sums }];
 }
 
-/** The axes a reduction works on: an input in newer operator sets, an attribute in older ones. */
+/** The axes a reduction works on. */
 function reducedAxes(call: Call): number[] {
   const rank = need(call, 0).shape.length;
-  const axes = optionalInts(call, 1) ?? intsAttribute(call.node, "axes") ?? [];
+  const axes = optionalInts(call, 1, "axes") ?? [];
   if (axes.length > 0) return axes.map((axis) => normalizeAxis(axis, rank));
   return intAttribute(call.node, "noop_with_empty_axes") === 1
     ? []
@@ -181,13 +182,8 @@ function reduction(
     if (data === undefined) return [{ dtype, shape: outer }];
     const strides = computeStrides(kept).map((stride, axis) => kept[axis] === 1 ? 0 : stride);
     const sums = new Float64Array(countElements(kept)).fill(initial);
-    const source = computeStrides(shape);
-    data.forEach((x, i) => {
-      let offset = 0;
-      for (let axis = 0; axis < shape.length; axis++) {
-        offset += (Math.floor(i / source[axis]!) % shape[axis]!) * strides[axis]!;
-      }
-      sums[offset] = combine(sums[offset]!, x);
+    forEachOffset(shape, strides, (offset, i) => {
+      sums[offset] = combine(sums[offset]!, data[i]!);
     });
     const count = data.length / sums.length;
     return [{ dtype, shape: outer, data: mean ? sums.map((sum) => sum / count) : sums }];

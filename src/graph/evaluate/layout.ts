@@ -6,12 +6,14 @@
 import { countElements } from "../file/dtype.ts";
 import { intAttribute, intsAttribute, tensorAttribute } from "../file/proto.ts";
 import { decodeTensorMessage } from "../file/proto_decode.ts";
-import { broadcastShapes, broadcastStrides, computeStrides, gatherStrided } from "./strided.ts";
 import {
+  broadcastShapes,
+  broadcastStrides,
   type Call,
+  computeStrides,
+  gatherStrided,
   int64Value,
   isComputable,
-  makeData,
   need,
   needData,
   normalizeAxis,
@@ -56,14 +58,9 @@ function reshape(call: Call): readonly [Value] {
   return reshaped(input, shape);
 }
 
-/** Axes as an input (opset 13 and later) or as an attribute. */
-function readAxes(call: Call): number[] | undefined {
-  return optionalInts(call, 1) ?? intsAttribute(call.node, "axes");
-}
-
 function unsqueeze(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const axes = readAxes(call) ?? [];
+  const axes = optionalInts(call, 1, "axes") ?? [];
   const rank = input.shape.length + axes.length;
   const inserted = new Set(axes.map((axis) => normalizeAxis(axis, rank)));
   const sizes = input.shape.values();
@@ -75,7 +72,9 @@ function unsqueeze(call: Call): readonly [Value] {
 
 function squeeze(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const axes = readAxes(call)?.map((axis) => normalizeAxis(axis, input.shape.length));
+  const axes = optionalInts(call, 1, "axes")?.map((axis) =>
+    normalizeAxis(axis, input.shape.length)
+  );
   return reshaped(
     input,
     input.shape.filter((size, axis) => axes ? !axes.includes(axis) : size !== 1),
@@ -106,19 +105,16 @@ function expand(call: Call): readonly [Value] {
 }
 
 function tile(call: Call): readonly [Value] {
-  const { dtype, shape: own, data } = need(call, 0);
+  const input = need(call, 0);
   const repeats = needData(call, 1);
-  const shape = own.map((size, axis) => size * repeats[axis]!);
-  if (data === undefined || !isComputable(shape)) return [{ dtype, shape }];
-  const [strides, outStrides] = [computeStrides(own), computeStrides(shape)];
-  const tiled = makeData(countElements(shape), (i) => {
-    let offset = 0;
-    for (let axis = 0; axis < own.length; axis++) {
-      offset += (Math.floor(i / outStrides[axis]!) % own[axis]!) * strides[axis]!;
-    }
-    return data[offset]!;
-  });
-  return [{ dtype, shape, data: tiled }];
+  const strides = computeStrides(input.shape);
+  // Each axis is read as two: the repetitions, which do not move, and the elements.
+  const [tiled] = viewed(
+    input,
+    input.shape.flatMap((size, axis) => [repeats[axis]!, size]),
+    strides.flatMap((stride) => [0, stride]),
+  );
+  return reshaped(tiled, input.shape.map((size, axis) => size * repeats[axis]!));
 }
 
 function concat(call: Call): readonly [Value] {
@@ -149,7 +145,7 @@ function split(call: Call): readonly Value[] {
   const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, input.shape.length);
   const parts = intAttribute(call.node, "num_outputs") ?? call.node.outputs.length;
   const even = Math.ceil(input.shape[axis]! / parts);
-  const sizes = optionalInts(call, 1) ?? intsAttribute(call.node, "split") ??
+  const sizes = optionalInts(call, 1, "split") ??
     Array.from({ length: parts }, (_, i) => Math.min(even, input.shape[axis]! - i * even));
   const strides = computeStrides(input.shape);
   let start = 0;
@@ -162,10 +158,9 @@ function split(call: Call): readonly Value[] {
 
 function slice(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const { node } = call;
-  const starts = optionalInts(call, 1) ?? intsAttribute(node, "starts") ?? [];
-  const ends = optionalInts(call, 2) ?? intsAttribute(node, "ends") ?? [];
-  const axes = optionalInts(call, 3) ?? intsAttribute(node, "axes") ?? starts.map((_, i) => i);
+  const starts = optionalInts(call, 1, "starts") ?? [];
+  const ends = optionalInts(call, 2, "ends") ?? [];
+  const axes = optionalInts(call, 3, "axes") ?? starts.map((_, i) => i);
   const steps = optionalInts(call, 4) ?? starts.map(() => 1);
   const shape = [...input.shape];
   const strides = computeStrides(input.shape);

@@ -6,8 +6,8 @@
  */
 import type { TensorType } from "../file/dtype.ts";
 import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
-import { broadcastShapes } from "./strided.ts";
 import {
+  broadcastShapes,
   type Call,
   need,
   needData,

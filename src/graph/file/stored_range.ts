@@ -1,11 +1,12 @@
 /**
- * Reads constants, whole or in parts so that none needs to be in memory whole.
+ * Reads constants: whole, in parts so that none needs to be in memory whole, or row by row.
  *
  * @module
  */
 import { widenBytes } from "../../../kernels/common/floats.ts";
 import type { ModelFiles } from "./external_data.ts";
 import { storedBytes, type StoredTensor, type TensorBytes } from "./stored_tensor.ts";
+import { StartupError } from "../../base/errors.ts";
 
 /** Bytes of a source that are held at a time. */
 const CHUNK_BYTES = 8 * 2 ** 20;
@@ -64,6 +65,18 @@ export async function bytesOfStored(tensor: StoredTensor, files: ModelFiles): Pr
   const bytes = new Uint8Array(tensor.data.length);
   await readRange(tensor, { files, offset: 0 }, bytes);
   return bytes;
+}
+
+/** The elements of a constant of floats, such as a table of angles. */
+export async function readFloats(tensor: StoredTensor, files: ModelFiles): Promise<Float32Array> {
+  const { name, dtype } = tensor;
+  // A copy, because the bytes may begin at an unaligned address.
+  const { buffer } = (await bytesOfStored(tensor, files)).slice();
+  if (dtype === "float32") return new Float32Array(buffer);
+  if (dtype === "float16") return Float32Array.from(new Float16Array(buffer));
+  throw new Error(
+    `The constant "${name}" is ${dtype}; rotary tables and sinks are float32 or float16.`,
+  );
 }
 
 /** Reads as many whole rows at a time as a chunk holds, and longer rows part by part. */
@@ -164,4 +177,82 @@ async function readTransposed(
       for (let i = start; i < end; i++) into[at + i] = levels[i * count + row]! ^ flip;
     }
   }
+}
+
+/**
+ * The file of a matrix of f32, or of f16 that is widened, read row by row: a step takes a few of a table of hundreds of
+ * MiB.
+ */
+export class RowFile implements Disposable {
+  readonly #file: Deno.FsFile;
+  readonly #path: string;
+  readonly #offset: number;
+  /** The row that was read last. */
+  readonly #row: Float32Array<ArrayBuffer>;
+  /** The same as the file has it. */
+  readonly #stored: Float32Array<ArrayBuffer> | Float16Array<ArrayBuffer>;
+
+  private constructor(
+    file: Deno.FsFile,
+    { path, offset, width, isHalf }: {
+      readonly path: string;
+      readonly offset: number;
+      readonly width: number;
+      readonly isHalf: boolean;
+    },
+  ) {
+    this.#file = file;
+    this.#path = path;
+    this.#offset = offset;
+    this.#row = new Float32Array(width);
+    this.#stored = isHalf ? new Float16Array(width) : this.#row;
+  }
+
+  /** Whether a constant can be read this way. */
+  static canRead({ dtype, data }: StoredTensor): boolean {
+    return dtype === "float32" && findSource(data).kind === "file";
+  }
+
+  /** @throws {StartupError} when there is no such file. */
+  static async open({ data, shape }: StoredTensor, files: ModelFiles): Promise<RowFile> {
+    const source = findSource(data);
+    if (source.kind !== "file" || files.resolvePath === undefined) {
+      throw new StartupError("A table whose rows are read from a file is not in one.");
+    }
+    const path = await files.resolvePath(source.file);
+    const file = await Deno.open(path);
+    const [{ offset }, width] = [source, shape.at(-1)!];
+    return new RowFile(file, { path, offset, width, isHalf: data.kind === "widened" });
+  }
+
+  /**
+   * A row by its number.
+   *
+   * @returns f32 `[width]`, good until the next row is read.
+   * @throws {Error} when the file has become shorter.
+   */
+  read(row: number): Float32Array {
+    const bytes = new Uint8Array(this.#stored.buffer);
+    this.#file.seekSync(this.#offset + row * bytes.length, Deno.SeekMode.Start);
+    for (let done = 0; done < bytes.length;) {
+      const count = this.#file.readSync(bytes.subarray(done));
+      if (count === null) {
+        throw new Error(
+          `${this.#path} has become shorter while it is served: restore the file and start again.`,
+        );
+      }
+      done += count;
+    }
+    if (this.#stored !== this.#row) this.#row.set(this.#stored);
+    return this.#row;
+  }
+
+  [Symbol.dispose](): void {
+    this.#file.close();
+  }
+}
+
+/** The source of a constant that is widened. */
+function findSource(data: TensorBytes): TensorBytes {
+  return data.kind === "widened" ? data.source.data : data;
 }

@@ -9,7 +9,7 @@ import { type Graph, makeNode, type Node, type Tensor, tensorAttribute } from ".
 import { decodeTensorMessage } from "../file/proto_decode.ts";
 import { storedBytes } from "../file/stored_tensor.ts";
 import { describeNode, liveNodes } from "../graph_index.ts";
-import { readBranch } from "../node_order.ts";
+import { readNested } from "../node_order.ts";
 import type { Probes } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
@@ -101,7 +101,7 @@ function constantBranches(
   const read = (branch: keyof Branches) => {
     const message = node.attributes.find(({ name }) => name === branch)?.message;
     if (message === undefined) return undefined;
-    const { nodes, initializers, outputs } = readBranch(message);
+    const { nodes, initializers, outputs } = readNested(message);
     const tensors = outputs.flatMap((name) => {
       const producer = nodes.find(({ outputs: [output] }) => output === name);
       const value = producer?.opType === "Constant" && tensorAttribute(producer, "value");

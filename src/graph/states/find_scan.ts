@@ -8,8 +8,7 @@
  */
 import { getName } from "../attention/attention.ts";
 import { countElements } from "../file/dtype.ts";
-import { Evaluation } from "../evaluate/evaluation.ts";
-import { readScan, type Scan } from "../evaluate/scan.ts";
+import { Evaluation, readScan, type Scan } from "../evaluate/evaluation.ts";
 import { normalizeAxis, type Value, valueOfTensor } from "../evaluate/value.ts";
 import { describeNode } from "../graph_index.ts";
 import type { Node } from "../file/proto.ts";

@@ -16,7 +16,7 @@ import { StepExecutor } from "../../decoder/step_executor.ts";
 import type { FolderFiles } from "../../graph/file/external_data.ts";
 import type { Tensor, ValueInfo } from "../../device/ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
-import { fuseAttention } from "../../graph/rewrite/fuse_attention.ts";
+import { fuseAttention } from "../../graph/rewrite/fused_operators.ts";
 import { type FeatureCut, splitFeatures } from "../../graph/cut/split_features.ts";
 
 /** Encodes features for a decoder. */

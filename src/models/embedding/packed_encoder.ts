@@ -15,9 +15,8 @@ import {
   resolveDims,
 } from "../../decoder/activations.ts";
 import { StepExecutor } from "../../decoder/step_executor.ts";
-import type { EncoderCut } from "../../graph/cut/encoder_cut.ts";
+import type { EncoderCut, TensorPort } from "../../graph/graph_cut.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
-import type { TensorPort } from "../../graph/graph_cut.ts";
 import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillTokens, MAX_TEXTS } from "./whole_encoders.ts";

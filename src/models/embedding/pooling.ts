@@ -8,8 +8,7 @@
  * https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
  * @module
  */
-import type { EncoderTail } from "../../graph/cut/encoder_cut.ts";
-import type { TensorPort } from "../../graph/graph_cut.ts";
+import type { EncoderTail, TensorPort } from "../../graph/graph_cut.ts";
 import {
   getOpset,
   int64Tensor,

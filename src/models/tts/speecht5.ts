@@ -19,9 +19,9 @@ import {
   textFeeds,
   TtsGraph,
 } from "./synthesizer.ts";
-import { emptyCache, pickCache, requireMerged } from "../../decoder/merged_graphs.ts";
+import { emptyState } from "../../decoder/whole_inputs.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
-import { isCrossCache } from "../../graph/cut/merged_decoder.ts";
+import { isCrossCache, pickCache, requireMerged } from "../../graph/cut/merged_decoder.ts";
 import { MERGED } from "../folder/graph_choice.ts";
 
 const LANGUAGE = "en";
@@ -182,7 +182,9 @@ class MelDecoder {
     };
     const cross = pickCache(await this.#project.run(given), this.#crossInputs);
     const selfNames = this.#selfInputs.map(({ name }) => name);
-    let self: Tensors = emptyCache(this.#selfInputs, 1);
+    let self: Tensors = Object.fromEntries(
+      this.#selfInputs.map((input) => [input.name, emptyState(input)]),
+    );
     let sequence: Feed = { values: new Float32Array(this.#melBins), dims: [1, 1, this.#melBins] };
     const mel: Float32Array[] = [];
     try {

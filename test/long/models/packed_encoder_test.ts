@@ -11,7 +11,7 @@ import type { EncodedText } from "../../../src/models/embedding/encoder_tokenize
 import { keepOutput } from "../../../src/models/folder/graph_file.ts";
 import { PackedEncoder, type TextSummary } from "../../../src/models/embedding/packed_encoder.ts";
 import { poolingTail } from "../../../src/models/embedding/pooling.ts";
-import type { EncoderCut } from "../../../src/graph/cut/encoder_cut.ts";
+import type { EncoderCut } from "../../../src/graph/graph_cut.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { type GraphSession, openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";

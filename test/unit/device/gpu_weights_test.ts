@@ -5,7 +5,7 @@ import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { compileForGpu } from "../../../src/cli/cut_report.ts";
 import { cutForGpu } from "../../../src/program/adapt_cut.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
-import { liftWeights } from "../../../src/graph/cut/weight_inputs.ts";
+import { liftWeights } from "../../../src/graph/rewrite/webgpu_graph.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";

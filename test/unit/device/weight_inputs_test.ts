@@ -6,7 +6,7 @@ import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { type GraphSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type Node, type Tensor as Constant } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { liftLargeWeights, liftWeights } from "../../../src/graph/cut/weight_inputs.ts";
+import { liftLargeWeights, liftWeights } from "../../../src/graph/rewrite/webgpu_graph.ts";
 import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
 import { countCalls } from "../../fixtures/engine/count_calls.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
-import { fuseAttention } from "../../../src/graph/rewrite/fuse_attention.ts";
+import { fuseAttention } from "../../../src/graph/rewrite/fused_operators.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { fuseSkipNorms } from "../../../src/graph/rewrite/fuse_skip_norms.ts";
+import { fuseSkipNorms } from "../../../src/graph/rewrite/fused_operators.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type ModelProto, type Node } from "../../../src/graph/file/proto.ts";
 import { makeValueInfo, writeModel } from "../../../src/graph/file/proto_write.ts";

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
-import type { CompiledSegment } from "../../../src/program/compile_cut.ts";
-import { listPrograms, lowerCut, segmentsOfOrt } from "../../../src/program/lower_cut.ts";
+import {
+  type CompiledSegment,
+  listPrograms,
+  lowerCut,
+  segmentsOfOrt,
+} from "../../../src/program/compile_cut.ts";
 import type { OperandLayout, Program } from "../../../src/program/program.ts";
 
 /** Two layers: the first a recurrence and an attention, the second an attention. */

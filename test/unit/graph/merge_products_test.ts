@@ -3,7 +3,7 @@ import { mergeProducts } from "../../../src/program/merge_products.ts";
 import { valueOfTensor } from "../../../src/graph/evaluate/value.ts";
 import { makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
-import { slicesToSplits } from "../../../src/graph/rewrite/slices_to_splits.ts";
+import { slicesToSplits } from "../../../src/program/adapt_cut.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeSegment, MATRIX, product, VECTOR, WIDTH } from "./row_segment.ts";
 

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
-import { appendInCacheDtype } from "../../../src/graph/cut/merged_decoder.ts";
+import {
+  appendInCacheDtype,
+  keepOutputs,
+  takeBranch,
+} from "../../../src/graph/cut/merged_decoder.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
-import { keepOutputs, takeBranch } from "../../../src/graph/rewrite/if_branch.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { nameStepAttentions } from "../../../src/graph/attention/step_attention.ts";

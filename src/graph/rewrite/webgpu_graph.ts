@@ -1,26 +1,18 @@
 /**
- * Turns a graph's large weights into inputs, so that it reads the caller's buffers instead of holding a copy.
- *
- * ONNX Runtime optimizes a graph by its constants: it folds them (transposes, casts, zero points), repacks convolution
- * weights, and reads sizes and axes. Inputs are unknown until a run. So only those weights become inputs that its
- * WebGPU kernels read as they are, whether constant or not:
- *
- * | operator      | inputs                      |
- * | ------------- | --------------------------- |
- * | `MatMulNBits` | `B`, `scales`, `zero_points` |
- * | `MatMul`      | `B`                         |
- * | `Gemm`        | `B`                         |
- *
- * These stay constants: what any other operator reads too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`,
- * `Transpose`, `Cast` …), the scales of norms, biases, rotary tables, and small tensors: each input costs a few
- * microseconds per run.
- *
- * A graph that runs by itself is treated so too where these weights take 32 MiB or more.
+ * Fits a graph to ONNX Runtime's WebGPU provider.
  *
  * @module
  */
 import { storedBytes } from "../file/stored_tensor.ts";
-import { hasSubgraph, type ModelProto, type Node, type Tensor, withGraph } from "../file/proto.ts";
+import {
+  getOpset,
+  hasSubgraph,
+  makeNode,
+  type ModelProto,
+  type Node,
+  type Tensor,
+  withGraph,
+} from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
 /** Smaller constants stay in the graph. */
@@ -29,7 +21,7 @@ const MIN_BYTES = 32 * 1024;
 /** A graph by itself keeps its weights if they are smaller: an input costs a few microseconds per run. */
 const MIN_GRAPH_BYTES = 32 * 2 ** 20;
 
-/** Which inputs of an operator may be inputs of the graph. */
+/** Which inputs of an operator may be inputs of the graph: `B`, `scales` and `zero_points`. */
 const READ_AS_THEY_ARE: ReadonlyMap<string, readonly number[]> = new Map([
   ["com.microsoft:MatMulNBits", [1, 2, 3]],
   [":MatMul", [1]],
@@ -57,7 +49,17 @@ export function liftLargeWeights(model: ModelProto): WeightInputs {
   return bytes >= MIN_GRAPH_BYTES ? lifted : left;
 }
 
-/** Turns the weights in the module's table into inputs. */
+/**
+ * Turns a graph's large weights into inputs, so that it reads the caller's buffers instead of holding a copy.
+ *
+ * ONNX Runtime optimizes a graph by its constants: it folds them (transposes, casts, zero points), repacks convolution
+ * weights, and reads sizes and axes. Inputs are unknown until a run. So only those weights become inputs that its
+ * WebGPU kernels read as they are, whether constant or not: `READ_AS_THEY_ARE`.
+ *
+ * These stay constants: what any other operator reads too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`,
+ * `Transpose`, `Cast` …), the scales of norms, biases, rotary tables, and small tensors: each input costs a few
+ * microseconds per run.
+ */
 export function liftWeights(model: ModelProto): WeightInputs {
   const { graph } = model;
   const kept = new Set(graph.nodes.flatMap(namesOfConstants));
@@ -78,4 +80,29 @@ export function liftWeights(model: ModelProto): WeightInputs {
 function namesOfConstants({ domain, opType, inputs }: Node): string[] {
   const free = READ_AS_THEY_ARE.get(`${domain}:${opType}`) ?? [];
   return inputs.filter((_, index) => !free.includes(index));
+}
+
+/** From this opset on, `Sum` broadcasts its inputs as `Add` does. */
+const BROADCASTING = 8;
+
+/**
+ * Replaces sums of several tensors by additions of two, in the same order. ONNX Runtime has no WebGPU kernel for `Sum`:
+ * each would be computed on the CPU, with all its inputs read back from the GPU first.
+ */
+export function sumsToAdditions(model: ModelProto): ModelProto {
+  const isSum = ({ opType, domain }: Node) => opType === "Sum" && domain === "";
+  if (getOpset(model) < BROADCASTING || !model.graph.nodes.some(isSum)) return model;
+  const nodes = model.graph.nodes.flatMap((node) => isSum(node) ? toAdditions(node) : [node]);
+  return withGraph(model, { nodes });
+}
+
+function toAdditions({ name, inputs, outputs: [output] }: Node): Node[] {
+  const [first, ...others] = inputs;
+  if (others.length === 0) return [makeNode("Identity", [first!], [output!], { name })];
+  const partial = (i: number) => i === others.length - 1 ? output! : `${output}/sum_${i}`;
+  return others.map((input, i) =>
+    makeNode("Add", [i === 0 ? first! : partial(i - 1), input], [partial(i)], {
+      name: `${name}/${i}`,
+    })
+  );
 }

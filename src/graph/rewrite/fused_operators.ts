@@ -1,21 +1,61 @@
 /**
- * Fuses a residual's addition, the bias before it and the norm after it into one node.
- *
- * With one token at a time the host's cost per node dominates.
+ * Replaces what exporters spell out by ONNX Runtime's own fused operators.
  *
  * @module
  */
+import {
+  findUnmaskedAttentions,
+  probeFeeds,
+  type UnmaskedAttention,
+} from "../attention/unmasked_attention.ts";
+import { liftConstants } from "../decoder_inputs.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
-import type { Value } from "../evaluate/value.ts";
-import { GraphIndex } from "../graph_index.ts";
 import {
   attribute,
   floatAttribute,
+  hasSubgraph,
   intAttribute,
+  makeNode,
   type ModelProto,
   type Node,
+  withGraph,
 } from "../file/proto.ts";
-import { probeFeeds } from "../attention/unmasked_attention.ts";
+import { GraphIndex, liveNodes } from "../graph_index.ts";
+import type { Value } from "../evaluate/value.ts";
+
+/**
+ * Replaces f32 attentions that see all keys by `MultiHeadAttention`, which never writes the scores of all pairs of
+ * tokens: Whisper's encoder takes 11 % less time and 120 MiB less memory.
+ *
+ * @returns the model itself if it has none.
+ */
+export function fuseAttention(model: ModelProto): ModelProto {
+  const { nodes } = model.graph;
+  // Subgraphs may read any tensor.
+  if (!nodes.some(({ opType }) => opType === "Softmax") || nodes.some(hasSubgraph)) return model;
+  const index = new GraphIndex(liftConstants(model.graph));
+  const { found, run } = findUnmaskedAttentions(index);
+  const attentions = found.filter((each) => isOfRows(each, run));
+  if (attentions.length === 0) return model;
+  const fused = new Map(attentions.map(({ q, k, v, output, heads, scale }) => [
+    index.producers.get(output)!,
+    makeNode("MultiHeadAttention", [q, k.tensor, v.tensor], [output], {
+      domain: "com.microsoft",
+      attributes: { num_heads: heads, scale: { float: scale } },
+      name: `${output}/attention`,
+    }),
+  ]));
+  const { graph } = index;
+  const wanted = graph.outputs.map(({ name }) => name);
+  const live = liveNodes(graph.nodes.map((node) => fused.get(node) ?? node), wanted);
+  // Value infos may describe tensors that no longer exist.
+  return withGraph(model, { ...graph, nodes: live, valueInfos: [] });
+}
+
+function isOfRows({ q, k, v }: UnmaskedAttention, run: Evaluation): boolean {
+  return k.kind === "rows" && v.kind === "rows" &&
+    [q, k.tensor, v.tensor].every((name) => run.value(name)?.dtype === "float32");
+}
 
 const MICROSOFT = "com.microsoft";
 /** The default of ONNX. */
@@ -28,7 +68,8 @@ interface Search {
 
 /**
  * Replaces `LayerNormalization(a + b)` and `LayerNormalization(a + (x + bias))` by ONNX Runtime's
- * `SkipLayerNormalization` if `a` and `b` have the same shape; other norms stay as they are.
+ * `SkipLayerNormalization` if `a` and `b` have the same shape; other norms stay as they are. With one token at a time
+ * the host's cost per node dominates.
  */
 export function fuseSkipNorms(model: ModelProto): ModelProto {
   const { graph } = model;
