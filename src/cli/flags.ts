@@ -179,7 +179,7 @@ export const SERVE_FLAGS = {
   batchInvariant: toggle({
     help:
       "Compute bit-identical results whatever other requests run at the same time. GPUs always do; " +
-      "on the CPU, prompts and steps of more than four sequences then take longer.",
+      "on the CPU, prompts and steps of more than six sequences then take longer.",
   }),
   ...IMAGE_FLAGS,
   allowedHost: list({

@@ -20,11 +20,12 @@ export interface KernelRule {
 }
 
 /**
- * Measured on two cores of a server with a decoder of Qwen3-0.6B's size in q4, in Hearth's kernels and in ONNX Runtime:
- * 22 and 33 ms for 1 row, 52 and 63 for 4 rows, 92 and 80 for 8 rows, 344 and 216 for 32 rows. A hybrid decoder of
- * LFM2-350M's size takes 56 and 49 ms for 8 rows.
+ * Measured on two cores of a server with decoders in q4, in Hearth's kernels and in ONNX Runtime, in ms. Qwen3-0.6B's
+ * size: 22 and 33 for 1 row, 52 and 63 for 4 rows, 92 and 80 for 8, 344 and 216 for 32. By turns in one process, LFM2-350M's
+ * size: 32.8 and 34.1 for 5 rows, 35.9 and 37.6 for 6, 42.5 and 42.9 for 7, 48.1 and 47.8 for 8; Qwen3.5-0.8B's: 57.6
+ * and 60.6, 63.7 and 64.1, 75.3 and 70.7, 86.9 and 83.8.
  */
-export const MOST_FEW_ROWS_ON_CPU = 4;
+export const MOST_FEW_ROWS_ON_CPU = 6;
 
 /** What the rule depends on. */
 interface KernelRuleOptions {

@@ -12,7 +12,7 @@ import { makePrompt } from "../fixtures/engine/small_steps.ts";
 
 const NUM_TOKENS = 40;
 /** As many as run as few rows. */
-const NUM_STREAMS = 4;
+const NUM_STREAMS = 6;
 
 /** What several requests at once get. */
 async function answer(threads: number, dtype: "fp32" | "q4"): Promise<SampledToken[][]> {
