@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { COMMANDS } from "../src/cli/command_line.ts";
-import { formatFlagTable } from "../src/cli/help.ts";
+import { COMMANDS, formatFlagTable } from "../src/cli/command_line.ts";
 
 /** The page of flags. */
 export const FLAGS_PAGE = new URL("../docs/flags.md", import.meta.url);

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Setting, StartupError } from "../../src/base/errors.ts";
-import { adviseLargePages } from "../../src/base/large_pages.ts";
+import { adviseLargePages } from "../../src/base/libc.ts";
 
 const PAGE_BYTES = 2 ** 16;
 export const MAX_PAGES = 2 ** 16;

@@ -6,7 +6,7 @@
  */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { trimAllArenas, trimOwnArena } from "./trim_heap.ts";
+import { trimAllArenas, trimOwnArena } from "./libc.ts";
 
 const LOOK_AFTER_MS = 3_000;
 /** Less garbage than this is not worth a collection, which stops the thread for tens of milliseconds. */

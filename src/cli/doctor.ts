@@ -14,9 +14,8 @@ import manifest from "../../deno.json" with { type: "json" };
 import { formatBytes } from "../base/format_bytes.ts";
 import { canTakeRangeEarly } from "../gpu/ort_buffers.ts";
 import { askHub } from "../hub/answer.ts";
-import { listCachedIds, measureFolder } from "../hub/cache.ts";
+import { listCachedIds, measureFolder, readHubSettings } from "../hub/cache.ts";
 import { readFreeBytes } from "../hub/download.ts";
-import { readHubSettings } from "../hub/settings.ts";
 import { readAvailableBytes, shareMemory } from "../models/folder/memory.ts";
 
 const MARKS = { ok: "ok", warning: "warning", failed: "FAILED" } as const;

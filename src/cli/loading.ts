@@ -13,7 +13,7 @@ import { formatBytes } from "../base/format_bytes.ts";
 import type { DownloadProgress } from "../hub/download.ts";
 import type { DeviceChoice, Dtype, ModelKind, ResolvedModel } from "../base/config.ts";
 import type { HubModel } from "../hub/resolve.ts";
-import { readHubSettings } from "../hub/settings.ts";
+import { readHubSettings } from "../hub/cache.ts";
 
 const CLEAR_TO_END = "\x1b[K";
 const BAR_CELLS = 20;

@@ -24,11 +24,11 @@ import {
   type CachedModel,
   lockFolder,
   measureFolder,
+  readHubSettings,
   repositoryFolder,
   scanCache,
   scanModel,
 } from "../hub/cache.ts";
-import { readHubSettings } from "../hub/settings.ts";
 import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
 import { findRunPath } from "../models/load/cut_choice.ts";
 import { identifyFamily } from "../models/load/families.ts";

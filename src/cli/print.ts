@@ -1,9 +1,9 @@
 /**
- * Lines and tables for the user of a command. While serving, events go to the log instead.
+ * Writes lines, tables, text and bytes for the user of a command. While serving, events go to the log instead.
  *
  * @module
  */
-import { writeMessage, writeText } from "../base/write_text.ts";
+import { StartupError } from "../base/errors.ts";
 
 /** Writes a line to standard output. */
 export function printLine(line: string): void {
@@ -33,4 +33,41 @@ export function formatTable(rows: readonly (readonly string[])[]): string[] {
   return rows.map((row) =>
     row.map((cell, column) => cell.padEnd(widths[column]!)).join(GAP).trimEnd()
   );
+}
+
+const encoder = new TextEncoder();
+
+interface Target {
+  writeSync(bytes: Uint8Array): number;
+}
+
+/**
+ * Writes all of `text` before it returns. A reader that has gone (`hearth | head`) does not end the program.
+ *
+ * @throws {StartupError} when it cannot be written, as to a full disk.
+ */
+export function writeText(target: Target, text: string): void {
+  writeBytes(target, encoder.encode(text));
+}
+
+/** Like {@linkcode writeText}. */
+export function writeBytes(target: Target, bytes: Uint8Array): void {
+  let rest = bytes;
+  try {
+    // A pipe may take less than it is offered.
+    while (rest.length > 0) rest = rest.subarray(target.writeSync(rest));
+  } catch (error) {
+    if (error instanceof Deno.errors.BrokenPipe) return;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new StartupError(`The output cannot be written: ${reason}`, { cause: error });
+  }
+}
+
+/** Writes log lines and progress. Failures are ignored: a full disk must not end a server. */
+export function writeMessage(target: Target, text: string): void {
+  try {
+    writeText(target, text);
+  } catch {
+    // There is nowhere else to report it.
+  }
 }

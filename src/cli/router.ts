@@ -1,29 +1,30 @@
 /**
- * `router`: serves several models behind one address, each in a process of its own that starts when the model is
- * requested.
+ * `router`: serves several models, named by flags and a configuration file, behind one address. Each has a process of
+ * its own that starts when the model is requested.
  *
  * @module
  */
-import type { ListenSettings } from "../base/config.ts";
-import { StartupError } from "../base/errors.ts";
-import { BODY_LIMITS } from "../server/http/body/body.ts";
-import { BodyBudget } from "../server/http/body/body_memory.ts";
-import type { RunningServer } from "../server/http/server.ts";
-import { configureLog, log } from "../base/log.ts";
+import { limitBodies } from "../server/http/body/body.ts";
+import { log } from "../base/log.ts";
 import { startModelProcess } from "../router/model_process.ts";
 import { ModelPool } from "../router/model_pool.ts";
-import type { RoutedModel } from "../router/routed_model.ts";
-import { startRouter } from "../router/router_server.ts";
+import { startRouter } from "../router/app.ts";
 import { VERSION } from "../base/version.ts";
-import { defaultBodyBytes, readApiKeys, readMemoryLimit } from "./flag_values.ts";
-import type { FlagValues } from "./command.ts";
-import { ROUTER_FLAGS } from "./flags.ts";
-import { formatUrl, PidFile } from "./running.ts";
+import { flagName, type FlagTable, type FlagValues, UsageError } from "./command.ts";
+import { ROUTED_FLAGS, ROUTER_FLAGS, SERVE_FLAGS } from "./flags.ts";
 import { printMessage } from "./print.ts";
-import { readRoutedModels } from "./routed_models.ts";
-import { warnOfServiceLinks } from "./parse.ts";
-import { explainListenError } from "./listen.ts";
-import { type KeyRing, readKeysAgain, stopOnSignal, warnOfOpenDoor } from "./serve.ts";
+import { ServerProcess } from "./server_process.ts";
+import { parse } from "yaml";
+import { ANY_NAME } from "../wire/endpoints.ts";
+import { MODEL_KINDS, type ModelKind } from "../base/config.ts";
+import { StartupError } from "../base/errors.ts";
+import { isRecord } from "../base/json.ts";
+import { CATALOGUE } from "../hub/catalogue.ts";
+import { openAnyFolder, requireModelFolder } from "../hub/model_folder.ts";
+import { nameModel, resolveModel } from "../hub/resolve.ts";
+import { identifyFamily } from "../models/load/families.ts";
+import type { RoutedModel } from "../router/routed_model.ts";
+import { parseCall } from "./parse.ts";
 
 /** Time beyond the grace period before a process is killed, since freeing a device may take a while. */
 const MAX_STOP_MS = 10_000;
@@ -37,19 +38,9 @@ type RouterFlags = FlagValues<typeof ROUTER_FLAGS>;
  * @throws {StartupError} when there is no such model, or the address is not available.
  */
 export async function router(flags: RouterFlags): Promise<number> {
-  const { logLevel: level, logFormat: format } = flags;
-  configureLog({ level, format });
-  warnOfServiceLinks(ROUTER_FLAGS, Deno.env.toObject());
-  const stopRequest = Promise.withResolvers<void>();
-  let pidFile: PidFile | undefined = undefined;
-  const keys = { current: readApiKeys(flags) };
-  stopOnSignal({
-    requestStop: stopRequest.resolve,
-    removePidFile: () => pidFile?.remove(),
-    onHangup: flags.apiKeyFile === undefined ? undefined : () => readKeysAgain(flags, keys),
-  });
+  const server = new ServerProcess(ROUTER_FLAGS, flags);
+  const { settings, requestStop } = server;
   const models = await readRoutedModels(flags);
-  const settings = readSettings(flags, keys);
   const pool = new ModelPool({
     models,
     maxLoaded: flags.maxLoaded,
@@ -57,25 +48,14 @@ export async function router(flags: RouterFlags): Promise<number> {
     idleMs: flags.idleTimeout && flags.idleTimeout * 1000,
     start: (model) => startModelProcess(model, { ...findProgram(), maxStopMs: stopMs(flags) }),
   });
-  const bodyBytes = flags.bodyMemoryMb === undefined
-    ? defaultBodyBytes(readMemoryLimit())
-    : flags.bodyMemoryMb * 2 ** 20;
-  const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(bodyBytes) };
-  const deps = { settings, pool, bodyLimits, requestShutdown: stopRequest.resolve };
-  const server = await listen(deps);
-  const { port } = server.address;
-  pidFile = PidFile.write({
-    pid: Deno.pid,
-    model: models.map(({ id }) => id).join(","),
-    host: settings.host,
-    port,
-    startedAt: new Date().toISOString(),
-  });
-  report(models, { format, url: formatUrl(settings.host, port) });
-  warnOfOpenDoor(settings);
-  await stopRequest.promise;
-  await server.stop();
-  pidFile.remove();
+  const bodyLimits = limitBodies(server.bodyBytes);
+  const deps = { settings, pool, bodyLimits, requestShutdown: requestStop };
+  const ids = models.map(({ id }) => id);
+  const { url } = await server.open(() => startRouter(deps), ids.join(","));
+  if (flags.logFormat === "json") log.info("listening", { version: VERSION, url, models: ids });
+  else printMessage(`Hearth ${VERSION} listens at ${url} and routes to ${ids.join(", ")}.`);
+  server.warnOfOpenDoor();
+  await server.serve();
   return 0;
 }
 
@@ -97,37 +77,146 @@ function findProgram(): { program: string[]; environment: Record<string, string>
   return { program, environment: Object.fromEntries(others) };
 }
 
-function readSettings(flags: RouterFlags, keys: KeyRing): ListenSettings {
+const { model, modelAlias, anyModel, kind } = SERVE_FLAGS;
+/** Flags that the file may set for a model. */
+const FILE_FLAGS = { ...ROUTED_FLAGS, model, modelAlias, anyModel, kind };
+
+/**
+ * Returns all models that are named.
+ *
+ * @throws {StartupError} when there is none, one is not found or named twice, or the file is invalid.
+ */
+export async function readRoutedModels(
+  flags: FlagValues<typeof ROUTER_FLAGS>,
+): Promise<RoutedModel[]> {
+  const common = writeWords(ROUTED_FLAGS, flags);
+  const { config } = flags;
+  const entries: Entry[] = [
+    ...flags.model.map((name) => ({ words: [`--model=${name}`] })),
+    ...config === undefined ? [] : readEntries(config),
+  ];
+  if (entries.length === 0) {
+    throw new StartupError(
+      "router wants models: give -m <model>, which may be repeated, or --config <file>.",
+    );
+  }
+  const models = await Promise.all(entries.map((entry) => describe(entry, common)));
+  const names = new Set<string>();
+  for (const { id } of models) {
+    if (names.has(id)) throw new StartupError(`The model ${id} is named twice.`);
+    names.add(id);
+  }
+  return models;
+}
+
+/** A model from the flags or the file. */
+interface Entry {
+  /** Arguments of its `serve` command. */
+  readonly words: readonly string[];
+  readonly memoryBytes?: number;
+}
+
+async function describe(
+  { words, memoryBytes }: Entry,
+  common: readonly string[],
+): Promise<RoutedModel> {
+  const flags = parseWords(words);
+  const named = await nameModel(flags.model!);
+  if (!("hubId" in named)) await requireModelFolder(named.folder);
   return {
-    // Only in a URL does an IPv6 address have brackets.
-    host: flags.address.replace(/^\[(.*)\]$/, "$1"),
-    port: flags.port,
-    allowRemoteShutdown: flags.allowRemoteShutdown,
-    allowedHosts: flags.allowedHost,
-    corsOrigins: flags.corsOrigin,
-    get apiKeys() {
-      return keys.current;
-    },
-    trustedProxies: flags.trustedProxy,
-    drainSeconds: flags.drainSeconds,
-    ui: flags.ui,
-    maxConnections: flags.maxConnections,
+    id: named.id,
+    aliases: [...named.aliases, ...flags.modelAlias, ...flags.anyModel ? [ANY_NAME] : []],
+    ownedBy: named.ownedBy,
+    kind: flags.kind ?? await findKind(flags.model!, named.id),
+    memoryBytes,
+    args: [...common, ...words],
   };
 }
 
-async function listen(deps: Parameters<typeof startRouter>[0]): Promise<RunningServer> {
+/** Parses the flags of a model. @throws {UsageError} when a flag is unknown or its value is out of range. */
+function parseWords(words: readonly string[]): FlagValues<typeof FILE_FLAGS> {
+  const call = parseCall(SERVE, words, {});
+  if (typeof call === "string") throw new UsageError(`There is no flag ${call} of a model.`);
+  // Safe: these flags are the ones that were parsed.
+  return call.flags as FlagValues<typeof FILE_FLAGS>;
+}
+
+const SERVE = {
+  name: "serve",
+  summary: "",
+  operands: [],
+  flags: FILE_FLAGS,
+  run: () => Promise.resolve(0),
+};
+
+/** Reads a model's kind from its folder or from the catalogue; `undefined` if neither tells. */
+async function findKind(name: string, id: string): Promise<ModelKind | undefined> {
   try {
-    return startRouter(deps);
+    const { folder } = await resolveModel(name);
+    return identifyFamily(await openAnyFolder(folder)).kind;
   } catch (error) {
-    throw new StartupError(await explainListenError(error, deps.settings), { cause: error });
+    if (!(error instanceof StartupError)) throw error;
+    return MODEL_KINDS.find((kind) => Object.values(CATALOGUE[kind]).includes(id));
   }
 }
 
-function report(
-  models: readonly RoutedModel[],
-  { format, url }: { readonly format: RouterFlags["logFormat"]; readonly url: string },
-): void {
-  const ids = models.map(({ id }) => id);
-  if (format === "json") return log.info("listening", { version: VERSION, url, models: ids });
-  printMessage(`Hearth ${VERSION} listens at ${url} and routes to ${ids.join(", ")}.`);
+/** A setting of the file that is not a flag. */
+const MEMORY = "memory-mb";
+
+/** Reads the arguments of each model from the file: `models: [{ model: qwen3-0.6b, max-model-len: 8192 }]`. */
+function readEntries(path: string): Entry[] {
+  const found = readYaml(path);
+  const { models } = isRecord(found) ? found : {};
+  if (!Array.isArray(models) || models.length === 0) {
+    throw new StartupError(`${path}: want a list "models", each with "model" and flags of serve.`);
+  }
+  return models.map((entry: unknown, index) => {
+    const where = `${path}, model ${index + 1}`;
+    const settings = typeof entry === "string" ? { model: entry } : entry;
+    if (!isRecord(settings) || typeof settings["model"] !== "string") {
+      throw new StartupError(`${where}: want "model": a folder, an alias or owner/name.`);
+    }
+    const { [MEMORY]: memoryMb, ...others } = settings;
+    if (memoryMb !== undefined && !(Number.isInteger(memoryMb) && memoryMb as number > 0)) {
+      throw new StartupError(`${where}: ${MEMORY}: want a whole number of MiB, above 0.`);
+    }
+    const words = Object.entries(others).flatMap(([name, value]) => writeWord(name, value, where));
+    checkWords(words, where);
+    return { words, ...(memoryMb !== undefined && { memoryBytes: memoryMb as number * 2 ** 20 }) };
+  });
+}
+
+function readYaml(path: string): unknown {
+  try {
+    return parse(Deno.readTextFileSync(path));
+  } catch (error) {
+    throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+function writeWord(name: string, value: unknown, where: string): string[] {
+  if (value === true) return [`--${name}`];
+  if (value === false) return [`--no-${name}`];
+  if (Array.isArray(value)) return value.flatMap((each) => writeWord(name, each, where));
+  if (typeof value === "string" || typeof value === "number") return [`--${name}=${value}`];
+  throw new StartupError(`${where}: ${name}: want a text, a number, true or false, or a list.`);
+}
+
+/** Checks a model's arguments. @throws {StartupError} when a flag is unknown or its value is out of range. */
+function checkWords(words: readonly string[], where: string): void {
+  try {
+    parseWords(words);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new StartupError(`${where}: ${error.message}`);
+  }
+}
+
+/** Writes flag values as arguments of a command. */
+function writeWords(table: FlagTable, values: Readonly<Record<string, unknown>>): string[] {
+  return Object.entries(table).flatMap(([key, { fallback }]) => {
+    const value = values[key];
+    if (value === fallback || value === undefined) return [];
+    return writeWord(flagName(key), value, key);
+  });
 }

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 import { homedir } from "node:os";
 import process from "node:process";
-import type { Environment } from "../base/config.ts";
+import type { Environment, ListenSettings } from "../base/config.ts";
 import { log } from "../base/log.ts";
 import { PROGRAM } from "../base/version.ts";
 
@@ -192,11 +192,27 @@ export function formatUrl(host: string, port: number): string {
 /** The state of a listening socket in /proc/net/tcp. */
 const LISTENS = "0A";
 
+/** Explains why an address is not available, and what to do. */
+export async function explainListenError(
+  error: unknown,
+  { host, port }: Pick<ListenSettings, "host" | "port">,
+): Promise<string> {
+  if (error instanceof Deno.errors.AddrInUse) {
+    return await explainTakenPort(host, port);
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return `Listening on port ${port} is not permitted to this user. Choose one above 1023 with -p.`;
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return `Cannot listen at ${host}, port ${port}: ${reason}. Choose an address of this machine with -a: ` +
+    "127.0.0.1 for this machine only, 0.0.0.0 to let other machines in.";
+}
+
 /**
  * Explains that a port is taken: by whom, as far as this user can find out, and what to do. A Hearth server is known by
  * its process-id file, and on Linux another program by its process.
  */
-export async function explainTakenPort(host: string, port: number): Promise<string> {
+async function explainTakenPort(host: string, port: number): Promise<string> {
   const taken = `Port ${port} of ${host} is taken.`;
   const servers = await findRunning().catch(() => []);
   const hearth = servers.find((server) => server.port === port && overlap(server.host, host));

@@ -4,35 +4,25 @@
  * @module
  */
 import { ANY_NAME } from "../wire/endpoints.ts";
-import type { ApiKey, LogSettings, ResolvedModel, ServerSettings } from "../base/config.ts";
-import { endProcess } from "../base/end_process.ts";
+import type { ListenSettings, LogSettings, ResolvedModel, ServerSettings } from "../base/config.ts";
 import { StartupError, startupMessage } from "../base/errors.ts";
-import {
-  defaultBodyBytes,
-  findCompanions,
-  findFfmpeg,
-  findFolder,
-  readApiKeys,
-  readMemoryLimit,
-} from "./flag_values.ts";
-import { isLoopback } from "../server/http/locality.ts";
+import { within } from "../base/wait.ts";
+import { findCompanions, findFfmpeg, findFolder } from "./flag_values.ts";
 import { HubError, NoGraphsError } from "../hub/answer.ts";
 import { DEFAULT_MODEL } from "../hub/catalogue.ts";
 import { requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
-import { readHubSettings } from "../hub/settings.ts";
-import { configureLog, log } from "../base/log.ts";
+import { readHubSettings } from "../hub/cache.ts";
+import { log } from "../base/log.ts";
 import { Session } from "../server/session/session.ts";
-import type { SessionState } from "../server/session/session_state.ts";
 import type { LoadProgress } from "../models/model.ts";
+import type { SessionState } from "../server/session/supervisor.ts";
 import { getModel, ProgressLine, quietenVulkan, SparseLines } from "./loading.ts";
 import { SETTING_FLAGS } from "./shared_flags.ts";
 import type { FlagValues } from "./command.ts";
 import { SERVE_FLAGS } from "./flags.ts";
-import { formatUrl, freePidFilePath, PidFile } from "./running.ts";
 import { RouterLink, StartReport } from "./start_report.ts";
-import { warnOfServiceLinks } from "./parse.ts";
-import { onStopSignal } from "./stop_signals.ts";
+import { ServerProcess } from "./server_process.ts";
 
 /** Longest wait for the last spans to be exported. */
 const LAST_SPANS_MS = 1_000;
@@ -47,63 +37,46 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
  * @throws {StartupError} when there is no such model, the hub refuses it, or the address is not available.
  */
 export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Promise<number> {
-  configureLog(toLogSettings(flags));
-  warnOfServiceLinks(SERVE_FLAGS, Deno.env.toObject());
-  const stopRequest = Promise.withResolvers<void>();
+  const server = new ServerProcess(SERVE_FLAGS, flags);
   const link = RouterLink.find();
-  link?.onEnd(stopRequest.resolve);
-  let pidFile: PidFile | undefined = undefined;
-  // From the start, because an unhandled signal would leave the process-id file behind.
-  const keys = { current: readApiKeys(flags) };
-  stopOnSignal({
-    requestStop: stopRequest.resolve,
-    removePidFile: () => pidFile?.remove(),
-    onHangup: flags.apiKeyFile === undefined ? undefined : () => readKeysAgain(flags, keys),
-  });
+  link?.onEnd(server.requestStop);
   const model = await requireModel(flags);
-  const settings = await readSettings(flags, keys);
+  const settings = await readSettings(flags, server.settings);
   let refusal: StartupError | undefined;
   const onRefused = (error: StartupError) => {
     refusal = error;
     link?.report({ type: "failed", reason: error.message });
     session.drain();
-    stopRequest.resolve();
+    server.requestStop();
   };
   const session = await makeSession(flags, { model, spawnWorker, onRefused });
-  // The folder of process-id files depends on the variable that this sets.
-  const environment = Deno.env.toObject();
   quietenVulkan();
   // The model loads on a thread of its own, while this thread imports the HTTP server and opens the port.
   session.start();
-  const { listen } = await import("./listen.ts");
-  const { server, spans } = await listen({
-    settings,
-    session,
-    requestShutdown: stopRequest.resolve,
-    bodyBytes: flags.bodyMemoryMb === undefined
-      ? defaultBodyBytes(readMemoryLimit())
-      : flags.bodyMemoryMb * 2 ** 20,
-  });
-  const { port } = server.address;
-  const startedAt = new Date().toISOString();
-  const served = { pid: Deno.pid, model: model.id, host: settings.host, port, startedAt };
-  pidFile = PidFile.write(served, freePidFilePath(served, environment));
-  const url = formatUrl(settings.host, port);
+  const [{ startServer }, { limitBodies }, { OtlpExporter }] = await Promise.all([
+    import("../server/http/server.ts"),
+    import("../server/http/body/body.ts"),
+    import("../server/http/spans.ts"),
+  ]);
+  const bodyLimits = limitBodies(server.bodyBytes);
+  const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
+  const requestShutdown = server.requestStop;
+  const deps = { settings, session, requestShutdown, bodyLimits, spans };
+  const { url, port } = await server.open(() => startServer(deps), model.id).catch(
+    async (error) => {
+      await session.stop();
+      throw error;
+    },
+  );
   // Under a router, standard output carries the messages for the router, so the report goes to the log.
   const report = new StartReport({ format: link === undefined ? flags.logFormat : "json", url });
   report.listening(model, { isNamed: flags.model !== undefined });
-  warnOfOpenDoor(settings);
+  server.warnOfOpenDoor();
   reportStates(session, report, new ProgressLine(`Loading ${model.id}`));
   link?.report({ type: "listening", port });
-  link?.follow(session, stopRequest.resolve);
+  link?.follow(session, server.requestStop);
 
-  await stopRequest.promise;
-  await server.stop();
-  await Promise.race([
-    spans?.flush(),
-    new Promise((resolve) => setTimeout(resolve, LAST_SPANS_MS)),
-  ]);
-  pidFile.remove();
+  await server.serve(() => spans === undefined ? undefined : within(spans.flush(), LAST_SPANS_MS));
   if (refusal !== undefined) throw refusal;
   return 0;
 }
@@ -219,74 +192,18 @@ async function requireCached(name: string): Promise<void> {
   }
 }
 
-/** API keys that may be replaced while the server runs. */
-export interface KeyRing {
-  current: readonly ApiKey[];
-}
-
-/** Reads the keys again. If they cannot be read, the old ones stay valid. */
-export function readKeysAgain(
-  flags: Pick<ServeFlags, "apiKey" | "apiKeyFile">,
-  keys: KeyRing,
-): void {
-  try {
-    keys.current = readApiKeys(flags);
-    log.info("the API keys were read again", { numKeys: keys.current.length });
-  } catch (error) {
-    const reason = (error as Error).message;
-    log.error("the API keys cannot be read again; the old ones stay valid", { reason });
-  }
-}
-
-async function readSettings(flags: ServeFlags, keys: KeyRing): Promise<ServerSettings> {
-  const { address, port, allowRemoteShutdown, allowPrivateMedia } = flags;
+async function readSettings(flags: ServeFlags, shared: ListenSettings): Promise<ServerSettings> {
   return {
-    // Only in a URL does an IPv6 address have brackets.
-    host: address.replace(/^\[(.*)\]$/, "$1"),
-    port,
-    allowRemoteShutdown,
-    allowedHosts: flags.allowedHost,
-    corsOrigins: flags.corsOrigin,
+    ...shared,
     get apiKeys() {
-      return keys.current;
+      return shared.apiKeys;
     },
-    trustedProxies: flags.trustedProxy,
     mediaDir: await findFolder("--media-dir", flags.mediaDir),
-    allowPrivateMedia,
+    allowPrivateMedia: flags.allowPrivateMedia,
     reasoningField: flags.reasoningField,
-    ui: flags.ui,
     maxStoredResponses: flags.maxStoredResponses,
     storedResponsesBytes: flags.storedResponsesMb * 2 ** 20,
-    drainSeconds: flags.drainSeconds,
-    maxConnections: flags.maxConnections,
   };
-}
-
-/** Requests a stop at the first signal, and ends the process at the second. */
-export function stopOnSignal({ requestStop, removePidFile, onHangup }: {
-  readonly requestStop: () => void;
-  readonly removePidFile: () => void;
-  /** Called at SIGHUP if that does not mean that the terminal closed. */
-  readonly onHangup: (() => void) | undefined;
-}): void {
-  let isStopping = false;
-  onStopSignal((signal, exitCode) => {
-    if (isStopping) {
-      removePidFile();
-      endProcess(exitCode);
-    }
-    isStopping = true;
-    log.info("stopping; a second signal ends the server at once", { signal });
-    requestStop();
-  }, { onHangup });
-}
-
-/** Warns if other machines can call the server without a key. */
-export function warnOfOpenDoor(
-  { host, apiKeys }: Pick<ServerSettings, "host" | "apiKeys">,
-): void {
-  if (isLoopback(host) || apiKeys.length > 0) return;
-  log.warn("other machines can call this server, and no --api-key is set", { address: host });
 }
 
 function reportStates(session: Session, report: StartReport, progressLine: ProgressLine): void {

@@ -7,7 +7,7 @@ import { formatDuration } from "./loading.ts";
 import { formatTable, printLine } from "./print.ts";
 import { askState, findRunning, NO_ANSWER, type RunningServer } from "./running.ts";
 import { StartupError } from "../base/errors.ts";
-import { sleep } from "../hub/retry.ts";
+import { sleep } from "../base/wait.ts";
 import { UsageError } from "./command.ts";
 
 /** Prints one line per server. @returns 0. */
@@ -56,7 +56,7 @@ export async function stop(port: string | undefined): Promise<number> {
         } s ago and is still running.`,
       );
     }
-    await sleep(LOOK_EVERY_MS, undefined);
+    await sleep(LOOK_EVERY_MS);
   }
   printLine(`Stopped ${server.model} at ${server.url}.`);
   return 0;

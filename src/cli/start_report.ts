@@ -10,7 +10,7 @@ import { log, stderrQueue } from "../base/log.ts";
 import { PROGRAM, VERSION } from "../base/version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { printMessage } from "./print.ts";
-import { type ChildReport, ROUTER_VARIABLE } from "../router/child_report.ts";
+import { type ChildReport, ROUTER_VARIABLE } from "../router/routed_model.ts";
 import type { Session } from "../server/session/session.ts";
 
 /** Reports on one server. */

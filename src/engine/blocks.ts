@@ -5,8 +5,7 @@
  */
 import type { DecoderLimits } from "../decoder/decoder.ts";
 import { BlockIndex } from "./block_index.ts";
-import { BlockTails } from "./block_tails.ts";
-import { FreeList } from "./free_list.ts";
+import { BlockTails, FreeList } from "./idle_blocks.ts";
 import { type FoundPrefix, type FoundTail, PrefixSearch } from "./prefix_search.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StateSlots } from "./state_slots.ts";

@@ -1,3 +1,8 @@
+/**
+ * Turns the tokens of a completion into text, and finds where a stop string ends it.
+ *
+ * @module
+ */
 /** Most bytes of a UTF-8 character. */
 const MAX_CHAR_BYTES = 4;
 
@@ -87,4 +92,118 @@ function lengthOfIncomplete(bytes: Uint8Array): number {
 function lengthOfChar(lead: number): number {
   if (lead < 0xc2 || lead > 0xf4) return 1;
   return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+}
+
+/** A node in the trie of stop strings. In its state, the text so far ends with the node's prefix of a stop string. */
+class TrieNode {
+  /** Length of the prefix. */
+  readonly depth: number;
+  readonly next = new Map<number, TrieNode>();
+  /** Node of the longest proper suffix of this prefix that is also in the trie; the root's is the root. */
+  fallback: TrieNode = this;
+  /** The longest stop string that the prefix ends with. */
+  stop: string | undefined;
+
+  constructor(depth: number) {
+    this.depth = depth;
+  }
+}
+
+/** Tries by their stop strings, so that the choices of a request share one. */
+const tries = new WeakMap<readonly string[], TrieNode>();
+
+/** The result of {@linkcode StopMatcher.push}. */
+interface StopResult {
+  /** Text before any stop string. */
+  readonly text: string;
+  /** The stop string that was found, if any; no text follows it. */
+  readonly stop: string | undefined;
+}
+
+/**
+ * Passes text on up to the first stop string, and never any part of one.
+ *
+ * Text that may be the beginning of a stop string is held back until that is decided. The stop string that is completed
+ * first wins; if two end at the same position, the longer one. The result does not depend on how the text is divided
+ * into fragments.
+ *
+ * This is an Aho–Corasick automaton over UTF-16 units ("Efficient string matching", CACM 18(6), 1975). The time per
+ * unit does not depend on the number or length of the stop strings, and the depth of the automaton's state is the
+ * number of units to hold back.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const matcher = new StopMatcher(["\n\nUser:"]);
+ * assert.deepEqual(matcher.push("Yes.\n"), { text: "Yes.", stop: undefined });
+ * assert.deepEqual(matcher.push("No.\n\nUs"), { text: "\nNo.", stop: undefined });
+ * assert.deepEqual(matcher.push("er: and"), { text: "", stop: "\n\nUser:" });
+ * ```
+ */
+export class StopMatcher {
+  #node: TrieNode;
+  #heldBack = "";
+
+  /** @param stops stop strings; empty ones never match. */
+  constructor(stops: readonly string[]) {
+    this.#node = tries.get(stops) ?? buildTrie(stops);
+    tries.set(stops, this.#node);
+  }
+
+  /** Takes the next fragment. Must not be called again once a stop string was found. */
+  push(fragment: string): StopResult {
+    const text = this.#heldBack + fragment;
+    for (let i = this.#heldBack.length; i < text.length; i++) {
+      this.#node = advance(this.#node, text.charCodeAt(i));
+      const { stop } = this.#node;
+      if (stop === undefined) continue;
+      this.#heldBack = "";
+      return { text: text.slice(0, i + 1 - stop.length), stop };
+    }
+    const end = text.length - this.#node.depth;
+    this.#heldBack = text.slice(end);
+    return { text: text.slice(0, end), stop: undefined };
+  }
+
+  /** Ends the text. @returns the text that was held back. */
+  flush(): string {
+    const text = this.#heldBack;
+    this.#heldBack = "";
+    return text;
+  }
+}
+
+function advance(from: TrieNode, unit: number): TrieNode {
+  let node = from;
+  for (;;) {
+    const next = node.next.get(unit);
+    if (next !== undefined) return next;
+    if (node.depth === 0) return node;
+    node = node.fallback;
+  }
+}
+
+function buildTrie(stops: readonly string[]): TrieNode {
+  const root = new TrieNode(0);
+  for (const stop of stops) {
+    let node = root;
+    for (let i = 0; i < stop.length; i++) {
+      const unit = stop.charCodeAt(i);
+      const next = node.next.get(unit) ?? new TrieNode(i + 1);
+      node.next.set(unit, next);
+      node = next;
+    }
+    if (node !== root) node.stop = stop;
+  }
+  // In order of depth: a node's fallback is less deep, so it is already complete.
+  const nodes = [root];
+  for (const node of nodes) {
+    for (const [unit, next] of node.next) {
+      next.fallback = node === root ? root : advance(node.fallback, unit);
+      next.stop ??= next.fallback.stop;
+      nodes.push(next);
+    }
+  }
+  return root;
 }

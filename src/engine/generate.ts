@@ -1,6 +1,11 @@
-import type { SampledToken } from "../decoder/decoder.ts";
-import type { EngineLoop } from "./loop.ts";
-import type { GenerationRequest } from "./generation_request.ts";
+/**
+ * Generates a single sequence, for models that are not served by the engine's loop, and for the first run of a decoder.
+ *
+ * @module
+ */
+import { type Decoder, GREEDY, type SampledToken } from "../decoder/decoder.ts";
+import { EngineLoop } from "./loop.ts";
+import type { GenerationRequest } from "./sequence.ts";
 
 /** A request for a single sample. */
 export interface GenerateOptions<Token extends SampledToken = SampledToken>
@@ -69,4 +74,30 @@ export async function generateTokens(
     },
   });
   return { tokens, sumLogprobs, numChosen };
+}
+
+/** Length of the prompt. ONNX Runtime compiles GPU programs when it first sees a shape. */
+const PROMPT_TOKENS = 24;
+
+/**
+ * Runs a short prompt and two next tokens, so that a model that loads but cannot run fails now.
+ *
+ * @param encoderInput encoder input, for an encoder-decoder.
+ * @throws {Error} what the decoder throws.
+ */
+export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<void> {
+  const { contextLength, vocabSize } = decoder.limits;
+  const { warmUpTokens = PROMPT_TOKENS } = decoder;
+  const length = Math.max(1, Math.min(warmUpTokens, contextLength - 3));
+  const engine = new EngineLoop(decoder, { prefixCache: false });
+  await generate(engine, {
+    promptTokens: Int32Array.from({ length }, (_, i) => i % vocabSize),
+    sample: { ...GREEDY, temperature: 1 },
+    maxTokens: 3,
+    topLogprobs: 0,
+    encoderInput,
+    onToken: () => false,
+    signal: new AbortController().signal,
+  });
+  await engine.close();
 }

@@ -5,7 +5,7 @@
  */
 import type { Decoder, SampledToken } from "../decoder/decoder.ts";
 import { log } from "../base/log.ts";
-import { PoolSize } from "./pool_size.ts";
+import { PoolSize } from "./length_limits.ts";
 import type { RefusedSequence, Scheduler } from "./scheduler.ts";
 
 /** What a `KvPool` works with. */

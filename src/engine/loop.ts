@@ -15,14 +15,17 @@ import { log } from "../base/log.ts";
 import { BusyThread } from "../base/yield_to_events.ts";
 import { runStep } from "../base/running_steps.ts";
 import { EngineMetrics } from "./metrics.ts";
-import type { GenerationRequest } from "./generation_request.ts";
-import { mostBlocks } from "./pool_size.ts";
+import type { GenerationRequest, Sequence } from "./sequence.ts";
+import { mostBlocks } from "./length_limits.ts";
 import { Scheduler, type SchedulerOptions, SuspendedStepError } from "./scheduler.ts";
 import { KvPool } from "./kv_pool.ts";
 import { PrefillPace } from "./prefill_pace.ts";
-import type { Sequence } from "./sequence.ts";
-import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
-import { StepBuilder } from "./step_builder.ts";
+import {
+  type CommittedToken,
+  type ScheduledSequence,
+  type ScheduledStep,
+  StepBuilder,
+} from "./step.ts";
 
 /** The parts of a request's time, in milliseconds. */
 export interface GenerationTimes {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { BlockIndex } from "./block_index.ts";
-import type { BlockTails } from "./block_tails.ts";
+import type { BlockTails } from "./idle_blocks.ts";
 import type { Int32List } from "./int32_list.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StateSlots } from "./state_slots.ts";

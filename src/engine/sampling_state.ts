@@ -3,11 +3,10 @@ import type {
   SamplingParams,
   TokenAdjustments,
 } from "../../kernels/sample/sample_row.ts";
-import { type DryOptions, DryPenalty } from "./dry_penalty.ts";
+import { type DryOptions, DryPenalty, type TokenRules } from "./token_rules.ts";
 import { refusal } from "./grammar/compiler.ts";
 import type { Grammar } from "./grammar/grammar.ts";
 import { Int32List } from "./int32_list.ts";
-import type { TokenRules } from "./token_rules.ts";
 
 /** A mask that allows no token, long enough for any vocabulary. */
 const NO_TOKENS = new Uint32Array(2 ** 16);

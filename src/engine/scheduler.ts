@@ -5,13 +5,10 @@
  */
 import type { DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { HearthError } from "../base/errors.ts";
-import { chooseStep } from "./choose_step.ts";
+import { chooseStep, isDecoding, SequenceQueue } from "./sequence_queue.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
-import type { GenerationRequest } from "./generation_request.ts";
-import { LengthLimits } from "./length_limits.ts";
-import type { PoolDemand } from "./pool_size.ts";
-import { longScope, Sequence } from "./sequence.ts";
-import { isDecoding, SequenceQueue } from "./sequence_queue.ts";
+import { type GenerationRequest, longScope, Sequence } from "./sequence.ts";
+import { LengthLimits, type PoolDemand } from "./length_limits.ts";
 import { StateSlots } from "./state_slots.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 

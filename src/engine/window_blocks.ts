@@ -5,7 +5,7 @@
  */
 import { mostWindowBlocks } from "../decoder/cache_pools.ts";
 import type { WindowLimits } from "../decoder/decoder.ts";
-import { FreeList } from "./free_list.ts";
+import { FreeList } from "./idle_blocks.ts";
 import { Int32List } from "./int32_list.ts";
 import type { Sequence, WindowTable } from "./sequence.ts";
 

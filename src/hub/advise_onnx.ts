@@ -5,7 +5,7 @@
  */
 import { PROGRAM } from "../base/version.ts";
 import { searchHub } from "./repository.ts";
-import type { HubSettings } from "./settings.ts";
+import type { HubSettings } from "./cache.ts";
 import { HUB_ID_OF_ALIAS } from "./catalogue.ts";
 
 /** Most repositories that are named. */

@@ -1,11 +1,12 @@
 /**
- * Sends requests to the hub, and explains its refusals.
+ * Sends requests to the hub, retries them, and explains its refusals.
  *
  * @module
  */
 import { StartupError } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
-import type { HubSettings } from "./settings.ts";
+import type { HubSettings } from "./cache.ts";
+import { sleep } from "../base/wait.ts";
 
 /** Most bytes read of a refusal's explanation. */
 const MAX_REASON_BYTES = 64 * 2 ** 10;
@@ -183,4 +184,63 @@ export function cleanText(text: string): string {
 /** Whether a name can be shown as it is. */
 export function isPlainName(name: string): boolean {
   return name.search(UNSEEN) < 0;
+}
+
+const MAX_FAILURES = 5;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 60_000;
+
+/** Options of retrying. */
+export interface RetryOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Consecutive failures after which to give up; 5 if absent. */
+  readonly maxFailures?: number | undefined;
+  readonly pause?: typeof sleep | undefined;
+}
+
+/** Counts the consecutive failures of one operation. */
+export class Retries {
+  readonly #options: RetryOptions;
+  #numFailures = 0;
+
+  constructor(options: RetryOptions) {
+    this.#options = options;
+  }
+
+  /** Forgets earlier failures after a success. */
+  reset(): void {
+    this.#numFailures = 0;
+  }
+
+  /**
+   * Waits before the next attempt: half a second, then one, two and four seconds, with jitter, or as long as the hub
+   * asks for.
+   *
+   * @throws the error itself if it must not be retried, or after too many consecutive failures.
+   */
+  async waitAfter(error: unknown): Promise<void> {
+    const { signal, maxFailures = MAX_FAILURES, pause = sleep } = this.#options;
+    signal?.throwIfAborted();
+    this.#numFailures++;
+    if (!(error instanceof HubError && error.isTransient)) throw error;
+    if (this.#numFailures >= maxFailures) throw error;
+    const grown = FIRST_PAUSE_MS * 2 ** (this.#numFailures - 1) * (0.75 + Math.random() / 2);
+    await pause(Math.min(error.retryAfterMs ?? grown, LONGEST_PAUSE_MS), signal);
+  }
+}
+
+/**
+ * Repeats `act` until it succeeds.
+ *
+ * @throws its last error.
+ */
+export async function withRetries<T>(act: () => Promise<T>, options: RetryOptions): Promise<T> {
+  const retries = new Retries(options);
+  while (true) {
+    try {
+      return await act();
+    } catch (error) {
+      await retries.waitAfter(error);
+    }
+  }
 }

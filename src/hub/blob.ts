@@ -7,12 +7,10 @@
 import { dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { askHub, cleanText, HubError } from "./answer.ts";
-import { lockFolder, repositoryFolder, showHubId } from "./cache.ts";
+import { askHub, cleanText, HubError, Retries, type RetryOptions } from "./answer.ts";
+import { type HubSettings, lockFolder, repositoryFolder, showHubId } from "./cache.ts";
 import { Draft, FileLock } from "./draft.ts";
 import type { HubFile, Repository } from "./repository.ts";
-import { Retries, type RetryOptions } from "./retry.ts";
-import type { HubSettings } from "./settings.ts";
 
 const HTTP_PARTIAL_CONTENT = 206;
 const HTTP_RANGE_NOT_SATISFIABLE = 416;

@@ -6,12 +6,12 @@
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { formatBytes } from "../base/format_bytes.ts";
+import { sleep } from "../base/wait.ts";
 import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts";
-import { showHubId } from "./cache.ts";
-import { linkInSnapshot, snapshotFolder } from "./cache_write.ts";
+import { type HubSettings, showHubId } from "./cache.ts";
+import { linkInSnapshot, snapshotFolder } from "./draft.ts";
 import type { HubFile, Repository } from "./repository.ts";
-import { type RetryOptions, sleep } from "./retry.ts";
-import type { HubSettings } from "./settings.ts";
+import type { RetryOptions } from "./answer.ts";
 import { StartupError } from "../base/errors.ts";
 
 const MAX_AT_ONCE = 4;

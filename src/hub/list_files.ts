@@ -98,11 +98,3 @@ async function addFiles(files: Set<string>, path: string, below: string): Promis
     }
   }
 }
-
-/** A parsed JSON object. */
-export type Json = Readonly<Record<string, unknown>>;
-
-/** Whether a parsed JSON value is an object. */
-export function isJson(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}

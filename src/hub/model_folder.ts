@@ -1,15 +1,18 @@
 /**
- * A model folder in hub layout: its JSON files and its graphs.
+ * A model folder in hub layout: its JSON files and its graphs. Language models may have onnxruntime-genai's
+ * `genai_config.json`, which is converted to the fields of `config.json`.
  *
+ * @see https://onnxruntime.ai/docs/genai/reference/config.html
  * @module
  */
 import { join } from "node:path";
 import { type Dtype, DTYPES } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import { withGenaiConfig } from "./genai_config.ts";
-import { isJson, type Json, listFiles, listModelFiles } from "./list_files.ts";
+import { isRecord } from "../base/json.ts";
+import { listFiles, listModelFiles } from "./list_files.ts";
 
-export { isJson, type Json };
+/** A parsed JSON object. */
+export type Json = Readonly<Record<string, unknown>>;
 
 /** The number with this name; `undefined` if there is none. */
 export function numberAt(json: Json, name: string): number | undefined {
@@ -105,7 +108,9 @@ export async function describeFolder(
     return file === undefined ? undefined : await read(file);
   };
   const config = await readAt("config.json") ?? {};
-  if (!isJson(config)) throw new StartupError(`${join(path, "config.json")} holds no JSON object.`);
+  if (!isRecord(config)) {
+    throw new StartupError(`${join(path, "config.json")} holds no JSON object.`);
+  }
   const identity: Record<string, unknown> = {};
   for (const name of IDENTITY_FILES) {
     const content = await readAt(name);
@@ -159,7 +164,7 @@ export function requireConfigOrGraphs(path: string, files: Iterable<string>): vo
  */
 export async function readJson(folderPath: string, name: string): Promise<Json> {
   const value = await readAnyJson(folderPath, name);
-  if (isJson(value)) return value;
+  if (isRecord(value)) return value;
   throw new StartupError(`${join(folderPath, name)} holds no JSON object.`);
 }
 
@@ -212,4 +217,56 @@ export function hasGraph({ files }: ModelFolder, name: string): boolean {
 export function externalDataFiles(folder: ModelFolder, graphPath: string): string[] {
   const [prefix, other] = [`${graphPath}_data`, `${graphPath}.data`];
   return [...folder.files].filter((file) => file.startsWith(prefix) || file === other).sort();
+}
+
+/** Fields of `model` and `model.decoder`, by their names in `config.json`. */
+const OF_MODEL = {
+  vocab_size: "vocab_size",
+  max_position_embeddings: "context_length",
+  bos_token_id: "bos_token_id",
+  pad_token_id: "pad_token_id",
+} as const;
+const OF_DECODER = {
+  hidden_size: "hidden_size",
+  head_dim: "head_size",
+  num_attention_heads: "num_attention_heads",
+  num_key_value_heads: "num_key_value_heads",
+  num_hidden_layers: "num_hidden_layers",
+} as const;
+
+/** Parts of `model` that language models do not have. */
+const OTHER_PARTS = ["encoder", "vision", "speech", "audio", "encoder_decoder_init"];
+
+/** Adds the missing fields to `config.json`. The tokens that end an answer are those of both files. */
+export function withGenaiConfig(config: Json, genai: unknown): Json {
+  const model = isRecord(genai) && isRecord(genai["model"]) ? genai["model"] : undefined;
+  if (model === undefined) return config;
+  const decoder = isRecord(model["decoder"]) ? model["decoder"] : {};
+  const pick = (from: Json, names: Readonly<Record<string, string>>) =>
+    Object.entries(names).flatMap(([name, own]) =>
+      from[own] === undefined ? [] : [[name, from[own]]]
+    );
+  const type = String(model["type"] ?? "");
+  const isText = otherParts(genai).length === 0;
+  const ends = [config["eos_token_id"] ?? [], model["eos_token_id"] ?? []].flat();
+  return {
+    ...type !== "" && { model_type: type, ...isText && { architectures: [`${type}ForCausalLM`] } },
+    ...Object.fromEntries([...pick(model, OF_MODEL), ...pick(decoder, OF_DECODER)]),
+    ...config,
+    ...ends.length > 0 && { eos_token_id: [...new Set(ends)] },
+  };
+}
+
+/** Parts of a model in onnxruntime-genai's format that language models do not have, such as `vision`. */
+export function otherParts(genai: unknown): string[] {
+  const model = isRecord(genai) && isRecord(genai["model"]) ? genai["model"] : {};
+  const pipeline = isRecord(model["decoder"]) && "pipeline" in model["decoder"] ? ["pipeline"] : [];
+  return [...OTHER_PARTS.filter((part) => part in model), ...pipeline];
+}
+
+/** The file of the decoder's graph, next to the configuration; `undefined` if it is not given. */
+export function readGraphName(genai: unknown): string | undefined {
+  const model = isRecord(genai) && isRecord(genai["model"]) ? genai["model"] : {};
+  const name = isRecord(model["decoder"]) ? model["decoder"]["filename"] : undefined;
+  return typeof name === "string" ? name : undefined;
 }

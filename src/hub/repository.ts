@@ -7,10 +7,16 @@
 import { z } from "zod";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { askHub, cleanText, HubError, isPlainName, readBounded } from "./answer.ts";
-import { type HubId, parseHubId, showHubId } from "./cache.ts";
-import { type RetryOptions, withRetries } from "./retry.ts";
-import type { HubSettings } from "./settings.ts";
+import {
+  askHub,
+  cleanText,
+  HubError,
+  isPlainName,
+  readBounded,
+  type RetryOptions,
+  withRetries,
+} from "./answer.ts";
+import { type HubId, type HubSettings, parseHubId, showHubId } from "./cache.ts";
 
 /** A file of a repository. */
 export interface HubFile {

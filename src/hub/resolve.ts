@@ -20,14 +20,15 @@ import {
   findSnapshot,
   type HubId,
   hubIdOfSnapshot,
+  type HubSettings,
   isFolder,
   listCachedIds,
   parseHubId,
+  readHubSettings,
   repositoryFolder,
   showHubId,
 } from "./cache.ts";
 import { isGraphFile } from "./list_files.ts";
-import { type HubSettings, readHubSettings } from "./settings.ts";
 
 /** A hub model, cached or not. */
 export interface HubModel extends Omit<ResolvedModel, "folder"> {

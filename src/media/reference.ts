@@ -6,7 +6,7 @@
 import { isAbsolute, relative } from "node:path";
 import { fetchMedia } from "./fetch.ts";
 import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
-import { ByteCollector } from "../base/byte_collector.ts";
+import { ByteCollector } from "../base/join_bytes.ts";
 
 /**
  * Reads the bytes that a reference names. Aborting `signal` cancels it.

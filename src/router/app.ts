@@ -3,26 +3,18 @@
  *
  * @module
  */
-import { Hono, type MiddlewareHandler } from "hono";
+import { Hono } from "hono";
 import type { ListenSettings } from "../base/config.ts";
-import { collectGarbageLater } from "../base/collect_garbage.ts";
-import { HearthError } from "../base/errors.ts";
 import { addRoutes } from "../server/http/app.ts";
 import { bothPaths, guard, requireApiKey } from "../server/http/access.ts";
-import {
-  answerError,
-  CLIENT_DISCONNECTED,
-  nameRequest,
-  plainPath,
-  shownPath,
-} from "../server/http/request_names.ts";
+import { answerError, identify, plainPath } from "../server/http/requests.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
 import type { App } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
 import { pageRoutes } from "../server/http/pages/page.ts";
 import type { Call, Env } from "../server/http/route.ts";
-import { announceShutdown, type StopDeps } from "../server/http/shutdown.ts";
-import { log } from "../base/log.ts";
+import { type RunningServer, serveApp } from "../server/http/server.ts";
+import { announceShutdown, type StopDeps } from "../server/http/server_routes.ts";
 import { chooseModel } from "./choose_model.ts";
 import { asksForEvents, streamEarly } from "./early_stream.ts";
 import { forward } from "./forward.ts";
@@ -32,7 +24,7 @@ import { readModelName } from "./read_model_name.ts";
 import { RouterMetrics } from "./router_metrics.ts";
 
 /** What the router depends on. */
-export interface RouterDeps extends StopDeps {
+interface RouterDeps extends StopDeps {
   readonly pool: ModelPool;
   readonly bodyLimits: BodyLimits;
   /** Whether the router is shutting down. */
@@ -40,11 +32,17 @@ export interface RouterDeps extends StopDeps {
 }
 
 /** Creates the app with the router's own endpoints and those of the models behind it; each also answers below `/v1`. */
-export function createRouterApp(deps: RouterDeps): App {
+function createRouterApp(deps: RouterDeps): App {
   const { pool, settings } = deps;
   const metrics = new RouterMetrics(pool);
   const app = new Hono<Env>({ getPath: plainPath });
-  app.use(identify(metrics));
+  app.use(identify({
+    begin: (call) => call.set("model", "none"),
+    end: (call, ended) => {
+      metrics.requests.observe(call.get("model")!, ended);
+      return {};
+    },
+  }));
   app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(settings), requireApiKey(settings));
   addRoutes(app, [...ownRoutes({ ...deps, metrics }), ...pageRoutes(deps)]);
@@ -87,34 +85,17 @@ function isLocalCall(call: Call, settings: ListenSettings): boolean {
   return isLoopback(settings.host) && isLocal(call.req.raw, call.env, settings);
 }
 
-/** Gives each request an id, and logs and counts the request when its response is complete. */
-function identify(metrics: RouterMetrics): MiddlewareHandler<Env> {
-  return async (call, next) => {
-    const startMs = performance.now();
-    const requestId = nameRequest(call.req.raw);
-    call.set("requestId", requestId);
-    await next();
-    const { status, headers } = call.res;
-    headers.set("x-request-id", requestId);
-    headers.set("x-content-type-options", "nosniff");
-    call.env.completed.then(() => {
-      const { method, raw: { signal } } = call.req;
-      const seconds = (performance.now() - startMs) / 1000;
-      const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
-      const model = call.get("model") ?? "none";
-      metrics.observe({ model, method, status: ending, seconds });
-      const write = method === "POST" ? log.info : log.debug;
-      write("request", {
-        requestId,
-        method,
-        path: shownPath(call),
-        model,
-        status: ending,
-        ...(call.error instanceof HearthError && { code: call.error.kind }),
-        key: call.get("keyLabel"),
-        seconds: Number(seconds.toFixed(3)),
-      });
-      if (method === "POST") collectGarbageLater();
-    });
-  };
+/** Serves the router on a port. The models' processes end with it. @throws as {@linkcode serveApp}. */
+export function startRouter(deps: Omit<RouterDeps, "isStopping">): RunningServer {
+  let isStopping = false;
+  const app = createRouterApp({ ...deps, isStopping: () => isStopping });
+  return serveApp(app, {
+    settings: deps.settings,
+    streamsAll: true,
+    // The processes end when their requests are answered, or the grace period is over.
+    drain: () => {
+      isStopping = true;
+      return deps.pool.close();
+    },
+  });
 }

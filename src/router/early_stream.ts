@@ -5,6 +5,7 @@
  * @module
  */
 import { HearthError } from "../base/errors.ts";
+import { within } from "../base/wait.ts";
 import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
 import { formatError } from "./forward.ts";
 import type { NamedBody } from "./read_model_name.ts";
@@ -74,15 +75,4 @@ async function open(
     text = formatError(request, HearthError.from(thrown));
   }
   return ReadableStream.from([encoder.encode(text)]).getReader();
-}
-
-/** Waits for a promise, and returns `undefined` if it takes longer. */
-async function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T | undefined> {
-  const late = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => late.resolve(undefined), timeoutMs);
-  try {
-    return await Promise.race([promise, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

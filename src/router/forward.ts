@@ -1,19 +1,21 @@
 /**
- * Forwards a request to a model's process, and its response back, chunk by chunk.
+ * Forwards a request to a model's process, and its response back, chunk by chunk; or the bytes of a WebSocket.
  *
  * @module
  */
 import { HearthError } from "../base/errors.ts";
 import { joinBytes } from "../base/join_bytes.ts";
 import { log } from "../base/log.ts";
-import type { Exchange } from "../server/http/connection/node_bridge.ts";
+import type { Exchange, Upgraded } from "../server/http/connection/node_bridge.ts";
 import { PROXY_HEADERS } from "../server/http/locality.ts";
 import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
 import { anthropicError, nestedError } from "../wire/error_body.ts";
-import { tunnel } from "./tunnel.ts";
 import type { ModelAnswer } from "./model_client.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
+import { once } from "node:events";
+import type { Duplex } from "node:stream";
+import { formatHead } from "../server/http/connection/answers.ts";
 
 /** Headers of a single connection (RFC 9110, 7.6.1), and those that the router sets itself. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
@@ -168,4 +170,53 @@ function lostError({ model: { id } }: Lease, cause: unknown): HearthError {
   const message = `The process of ${id} ended while working on this request. ` +
     "The next request starts it again.";
   return new HearthError("inference_failed", message);
+}
+
+/**
+ * Connects the client to the process that accepted the WebSocket: bytes pass both ways as they arrive, and no faster than
+ * they are read.
+ *
+ * @param answer of status 101.
+ * @param onEnd called when either side has ended.
+ */
+function tunnel(
+  answer: ModelAnswer,
+  { upgrade, onEnd }: {
+    readonly upgrade: NonNullable<Exchange["upgrade"]>;
+    readonly onEnd: () => void;
+  },
+): Response {
+  const response = upgrade((client) => void join(client, answer).finally(onEnd));
+  for (const [name, value] of answer.headers) response.headers.set(name, value);
+  return response;
+}
+
+async function join({ socket, head, headers }: Upgraded, answer: ModelAnswer): Promise<void> {
+  const { connection, rest } = answer.takeConnection();
+  (socket as Duplex & { setTimeout(ms: number): void }).setTimeout(0);
+  const shown = [...headers, ["connection", "Upgrade"], ["upgrade", "websocket"]] as const;
+  socket.write(formatHead(101, shown));
+  socket.write(rest);
+  try {
+    await Promise.race([sendUp(socket, connection, head), sendDown(connection, socket)]);
+  } catch {
+    // One side has disconnected.
+  }
+  socket.end(() => socket.destroy());
+  answer.cancel();
+}
+
+async function sendUp(socket: Duplex, connection: Deno.TcpConn, head: Uint8Array): Promise<void> {
+  await writeAll(connection, head);
+  for await (const bytes of socket) await writeAll(connection, bytes);
+}
+
+async function sendDown(connection: Deno.TcpConn, socket: Duplex): Promise<void> {
+  for await (const bytes of connection.readable) {
+    if (!socket.write(bytes)) await once(socket, "drain");
+  }
+}
+
+async function writeAll(connection: Deno.TcpConn, bytes: Uint8Array): Promise<void> {
+  for (let at = 0; at < bytes.length;) at += await connection.write(bytes.subarray(at));
 }

@@ -5,9 +5,8 @@
  */
 import type { Environment, ModelKind } from "../base/config.ts";
 import { log } from "../base/log.ts";
-import { type ChildReport, ROUTER_VARIABLE } from "./child_report.ts";
+import { type ChildReport, type RoutedModel, ROUTER_VARIABLE } from "./routed_model.ts";
 import { ModelClient } from "./model_client.ts";
-import type { RoutedModel } from "./routed_model.ts";
 
 /** Address of a loaded model. */
 export interface ModelAddress {

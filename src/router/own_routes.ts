@@ -5,12 +5,12 @@
  */
 import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
-import { Registry } from "../base/prometheus.ts";
+import { Registry } from "../base/metric_set.ts";
 import { describedRoutes } from "../server/http/app.ts";
 import { docsRoutes } from "../server/http/pages/page.ts";
 import { openApiRoute } from "../server/http/pages/openapi.ts";
 import type { Call, Route } from "../server/http/route.ts";
-import { shutdownRoute, type StopDeps } from "../server/http/shutdown.ts";
+import { shutdownRoute, type StopDeps } from "../server/http/server_routes.ts";
 import { MODEL_KINDS } from "../base/config.ts";
 import { AudioModelList, ModelObject } from "../wire/model_object.ts";
 import { requireModel } from "./choose_model.ts";

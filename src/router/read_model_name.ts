@@ -1,14 +1,14 @@
 /**
- * Reads as much of a request's body as is needed to find the model's name.
+ * Reads as much of a request's body as is needed to find the model's name. Nothing else is checked: the model's server
+ * parses the whole body.
  *
  * @module
  */
 import { HearthError } from "../base/errors.ts";
+import { within } from "../base/wait.ts";
 import { type BodyLimits, requireAtMost } from "../server/http/body/body.ts";
 import type { BodyShare } from "../server/http/body/body_memory.ts";
 import { joinBytes } from "../base/join_bytes.ts";
-import { FormModelName } from "./form_model_name.ts";
-import { JsonModelName } from "./json_model_name.ts";
 
 /** Bodies up to this size are read completely, and forwarded at once with their length. */
 const SMALL_BYTES = 64 * 1024;
@@ -74,17 +74,13 @@ async function readInTime(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   { maxPauseMs }: BodyLimits,
 ): Promise<ReadableStreamReadResult<Uint8Array>> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    const message = `No bytes of the request body arrived for ${maxPauseMs / 1000} s.`;
-    late.reject(new HearthError("request_timeout", message));
-    reader.cancel().catch(() => {});
-  }, maxPauseMs);
-  try {
-    return await Promise.race([reader.read(), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const read = await within(reader.read(), maxPauseMs);
+  if (read !== undefined) return read;
+  reader.cancel().catch(() => {});
+  throw new HearthError(
+    "request_timeout",
+    `No bytes of the request body arrived for ${maxPauseMs / 1000} s.`,
+  );
 }
 
 /** Returns the body from its beginning: `chunks`, then what `reader` yields, one chunk at a time. */
@@ -102,4 +98,162 @@ function continueBody(
     },
     cancel: (reason) => reader.cancel(reason),
   }, { highWaterMark: 0 });
+}
+
+/** Finds the model's name in the body of a request. */
+export interface NameScanner {
+  /** Reads the next bytes. @returns whether the search is over. */
+  push(chunk: Uint8Array): boolean;
+  /** The name; `undefined` while it is unknown, and if the body has none. */
+  readonly name: string | undefined;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const COMMA = 0x2c;
+const OPENING: ReadonlySet<number> = new Set([0x7b, 0x5b]);
+const CLOSING: ReadonlySet<number> = new Set([0x7d, 0x5d]);
+const BRACE = 0x7b;
+/** JSON white space, and the bytes of a byte order mark. */
+const BLANK: ReadonlySet<number> = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);
+/** Longest name that is read. */
+const MAX_NAME_BYTES = 4096;
+
+const decoder = new TextDecoder();
+
+/** Finds the top-level `"model"` of a JSON object. */
+export class JsonModelName implements NameScanner {
+  name: string | undefined;
+  #depth = 0;
+  #isOver = false;
+  #isInString = false;
+  #isEscaped = false;
+  /** Whether the next string of the outermost object is a value. */
+  #isValue = false;
+  #key: string | undefined;
+  /** Bytes of the current string in the outermost object. */
+  #text: number[] = [];
+
+  push(chunk: Uint8Array): boolean {
+    for (let at = 0; at < chunk.length && !this.#isOver; at++) {
+      const byte = chunk[at]!;
+      if (this.#isInString) this.#readInString(byte);
+      else this.#readOutside(byte);
+    }
+    return this.#isOver;
+  }
+
+  #readInString(byte: number): void {
+    if (byte === QUOTE && !this.#isEscaped) {
+      this.#isInString = false;
+      if (this.#depth === 1) this.#endString();
+      return;
+    }
+    this.#isEscaped = byte === BACKSLASH && !this.#isEscaped;
+    if (this.#depth === 1 && this.#text.length < MAX_NAME_BYTES) this.#text.push(byte);
+  }
+
+  #readOutside(byte: number): void {
+    if (byte === QUOTE) {
+      this.#isInString = true;
+      this.#isEscaped = false;
+      this.#text = [];
+      // A string outside an object ends the search.
+      this.#isOver = this.#depth === 0;
+    } else if (OPENING.has(byte)) {
+      this.#depth++;
+      if (this.#depth === 1) this.#isOver = byte !== BRACE;
+    } else if (CLOSING.has(byte)) {
+      this.#depth--;
+      this.#isOver = this.#depth <= 0;
+    } else if (this.#depth === 1) {
+      if (byte === COLON) this.#isValue = true;
+      if (byte === COMMA) this.#isValue = false;
+    } else if (this.#depth === 0 && !BLANK.has(byte)) {
+      this.#isOver = true;
+    }
+  }
+
+  #endString(): void {
+    const text = parseString(this.#text);
+    if (!this.#isValue) this.#key = text;
+    else if (this.#key === "model") {
+      this.name = text;
+      this.#isOver = true;
+    }
+  }
+}
+
+function parseString(bytes: readonly number[]): string | undefined {
+  try {
+    return JSON.parse(`"${decoder.decode(new Uint8Array(bytes))}"`);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Most bytes read of a part's headers, or of the field. */
+const MAX_FIELD_LENGTH = 16 * 1024;
+
+const latin1 = new TextDecoder("latin1");
+
+/** Finds the field `model` of a `multipart/form-data` body (RFC 7578). */
+export class FormModelName implements NameScanner {
+  name: string | undefined;
+  /** The line break and boundary that end a part. */
+  readonly #end: string;
+  /** Text that was read and may be part of something incomplete; as Latin-1, so that each byte is one character. */
+  #text = "\r\n";
+  #place: "content" | "headers" | "field" = "content";
+  #isOver = false;
+
+  constructor(contentType: string) {
+    const [, quoted, plain] = /boundary=(?:"([^"]*)"|([^\s;]+))/i.exec(contentType) ?? [];
+    this.#end = `\r\n--${quoted ?? plain ?? ""}`;
+  }
+
+  push(chunk: Uint8Array): boolean {
+    this.#text += latin1.decode(chunk);
+    while (!this.#isOver && this.#step());
+    return this.#isOver;
+  }
+
+  /** Reads one part of the form. @returns whether it was complete. */
+  #step(): boolean {
+    if (this.#place === "headers") return this.#readHeaders();
+    const at = this.#text.indexOf(this.#end);
+    if (at < 0) {
+      if (this.#place === "content") this.#text = this.#text.slice(-this.#end.length);
+      else this.#isOver = this.#text.length > MAX_FIELD_LENGTH;
+      return false;
+    }
+    if (this.#place === "field") {
+      this.name = fromLatin1(this.#text.slice(0, at));
+      this.#isOver = true;
+    }
+    this.#text = this.#text.slice(at + this.#end.length);
+    this.#place = "headers";
+    return true;
+  }
+
+  #readHeaders(): boolean {
+    // After the last boundary come two dashes instead of headers.
+    if (this.#text.startsWith("--")) this.#isOver = true;
+    const at = this.#text.indexOf("\r\n\r\n");
+    if (at < 0) {
+      if (this.#text.length > MAX_FIELD_LENGTH) this.#isOver = true;
+      return false;
+    }
+    const isModel = /^content-disposition:.*;\s*name=("model"|model(?=[\s;]|$))/im
+      .test(this.#text.slice(0, at));
+    // An empty field ends with the same line break that ends its headers.
+    this.#text = this.#text.slice(at + (isModel ? "\r\n\r\n" : "\r\n").length);
+    this.#place = isModel ? "field" : "content";
+    return true;
+  }
+}
+
+function fromLatin1(text: string): string {
+  return new TextDecoder().decode(Uint8Array.from(text, (letter) => letter.charCodeAt(0)));
 }

@@ -1,5 +1,7 @@
 /**
- * A model that the router may start.
+ * A model that the router may start, and what its process tells the router: lines of JSON on its standard output. The
+ * router holds the other end of the process's standard input; the process stops when that is closed, which also happens
+ * if the router is killed.
  *
  * @module
  */
@@ -19,3 +21,17 @@ export interface RoutedModel {
   /** Arguments of the model's `serve` command. */
   readonly args: readonly string[];
 }
+
+/** The environment variable that tells `serve` that a router started it. */
+export const ROUTER_VARIABLE = "HEARTH_UNDER_ROUTER";
+
+/** One line of a process. */
+export type ChildReport =
+  /** The process listens on this port. */
+  | { readonly type: "listening"; readonly port: number }
+  | {
+    readonly type: "ready";
+    readonly kind: ModelKind;
+    readonly contextLength?: number | undefined;
+  }
+  | { readonly type: "failed"; readonly reason: string };

@@ -1,43 +1,25 @@
 /**
- * The router's own metrics. Those of the models are added with the label `model`.
+ * The router's own metrics, and those of the models with the label `model`.
  *
  * @module
  */
 import { log } from "../base/log.ts";
-import { MetricSet } from "../base/metric_set.ts";
-import { Counter, Gauge, Histogram } from "../base/prometheus.ts";
-import { labelMetrics } from "./label_metrics.ts";
+import { Gauge, MetricSet } from "../base/metric_set.ts";
+import { RequestMetrics } from "../server/http/metrics.ts";
 import type { ModelAddress } from "./model_process.ts";
 import type { ModelPool, ModelState } from "./model_pool.ts";
 
 const SCRAPE_MS = 2_000;
 
-/** A request that was answered. */
-interface Observation {
-  /** Id of the model; `none` if the request went to no model. */
-  readonly model: string;
-  readonly method: string;
-  readonly status: number;
-  readonly seconds: number;
-}
-
 /** The router's metrics. */
 export class RouterMetrics {
   readonly #pool: ModelPool;
   readonly #metrics = new MetricSet();
-  readonly #requests = new Counter({
-    name: "hearth_router_requests_total",
-    help: "Requests answered; status 499 means that the client disconnected first",
-    labelNames: ["model", "method", "status"] as const,
-    registers: [this.#metrics.registry],
-  });
-  readonly #durations = new Histogram({
-    name: "hearth_router_request_duration_seconds",
-    help:
-      "Seconds from a request's arrival until its response was sent completely, including loading",
-    labelNames: ["model", "method"] as const,
-    buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300],
-    registers: [this.#metrics.registry],
+  /** By model; `none` for requests that went to no model. */
+  readonly requests: RequestMetrics = new RequestMetrics(this.#metrics.registry, {
+    prefix: "hearth_router",
+    label: "model",
+    note: ", including loading",
   });
 
   constructor(pool: ModelPool) {
@@ -79,11 +61,6 @@ export class RouterMetrics {
     );
   }
 
-  observe({ model, method, status, seconds }: Observation): void {
-    this.#requests.inc({ model, method, status });
-    this.#durations.observe({ model, method }, seconds);
-  }
-
   /** Writes all metrics in Prometheus' text format. A model that does not answer in time is left out. */
   async scrape(): Promise<string> {
     const scrapes = await Promise.all(
@@ -123,4 +100,61 @@ async function scrapeModel(
     log.warn("the metrics of a model are missing", { model: id, reason: (error as Error).message });
     return [];
   }
+}
+
+/** The lines of one metric: its `# HELP` and `# TYPE`, then its samples. */
+interface Family {
+  readonly comments: readonly string[];
+  readonly samples: string[];
+}
+
+/**
+ * Merges texts in Prometheus' format. Each sample gets the label `model` unless it has one, and a metric of several
+ * processes is described only once.
+ *
+ * @param scrapes each model's name and text.
+ */
+export function labelMetrics(scrapes: ReadonlyMap<string, string>): string {
+  const families = new Map<string, Family>();
+  for (const [model, text] of scrapes) {
+    let comments: string[] = [];
+    let family: Family | undefined;
+    for (const line of text.split("\n").filter((each) => each !== "")) {
+      if (line.startsWith("#")) {
+        if (family !== undefined) comments = [];
+        family = undefined;
+        comments.push(line);
+        continue;
+      }
+      family ??= openFamily(families, comments, line);
+      family.samples.push(labelSample(line, model));
+    }
+  }
+  const lines = [...families.values()].flatMap(({ comments, samples }) => [
+    ...comments,
+    ...samples,
+  ]);
+  return lines.length === 0 ? "" : `${lines.join("\n")}\n`;
+}
+
+function openFamily(
+  families: Map<string, Family>,
+  comments: readonly string[],
+  sample: string,
+): Family {
+  const name = /^# \w+ (\S+)/.exec(comments[0] ?? "")?.[1] ?? /^[^{\s]+/.exec(sample)![0];
+  const known = families.get(name);
+  if (known !== undefined) return known;
+  const family = { comments, samples: [] };
+  families.set(name, family);
+  return family;
+}
+
+function labelSample(line: string, model: string): string {
+  const label = `model="${model.replace(/["\\]/g, "\\$&").replaceAll("\n", "\\n")}"`;
+  const [, name = "", labels] = /^([^{\s]+)(\{)?/.exec(line)!;
+  if (labels === undefined) return `${name}{${label}}${line.slice(name.length)}`;
+  const rest = line.slice(name.length + 1);
+  if (/^(?:.*",)?model="/.test(rest)) return line;
+  return `${name}{${label}${rest.startsWith("}") ? "" : ","}${rest}`;
 }

@@ -47,6 +47,28 @@ export const TRUNCATION_FIELDS = {
   ),
 };
 
+interface TruncationFields {
+  readonly truncate?: boolean | "END" | "NONE" | null | undefined;
+  readonly truncation?: boolean | null | undefined;
+}
+
+/** Whether a request wants long texts cut; `undefined` if it does not say. */
+export function isCut({ truncate, truncation }: TruncationFields): boolean | undefined {
+  if (typeof truncate === "string") return truncate === "END";
+  return truncate ?? truncation ?? undefined;
+}
+
+/**
+ * The most tokens of a request's texts, or `model` for the model's own limit; `undefined` if the texts must not be cut.
+ */
+export function readTruncation(
+  request: TruncationFields & { readonly truncate_prompt_tokens?: number | null | undefined },
+): number | "model" | undefined {
+  const { truncate_prompt_tokens: maxTokens } = request;
+  if (typeof maxTokens === "number") return maxTokens === -1 ? "model" : maxTokens;
+  return isCut(request) === true ? "model" : undefined;
+}
+
 const VECTOR_TYPES = ["float", "base64", "int8", "uint8", "binary", "ubinary"] as const;
 const VectorType = z.enum(VECTOR_TYPES, { error: `one of ${VECTOR_TYPES.join(", ")}` });
 

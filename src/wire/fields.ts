@@ -4,6 +4,7 @@
  * @module
  */
 import { z } from "zod";
+import { isRecord } from "../base/json.ts";
 
 /** A number in decimal digits, as in forms and settings. */
 const DECIMAL = /^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})(e[+-]?\d{1,3})?$/i;
@@ -55,6 +56,11 @@ export function flag(): z.ZodPreprocess<z.ZodBoolean> {
     (value) => value === "true" || (value === "false" ? false : value),
     z.boolean({ error: "true or false" }),
   );
+}
+
+/** Any string. */
+export function anyText(): z.ZodString {
+  return z.string({ error: "a string" });
 }
 
 /** A string that is not empty. */
@@ -123,12 +129,34 @@ export function cutAtFirstBad<T extends z.ZodType>(
   }, schema);
 }
 
+/** The name of a function. */
+export function functionName(): z.ZodString {
+  const error = "a name of 1 to 128 letters, digits, _ - . : /";
+  return z.string({ error }).regex(/^[\w.:/-]{1,128}$/, { error });
+}
+
+/** A JSON schema. It is itself checked when it is compiled. */
+export function jsonSchema(): z.ZodType {
+  const isSchema = (value: unknown) => typeof value === "boolean" || isRecord(value);
+  return z.unknown().refine(isSchema, { error: SCHEMA_WANTED }).meta({
+    type: ["object", "boolean"],
+  });
+}
+
+/** What a JSON schema may be. */
+export const SCHEMA_WANTED = "a JSON schema: an object, true or false";
+
+/** A field that only accepts `null` and false. `instead` says what else to do. */
+export function notServed(instead?: string): z.ZodOptional<z.ZodType> {
+  const hint = instead === undefined ? "" : `; ${instead}`;
+  const error = `no value, because it is not supported${hint}`;
+  return z.union([z.null(), z.literal(false)], { error }).optional();
+}
+
 /** An object with any names. The object itself is kept, because its original JSON is looked up by it. */
 export function openObject(
   error: string,
 ): z.ZodCustom<Record<string, unknown>, Record<string, unknown>> {
-  const isObject = (value: unknown) =>
-    typeof value === "object" && value !== null && !Array.isArray(value);
-  return z.custom<Record<string, unknown>>(isObject, { error })
+  return z.custom<Record<string, unknown>>(isRecord, { error })
     .meta({ type: "object", additionalProperties: {} });
 }

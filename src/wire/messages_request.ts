@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import {
+  anyText,
   cutAtFirstBad,
   flag,
   integerFrom,
@@ -18,14 +19,12 @@ import { Parameters } from "./tool_request.ts";
 
 const MAX_MESSAGES = 4096;
 
-const words = () => z.string({ error: "a string" });
-
-const TextBlock = z.object({ type: z.literal("text"), text: words() });
+const TextBlock = z.object({ type: z.literal("text"), text: anyText() });
 
 const ImageSource = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("base64"),
-    media_type: words(),
+    media_type: anyText(),
     data: text("base64-encoded bytes of an image"),
   }),
   z.object({ type: z.literal("url"), url: text("the URL of an image") }),
@@ -40,11 +39,11 @@ const DocumentSource = z.discriminatedUnion("type", [
   z.object({
     type: z.literal("text"),
     media_type: z.literal("text/plain", { error: '"text/plain"' }).nullish(),
-    data: words(),
+    data: anyText(),
   }),
   z.object({
     type: z.literal("base64"),
-    media_type: words().nullish(),
+    media_type: anyText().nullish(),
     data: text("base64-encoded bytes of a PDF"),
   }),
   z.object({ type: z.literal("url"), url: text("the URL of a PDF") }),
@@ -59,15 +58,15 @@ const DocumentSource = z.discriminatedUnion("type", [
 const DocumentBlock = z.object({
   type: z.literal("document"),
   source: DocumentSource,
-  title: words().nullish(),
-  context: words().nullish(),
+  title: anyText().nullish(),
+  context: anyText().nullish(),
   citations: NoCitations,
 });
 
 const SearchResultBlock = z.object({
   type: z.literal("search_result"),
-  source: words(),
-  title: words(),
+  source: anyText(),
+  title: anyText(),
   content: z.array(TextBlock, { error: "an array of text blocks" }),
   citations: NoCitations,
 });
@@ -100,7 +99,7 @@ const ToolResultBlock = z.object({
   is_error: flag().nullish(),
 });
 
-const ThinkingBlock = z.object({ type: z.literal("thinking"), thinking: words() });
+const ThinkingBlock = z.object({ type: z.literal("thinking"), thinking: anyText() });
 const RedactedBlock = z.object({ type: z.literal("redacted_thinking") });
 
 /** A call, or the result, of a tool that Anthropic ran. The model is not shown it. */
@@ -137,13 +136,13 @@ const Block = z.preprocess(
 );
 
 /** A tool that Anthropic would run; it is ignored. */
-const HostedTool = z.object({ type: text("a type"), name: words().nullish() })
+const HostedTool = z.object({ type: text("a type"), name: anyText().nullish() })
   .refine(({ type }) => type !== "custom", { abort: true });
 
 const OwnTool = z.object({
   type: z.literal("custom", { error: '"custom"' }).nullish(),
   name: text("the name of a tool"),
-  description: words().nullish(),
+  description: anyText().nullish(),
   input_schema: Parameters,
   strict: flag().nullish().describe("Constrain the arguments to the schema"),
   defer_loading: flag().nullish()

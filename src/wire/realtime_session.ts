@@ -7,6 +7,7 @@ import { z } from "zod";
 import type { LiveFormat } from "../media/audio/pcm.ts";
 import { HearthError } from "../base/errors.ts";
 import { detectsLanguage, LANGUAGES, readLanguage } from "../media/languages.ts";
+import { numberFrom } from "./fields.ts";
 import { parseRequest } from "./parse.ts";
 
 /** The settings of a session. */
@@ -40,16 +41,11 @@ export const DEFAULT_SETTINGS: RealtimeSettings = {
   turns: DEFAULT_TURNS,
 };
 
-const between = (min: number, max: number) => {
-  const error = `a number from ${min} to ${max}`;
-  return z.number({ error }).min(min, { error }).max(max, { error });
-};
-
 const TurnDetection = z.object({
   type: z.literal("server_vad", { error: '"server_vad", or null for none' }),
-  threshold: between(0, 1).optional().describe("Default 0.5"),
-  prefix_padding_ms: between(0, 10_000).optional().describe("Default 300"),
-  silence_duration_ms: between(50, 30_000).optional().describe("Default 500"),
+  threshold: numberFrom(0, 1).optional().describe("Default 0.5"),
+  prefix_padding_ms: numberFrom(0, 10_000).optional().describe("Default 300"),
+  silence_duration_ms: numberFrom(50, 30_000).optional().describe("Default 500"),
 }).transform(({ threshold, prefix_padding_ms, silence_duration_ms }): RealtimeTurns => ({
   threshold: threshold ?? DEFAULT_TURNS.threshold,
   prefixMs: prefix_padding_ms ?? DEFAULT_TURNS.prefixMs,
@@ -80,7 +76,7 @@ const Session = z.object({
       format: z.discriminatedUnion("type", [
         z.object({
           type: z.literal("audio/pcm"),
-          rate: between(8_000, 48_000).optional().describe("Default 24000"),
+          rate: numberFrom(8_000, 48_000).optional().describe("Default 24000"),
         }),
         z.object({ type: z.literal("audio/pcmu") }),
         z.object({ type: z.literal("audio/pcma") }),

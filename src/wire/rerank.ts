@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { TRUNCATION_FIELDS } from "./embeddings.ts";
-import { flag, integerFrom, listSchema, text } from "./fields.ts";
+import { anyText, flag, integerFrom, listSchema, text } from "./fields.ts";
 
 const MAX_DOCUMENTS = 16_384;
 
@@ -29,7 +29,7 @@ export function wantsLogits(request: {
 const documentWanted = "a string, or an object with a text";
 
 const Document = z.union(
-  [z.string({ error: documentWanted }), z.object({ text: z.string({ error: "a string" }) })],
+  [z.string({ error: documentWanted }), z.object({ text: anyText() })],
   { error: documentWanted },
 ).meta({ id: "RerankDocument" });
 

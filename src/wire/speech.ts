@@ -7,7 +7,7 @@ import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../media/sound_format.ts";
 import { ChatRequest } from "./chat_request.ts";
-import { flag, integerFrom, numberFrom, text } from "./fields.ts";
+import { anyText, flag, integerFrom, numberFrom, text } from "./fields.ts";
 import { parseRequest } from "./parse.ts";
 
 /** Longest text of a request: some ten hours of speech. */
@@ -21,7 +21,7 @@ const voiceWanted = "the name of a voice, or an object with its id";
 /** A speech request. `null` counts as absent; unknown fields are ignored. */
 export const SpeechRequest = z.object({
   model: ChatRequest.shape.model,
-  input: z.string({ error: "a string" }).nullish()
+  input: anyText().nullish()
     .describe(`The text to speak, at most ${MAX_CHARS} characters; the answer is the audio`),
   messages: ChatRequest.shape.messages.nullish().describe(
     "Instead of input: the text parts of the last user message are spoken; the answer is JSON. " +
@@ -38,7 +38,7 @@ export const SpeechRequest = z.object({
         "aac the answer is mp3",
     ),
   speed: numberFrom(0.25, 4).nullish().describe("Default 1; the pitch does not change"),
-  instructions: z.string({ error: "a string" }).nullish()
+  instructions: anyText().nullish()
     .describe("Ignored: no voice follows instructions"),
   stream_format: z.enum(["audio", "sse"], { error: "audio or sse" }).nullish()
     .describe("audio sends the audio itself, sse sends events that carry it; default audio"),

@@ -5,46 +5,36 @@
  * @module
  */
 import { z } from "zod";
-import { flag, listSchema, text } from "./fields.ts";
+import { anyText, flag, jsonSchema, listSchema, notServed, SCHEMA_WANTED, text } from "./fields.ts";
 
 const MAX_CHOICES = 10_000;
 
-const schemaWanted = "a JSON schema: an object, true or false";
-// The schema itself is checked when it is compiled.
-const Schema = z.unknown().refine(
-  (value) => typeof value === "boolean" || isRecord(value),
-  { error: schemaWanted },
-).meta({ type: ["object", "boolean"] });
-
 /** A schema, or its JSON as text. */
-const SchemaOrText = z.union([Schema, text()], {
-  error: `${schemaWanted}, or its text`,
+const SchemaOrText = z.union([jsonSchema(), text()], {
+  error: `${SCHEMA_WANTED}, or its text`,
 });
 
 const formatWanted = 'an object whose type is "text", "json_object" or "json_schema"';
 
 const ResponseFormat = z.discriminatedUnion("type", [
   z.object({ type: z.literal("text") }),
-  z.object({ type: z.literal("json_object"), schema: Schema.nullish() }),
+  z.object({ type: z.literal("json_object"), schema: jsonSchema().nullish() }),
   z.object({
     type: z.literal("json_schema"),
     json_schema: z.object({
-      name: z.string({ error: "a string" }).nullish(),
-      description: z.string({ error: "a string" }).nullish(),
-      schema: Schema,
+      name: anyText().nullish(),
+      description: anyText().nullish(),
+      schema: jsonSchema(),
       strict: flag().nullish(),
     }, { error: "an object with a schema" }).nullish(),
-    schema: Schema.nullish().describe("The schema itself, without json_schema around it"),
+    schema: jsonSchema().nullish().describe("The schema itself, without json_schema around it"),
   }).refine(({ json_schema: outer, schema }) => (outer ?? schema ?? null) !== null, {
     path: ["json_schema"],
     error: "an object with a schema",
   }),
 ], { error: formatWanted });
 
-/** Clients with forms to fill in send an empty string for no value. */
-const textOrNone = () => z.string({ error: "a string" });
-
-const ollamaWanted = `"json", or ${schemaWanted}`;
+const ollamaWanted = `"json", or ${SCHEMA_WANTED}`;
 /** Ollama's clients send an empty string for no format. */
 const OllamaFormat = z.union([z.enum(["json", ""]), z.record(z.string(), z.unknown())], {
   error: ollamaWanted,
@@ -52,21 +42,16 @@ const OllamaFormat = z.union([z.enum(["json", ""]), z.record(z.string(), z.unkno
 
 const Choices = listSchema(text(), { min: 1, max: MAX_CHOICES });
 
-const notServed = z.union([z.null(), z.literal(false)], {
-  error: "no value, because it is not supported",
-})
-  .optional();
-
 const StructuredOutputs = z.object({
   json: SchemaOrText.nullish(),
   regex: text().nullish(),
   choice: Choices.nullish(),
   grammar: text().nullish(),
   json_object: flag().nullish(),
-  structural_tag: notServed,
-  whitespace_pattern: notServed,
-  disable_any_whitespace: notServed,
-  disable_additional_properties: notServed,
+  structural_tag: notServed(),
+  whitespace_pattern: notServed(),
+  disable_any_whitespace: notServed(),
+  disable_additional_properties: notServed(),
 }, { error: "an object with one of json, regex, choice and grammar" });
 
 export const STRUCTURED_OUTPUT = {
@@ -75,15 +60,12 @@ export const STRUCTURED_OUTPUT = {
   structured_outputs: StructuredOutputs.nullish().describe(
     "The same in vLLM's format: one of json, regex, choice and grammar",
   ),
+  // Clients with forms to fill in send an empty string for no value.
   guided_json: SchemaOrText.nullish().describe("Older name of structured_outputs.json"),
-  guided_regex: textOrNone().nullish().describe("Older name of structured_outputs.regex"),
+  guided_regex: anyText().nullish().describe("Older name of structured_outputs.regex"),
   guided_choice: Choices.nullish().describe("Older name of structured_outputs.choice"),
-  guided_grammar: textOrNone().nullish().describe("Older name of structured_outputs.grammar"),
-  grammar: textOrNone().nullish().describe("llama.cpp's field: a grammar in GBNF"),
-  json_schema: Schema.nullish().describe("llama.cpp's field: a JSON schema"),
+  guided_grammar: anyText().nullish().describe("Older name of structured_outputs.grammar"),
+  grammar: anyText().nullish().describe("llama.cpp's field: a grammar in GBNF"),
+  json_schema: jsonSchema().nullish().describe("llama.cpp's field: a JSON schema"),
   format: OllamaFormat.nullish().describe('The same in Ollama\'s form: "json" or a JSON schema'),
 };
-
-function isRecord(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}

@@ -6,7 +6,7 @@
  */
 import { z } from "zod";
 import { ChatRequest } from "./chat_request.ts";
-import { flag, integerFrom, listSchema, tokenId } from "./fields.ts";
+import { anyText, flag, integerFrom, listSchema, tokenId } from "./fields.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
 /** Most tokens of a request to `/detokenize`. */
@@ -32,14 +32,12 @@ const CHAT_FIELDS = {
 export const ApplyTemplateRequest = z.object(CHAT_FIELDS, { error: "a JSON object" })
   .meta({ id: "ApplyTemplateRequest" });
 
-const words = () => z.string({ error: "a string" });
-
 /** A request for the tokens of a text or a conversation. */
 export const TokenizeRequest = z.object({
   ...CHAT_FIELDS,
   messages: CHAT_FIELDS.messages.optional(),
-  prompt: words().nullish().describe("vLLM's name for the text"),
-  content: words().nullish().describe("llama.cpp's name for the text"),
+  prompt: anyText().nullish().describe("vLLM's name for the text"),
+  content: anyText().nullish().describe("llama.cpp's name for the text"),
   add_special_tokens: flag().nullish().describe("vLLM's; default true"),
   add_special: flag().nullish().describe("llama.cpp's; default false"),
   return_token_strs: flag().nullish().describe("vLLM's: also token_strs"),

@@ -4,12 +4,9 @@
  * @module
  */
 import { z } from "zod";
-import { flag, listSchema, openObject, text } from "./fields.ts";
+import { anyText, flag, functionName, listSchema, openObject, text } from "./fields.ts";
 
 const MAX_TOOLS = 1024;
-
-const nameWanted = "a name of 1 to 128 letters, digits, _ - . : /";
-const Name = z.string({ error: nameWanted }).regex(/^[\w.:/-]{1,128}$/, { error: nameWanted });
 
 /** The schema of a function's arguments. Only checks that it is an object; the rest is checked where it is used. */
 export const Parameters = openObject("a JSON schema of an object")
@@ -19,8 +16,8 @@ export const Parameters = openObject("a JSON schema of an object")
   );
 
 const Function = z.object({
-  name: Name,
-  description: z.string({ error: "a string" }).nullish(),
+  name: functionName(),
+  description: anyText().nullish(),
   parameters: Parameters.nullish().describe("JSON schema of an object"),
   strict: flag().nullish().describe("Constrain the arguments to the schema"),
 }, { error: "an object with a name" }).meta({ id: "Function" });
@@ -49,7 +46,7 @@ const NamedTool = z.preprocess(
   (value) => isFlat(value) ? { type: "function", function: value } : value,
   z.object({
     type: z.literal("function", { error: '"function" or "allowed_tools"' }),
-    function: z.object({ name: Name }, { error: "an object with a name" }),
+    function: z.object({ name: functionName() }, { error: "an object with a name" }),
   }),
 );
 
@@ -84,7 +81,7 @@ export const TOOL_FIELDS = {
   functions: listSchema(Function, { max: MAX_TOOLS }).nullish()
     .meta({ deprecated: true, description: "The older name of tools" }),
   function_call: z.union(
-    [z.enum(["auto", "none"]), z.object({ name: Name })],
+    [z.enum(["auto", "none"]), z.object({ name: functionName() })],
     { error: '"auto", "none", or an object with the name of a function' },
   ).nullish().meta({ deprecated: true, description: "The older name of tool_choice" }),
 };

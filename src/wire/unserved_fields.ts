@@ -264,6 +264,9 @@ const FALSE_COUNTS: ReadonlySet<string> = new Set(["normalize", "skip_special_to
 /** Fields for which an empty object is a meaningful value: it requests the defaults. */
 const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
 
+/** Requests, by the kind of their answer. */
+export type AnswerFamily = keyof typeof UNSERVED;
+
 /**
  * Checks `body` for known fields that are not supported.
  *
@@ -272,7 +275,7 @@ const EMPTY_COUNTS: ReadonlySet<string> = new Set(["web_search_options"]);
  * @returns a warning for each field that is ignored.
  * @throws {HearthError} `invalid_value` naming the first field that is refused.
  */
-export function findUnserved(body: unknown, answer: keyof typeof UNSERVED = "text"): string[] {
+export function findUnserved(body: unknown, answer: AnswerFamily = "text"): string[] {
   if (typeof body !== "object" || body === null) return [];
   const fields = body as Record<string, unknown>;
   const { refused, ignored }: Fields = UNSERVED[answer];

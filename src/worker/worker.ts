@@ -22,8 +22,8 @@ import { listMedia, type Task, type TaskEvent } from "../models/task.ts";
 import type { Model } from "../models/model.ts";
 import { DocumentTasks } from "../models/documents/document_tasks.ts";
 import { answerTokens } from "../models/text/answer_tokens.ts";
-import { Backpressure } from "./backpressure.ts";
 import {
+  Backpressure,
   type FromWorker,
   isPaced,
   type LoadOptions,

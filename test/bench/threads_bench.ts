@@ -11,7 +11,7 @@ import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { GREEDY } from "../../src/decoder/decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
-import { warmUp } from "../../src/engine/warm_up.ts";
+import { warmUp } from "../../src/engine/generate.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";

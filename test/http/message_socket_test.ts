@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { BodyBudget } from "../../src/server/http/body/body_memory.ts";
-import { MessageSocket } from "../../src/server/http/connection/message_socket.ts";
+import { bridgeUpgrades, MessageSocket } from "../../src/server/http/connection/message_socket.ts";
 import type { App } from "../../src/server/http/connection/node_bridge.ts";
-import { bridgeUpgrades } from "../../src/server/http/connection/upgrades.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
 import { askForWebSocket, makeFrame, writeAll } from "../fixtures/servers/raw_web_socket.ts";
 

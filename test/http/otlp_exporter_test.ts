@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { OtlpExporter } from "../../src/server/http/otlp_exporter.ts";
-import { toSpans } from "../../src/server/http/request_times.ts";
+import { OtlpExporter, toSpans } from "../../src/server/http/spans.ts";
 import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
 
 function fromEnvironment(variables: Record<string, string>): OtlpExporter | undefined {

@@ -20,8 +20,7 @@ import {
 import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
 import { BodyBudget } from "../../src/server/http/body/body_memory.ts";
 import { makeWavFile } from "../../src/media/sound_format.ts";
-import { MessageSocket } from "../../src/server/http/connection/message_socket.ts";
-import { bridgeUpgrades } from "../../src/server/http/connection/upgrades.ts";
+import { bridgeUpgrades, MessageSocket } from "../../src/server/http/connection/message_socket.ts";
 import { LiveSession } from "../../src/server/http/realtime/live_session.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
 import {

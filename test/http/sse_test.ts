@@ -40,7 +40,7 @@ function readReader(response: Response): ReadableStreamDefaultReader<string> {
 Deno.test("streamEvents() writes one comment line in every silence, and loses no event", async () => {
   const events = new SentEvents();
   const reader = readReader(
-    streamEvents(events, (event) => `data: ${event.type}\n\n`, { keepAliveMs: 5 }),
+    streamEvents(events, (event) => `data: ${event.type}\n\n`, { requestId: "r", keepAliveMs: 5 }),
   );
   for (let round = 0; round < 3; round++) {
     assert.equal((await reader.read()).value, ": keep-alive\n");
@@ -56,7 +56,7 @@ Deno.test("streamEvents() writes one comment line in every silence, and loses no
 
 Deno.test("streamEvents() loses no event to clients that pass over all that begins with a comment", async () => {
   const events = new SentEvents();
-  const options = { keepAliveMs: 5, emptyEvent: "data: empty\n\n" };
+  const options = { requestId: "r", keepAliveMs: 5, emptyEvent: "data: empty\n\n" };
   const reader = readReader(streamEvents(events, (event) => `data: ${event.type}\n\n`, options));
   assert.equal((await reader.read()).value, ": keep-alive\n");
   events.send(DELTA);
@@ -71,7 +71,7 @@ Deno.test("streamEvents() loses no event to clients that pass over all that begi
 
 Deno.test("streamEvents() ends the events when its reader leaves in a silence", async () => {
   const events = new SentEvents();
-  const reader = readReader(streamEvents(events, () => "", { keepAliveMs: 5 }));
+  const reader = readReader(streamEvents(events, () => "", { requestId: "r", keepAliveMs: 5 }));
   await reader.read();
   await reader.cancel();
   assert.ok(events.hasReturned);

@@ -4,8 +4,7 @@
  * @module
  */
 import { join, relative } from "node:path";
-import { readHubSettings } from "../../src/hub/settings.ts";
-import type { HubSettings } from "../../src/hub/settings.ts";
+import { type HubSettings, readHubSettings } from "../../src/hub/cache.ts";
 
 /** A cache folder in a temporary place, removed when disposed of. */
 export class ScratchCache implements AsyncDisposable {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Dtype } from "../../src/base/config.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
-import { warmUp } from "../../src/engine/warm_up.ts";
+import { warmUp } from "../../src/engine/generate.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";

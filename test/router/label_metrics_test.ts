@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { labelMetrics } from "../../src/router/label_metrics.ts";
+import { labelMetrics } from "../../src/router/router_metrics.ts";
 
 const SCRAPE = `# HELP x_total Things
 # TYPE x_total counter

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { BODY_LIMITS } from "../../src/server/http/body/body.ts";
-import { readModelName } from "../../src/router/read_model_name.ts";
-import { FormModelName } from "../../src/router/form_model_name.ts";
-import { JsonModelName, type NameScanner } from "../../src/router/json_model_name.ts";
+import {
+  FormModelName,
+  JsonModelName,
+  type NameScanner,
+  readModelName,
+} from "../../src/router/read_model_name.ts";
 
 const encoder = new TextEncoder();
 

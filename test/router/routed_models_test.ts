@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readRoutedModels } from "../../src/cli/routed_models.ts";
+import { readRoutedModels } from "../../src/cli/router.ts";
 import { parseCall } from "../../src/cli/parse.ts";
 import { COMMANDS } from "../../src/cli/command_line.ts";
 import type { RoutedModel } from "../../src/router/routed_model.ts";

@@ -7,9 +7,15 @@ import { basename, extname } from "node:path";
 import type { ModelKind } from "../../base/config.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ChatMessage, MessagePart } from "../../models/task.ts";
-import { CHAT_HELP, type ChatCommand, readChatCommand, readTypedPath } from "./chat_commands.ts";
-import { ChatTerminal } from "./terminal.ts";
+import {
+  CHAT_HELP,
+  type ChatCommand,
+  ChatTerminal,
+  readChatCommand,
+  readTypedPath,
+} from "./terminal.ts";
 import { type FilePart, toMediaPart } from "./input.ts";
+import { successes } from "../../server/session/task_stream.ts";
 import type { RunSession } from "./timed_session.ts";
 
 /** Kinds of models that support a conversation. */
@@ -174,8 +180,8 @@ class Conversation {
     const isStopped = await this.#terminal.whileAnswering(async (signal) => {
       const task = { type: "transcribe", requestId: "run", audio, param, temperature, maxTokens };
       let isFirst = true;
-      for await (const event of session.stream({ ...task, type: "transcribe" }, { signal })) {
-        if (event.type === "error") throw HearthError.fromWire(event.error);
+      const events = session.stream({ ...task, type: "transcribe" }, { signal });
+      for await (const event of successes(events)) {
         if (event.type === "done") this.#terminal.write("\n\n");
         if (event.type !== "segment") continue;
         const { text } = event.segment;
@@ -201,8 +207,7 @@ class Conversation {
         messages: [...system, ...messages.map(copyMedia)],
         options: { temperature, maxTokens, stop: [], n: 1 },
       }, { signal });
-      for await (const event of events) {
-        if (event.type === "error") throw HearthError.fromWire(event.error);
+      for await (const event of successes(events)) {
         if (event.type === "done") this.#terminal.write("\n\n");
         if (event.type !== "delta") continue;
         if (event.reasoning) this.#terminal.writeAside(event.reasoning);

@@ -8,7 +8,7 @@ import type { ModelKind } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import { joinBytes } from "../../base/join_bytes.ts";
 import { SOUND_FORMATS } from "../../media/sound_format.ts";
-import { writeBytes, writeText } from "../../base/write_text.ts";
+import { writeBytes, writeText } from "../print.ts";
 import type { RunInput } from "./input.ts";
 
 /** A destination of results. */

@@ -6,7 +6,7 @@
 import type { EventOf, Task, TaskEvent } from "../../models/task.ts";
 import { lastEvent } from "../../server/session/task_stream.ts";
 import type { Session } from "../../server/session/session.ts";
-import { writeMessage } from "../../base/write_text.ts";
+import { writeMessage } from "../print.ts";
 
 /** The part of a session that `run` needs. */
 export interface RunSession {

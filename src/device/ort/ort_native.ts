@@ -5,7 +5,7 @@
  */
 import type { InferenceSession } from "onnxruntime-common";
 import { runStep } from "../../base/running_steps.ts";
-import { keepFreedBlocks } from "../../base/trim_heap.ts";
+import { keepFreedBlocks } from "../../base/libc.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
 /**

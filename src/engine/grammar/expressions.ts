@@ -4,8 +4,13 @@
  * @see Owens, Reppy, Turon 2009: Regular-expression derivatives re-examined
  * @module
  */
-import { type ByteClasses, FirstBytes } from "./first_bytes.ts";
-import { type ExpressionNode, ExpressionNodes, tooComplex } from "./expression_nodes.ts";
+import {
+  type ByteClasses,
+  type ExpressionNode,
+  ExpressionNodes,
+  FirstBytes,
+  tooComplex,
+} from "./expression_nodes.ts";
 
 /** Matches no text at all. */
 export const NOTHING = 0;

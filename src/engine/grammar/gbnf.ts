@@ -13,7 +13,7 @@ import {
   unite,
 } from "./code_points.ts";
 import { GrammarError } from "./grammar.ts";
-import type { Phrase, Rules } from "./rules.ts";
+import { anyOf, type Phrase, type Rules, sequence, terminal } from "./rules.ts";
 
 const MAX_DEPTH = 200;
 const MAX_REPEATS = 5_000;
@@ -72,10 +72,10 @@ class GbnfParser {
     do {
       const items: Phrase[] = [];
       for (let item = this.#readItem(); item; item = this.#readItem()) items.push(item);
-      options.push(items.length === 1 ? items[0]! : { kind: "sequence", items });
+      options.push(items.length === 1 ? items[0]! : sequence(...items));
     } while (this.#takeMark("|"));
     this.#depth--;
-    return options.length === 1 ? options[0]! : { kind: "any_of", options };
+    return options.length === 1 ? options[0]! : anyOf(options);
   }
 
   #readItem(): Phrase | undefined {
@@ -219,8 +219,4 @@ class GbnfParser {
     const column = Array.from(lines.at(-1)!).length + 1;
     return new GrammarError(`line ${lines.length}, column ${column} of the grammar: ${what}`);
   }
-}
-
-function terminal(expression: number): Phrase {
-  return { kind: "terminal", expression };
 }

@@ -12,8 +12,8 @@ import {
   intersect,
   unite,
 } from "./code_points.ts";
-import { EMPTY_TEXT, type Expressions, NOTHING } from "./expressions.ts";
-import type { Phrase } from "./rules.ts";
+import { EMPTY_TEXT, type Expressions } from "./expressions.ts";
+import { type Phrase, sequence, terminal } from "./rules.ts";
 
 /** Characters that JSON strings must escape. */
 const ESCAPED = unite([[0, 0x1f], [0x22, 0x22], [0x5c, 0x5c]]);
@@ -100,9 +100,6 @@ function whitespace(expressions: Expressions): number {
   );
 }
 
-/** Matches no text. */
-export const NEVER: Phrase = { kind: "any_of", options: [] };
-
 /** The punctuation of JSON, with the white space that may surround it. */
 export class JsonPhrases {
   readonly comma: Phrase;
@@ -151,14 +148,6 @@ export class JsonPhrases {
   #separated(parts: readonly Phrase[][]): Phrase[] {
     return parts.flatMap((each, i) => i === 0 ? each : [this.comma, ...each]);
   }
-}
-
-export function terminal(expression: number): Phrase {
-  return expression === NOTHING ? NEVER : { kind: "terminal", expression };
-}
-
-export function sequence(...items: Phrase[]): Phrase {
-  return { kind: "sequence", items };
 }
 
 /** Matches one of these texts, in UTF-8, sharing common prefixes. */

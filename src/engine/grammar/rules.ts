@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Expressions } from "./expressions.ts";
+import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError } from "./grammar.ts";
 import { ANY_TOKEN, type Edge, type Network, prune } from "./network.ts";
 
@@ -26,6 +26,21 @@ export type Phrase =
   };
 
 export const EMPTY_PHRASE: Phrase = { kind: "sequence", items: [] };
+
+/** Matches no text. */
+export const NEVER: Phrase = { kind: "any_of", options: [] };
+
+export function terminal(expression: number): Phrase {
+  return expression === NOTHING ? NEVER : { kind: "terminal", expression };
+}
+
+export function sequence(...items: Phrase[]): Phrase {
+  return { kind: "sequence", items };
+}
+
+export function anyOf(options: readonly Phrase[]): Phrase {
+  return { kind: "any_of", options };
+}
 
 /** Most states of all rules together. */
 const MAX_STATES = 60_000;

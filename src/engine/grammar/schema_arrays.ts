@@ -4,8 +4,8 @@
  * @module
  */
 import { GrammarError } from "./grammar.ts";
-import { type JsonPhrases, NEVER, sequence } from "./json_text.ts";
-import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
+import type { JsonPhrases } from "./json_text.ts";
+import { anyOf, EMPTY_PHRASE, NEVER, type Phrase, sequence } from "./rules.ts";
 import type { SchemaDocument, SchemaNode } from "./schema_document.ts";
 import { listValues } from "./schema_facts.ts";
 
@@ -75,7 +75,7 @@ export function itemsPhrase(
       ? (least > 0 ? NEVER : EMPTY_PHRASE)
       : { kind: "repeat", item: sequence(comma, item), min: Math.max(0, least), max: most };
   const orEmpty = (phrase: Phrase, index: number): Phrase =>
-    index < min ? phrase : { kind: "any_of", options: [phrase, EMPTY_PHRASE] };
+    index < min ? phrase : anyOf([phrase, EMPTY_PHRASE]);
 
   let items = more(min - prefix.length, max - prefix.length);
   if (prefix.length === 0) {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import { GrammarError } from "./grammar.ts";
 
 /** A schema within the document. */
@@ -25,8 +26,6 @@ const MAX_VALUES = 50_000;
 type Check = readonly [wanted: string, isGood: (value: unknown) => boolean];
 
 const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 0;
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const isStrings = (value: unknown) =>
   Array.isArray(value) && value.every((each) => typeof each === "string");
 const isSchema = (value: unknown) => isRecord(value) || typeof value === "boolean";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import { GrammarError } from "./grammar.ts";
 import {
   type JsonType,
@@ -188,7 +189,7 @@ export function canonical(value: unknown): string {
   return JSON.stringify(
     value,
     (_key, each) =>
-      typeof each === "object" && each !== null && !Array.isArray(each)
+      isRecord(each)
         ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => a < b ? -1 : 1))
         : each,
   );

@@ -5,11 +5,11 @@
  *
  * @module
  */
-import { anyText, JsonPhrases, NEVER, sequence, terminal } from "./json_text.ts";
+import { anyText, JsonPhrases } from "./json_text.ts";
 import type { Expressions } from "./expressions.ts";
-import { GrammarError, orImpossible } from "./grammar.ts";
-import type { Phrase, Rules } from "./rules.ts";
-import { excludes } from "./schema_disjoint.ts";
+import { GrammarError, type GrammarSpec, orImpossible } from "./grammar.ts";
+import { anyOf, NEVER, type Phrase, type Rules, sequence, terminal } from "./rules.ts";
+import { excludes, SchemaValues } from "./schema_values.ts";
 import { type JsonType, SchemaDocument, type SchemaNode } from "./schema_document.ts";
 import {
   ALL_TYPES,
@@ -25,8 +25,6 @@ import { arrayFacts, itemsPhrase } from "./schema_arrays.ts";
 import { membersPhrase } from "./schema_members.ts";
 import { type ObjectFacts, objectFacts } from "./schema_objects.ts";
 import { plainSpelling, SchemaScalars } from "./schema_scalars.ts";
-import { SchemaValues } from "./schema_values.ts";
-import type { GrammarSpec } from "./spec.ts";
 
 /** Most rules, and most schemas that rules combine, counted with repetition. */
 const MAX_RULES = 20_000;
@@ -169,7 +167,7 @@ class SchemaGrammar {
     if (values !== undefined) return this.#listed(values, nodes);
     const options = ALL_TYPES.filter((type) => types.has(type))
       .map((type) => this.#ifPossible(() => this.#ofType(type, nodes, isInteger)));
-    return { kind: "any_of", options };
+    return anyOf(options);
   }
 
   /** Matches nothing if no value is valid, because values of another type or option may be. */
@@ -224,7 +222,7 @@ class SchemaGrammar {
     }
     const strings = this.#ifPossible(() => terminal(this.#written.listed(texts, nodes)));
     const plain = terminal(anyText(this.#expressions, scalars));
-    return { kind: "any_of", options: [strings, plain, ...others] };
+    return anyOf([strings, plain, ...others]);
   }
 
   #holds(expression: number, text: string): boolean {

@@ -1,14 +1,14 @@
 /**
- * The members of an object, in the order in which they are written.
+ * The members of an object, in the order in which they are written. Members whose names the schema does not list are
+ * counted by classes of names: names of different classes are different.
  *
  * @module
  */
 import { ANYTHING, type Expressions } from "./expressions.ts";
-import { type JsonPhrases, NEVER, quoted, sequence, terminal } from "./json_text.ts";
-import { nameClasses } from "./name_classes.ts";
-import { EMPTY_PHRASE, type Phrase } from "./rules.ts";
+import { type JsonPhrases, quoted } from "./json_text.ts";
+import { anyOf, EMPTY_PHRASE, NEVER, type Phrase, sequence, terminal } from "./rules.ts";
 import type { SchemaNode } from "./schema_document.ts";
-import type { ObjectFacts } from "./schema_objects.ts";
+import { MAX_CLASSES, type ObjectFacts } from "./schema_objects.ts";
 
 /** The state of an object while it is generated. */
 interface Written {
@@ -59,7 +59,7 @@ export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
         const name = json.text(JSON.stringify(member.name));
         const pair = isFull ? NEVER : sequence(...separator, name, json.colon, value, next);
         if (member.isRequired) return pair;
-        return { kind: "any_of", options: [pair, rest({ ...written, index: index + 1 })] };
+        return anyOf([pair, rest({ ...written, index: index + 1 })]);
       }
       const other = (names: number, schemas: readonly SchemaNode[], then: Phrase) =>
         sequence(
@@ -73,7 +73,7 @@ export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
       if (least >= min) {
         const next = { ...written, ...withOne(false) };
         const options = others.map(({ names, schemas }) => other(names, schemas, rest(next)));
-        return { kind: "any_of", options: [...options, EMPTY_PHRASE] };
+        return anyOf([...options, EMPTY_PHRASE]);
       }
       const options = classes.flatMap((names, i) => {
         const isNew = (written.classes >>> i & 1) === 0;
@@ -85,7 +85,7 @@ export function membersPhrase(facts: ObjectFacts, parts: MembersParts): Phrase {
           return expressions.isEmpty(both) ? [] : [other(both, each.schemas, rest(next))];
         });
       });
-      return { kind: "any_of", options };
+      return anyOf(options);
     });
 
   return rest({ index: 0, isEmpty: true, least: 0, most: 0, classes: 0 });
@@ -99,4 +99,40 @@ function classifyMembers(
   const numNamed = members.filter(({ isRequired }) => isRequired).length;
   if (min <= numNamed + 1) return [ANYTHING];
   return nameClasses(expressions, expressions.or(others.map(({ names }) => names)));
+}
+
+/**
+ * Returns disjoint classes, each an expression, that together cover all names. They divide by first byte, by last byte
+ * or by length: whichever leaves the most classes that contain an allowed name.
+ */
+function nameClasses(
+  expressions: Expressions,
+  names: number,
+): readonly number[] {
+  const byByte = Array.from({ length: MAX_CLASSES }, (_, rest) => {
+    const bits = new Uint32Array(8);
+    for (let byte = rest; byte < 256; byte += MAX_CLASSES) bits[byte >>> 5]! |= 1 << (byte & 31);
+    return expressions.set(bits);
+  });
+  const anyByte = expressions.range(0, 255);
+  const round = expressions.repeat(anyByte, MAX_CLASSES, MAX_CLASSES);
+  const partitions = [
+    byByte.map((byte) => expressions.concat([byte, ANYTHING])),
+    byByte.map((byte) => expressions.concat([ANYTHING, byte])),
+    byByte.map((_, rest) =>
+      expressions.concat([
+        expressions.repeat(round, 0, Infinity),
+        expressions.repeat(anyByte, rest, rest),
+      ])
+    ),
+  ];
+  let most: number[] = [];
+  for (const classes of partitions) {
+    // The empty name has no bytes.
+    const others = expressions.not(expressions.or(classes.slice(1)));
+    const found = [others, ...classes.slice(1)]
+      .filter((each) => !expressions.isEmpty(expressions.and([names, each])));
+    if (found.length > most.length) most = found;
+  }
+  return most;
 }

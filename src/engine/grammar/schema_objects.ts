@@ -6,10 +6,12 @@
 import { anyText, inside } from "./json_text.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError, ImpossibleError } from "./grammar.ts";
-import { MAX_CLASSES } from "./name_classes.ts";
 import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
 import { listValues, schemasBeside } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
+
+/** Most unlisted members that can be counted. */
+export const MAX_CLASSES = 8;
 
 /** A named member. */
 export interface Member {

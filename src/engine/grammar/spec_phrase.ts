@@ -6,12 +6,11 @@
 import { encodeSet } from "./code_points.ts";
 import { ANYTHING } from "./expressions.ts";
 import { gbnfPhrase } from "./gbnf.ts";
-import type { GrammarTokens } from "./grammar.ts";
+import type { GrammarSpec, GrammarTokens } from "./grammar.ts";
 import { readPattern } from "./pattern.ts";
-import { EMPTY_PHRASE, type Phrase, type Rules } from "./rules.ts";
+import { anyOf, EMPTY_PHRASE, type Phrase, type Rules, sequence, terminal } from "./rules.ts";
 import { schemaPhrase } from "./schema_grammar.ts";
 import { at } from "./schema_scalars.ts";
-import type { GrammarSpec } from "./spec.ts";
 
 type List = Extract<GrammarSpec, { kind: "list" }>;
 type Lazy = Extract<GrammarSpec, { kind: "lazy" }>;
@@ -38,11 +37,11 @@ export function specPhrase(spec: GrammarSpec, rules: Rules, tokens: GrammarToken
     case "text":
       return textPhrase(spec.text, rules, tokens);
     case "choice":
-      return alternatives(spec.choices.map((choice) => textPhrase(choice, rules, tokens)));
+      return anyOf(spec.choices.map((choice) => textPhrase(choice, rules, tokens)));
     case "sequence":
       return sequence(...spec.items.map(read));
     case "any_of":
-      return alternatives(spec.options.map(read));
+      return anyOf(spec.options.map(read));
     case "list":
       return listPhrase(spec, { rules, tokens });
     case "repeat": {
@@ -102,8 +101,8 @@ function listPhrase(
     const item = rules.asRule(specPhrase(grammar, rules, tokens));
     const first = sequence(item, rest);
     const next = sequence(between, item, rest);
-    whole = rules.asRule(isRequired ? first : alternatives([first, whole]));
-    rest = rules.asRule(isRequired ? next : alternatives([next, rest]));
+    whole = rules.asRule(isRequired ? first : anyOf([first, whole]));
+    rest = rules.asRule(isRequired ? next : anyOf([next, rest]));
   }
   return whole;
 }
@@ -136,7 +135,7 @@ function lazyPhrase(
     ]);
     return sequence(terminal(upTo), then);
   });
-  const once = sequence(before, alternatives(bound));
+  const once = sequence(before, anyOf(bound));
   return {
     once,
     repeated: sequence(
@@ -145,16 +144,4 @@ function lazyPhrase(
       terminal(free),
     ),
   };
-}
-
-function terminal(expression: number): Phrase {
-  return { kind: "terminal", expression };
-}
-
-function alternatives(options: readonly Phrase[]): Phrase {
-  return { kind: "any_of", options };
-}
-
-function sequence(...items: Phrase[]): Phrase {
-  return { kind: "sequence", items };
 }

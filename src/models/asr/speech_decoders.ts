@@ -6,8 +6,8 @@
  */
 import { StartupError } from "../../base/errors.ts";
 import type { Decoder, EmbeddingSource } from "../../decoder/decoder.ts";
-import type { GenerationRequest } from "../../engine/generation_request.ts";
-import { warmUp } from "../../engine/warm_up.ts";
+import type { GenerationRequest } from "../../engine/sequence.ts";
+import { warmUp } from "../../engine/generate.ts";
 import { openGraph } from "../folder/graph_file.ts";
 import { loadDecoder, loadEncoderDecoder } from "../folder/decoder_load.ts";
 import type { OpenContext } from "../model.ts";

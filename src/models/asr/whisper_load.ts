@@ -18,7 +18,7 @@ import { WindowDecoder, type WindowInput } from "./window_decoder.ts";
 import type { SpeechKernels } from "../../device/media.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
-import { warmUp } from "../../engine/warm_up.ts";
+import { warmUp } from "../../engine/generate.ts";
 import { loadEncoderDecoder } from "../folder/decoder_load.ts";
 import {
   type FeatureEncoder,

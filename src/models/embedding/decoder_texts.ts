@@ -7,11 +7,10 @@
 import { GREEDY } from "../../decoder/decoder.ts";
 import { PagedDecoder } from "../../decoder/paged_decoder.ts";
 import { RowReader, type RowToken } from "../../decoder/row_reader.ts";
-import { generate } from "../../engine/generate.ts";
+import { generate, warmUp } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
-import { mostBlocks } from "../../engine/pool_size.ts";
-import { warmUp } from "../../engine/warm_up.ts";
+import { mostBlocks } from "../../engine/length_limits.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../folder/decoder_load.ts";
 import type { TextJob, TextRunner } from "./text_model.ts";

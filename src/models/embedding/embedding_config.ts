@@ -4,8 +4,9 @@
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import { StartupError } from "../../base/errors.ts";
-import { isJson, type Json, type ModelFolder, numberAt, readJson } from "../../hub/model_folder.ts";
+import { type Json, type ModelFolder, numberAt, readJson } from "../../hub/model_folder.ts";
 import type { PoolingMode } from "./pooling.ts";
 
 type InputType = "query" | "document";
@@ -242,7 +243,7 @@ export function readModules(
   };
   if (!Array.isArray(modules)) return refuse("want an array of modules");
   return modules.map((each: unknown, index): SentenceModule => {
-    if (!isJson(each) || typeof each["type"] !== "string") {
+    if (!isRecord(each) || typeof each["type"] !== "string") {
       return refuse(`[${index}].type: want the name of a Python class`);
     }
     const place = each["path"] ?? "";
@@ -254,7 +255,7 @@ export function readModules(
 /** The content of `config_sentence_transformers.json`; empty if the folder has none. */
 function readSentenceSettings({ path, identity }: ModelFolder): Json {
   const settings = identity?.[SETTINGS] ?? {};
-  if (isJson(settings)) return settings;
+  if (isRecord(settings)) return settings;
   throw new StartupError(`${path}/${SETTINGS} holds no JSON object.`);
 }
 

@@ -3,18 +3,13 @@
  *
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import {
   type EncodeOptions,
   type LengthOptions,
   LongTextEncoder,
 } from "../text/long_text_encoder.ts";
-import {
-  isJson,
-  type Json,
-  type ModelFolder,
-  numberAt,
-  readOptionalJson,
-} from "../../hub/model_folder.ts";
+import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { NO_FRAMES, type PairFrame, type SpecialFrame } from "../../tokenizer/special_frame.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 import { readTokenizer, type TokenizerFiles, TokenTexts } from "../text/tokenizer_files.ts";
@@ -153,7 +148,7 @@ export class EncoderTokenizer {
 
 /** The id of the unknown token, as the model in `tokenizer.json` names it. */
 function findUnknownId(tokenizer: Tokenizer, json: Json): number | undefined {
-  const model = isJson(json["model"]) ? json["model"] : {};
+  const model = isRecord(json["model"]) ? json["model"] : {};
   const name = model["unk_token"];
   return typeof name === "string" ? tokenizer.tokenToId(name) : numberAt(model, "unk_id");
 }

@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import { StartupError } from "../../base/errors.ts";
-import { isJson, type Json } from "../../hub/model_folder.ts";
+import type { Json } from "../../hub/model_folder.ts";
 
 /** What is wrong with a value: the path within it to the faulty part, and what is wanted there. */
 export interface FieldFault {
@@ -75,7 +76,7 @@ export function fields(
   options: { readonly required?: readonly string[] } = {},
 ): FieldRule {
   return (value) => {
-    if (!isJson(value)) return { path: "", wanted: "an object", seen: value };
+    if (!isRecord(value)) return { path: "", wanted: "an object", seen: value };
     for (const [name, rule] of Object.entries(rules)) {
       const found = value[name] ?? undefined;
       if (found === undefined && !options.required?.includes(name)) continue;

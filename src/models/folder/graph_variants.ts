@@ -7,8 +7,7 @@
 import type { DeviceClass } from "../../device/device_class.ts";
 import type { Dtype } from "../../base/config.ts";
 import { toModelName } from "../../hub/cache.ts";
-import { readGraphName } from "../../hub/genai_config.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
+import { type ModelFolder, readGraphName } from "../../hub/model_folder.ts";
 
 /** One variant of a graph. */
 export interface GraphVariant {

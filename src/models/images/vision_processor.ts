@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import { type PlainTensors, toPlainTensors } from "../plain_tensor.ts";
 import { basename, dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
@@ -12,7 +13,6 @@ import { compositeOnWhite, type Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
 import { toRawImage } from "../../device/ort/raw_image.ts";
 import {
-  isJson,
   type Json,
   type ModelFolder,
   openFolder,
@@ -140,7 +140,7 @@ async function readImageSettings(folder: ModelFolder): Promise<Json> {
   const { image_processor: images, processor_class } = folder.files.has("preprocessor_config.json")
     ? {}
     : await readOptionalJson(folder, "processor_config.json");
-  if (isJson(images)) return { ...images, processor_class };
+  if (isRecord(images)) return { ...images, processor_class };
   return await readJson(folder.path, "preprocessor_config.json");
 }
 

@@ -4,11 +4,11 @@
  * @module
  */
 import { toDeviceClass } from "../../device/device_class.ts";
+import { isRecord } from "../../base/json.ts";
 import type { Dtype, ModelKind, ResolvedModel } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import {
   externalDataFiles,
-  isJson,
   type Json,
   type ModelFolder,
   openAnyFolder,
@@ -121,7 +121,7 @@ function sizeRule(length: FieldRule): FieldRule {
     "a length, or an object of lengths",
     [(value) => typeof value === "number", length],
     [Array.isArray, oneOrMany(length)],
-    [isJson, members],
+    [isRecord, members],
   );
 }
 
@@ -191,7 +191,7 @@ export async function checkPreprocessors(folder: ModelFolder): Promise<void> {
     requireFields(settings, rulesFor(settings), file);
     for (const part of PARTS) {
       const inner = settings[part];
-      if (isJson(inner)) requireFields(settings, fields({ [part]: rulesFor(inner) }), file);
+      if (isRecord(inner)) requireFields(settings, fields({ [part]: rulesFor(inner) }), file);
     }
   }
 }

@@ -3,10 +3,10 @@
  *
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import type { ModelKind } from "../../base/config.ts";
 import { toModelName } from "../../hub/cache.ts";
-import { otherParts } from "../../hub/genai_config.ts";
-import { hasGraph, isJson, locate, type ModelFolder } from "../../hub/model_folder.ts";
+import { hasGraph, locate, type ModelFolder, otherParts } from "../../hub/model_folder.ts";
 import { sentenceModelType } from "../embedding/embedding_config.ts";
 import { isBuiltAs, isOfType } from "./family.ts";
 
@@ -174,5 +174,5 @@ const MAX_LABELS = 5;
 /** Names of the labels. If two labels have no names, transformers does not write them into the file. */
 function listLabels({ config }: ModelFolder): string[] {
   const labels = config["id2label"];
-  return isJson(labels) ? Object.values(labels).map(String) : ["LABEL_0", "LABEL_1"];
+  return isRecord(labels) ? Object.values(labels).map(String) : ["LABEL_0", "LABEL_1"];
 }

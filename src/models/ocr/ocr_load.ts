@@ -13,7 +13,7 @@ import { readGenerationRules } from "./generation_rules.ts";
 import type { Model, OpenContext } from "../model.ts";
 import { ImageMetrics, OcrModel, type OcrModelParts } from "./ocr.ts";
 import { loadEncoderDecoder } from "../folder/decoder_load.ts";
-import { warmUp } from "../../engine/warm_up.ts";
+import { warmUp } from "../../engine/generate.ts";
 import type { OcrFamily, OcrFamilyOptions } from "./ocr_families.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
 import { ImagePreprocessor } from "../images/image_preprocessor.ts";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { DryOptions } from "../../engine/dry_penalty.ts";
+import type { DryOptions } from "../../engine/token_rules.ts";
 import type { GenerationTimes } from "../../engine/loop.ts";
-import type { GrammarSpec } from "../../engine/grammar/spec.ts";
+import type { GrammarSpec } from "../../engine/grammar/grammar.ts";
 import type { WireError } from "../../base/errors.ts";
 
 /** One message of a conversation. Its content holds only what the loaded kind of model supports. */

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { DryOptions } from "../../engine/dry_penalty.ts";
+import type { DryOptions } from "../../engine/token_rules.ts";
 import type { EngineLoop } from "../../engine/loop.ts";
-import type { GenerationRequest } from "../../engine/generation_request.ts";
+import type { GenerationRequest } from "../../engine/sequence.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { GrammarCompiler } from "../../engine/grammar/compiler.ts";
 import { emitError } from "../threads/active_requests.ts";

@@ -4,9 +4,8 @@
  * @module
  */
 import type { SampledToken } from "../../decoder/decoder.ts";
-import { type BytesOfToken, Detokenizer } from "../../engine/detokenizer.ts";
+import { type BytesOfToken, Detokenizer, StopMatcher } from "../../engine/detokenizer.ts";
 import type { EndReason, GenerationTimes } from "../../engine/loop.ts";
-import { StopMatcher } from "../../engine/stop.ts";
 import type { TokenText } from "./tokenizer_files.ts";
 import type { AnswerFormat } from "./chat/answer_format.ts";
 import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { DecoderLimits } from "../../decoder/decoder.ts";
-import { warmUp } from "../../engine/warm_up.ts";
+import { warmUp } from "../../engine/generate.ts";
 import { HearthError } from "../../base/errors.ts";
 import { hasGraph, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import { join } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import {
-  isJson,
   type Json,
   locate,
   type ModelFolder,
@@ -81,12 +81,12 @@ const STEP = fields({ type: TEXT }, { required: ["type"] });
 
 /** Their items are checked where they are read: there are hundreds of thousands. */
 const LIST = either("an array", [Array.isArray, ANY]);
-const VOCABULARY = either("an object, or an array", [isJson, ANY], [Array.isArray, ANY]);
+const VOCABULARY = either("an object, or an array", [isRecord, ANY], [Array.isArray, ANY]);
 
 const SPECIAL_TOKEN = either(
   "a string, or an object with one",
   [isText, TEXT],
-  [isJson, fields({ content: TEXT })],
+  [isRecord, fields({ content: TEXT })],
 );
 
 /** The rules for `tokenizer.json`. */
@@ -116,7 +116,7 @@ const TOKENIZER_CONFIG: FieldRule = fields({
     "a string, or an array of named templates",
     [isText, TEXT],
     [Array.isArray, listRule(fields({ name: TEXT, template: TEXT }))],
-    [isJson, ANY],
+    [isRecord, ANY],
   ),
 });
 

@@ -9,7 +9,7 @@ import { HearthError, type WireError } from "../../base/errors.ts";
 import { Semaphore } from "./semaphore.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { startThread } from "../../base/start_thread.ts";
-import { trimEndingThread } from "../../base/trim_heap.ts";
+import { trimEndingThread } from "../../base/libc.ts";
 
 interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   /** Most workers. */

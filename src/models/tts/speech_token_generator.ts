@@ -5,9 +5,8 @@
  * @module
  */
 import { type Decoder, GREEDY } from "../../decoder/decoder.ts";
-import { generateTokens } from "../../engine/generate.ts";
+import { generateTokens, warmUp } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
-import { warmUp } from "../../engine/warm_up.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../device/ort/ort.ts";
 import { loadDecoder } from "../folder/decoder_load.ts";
 import type { OpenContext } from "../model.ts";

@@ -3,17 +3,12 @@
  *
  * @module
  */
+import { isRecord } from "../../base/json.ts";
 import { countUsmFrames, readUsmSpec, UsmFeatures } from "../../../kernels/log_mel/usm_features.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
-import {
-  isJson,
-  type Json,
-  type ModelFolder,
-  numberAt,
-  readOptionalJson,
-} from "../../hub/model_folder.ts";
+import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { decodeAudio } from "../../media/audio.ts";
 import type { PreparedMedium } from "../images/vision_processor.ts";
 
@@ -131,7 +126,7 @@ export class SoundProcessor {
     const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
     const tokenizer = await readOptionalJson(folder, "tokenizer_config.json");
     const extractor = [processor["feature_extractor"], preprocessor["feature_extractor"]]
-      .find(isJson) ?? ("feature_extractor_type" in preprocessor ? preprocessor : undefined);
+      .find(isRecord) ?? ("feature_extractor_type" in preprocessor ? preprocessor : undefined);
     if (extractor === undefined) {
       throw new StartupError(
         "neither processor_config.json nor preprocessor_config.json has a feature_extractor",

@@ -5,11 +5,11 @@
  */
 import type * as prometheus from "prom-client";
 import type { ModelKind } from "../../base/config.ts";
-import { warmUp } from "../../engine/warm_up.ts";
+import { warmUp } from "../../engine/generate.ts";
 import { HearthError, startupStep } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { Registry } from "../../base/prometheus.ts";
 import type { ValueInfo } from "../../device/ort/ort.ts";
+import { Registry } from "../../base/metric_set.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { encodePng } from "../../media/png.ts";
 import { renderOptions } from "../text/chat/template_message.ts";

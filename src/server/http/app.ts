@@ -3,10 +3,8 @@
  *
  * @module
  */
-import { Hono, type MiddlewareHandler } from "hono";
-import { collectGarbageLater } from "../../base/collect_garbage.ts";
+import { Hono } from "hono";
 import { HearthError } from "../../base/errors.ts";
-import { log } from "../../base/log.ts";
 import { findNearNames } from "../../base/near_names.ts";
 import { chatRoute } from "./chat/chat.ts";
 import { cohereEmbedRoute, embeddingsRoute } from "./texts/embeddings.ts";
@@ -15,37 +13,42 @@ import { docsRoutes, pageRoutes } from "./pages/page.ts";
 import { bothPaths, guard, requireApiKey, showsKey } from "./access.ts";
 import {
   answerError,
-  CLIENT_DISCONNECTED,
   explainForeignPath,
+  identify,
   MAX_SHOWN_PATH,
-  nameRequest,
   plainPath,
   shownPath,
-} from "./request_names.ts";
-import { audioModelsRoute, healthRoute, infoRoute, modelRoute, modelsRoute } from "./info.ts";
+} from "./requests.ts";
+import {
+  announceShutdown,
+  audioModelsRoute,
+  healthRoute,
+  infoRoute,
+  modelRoute,
+  modelsRoute,
+  shutdownRoute,
+} from "./server_routes.ts";
 import { isLocal } from "./locality.ts";
 import { messagesRoutes } from "./messages/messages.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { openApiRoute } from "./pages/openapi.ts";
 import type { App } from "./connection/node_bridge.ts";
-import { toSpans, workFields } from "./request_times.ts";
+import { toSpans, workFields } from "./spans.ts";
 import { getWork } from "../session/task_stream.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes, scoreRoute } from "./texts/rerank.ts";
 import { responsesRoutes } from "./responses/responses.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
-import { announceShutdown, shutdownRoute } from "./shutdown.ts";
 import { tokenRoutes } from "./texts/tokens.ts";
 import { speechRoute, voicesRoute } from "./audio/speech.ts";
 import { transcriptionsRoutes } from "./audio/transcriptions.ts";
 import { realtimeRoute } from "./realtime/realtime.ts";
-import { reportWarnings } from "./warnings.ts";
 
 /** Creates the app with all endpoints; each also answers below `/v1`. */
 export function createApp(deps: AppDeps): App {
   const metrics = new ServerMetrics(deps.session, deps.connections);
   const app = new Hono<Env>({ getPath: plainPath });
-  app.use(identify(metrics, deps));
+  app.use(identify(observe(metrics, deps)));
   app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(deps.settings), requireApiKey(deps.settings));
   const routes = createRoutes(deps, metrics);
@@ -132,68 +135,26 @@ function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   return `There is no endpoint ${call.req.method} ${shownPath(call)}; see /docs.${hint}`;
 }
 
-/** Gives each request an id, and logs the request when its response is complete. */
-function identify(
+/** Counts each request and exports its spans. */
+function observe(
   metrics: ServerMetrics,
   { spans }: Pick<AppDeps, "spans">,
-): MiddlewareHandler<Env> {
-  return async (call, next) => {
-    const startMs = performance.now();
-    const requestId = nameRequest(call.req.raw);
-    call.set("requestId", requestId);
-    // A request counts as running from its headers on, so that slow uploads count too.
-    const isWork = call.req.method === "POST" && !bothPaths("/shutdown").includes(call.req.path);
-    if (isWork) metrics.begin(call.env.completed);
-    await next();
-    const { status, headers } = call.res;
-    headers.set("x-request-id", requestId);
-    // Anthropic's name for the request id.
-    if (/^(\/v1)?\/messages(\/|$)/.test(call.req.path)) headers.set("request-id", requestId);
-    headers.set("x-content-type-options", "nosniff");
-    reportWarnings(call);
-    call.env.completed.then(() => {
-      const { method, raw: { signal } } = call.req;
+): Parameters<typeof identify>[0] {
+  return {
+    begin: (call) => {
+      // A request counts as running from its headers on, so that slow uploads count too.
+      const isWork = call.req.method === "POST" && !bothPaths("/shutdown").includes(call.req.path);
+      if (isWork) metrics.begin(call.env.completed);
+    },
+    end: (call, ended) => {
       const route = call.get("route") ?? "none";
-      const seconds = (performance.now() - startMs) / 1000;
-      // A client that hangs up is recorded as such even after the status of a stream has been sent.
-      const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
-      metrics.observe({ route, method, status: ending, seconds });
-      const work = getWork(signal);
-      const write = method === "POST" ? log.info : log.debug;
-      write("request", {
-        requestId,
-        method,
-        path: shownPath(call),
-        status: ending,
-        ...(signal.aborted ? {} : toRefusal(call)),
-        key: call.get("keyLabel"),
-        seconds: Number(seconds.toFixed(3)),
-        ...workFields(work, startMs),
-      });
-      if (method !== "POST") return;
-      spans?.add(toSpans({ request: call.req.raw, route, status: ending, startMs, work }));
-      collectGarbageLater();
-    });
+      metrics.requests.observe(route, ended);
+      const { raw: request } = call.req;
+      const work = getWork(request.signal);
+      if (ended.method === "POST") spans?.add(toSpans({ ...ended, request, route, work }));
+      return workFields(work, ended.startMs);
+    },
   };
-}
-
-/** The log fields of a failed request: enough to find the cause, but none of its content. */
-function toRefusal({ error }: Call): { code?: string; param?: string | undefined } {
-  if (error === undefined) return {};
-  const { kind, param } = HearthError.from(error);
-  return { code: kind, param: param && withoutOwnNames(param) };
-}
-
-/**
- * Removes names that the client chose from a parameter's path: those in quotation marks, and all names inside a schema
- * or a template's variables.
- */
-function withoutOwnNames(param: string): string {
-  return param.replaceAll(/\["(?:[^"\\]|\\.)*"\]/g, "[…]")
-    .replace(
-      /(\.schema|\.parameters|\.input_schema|_schema|_json|kwargs|logit_bias)[.[].*$/,
-      "$1…",
-    );
 }
 
 /**

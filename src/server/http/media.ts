@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { asReference, type ContentPart, isWords, type WordsPart } from "../../wire/content_part.ts";
+import { asReference, type ContentPart, isWords, type WordsPart } from "../../wire/chat_message.ts";
 import type { ServerSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { MediaPolicy } from "../../media/media_policy.ts";

@@ -3,27 +3,62 @@
  *
  * @module
  */
+import type * as prometheus from "prom-client";
 import { z } from "zod";
 import { stderrQueue } from "../../base/log.ts";
-import { MetricSet } from "../../base/metric_set.ts";
-import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "../../base/prometheus.ts";
+import {
+  AggregatorRegistry,
+  Counter,
+  Gauge,
+  Histogram,
+  MetricSet,
+  Registry,
+} from "../../base/metric_set.ts";
 import type { Session } from "../session/session.ts";
-import type { SessionState } from "../session/session_state.ts";
+import type { SessionState } from "../session/supervisor.ts";
 import { type ConnectionFigures, newConnectionFigures } from "./connection/connections.ts";
+import type { EndedRequest } from "./requests.ts";
 import type { Route } from "./route.ts";
 
 const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];
 /** Bucket bounds in seconds; answers may take minutes. */
 const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
-/** An answered request. */
-interface Observation {
-  /** Path of the route; `none` if no route served the request. */
-  readonly route: string;
-  readonly method: string;
-  readonly status: number;
-  /** Seconds from the request's arrival until the last byte of the response was sent, or the client disconnected. */
-  readonly seconds: number;
+/** Counts answered requests, and their seconds, by one label. */
+export class RequestMetrics {
+  readonly #label: string;
+  readonly #requests: prometheus.Counter;
+  readonly #durations: prometheus.Histogram;
+
+  /**
+   * @param options.prefix of the metrics' names.
+   * @param options.note says what else the seconds include.
+   */
+  constructor(registry: prometheus.Registry, { prefix, label, note = "" }: {
+    readonly prefix: string;
+    readonly label: string;
+    readonly note?: string;
+  }) {
+    this.#label = label;
+    this.#requests = new Counter({
+      name: `${prefix}_requests_total`,
+      help: "Requests answered; status 499 means that the client disconnected first",
+      labelNames: [label, "method", "status"],
+      registers: [registry],
+    });
+    this.#durations = new Histogram({
+      name: `${prefix}_request_duration_seconds`,
+      help: `Seconds from a request's arrival until its response was sent completely${note}`,
+      labelNames: [label, "method"],
+      buckets: SECONDS_BUCKETS,
+      registers: [registry],
+    });
+  }
+
+  observe(value: string, { method, status, seconds }: EndedRequest): void {
+    this.#requests.inc({ [this.#label]: value, method, status });
+    this.#durations.observe({ [this.#label]: value, method }, seconds);
+  }
 }
 
 /** The server's own metrics, and access to the worker's. */
@@ -33,18 +68,9 @@ export class ServerMetrics {
   #numLiveSessions = 0;
   readonly #metrics = new MetricSet();
   readonly #registry = this.#metrics.registry;
-  readonly #requests = new Counter({
-    name: "hearth_http_requests_total",
-    help: "Requests answered; status 499 means that the client disconnected first",
-    labelNames: ["route", "method", "status"] as const,
-    registers: [this.#registry],
-  });
-  readonly #durations = new Histogram({
-    name: "hearth_http_request_duration_seconds",
-    help: "Seconds from a request's arrival until its response was sent completely",
-    labelNames: ["route", "method"] as const,
-    buckets: SECONDS_BUCKETS,
-    registers: [this.#registry],
+  readonly requests: RequestMetrics = new RequestMetrics(this.#registry, {
+    prefix: "hearth_http",
+    label: "route",
   });
 
   constructor(session: Session, connections: ConnectionFigures = newConnectionFigures()) {
@@ -139,11 +165,6 @@ export class ServerMetrics {
   beginLiveSession(completed: Promise<void>): void {
     this.#numLiveSessions++;
     completed.then(() => this.#numLiveSessions--);
-  }
-
-  observe({ route, method, status, seconds }: Observation): void {
-    this.#requests.inc({ route, method, status });
-    this.#durations.observe({ route, method }, seconds);
   }
 
   /** Writes all metrics in Prometheus' text format. */

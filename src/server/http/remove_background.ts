@@ -12,16 +12,13 @@ import {
   parseMattingForm,
 } from "../../wire/matting_request.ts";
 import { ImageCompletion, imageCompletion } from "../../wire/media_completion.ts";
-import { parseRequest } from "../../wire/parse.ts";
 import { findUnserved } from "../../wire/unserved_fields.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { MatteTask } from "../../models/task.ts";
-import { readJson } from "./body/body.ts";
 import { newCompletionHead } from "../../wire/chat_response.ts";
-import { isLocal } from "./locality.ts";
 import { findOnlyMedia, readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./body/multipart.ts";
-import { warn } from "./warnings.ts";
+import { mediaDeps, readRequest, warn } from "./requests.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route, UPLOAD_ERRORS } from "./route.ts";
 
 const PATH = "/images/remove_background";
@@ -60,22 +57,12 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
 }
 
 async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
-  const { session, bodyLimits } = deps;
-  const { signal } = call.req.raw;
-  session.requireRoom();
-  const body = await readJson(call.req.raw, bodyLimits);
-  const request = parseRequest(MattingRequest, body);
-  const info = session.requireReady();
+  const request = await readRequest(call, deps, { schema: MattingRequest, unserved: "image" });
+  const info = deps.session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, PATH);
-  warn(call, ...findUnserved(body, "image"));
   const { part, param } = findOnlyMedia(request.messages, { wants: "image", info });
-  const image = await readPart(part, {
-    ...deps,
-    param,
-    signal,
-    isLocal: isLocal(call.req.raw, call.env, deps.settings),
-  });
+  const image = await readPart(part, { ...mediaDeps(call, deps), param });
   const options = mattingOptions(request);
   const png = await matte(call, deps, { image, param, options });
   return call.json(imageCompletion(newCompletionHead(info.id), png));

@@ -12,7 +12,7 @@ import type { BodyLimits } from "./body/body.ts";
 import type { ConnectionFigures } from "./connection/connections.ts";
 import type { MediaLimits } from "./media.ts";
 import type { Exchange } from "./connection/node_bridge.ts";
-import type { OtlpExporter } from "./otlp_exporter.ts";
+import type { OtlpExporter } from "./spans.ts";
 
 /** What the endpoints depend on. */
 export interface AppDeps {
@@ -84,6 +84,9 @@ const MODEL_ERRORS = [
 
 /** Errors of every JSON request. */
 export const JSON_ERRORS: readonly ErrorKind[] = ["invalid_json", ...MODEL_ERRORS];
+
+/** Errors of every JSON request with texts for the model. */
+export const TEXT_ERRORS: readonly ErrorKind[] = [...JSON_ERRORS, "context_length_exceeded"];
 
 /** Errors of every request that uploads a file. */
 export const UPLOAD_ERRORS: readonly ErrorKind[] = [

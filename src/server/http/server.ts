@@ -1,13 +1,19 @@
 /**
- * Serves the app on a port.
+ * Serves an app on a port.
  *
  * @module
  */
+import type { ListenSettings } from "../../base/config.ts";
+import { within } from "../../base/wait.ts";
 import { createApp } from "./app.ts";
-import { limitConnections, newConnectionFigures } from "./connection/connections.ts";
+import {
+  type ConnectionFigures,
+  limitConnections,
+  newConnectionFigures,
+} from "./connection/connections.ts";
 import { Listener } from "./connection/listener.ts";
 import { type App, bridge } from "./connection/node_bridge.ts";
-import { bridgeUpgrades } from "./connection/upgrades.ts";
+import { bridgeUpgrades } from "./connection/message_socket.ts";
 import type { AppDeps } from "./route.ts";
 
 const LAST_WRITES_MS = 1000;
@@ -17,63 +23,77 @@ export interface RunningServer {
   /** Address it listens on, with the real port if 0 was requested. */
   readonly address: { readonly hostname: string; readonly port: number };
   /**
-   * Stops the server: accepts no new connections, waits for requests in progress up to the grace period, ends the rest
-   * with an error, then ends the session. Further calls wait for the same end.
+   * Stops the server: accepts no new connections, waits for requests in progress up to the grace period, and ends the
+   * rest. Further calls wait for the same end.
    */
   stop(): Promise<void>;
 }
 
+/** How an app is served, and what happens when it stops. */
+interface ServeOptions {
+  readonly settings: ListenSettings;
+  readonly figures?: ConnectionFigures;
+  /** Whether to write every response chunk by chunk, rather than only events and audio. */
+  readonly streamsAll?: boolean;
+  /** Refuses new requests. Resolves when those in progress have ended, or the grace period is over. */
+  readonly drain: (inFlight: ReadonlySet<Promise<void>>) => Promise<unknown>;
+  /** Ends the requests that are still in progress. */
+  readonly end?: () => Promise<void>;
+}
+
 /**
- * Listens on `deps.settings.host` and `port`. The caller starts the session.
+ * Listens on the host and port of the settings.
  *
  * @throws {Deno.errors.AddrInUse} when the port is taken; `AddrNotAvailable` or `PermissionDenied` when the address
  * cannot be used.
  */
-export function startServer(deps: AppDeps): RunningServer {
-  const { settings, session } = deps;
+export function serveApp(app: App, options: ServeOptions): RunningServer {
+  const { settings, figures = newConnectionFigures(), streamsAll = false, drain, end } = options;
   const inFlight = new Set<Promise<void>>();
-  const figures = newConnectionFigures();
-  const app = countInFlight(createApp({ ...deps, connections: figures }), inFlight);
+  const counted: App = (request, exchange) => {
+    const { completed } = exchange;
+    inFlight.add(completed);
+    completed.then(() => inFlight.delete(completed));
+    return app(request, exchange);
+  };
   const listener = new Listener({
     host: settings.host,
     port: settings.port,
     maxConnections: limitConnections(settings.maxConnections),
     figures,
-    handler: bridge(app),
-    upgradeHandler: bridgeUpgrades(app),
+    handler: bridge(counted, { streamsAll }),
+    upgradeHandler: bridgeUpgrades(counted),
   });
   listener.open();
   const { hostname, port } = listener.address;
 
   let stopping: Promise<void> | undefined;
   const stop = async () => {
-    session.drain();
-    const { drainSeconds } = settings;
+    const drained = drain(inFlight);
     // A longer grace period suggests a proxy in front, which needs time to notice and send requests elsewhere.
-    const closedAtOnce = drainSeconds > 1 ? undefined : listener.close();
-    await settledWithin(Promise.all(inFlight), drainSeconds * 1000);
+    const closedAtOnce = settings.drainSeconds > 1 ? undefined : listener.close();
+    await drained;
     const closed = closedAtOnce ?? listener.close();
-    await session.stop();
+    await end?.();
     // The error events for open streams still have to be sent.
-    await settledWithin(Promise.all(inFlight), LAST_WRITES_MS);
+    await within(Promise.all(inFlight), LAST_WRITES_MS);
     listener.closeAllConnections();
     await closed;
   };
   return { address: { hostname, port }, stop: () => stopping ??= stop() };
 }
 
-function countInFlight(app: App, inFlight: Set<Promise<void>>): App {
-  return (request, exchange) => {
-    const { completed } = exchange;
-    inFlight.add(completed);
-    completed.then(() => inFlight.delete(completed));
-    return app(request, exchange);
-  };
-}
-
-async function settledWithin(work: Promise<unknown>, timeoutMs: number): Promise<void> {
-  const timeout = Promise.withResolvers<void>();
-  const timer = setTimeout(timeout.resolve, timeoutMs);
-  await Promise.race([work, timeout.promise]);
-  clearTimeout(timer);
+/** Serves the app of one model, and ends its session with it. The caller starts the session. @throws as `serveApp`. */
+export function startServer(deps: AppDeps): RunningServer {
+  const { settings, session } = deps;
+  const figures = newConnectionFigures();
+  return serveApp(createApp({ ...deps, connections: figures }), {
+    settings,
+    figures,
+    drain: (inFlight) => {
+      session.drain();
+      return within(Promise.all(inFlight), settings.drainSeconds * 1000);
+    },
+    end: () => session.stop(),
+  });
 }

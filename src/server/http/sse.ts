@@ -3,8 +3,10 @@
  *
  * @module
  */
-import { HearthError } from "../../base/errors.ts";
+import { nestedError } from "../../wire/error_body.ts";
+import { HearthError, type WireError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
+import { within } from "../../base/wait.ts";
 import type { TaskEvent } from "../../models/task.ts";
 
 const encoder = new TextEncoder();
@@ -12,6 +14,11 @@ const encoder = new TextEncoder();
 /** Formats one event. `data` must not contain line breaks. */
 export function formatEvent(data: string): string {
   return `data: ${data}\n\n`;
+}
+
+/** Formats the error that ends a stream, as OpenAI's clients expect it. */
+export function formatErrorEvent(error: WireError): string {
+  return formatEvent(JSON.stringify(nestedError(HearthError.fromWire(error))));
 }
 
 /** Formats one event with its type, for typed streams. */
@@ -26,8 +33,9 @@ const KEEP_ALIVE = encoder.encode(": keep-alive\n");
 /** Well below the minute after which proxies close silent connections. */
 const KEEP_ALIVE_MS = 10_000;
 
-/** How a stream is kept open while it is silent. */
-interface KeepAliveOptions {
+interface StreamOptions {
+  /** Id of the request, for the log. */
+  readonly requestId: string;
   /** Silence after which a comment is sent. */
   readonly keepAliveMs?: number;
   /**
@@ -39,16 +47,16 @@ interface KeepAliveOptions {
 
 /**
  * Creates a response that writes each of `events` as soon as it arrives, formatted by `format`; nothing is written for
- * an empty string. A comment is sent whenever nothing was written for `keepAliveMs`. When the client disconnects,
- * `events.return()` is called, even while a `next()` is pending.
+ * an empty string. Error events are also logged. A comment is sent whenever nothing was written for `keepAliveMs`. When
+ * the client disconnects, `events.return()` is called, even while a `next()` is pending.
  */
-export function streamEvents<T>(
-  events: TaskEvents<T>,
-  format: (event: T) => string,
-  { keepAliveMs = KEEP_ALIVE_MS, emptyEvent = "" }: KeepAliveOptions = {},
+export function streamEvents<Event extends TaskEvent>(
+  events: TaskEvents<Event>,
+  format: (event: Event) => string,
+  { requestId, keepAliveMs = KEEP_ALIVE_MS, emptyEvent = "" }: StreamOptions,
 ): Response {
   let wasSilent = false;
-  let pending: Promise<IteratorResult<T>> | undefined;
+  let pending: Promise<IteratorResult<Event>> | undefined;
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const silence = Promise.withResolvers<undefined>();
@@ -63,6 +71,7 @@ export function streamEvents<T>(
           }
           pending = undefined;
           if (result.done) return controller.close();
+          if (result.value.type === "error") logFailure(requestId, result.value.error);
           const text = format(result.value);
           if (text === "") continue;
           const filler = wasSilent ? emptyEvent : "";
@@ -107,9 +116,7 @@ export async function untilAdmitted<Event extends TaskEvent>(
   maxWaitMs = LONGEST_WAIT_MS,
 ): Promise<TaskEvents<Event>> {
   const first = events.next();
-  const waited = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => waited.resolve(undefined), maxWaitMs);
-  const result = await Promise.race([first, waited.promise]).finally(() => clearTimeout(timer));
+  const result = await within(first, maxWaitMs);
   if (result?.value?.type === "error") throw HearthError.fromWire(result.value.error);
   return withFirst(first, events);
 }
@@ -144,9 +151,8 @@ export function withFirst<Event>(
  */
 export function logFailure(
   requestId: string,
-): (error: Pick<HearthError, "kind" | "message">) => void {
-  return ({ kind, message }) => {
-    const write = kind === "model_not_loaded" ? log.debug : log.warn;
-    write("a stream ended in an error", { requestId, code: kind, reason: message });
-  };
+  { kind, message }: Pick<HearthError, "kind" | "message">,
+): void {
+  const write = kind === "model_not_loaded" ? log.debug : log.warn;
+  write("a stream ended in an error", { requestId, code: kind, reason: message });
 }

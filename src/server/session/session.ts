@@ -8,8 +8,12 @@ import type { AdmissionSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { EventOf, Task, TaskEvent } from "../../models/task.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
-import { notReadyError, type SessionState } from "./session_state.ts";
-import { type SupervisorOptions, WorkerSupervisor } from "./supervisor.ts";
+import {
+  notReadyError,
+  type SessionState,
+  type SupervisorOptions,
+  WorkerSupervisor,
+} from "./supervisor.ts";
 import { lastEvent, recordWork, TaskStream } from "./task_stream.ts";
 
 /** Options of a session. */

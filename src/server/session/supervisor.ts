@@ -1,18 +1,18 @@
 /**
- * Keeps a worker running: resolves which model to load, starts the worker, and replaces it when it is lost.
+ * Keeps a worker running: resolves which model to load, starts the worker, and replaces it when it is lost. Tells the
+ * state of the session, which says why it is not ready.
  *
  * @module
  */
 import { basename } from "node:path";
 import type { MetricObject } from "prom-client";
-import { StartupError } from "../../base/errors.ts";
+import { HearthError, StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { LoadProgress } from "../../models/model.ts";
 import type { Task } from "../../models/task.ts";
-import type { LoadOptions } from "../../worker/protocol.ts";
+import type { LoadOptions, ModelInfo } from "../../worker/protocol.ts";
 import { type LossCause, WorkerClient } from "./client.ts";
 import { ModelMarks, RestartPolicy } from "./restart_policy.ts";
-import type { SessionState } from "./session_state.ts";
 import { spawnModelWorker } from "./spawn_worker.ts";
 
 const METRICS_TIMEOUT_MS = 1_000;
@@ -214,5 +214,36 @@ export class WorkerSupervisor {
 
   #tell(state: Exclude<SessionState, { phase: "stopping" }>): void {
     if (!this.#retirement.signal.aborted && !this.#isChanged) this.#listener.onState(state);
+  }
+}
+
+/** The state of a session. */
+export type SessionState =
+  | { readonly phase: "loading"; readonly progress?: LoadProgress | undefined }
+  | { readonly phase: "ready"; readonly info: ModelInfo }
+  /** Loading failed, or the worker was lost too often. */
+  | { readonly phase: "failed"; readonly reason: string }
+  /** The model's files were changed after it was loaded. The reason reveals nothing that callers must not know. */
+  | { readonly phase: "failed"; readonly reason: string; readonly isChanged: true }
+  | { readonly phase: "stopping" };
+
+/** The error for requests that are refused or ended because no model is ready. */
+export function notReadyError(state: Exclude<SessionState, { phase: "ready" }>): HearthError {
+  const kind = state.phase === "stopping" ? "shutting_down" : "model_not_loaded";
+  return new HearthError(kind, explain(state));
+}
+
+function explain(state: Exclude<SessionState, { phase: "ready" }>): string {
+  switch (state.phase) {
+    case "stopping":
+      return "shutting down";
+    case "failed":
+      if ("isChanged" in state) return state.reason;
+      return `The model is not initialized: ${state.reason}`;
+    case "loading": {
+      if (state.progress === undefined) return "The model is not initialized yet.";
+      const { what, fraction } = state.progress;
+      return `loading: ${what}${fraction === undefined ? "" : ` ${Math.floor(fraction * 100)}%`}`;
+    }
   }
 }

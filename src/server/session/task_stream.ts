@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { inRequestFields } from "../../wire/task_fields.ts";
+import { inRequestFields } from "../../wire/parse.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
 import type { TaskEvent, TokenUsage } from "../../models/task.ts";
 import { isPaced, type ToRequest } from "../../worker/protocol.ts";
@@ -110,15 +110,32 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
   }
 }
 
-/** Waits for the end of a task that has a single answer. @throws {HearthError} the error of an error event. */
+/**
+ * The events of a task that succeeds.
+ *
+ * @throws {HearthError} the error of an error event; `inference_failed` when the stream ends before the task has.
+ */
+export async function* successes<Event extends TaskEvent>(
+  stream: AsyncIterable<Event>,
+): AsyncGenerator<Exclude<Event, { type: "error" }>, void> {
+  let isDone = false;
+  for await (const event of stream) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    isDone = event.type === "done";
+    yield event as Exclude<Event, { type: "error" }>;
+  }
+  if (!isDone) {
+    throw new HearthError("inference_failed", "The model ended this request without a result.");
+  }
+}
+
+/** Waits for the end of a task. @throws {HearthError} as {@linkcode successes}. */
 export async function lastEvent<Event extends TaskEvent>(
   stream: AsyncIterable<Event>,
 ): Promise<Extract<Event, { type: "done" }>> {
-  for await (const event of stream) {
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    if (event.type === "done") return event as Extract<Event, { type: "done" }>;
-  }
-  throw new Error("A stream of events ended without a last event.");
+  let last: TaskEvent | undefined;
+  for await (const event of successes(stream)) last = event;
+  return last as Extract<Event, { type: "done" }>;
 }
 
 /** Timing of the model's work on a request. Times are those of `performance.now()`. */

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 import { COMMANDS } from "../../../src/cli/command_line.ts";
 import { parseCall } from "../../../src/cli/parse.ts";
-import { readRoutedModels } from "../../../src/cli/routed_models.ts";
+import { readRoutedModels } from "../../../src/cli/router.ts";
 import { HearthProcess } from "../../fixtures/servers/hearth_process.ts";
 import { freePort, HAS_NGINX, Nginx } from "../../fixtures/servers/nginx.ts";
 import { chatBody } from "../../fixtures/servers/server.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { LogQueue } from "../../../src/base/log_queue.ts";
+import { LogQueue } from "../../../src/base/log.ts";
 
 /** A stream that takes nothing until it is let. */
 class Dam {

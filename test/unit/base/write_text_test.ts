@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeBytes, writeMessage, writeText } from "../../../src/base/write_text.ts";
+import { writeBytes, writeMessage, writeText } from "../../../src/cli/print.ts";
 
 /** A target that takes a few bytes at a time, and fails with `error` after `room`. */
 class Tube {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readChatCommand, readTypedPath } from "../../../src/cli/run/chat_commands.ts";
+import { readChatCommand, readTypedPath } from "../../../src/cli/run/terminal.ts";
 
 Deno.test("readChatCommand() tells commands from messages", () => {
   assert.deepEqual(readChatCommand("/help"), { name: "help", rest: "" });

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
-import { COMMANDS } from "../../../src/cli/command_line.ts";
+import { COMMANDS, formatHelp } from "../../../src/cli/command_line.ts";
 import { environmentName, flagName } from "../../../src/cli/command.ts";
 import { COMMON_FLAGS } from "../../../src/cli/shared_flags.ts";
-import { formatHelp } from "../../../src/cli/help.ts";
 import { parseCall } from "../../../src/cli/parse.ts";
 import {
   fillFigures,

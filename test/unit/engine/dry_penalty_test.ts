@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { DryPenalty } from "../../../src/engine/dry_penalty.ts";
+import { DryPenalty } from "../../../src/engine/token_rules.ts";
 import { SamplingState } from "../../../src/engine/sampling_state.ts";
 import { GREEDY } from "./simulated_decoder.ts";
 import { Random } from "./random.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FreeList } from "../../../src/engine/free_list.ts";
+import { FreeList } from "../../../src/engine/idle_blocks.ts";
 import { Random } from "./random.ts";
 
 Deno.test("FreeList.takeFirst() gives blocks in order until there are none", () => {

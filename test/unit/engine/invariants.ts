@@ -5,9 +5,8 @@
  */
 import assert from "node:assert/strict";
 import type { DecoderLimits, SampledToken, StepBatch } from "../../../src/decoder/decoder.ts";
-import type { GenerationRequest } from "../../../src/engine/generation_request.ts";
+import type { GenerationRequest, Sequence } from "../../../src/engine/sequence.ts";
 import type { SchedulerStats } from "../../../src/engine/scheduler.ts";
-import type { Sequence } from "../../../src/engine/sequence.ts";
 import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
 import {

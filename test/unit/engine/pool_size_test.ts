@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { PoolSize } from "../../../src/engine/pool_size.ts";
+import { PoolSize } from "../../../src/engine/length_limits.ts";
 import { makeLimits } from "./simulated_decoder.ts";
 
 const LIMITS = makeLimits({ numBlocks: 100, roomyBlocks: 300, maxBlocks: 1000 });

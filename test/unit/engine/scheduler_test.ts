@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import type { DecoderLimits } from "../../../src/decoder/decoder.ts";
-import type { GenerationRequest } from "../../../src/engine/generation_request.ts";
+import type { GenerationRequest, Sequence } from "../../../src/engine/sequence.ts";
 import { Scheduler, type SchedulerOptions } from "../../../src/engine/scheduler.ts";
-import type { Sequence } from "../../../src/engine/sequence.ts";
 import { HearthError } from "../../../src/base/errors.ts";
 import { countFrom } from "./make_sequence.ts";
 import { GREEDY, makeLimits } from "./simulated_decoder.ts";

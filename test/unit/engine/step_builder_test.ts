@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { EmbeddingSource } from "../../../src/decoder/decoder.ts";
-import { StepBuilder } from "../../../src/engine/step_builder.ts";
+import { StepBuilder } from "../../../src/engine/step.ts";
 import { countFrom, makeSequence } from "./make_sequence.ts";
 import { makeLimits } from "./simulated_decoder.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { StopMatcher } from "../../../src/engine/stop.ts";
+import { StopMatcher } from "../../../src/engine/detokenizer.ts";
 import { Random } from "./random.ts";
 
 /** All that comes through, and the stop string found. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Decoder, DecoderLimits, StepBatch } from "../../../src/decoder/decoder.ts";
-import { warmUp } from "../../../src/engine/warm_up.ts";
+import { warmUp } from "../../../src/engine/generate.ts";
 
 const LIMITS: DecoderLimits = {
   contextLength: 64,

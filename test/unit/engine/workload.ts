@@ -5,10 +5,9 @@
  */
 import assert from "node:assert/strict";
 import type { DecoderLimits, SampledToken } from "../../../src/decoder/decoder.ts";
-import { PoolSize } from "../../../src/engine/pool_size.ts";
+import { PoolSize } from "../../../src/engine/length_limits.ts";
 import { Scheduler, SuspendedStepError } from "../../../src/engine/scheduler.ts";
-import type { ScheduledStep } from "../../../src/engine/step.ts";
-import { StepBuilder } from "../../../src/engine/step_builder.ts";
+import { type ScheduledStep, StepBuilder } from "../../../src/engine/step.ts";
 import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
 import { Invariants, type Tracked } from "./invariants.ts";
 import { Random } from "./random.ts";

@@ -1,7 +1,6 @@
 /** Which graph is taken of folders as onnxruntime-genai, Olive and Optimum lay them out, by their file lists. */
 import assert from "node:assert/strict";
-import { withGenaiConfig } from "../../../src/hub/genai_config.ts";
-import type { ModelFolder } from "../../../src/hub/model_folder.ts";
+import { type ModelFolder, withGenaiConfig } from "../../../src/hub/model_folder.ts";
 import { identifyFamily } from "../../../src/models/load/families.ts";
 import { chooseGraphs } from "../../../src/models/folder/graph_choice.ts";
 import { chooseFiles } from "../../../src/models/load/model_files.ts";

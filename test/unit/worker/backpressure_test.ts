@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Backpressure } from "../../../src/worker/backpressure.ts";
+import { Backpressure } from "../../../src/worker/protocol.ts";
 
 /** Whether a promise has been resolved by now. */
 async function isOver(promise: Promise<void>): Promise<boolean> {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { GrammarSpec } from "../../../engine/grammar/spec.ts";
+import type { GrammarSpec } from "../../../engine/grammar/grammar.ts";
 import type { ToolFunction } from "../../task.ts";
 import type { Parsing, TextReader } from "./text_reader.ts";
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../../engine/grammar/grammar.ts";
 import type { ToolFunction } from "../../task.ts";
 import type { CallParsing } from "./call_format.ts";
 import type { Parsing, TextReader } from "./text_reader.ts";

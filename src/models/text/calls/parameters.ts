@@ -5,11 +5,10 @@
  */
 import { HearthError } from "../../../base/errors.ts";
 import { refusal } from "../../../engine/grammar/compiler.ts";
-import { GrammarError } from "../../../engine/grammar/grammar.ts";
+import { GrammarError, type GrammarSpec, sequence, text } from "../../../engine/grammar/grammar.ts";
 import { patternTest } from "../../../engine/grammar/pattern.ts";
 import { memberParam, pointedAt } from "../../../engine/grammar/schema_document.ts";
 import { KEYWORDS_OF, typeOfValue } from "../../../engine/grammar/schema_facts.ts";
-import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.ts";
 import type { ToolFunction } from "../../task.ts";
 
 interface Parameter {

@@ -7,7 +7,7 @@ import type { CallFormat, CallMarkup } from "../calls/call_format.ts";
 import { detectCallFormat } from "../calls/call_formats.ts";
 import type { ChatTask, ToolFunction, ToolOptions } from "../../task.ts";
 import type { ChatTemplate } from "./chat_template.ts";
-import { type GrammarSpec, sequence, text } from "../../../engine/grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../../engine/grammar/grammar.ts";
 
 /** The markers around a block of reasoning. */
 interface ReasoningMarkers {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { isJson } from "../../../base/is_json.ts";
+import { isJson } from "../../../base/json.ts";
 import type { CallFormat, CallSink } from "../calls/call_format.ts";
 import { type Parsing, TextReader } from "../calls/text_reader.ts";
 import type { ToolCallDelta } from "../../task.ts";

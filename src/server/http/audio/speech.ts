@@ -18,12 +18,11 @@ import {
 import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { isLocal } from "../locality.ts";
 import { type LocatedPart, readPart, toMedium } from "../media.ts";
-import { createSpeechFormat, NO_SPEECH, speechAsJson, speechAsSound } from "./speech_answer.ts";
-import { logFailure, streamEvents, untilAdmitted } from "../sse.ts";
-import { warn } from "../warnings.ts";
-import { isWords } from "../../../wire/content_part.ts";
+import { formatSpeech, NO_SPEECH, speechAsJson, speechAsSound } from "./speech_answer.ts";
+import { streamEvents, untilAdmitted } from "../sse.ts";
+import { mediaDeps, warn } from "../requests.ts";
+import { isWords } from "../../../wire/chat_message.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
 
@@ -80,24 +79,18 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const voice = wish.voice === undefined ? undefined : findVoice(info, wish.voice);
   const { signal } = call.req.raw;
   const recording = placed && {
-    audio: await readPart(placed.part, {
-      ...deps,
-      param: placed.param,
-      signal,
-      isLocal: isLocal(call.req.raw, call.env, deps.settings),
-    }),
+    audio: await readPart(placed.part, { ...mediaDeps(call, deps), param: placed.param }),
     param: placed.param,
   };
   const wanted = { text, param, voice, recording, speed, format, seed };
   const events = await untilAdmitted(
     session.stream({ type: "speak", requestId, ...wanted }, { signal }),
   );
-  const onError = logFailure(requestId);
   if (wish.messages !== undefined) {
     return call.json(await speechAsJson(events, { model: info.id, format }));
   }
-  if (!wish.isEvents) return await speechAsSound(events, { format, onError });
-  return streamEvents(events, createSpeechFormat({ onError }), { emptyEvent: NO_SPEECH });
+  if (!wish.isEvents) return await speechAsSound(events, { format, requestId });
+  return streamEvents(events, formatSpeech, { requestId, emptyEvent: NO_SPEECH });
 }
 
 /** The text to speak, and its path in the request. */

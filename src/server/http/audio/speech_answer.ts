@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { nestedError } from "../../../wire/error_body.ts";
 import { type AudioCompletion, audioCompletion } from "../../../wire/media_completion.ts";
 import type { SpeechEvent } from "../../../wire/speech.ts";
 import { HearthError } from "../../../base/errors.ts";
@@ -11,7 +10,8 @@ import { joinBytes } from "../../../base/join_bytes.ts";
 import { closeWavHeader, CONTENT_TYPES, type SoundFormat } from "../../../media/sound_format.ts";
 import type { SpeakEvent } from "../../../models/task.ts";
 import { newCompletionHead } from "../../../wire/chat_response.ts";
-import { formatEvent, type TaskEvents, withFirst } from "../sse.ts";
+import { successes } from "../../session/task_stream.ts";
+import { formatErrorEvent, formatEvent, logFailure, type TaskEvents, withFirst } from "../sse.ts";
 
 const MIB = 1024 * 1024;
 /** Largest audio of a JSON answer: as base64, more would approach JavaScript's longest string. */
@@ -32,24 +32,19 @@ export async function speechAsJson(
 }
 
 /**
- * Streams audio as it is generated. Audio that came as a single event has a `content-length`.
- *
- * @param options.onError called with an error after the first audio, which aborts the answer.
+ * Streams audio as it is generated. Audio that came as a single event has a `content-length`. An error after the first
+ * audio is logged, and aborts the answer.
  */
 export async function speechAsSound(
   events: TaskEvents<SpeakEvent>,
-  { format, onError }: {
-    readonly format: SoundFormat;
-    readonly onError: (error: HearthError) => void;
-  },
+  { format, requestId }: { readonly format: SoundFormat; readonly requestId: string },
 ): Promise<Response> {
   const headers = { "content-type": CONTENT_TYPES[format] };
   let result = await events.next();
   if (result.value?.type === "admitted") result = await events.next();
-  if (result.done) throw endedEarly();
   const { value: first } = result;
   const all = withFirst(Promise.resolve(result), events);
-  if (first.type !== "audio" || first.isLast) {
+  if (first?.type !== "audio" || first.isLast) {
     const { file } = await readWhole(all, format);
     return new Response(file, { headers: { ...headers, "content-length": `${file.length}` } });
   }
@@ -60,7 +55,7 @@ export async function speechAsSound(
       if (event.type === "audio") return controller.enqueue(event.bytes);
       if (event.type === "admitted") return;
       const error = HearthError.fromWire(event.error);
-      onError(error);
+      logFailure(requestId, error);
       controller.error(error);
     },
     async cancel() {
@@ -80,31 +75,21 @@ function writeSpeechEvent(event: SpeechEvent): string {
   return formatEvent(JSON.stringify(event));
 }
 
-/** Creates the function that turns the worker's events, in order, into the client's. */
-export function createSpeechFormat(
-  { onError }: {
-    /** Called with the error of an error event, which ends the client's stream. */
-    onError: (error: HearthError) => void;
-  },
-): (event: SpeakEvent) => string {
-  return (event) => {
-    switch (event.type) {
-      case "admitted":
-        return "";
-      case "audio":
-        return writeSpeechEvent({ type: "speech.audio.delta", audio: event.bytes.toBase64() });
-      case "error": {
-        const error = HearthError.fromWire(event.error);
-        onError(error);
-        return formatEvent(JSON.stringify(nestedError(error)));
-      }
-      case "done": {
-        const { textTokens: tokens } = event;
-        const usage = { input_tokens: tokens, output_tokens: 0, total_tokens: tokens };
-        return writeSpeechEvent({ type: "speech.audio.done", usage });
-      }
+/** Formats an event of the worker for the client. */
+export function formatSpeech(event: SpeakEvent): string {
+  switch (event.type) {
+    case "admitted":
+      return "";
+    case "audio":
+      return writeSpeechEvent({ type: "speech.audio.delta", audio: event.bytes.toBase64() });
+    case "error":
+      return formatErrorEvent(event.error);
+    case "done": {
+      const { textTokens: tokens } = event;
+      const usage = { input_tokens: tokens, output_tokens: 0, total_tokens: tokens };
+      return writeSpeechEvent({ type: "speech.audio.done", usage });
     }
-  };
+  }
 }
 
 /** Reads all the audio into one file. Its header has the length if the format allows it. */
@@ -114,19 +99,17 @@ async function readWhole(
 ): Promise<{ file: Uint8Array<ArrayBuffer>; numTokens: number }> {
   const parts: Uint8Array[] = [];
   let numBytes = 0;
-  for await (const event of events) {
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    if (event.type === "admitted") continue;
-    if (event.type === "done") {
-      const file = joinBytes(parts);
-      if (format === "wav") closeWavHeader(file);
-      return { file, numTokens: event.textTokens };
-    }
+  let numTokens = 0;
+  for await (const event of successes(events)) {
+    if (event.type === "done") numTokens = event.textTokens;
+    if (event.type !== "audio") continue;
     parts.push(event.bytes);
     numBytes += event.bytes.length;
     if (numBytes > MAX_WHOLE_BYTES) throw tooLong();
   }
-  throw endedEarly();
+  const file = joinBytes(parts);
+  if (format === "wav") closeWavHeader(file);
+  return { file, numTokens };
 }
 
 function tooLong(): HearthError {
@@ -135,8 +118,4 @@ function tooLong(): HearthError {
     `The speech is longer than the ${MAX_WHOLE_BYTES / MIB} MiB that one answer may hold. ` +
       "Send the text as input, whose answer is streamed, or request mp3 or opus.",
   );
-}
-
-function endedEarly(): HearthError {
-  return new HearthError("inference_failed", "The model ended this request without a result.");
 }

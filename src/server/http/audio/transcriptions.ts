@@ -8,28 +8,31 @@ import { requireEndpoint } from "../../../wire/endpoints.ts";
 import {
   parseTranscription,
   parseTranslation,
+  type TranscriptionOptions,
   TranscriptionRequest,
   TranslationRequest,
 } from "../../../wire/transcription_request.ts";
 import {
+  segmentEvent,
+  type Transcript,
   Transcription,
   TranscriptionEvent,
+  type TranscriptSegment,
+  transcriptText,
   VerboseTranscription,
+  verboseTranscription,
 } from "../../../wire/transcription_response.ts";
 import { LANGUAGES } from "../../../media/languages.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { isMultipart, readMultipart } from "../body/multipart.ts";
 import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "../route.ts";
-import { logFailure, streamEvents, untilAdmitted } from "../sse.ts";
-import { warn } from "../warnings.ts";
+import { formatErrorEvent, formatEvent, streamEvents, untilAdmitted } from "../sse.ts";
+import { successes } from "../../session/task_stream.ts";
+import { warn } from "../requests.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
-import {
-  createTranscriptFormat,
-  NO_TRANSCRIPT,
-  readTranscript,
-  transcriptAnswer,
-} from "./transcription_answer.ts";
+import { formatSrt, formatVtt } from "../../../media/subtitles.ts";
+import type { TranscribeEvent } from "../../../models/task.ts";
 
 /** Name of the form field that holds the file. */
 const FIELD = "file";
@@ -123,10 +126,9 @@ async function answerUpload(
     events,
     createTranscriptFormat({
       hasSegments: options.format === "verbose_json",
-      onError: logFailure(requestId),
       onTruncated: logTruncated,
     }),
-    { emptyEvent: NO_TRANSCRIPT },
+    { requestId, emptyEvent: NO_TRANSCRIPT },
   );
 }
 
@@ -162,4 +164,97 @@ async function readUpload(
   }
   const { fields, file: audio } = await readMultipart(request, { fileName: FIELD, limits });
   return { audio, fields };
+}
+
+/** Reads all events and builds the transcript. @throws {HearthError} the error of an error event. */
+async function readTranscript(
+  events: AsyncIterable<TranscribeEvent>,
+): Promise<Transcript> {
+  const segments: TranscriptSegment[] = [];
+  let recording: Omit<Transcript, "segments"> = { language: "", durationSeconds: 0 };
+  for await (const event of successes(events)) {
+    if (event.type === "start") recording = event;
+    if (event.type === "segment") segments.push(event.segment);
+  }
+  const { language, durationSeconds, truncated } = recording;
+  return { language, durationSeconds, truncated, segments };
+}
+
+/** The transcript in the requested format. A `truncated` header says where a recording ends early. */
+function transcriptAnswer(
+  transcript: Transcript,
+  options: TranscriptionOptions,
+): Response {
+  const answer = formatTranscript(transcript, options);
+  if (transcript.truncated !== undefined) answer.headers.set("truncated", "true");
+  return answer;
+}
+
+function formatTranscript(
+  transcript: Transcript,
+  { format, granularities }: TranscriptionOptions,
+): Response {
+  const { segments } = transcript;
+  const text = (body: string, type: string) =>
+    new Response(body, { headers: { "content-type": `${type}; charset=utf-8` } });
+  switch (format) {
+    case "json":
+      return Response.json({ text: transcriptText(segments) });
+    case "verbose_json":
+      return Response.json(verboseTranscription(transcript, granularities));
+    case "text":
+      return text(transcriptText(segments), "text/plain");
+    case "srt":
+      return text(formatSrt(segments), "application/x-subrip");
+    case "vtt":
+      return text(formatVtt(segments), "text/vtt");
+  }
+}
+
+/** An event without text. */
+const NO_TRANSCRIPT: string = writeTranscriptEvent({
+  type: "transcript.text.delta",
+  delta: "",
+});
+
+function writeTranscriptEvent(event: TranscriptionEvent): string {
+  return formatEvent(JSON.stringify(event));
+}
+
+/** Creates the function that turns the worker's events, in order, into the client's. */
+function createTranscriptFormat(
+  { hasSegments, onTruncated }: {
+    /** Whether segments and their times are sent along with the text. */
+    readonly hasSegments: boolean;
+    /** Called when the recording ends early, with what is missing. */
+    onTruncated: (message: string) => void;
+  },
+): (event: TranscribeEvent) => string {
+  const segments: TranscriptSegment[] = [];
+  let isTruncated = false;
+  return (event) => {
+    switch (event.type) {
+      case "admitted":
+        return "";
+      case "start":
+        isTruncated = event.truncated !== undefined;
+        if (isTruncated) onTruncated(event.truncated!);
+        return "";
+      case "segment": {
+        segments.push(event.segment);
+        const { text } = event.segment;
+        const delta = segments.length === 1 ? text.trimStart() : text;
+        const shown = writeTranscriptEvent({ type: "transcript.text.delta", delta });
+        return hasSegments ? shown + writeTranscriptEvent(segmentEvent(event.segment)) : shown;
+      }
+      case "error":
+        return formatErrorEvent(event.error);
+      case "done":
+        return writeTranscriptEvent({
+          type: "transcript.text.done",
+          text: transcriptText(segments),
+          ...(isTruncated && { truncated: true }),
+        });
+    }
+  };
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ByteCollector } from "../../../base/byte_collector.ts";
+import { ByteCollector } from "../../../base/join_bytes.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { BodyBudget, BodyPace, type BodyShare } from "./body_memory.ts";
 import { InlineMedia, keepInlineMedia } from "./inline_media.ts";
@@ -47,6 +47,11 @@ export const BODY_LIMITS: BodyLimits = {
   maxTotalMs: 300_000,
   budget: new BodyBudget(1024 * MIB),
 };
+
+/** These limits, for bodies that hold at most so many bytes together. */
+export function limitBodies(maxBytesOfAll: number): BodyLimits {
+  return { ...BODY_LIMITS, budget: new BodyBudget(maxBytesOfAll) };
+}
 
 /**
  * Reads and decodes a JSON body. Its media are decoded as they arrive; `getInlineMedia()` returns them for the

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { ByteCollector } from "../../../base/byte_collector.ts";
+import { ByteCollector } from "../../../base/join_bytes.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { Base64Decoder } from "../../../media/reference.ts";
 import { decodeJson } from "./decode_json.ts";

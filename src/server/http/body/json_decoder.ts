@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { trimEndingThread } from "../../../base/trim_heap.ts";
+import { trimEndingThread } from "../../../base/libc.ts";
 import {
   decodeWritten,
   type FromJsonThread,

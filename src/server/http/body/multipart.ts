@@ -5,7 +5,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { ByteCollector } from "../../../base/byte_collector.ts";
+import { ByteCollector } from "../../../base/join_bytes.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost, requirePlain } from "./body.ts";
 

@@ -8,7 +8,7 @@ import {
   FILE_FIELDS,
   MEDIA_FIELDS,
   MEDIA_LISTS,
-} from "../../../wire/media_fields.ts";
+} from "../../../wire/chat_message.ts";
 import { StringBytes } from "./string_bytes.ts";
 
 const encoder = new TextEncoder();

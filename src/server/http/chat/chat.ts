@@ -10,16 +10,13 @@ import {
   emptyChunk,
   newCompletionHead,
 } from "../../../wire/chat_response.ts";
-import { parseRequest } from "../../../wire/parse.ts";
-import { findUnserved } from "../../../wire/unserved_fields.ts";
-import { readJson } from "../body/body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { formatEvent, logFailure, streamEvents } from "../sse.ts";
+import { formatEvent, streamEvents } from "../sse.ts";
 import { chooseThoughtPosition } from "./thought_position.ts";
-import { wantsFunctionCall, warningsOfTools } from "./chat_task.ts";
-import { warn } from "../warnings.ts";
+import { listHostedTools, wantsFunctionCall } from "./chat_task.ts";
+import { readRequest, warnOfTools } from "../requests.ts";
 
 const PATH = "/chat/completions";
 
@@ -47,10 +44,8 @@ export function chatRoute(deps: AppDeps): Route {
 }
 
 async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
-  deps.session.requireRoom();
-  const body = await readJson(call.req.raw, deps.bodyLimits);
-  const request = parseRequest(ChatRequest, body);
-  warn(call, ...findUnserved(body), ...warningsOfTools(request));
+  const request = await readRequest(call, deps, { schema: ChatRequest, unserved: "text" });
+  warnOfTools(call, listHostedTools(request));
   const { info, events } = await openChat(request, { call, deps, path: PATH });
   const answer = {
     head: newCompletionHead(info.id),
@@ -71,10 +66,9 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
     ...answer,
     includeUsage: request.stream_options?.include_usage === true,
     hasRunningUsage: wantsRunningUsage(request),
-    onError: logFailure(call.get("requestId")),
   });
   const emptyEvent = formatEvent(JSON.stringify(emptyChunk(answer.head)));
-  return streamEvents(events, format, { emptyEvent });
+  return streamEvents(events, format, { requestId: call.get("requestId"), emptyEvent });
 }
 
 // Example chat requests for the API description. Each works as written with the built-in model that it names.

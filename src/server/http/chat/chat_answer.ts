@@ -18,17 +18,17 @@ import {
   runningUsage,
   usageChunk,
 } from "../../../wire/chat_response.ts";
-import { nestedError } from "../../../wire/error_body.ts";
 import { promptLogprobs } from "../../../wire/prompt_logprobs.ts";
-import { HearthError } from "../../../base/errors.ts";
 import type {
   ChatEvent,
   ChatFinishReason,
   ChosenLogprob,
   TokenLogprob,
+  TokenUsage,
   ToolCallDelta,
 } from "../../../models/task.ts";
-import { formatEvent } from "../sse.ts";
+import { successes } from "../../session/task_stream.ts";
+import { formatErrorEvent, formatEvent } from "../sse.ts";
 import { placeThought, ThoughtParts, type ThoughtPosition } from "./thought_position.ts";
 
 const DONE = formatEvent("[DONE]");
@@ -93,36 +93,25 @@ export async function completeChat(
 ): Promise<ChatCompletion> {
   const { head, n, hasLogprobs, numPromptTop } = options;
   let ofPrompt: ChatCompletion["prompt_logprobs"];
+  let usage!: TokenUsage;
   const all = Array.from({ length: n }, () => new ChoiceParts());
-  for await (const event of events) {
-    switch (event.type) {
-      case "prompt":
-        ofPrompt = promptLogprobs(event.tokens, numPromptTop ?? 0);
-        break;
-      case "delta":
-        all[event.index]!.add(event);
-        break;
-      case "finish":
-        all[event.index]!.reason = event.reason;
-        break;
-      case "error":
-        throw HearthError.fromWire(event.error);
-      case "done": {
-        const choices = all.map((parts, index): ChatChoice => ({
-          index,
-          message: parts.message(options),
-          finish_reason: finishReason(parts.reason, options),
-          logprobs: hasLogprobs ? { content: parts.logprobs } : null,
-        }));
-        return chatCompletion(head, {
-          choices,
-          usage: event.usage,
-          ...(ofPrompt !== undefined && { prompt_logprobs: ofPrompt }),
-        });
-      }
-    }
+  for await (const event of successes(events)) {
+    if (event.type === "prompt") ofPrompt = promptLogprobs(event.tokens, numPromptTop ?? 0);
+    if (event.type === "delta") all[event.index]!.add(event);
+    if (event.type === "finish") all[event.index]!.reason = event.reason;
+    if (event.type === "done") usage = event.usage;
   }
-  throw new HearthError("inference_failed", "The model ended this request without a result.");
+  const choices = all.map((parts, index): ChatChoice => ({
+    index,
+    message: parts.message(options),
+    finish_reason: finishReason(parts.reason, options),
+    logprobs: hasLogprobs ? { content: parts.logprobs } : null,
+  }));
+  return chatCompletion(head, {
+    choices,
+    usage,
+    ...(ofPrompt !== undefined && { prompt_logprobs: ofPrompt }),
+  });
 }
 
 /** Creates the function that turns the worker's events, in order, into the client's. */
@@ -131,11 +120,9 @@ export function createChatFormat(
     readonly includeUsage: boolean;
     /** Whether each chunk carries the usage so far. */
     readonly hasRunningUsage: boolean;
-    /** Called with the error of an error event, which ends the client's stream. */
-    readonly onError: (error: HearthError) => void;
   },
 ): (event: ChatEvent) => string {
-  const { head, includeUsage, hasRunningUsage, thoughtPosition, onError } = options;
+  const { head, includeUsage, hasRunningUsage, thoughtPosition } = options;
   const begun = new Set<number>();
   /** The parts of text and thought, by choice. */
   const thoughts = new Map<number, ThoughtParts>();
@@ -185,11 +172,8 @@ export function createChatFormat(
         const reason = finishReason(event.reason, options);
         return last + format(finishChunk(head, { ...event, reason }), event.numTokens);
       }
-      case "error": {
-        const error = HearthError.fromWire(event.error);
-        onError(error);
-        return formatEvent(JSON.stringify(nestedError(error)));
-      }
+      case "error":
+        return formatErrorEvent(event.error);
       case "done":
         return includeUsage
           ? formatEvent(JSON.stringify(usageChunk(head, event.usage))) + DONE

@@ -5,7 +5,7 @@
  */
 import type { ChatRequest } from "../../../wire/chat_request.ts";
 import { HearthError } from "../../../base/errors.ts";
-import type { GrammarSpec } from "../../../engine/grammar/spec.ts";
+import type { GrammarSpec } from "../../../engine/grammar/grammar.ts";
 
 /** A format, and the path of the field that sets it. */
 interface Found {

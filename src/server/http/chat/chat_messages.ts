@@ -3,9 +3,11 @@
  *
  * @module
  */
-import type { ChatMessage as RequestMessage } from "../../../wire/chat_message.ts";
-import type { ContentPart } from "../../../wire/content_part.ts";
-import { isWords } from "../../../wire/content_part.ts";
+import {
+  type ChatMessage as RequestMessage,
+  type ContentPart,
+  isWords,
+} from "../../../wire/chat_message.ts";
 import { writeAsWritten } from "../body/decode_json.ts";
 import type { ModelKind } from "../../../base/config.ts";
 import { HearthError } from "../../../base/errors.ts";

@@ -151,12 +151,9 @@ export function toolOptions(request: ToolFields): ToolOptions | undefined {
   return { ...chosen, isParallel: !isOlder && (request.parallel_tool_calls ?? true) };
 }
 
-/** Warnings about the tools of a request that are not functions. */
-export function warningsOfTools({ tools }: ToolFields): string[] {
-  const types = (tools ?? []).flatMap((tool) => "function" in tool ? [] : [tool.type]);
-  return types.length > 0
-    ? [`tools are ignored: this server does not have ${types.join(" ")}`]
-    : [];
+/** Types of the tools in a request that are not functions. */
+export function listHostedTools({ tools }: ToolFields): string[] {
+  return (tools ?? []).flatMap((tool) => "function" in tool ? [] : [tool.type]);
 }
 
 /** Whether a request uses OpenAI's older fields for tools; the answer then does too. */

@@ -9,10 +9,9 @@ import { type InferencePath, requireEndpoint, requireModelName } from "../../../
 import type { ChatEvent, TranscribeEvent } from "../../../models/task.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
 import { chatTask, type ChatTaskOptions, toolOptions } from "./chat_task.ts";
-import { isLocal } from "../locality.ts";
 import type { AppDeps, Call } from "../route.ts";
 import { type TaskEvents, untilAdmitted } from "../sse.ts";
-import { warn } from "../warnings.ts";
+import { mediaDeps, warn } from "../requests.ts";
 import { changesNothing } from "../../../wire/unserved_fields.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { findFormat } from "./chat_grammar.ts";
@@ -44,7 +43,7 @@ export async function openChat(
     readonly onlyReads?: boolean;
   },
 ): Promise<OpenedChat> {
-  const { session, settings } = deps;
+  const { session } = deps;
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, path);
@@ -52,11 +51,10 @@ export async function openChat(
   const { signal } = call.req.raw;
   const requestId = call.get("requestId");
   const options = {
-    ...deps,
+    ...mediaDeps(call, deps),
+    session,
     info,
     requestId,
-    signal,
-    isLocal: isLocal(call.req.raw, call.env, settings),
     onTruncated: (message: string) => {
       log.warn("a recording ends early", { requestId, message });
       // The headers of a stream have been sent by now.

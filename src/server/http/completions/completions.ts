@@ -9,27 +9,23 @@ import {
   DEFAULT_MAX_TOKENS,
   TextCompletion,
 } from "../../../wire/completions.ts";
-import { nestedError } from "../../../wire/error_body.ts";
 import { requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
 import { parseRequest } from "../../../wire/parse.ts";
 import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { findOtherLimit } from "../../../wire/spellings.ts";
-import { HearthError } from "../../../base/errors.ts";
 import type { ChatEvent, ChatTask } from "../../../models/task.ts";
 import { readJson } from "../body/body.ts";
 import { toGrammar } from "../chat/chat_grammar.ts";
 import { generationOptions } from "../chat/chat_task.ts";
-import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
-import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import {
-  formatEvent,
-  logFailure,
-  LONGEST_WAIT_MS,
-  streamEvents,
-  type TaskEvents,
-  untilAdmitted,
-} from "../sse.ts";
-import { warn } from "../warnings.ts";
+  choicesToGenerate,
+  CompletionBuilder,
+  type CompletionEvent,
+} from "./completions_answer.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
+import { successes } from "../../session/task_stream.ts";
+import { LONGEST_WAIT_MS, streamEvents, type TaskEvents, untilAdmitted } from "../sse.ts";
+import { warn } from "../requests.ts";
 
 const PATH = "/completions";
 
@@ -76,18 +72,10 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   const events = mergeEvents(await openAll(tasks, (task) => session.stream(task, { signal })));
   const builder = new CompletionBuilder(request, { model: info.id, numPrompts: prompts.length });
   if (request.stream) {
-    const onError = logFailure(requestId);
-    return streamEvents(events, ({ from, event }) => {
-      if (event.type !== "error") return builder.format(event, from);
-      const error = HearthError.fromWire(event.error);
-      onError(error);
-      return formatEvent(JSON.stringify(nestedError(error)));
-    }, { emptyEvent: builder.emptyEvent });
+    const { emptyEvent } = builder;
+    return streamEvents(events, (event) => builder.format(event), { requestId, emptyEvent });
   }
-  for await (const { from, event } of events) {
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    builder.push(event, from);
-  }
+  for await (const event of successes(events)) builder.push(event);
   return call.json(builder.whole());
 }
 
@@ -157,18 +145,10 @@ function completionTask(
   };
 }
 
-/** An event, and the index of the request that it belongs to. */
-interface EventFrom<Event> {
-  readonly from: number;
-  readonly event: Event;
-}
-
 /**
  * Merges streams, in the order in which their events arrive. Ending the iteration, or an error event, ends all streams.
  */
-function mergeEvents<Event extends { readonly type: string }>(
-  sources: readonly TaskEvents<Event>[],
-): TaskEvents<EventFrom<Event>> {
+function mergeEvents(sources: readonly TaskEvents<ChatEvent>[]): TaskEvents<CompletionEvent> {
   const ask = async (from: number) => ({ from, result: await sources[from]!.next() });
   const pending = new Map(sources.map((_, from) => [from, ask(from)]));
   const end = async () => {
@@ -176,16 +156,15 @@ function mergeEvents<Event extends { readonly type: string }>(
     await Promise.all(sources.map((source) => source.return()));
     return { done: true as const, value: undefined };
   };
-  const merged: TaskEvents<EventFrom<Event>> = {
+  const merged: TaskEvents<CompletionEvent> = {
     async next() {
       while (pending.size > 0) {
         const { from, result } = await Promise.race(pending.values());
         pending.delete(from);
         if (result.done) continue;
-        const event = result.value;
-        if (event.type === "error") await end();
+        if (result.value.type === "error") await end();
         else pending.set(from, ask(from));
-        return { done: false, value: { from, event } };
+        return { done: false, value: { ...result.value, from } };
       }
       return { done: true, value: undefined };
     },

@@ -12,10 +12,16 @@ import { wantsRunningUsage } from "../../../wire/chat_request.ts";
 import { runningUsage } from "../../../wire/chat_response.ts";
 import { promptLogprobs } from "../../../wire/prompt_logprobs.ts";
 import type { ChatEvent, ChosenLogprob, PromptToken, TokenUsage } from "../../../models/task.ts";
-import { formatEvent } from "../sse.ts";
+import { formatErrorEvent, formatEvent } from "../sse.ts";
 
 type Choice = TextCompletion["choices"][number];
 type Delta = Extract<ChatEvent, { type: "delta" }>;
+
+/** An event of the completion of one prompt. */
+export type CompletionEvent = ChatEvent & {
+  /** Index of the prompt. */
+  readonly from: number;
+};
 
 /** What is known of a prompt, which its choices may begin with. */
 interface Beginning {
@@ -56,13 +62,9 @@ export class CompletionBuilder {
     this.#logprobs = this.#choices.map(() => []);
   }
 
-  /**
-   * Takes the next event.
-   *
-   * @param from index of the prompt.
-   * @returns the part of a choice that the event adds, if any.
-   */
-  push(event: ChatEvent, from: number): Choice | undefined {
+  /** Takes the next event. @returns the part of a choice that it adds, if any. */
+  push(event: CompletionEvent): Choice | undefined {
+    const { from } = event;
     switch (event.type) {
       case "start":
         this.#beginnings[from]!.text = event.text ?? "";
@@ -88,12 +90,13 @@ export class CompletionBuilder {
   }
 
   /** Takes the next event, and formats what it adds as an event of the stream. */
-  format(event: ChatEvent, from: number): string {
-    const chunk = this.push(event, from);
+  format(event: CompletionEvent): string {
+    if (event.type === "error") return formatErrorEvent(event.error);
+    const chunk = this.push(event);
     if (chunk !== undefined) {
       const { numTokens = 0 } = "numTokens" in event ? event : {};
       const usage = wantsRunningUsage(this.#request) &&
-        { usage: runningUsage(this.#beginnings[from]!.numTokens, numTokens) };
+        { usage: runningUsage(this.#beginnings[event.from]!.numTokens, numTokens) };
       return formatEvent(JSON.stringify({ ...this.#head, choices: [chunk], ...usage }));
     }
     if (this.#numDone < this.#beginnings.length || event.type !== "done") return "";

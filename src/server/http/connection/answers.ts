@@ -50,16 +50,20 @@ export function formatAnswer(
 ): string {
   const { status, body } = errorAnswer("", error);
   const text = JSON.stringify(body);
-  return [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    "content-type: application/json",
-    `content-length: ${new TextEncoder().encode(text).length}`,
-    `x-request-id: ${requestId}`,
-    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-    "connection: close",
-    "",
-    text,
-  ].join("\r\n");
+  const head = formatHead(status, [
+    ["content-type", "application/json"],
+    ["content-length", `${new TextEncoder().encode(text).length}`],
+    ["x-request-id", requestId],
+    ...Object.entries(headers),
+    ["connection", "close"],
+  ]);
+  return head + text;
+}
+
+/** Formats the head of a response, including the blank line. */
+export function formatHead(status: number, headers: Iterable<readonly [string, string]>): string {
+  const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n`;
 }
 
 // The unfinished responses of each connection. There may be several: a client may send requests before the last one is

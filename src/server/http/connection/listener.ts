@@ -8,10 +8,11 @@
  */
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import { log } from "../../../base/log.ts";
+import { sleep } from "../../../base/wait.ts";
 import { answerMalformed, type AnswersOf, trackAnswers } from "./answers.ts";
 import { type ConnectionFigures, Connections, refuse, SilentConnection } from "./connections.ts";
 import { readBudget, type TcpSocket } from "./tcp_socket.ts";
-import { asksForWebSocket, type UpgradeListener } from "./upgrades.ts";
+import { asksForWebSocket, type UpgradeListener } from "./message_socket.ts";
 import type { Socket } from "node:net";
 
 /**
@@ -136,7 +137,7 @@ export class Listener {
       } catch (error) {
         if (this.#isClosing) return;
         this.#reportFailure(error as Error);
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        await sleep(RETRY_MS);
       }
     }
   }

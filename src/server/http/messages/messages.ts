@@ -5,21 +5,16 @@
  */
 import { CountTokensRequest, MessagesRequest } from "../../../wire/messages_request.ts";
 import { MessageEvent, MessageObject, TokenCount } from "../../../wire/messages_response.ts";
-import { parseRequest } from "../../../wire/parse.ts";
-import { findUnserved } from "../../../wire/unserved_fields.ts";
-import { HearthError } from "../../../base/errors.ts";
 import type { ChatEvent } from "../../../models/task.ts";
-import { readJson } from "../body/body.ts";
 import { getInlineMedia } from "../body/inline_media.ts";
 import { ownParam, toChatRequest, withTexts } from "./messages_chat.ts";
 import { MessageBuilder } from "./messages_events.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
-import { inOwnWords } from "../request_names.ts";
-import { newId } from "../responses/new_response.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { formatNamedEvent, logFailure, streamEvents } from "../sse.ts";
-import { warn } from "../warnings.ts";
-import { warningsOfTools } from "./messages_tools.ts";
+import { formatNamedEvent, streamEvents } from "../sse.ts";
+import { inOwnWords, newId, readRequest, warnOfTools } from "../requests.ts";
+import { listHostedTools } from "./messages_tools.ts";
+import { lastEvent, successes } from "../../session/task_stream.ts";
 
 const PATH = "/messages";
 const EXAMPLE = { model: "", messages: [{ role: "user", content: "What does a cow say?" }] };
@@ -58,24 +53,17 @@ export function messagesRoutes(deps: AppDeps): Route[] {
 }
 
 async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
-  deps.session.requireRoom();
-  const body = await readJson(call.req.raw, deps.bodyLimits);
-  const request = parseRequest(MessagesRequest, body);
-  warn(call, ...findUnserved(body, "message"), ...warningsOfTools(request));
+  const request = await readRequest(call, deps, { schema: MessagesRequest, unserved: "message" });
+  warnOfTools(call, listHostedTools(request));
   const onlyReads = request.max_tokens === 0;
   const { info, events } = await open(request, { call, deps, path: PATH, onlyReads });
   const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
   if (request.stream) {
-    const onError = logFailure(call.get("requestId"));
-    return streamEvents(events, (event: ChatEvent) => {
-      if (event.type === "error") onError(event.error);
-      return builder.push(event).map(formatNamedEvent).join("");
-    }, { emptyEvent: formatNamedEvent({ type: "ping" }) });
+    const format = (event: ChatEvent) => builder.push(event).map(formatNamedEvent).join("");
+    const emptyEvent = formatNamedEvent({ type: "ping" });
+    return streamEvents(events, format, { requestId: call.get("requestId"), emptyEvent });
   }
-  for await (const event of events) {
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    builder.push(event);
-  }
+  for await (const event of successes(events)) builder.push(event);
   return call.json(builder.message);
 }
 
@@ -95,13 +83,9 @@ async function open(
 }
 
 async function countTokens(call: Call, deps: AppDeps): Promise<Response> {
-  deps.session.requireRoom();
-  const request = parseRequest(CountTokensRequest, await readJson(call.req.raw, deps.bodyLimits));
+  const request = await readRequest(call, deps, { schema: CountTokensRequest });
   const path = `${PATH}/count_tokens` as const;
   const { events } = await open(request, { call, deps, path, onlyCounts: true });
-  for await (const event of events) {
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    if (event.type === "done") return call.json({ input_tokens: event.usage.promptTokens });
-  }
-  throw new HearthError("inference_failed", "The model ended this request without a result.");
+  const { usage } = await lastEvent(events);
+  return call.json({ input_tokens: usage.promptTokens });
 }

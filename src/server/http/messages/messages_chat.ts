@@ -3,9 +3,8 @@
  *
  * @module
  */
-import type { ChatMessage } from "../../../wire/chat_message.ts";
+import type { ChatMessage, ContentPart } from "../../../wire/chat_message.ts";
 import type { ChatRequest } from "../../../wire/chat_request.ts";
-import type { ContentPart } from "../../../wire/content_part.ts";
 import type {
   ContentBlock,
   CountTokensRequest,

@@ -6,6 +6,7 @@
 import type { MessageBlock, MessageObject } from "../../../wire/messages_response.ts";
 import { anthropicError } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
+import { isRecord } from "../../../base/json.ts";
 import type { ChatEvent, ToolCallDelta } from "../../../models/task.ts";
 
 /** An event of the stream. */
@@ -170,9 +171,7 @@ export class MessageBuilder {
 function readInput(json: string): Record<string, unknown> {
   try {
     const input: unknown = JSON.parse(json === "" ? "{}" : json);
-    if (typeof input === "object" && input !== null && !Array.isArray(input)) {
-      return input as Record<string, unknown>;
-    }
+    if (isRecord(input)) return input;
   } catch {
     // Passed on as text below.
   }

@@ -38,12 +38,9 @@ function isOwn(tool: ListedTool): tool is MessagesTool {
   return "input_schema" in tool;
 }
 
-/** Warnings about the tools of a request that Anthropic would run. */
-export function warningsOfTools({ tools }: CountTokensRequest): string[] {
-  const types = (tools ?? []).flatMap((tool) => isOwn(tool) ? [] : [tool.type]);
-  return types.length > 0
-    ? [`tools are ignored: this server does not have ${types.join(" ")}`]
-    : [];
+/** Types of the tools in a request that Anthropic would run. */
+export function listHostedTools({ tools }: CountTokensRequest): string[] {
+  return (tools ?? []).flatMap((tool) => isOwn(tool) ? [] : [tool.type]);
 }
 
 interface ToolChange {

@@ -4,6 +4,7 @@
  * @module
  */
 import { isDeepStrictEqual } from "node:util";
+import { newId } from "../requests.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { yieldToEvents } from "../../../base/yield_to_events.ts";
 import {
@@ -26,9 +27,7 @@ import { CLOSE_CODES, type MessageSocket } from "../connection/message_socket.ts
 import { HeardSound } from "./heard_sound.ts";
 import { LiveTranscripts } from "./live_transcripts.ts";
 import { PartialTranscripts } from "./partial_transcripts.ts";
-import { LoudnessDetector } from "./loudness_detector.ts";
-import { TurnDetector } from "./turn_detector.ts";
-import { VoiceDetector } from "./voice_detector.ts";
+import { LoudnessDetector, TurnDetector, VoiceDetector } from "./turn_detector.ts";
 
 /** Speech is looked for in chunks of this length, so that other sessions get time in between. */
 const CHUNK_MS = 500;
@@ -320,8 +319,4 @@ export class LiveSession {
     const text = JSON.stringify({ type, event_id: newId("event"), ...rest });
     await this.#options.socket.send(text);
   }
-}
-
-function newId(what: string): string {
-  return `${what}_${crypto.randomUUID().replaceAll("-", "")}`;
 }

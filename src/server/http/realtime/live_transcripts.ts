@@ -1,5 +1,6 @@
 /**
- * Transcribes a session's turns, one after the other.
+ * Transcribes a session's turns, one after the other. Requests of sessions that are already open wait where new ones
+ * would be refused.
  *
  * @module
  */
@@ -13,10 +14,10 @@ import {
 } from "../../../wire/realtime_events.ts";
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
-import type { TaskStream } from "../../session/task_stream.ts";
+import { successes, type TaskStream } from "../../session/task_stream.ts";
 import { logFailure } from "../sse.ts";
-import type { AgreedText } from "./agreed_text.ts";
-import { whenRoom } from "./when_room.ts";
+import type { AgreedText } from "./partial_transcripts.ts";
+import { sleep } from "../../../base/wait.ts";
 
 /** Most turns that the model is given at once. With more, a client that is far ahead would keep others waiting. */
 const MAX_PENDING = 2;
@@ -102,8 +103,7 @@ export class LiveTranscripts {
       if (delta !== "") await send(transcriptionEvent("delta", itemId, { delta }));
     };
     try {
-      for await (const event of await opened) {
-        if (event.type === "error") throw HearthError.fromWire(event.error);
+      for await (const event of successes(await opened)) {
         if (event.type !== "segment") continue;
         segments.push(event.segment);
         const text = transcriptText(segments);
@@ -118,8 +118,34 @@ export class LiveTranscripts {
     } catch (thrown) {
       if (signal.aborted) return;
       const error = HearthError.from(thrown);
-      logFailure(requestId)(error);
+      logFailure(requestId, error);
       await send(transcriptionEvent("failed", itemId, { error: describeError(error) }));
     }
+  }
+}
+
+const RETRY_MS = 100;
+const MAX_WAIT_MS = 60_000;
+
+/**
+ * Retries while the queue is full, for up to a minute.
+ *
+ * @throws {HearthError} what `ask` throws; `overloaded` after that time.
+ * @throws the signal's reason.
+ */
+export async function whenRoom<T>(
+  ask: () => T | Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  const untilMs = performance.now() + MAX_WAIT_MS;
+  for (;;) {
+    signal.throwIfAborted();
+    try {
+      return await ask();
+    } catch (error) {
+      const isFull = error instanceof HearthError && error.kind === "overloaded";
+      if (!isFull || performance.now() > untilMs) throw error;
+    }
+    await sleep(RETRY_MS);
   }
 }

@@ -1,13 +1,17 @@
 /**
- * Finds where turns of speech begin and end while the audio is still arriving. Pure.
+ * Finds where turns of speech begin and end while the audio is still arriving. The likelihood of speech comes from the
+ * voice activity model that is loaded beside the recogniser, or from the loudness.
  *
  * As in Silero's own iterator, speech begins at one likelihood and continues until a lower one.
  *
  * @see https://github.com/snakers4/silero-vad
  * @module
  */
-
 import type { RealtimeTurns } from "../../../wire/realtime_session.ts";
+import { AudioResampler } from "../../../media/sound_rate.ts";
+import type { VoiceState, VoiceWindows } from "../../../models/task.ts";
+import type { Session } from "../../session/session.ts";
+import { whenRoom } from "./live_transcripts.ts";
 
 /** A turn continues while the likelihood is at most this much below the threshold. */
 const HYSTERESIS = 0.15;
@@ -88,5 +92,105 @@ export class TurnDetector {
     this.#turnFromMs = this.#speechFromMs = undefined;
     this.#earliestMs = this.#nowMs;
     return { type: "stopped", atMs: this.#nowMs };
+  }
+}
+
+interface VoiceDetectorOptions {
+  readonly session: Session;
+  readonly requestId: string;
+  readonly windows: VoiceWindows;
+  /** Sample rate of the audio that is pushed. */
+  readonly sampleRateHz: number;
+  readonly signal: AbortSignal;
+}
+
+/** Detects speech with the voice activity model that is loaded beside the recogniser. Follows one speaker. */
+export class VoiceDetector {
+  readonly windowMs: number;
+  readonly #options: VoiceDetectorOptions;
+  readonly #resampler: AudioResampler | undefined;
+  #state: VoiceState | undefined;
+
+  constructor(options: VoiceDetectorOptions) {
+    const { windows, sampleRateHz } = options;
+    this.#options = options;
+    this.windowMs = 1000 * windows.windowSamples / windows.sampleRateHz;
+    if (sampleRateHz !== windows.sampleRateHz) {
+      this.#resampler = new AudioResampler(sampleRateHz, windows.sampleRateHz);
+    }
+  }
+
+  /**
+   * Takes samples.
+   *
+   * @param samples full scale at 2^15.
+   * @returns the likelihood of speech, 0 to 1, in each window that is complete.
+   * @throws {HearthError} when the model cannot be run.
+   */
+  async push(samples: Int16Array): Promise<readonly number[]> {
+    const { session, requestId, signal } = this.#options;
+    const scaled = Float32Array.from(samples, (sample) => sample / 2 ** 15);
+    const heard = this.#resampler?.push(scaled) ?? scaled;
+    const { likelihoods, state } = await whenRoom(() =>
+      session.answer({
+        type: "detect",
+        requestId,
+        samples: heard,
+        state: this.#state,
+      }, { signal }), signal);
+    this.#state = state;
+    return likelihoods;
+  }
+}
+
+const WINDOW_SECONDS = 0.032;
+/** Anything quieter is never speech, in decibels relative to full scale. */
+const SILENCE_DB = -55;
+/** Level of the noise that is assumed until a quieter moment is heard. */
+const FIRST_NOISE_DB = -45;
+/** Level above the noise at which the likelihood of speech is one half. */
+const SPEECH_DB = 12;
+/** How far the level must rise for the likelihood's odds to grow by a factor of e. */
+const SLOPE_DB = 3;
+/**
+ * The noise estimate is the quietest recent sound: it rises slowly with louder sound, and falls at once with quieter
+ * sound.
+ */
+const NOISE_RISE_DB_PER_SECOND = 2;
+
+/** Detects speech by the loudness of one speaker: speech is whatever is well above the noise. */
+export class LoudnessDetector {
+  readonly windowMs = 1000 * WINDOW_SECONDS;
+  readonly #windowSamples: number;
+  #sumOfSquares = 0;
+  #numSamples = 0;
+  #noiseDb = FIRST_NOISE_DB;
+
+  constructor(sampleRateHz: number) {
+    this.#windowSamples = Math.round(WINDOW_SECONDS * sampleRateHz);
+  }
+
+  /**
+   * Takes samples.
+   *
+   * @param samples full scale at 2^15.
+   * @returns the likelihood of speech, 0 to 1, in each window that is complete.
+   */
+  push(samples: Int16Array): Promise<number[]> {
+    const likelihoods: number[] = [];
+    for (const sample of samples) {
+      this.#sumOfSquares += sample * sample;
+      if (++this.#numSamples === this.#windowSamples) likelihoods.push(this.#endWindow());
+    }
+    return Promise.resolve(likelihoods);
+  }
+
+  #endWindow(): number {
+    const meanSquare = this.#sumOfSquares / this.#numSamples / 2 ** 30;
+    const levelDb = Math.max(SILENCE_DB, 10 * Math.log10(meanSquare));
+    this.#sumOfSquares = this.#numSamples = 0;
+    const risenDb = this.#noiseDb + NOISE_RISE_DB_PER_SECOND * WINDOW_SECONDS;
+    this.#noiseDb = Math.min(levelDb, risenDb);
+    return 1 / (1 + Math.exp((SPEECH_DB - (levelDb - this.#noiseDb)) / SLOPE_DB));
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Builds new responses and ids.
+ * Builds new responses, and names their functions.
  *
  * @module
  */
@@ -12,11 +12,6 @@ export interface ResponseHead {
   readonly createdSeconds: number;
   readonly model: string;
   readonly request: ResponsesRequest;
-}
-
-/** Creates the id of a response or an item. */
-export function newId(prefix: string): string {
-  return `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`;
 }
 
 /** Creates a response that has no output yet. */

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { parseRequest } from "../../../wire/parse.ts";
-import { type InputItem, ResponsesRequest } from "../../../wire/responses_request.ts";
+import type { InputItem } from "../../../wire/responses_items.ts";
+import { ResponsesRequest } from "../../../wire/responses_request.ts";
 import {
   DeletedResponse,
   InputItemList,
@@ -12,20 +12,18 @@ import {
   ResponseEvent,
   ResponseObject,
 } from "../../../wire/responses_response.ts";
-import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ChatEvent } from "../../../models/task.ts";
-import { readJson } from "../body/body.ts";
 import { getInlineMedia } from "../body/inline_media.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { droppedTurns, ResponseStore, type StoredItem } from "./response_store.ts";
 import { mapMedia, ownParam, toChatRequest, toItems } from "./responses_chat.ts";
-import { inOwnWords } from "../request_names.ts";
-import { listHostedTools, newId } from "./new_response.ts";
+import { inOwnWords, newId, readRequest, warn, warnOfTools } from "../requests.ts";
+import { listHostedTools } from "./new_response.ts";
 import { ResponseBuilder } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
-import { formatNamedEvent, logFailure, streamEvents } from "../sse.ts";
-import { warn } from "../warnings.ts";
+import { formatNamedEvent, streamEvents } from "../sse.ts";
+import { lastEvent, successes } from "../../session/task_stream.ts";
 
 const PATH = "/responses";
 const INPUT_TOKENS_PATH = "/responses/input_tokens";
@@ -147,10 +145,7 @@ async function openResponse(
   call: Call,
   { deps, store, onlyCounts = false }: Endpoint & { readonly onlyCounts?: boolean },
 ): Promise<OpenedResponse> {
-  deps.session.requireRoom();
-  const body = await readJson(call.req.raw, deps.bodyLimits);
-  const request = parseRequest(ResponsesRequest, body);
-  warn(call, ...findUnserved(body, "response"));
+  const request = await readRequest(call, deps, { schema: ResponsesRequest, unserved: "response" });
   const media = getInlineMedia(call.req.raw.signal);
   const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
   // Media are needed as text if they are stored, or sent to the model more than once.
@@ -174,13 +169,8 @@ async function openResponse(
 
 async function countInputTokens(call: Call, endpoint: Endpoint): Promise<Response> {
   const { events } = await openResponse(call, { ...endpoint, onlyCounts: true });
-  for await (const event of events) {
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    if (event.type !== "done") continue;
-    const { promptTokens } = event.usage;
-    return call.json({ object: "response.input_tokens" as const, input_tokens: promptTokens });
-  }
-  throw new HearthError("inference_failed", "The model ended this request without a result.");
+  const { usage } = await lastEvent(events);
+  return call.json({ object: "response.input_tokens", input_tokens: usage.promptTokens });
 }
 
 async function createResponse(call: Call, endpoint: Endpoint): Promise<Response> {
@@ -197,7 +187,6 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
       endpoint.store.add({ response, input, owner: call.get("keyLabel") });
     }
   };
-  const hosted = listHostedTools(request);
   const ignored = input.flatMap((item) => item.type === "hosted" ? [item.item.type] : []);
   if (ignored.length > 0) {
     warn(
@@ -205,35 +194,19 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
       `input items are ignored: this server does not have their tools: ${ignored.join(" ")}`,
     );
   }
-  if (hosted.length > 0) {
-    warn(call, `tools are ignored: this server does not have ${hosted.join(" ")}`);
-  }
+  warnOfTools(call, listHostedTools(request));
   if (!request.stream) {
-    await readAll(events, builder);
+    for await (const event of successes(events)) builder.push(event);
     keep();
     return call.json(builder.response);
   }
   let number = 0;
-  const onError = logFailure(call.get("requestId"));
-  return streamEvents(events, (event: ChatEvent) => {
-    if (event.type === "error") onError(event.error);
+  const format = (event: ChatEvent) => {
     const bodies = builder.push(event);
     if (event.type === "done") keep();
     return bodies.map((body) => formatNamedEvent({ ...body, sequence_number: number++ })).join("");
-  });
-}
-
-/** Reads all events and builds the response. @throws {HearthError} the error of an error event. */
-async function readAll(
-  events: AsyncIterable<ChatEvent>,
-  builder: ResponseBuilder,
-): Promise<void> {
-  for await (const event of events) {
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    builder.push(event);
-    if (event.type === "done") return;
-  }
-  throw new HearthError("inference_failed", "The model ended this request without a result.");
+  };
+  return streamEvents(events, format, { requestId: call.get("requestId") });
 }
 
 interface OpenOptions {

@@ -3,15 +3,10 @@
  *
  * @module
  */
-import type { ChatMessage } from "../../../wire/chat_message.ts";
+import type { ChatMessage, ContentPart } from "../../../wire/chat_message.ts";
 import { type ChatRequest, readMaxTokens } from "../../../wire/chat_request.ts";
-import type { ContentPart } from "../../../wire/content_part.ts";
-import {
-  GENERATION_FIELDS,
-  type InputItem,
-  type InputPart,
-  type ResponsesRequest,
-} from "../../../wire/responses_request.ts";
+import type { InputItem, InputPart } from "../../../wire/responses_items.ts";
+import { GENERATION_FIELDS, type ResponsesRequest } from "../../../wire/responses_request.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { listFunctions, listHostedTools, shownName } from "./new_response.ts";
 

@@ -9,9 +9,10 @@ import type {
   ResponseObject,
 } from "../../../wire/responses_response.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { isJson } from "../../../base/is_json.ts";
+import { isJson } from "../../../base/json.ts";
 import type { ChatEvent, ToolCallDelta } from "../../../models/task.ts";
-import { callNames, newId, newResponse, type ResponseHead } from "./new_response.ts";
+import { newId } from "../requests.ts";
+import { callNames, newResponse, type ResponseHead } from "./new_response.ts";
 
 /** An event without its sequence number. */
 type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;

@@ -8,13 +8,13 @@ import {
   EmbeddingRequest,
   readNormalization,
   readPurpose,
+  readTruncation,
   readVectorType,
   writeEmbeddings,
 } from "../../../wire/embeddings.ts";
 import type { TextInput } from "../../../models/task.ts";
-import { inOwnWords } from "../request_names.ts";
-import type { AppDeps, Call, Route } from "../route.ts";
-import { readTextRequest, readTruncation, TEXT_ERRORS } from "./text_request.ts";
+import { inOwnWords, readRequest } from "../requests.ts";
+import { type AppDeps, type Call, type Route, TEXT_ERRORS } from "../route.ts";
 import {
   CohereEmbedRequest,
   CohereEmbedResponse,
@@ -43,7 +43,7 @@ export function embeddingsRoute(deps: AppDeps): Route {
 }
 
 async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
-  const { modelId, request } = await readTextRequest(call, deps, {
+  const request = await readRequest(call, deps, {
     path: "/embeddings",
     schema: EmbeddingRequest,
     unserved: "embedding",
@@ -60,9 +60,10 @@ async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
     throw inOwnWords(error, (param) => ownParam(param, request));
   });
   const format = readVectorType(request);
+  const { id: model } = deps.session.requireReady();
   const id = call.get("requestId");
   return toJsonResponse(
-    writeEmbeddings({ id, model: modelId, vectors, dimensions, promptTokens, format }),
+    writeEmbeddings({ id, model, vectors, dimensions, promptTokens, format }),
   );
 }
 
@@ -120,7 +121,7 @@ export function cohereEmbedRoute(deps: AppDeps): Route {
 }
 
 async function answer(call: Call, deps: AppDeps): Promise<CohereEmbedResponse> {
-  const { request } = await readTextRequest(call, deps, {
+  const request = await readRequest(call, deps, {
     path: "/v2/embed",
     schema: CohereEmbedRequest,
   });

@@ -14,8 +14,9 @@ import {
   wantsLogits,
 } from "../../../wire/rerank.ts";
 import type { RerankTask } from "../../../models/task.ts";
-import type { AppDeps, Call, Operation, Route } from "../route.ts";
-import { isCut, readTextRequest, readTruncation, TEXT_ERRORS } from "./text_request.ts";
+import { isCut, readTruncation } from "../../../wire/embeddings.ts";
+import { readRequest } from "../requests.ts";
+import { type AppDeps, type Call, type Operation, type Route, TEXT_ERRORS } from "../route.ts";
 
 /** Cohere's default. */
 const DEFAULT_MAX_TOKENS_PER_DOC = 4096;
@@ -108,11 +109,12 @@ async function score(
   deps: AppDeps,
   findCuts: (request: RerankRequest) => Pick<RerankTask, "truncation" | "maxDocumentTokens">,
 ) {
-  const { modelId, request } = await readTextRequest(call, deps, {
+  const request = await readRequest(call, deps, {
     path: "/rerank",
     schema: RerankRequest,
     unserved: "rerank",
   });
+  const { id: model } = deps.session.requireReady();
   const answer = await deps.session.answer({
     type: "rerank",
     requestId: call.get("requestId"),
@@ -123,7 +125,7 @@ async function score(
     instruction: request.instruction ?? undefined,
     ...findCuts(request),
   }, { signal: call.req.raw.signal });
-  return { model: modelId, request, answer };
+  return { model, request, answer };
 }
 
 /** The endpoint of vLLM's format. */
@@ -148,11 +150,12 @@ export function scoreRoute(deps: AppDeps): Route {
 }
 
 async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
-  const { modelId, request } = await readTextRequest(call, deps, {
+  const request = await readRequest(call, deps, {
     path: "/score",
     schema: ScoreRequest,
     unserved: "score",
   });
+  const { id: model } = deps.session.requireReady();
   const requestId = call.get("requestId");
   const queries = listTexts(request.text_1);
   const { scores, logits, promptTokens } = await deps.session.answer({
@@ -166,7 +169,7 @@ async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
     id: `score-${requestId}`,
     object: "list",
     created: Math.floor(Date.now() / 1000),
-    model: modelId,
+    model,
     data: Array.from(
       wantsLogits(request) ? logits : scores,
       (score, index) => ({ index, object: "score", score }),

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { parseRequest } from "../../../wire/parse.ts";
 import {
   ApplyTemplateRequest,
   ApplyTemplateResponse,
@@ -14,10 +13,9 @@ import {
   tokenPiece,
 } from "../../../wire/token_requests.ts";
 import type { TokenizeTask } from "../../../models/task.ts";
-import { readJson } from "../body/body.ts";
 import { promptOptions, toolOptions } from "../chat/chat_task.ts";
 import { readMessages } from "../chat/chat_messages.ts";
-import { isLocal } from "../locality.ts";
+import { mediaDeps, readRequest } from "../requests.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 
 /** The endpoints. */
@@ -65,8 +63,8 @@ export function tokenRoutes(deps: AppDeps): Route[] {
 
 async function tokenize(call: Call, deps: AppDeps): Promise<Response> {
   const { session } = deps;
-  const info = session.requireRoom();
-  const request = parseRequest(TokenizeRequest, await readJson(call.req.raw, deps.bodyLimits));
+  const request = await readRequest(call, deps, { schema: TokenizeRequest });
+  const info = session.requireReady();
   const { prompt, content, messages, with_pieces: asObjects, return_token_strs: asList } = request;
   const { tokens, pieces } = await session.answer({
     type: "tokenize",
@@ -89,11 +87,7 @@ async function tokenize(call: Call, deps: AppDeps): Promise<Response> {
 }
 
 async function detokenize(call: Call, deps: AppDeps): Promise<Response> {
-  deps.session.requireRoom();
-  const { tokens } = parseRequest(
-    DetokenizeRequest,
-    await readJson(call.req.raw, deps.bodyLimits),
-  );
+  const { tokens } = await readRequest(call, deps, { schema: DetokenizeRequest });
   const { text } = await deps.session.answer(
     { type: "detokenize", requestId: call.get("requestId"), tokens },
     { signal: call.req.raw.signal },
@@ -102,11 +96,7 @@ async function detokenize(call: Call, deps: AppDeps): Promise<Response> {
 }
 
 async function applyTemplate(call: Call, deps: AppDeps): Promise<Response> {
-  deps.session.requireRoom();
-  const request = parseRequest(
-    ApplyTemplateRequest,
-    await readJson(call.req.raw, deps.bodyLimits),
-  );
+  const request = await readRequest(call, deps, { schema: ApplyTemplateRequest });
   const { text } = await deps.session.answer({
     type: "tokenize",
     requestId: call.get("requestId"),
@@ -123,9 +113,7 @@ async function readChat(
   request: ApplyTemplateRequest,
   { call, deps }: { readonly call: Call; readonly deps: AppDeps },
 ): Promise<TokenizeTask["chat"]> {
-  const { signal } = call.req.raw;
-  const local = isLocal(call.req.raw, call.env, deps.settings);
-  const options = { ...deps, info: deps.session.requireReady(), signal, isLocal: local };
+  const options = { ...mediaDeps(call, deps), info: deps.session.requireReady() };
   return {
     messages: await readMessages(request.messages, options),
     prompt: promptOptions(request),

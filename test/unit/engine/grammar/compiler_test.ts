@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { HearthError } from "../../../../src/base/errors.ts";
 import { GrammarCompiler } from "../../../../src/engine/grammar/compiler.ts";
-import type { GrammarSpec } from "../../../../src/engine/grammar/spec.ts";
+import type { GrammarSpec } from "../../../../src/engine/grammar/grammar.ts";
 import {
   compile,
   END,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { HearthError } from "../../../../src/base/errors.ts";
-import { STRING_FORMATS } from "../../../../src/engine/grammar/formats.ts";
+import { STRING_FORMATS } from "../../../../src/engine/grammar/schema_scalars.ts";
 import { z } from "zod";
 import { compile, matches, schemaSpec } from "../../../fixtures/text/grammar.ts";
 import { BYTES, walkGrammar } from "../../../fixtures/text/grammar_walk.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { countStepsIn, makeStepMemory, runStep } from "../../../../src/base/running_steps.ts";
-import { Heartbeat, STEP_FACTOR } from "../../../../src/server/session/heartbeat.ts";
+import { Heartbeat, STEP_FACTOR } from "../../../../src/server/session/client.ts";
 
 /** A heart whose worker's steps are those of this thread. */
 function makeHeart(): Heartbeat {

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../../src/base/errors.ts";
 import { Session } from "../../../../src/server/session/session.ts";
-import { notReadyError } from "../../../../src/server/session/session_state.ts";
-import type { Prepare } from "../../../../src/server/session/supervisor.ts";
+import { notReadyError, type Prepare } from "../../../../src/server/session/supervisor.ts";
 import { loadOptions } from "../../../fixtures/servers/server.ts";
 
 function noWorker(): Worker {

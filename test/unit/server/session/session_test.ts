@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Session } from "../../../../src/server/session/session.ts";
-import type { SessionState } from "../../../../src/server/session/session_state.ts";
+import type { SessionState } from "../../../../src/server/session/supervisor.ts";
 import type { ChatEvent, ChatTask, GenerationOptions } from "../../../../src/models/task.ts";
 import { fragileSpawner } from "../../../fixtures/threads/fragile.ts";
 import { loadOptions } from "../../../fixtures/servers/server.ts";

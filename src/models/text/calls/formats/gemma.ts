@@ -1,4 +1,4 @@
-import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/spec.ts";
+import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/grammar.ts";
 import type { ToolFunction } from "../../../task.ts";
 import { type CallFormat, type CallParsing, markedFormat } from "../call_format.ts";
 import { escape, readString } from "../json_call.ts";

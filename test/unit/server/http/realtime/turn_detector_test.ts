@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { LoudnessDetector } from "../../../../../src/server/http/realtime/loudness_detector.ts";
 import {
+  LoudnessDetector,
   TurnDetector,
   type TurnEvent,
 } from "../../../../../src/server/http/realtime/turn_detector.ts";

@@ -1,0 +1,248 @@
+/**
+ * What all requests have in common: an id, a JSON body, warnings, an answer if they fail, and a log line.
+ *
+ * @module
+ */
+import type { MiddlewareHandler } from "hono";
+import type { z } from "zod";
+import { type InferencePath, requireEndpoint } from "../../wire/endpoints.ts";
+import { errorAnswer } from "../../wire/error_body.ts";
+import { parseRequest } from "../../wire/parse.ts";
+import { type AnswerFamily, findUnserved } from "../../wire/unserved_fields.ts";
+import { collectGarbageLater } from "../../base/collect_garbage.ts";
+import { HearthError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { readJson } from "./body/body.ts";
+import { isLocal } from "./locality.ts";
+import type { MediaDeps } from "./media.ts";
+import type { AppDeps, Call, Env } from "./route.ts";
+
+/** nginx's status for a client that disconnected before the answer. It is only logged. */
+const CLIENT_DISCONNECTED = 499;
+
+/** A request whose response is complete. */
+export interface EndedRequest {
+  readonly method: string;
+  readonly status: number;
+  readonly startMs: number;
+  /** Seconds from the request's arrival until the last byte of the response was sent, or the client disconnected. */
+  readonly seconds: number;
+}
+
+/** What is done with each request. */
+interface RequestListener {
+  begin(call: Call): void;
+  /** Called when the response is complete. @returns further fields of the log line. */
+  end(call: Call, ended: EndedRequest): Readonly<Record<string, unknown>>;
+}
+
+/** Gives each request an id, and logs the request when its response is complete. */
+export function identify(listener: RequestListener): MiddlewareHandler<Env> {
+  return async (call, next) => {
+    const startMs = performance.now();
+    const requestId = nameRequest(call.req.raw);
+    call.set("requestId", requestId);
+    listener.begin(call);
+    await next();
+    const { status, headers } = call.res;
+    headers.set("x-request-id", requestId);
+    // Anthropic's name for the request id.
+    if (/^(\/v1)?\/messages(\/|$)/.test(call.req.path)) headers.set("request-id", requestId);
+    headers.set("x-content-type-options", "nosniff");
+    reportWarnings(call);
+    call.env.completed.then(() => {
+      const { method, raw: { signal } } = call.req;
+      const seconds = (performance.now() - startMs) / 1000;
+      // A client that hangs up is recorded as such even after the status of a stream has been sent.
+      const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
+      const fields = listener.end(call, { method, status: ending, startMs, seconds });
+      const write = method === "POST" ? log.info : log.debug;
+      write("request", {
+        requestId,
+        method,
+        path: shownPath(call),
+        model: call.get("model"),
+        status: ending,
+        ...(signal.aborted ? {} : toRefusal(call)),
+        key: call.get("keyLabel"),
+        seconds: Number(seconds.toFixed(3)),
+        ...fields,
+      });
+      if (method === "POST") collectGarbageLater();
+    });
+  };
+}
+
+/** The log fields of a failed request: enough to find the cause, but none of its content. */
+function toRefusal({ error }: Call): { code?: string; param?: string | undefined } {
+  if (error === undefined) return {};
+  const { kind, param } = HearthError.from(error);
+  return { code: kind, param: param && withoutOwnNames(param) };
+}
+
+/**
+ * Removes names that the client chose from a parameter's path: those in quotation marks, and all names inside a schema
+ * or a template's variables.
+ */
+function withoutOwnNames(param: string): string {
+  return param.replaceAll(/\["(?:[^"\\]|\\.)*"\]/g, "[…]")
+    .replace(
+      /(\.schema|\.parameters|\.input_schema|_schema|_json|kwargs|logit_bias)[.[].*$/,
+      "$1…",
+    );
+}
+
+/**
+ * Reads the JSON body of a request once the queue has room for the request, and warns of its fields that are known but
+ * not served.
+ *
+ * @throws {HearthError} when no model is loaded, the model does not serve the endpoint, the queue is full, or the body
+ * is invalid.
+ */
+export async function readRequest<S extends z.ZodType>(
+  call: Call,
+  { session, bodyLimits }: AppDeps,
+  { path, schema, unserved }: {
+    /** Refused before the body is read if the model does not serve it. */
+    readonly path?: InferencePath;
+    readonly schema: S;
+    /** The requests whose unserved fields are reported; none if absent. */
+    readonly unserved?: AnswerFamily;
+  },
+): Promise<z.output<S>> {
+  const info = session.requireRoom();
+  if (path !== undefined) requireEndpoint(info, path);
+  const body = await readJson(call.req.raw, bodyLimits);
+  const request = parseRequest(schema, body);
+  if (unserved !== undefined) warn(call, ...findUnserved(body, unserved));
+  return request;
+}
+
+/** The caller on whose behalf a request's media are read. */
+export function mediaDeps(call: Call, { settings, mediaLimits }: AppDeps): MediaDeps {
+  const { raw: request } = call.req;
+  const { signal } = request;
+  return { settings, mediaLimits, signal, isLocal: isLocal(request, call.env, settings) };
+}
+
+/** Answers with the error that a handler threw. An error that is not meant for clients is logged. */
+export function answerError(thrown: unknown, call: Call): Response {
+  const requestId = call.get("requestId");
+  const isAbort = thrown instanceof Error && thrown.name === "AbortError";
+  if (call.req.raw.signal.aborted || isAbort) {
+    return new Response(null, { status: CLIENT_DISCONNECTED });
+  }
+  const error = HearthError.from(thrown);
+  // The worker has already logged a HearthError of its own.
+  if (error !== thrown) {
+    log.error("a request failed", { requestId, path: call.req.path, error: thrown });
+  }
+  const { status, body, headers } = errorAnswer(call.req.path, error);
+  for (const [name, value] of Object.entries(headers)) call.header(name, value);
+  return call.body(JSON.stringify(body), status as 400, { "content-type": "application/json" });
+}
+
+export const MAX_SHOWN_PATH = 100;
+
+const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
+
+/** The request id that the client sent, if it is valid; otherwise a new one. */
+function nameRequest({ headers }: Request): string {
+  const proposed = headers.get("x-request-id") ?? "";
+  return SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
+}
+
+/** Creates the id of an answer, or of a part of one. */
+export function newId(prefix: string): string {
+  return `${prefix}_${crypto.randomUUID().replaceAll("-", "")}`;
+}
+
+/** Removes doubled and trailing slashes from a path, and maps llama.cpp's names to this server's. */
+export function plainPath(request: Request): string {
+  const { pathname } = new URL(request.url);
+  return pathname.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
+    .replace(/^((?:\/v1)?)\/reranking$/, "$1/rerank");
+}
+
+/** A request's path for messages and log lines, shortened. */
+export function shownPath({ req: { path } }: Call): string {
+  return path.length <= MAX_SHOWN_PATH ? path : `${path.slice(0, MAX_SHOWN_PATH)}…`;
+}
+
+/** Owners of paths that this server does not have, by how the path begins. */
+const OWNERS: readonly (readonly [path: RegExp, owner: string])[] = [
+  [/^\/(props|slots|completion|infill|embedding|lora-adapters)$/, "llama.cpp's own API"],
+  [/^\/api\/v\d(\/|$)/, "LM Studio's own API"],
+  [/^\/api(\/|$)/, "Ollama's own API"],
+  [/^\/v1(alpha|beta)\d?(\/|$)/, "Google's API"],
+  [/^\/openai\/deployments(\/|$)/, "Azure's API"],
+  [/^\/(version|ping|server_info|get_model_info|is_sleeping)$/, "another server's own API"],
+];
+
+/**
+ * Tells what to do about a request for another server's API, in one sentence; `undefined` for any other path.
+ *
+ * @param origin of this server, as the client addresses it.
+ */
+export function explainForeignPath(path: string, origin: string): string | undefined {
+  const owner = OWNERS.find(([pattern]) => pattern.test(path))?.[1];
+  if (owner === undefined) return undefined;
+  return `This path belongs to ${owner}, which is not served here: configure the client for an ` +
+    `OpenAI-compatible server with the base address ${origin}/v1.`;
+}
+
+/**
+ * Renames an error's field, in `param` and in the message, to the client's own. The error is about the request that the
+ * client's was converted to.
+ *
+ * @param ownParam maps a path in the chat request to the client's own.
+ */
+export function inOwnWords(error: unknown, ownParam: (param: string) => string): unknown {
+  if (!(error instanceof HearthError) || error.param === undefined) return error;
+  const param = ownParam(error.param);
+  const message = error.message.replaceAll(error.param, () => param);
+  return new HearthError(error.kind, message, { param, cause: error.cause });
+}
+
+// Warnings about a request that is answered anyway: one log line, and the answer's `warning` header.
+
+/** Longest warning, since clients may have chosen a part of it. */
+const MAX_CHARS = 200;
+/** Longest text of a `warning` header. */
+const MAX_HEADER_CHARS = 500;
+
+/** Adds warnings to a request. Each names the field and says what happens instead. */
+export function warn(call: Call, ...warnings: readonly string[]): void {
+  if (warnings.length === 0) return;
+  const shown = warnings.map((each) => shorten(each, MAX_CHARS));
+  call.set("warnings", [...call.get("warnings") ?? [], ...shown]);
+}
+
+/** Warns that tools of these types, which other servers run themselves, are ignored. */
+export function warnOfTools(call: Call, types: readonly string[]): void {
+  if (types.length === 0) return;
+  warn(call, `tools are ignored: this server does not have ${types.join(" ")}`);
+}
+
+/** Logs a request's warnings and sets the header of its answer; does nothing if there are none. */
+function reportWarnings(call: Call): void {
+  const warnings = call.get("warnings");
+  if (warnings === undefined) return;
+  log.warn("a request was answered with warnings", {
+    requestId: call.get("requestId"),
+    warnings: warnings.join("; "),
+  });
+  call.res.headers.set("warning", `299 hearth "${quotable(warnings.join("; "))}"`);
+}
+
+/**
+ * Makes a warning safe for a header, which may hold neither line breaks nor all characters, as clients may have chosen
+ * a part of it.
+ */
+function quotable(text: string): string {
+  return shorten(text, MAX_HEADER_CHARS).replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, "?");
+}
+
+function shorten(text: string, maxChars: number): string {
+  return text.length <= maxChars ? text : `${text.slice(0, maxChars)}...`;
+}
