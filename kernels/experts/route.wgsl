@@ -8,7 +8,7 @@
 @group(0) @binding(1) var<storage, read> bias: array<f32>;
 // An expert and the bits of its weight: [rows, TOP_K].
 @group(0) @binding(2) var<storage, read_write> routes: array<vec2<u32>>;
-// The number of pairs (row, one of its experts) of each expert.
+// For each expert, the number of rows that chose it.
 @group(0) @binding(3) var<storage, read_write> counts: array<u32>;
 
 override EXPERTS: u32;

@@ -183,7 +183,7 @@ function argumentsGrammar(
   const schema = {
     type: "object",
     $ref: "#",
-    // Names may stand in neighbouring schemas, which `additionalProperties` would not see.
+    // Unlike `additionalProperties`, this allows the names in the schema that `$ref` refers to.
     ...isListed && { unevaluatedProperties: false },
   };
   return { kind: "json_schema", schema, param, within: { schema: parameters, param } };

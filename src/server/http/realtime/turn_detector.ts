@@ -48,9 +48,7 @@ export class TurnDetector {
     this.#earliestMs = this.#nowMs = startMs;
   }
 
-  /**
-   * Position from which audio must be kept. Audio before it is part of no turn to come; within a turn, of no later one.
-   */
+  /** Position from which audio must be kept: the beginning of the current turn, or the earliest one of the next turn. */
   get neededFromMs(): number {
     const beginMs = this.#turnFromMs ??
       (this.#speechFromMs ?? this.#nowMs) - this.#settings.prefixMs;
