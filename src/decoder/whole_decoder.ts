@@ -129,7 +129,10 @@ export class WholeDecoder implements Decoder {
         embeddings = await openEmbeddings(session, { backend, openEmbedding });
       }
       requireKnown(session, [...embeddings?.outputs ?? [], ...encoded?.names ?? []]);
-      return new WholeDecoder(session, embeddings, options);
+      const decoder = new WholeDecoder(session, embeddings, options);
+      // Refuses caches of other types now, not at the first request.
+      for (const input of decoder.#cacheInputs) emptyState(input).dispose();
+      return decoder;
     } catch (error) {
       await embeddings?.dispose();
       await session.release();

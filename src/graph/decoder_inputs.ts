@@ -103,11 +103,16 @@ export function findOutput(graph: Graph): string {
   throw new Refusal(`It has no output named logits, but ${names.join(", ") || "caches alone"}.`);
 }
 
-/** @throws {Refusal} when a cache has a type that Hearth's cache cannot have. */
+/** Types of caches that `GroupQueryAttention` quantises itself. */
+const QUANTIZED = new Set(["int8", "uint8", "float8e4m3fn"]);
+
+/** @throws {Refusal} when a cache has a type that Hearth's cache cannot have in its place. */
 export function requireFloatCaches(index: GraphIndex, inputs: DecoderInputs): void {
   for (const name of inputs.caches) {
     const { dtype } = index.inputs.get(name)!;
     if (dtype === "float32" || dtype === "float16") continue;
+    const isOfNode = index.consumers(name).every(({ opType }) => opType === "GroupQueryAttention");
+    if (QUANTIZED.has(dtype!) && isOfNode) continue;
     throw new Refusal(`Its cache is ${dtype}; Hearth's is float32 or float16.`);
   }
 }

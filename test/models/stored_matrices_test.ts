@@ -1,8 +1,8 @@
 /**
  * Matrices that files hold in another order than kernels read them: tables of embeddings that are the last product's
- * matrix, and weights that the graph dequantises.
+ * matrix, weights that the graph dequantises, and tables that it cuts.
  */
-import { testKernels } from "../fixtures/engine/test_kernels.ts";
+import { CONTEXT, testKernels } from "../fixtures/engine/test_kernels.ts";
 import { constant } from "../fixtures/graphs/onnx_builder.ts";
 import {
   decoder,
@@ -77,6 +77,23 @@ const reshaped: Parts = {
   },
 };
 
+/** Learned positions: the rows of the step's tokens are cut from their table. */
+const positioned: Parts = {
+  embed: (graph) => {
+    const rows = graph.add("Gather", [graph.weights([VOCAB, WIDTH]), "input_ids"]);
+    const size = (tensor: string, axis: number) =>
+      graph.add("Gather", [graph.add("Shape", [tensor]), graph.ints([axis])]);
+    const past = size("past_key_values.0.key", 2);
+    const total = graph.add("Add", [past, size("input_ids", 1)]);
+    const bounds = [past, total, graph.ints([0]), graph.ints([1])];
+    const positions = graph.add("Slice", [graph.weights([CONTEXT, WIDTH]), ...bounds]);
+    return graph.add("Add", [rows, positions]);
+  },
+  project: (graph, hidden) => {
+    graph.add("MatMul", [hidden, graph.weights([WIDTH, VOCAB])], { outputs: ["logits"] });
+  },
+};
+
 interface Stored {
   readonly dtype: "int4" | "uint4";
   readonly hasZeroPoints: boolean;
@@ -114,6 +131,7 @@ testKernels("a matrix that is transposed to look up embeddings", {
   graph: build(transposed),
   sizes: SIZE,
 });
+testKernels("positions that are cut from their table", { graph: build(positioned), sizes: SIZE });
 testKernels("a matrix in blocks that is reshaped to look up embeddings", {
   graph: build(reshaped),
   sizes: SIZE,

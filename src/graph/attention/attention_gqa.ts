@@ -75,14 +75,13 @@ export function findGroupQueryAttention(
   if (node.opType !== "GroupQueryAttention" || node.domain !== "com.microsoft") return undefined;
   const heads = intAttribute(node, "num_heads") ?? 0;
   const kvHeads = intAttribute(node, "kv_num_heads") ?? heads;
-  refuseInputs(node, { attention_bias: 10, k_scale: 12, v_scale: 13 });
+  // Hearth keeps its own cache, in floats: what a quantised one would round is not rounded.
+  const isQuantized = ["k_quant_type", "v_quant_type"].some((name) =>
+    (stringAttribute(node, name) ?? "NONE") !== "NONE"
+  );
+  refuseInputs(node, { attention_bias: 10, ...isQuantized ? {} : { k_scale: 12, v_scale: 13 } });
   if (intAttribute(node, "causal") === 0) {
     throw new Refusal(`${describeNode(node)} is not causal.`);
-  }
-  for (const name of ["k_quant_type", "v_quant_type"]) {
-    if ((stringAttribute(node, name) ?? "NONE") !== "NONE") {
-      throw new Refusal(`${describeNode(node)} keeps its cache quantised.`);
-    }
   }
   requireCache(search, node, inputName(node, 3), inputName(node, 4));
   requireValues(search, node.inputs[5]!, node, {
@@ -97,7 +96,9 @@ export function findGroupQueryAttention(
   const width = knownShape(search, query, node).at(-1)!;
   const headDim = width / (isPacked ? heads + 2 * kvHeads : heads);
   const vHeadDim = isPacked ? headDim : knownShape(search, value, node).at(-1)! / kvHeads;
-  const cached = search.probes.at(SHORT_LENGTHS[0]).value(node.inputs[3]!)?.shape[3];
+  const cached = isQuantized
+    ? undefined
+    : search.probes.at(SHORT_LENGTHS[0]).value(node.inputs[3]!)?.shape[3];
   if (!Number.isInteger(headDim) || (cached ?? headDim) !== headDim) {
     throw new Refusal(
       `${describeNode(node)} has heads of ${headDim} by its query and of ${cached} by its cache` +

@@ -8,7 +8,7 @@ import { StartupError } from "../../base/errors.ts";
 import { codeOfDtype } from "../file/dtype.ts";
 import { fuseSkipNorms } from "../rewrite/fused_operators.ts";
 import type { GraphCut } from "../graph_cut.ts";
-import { makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
+import { type Graph, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
 import { type CrossInputs, nameStepAttentions } from "../attention/step_attention.ts";
@@ -121,7 +121,7 @@ export function takeBranch(
   const [choice, ...others] = graph.nodes.filter(({ opType }) => opType === "If");
   const message = choice?.attributes.find(({ name }) => name === branch)?.message;
   if (choice === undefined || message === undefined || others.length > 0) return undefined;
-  const inner = readNested(message);
+  const inner = renameInner(readNested(message), { graph, suffix: `/${branch}` });
   return withGraph(model, {
     nodes: sortNodes([
       ...graph.nodes.filter((node) => node !== choice),
@@ -133,6 +133,28 @@ export function takeBranch(
     // Value infos may be those of the other branch.
     valueInfos: [],
   });
+}
+
+/**
+ * Keeps a branch's tensors and nodes apart from those around it. Optimum's branches name their outputs as the `If` does,
+ * and converters to half precision give these names to casts behind it.
+ */
+function renameInner<Inner extends Pick<Graph, "nodes"> & { readonly outputs: readonly string[] }>(
+  inner: Inner,
+  { graph, suffix }: { readonly graph: Graph; readonly suffix: string },
+): Inner {
+  const tensors = new Set(graph.nodes.flatMap(({ outputs }) => outputs));
+  const names = new Set([...tensors, ...graph.nodes.map(({ name }) => name)]);
+  const own = new Set(inner.nodes.flatMap(({ outputs }) => outputs));
+  const rename = (name: string) =>
+    name !== "" && own.has(name) && tensors.has(name) ? name + suffix : name;
+  const nodes = inner.nodes.map((node) => ({
+    ...node,
+    name: names.has(node.name) ? node.name + suffix : node.name,
+    inputs: node.inputs.map(rename),
+    outputs: node.outputs.map(rename),
+  }));
+  return { ...inner, nodes, outputs: inner.outputs.map(rename) };
 }
 
 /** Prunes a graph to these outputs and what they need. */

@@ -7,6 +7,7 @@ import { transposeMatrix } from "../experts/join_weights.ts";
 import {
   type Graph,
   hasSubgraph,
+  int64Tensor,
   intAttribute,
   intsAttribute,
   makeNode,
@@ -110,7 +111,7 @@ const PASSING = new Set(["Cast", "Identity", "Squeeze"]);
 
 /**
  * Looks up rows of whole tables. Older exports first take as many rows of a table of cosines as the sequence has tokens
- * (`cos_cached[:length][position_ids]`).
+ * (`cos_cached[:length][position_ids]`), or the rows of the step's tokens (`positions[past:past + tokens]`).
  */
 export function readWholeTables(probes: Probes): Graph {
   const { graph } = probes.index;
@@ -118,13 +119,29 @@ export function readWholeTables(probes: Probes): Graph {
     graph.nodes.filter((node) => takesFirstRows(probes, node))
       .map(({ inputs, outputs }) => [outputs[0]!, inputs[0]!]),
   );
-  if (whole.size === 0) return graph;
-  const nodes = graph.nodes.map((node) => ({
-    ...node,
-    inputs: node.inputs.map((name) => whole.get(name) ?? name),
-  }));
+  const ofTokens = new Set(graph.nodes.filter((node) => takesOwnRows(probes, node)));
+  if (whole.size === 0 && ofTokens.size === 0) return graph;
+  const scalar = int64Tensor("scalar_sizes", [0], []);
+  const one = int64Tensor("scalar_one", [], [1]);
+  const nodes = graph.nodes.flatMap((node) => {
+    const inputs = node.inputs.map((name) => whole.get(name) ?? name);
+    if (!ofTokens.has(node)) return [{ ...node, inputs }];
+    const [output] = node.outputs as [string];
+    const [table, ...bounds] = inputs.slice(0, 3) as [string, string, string];
+    const [from, to, range] = ["from", "to", "rows"].map((part) => `${output}/${part}`) as [
+      string,
+      string,
+      string,
+    ];
+    return [
+      ...[from, to].map((name, i) => makeNode("Reshape", [bounds[i]!, scalar.name], [name])),
+      makeNode("Range", [from, to, one.name], [range]),
+      makeNode("Gather", [table, range], [output], { attributes: { axis: 0 } }),
+    ];
+  });
   const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
-  return castRows(readTiedTables({ ...graph, nodes: live }));
+  const initializers = [...graph.initializers, scalar, one];
+  return castRows(readTiedTables({ ...graph, nodes: live, initializers }));
 }
 
 /** Casts rows of tables after they are looked up. */
@@ -165,6 +182,20 @@ function takesFirstRows(probes: Probes, { opType, inputs, outputs }: Node): bool
   });
   const step = inputs[4] ? readIntegers(index, inputs[4]) : [1];
   return isFirst && step?.join() === "1" && isOnlyLookedUp(probes, outputs[0]!);
+}
+
+/** Whether a node takes a row of a constant for each token of the step, from that of the first token on. */
+function takesOwnRows(probes: Probes, { opType, inputs }: Node): boolean {
+  const { index } = probes;
+  if (opType !== "Slice" || !index.constants.has(inputs[0]!)) return false;
+  const steps = inputs[4] ? readIntegers(index, inputs[4]) : [1];
+  const axes = inputs[3] ? readIntegers(index, inputs[3]) : [0];
+  return steps?.join() === "1" && axes?.join() === "0" &&
+    probes.short().every((run, i) => {
+      const { pastLength, numTokens } = SHORT_LENGTHS[i]!;
+      const [start, end] = inputs.slice(1, 3).map((name) => run.value(name)?.data);
+      return start?.join() === `${pastLength}` && end?.join() === `${pastLength + numTokens}`;
+    });
 }
 
 function isOnlyLookedUp(probes: Probes, name: string): boolean {

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { keepOutputs, takeBranch } from "../../../src/graph/cut/merged_decoder.ts";
-import type { ModelProto } from "../../../src/graph/file/proto.ts";
+import { loadNative } from "../../../src/device/ort/ort.ts";
+import { makeNode, type ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
+import { writeModel } from "../../../src/graph/file/proto_write.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
+import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
+import { graphAttribute } from "../../fixtures/graphs/merged_decoder_graph.ts";
+import { buildModel } from "../../fixtures/graphs/onnx_builder.ts";
 
 async function read(model: string, file: string): Promise<ModelProto> {
   await using files = new FolderFiles(`${findModelFolder(model)}/onnx`);
@@ -27,6 +32,34 @@ Deno.test("takeBranch() makes a graph of its own of either branch, under the nam
     for (const { name, inputs } of graph.nodes) {
       for (const input of inputs) assert.ok(input === "" || made.has(input), `${name}: ${input}`);
     }
+  }
+});
+
+Deno.test("takeBranch() keeps apart a branch's tensors and those with the same names around it", async () => {
+  const branch = (name: string, opType: string) => ({
+    name,
+    message: graphAttribute(name, [makeNode(opType, ["x"], ["y"])], ["y"]),
+  });
+  const choice = (output: string) => ({
+    ...makeNode("If", ["condition"], [output]),
+    attributes: [branch("then_branch", "Neg"), branch("else_branch", "Abs")],
+  });
+  // As Optimum merges graphs, and with the casts that converters to half precision put behind the outputs.
+  const cast = makeNode("Cast", ["y_fp16"], ["y"], { attributes: { to: 1 } });
+  for (const nodes of [[choice("y")], [choice("y_fp16"), cast]]) {
+    const model = await decodeModel(buildModel({
+      nodes,
+      inputs: [["x", "float32", [2]], ["condition", "bool", [1]]],
+      outputs: [["y", "float32", [2]]],
+    }));
+    const { graph } = takeBranch(model, "then_branch")!;
+    const made = graph.nodes.flatMap(({ outputs }) => outputs);
+    assert.equal(new Set(made).size, made.length);
+    const { InferenceSession, Tensor } = await loadNative();
+    const session = await InferenceSession.create(writeModel({ ...model, graph }));
+    const { y } = await session.run({ x: new Tensor("float32", Float32Array.of(1, 2), [2]) });
+    assert.deepEqual([...y!.data as Float32Array], [-1, -2]);
+    await session.release();
   }
 });
 

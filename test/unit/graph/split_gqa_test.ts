@@ -53,7 +53,13 @@ function normHeads(
 /** GroupQueryAttention with these attributes. */
 function gqa(
   attributes: Readonly<Record<string, AttributeValue>>,
-  options: { packed?: boolean; rotaryDim?: number; sinks?: boolean; norms?: Norms } = {},
+  options: {
+    packed?: boolean;
+    rotaryDim?: number;
+    sinks?: boolean;
+    norms?: Norms;
+    isQuantized?: boolean;
+  } = {},
 ): AddAttention {
   return (graph, layer) => {
     const { heads, kvHeads, headDim } = graph.sizes;
@@ -77,6 +83,7 @@ function gqa(
       ...rotary,
       ...(options.sinks ? ["", "", graph.weights([heads], 2)] : []),
       ...(options.norms === "inside" ? ["", "", "", "", "", ...norms] : []),
+      ...(options.isQuantized ? ["", "", "", graph.float(0.1), graph.float(0.1)] : []),
     ], {
       domain: "com.microsoft",
       outputs: [`gqa_${layer.index}`, layer.presentKey, layer.presentValue],
@@ -84,6 +91,13 @@ function gqa(
     });
   };
 }
+
+Deno.test("splitGraph() has floats where a GroupQueryAttention quantises its cache", async () => {
+  const attributes = { k_quant_type: "PER_TENSOR", v_quant_type: "PER_TENSOR" };
+  const model = decoder(gqa(attributes, { isQuantized: true }), { cacheDtype: "int8" });
+  const { attentions } = await assertSameAsWhole(model, { truth: decoder(gqa({})) });
+  assert.equal(attentions[0]!.dtype, "float32");
+});
 
 Deno.test("splitGraph() cuts GroupQueryAttention without rotary and takes 0 and absence of scale for 1/sqrt", async () => {
   for (const attributes of [{}, { scale: { float: 0 } }]) {

@@ -110,9 +110,9 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /weights are changed/,
   ],
-  "a quantised cache": [
-    () => decoder(gqa({ attributes: { k_quant_type: "PER_TENSOR" } })),
-    /"\/layers\.0\/attention" keeps its cache quantised/,
+  "a cache in another type": [
+    () => decoder(spelledOut({ scores: masked }), { cacheDtype: "int8" }),
+    /Its cache is int8; Hearth's is float32 or float16/,
   ],
   "attention in both directions": [
     () => decoder(gqa({ attributes: { causal: 0 } })),

@@ -62,7 +62,7 @@ export interface DecoderOptions {
   readonly opset?: number;
   readonly embeddings?: boolean;
   /** Of past and present keys and values; the graph computes in float32. */
-  readonly cacheDtype?: "float32" | "float16";
+  readonly cacheDtype?: "float32" | "float16" | "int8";
   /** From the rows after an attention to what is added to them; a product and its `tanh` by default. */
   readonly feedForward?: (graph: DecoderBuilder, rows: string) => string;
   /** Layers with states, each before the attention of the same index. */
