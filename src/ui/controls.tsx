@@ -1,11 +1,10 @@
 /**
- * Small components that several pages share.
+ * Small components that several pages share, and the clipboard.
  *
  * @module
  */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { copyText } from "./clipboard.ts";
 
 /** An error message, announced by screen readers. */
 export function Failure({ message }: { message: string | undefined }): JSX.Element | null {
@@ -232,4 +231,39 @@ export function SidePanel({ title, opensFrom, children, ...rest }: {
 /** Human-readable milliseconds. */
 export function formatMs(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}
+
+/** Copies text. This also works on pages served over plain `http://`, where browsers offer no `navigator.clipboard`. */
+export async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard !== undefined) return await navigator.clipboard.writeText(text);
+  const focused = document.activeElement as HTMLElement | null;
+  const field = document.createElement("textarea");
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  document.execCommand("copy");
+  field.remove();
+  focused?.focus();
+}
+
+/**
+ * Copies a PNG image.
+ *
+ * @throws {Error} with the reason, when the browser cannot copy images.
+ */
+export async function copyImage(image: Blob): Promise<void> {
+  if (navigator.clipboard?.write === undefined) {
+    throw new Error("Browsers allow copying images only on https:// pages and localhost");
+  }
+  await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
+}
+
+/** The value of the colour property `name` at `element`, in the current colour scheme. */
+export function readColour(element: Element, name: string): string {
+  const probe = document.createElement("i");
+  probe.style.color = `var(${name})`;
+  element.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
 }

@@ -7,8 +7,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 
-import { readColour } from "./clipboard.ts";
-import { Failure } from "./controls.tsx";
+import { Failure, readColour } from "./controls.tsx";
 import { type History, KEPT_SECONDS, type Moment, type Plot, PLOTS } from "./metrics.ts";
 import type { ServerInfo } from "./server.ts";
 

@@ -1,12 +1,127 @@
 /**
- * Shows the text of the microphone's sound while it is spoken.
+ * Live transcription: sends sound as it is heard, and shows the text of each turn when the speaker pauses.
  *
  * @module
  */
+import { listen, openMicrophone } from "./recorder.tsx";
+import { openSocket } from "./server.ts";
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { CopyButton, Failure, SaveButton } from "./controls.tsx";
-import { LiveTranscription, type SpokenTurn } from "./live_transcription.ts";
+
+/** The text between two pauses, as far as it is known. */
+interface SpokenTurn {
+  readonly id: string;
+  readonly text: string;
+}
+
+/** How long to wait for the last turn's text after the last sound. */
+const LAST_TURN_MS = 20_000;
+
+interface ServerEvent {
+  readonly type: string;
+  readonly item_id?: string;
+  readonly delta?: string;
+  readonly transcript?: string;
+  readonly error?: { readonly message?: string };
+}
+
+class LiveTranscription {
+  readonly #socket: WebSocket;
+  readonly #onTurns: (turns: readonly SpokenTurn[]) => void;
+  readonly #waiting = new Set<string>();
+  readonly #ended = Promise.withResolvers<void>();
+  #turns: readonly SpokenTurn[] = [];
+  #stopListening: (() => Promise<void>) | undefined;
+  #isStopping = false;
+
+  private constructor(socket: WebSocket, onTurns: (turns: readonly SpokenTurn[]) => void) {
+    this.#socket = socket;
+    this.#onTurns = onTurns;
+    socket.onmessage = ({ data }) => this.#hear(JSON.parse(data));
+    socket.onclose = ({ wasClean, reason }) => {
+      if (wasClean && (this.#isStopping || reason === "")) this.#ended.resolve();
+      else this.#ended.reject(new Error(reason || "The connection to the server was lost."));
+    };
+  }
+
+  /**
+   * Begins to listen.
+   *
+   * @throws {Error} when access to the microphone or to the server fails.
+   */
+  static async start({ model, language, onTurns }: {
+    readonly model: string;
+    /** Code of the spoken language; detected by the model if empty. */
+    readonly language: string;
+    readonly onTurns: (turns: readonly SpokenTurn[]) => void;
+  }): Promise<LiveTranscription> {
+    const stream = await openMicrophone();
+    const query = `intent=transcription&model=${encodeURIComponent(model)}`;
+    const live = new LiveTranscription(await openSocket(`v1/realtime?${query}`), onTurns);
+    if (language !== "") {
+      const input = { transcription: { language } };
+      live.#send({ type: "session.update", session: { type: "transcription", audio: { input } } });
+    }
+    live.#stopListening = await listen(stream, (samples) => {
+      live.#send({ type: "input_audio_buffer.append", audio: toBase64(samples) });
+    });
+    return live;
+  }
+
+  /**
+   * Resolves when the session is over.
+   *
+   * @throws {Error} when something other than {@linkcode stop} ended it.
+   */
+  get ended(): Promise<void> {
+    return this.#ended.promise.finally(() => this.#stopListening?.());
+  }
+
+  /** Ends the last turn, and then, when its text has arrived, the session. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#stopListening?.();
+    this.#send({ type: "input_audio_buffer.commit" });
+    setTimeout(() => this.#socket.close(), LAST_TURN_MS);
+  }
+
+  #send(event: unknown): void {
+    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(JSON.stringify(event));
+  }
+
+  #hear({ type, item_id: id = "", delta = "", transcript = "", error }: ServerEvent): void {
+    if (type === "input_audio_buffer.committed") this.#waiting.add(id);
+    if (type === "conversation.item.input_audio_transcription.delta") {
+      this.#put(id, (before) => before + delta);
+    }
+    if (type === "conversation.item.input_audio_transcription.completed") {
+      this.#put(id, () => transcript);
+      this.#waiting.delete(id);
+    }
+    if (type === "conversation.item.input_audio_transcription.failed") {
+      this.#put(id, (before) => `${before} [${error?.message ?? "failed"}]`);
+      this.#waiting.delete(id);
+    }
+    // The last commit may find nothing to transcribe, which is not an error.
+    if (type === "error" && !this.#isStopping) this.#ended.reject(new Error(error?.message));
+    const isAnswer = type !== "input_audio_buffer.committed" && type !== "conversation.item.added";
+    if (this.#isStopping && isAnswer && this.#waiting.size === 0) this.#socket.close();
+  }
+
+  #put(id: string, write: (before: string) => string): void {
+    const at = this.#turns.findIndex((turn) => turn.id === id);
+    const turn = { id, text: write(this.#turns[at]?.text ?? "") };
+    this.#turns = at < 0 ? [...this.#turns, turn] : this.#turns.with(at, turn);
+    this.#onTurns(this.#turns);
+  }
+}
+
+/** Encodes samples as base64. All browsers run on little-endian machines, as the format is. */
+function toBase64(samples: Int16Array<ArrayBuffer>): string {
+  const bytes = new Uint8Array(samples.buffer);
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}
 
 export function LivePanel({ model, language }: { model: string; language: string }): JSX.Element {
   const [turns, setTurns] = useState<readonly SpokenTurn[]>([]);

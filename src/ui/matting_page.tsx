@@ -8,8 +8,8 @@ import { zipSync } from "fflate";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import { copyImage } from "./clipboard.ts";
 import {
+  copyImage,
   Failure,
   FileDrop,
   formatMs,

@@ -1,11 +1,10 @@
 /**
- * A button that records from the microphone.
+ * The microphone, and a button that records from it.
  *
  * @module
  */
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { openMicrophone } from "./microphone.ts";
 
 /** Calls `onRecorded` with the finished recording. */
 export function RecordButton({ labels = ["Record", "Stop recording"], onRecorded, onFailure }: {
@@ -44,4 +43,40 @@ export function RecordButton({ labels = ["Record", "Stop recording"], onRecorded
       {labels[isRecording ? 1 : 0]}
     </button>
   );
+}
+
+/** Sample rate of {@linkcode listen}. */
+const LISTEN_RATE = 24_000;
+
+/** @throws {Error} with the reason, in words for the user. */
+export async function openMicrophone(): Promise<MediaStream> {
+  if (navigator.mediaDevices === undefined) {
+    throw new Error(
+      `Browsers allow the microphone only on https:// pages and localhost, and this page is at ` +
+        `${location.origin}. Record with another program and choose the file here.`,
+    );
+  }
+  try {
+    return await navigator.mediaDevices.getUserMedia({ audio: true });
+  } catch (error) {
+    throw new Error(`The microphone cannot be used: ${(error as Error).message}`);
+  }
+}
+
+/**
+ * Calls `onSound` with 16-bit samples at {@linkcode LISTEN_RATE} as they are heard. Returns a function that ends this.
+ */
+export async function listen(
+  stream: MediaStream,
+  onSound: (samples: Int16Array<ArrayBuffer>) => void,
+): Promise<() => Promise<void>> {
+  const context = new AudioContext({ sampleRate: LISTEN_RATE });
+  await context.audioWorklet.addModule(new URL("microphone_worklet.js", import.meta.url));
+  const node = new AudioWorkletNode(context, "microphone", { numberOfOutputs: 0 });
+  node.port.onmessage = ({ data }) => onSound(data);
+  context.createMediaStreamSource(stream).connect(node);
+  return async () => {
+    for (const track of stream.getTracks()) track.stop();
+    if (context.state !== "closed") await context.close();
+  };
 }

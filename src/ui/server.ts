@@ -1,5 +1,6 @@
 /**
- * Calls to the server that this page came from. The API key, if there is one, is only kept in memory.
+ * Calls to the server that this page came from. The API key, if there is one, is only kept in memory. Also loads the
+ * parts of the page that few conversations need: separate bundles beside the page's script.
  *
  * @module
  */
@@ -177,4 +178,25 @@ export async function* readEvents(response: Response): AsyncGenerator<unknown> {
       yield event;
     }
   }
+}
+
+/** The parts, by the names of their files in `lazy/`. */
+interface Parts {
+  readonly code_colours: typeof import("./lazy/code_colours.ts");
+  readonly formulas: typeof import("./lazy/formulas.ts");
+  readonly mcp: typeof import("./lazy/mcp.ts");
+}
+
+const loading = new Map<keyof Parts, Promise<unknown>>();
+
+/** Loads a part once. If that fails, the next call tries again. */
+export function loadPart<Name extends keyof Parts>(name: Name): Promise<Parts[Name]> {
+  const known = loading.get(name);
+  if (known !== undefined) return known as Promise<Parts[Name]>;
+  // The address is in a variable so that the bundler does not resolve the import.
+  const address = new URL(`${name}.js`, import.meta.url).href;
+  const part = import(address) as Promise<Parts[Name]>;
+  loading.set(name, part);
+  part.catch(() => loading.delete(name));
+  return part;
 }

@@ -19,8 +19,7 @@ import {
 import { RecordButton } from "./recorder.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, post, readBytes } from "./server.ts";
-import { SpeechPlayer, wavFile } from "./speech_player.ts";
-import { findPeaks, readPeaks, Waveform } from "./waveform.tsx";
+import { findPeaks, readPeaks, SpeechPlayer, Waveform, wavFile } from "./sound.tsx";
 import { useWork } from "./observed.ts";
 
 interface Voice {

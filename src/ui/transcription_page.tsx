@@ -19,7 +19,7 @@ import { LivePanel } from "./live_panel.tsx";
 import { RecordButton } from "./recorder.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, readEvents, ServerError } from "./server.ts";
-import { readPeaks, Waveform } from "./waveform.tsx";
+import { readPeaks, Waveform } from "./sound.tsx";
 import { useWork } from "./observed.ts";
 
 const PATH = "v1/audio/transcriptions";

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { streamAnswer } from "./answer_stream.ts";
 import { saveTurn } from "./chat_database.ts";
 import { chatRequest, type ChatRequestOptions } from "./chat_request.ts";
 import { OwnWriting } from "./other_tabs.ts";
-import type { Turn } from "./turns.ts";
+import type { Message, TokenChoice, ToolCall, Turn } from "./turns.ts";
+import { post, readEvents } from "../server.ts";
 
 /** How often a growing answer is stored, so that little is lost if the page closes. */
 const SAVE_EVERY_MS = 1000;
@@ -98,4 +98,134 @@ export class AnswerWriter {
     live.savedMs = Date.now();
     saveTurn({ ...live.turn, isUnfinished: true }).catch((error) => this.#keeper.fail(error));
   }
+}
+
+interface Chunk {
+  readonly choices: readonly {
+    readonly delta: {
+      readonly content?: string | null;
+      readonly reasoning_content?: string;
+      readonly tool_calls?: readonly {
+        readonly index: number;
+        readonly id?: string;
+        readonly function?: { readonly name?: string; readonly arguments?: string };
+      }[];
+    };
+    readonly finish_reason: string | null;
+    readonly logprobs?: { readonly content: readonly TokenChoice[] | null } | null;
+  }[];
+  readonly usage?: {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    readonly prompt_tokens_details?: { readonly cached_tokens?: number };
+  } | null;
+}
+
+/**
+ * Calls `onChange` with the answer so far, at most once per frame, and returns the complete answer. An answer that is
+ * stopped keeps what it had.
+ *
+ * @param options.begun the beginning of the answer, if the request continues one; else empty.
+ * @throws {ServerError} when the server refuses before the first token; later errors are stored in the message.
+ */
+async function streamAnswer(
+  body: unknown,
+  { begun, signal, onChange }: {
+    readonly begun: Message;
+    readonly signal: AbortSignal;
+    readonly onChange: (answer: Message) => void;
+  },
+): Promise<Message> {
+  const answer = {
+    id: begun.id,
+    role: begun.role,
+    text: begun.text,
+    reasoning: begun.reasoning ?? "",
+    toolCalls: [...begun.toolCalls ?? []] as ToolCall[],
+    tokens: [...begun.tokens ?? []] as TokenChoice[],
+  };
+  const startedMs = performance.now();
+  let firstTokenMs: number | undefined;
+  let rest: Partial<Message> = {};
+  const snapshot = (): Message => {
+    const { reasoning, toolCalls, tokens, ...always } = answer;
+    return {
+      ...always,
+      ...rest,
+      ...(reasoning !== "" && { reasoning }),
+      ...(toolCalls.length > 0 && { toolCalls: [...toolCalls] }),
+      ...(tokens.length > 0 && { tokens: [...tokens] }),
+    };
+  };
+  const painter = paintOncePerFrame(() => onChange(snapshot()));
+  try {
+    for await (const event of readEvents(await post("v1/chat/completions", body, signal))) {
+      const { choices: [choice], usage } = event as Chunk;
+      if (choice) {
+        if (choice.delta.content || choice.delta.reasoning_content || choice.delta.tool_calls) {
+          firstTokenMs ??= performance.now() - startedMs;
+        }
+        answer.text += choice.delta.content ?? "";
+        answer.reasoning += choice.delta.reasoning_content ?? "";
+        for (const call of choice.delta.tool_calls ?? []) addCall(answer.toolCalls, call);
+        answer.tokens.push(...choice.logprobs?.content ?? []);
+        if (choice.finish_reason === "length") {
+          rest = { ...rest, note: "Ended at the token limit." };
+        }
+      }
+      if (usage) {
+        const totalMs = performance.now() - startedMs;
+        const figures = {
+          promptTokens: usage.prompt_tokens,
+          completionTokens: usage.completion_tokens,
+          cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+          firstTokenMs: firstTokenMs ?? totalMs,
+          totalMs,
+        };
+        rest = { ...rest, figures };
+      }
+      painter.request();
+    }
+  } catch (error) {
+    if (signal.aborted) rest = { ...rest, note: "Stopped." };
+    else rest = { ...rest, error: (error as Error).message };
+  } finally {
+    painter.cancel();
+  }
+  return snapshot();
+}
+
+type CallDelta = NonNullable<Chunk["choices"][number]["delta"]["tool_calls"]>[number];
+
+function addCall(calls: ToolCall[], { index, id, function: part }: CallDelta): void {
+  const before = calls[index] ?? { id: "", name: "", arguments: "" };
+  calls[index] = {
+    id: id ?? before.id,
+    name: before.name + (part?.name ?? ""),
+    arguments: before.arguments + (part?.arguments ?? ""),
+  };
+}
+
+/** Longest wait for a frame. Pages in the background get no frames, but their answers must be stored too. */
+const LONGEST_FRAME_MS = 500;
+
+function paintOncePerFrame(paint: () => void): { request(): void; cancel(): void } {
+  let frame: number | undefined;
+  let timer: number | undefined;
+  const cancel = () => {
+    if (frame !== undefined) cancelAnimationFrame(frame);
+    clearTimeout(timer);
+    frame = timer = undefined;
+  };
+  const paintNow = () => {
+    cancel();
+    paint();
+  };
+  return {
+    request() {
+      frame ??= requestAnimationFrame(paintNow);
+      timer ??= setTimeout(paintNow, LONGEST_FRAME_MS);
+    },
+    cancel,
+  };
 }

@@ -1,5 +1,5 @@
 /**
- * The chat page. Vision models can also be sent images.
+ * The chat page, with a gauge of the context. Vision models can also be sent images.
  *
  * @module
  */
@@ -13,14 +13,12 @@ import { chatRequest } from "./chat_request.ts";
 import { ChatSettingsPanel } from "./chat_settings.tsx";
 import { ChatStore } from "./chat_store.ts";
 import { Composer } from "./composer.tsx";
-import { ContextGauge } from "./context_gauge.tsx";
 import type { ChatSettings } from "./conversation.ts";
-import { followAddress, readConversationId, showConversationId } from "./conversation_address.ts";
+import { followAddress, readConversationId, showConversationId } from "./chat_state.ts";
 import { ConversationList } from "./conversation_list.tsx";
-import { useVoice } from "./voice.ts";
+import { DictateButton, useVoice } from "./voice.tsx";
 import { MessageList } from "./message_list.tsx";
 import { defaultSettings } from "./presets.tsx";
-import { DictateButton } from "./dictate_button.tsx";
 import { type Message, newId, pathThrough, type Turn } from "./turns.ts";
 
 /** One store for the whole page, so that answers go on whichever conversation is shown. */
@@ -227,4 +225,32 @@ function LastRequest({ model, messages, settings }: {
   } catch {
     return null;
   }
+}
+
+/** The gauge warns from this share on. */
+const NEARLY_FULL = 0.85;
+
+/** Shows nothing before the first answer, which tells the number of tokens. */
+function ContextGauge({ path, contextLength }: {
+  path: readonly Message[];
+  contextLength: number | null;
+}): JSX.Element | null {
+  const figures = path.findLast((message) => message.figures)?.figures;
+  if (figures === undefined || contextLength === null) return null;
+  const used = figures.promptTokens + figures.completionTokens;
+  const isNearlyFull = used > NEARLY_FULL * contextLength;
+  const text = `${used.toLocaleString("en")} of ${contextLength.toLocaleString("en")} tokens`;
+  return (
+    <p class="gauge" data-full={isNearlyFull}>
+      <meter
+        aria-label="Context used"
+        aria-valuetext={text}
+        min={0}
+        max={contextLength}
+        high={NEARLY_FULL * contextLength}
+        value={Math.min(used, contextLength)}
+      />
+      <span>{text}{isNearlyFull && ": begin a new conversation soon"}</span>
+    </p>
+  );
 }

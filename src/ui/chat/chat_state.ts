@@ -1,5 +1,5 @@
 /**
- * The state of the chat page: the conversations, the open one, and the answers being written.
+ * The state of the chat page: the conversations, the open one, its address, and the answers being written.
  *
  * @module
  */
@@ -59,4 +59,34 @@ export function findPathEnd(state: ChatState): string | null {
   const path = shownPath(state);
   const elsewhere = path.findIndex(({ id }) => state.writtenElsewhere.has(id));
   return (elsewhere < 0 ? path.at(-1)?.id : path[elsewhere]!.parentId) ?? null;
+}
+
+/** The conversation id in the page's address. */
+export function readConversationId(): string | undefined {
+  return location.hash.match(/^#\/c\/([\w-]{1,64})$/)?.[1];
+}
+
+/**
+ * Puts a conversation's address into the address bar, as a new entry of the browser's history or replacing the last
+ * one.
+ */
+export function showConversationId(id: string, { replaces = false } = {}): void {
+  if (readConversationId() === id) return;
+  const url = `${location.pathname}${location.search}#/c/${id}`;
+  if (replaces) history.replaceState(null, "", url);
+  else history.pushState(null, "", url);
+}
+
+/**
+ * Calls `onChange` when the user goes back, forward, or to another address of the page. Returns a function that ends
+ * this.
+ */
+export function followAddress(onChange: (id: string | undefined) => void): () => void {
+  const listen = () => onChange(readConversationId());
+  addEventListener("popstate", listen);
+  addEventListener("hashchange", listen);
+  return () => {
+    removeEventListener("popstate", listen);
+    removeEventListener("hashchange", listen);
+  };
 }

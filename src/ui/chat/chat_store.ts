@@ -12,8 +12,8 @@ import { type Conversation, newConversation } from "./conversation.ts";
 import type { Export } from "./conversation_file.ts";
 import { followOtherTabs } from "./other_tabs.ts";
 import { defaultSettings } from "./presets.tsx";
-import type { Voice } from "./voice.ts";
-import { createTools } from "./tools.ts";
+import type { Voice } from "./voice.tsx";
+import { createTools } from "./tool_calls.tsx";
 import { makeTitle, newTurn, type Turn, withTurn } from "./turns.ts";
 
 export class ChatStore {

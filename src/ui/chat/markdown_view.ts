@@ -9,8 +9,15 @@
  */
 import DOMPurify from "dompurify";
 import { Marked, type Token, type Tokens } from "marked";
-import { escapeHtml, keepFormatting, measureNesting } from "./answer_html.ts";
-import { FORMULAS, isOpenFormula, renderCode, showFormulas } from "./formula.ts";
+import {
+  escapeHtml,
+  FORMULAS,
+  isOpenFormula,
+  keepFormatting,
+  measureNesting,
+  renderCode,
+  showFormulas,
+} from "./answer_html.ts";
 
 /** A longer block is shown as plain text: parsing it again for every token would block the page. */
 const MAX_BLOCK_CHARACTERS = 20_000;

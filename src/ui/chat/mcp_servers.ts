@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { loadPart } from "../load_part.ts";
+import { loadPart } from "../server.ts";
 import { Observed } from "../observed.ts";
 import type { Connection, RemoteTool } from "../lazy/mcp.ts";
 import {

@@ -6,7 +6,7 @@
 import type { JSX } from "preact";
 import { Failure } from "../controls.tsx";
 import { post, readBytes } from "../server.ts";
-import { SpeechPlayer } from "../speech_player.ts";
+import { SpeechPlayer } from "../sound.tsx";
 import { useWork } from "../observed.ts";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { MarkdownView } from "./markdown_view.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { placeLabels } from "../../../src/ui/similarity.ts";
+import { placeLabels } from "../../../src/ui/embedding_page.tsx";
 
 Deno.test("placeLabels() moves a label out of another's way, and leaves out one that has no place", () => {
   const text = "some words";

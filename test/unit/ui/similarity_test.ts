@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cosines, project } from "../../../src/ui/similarity.ts";
+import { cosines, project } from "../../../src/ui/embedding_page.tsx";
 
 Deno.test("cosines() compares all pairs", () => {
   const [[self, other], [, last]] = cosines([[1, 0], [1, 1]]) as [number[], number[]];

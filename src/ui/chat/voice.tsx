@@ -1,13 +1,14 @@
 /**
- * Dictation: adds the text of what the microphone hears to the message.
+ * Speech models behind the same address as the model that chats, and dictation: the text of what the microphone hears is
+ * added to the message.
  *
  * @module
  */
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { Failure } from "../controls.tsx";
 import { RecordButton } from "../recorder.tsx";
-import { call } from "../server.ts";
+import { call, type ListedModel } from "../server.ts";
 import { useWork } from "../observed.ts";
 
 export function DictateButton({ model, onText }: {
@@ -42,4 +43,21 @@ export function DictateButton({ model, onText }: {
       <Failure message={work.failure ?? failure} />
     </>
   );
+}
+
+/** Ids of speech models; absent if there is no model of the kind. */
+export interface Voice {
+  /** Transcribes dictated messages. */
+  readonly listener?: string;
+  /** Reads answers aloud. */
+  readonly speaker?: string;
+}
+
+export function useVoice(models: readonly ListedModel[]): Voice {
+  return useMemo(() => {
+    const find = (kind: ListedModel["kind"]) =>
+      models.find((model) => model.kind === kind && !model.status.failed)?.id;
+    const [listener, speaker] = [find("asr"), find("tts")];
+    return { ...(listener && { listener }), ...(speaker && { speaker }) };
+  }, [models]);
 }
