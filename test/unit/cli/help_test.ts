@@ -63,5 +63,5 @@ Deno.test("the README's figures are those of docs/performance.md (deno task docs
   assert.equal(squeeze(readme), squeeze(fillFigures(readme, performance)));
   const other = performance.replace(/(\| a photo, ms +\|) [\d.]+/, "$1 1");
   assert.notEqual(squeeze(readme), squeeze(fillFigures(readme, other)));
-  assert.throws(() => fillFigures(readme, "no tables"), /has no row "1 stream of 48 tokens/);
+  assert.throws(() => fillFigures(readme, "no tables"), /has no row "1 stream of/);
 });
