@@ -32,8 +32,6 @@ interface Case {
 
 const CASES: readonly Case[] = [
   { model: "hearth-demo-chat", dtype: "fp32", dispatches: 26, before: 61, layers: 4, ties: 0 },
-  { model: "hearth-demo-chat", dtype: "fp16", dispatches: 26, before: 61, layers: 4, ties: 4 },
-  { model: "hearth-demo-chat", dtype: "q4", dispatches: 26, before: 61, layers: 4, ties: 0 },
   { model: "hearth-demo-chat", dtype: "q4f16", dispatches: 26, before: 61, layers: 4, ties: 2 },
   { model: "stories260k-llama", dtype: "fp16", dispatches: 32, before: 65, layers: 5, ties: 6 },
   { model: "chat-gptneo-3m", dtype: "q4f16", dispatches: 52, before: 103, layers: 8, ties: 2 },

@@ -3,6 +3,7 @@
  */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
@@ -34,6 +35,8 @@ const SHORT = 48;
 const SHORTER = 24;
 /** Of an uncut graph, whose cache grows with each step all the same: a step takes 100 ms. */
 const SHORTEST = 4;
+/** Completions of such a graph, which runs one sequence at a time. */
+const FEW = 2;
 
 const CASES: readonly { model: string; dtypes: readonly Dtype[] }[] = [
   { model: "hearth-demo-chat", dtypes: ["fp32", "fp16", "q4", "q4f16"] },
@@ -68,15 +71,17 @@ function assertGreedy(
 interface GoldenOptions extends EngineOptions {
   /** Tokens after which completions are not followed further; all if absent. */
   readonly maxTokens?: number;
+  /** Completions that are asked for; all if absent. */
+  readonly maxCompletions?: number;
 }
 
 async function assertGoldens(
-  { maxTokens, ...options }: GoldenOptions,
+  { maxTokens, maxCompletions, ...options }: GoldenOptions,
   runEngine: typeof withEngine = withEngine,
 ): Promise<void> {
   const { dtype, folder } = options;
   const tie = dtype.endsWith("16") ? F16_TIE : 0;
-  const goldens = readGoldens(folder).map((golden) => ({
+  const goldens = readGoldens(folder).slice(0, maxCompletions).map((golden) => ({
     ...golden,
     completionIds: golden.completionIds.slice(0, maxTokens),
   }));
@@ -111,7 +116,13 @@ for (const { model, dtypes } of CASES) {
       );
       continue;
     }
-    cpuTest(`${name} on the CPU`, (backend) => assertGoldens({ backend, folder, dtype }));
+    const onCpu = (choice: "native" | "web") =>
+      assertGoldens({ backend: new CpuBackend({ choice }), folder, dtype });
+    Deno.test(`${name} on the CPU (native)`, () => onCpu("native"));
+    // Its build computes products of 4 bits and half precision alike, whatever the model.
+    if (["fp32", "q4f16"].includes(dtype)) {
+      Deno.test(`${name} on the CPU (web)`, () => onCpu("web"));
+    }
     gpuTest(`${name} on WebGPU`, async (gpu) => {
       const maxTokens = dtype === "fp32" ? SHORT : SHORTER;
       await assertGoldens({ backend: await WebGpuBackend.create(gpu), folder, dtype, maxTokens });
@@ -131,7 +142,8 @@ if (ODD_VOCABULARY) {
     async (gpu) => {
       const backend = await WebGpuBackend.create(gpu);
       const options = { backend, folder: ODD_VOCABULARY, dtype: "q4f16" } as const;
-      await assertGoldens({ ...options, maxTokens: SHORTEST }, withWholeEngine);
+      const few = { maxTokens: SHORTEST, maxCompletions: FEW };
+      await assertGoldens({ ...options, ...few }, withWholeEngine);
     },
   );
 }
