@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
-const SCRIPT = fileURLToPath(new URL("../../fixtures/images/image_mutations.ts", import.meta.url));
+const SCRIPT = fileURLToPath(
+  new URL("../../../fixtures/images/image_mutations.ts", import.meta.url),
+);
 const ROUNDS = 200;
 /** Far more than it takes: only a hang is that long. */
 const MAX_SECONDS = 120;
