@@ -207,9 +207,9 @@ function badBody(random: Random): unknown {
       ["egg ".repeat(random.between(510, 2000))],
     ],
     top_n: ["0", ...STRANGE],
-    return_documents: [...STRANGE.filter((value) => value !== true), "true"],
+    return_documents: [...STRANGE.filter((value) => value !== true), "yes"],
     max_tokens_per_doc: ["0.5", ...STRANGE],
-    truncate: [...STRANGE.filter((value) => value !== true), "true"],
+    truncate: [...STRANGE.filter((value) => value !== true), "yes"],
     truncate_prompt_tokens: [...STRANGE.filter((value) => value !== -1), -2, 1, 2, 3],
   };
   if (random.chance(0.1)) return random.pick([[], 5, null, "text", [{ query: "a" }]]);
