@@ -191,7 +191,7 @@ mattingTest("remove_background: what cannot be asked for is refused by name", as
     [{ background: "greenish" }, 400, "invalid_value", "background"],
     [{ background: "#12345" }, 400, "invalid_value", "background"],
     [{ background: "#fff", mask_only: true }, 400, "invalid_value", "background"],
-    [{ mask_only: "true" }, 400, "invalid_value", "mask_only"],
+    [{ mask_only: "yes" }, 400, "invalid_value", "mask_only"],
     [{ crop: 1 }, 400, "invalid_value", "crop"],
     [{ refine: {} }, 400, "invalid_value", "refine"],
   ];
