@@ -7,15 +7,14 @@
  * `median of (w[t, j] - m[j]) / (s[j] + 1e-8) for j = k - 3 … k + 3`
  *
  * where keys beyond either end are mirrored, and the alignment is the mean of the shares of all heads. Three keys or
- * fewer are not smoothed. At keys that no token attends to, the least deviation keeps rounding errors from being
- * amplified.
+ * fewer are not smoothed. At keys that no token attends to, `1e-8` keeps rounding errors from being amplified.
  *
  * @see `find_alignment` in openai/whisper's `timing.py`
  * @module
  */
 import { LEAST_DEVIATION } from "./alignment.ts";
 
-/** One head's contribution to an alignment. */
+/** The inputs for one head's share of an alignment. */
 interface AlignmentHead {
   /** f32 `[numTokens, headSize]`. */
   readonly queries: Float32Array;
@@ -25,7 +24,7 @@ interface AlignmentHead {
   readonly numKeys: number;
   readonly headSize: number;
   readonly scale: number;
-  /** One divided by the number of all heads. */
+  /** 1 / number of heads. */
   readonly share: number;
 }
 
@@ -103,16 +102,16 @@ function filterMedian(row: Float32Array): Float32Array {
   const medians = new Float32Array(length);
   medians[0] = sorted[REACH]!;
   for (let key = 1; key < length; key++) {
-    const comes = mirrored[key + 2 * REACH]!;
+    const incoming = mirrored[key + 2 * REACH]!;
     let position = 0;
     while (position < 2 * REACH && sorted[position] !== mirrored[key - 1]!) position++;
-    for (; position > 0 && sorted[position - 1]! > comes; position--) {
+    for (; position > 0 && sorted[position - 1]! > incoming; position--) {
       sorted[position] = sorted[position - 1]!;
     }
-    for (; position < 2 * REACH && sorted[position + 1]! < comes; position++) {
+    for (; position < 2 * REACH && sorted[position + 1]! < incoming; position++) {
       sorted[position] = sorted[position + 1]!;
     }
-    sorted[position] = comes;
+    sorted[position] = incoming;
     medians[key] = sorted[REACH]!;
   }
   return medians;

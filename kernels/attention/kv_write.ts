@@ -44,7 +44,10 @@ export interface RowLayout {
 export interface KvWriteParams {
   /** If absent, keys are copied, and queries are left unchanged. */
   readonly rotary?: RotaryParams | undefined;
-  /** Normalisation before the rotation. If each head has its own root mean square, 64 vec4s must hold whole heads. */
+  /**
+   * Normalisation before the rotation. If each head has its own root mean square, 256 must be a multiple of the
+   * head size, so that a workgroup holds whole heads.
+   */
   readonly norms?: HeadNormParams | undefined;
   readonly q: RowLayout;
   readonly k: RowLayout;
@@ -65,7 +68,7 @@ export interface KvWriteTensors {
   readonly vCache: GPUBuffer;
   /** f32 `[positions, 2, size / 2]`, or one row per token; present if heads are rotated. See {@linkcode joinAngles}. */
   readonly angles?: GPUBuffer | undefined;
-  /** elem `[numTokens, heads * headSize]`: the rotated and normalised queries, if either is requested. */
+  /** elem `[numTokens, heads * headSize]`: the normalised and rotated queries; needed if either is requested. */
   readonly qOut?: GPUBuffer | undefined;
   /**
    * A uniform with the norms' factors, those of queries before those of keys: f32 `[2, headSize]`, or `[heads +
@@ -152,7 +155,7 @@ export class KvWrite {
     });
   }
 
-  /** Appends the write for the step that was written last: one dispatch. */
+  /** Appends one dispatch that writes the keys and values of the step currently in the step buffer. */
   encode(pass: ComputePass, tensors: KvWriteTensors): void {
     const { words, partials, plan } = this.#step;
     const { q, k, v, kCache, vCache } = tensors;

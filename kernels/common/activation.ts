@@ -1,10 +1,10 @@
 /**
- * Activations, which kernels know by number.
+ * The activation functions that kernels compute.
  *
  * @module
  */
 
-/** Activations, at the index of their number in `activation.wgsl`. */
+/** Activations. The index of each is its number in `activation.wgsl`. */
 export const ACTIVATIONS = [
   "none",
   "silu",

@@ -12,7 +12,7 @@ fn pack(values: vec4<f32>) -> four {
 }
 //# end
 //# if IS_F16
-// Reading f16 as u32 does not need `shader-f16`, and a software adapter loads them in half the time.
+// Reading f16 as u32 does not need `shader-f16`, and is twice as fast on a software adapter.
 alias four = vec2<u32>;
 
 fn unpack(packed: four) -> vec4<f32> {

@@ -8,7 +8,7 @@ import { adviseLargePages } from "../../src/base/libc.ts";
 
 const PAGE_BYTES = 2 ** 16;
 export const MAX_PAGES = 2 ** 16;
-/** The largest memory that WebAssembly has. */
+/** The largest WebAssembly memory. */
 export const MAX_MEMORY_BYTES = PAGE_BYTES * MAX_PAGES;
 /** Size of a cache line. */
 export const ALIGNMENT = 64;
@@ -24,7 +24,7 @@ interface MemoryUse {
   readonly mayGrow?: boolean;
 }
 
-/** What a memory contains from the beginning. */
+/** Initial content of a memory. */
 type Words = Float32Array | Uint32Array | Int32Array;
 
 /** Assigns addresses, then creates a memory of exactly the size they need, or grows one to it. */
@@ -82,7 +82,9 @@ function createMemory(
 ): WebAssembly.Memory {
   const wanted = `${what} take ${Math.ceil(pages / 16)} MiB`;
   if (pages > MAX_PAGES) {
-    throw new StartupError(`${wanted}; on the CPU they may take ${MAX_PAGES / 16}.`, { setting });
+    throw new StartupError(`${wanted}; on the CPU they may take at most ${MAX_PAGES / 16} MiB.`, {
+      setting,
+    });
   }
   if (maxBytes !== undefined && pages * PAGE_BYTES > maxBytes) {
     throw new StartupError(`${wanted}, and ${Math.floor(maxBytes / 2 ** 20)} MiB are left.`, {
@@ -93,6 +95,6 @@ function createMemory(
     const maximum = mayGrow ? MAX_PAGES : pages;
     return new WebAssembly.Memory({ initial: pages, maximum, shared: true });
   } catch (cause) {
-    throw new StartupError(`${wanted}, which this machine does not give.`, { cause, setting });
+    throw new StartupError(`${wanted}, which this machine cannot provide.`, { cause, setting });
   }
 }

@@ -24,7 +24,7 @@ export interface KernelJob {
   readonly kernel: KernelName;
   readonly memory: WebAssembly.Memory;
   readonly exports: AttentionExports;
-  /** Addresses of the kernel's parameters and of the step. */
+  /** Addresses of the kernel's parameters, of the step, and of the step's items. */
   readonly node: number;
   readonly step: number;
   readonly items: number;
@@ -35,7 +35,7 @@ export interface KernelJob {
   readonly scratchBytes: number;
   /** Approximate number of multiplications and additions in all parts together. */
   readonly flops: number;
-  /** How often helpers poll for the next job, a few nanoseconds each, before they sleep; they do not poll if absent. */
+  /** Number of times that a helper polls for the next job, a few nanoseconds each, before it sleeps; 0 if absent. */
   readonly polls?: number;
 }
 
@@ -49,7 +49,7 @@ export interface ThreadsOptions {
   readonly idleMs?: number;
   /** Smaller jobs are not worth waking a helper. */
   readonly minFlops?: number;
-  /** How often helpers poll, whatever a job says; for tests. */
+  /** Overrides the jobs' `polls`; for tests. */
   readonly polls?: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The router on the CPU: chooses and weights the experts of each row, as `route.wgsl` does.
+ * The router on the CPU: chooses and weights the experts of each row, as `route.wgsl` does, and sorts rows by expert.
  *
  * @module
  */

@@ -13,7 +13,7 @@ import { findAdapter } from "../gpu/device.ts";
 import manifest from "../../deno.json" with { type: "json" };
 import { formatBytes } from "../base/format_bytes.ts";
 import { canTakeRangeEarly } from "../gpu/ort_buffers.ts";
-import { askHub } from "../hub/answer.ts";
+import { askHub } from "../hub/hub_request.ts";
 import { listCachedIds, measureFolder, readHubSettings } from "../hub/cache.ts";
 import { readFreeBytes } from "../hub/download.ts";
 import { readAvailableBytes, shareMemory } from "../models/folder/memory.ts";

@@ -8,7 +8,7 @@ import type { ListenSettings, LogSettings, ResolvedModel, ServerSettings } from 
 import { StartupError, startupMessage } from "../base/errors.ts";
 import { within } from "../base/wait.ts";
 import { findCompanions, findFfmpeg, findFolder } from "./flag_values.ts";
-import { HubError, NoGraphsError } from "../hub/answer.ts";
+import { HubError, NoGraphsError } from "../hub/hub_request.ts";
 import { DEFAULT_MODEL } from "../hub/catalogue.ts";
 import { requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";

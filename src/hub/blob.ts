@@ -7,9 +7,9 @@
 import { dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { askHub, cleanText, HubError, Retries, type RetryOptions } from "./answer.ts";
+import { askHub, cleanText, HubError, Retries, type RetryOptions } from "./hub_request.ts";
 import { type HubSettings, lockFolder, repositoryFolder, showHubId } from "./cache.ts";
-import { Draft, FileLock } from "./draft.ts";
+import { Draft, FileLock } from "./cache_writer.ts";
 import type { HubFile, Repository } from "./repository.ts";
 
 const HTTP_PARTIAL_CONTENT = 206;

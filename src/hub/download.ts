@@ -9,9 +9,9 @@ import { formatBytes } from "../base/format_bytes.ts";
 import { sleep } from "../base/wait.ts";
 import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts";
 import { type HubSettings, showHubId } from "./cache.ts";
-import { linkInSnapshot, snapshotFolder } from "./draft.ts";
+import { linkInSnapshot, snapshotFolder } from "./cache_writer.ts";
 import type { HubFile, Repository } from "./repository.ts";
-import type { RetryOptions } from "./answer.ts";
+import type { RetryOptions } from "./hub_request.ts";
 import { StartupError } from "../base/errors.ts";
 
 const MAX_AT_ONCE = 4;

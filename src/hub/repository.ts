@@ -15,7 +15,7 @@ import {
   readBounded,
   type RetryOptions,
   withRetries,
-} from "./answer.ts";
+} from "./hub_request.ts";
 import { type HubId, type HubSettings, parseHubId, showHubId } from "./cache.ts";
 
 /** A file of a repository. */

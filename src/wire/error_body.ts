@@ -107,7 +107,7 @@ export const ERROR_KINDS = {
   invalid_http: { status: 400, type: "invalid_request_error" },
   invalid_json: { status: 400, type: "invalid_request_error" },
   invalid_value: { status: 400, type: "invalid_request_error" },
-  // OpenAI's name for it, which clients of live transcription look for.
+  // OpenAI's code for a commit without audio, which clients of live transcription check.
   input_audio_buffer_commit_empty: { status: 400, type: "invalid_request_error" },
   invalid_media: { status: 400, type: "invalid_request_error" },
   missing_file: { status: 400, type: "invalid_request_error" },

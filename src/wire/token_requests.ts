@@ -38,9 +38,9 @@ export const TokenizeRequest = z.object({
   messages: CHAT_FIELDS.messages.optional(),
   prompt: anyText().nullish().describe("vLLM's name for the text"),
   content: anyText().nullish().describe("llama.cpp's name for the text"),
-  add_special_tokens: flag().nullish().describe("vLLM's; default true"),
-  add_special: flag().nullish().describe("llama.cpp's; default false"),
-  return_token_strs: flag().nullish().describe("vLLM's: also token_strs"),
+  add_special_tokens: flag().nullish().describe("vLLM's field; default true"),
+  add_special: flag().nullish().describe("llama.cpp's field; default false"),
+  return_token_strs: flag().nullish().describe("vLLM's field: return token_strs as well"),
   with_pieces: flag().nullish().describe(
     "llama.cpp's field: return tokens as objects with id and piece",
   ),

@@ -1,5 +1,5 @@
 /**
- * The answers to a transcription request.
+ * Transcripts as models return them, and the answers to a transcription request.
  *
  * @module
  */
@@ -38,7 +38,7 @@ export const VerboseTranscription = z.object({
   truncated: z.literal(true).optional().describe(
     "The file ends early; the text covers what there is",
   ),
-  words: z.array(Word).optional().describe("With timestamp_granularities word"),
+  words: z.array(Word).optional().describe("Present if timestamp_granularities includes word"),
   segments: z.array(Segment).optional().describe("Absent if only words are requested"),
 }).meta({ id: "VerboseTranscription" });
 
@@ -51,8 +51,8 @@ export const TranscriptionEvent = z.discriminatedUnion("type", [
     start: z.number().describe("Seconds"),
     end: z.number().describe("Seconds"),
     text: z.string(),
-    words: z.array(Word).optional().describe("With timestamp_granularities word"),
-  }).describe("After each delta, with response_format verbose_json"),
+    words: z.array(Word).optional().describe("Present if timestamp_granularities includes word"),
+  }).describe("Sent after each delta if response_format is verbose_json"),
   z.object({
     type: z.literal("transcript.text.done"),
     text: z.string(),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { parseHubId } from "../../src/hub/cache.ts";
-import { HubError } from "../../src/hub/answer.ts";
+import { HubError } from "../../src/hub/hub_request.ts";
 import { configureLog } from "../../src/base/log.ts";
 import { acquireModel, type AcquireOptions } from "../../src/hub/acquire.ts";
 import { chooseFiles, type ModelChoice } from "../../src/models/load/model_files.ts";

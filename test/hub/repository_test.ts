@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { HubError } from "../../src/hub/answer.ts";
+import { HubError } from "../../src/hub/hub_request.ts";
 import { parseHubId } from "../../src/hub/cache.ts";
 import { fetchRepository } from "../../src/hub/repository.ts";
 import { FakeHub } from "../fixtures/servers/fake_hub.ts";

@@ -11,7 +11,7 @@ import { type Item, parsePattern, type Sequence } from "./pattern_parser.ts";
 /** How a pattern is compiled. */
 interface PatternOptions {
   readonly expressions: Expressions;
-  /** Spells one character of a set as in the answer. */
+  /** Matches one character of a set, as the answer encodes it. */
   readonly encode: (points: CodePoints) => number;
   /** Whether the pattern may match a part of the text, as JSON schema's `pattern` does, rather than the whole. */
   readonly isSearch: boolean;
@@ -133,7 +133,10 @@ class PatternBuilder {
     return after;
   }
 
-  /** Matches `(?:(?!no)[a-z])*` up to the end of the text: characters at none of which the excluded text begins. */
+  /**
+   * Matches `(?:(?!no)[a-z])*` up to the end of the text: the excluded text begins at none of the
+   * characters.
+   */
   #charsWithout({ item, min, max }: Extract<Item, { kind: "repeat" }>, rest: number): number {
     const [ahead, char, ...others] = item.kind === "group" && item.options.length === 1
       ? item.options[0]!
@@ -158,7 +161,9 @@ class PatternBuilder {
         );
       case "repeat":
         if (countRepeats(item) > MAX_NESTED_REPEATS) {
-          throw new GrammarError("the pattern cannot be used: it repeats repetitions too often");
+          throw new GrammarError(
+            `the pattern cannot be used: its nested quantifiers allow more than ${MAX_NESTED_REPEATS} repetitions`,
+          );
         }
         return this.#expressions.repeat(this.#plain(item.item), item.min, item.max);
       default:
@@ -222,7 +227,7 @@ function innerRepeats(items: Sequence): number[] {
 /**
  * Creates a test for names that takes time linear in their length.
  *
- * @returns an error if the pattern is invalid. The test returns false if the pattern is too complex to decide.
+ * @returns the test, or an error if the pattern is invalid. The test returns false if the pattern is too complex.
  */
 export function patternTest(pattern: string): ((name: string) => boolean) | GrammarError {
   const expressions = new Expressions();

@@ -20,7 +20,7 @@ export interface Member {
   readonly schemas: readonly SchemaNode[];
 }
 
-/** Members with other names, which an expression matches without the quotation marks. */
+/** Members with other names. The expression `names` matches those names, without quotation marks. */
 interface OtherMembers {
   readonly names: number;
   readonly schemas: readonly SchemaNode[];

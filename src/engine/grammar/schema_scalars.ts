@@ -52,7 +52,7 @@ export function plainSpelling(expressions: Expressions, without: string): Spelli
   };
 }
 
-/** The strings and numbers of one grammar. Equal expressions are made once. */
+/** The strings and numbers of one grammar. Each pattern is compiled once. */
 export class SchemaScalars {
   readonly #expressions: Expressions;
   readonly #spelling: Spelling;
@@ -91,8 +91,7 @@ export class SchemaScalars {
 
   /** Matches JSON strings in which a pattern is found. */
   pattern(pattern: string, param: string): number {
-    const key = pattern;
-    let expression = this.#patterns.get(key);
+    let expression = this.#patterns.get(pattern);
     if (expression === undefined) {
       expression = at(param, () =>
         readPattern(pattern, {
@@ -100,7 +99,7 @@ export class SchemaScalars {
           encode: (points) => this.#spelling.encode(points),
           isSearch: true,
         }));
-      this.#patterns.set(key, expression);
+      this.#patterns.set(pattern, expression);
     }
     return expression;
   }
@@ -168,8 +167,8 @@ function findBounds(nodes: readonly SchemaNode[], isWhole: boolean): NumberBound
   for (const { value, param } of listValues<number>(nodes, "multipleOf")) {
     if (!isEnforceableDivisor(value)) {
       throw new GrammarError(
-        `only multiples of numbers with up to ${MAX_DIVISOR_DIGITS} digits after the point, which ` +
-          `without the point are at most ${MAX_DIVISOR}, can be enforced`,
+        `multipleOf can be enforced only with at most ${MAX_DIVISOR_DIGITS} digits after the decimal point and, ` +
+          `without the point, a value of at most ${MAX_DIVISOR}`,
         param,
       );
     }

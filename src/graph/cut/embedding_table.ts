@@ -16,7 +16,7 @@ type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 /** Copies bytes of one tensor, from `offset` on, to `into`. */
 type ReadBytes = (offset: number, into: Uint8Array) => void;
 
-/** An embedding table in its files, which it keeps open. */
+/** An embedding table that is read from its files, which stay open until it is closed. */
 export class EmbeddingTable {
   readonly #lookup: EmbeddingLookup;
   readonly #files = new Map<string, Deno.FsFile>();
@@ -46,7 +46,7 @@ export class EmbeddingTable {
     return table;
   }
 
-  /** Bytes of one row as it is given. */
+  /** Bytes of a row as {@linkcode read} copies it. */
   get rowBytes(): number {
     const { dtype, width } = this.#lookup;
     return width * (dtype === "float16" ? 2 : 4);
@@ -146,7 +146,11 @@ function readAt(file: Deno.FsFile, offset: number, into: Uint8Array): void {
   file.seekSync(offset, Deno.SeekMode.Start);
   for (let done = 0; done < into.length;) {
     const count = file.readSync(into.subarray(done));
-    if (count === null) throw new Error("The model's file has become shorter while it is served.");
+    if (count === null) {
+      throw new Error(
+        "The model's file became shorter while it was in use: restore it and start again.",
+      );
+    }
     done += count;
   }
 }

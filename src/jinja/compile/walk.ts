@@ -99,7 +99,7 @@ export function listTargets(node: Statement): readonly (Target | Expression)[] {
   }
 }
 
-/** Whether these statements read a name before they assign it. */
+/** Whether these statements, or statements nested in them, read a name. */
 export function readsName(statements: readonly Statement[], name: string): boolean {
   charge(statements.length);
   return statements.some((statement) =>
@@ -123,7 +123,7 @@ export function* allStatements(statements: readonly Statement[]): Generator<Stat
   }
 }
 
-/** Whether assigning to a target assigns a name. */
+/** Whether assigning to a target assigns the variable `name`. */
 export function assignsName(target: Target | Expression, name: string): boolean {
   if (target.kind === "tuple") return target.items.some((each) => assignsName(each, name));
   return target.kind === "name" && target.name === name;

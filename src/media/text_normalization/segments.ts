@@ -90,7 +90,7 @@ const MAX_JOINED_CHARS = 1_000;
 /** Segmenters by language: creating one takes longer than all other processing of a sentence. */
 const segmenters = new Map<string, Intl.Segmenter>();
 
-/** Yields the sentences of a text in order, none blank, with whether they end a paragraph. */
+/** Yields a text's sentences in order, without blank ones, and whether each ends a paragraph. */
 function* splitSentences(
   text: string,
   language: string,
@@ -125,8 +125,8 @@ function goesOn(sentence: string, next: string, language: string): boolean {
   if (language === "de" && GERMAN_ORDINAL.test(`${end}|${next}`)) return true;
   const word = LAST_WORD.exec(end)?.[1]?.toLowerCase();
   if (word === undefined) return false;
-  // An initial.
-  return isAbbreviation(word, next, language) || /^\p{L}$/u.test(word) && word !== "i";
+  const isInitial = /^\p{L}$/u.test(word) && word !== "i";
+  return isInitial || isAbbreviation(word, next, language);
 }
 
 /** Whether the full stop after a word (in lower case) belongs to the word, rather than ending a sentence. */
@@ -141,7 +141,7 @@ function isAbbreviation(word: string, next: string, language: string): boolean {
   return isEnd ? !STARTERS.has(first) : isKnown;
 }
 
-/** Ordinals with a full stop: the end of a sentence, a slash, and the beginning of the next. */
+/** Matches `end|next` if the full stop at the end belongs to an ordinal, as in `am 3.|Mai`. */
 const GERMAN_ORDINAL = new RegExp(
   String.raw`(?<!\p{L})(?:${DETERMINER}|bis|seit|ab)\s\d{1,3}\.\s*\||` +
     String.raw`(?<!\d)\d{1,2}\.\s*\|(?:${matchAny(readMonths("de").keys())}|${COUNTED})\b`,

@@ -9,7 +9,7 @@ const SUB_FILTER: u8 = 1;
 /**
  * Filters rows, and puts the number of the filter before each. Up to 15 bytes after the output are written.
  *
- * @param channels bytes of a pixel; as many bytes before the first row are read.
+ * @param channels bytes of a pixel. That many bytes before the first row are read.
  */
 export function filterRows(
   input: usize,
@@ -123,7 +123,8 @@ export function unfilterRow(
 }
 
 /**
- * Processes four pixels at a time: each adds the pixels before it, in two steps, and the last one of the previous four.
+ * Processes four pixels at a time: a prefix sum of the four in two steps, then the last pixel of the previous four is
+ * added to each.
  */
 function addLeft3(input: usize, output: usize, end: usize): void {
   let last = i8x16.splat(0);
@@ -163,7 +164,7 @@ function addMeanOfPixels(
   let left = i8x16.splat(0);
   for (; output < end; input += pixelBytes, above += pixelBytes, output += pixelBytes) {
     const up = v128.load32_zero(above);
-    // The average was rounded up; where the sum was odd, 1 is subtracted.
+    // `avgr_u` rounds up: subtract 1 where the sum is odd.
     const odd = v128.and(v128.xor(left, up), i8x16.splat(1));
     const mean = i8x16.sub(i8x16.avgr_u(left, up), odd);
     left = i8x16.add(v128.load32_zero(input), mean);

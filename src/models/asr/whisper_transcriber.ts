@@ -22,7 +22,7 @@ interface TranscriberDeps {
   readonly config: WhisperConfig;
   readonly speech: SpeechKernels;
   readonly decoder: WindowDecoder;
-  /** The text of text tokens. */
+  /** Decodes text tokens. */
   readonly decode: (tokens: number[]) => string;
 }
 
@@ -93,7 +93,7 @@ class RecordingRows {
   readonly speech: readonly FrameRange[] | undefined;
   readonly #deps: TranscriberDeps;
   readonly #recording: Recording;
-  /** The recording's samples and the silence after them. */
+  /** Number of samples of the recording and of the silence after it. */
   readonly #paddedSamples: number;
   readonly #isOneWindow: boolean;
 

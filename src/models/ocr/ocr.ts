@@ -30,7 +30,7 @@ import type { TextTokenizer } from "../text/tokenizer.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
 
-/** The parts of such a model, which owns those that must be freed. */
+/** The parts of an image-to-text model. The model owns those that must be freed. */
 export interface OcrModelParts {
   readonly encoder: ImageEncoder;
   readonly decoder: EncoderDecoder<ImageInput> | WholeDecoder;
@@ -58,9 +58,8 @@ interface RunningRequest {
 }
 
 /**
- * This is not a `ChatModel`, which would preprocess the images of all requests that wait for the engine. Here a request
- * holds a slot from the preprocessing of its image to the end of its answer, which bounds the normalized images in
- * memory.
+ * Answers chats with one image. A request holds a slot from the preprocessing of its image to the end of its answer, which
+ * bounds the normalized images in memory; a `ChatModel` would preprocess the images of all waiting requests.
  */
 export class OcrModel implements Model {
   readonly kind = "ocr";
@@ -92,7 +91,7 @@ export class OcrModel implements Model {
     if (task.grammar !== undefined) {
       throw new HearthError(
         "unsupported_by_model",
-        "A model that reads images has no structured output.",
+        "This image-to-text model does not support structured output.",
       );
     }
     const { image, text } = readOcrRequest(task.messages);
@@ -202,7 +201,7 @@ export class ImageMetrics extends RequestMetrics {
   );
   readonly encoderSeconds = this.histogram(
     "hearth_encoder_seconds",
-    "Duration of the encoder, for images encoded together.",
+    "Duration of one encoder run, which may encode several images.",
   );
   readonly answerSeconds = this.histogram(
     "hearth_image_seconds",

@@ -155,7 +155,7 @@ class ToolRuns {
     return this.observed.value.get(toKey(turn, call));
   }
 
-  /** Whether the user has always allowed a tool. */
+  /** Whether the user chose to always allow a tool. */
   isAlwaysAllowed(name: string): boolean {
     const found = this.#servers.find(name);
     return found !== undefined && readAllowed().includes(`${found.url} ${found.tool}`);

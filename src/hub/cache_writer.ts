@@ -1,6 +1,6 @@
 /**
- * Writes the Hugging Face cache: files that are being downloaded, links of snapshots to blobs, references, and markers of
- * files that a revision does not have.
+ * Writes the Hugging Face cache: files that are being downloaded and their locks, links of snapshots to blobs,
+ * references, and markers of files that a revision does not have.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { type HubSettings, repositoryFolder } from "./cache.ts";
 
 const READ_BYTES = 1 << 20;
 
-/** The partial file, with its digest so far. */
+/** A file that is being downloaded, with its digest so far. */
 export class Draft implements Disposable {
   /** Bytes written so far. */
   bytes = 0;
@@ -50,7 +50,7 @@ export class Draft implements Disposable {
     this.bytes += chunk.length;
   }
 
-  /** Whether size and checksum match those of the hub. May be called once. */
+  /** Whether the size and digest match those of the hub. May be called once. */
   isRight(): boolean {
     const { bytes, digest } = this.#target;
     return this.bytes === bytes && this.#digester.hex() === digest.hex;
@@ -64,7 +64,7 @@ export class Draft implements Disposable {
     this.#digester = beginDigest(this.#target.digest.kind, this.#target.bytes);
   }
 
-  /** Renames it to `path`, after its bytes are synced to the disk. */
+  /** Syncs the file to the disk, then renames it to `path`. */
   async moveTo(path: string): Promise<void> {
     await this.#file.sync();
     this.#close();
@@ -91,14 +91,29 @@ export class Draft implements Disposable {
   }
 }
 
-/**
- * Locks between processes, by the same files and the same system call as Python's huggingface_hub
- * (`flock`): only the holder of a blob's lock writes it. The system releases the lock of a
- * process that dies.
- */
+/** Computes the digest of a file chunk by chunk. */
+interface Digester {
+  update(bytes: Uint8Array): void;
+  /** Returns the digest in hexadecimal. May be called once. */
+  hex(): string;
+}
+
+/** Starts the digest of a file with `bytes` bytes. */
+function beginDigest(kind: Digest["kind"], bytes: number): Digester {
+  const hash = createHash(kind === "sha256" ? "sha256" : "sha1");
+  if (kind === "git") hash.update(`blob ${bytes}\0`);
+  return { update: (chunk) => void hash.update(chunk), hex: () => hash.digest("hex") };
+}
+
+/** Time between two attempts to take a lock. */
 const ASK_AGAIN_MS = 200;
 
-/** A lock held until it is disposed. Its file stays: deleting it while others wait would create a second lock. */
+/**
+ * A lock between processes, held until it is disposed. Only the holder of a blob's lock writes the blob.
+ *
+ * Files and system call (`flock`) are those of Python's huggingface_hub. The system releases the lock of a process that
+ * dies. The file stays: deleting it while others wait would create a second lock.
+ */
 export class FileLock implements Disposable {
   readonly #file: Deno.FsFile;
 
@@ -109,7 +124,7 @@ export class FileLock implements Disposable {
   /**
    * Waits for the lock of the file at `path`, which is created if missing.
    *
-   * @param onWait called once when another process has it.
+   * @param onWait called once if another process holds the lock.
    */
   static async take(
     path: string,
@@ -134,21 +149,7 @@ export class FileLock implements Disposable {
   }
 }
 
-/** Computes the digest of a file chunk by chunk. */
-interface Digester {
-  update(bytes: Uint8Array): void;
-  /** Returns the digest in hexadecimal. May be called once. */
-  hex(): string;
-}
-
-/** Starts the digest of a file with `bytes` bytes. */
-function beginDigest(kind: Digest["kind"], bytes: number): Digester {
-  const hash = createHash(kind === "sha256" ? "sha256" : "sha1");
-  if (kind === "git") hash.update(`blob ${bytes}\0`);
-  return { update: (chunk) => void hash.update(chunk), hex: () => hash.digest("hex") };
-}
-
-/** Says that the cache cannot be written. */
+/** Thrown when the cache cannot be written. */
 export class CacheWriteError extends StartupError {}
 
 /** Runs a function that writes to the cache. @throws {CacheWriteError} when the operating system refuses it. */
