@@ -55,27 +55,27 @@ const transposed: Parts = {
   },
 };
 
-/** Blocks of 4 bits `[vocab, blocks, bytes]`, in another shape to look up rows. */
-const reshaped: Parts = {
+/** Blocks `[vocab, blocks, bytes]`, in another shape to look up rows. */
+const reshaped = (bits: 2 | 4, shape: readonly number[]): Parts => ({
   embed: (graph) => {
-    const bytes = fill(VOCAB * WIDTH / 2, (i) => 256 * pseudoRandom(i));
+    const bytes = fill(VOCAB * WIDTH * bits / 8, (i) => 256 * pseudoRandom(i));
     const scales = fill(VOCAB * BLOCKS, (i) => (1 + pseudoRandom(i)) / 20);
-    graph.constant(constant("head", [VOCAB, BLOCKS, BLOCK / 2], Uint8Array.from(bytes)));
+    graph.constant(constant("head", [VOCAB, BLOCKS, BLOCK * bits / 8], Uint8Array.from(bytes)));
     graph.constant(constant("scales", [VOCAB, BLOCKS], Float32Array.from(scales)));
-    const table = graph.add("Reshape", ["head", graph.ints([VOCAB, WIDTH / 2])]);
+    const table = graph.add("Reshape", ["head", graph.ints(shape)]);
     return graph.add("GatherBlockQuantized", [table, "input_ids", "scales"], {
       domain: "com.microsoft",
-      attributes: { bits: 4, block_size: BLOCK, gather_axis: 0, quantize_axis: 1 },
+      attributes: { bits, block_size: BLOCK, gather_axis: 0, quantize_axis: 1 },
     });
   },
   project: (graph, hidden) => {
     graph.add("MatMulNBits", [hidden, "head", "scales"], {
       domain: "com.microsoft",
       outputs: ["logits"],
-      attributes: { K: WIDTH, N: VOCAB, bits: 4, block_size: BLOCK },
+      attributes: { K: WIDTH, N: VOCAB, bits, block_size: BLOCK },
     });
   },
-};
+});
 
 /** Learned positions: the rows of the step's tokens are cut from their table. */
 const positioned: Parts = {
@@ -132,11 +132,13 @@ testKernels("a matrix that is transposed to look up embeddings", {
   sizes: SIZE,
 });
 testKernels("positions that are cut from their table", { graph: build(positioned), sizes: SIZE });
-testKernels("a matrix in blocks that is reshaped to look up embeddings", {
-  graph: build(reshaped),
-  sizes: SIZE,
-  tolerance: ROUNDED_TO_16_BITS,
-});
+for (const [bits, shape] of [[4, [VOCAB, WIDTH / 2]], [2, [VOCAB, -1]], [4, [0, -1]]] as const) {
+  testKernels(`a matrix in blocks of ${bits} bits, looked up as [${shape}]`, {
+    graph: build(reshaped(bits, shape)),
+    sizes: SIZE,
+    tolerance: ROUNDED_TO_16_BITS,
+  });
+}
 for (const dtype of ["int4", "uint4"] as const) {
   for (const hasZeroPoints of [false, true]) {
     for (const isTransposed of [false, true]) {

@@ -18,6 +18,9 @@ import {
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
+/** Widths of the numbers in packed tables. */
+const TABLE_BITS = [1, 2, 4, 8] as const;
+
 /** A table of rows in a file, plain or quantised in blocks along the row. */
 export interface EmbeddingLookup {
   /** Token ids of the graph, int64. */
@@ -31,11 +34,11 @@ export interface EmbeddingLookup {
   /** `[numRows, width]`, or what it is packed in. */
   readonly values: Tensor;
   readonly quantized?: {
-    readonly bits: 4 | 8;
+    readonly bits: typeof TABLE_BITS[number];
     readonly blockSize: number;
     /** `[numRows, blocks]` */
     readonly scales: Tensor;
-    /** Packed like the values; 8 or 128 everywhere if absent. */
+    /** Packed like the values; `2 ** (bits - 1)` everywhere if absent. */
     readonly zeroPoints?: Tensor | undefined;
   };
 }
@@ -58,11 +61,12 @@ function toLookup(node: Node, constants: ReadonlyMap<string, Tensor>): Embedding
       : undefined;
   }
   if (node.opType !== "GatherBlockQuantized" || values.dtype !== "uint8") return;
-  const bits = intAttribute(node, "bits") ?? 4;
+  const storedBits = intAttribute(node, "bits") ?? 4;
+  const bits = TABLE_BITS.find((each) => each === storedBits);
   const blockSize = intAttribute(node, "block_size") ?? 128;
   const isByRow = (intAttribute(node, "gather_axis") ?? 0) === 0 &&
     [1, -1].includes(intAttribute(node, "quantize_axis") ?? 1);
-  if (!isByRow || (bits !== 4 && bits !== 8) || !scales || !isFloat(scales.dtype)) return;
+  if (!isByRow || bits === undefined || !scales || !isFloat(scales.dtype)) return;
   if (node.inputs[3] && zeroPoints?.dtype !== "uint8") return;
   return {
     ...common,

@@ -11,6 +11,8 @@ import { storedBytes, type StoredTensor } from "../file/stored_tensor.ts";
 
 /** Bytes of recently read rows to keep. */
 const CACHE_BYTES = 4 * 2 ** 20;
+/** Bytes of zero points `2 ** (bits - 1)`, for tables that have none. */
+const MIDDLES = { 1: 0xff, 2: 0xaa, 4: 0x88, 8: 0x80 };
 
 type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 /** Copies bytes of one tensor, from `offset` on, to `into`. */
@@ -108,13 +110,11 @@ export class EmbeddingTable {
     const kind = row.constructor as new (length: number) => FloatRow;
     const scales = new kind(numBlocks);
     this.#readScales!(id * scales.byteLength, new Uint8Array(scales.buffer));
-    const zeroPoints = new Uint8Array(Math.ceil(numBlocks * bits / 8)).fill(
-      bits === 4 ? 0x88 : 0x80,
-    );
+    const zeroPoints = new Uint8Array(Math.ceil(numBlocks * bits / 8)).fill(MIDDLES[bits]);
     this.#readZeroPoints?.(id * zeroPoints.length, zeroPoints);
-    const at = bits === 4
-      ? (packed: Uint8Array, i: number) => (packed[i >> 1]! >> (4 * (i & 1))) & 15
-      : (packed: Uint8Array, i: number) => packed[i]!;
+    const [perByte, mask] = [8 / bits, 2 ** bits - 1];
+    const at = (packed: Uint8Array, i: number) =>
+      (packed[Math.floor(i / perByte)]! >> (i % perByte * bits)) & mask;
     for (let i = 0; i < width; i++) {
       const block = Math.floor(i / blockSize);
       row[i] = (at(values, i) - at(zeroPoints, block)) * scales[block]!;

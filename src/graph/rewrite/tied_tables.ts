@@ -66,12 +66,19 @@ function reshapeConstant(index: GraphIndex, node: Node, source: Tensor): Tensor 
   const shape = node.opType === "Squeeze"
     ? source.shape.filter((_, axis) => !axes?.includes(axis))
     : node.opType === "Reshape"
-    ? sizes
+    ? sizes && fillSizes(sizes, source.shape)
     : undefined;
   // Named by content, so that layers share it.
   return shape?.every((size) => size > 0)
     ? { ...source, name: `${source.name}/${shape.join("x")}`, shape }
     : undefined;
+}
+
+/** A shape whose sizes of 0 are those of the source, and of which -1 stands for what is left. */
+function fillSizes(sizes: readonly number[], source: readonly number[]): number[] {
+  const count = (shape: readonly number[]) => shape.reduce((product, size) => product * size, 1);
+  const kept = sizes.map((size, axis) => size === 0 ? source[axis] ?? 0 : size);
+  return kept.map((size) => size === -1 ? count(source) / -count(kept) : size);
 }
 
 /** A matrix of floats whose transpose is only read by row. */

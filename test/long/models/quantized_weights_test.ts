@@ -57,7 +57,10 @@ const FORMS: readonly BlockForm[] = [
   { bits: 8, blockSize: 32, level: 4 },
   { bits: 2, blockSize: 32 },
   { bits: 2, blockSize: 128, hasZeroPoints: true },
+  { bits: 2, blockSize: 32, hasTable: true },
+  { bits: 2, blockSize: 16, hasZeroPoints: true, hasTable: true },
   { bits: 1, blockSize: 64 },
+  { bits: 1, blockSize: 32, hasZeroPoints: true, hasTable: true },
   { bits: 1, blockSize: 128, hasZeroPoints: true },
 ];
 
