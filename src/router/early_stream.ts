@@ -6,14 +6,10 @@
  */
 import { HearthError } from "../base/errors.ts";
 import { within } from "../base/wait.ts";
+import { KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";
 import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
 import { formatError } from "./forward.ts";
 import type { NamedBody } from "./read_model_name.ts";
-
-/** An SSE comment. No blank line follows, because some clients take one for the end of an event. */
-const KEEP_ALIVE = ": keep-alive\n";
-/** Well below the minute after which proxies close silent connections. */
-const KEEP_ALIVE_MS = 10_000;
 
 const STREAMING_PATHS = /^\/(v1\/)?(chat\/completions|completions|responses|messages)$/;
 

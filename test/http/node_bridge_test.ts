@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { type App, bridge } from "../../src/server/http/connection/node_bridge.ts";
+import { sleep, within } from "../../src/base/wait.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
 
 const MIB = 1024 * 1024;
@@ -148,6 +149,50 @@ Deno.test("bridge() streams events one by one, no faster than they are read, unt
   assert.ok(numPulled > 0 && numPulled < 64, `${numPulled} MiB were written`);
   connection.close();
   await cancelled.promise;
+});
+
+Deno.test("bridge() notices that the client of a silent stream of events has gone", async () => {
+  const cancelled = Promise.withResolvers<string>();
+  await using server = listen(() => {
+    const body = new ReadableStream<Uint8Array>({ cancel: () => cancelled.resolve("cancelled") });
+    return Promise.resolve(
+      new Response(body, { headers: { "content-type": "text/event-stream" } }),
+    );
+  });
+  const connection = await send(server.port, ["GET / HTTP/1.1\r\nHost: x\r\n\r\n"]);
+  await connection.read(new Uint8Array(1024));
+  connection.close();
+  assert.equal(await within(cancelled.promise, 60_000), "cancelled");
+});
+
+Deno.test("bridge() puts a comment between the lines of a half-closed client's events, and not into them", async () => {
+  const half = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>();
+  await using server = listen(() => {
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => half.resolve(controller),
+    });
+    return Promise.resolve(
+      new Response(body, { headers: { "content-type": "text/event-stream" } }),
+    );
+  });
+  const head = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+  using connection = await send(server.port, [head]);
+  const events = await half.promise;
+  events.enqueue(encoder.encode("data: one\n\ndata: tw"));
+  await sleep(50);
+  await connection.closeWrite();
+  // Time for two probes within the line.
+  await sleep(300);
+  events.enqueue(encoder.encode("o\n\n"));
+  let received = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of connection.readable.values({ preventCancel: true })) {
+    received += decoder.decode(chunk);
+    if (received.includes(": keep-alive")) break;
+  }
+  // Without the sizes of chunks.
+  const body = received.slice(received.indexOf("data")).replace(/\r\n(?:[0-9a-f]+\r\n)?/g, "");
+  assert.match(body, /^data: one\n\ndata: two\n\n: keep-alive\n/);
 });
 
 Deno.test("bridge() hands over method, address, headers and caller, and answers with a length", async () => {

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { KEEP_ALIVE, KEEP_ALIVE_MS } from "./connection/node_bridge.ts";
 import { nestedError } from "../../wire/error_body.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -27,11 +28,6 @@ export function formatNamedEvent(
 ): string {
   return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 }
-
-/** A comment. No blank line follows, because some clients would take one for the end of an empty event. */
-const KEEP_ALIVE = encoder.encode(": keep-alive\n");
-/** Well below the minute after which proxies close silent connections. */
-const KEEP_ALIVE_MS = 10_000;
 
 interface StreamOptions {
   /** Id of the request, for the log. */
@@ -67,7 +63,7 @@ export function streamEvents<Event extends TaskEvent>(
           const result = await Promise.race([pending, silence.promise]);
           if (result === undefined) {
             wasSilent = true;
-            return controller.enqueue(KEEP_ALIVE);
+            return controller.enqueue(encoder.encode(KEEP_ALIVE));
           }
           pending = undefined;
           if (result.done) return controller.close();

@@ -10,6 +10,7 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import { log } from "../../../base/log.ts";
 import { sleep } from "../../../base/wait.ts";
 import { answerMalformed, type AnswersOf, trackAnswers } from "./answers.ts";
+import { PROBE } from "./node_bridge.ts";
 import { type ConnectionFigures, Connections, refuse, SilentConnection } from "./connections.ts";
 import { readBudget, type TcpSocket } from "./tcp_socket.ts";
 import { asksForWebSocket, type UpgradeListener } from "./message_socket.ts";
@@ -182,7 +183,8 @@ export class Listener {
 /**
  * When to probe a client that has closed its end. A half-closed client looks like one that is gone; only writing tells
  * them apart, since the second write to a client that is gone fails. The probes are interim responses (RFC 9110, 15.2),
- * which clients ignore.
+ * which clients ignore, and comments in event streams that have begun. Other responses
+ * are written without long pauses.
  */
 const PROBE_AFTER_MS = [0, 100, 500, 2_000];
 const PROBE_EVERY_MS = 5_000;
@@ -212,8 +214,8 @@ function allowHalfClosed(server: Server, getAnswers: AnswersOf): void {
         timer = setTimeout(() => socket.destroy(), BLIND_MS);
         return;
       }
-      // Once a response has begun, its own writes fail.
-      if (!outgoing.headersSent) outgoing.writeProcessing();
+      if (outgoing.headersSent) outgoing.emit(PROBE);
+      else outgoing.writeProcessing();
       timer = setTimeout(() => probe(round + 1), PROBE_AFTER_MS[round + 1] ?? PROBE_EVERY_MS);
     };
     const onEnd = () => probe(0);

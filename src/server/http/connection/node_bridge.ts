@@ -14,6 +14,12 @@ import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { joinBytes } from "../../../base/join_bytes.ts";
 
+/**
+ * Emitted on a response whose client has closed its sending half, so that the response writes something if it can: only
+ * writing shows whether the client is gone.
+ */
+export const PROBE = "probe";
+
 /** Stands in for the host of an HTTP/1.0 request that names none. */
 const NO_HOST = "no-host.invalid";
 
@@ -179,6 +185,12 @@ function stopReading(incoming: IncomingMessage): void {
 
 /** Content types of bodies that are streamed. */
 const STREAMED = /^(text\/event-stream|audio\/)/;
+const EVENTS = /^text\/event-stream/;
+/** A comment in a stream of events. No blank line follows: some clients would take one for the end of an empty event. */
+export const KEEP_ALIVE = ": keep-alive\n";
+/** Silence after which a comment is sent: well below the minute after which proxies close silent connections. */
+export const KEEP_ALIVE_MS = 10_000;
+const LINE_FEED = 10;
 /** Bodies of a known length up to this size are written at once. */
 const SMALL_BYTES = 64 * 1024;
 
@@ -199,7 +211,8 @@ async function writeResponse(
   const isStreamed = STREAMED.test(headers.get("content-type") ?? "");
   if (body !== null && (isStreamed || streamsAll && !isSmall)) {
     outgoing.writeHead(status, Object.fromEntries(headers));
-    return await writeStream(body, wire);
+    const hasLines = EVENTS.test(headers.get("content-type") ?? "");
+    return await writeStream(body, wire, { hasLines });
   }
   const bytes = new Uint8Array(await response.arrayBuffer());
   // A response to HEAD has already lost its body, and with it the length that a GET would have.
@@ -211,18 +224,31 @@ async function writeResponse(
   outgoing.end(bytes);
 }
 
-/** Writes each chunk as soon as it is produced, with backpressure. */
+/**
+ * Writes each chunk as soon as it is produced, with backpressure.
+ *
+ * @param options.hasLines whether a line with a comment may follow any line of the body.
+ */
 async function writeStream(
   body: ReadableStream<Uint8Array>,
   { outgoing, disconnected }: Wire,
+  { hasLines }: { readonly hasLines: boolean },
 ): Promise<void> {
   outgoing.flushHeaders();
+  let lastByte: number | undefined = LINE_FEED;
+  if (hasLines) {
+    outgoing.on(PROBE, () => {
+      // A router passes on what has arrived, which may be half a line.
+      if (lastByte === LINE_FEED && !outgoing.writableEnded) outgoing.write(KEEP_ALIVE);
+    });
+  }
   const reader = body.getReader();
   disconnected.addEventListener("abort", () => void reader.cancel().catch(() => {}), {
     once: true,
   });
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      lastByte = read.value.at(-1) ?? lastByte;
       if (!outgoing.write(read.value)) await once(outgoing, "drain", { signal: disconnected });
     }
     outgoing.end();
