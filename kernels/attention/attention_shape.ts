@@ -47,7 +47,7 @@ export interface AttentionTiling {
  * time, because a workgroup then waits for less memory.
  */
 const MAX_DECODE_ROWS = 2;
-/** Number of groups of threads that share a value, on a graphics card. */
+/** On a graphics card, a workgroup has this many groups of `threadsPerValue` threads. */
 const DECODE_GROUPS = 8;
 /** Tiles for any device, the best first. */
 const TILES = [
@@ -77,7 +77,7 @@ const HALF_TILES = [
   { rows: 64, quads: 2, threadsPerRow: 16, keysPerThread: 2, isUnpacked: false, isHalf: true },
 ] as const satisfies TileTiling[];
 
-/** As {@linkcode chooseTiling}, for a paged cache. */
+/** Chooses the tiling for a paged cache: {@linkcode chooseTiling}, with {@linkcode HALF_TILES} where they fit. */
 export function choosePagedTiling(gpu: GpuContext, shape: HeadShape): AttentionTiling {
   const tiling = chooseTiling(gpu, shape);
   if (gpu.isFallbackAdapter || !gpu.hasF16 || shape.elem !== "f16") return tiling;
@@ -160,7 +160,7 @@ function findTile(
 export function checkHeads({ heads, kvHeads, headSize }: HeadShape): void {
   if (headSize < 8 || headSize > 256 || headSize % 4 !== 0) {
     throw new RangeError(
-      `Hearth's attention runs head sizes from 8 to 256 that 4 divides, not ${headSize}.`,
+      `Hearth's attention runs head sizes from 8 to 256 that are multiples of 4, not ${headSize}.`,
     );
   }
   if (heads % kvHeads !== 0) {
@@ -168,7 +168,7 @@ export function checkHeads({ heads, kvHeads, headSize }: HeadShape): void {
   }
 }
 
-/** As {@linkcode checkHeads}, for a paged cache. */
+/** Checks the shape of attention over a paged cache. @throws {RangeError} when the kernels cannot run it. */
 export function checkShape(shape: AttentionShape): void {
   checkHeads(shape);
   if (shape.blockSize >= 1) return;

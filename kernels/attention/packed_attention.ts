@@ -24,8 +24,8 @@ export interface PackedParams {
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   readonly softcap: number;
   /**
-   * Number of keys that a query sees on either side of its own position; 0 for all. Only if a sequence's queries and
-   * keys are the same rows.
+   * Number of keys that a query sees on either side of its own position; 0 for all. Allowed only if a sequence's
+   * queries and keys are the same rows.
    */
   readonly window: number;
 }
@@ -68,7 +68,7 @@ class PackedPlan {
     return this.length / ITEM_WORDS;
   }
 
-  /** Replaces the plan by one for `bounds`. */
+  /** Replaces the plan with one for `bounds`. */
   build({ numSequences, queryStarts, keyStarts, keyLengths }: PackedBounds): void {
     this.length = 0;
     for (let s = 0; s < numSequences; s++) {
@@ -104,8 +104,8 @@ export class PackedBuffer {
   ) {
     if (tile === undefined) {
       throw new RangeError(
-        `This device's workgroup memory of ${gpu.limits.maxComputeWorkgroupStorageSize} bytes holds no tile ` +
-          `of heads of ${shape.headSize}.`,
+        `This device's workgroup memory of ${gpu.limits.maxComputeWorkgroupStorageSize} bytes is too small ` +
+          `for a tile of heads of ${shape.headSize}.`,
       );
     }
     this.#gpu = gpu;
@@ -115,7 +115,7 @@ export class PackedBuffer {
     this.items = createStorage(gpu, "packed attention items", this.plan.words.byteLength);
   }
 
-  /** Plans a batch and writes the plan to the device, before any work that is submitted later. */
+  /** Plans a batch and writes the plan to the device. Work submitted later uses the new plan. */
   write(bounds: PackedBounds): void {
     this.plan.build(bounds);
     this.#gpu.device.queue.writeBuffer(this.items, 0, this.plan.words, 0, this.plan.length);
@@ -174,7 +174,7 @@ export class PackedAttention {
     });
   }
 
-  /** Appends the attention for the batch that was written last: one dispatch. */
+  /** Appends one dispatch that computes attention for the batch last given to {@linkcode PackedBuffer.write}. */
   encode(pass: ComputePass, tensors: PackedTensors): void {
     const { plan, items, shape } = this.#batch;
     if (plan.numItems === 0) return;
@@ -191,7 +191,7 @@ export function checkLayouts({ q, k, v }: Pick<PackedParams, "q" | "k" | "v">): 
   for (const { stride, offset } of [q, k, v]) {
     if (stride % 4 === 0 && offset % 4 === 0) continue;
     throw new RangeError(
-      `Packed attention wants rows and offsets that 4 divides, not ${stride} and ${offset}.`,
+      `Packed attention needs strides and offsets that are multiples of 4, not ${stride} and ${offset}.`,
     );
   }
 }

@@ -1,7 +1,7 @@
 // Shared by the three kernels of paged attention. See paged_attention.ts for formula and shapes.
 
 override BLOCK_SIZE: u32;
-// Elements from a token's head to the next token's in the cache.
+// Distance in the cache from one token's head to the next token's, in units of `cached`.
 override CACHE_STRIDE: u32;
 // Number of keys that a query sees, including its own; 0 for all.
 override WINDOW: u32;
@@ -21,7 +21,7 @@ fn read_item(at: u32) -> Item {
   );
 }
 
-// Index in the cache of the first part of a key or value.
+// Index in the cache at which a key or value begins.
 fn cache_at(item: Item, position: u32, kv_head: u32) -> u32 {
   let block = step.words[item.keys_at + position / BLOCK_SIZE];
   return ((block * KV_HEADS + kv_head) * BLOCK_SIZE + position % BLOCK_SIZE) * CACHE_STRIDE;

@@ -8,7 +8,7 @@ import { decodeKeys } from "./attention_source.ts";
 
 /** The sequences of a step, such as a `StepBatch` of the decoder. */
 export interface PackedStep {
-  /** A sequence, or an object whose `isDecoding` says whether its token was generated rather than part of a prompt. */
+  /** Ids or objects. If an object has `isDecoding`, that says whether its token was generated, not part of a prompt. */
   readonly sequences: ArrayLike<object | number>;
   readonly numTokens: number;
   /** i32 `[numTokens]`: position of each token in its own sequence. */
@@ -66,8 +66,8 @@ export interface StepLimits {
 }
 
 /**
- * Words at the beginning: offsets of the rows of angles, the slots, and the prefill, decode and reduce items, counted
- * from `words`.
+ * Words at the beginning: offsets of the rows of angles, the slots, and the prefill, decode and reduce items. They are
+ * counted from the end of the header, where `words` of the shader's `Step` begins.
  */
 const HEADER_WORDS = 5;
 /**
@@ -112,8 +112,8 @@ export class StepPlan {
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
     // A sequence's last item may be partly full.
     const maxWhole = maxSequences + Math.ceil(maxTokens * this.#group / tiling.decode.rows);
-    // Sequences are split only if they have fewer items than the target; they then get at most that many, or one more
-    // each.
+    // A sequence is split only if it has fewer items than the target. Its splits are then at most the target plus one
+    // for each of its items.
     const mostSplit = maxSequences * this.#targetItems;
     this.maxSlots = mostSplit + Math.min(mostSplit, maxWhole);
     // Splitting adds at most `maxSlots` items, and reductions as many.
@@ -124,7 +124,7 @@ export class StepPlan {
     this.#tables = new Uint32Array(maxSequences);
   }
 
-  /** Replaces the plan by one for `step`. */
+  /** Replaces the plan with one for `step`. */
   build(step: PackedStep): void {
     this.length = HEADER_WORDS;
     this.numTokens = step.numTokens;

@@ -1,5 +1,5 @@
 /**
- * WGSL to put before kernels that read and write tensors, one element or four at a time. It must come first.
+ * WGSL that declares the elements of tensors, one or four at a time. It must be the first part of a shader.
  *
  * @module
  */

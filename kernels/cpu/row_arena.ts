@@ -1,5 +1,5 @@
 /**
- * The linear memory of the kernels for few rows: addresses are assigned before it is allocated.
+ * The linear memory of the kernels for few rows.
  *
  * @module
  */
@@ -39,7 +39,8 @@ export class RowArena {
 
   /**
    * @param maxRows most rows of a step.
-   * @param sums type for sums of 32 products; results are the same. x64 needs fewer additions with i16, ARM with i32.
+   * @param sums type for sums of 32 products, which does not affect results. x64 needs fewer
+   * additions with i16, ARM with i32.
    */
   constructor(maxRows: number, sums: SumKind = Deno.build.arch === "x86_64" ? "i16" : "i32") {
     this.maxRows = maxRows;
@@ -91,7 +92,7 @@ export class RowArena {
   }
 }
 
-/** The memory, addresses of what all kernels share, and the size of a thread's scratch memory in bytes. */
+/** The allocated memory, and the addresses in it that all kernels share. */
 export interface RowMemory {
   readonly memory: WebAssembly.Memory;
   readonly node: number;
@@ -103,6 +104,7 @@ export interface RowMemory {
   readonly tiles: number;
   readonly normed: number;
   readonly scratch: number;
+  /** Bytes of scratch memory per thread. */
   readonly scratchBytes: number;
   readonly sumsInShorts: boolean;
 }

@@ -1,6 +1,6 @@
 /**
- * Where mixtures of experts lie in the linear memory of their kernels: weights as their file has them, and the memory
- * that layers share.
+ * Lays out mixtures of experts in the linear memory of their kernels: the weights as stored in the file, and the
+ * memory that layers share.
  *
  * @module
  */
@@ -34,7 +34,7 @@ const TILE = 4;
 export const MAX_ROWS = 128;
 const NO_ACTIVATION: ExpertActivation = { kind: "none", alpha: 1 };
 
-/** Reads the parts of a matrix of all experts. */
+/** One of a layer's two matrices, for all experts. */
 export interface ExpertSource {
   /** u8 levels `[experts, outputs, k * bits / 8]`, or floating-point elements. */
   readonly weights: ReadBytes;
@@ -167,7 +167,7 @@ export function reserveScratch(
   };
 }
 
-/** Allots a layer's memory; its weights are read into it later. @throws {RangeError} when the kernel cannot run it. */
+/** Reserves a layer's memory; its weights are read into it later. @throws {RangeError} when the kernel cannot run it. */
 export function placeLayer(arena: Arena, layer: ExpertLayer, scratch: Scratch): PlacedLayer {
   const { params, routerBias, ...sources } = layer;
   checkExperts(params);
@@ -195,7 +195,7 @@ export function placeLayer(arena: Arena, layer: ExpertLayer, scratch: Scratch): 
   };
 }
 
-/** Addresses of a product's operands; 0 for what it does without. */
+/** Addresses of a product's operands; 0 for operands that it does not have. */
 type Operands = Readonly<
   Record<"weights" | "scales" | "zeros" | "bias" | "x" | "out", number>
 >;

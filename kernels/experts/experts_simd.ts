@@ -1,6 +1,6 @@
 /**
  * Mixtures of experts in WebAssembly SIMD. Weights are kept in linear memory as stored in the file. If weights are
- * quantised in blocks, rows are rounded to 16 bits, which loses less than f16.
+ * quantised in blocks, input rows are rounded to 16-bit integers, which are more exact than f16.
  *
  * @module
  */
@@ -144,7 +144,7 @@ export class SimdExperts {
     }
   }
 
-  /** Converts a row to the format of the first product, and puts it where that reads it. */
+  /** Converts a row to the format of the first product, and writes it to `rows`, the product's input. */
   #prepareRow(
     product: ExpertProduct,
     row: Float32Array | Float16Array,

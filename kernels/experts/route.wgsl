@@ -1,14 +1,14 @@
 // Chooses and weights the experts of each row. See experts.ts for the formula.
 //
-// One workgroup takes a row. The experts' probabilities lie in its memory; TOP_K times, all threads together look for
-// the largest that is left.
+// One workgroup takes a row. It keeps the experts' probabilities in workgroup memory, and TOP_K times its threads
+// together find the best expert that is left.
 
 @group(0) @binding(0) var<storage, read> logits: array<elem>;
 // f32 [EXPERTS].
 @group(0) @binding(1) var<storage, read> bias: array<f32>;
 // An expert and the bits of its weight: [rows, TOP_K].
 @group(0) @binding(2) var<storage, read_write> routes: array<vec2<u32>>;
-// For each expert, the number of rows that chose it.
+// [0] is set to the number of routes, rows * TOP_K.
 @group(0) @binding(3) var<storage, read_write> counts: array<u32>;
 
 override EXPERTS: u32;
@@ -27,7 +27,7 @@ const MAX_TOP_K = 32u;
 const LOWEST = -3.4028234e38;
 
 var<workgroup> probabilities: array<f32, EXPERTS>;
-// The probabilities of the experts that can still be chosen.
+// What experts are chosen by: probability plus bias, or LOWEST once chosen.
 var<workgroup> keys: array<f32, EXPERTS>;
 var<workgroup> best: array<f32, THREADS>;
 var<workgroup> best_at: array<u32, THREADS>;
@@ -71,7 +71,7 @@ fn precedes(a: f32, i: u32, b: f32, j: u32) -> bool {
 }
 
 fn choose(thread: u32) -> u32 {
-  // Each thread takes one expert, if there are enough; the other threads have none.
+  // Each thread finds the best of its experts. A thread without one has LOWEST, at an index that never precedes.
   var key = LOWEST;
   var at = select(0xffffffffu, 0u, PREFERS_LAST);
   for (var e = thread; e < EXPERTS; e += THREADS) {

@@ -1,7 +1,7 @@
 /**
  * Structures that the host writes into linear memory for products: 32-bit words in this order. All addresses are in
  * bytes. Their counterparts are `../matmul/nbits_product.ts`, `../matmul/float_product.ts` and
- * `../experts/experts_simd.ts`.
+ * `../experts/experts_memory.ts`.
  */
 
 /** Number of a matrix's outputs that lie side by side. */

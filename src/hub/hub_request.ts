@@ -51,7 +51,7 @@ interface HubRequest {
  * Sends a request to the hub. Redirects are followed; the token is sent to the hub's own host only.
  *
  * @returns a 2xx answer, whose body the caller reads or cancels.
- * @throws {HubError} for any other answer, with the hub's own reason and what to do; and without an answer.
+ * @throws {HubError} for any other answer, with the hub's reason and what to do, or if there is no answer.
  */
 export async function askHub(settings: HubSettings, request: HubRequest): Promise<Response> {
   const { url, subject, headers = {}, signal } = request;
@@ -128,7 +128,7 @@ function adviseOn(
       : "Ask for access on the model's page with the account that HF_TOKEN belongs to.";
   }
   if (code === "RevisionNotFound") {
-    return "Name a branch, a tag or a commit that it has after the @.";
+    return "After the @, name a branch, a tag or a commit that the model has.";
   }
   if (status === 401 || status === 403 || status === 404) {
     return token === undefined
@@ -148,7 +148,7 @@ function readRetryAfter(value: string | null): number | undefined {
 }
 
 const MAX_SHOWN = 300;
-/** Control and format characters, which terminals obey: escapes, new lines, marks that turn the direction of writing. */
+/** Control and format characters, which terminals obey: escapes, new lines, marks that change the writing direction. */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]+/gu;
 
 /**
@@ -175,7 +175,7 @@ export async function readBounded(
 
 /** A text on one line that fits into a message, without characters that a terminal would obey. */
 export function cleanText(text: string): string {
-  // Cut first: what follows is read as a whole.
+  // Cut first, since each step below takes the whole text.
   const clean = text.slice(0, 4 * MAX_SHOWN).replaceAll(UNSEEN, " ").trim();
   const points = [...clean];
   return points.length <= MAX_SHOWN ? clean : `${points.slice(0, MAX_SHOWN).join("")}…`;

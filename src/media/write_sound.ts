@@ -39,28 +39,29 @@ export async function createSoundWriter(
 }
 
 /** Transparent quality for one voice. */
-const BITRATE_KBPS = 96;
+const MP3_BITRATE_KBPS = 96;
 /** The highest bit rate that MP3 allows below 16 kHz. */
-const LOW_RATE_BITRATE_KBPS = 64;
-const RATES_HZ = [8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
-const OTHER_RATE_HZ = 24_000;
+const MP3_LOW_RATE_BITRATE_KBPS = 64;
+const MP3_RATES_HZ = [8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
+/** Rate of an MP3 file if the sound has another rate. */
+const MP3_OTHER_RATE_HZ = 24_000;
 
-type Encoder = Awaited<ReturnType<typeof import("wasm-media-encoders").createMp3Encoder>>;
+type Mp3Encoder = Awaited<ReturnType<typeof import("wasm-media-encoders").createMp3Encoder>>;
 
-/** Encoders to reuse: each is a WebAssembly instance, which takes longer to create than a sentence to encode. */
-const idle: Encoder[] = [];
+/** MP3 encoders to reuse: each is a WebAssembly instance, which takes longer to create than a sentence to encode. */
+const idleEncoders: Mp3Encoder[] = [];
 
-/** Begins a file. If the format does not support the sample rate, sound is converted to one that it does. */
+/** Begins an MP3 file. If MP3 does not support the sample rate, the sound is resampled. */
 async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
   const { createMp3Encoder } = await import("wasm-media-encoders");
-  const encoder = idle.pop() ?? await createMp3Encoder();
-  const isKnown = RATES_HZ.includes(sampleRateHz);
-  const rateHz = isKnown ? sampleRateHz : OTHER_RATE_HZ;
+  const encoder = idleEncoders.pop() ?? await createMp3Encoder();
+  const isKnown = MP3_RATES_HZ.includes(sampleRateHz);
+  const rateHz = isKnown ? sampleRateHz : MP3_OTHER_RATE_HZ;
   const resampler = isKnown ? undefined : new AudioResampler(sampleRateHz, rateHz);
   encoder.configure({
     channels: 1,
     sampleRate: rateHz,
-    bitrate: rateHz < 16_000 ? LOW_RATE_BITRATE_KBPS : BITRATE_KBPS,
+    bitrate: rateHz < 16_000 ? MP3_LOW_RATE_BITRATE_KBPS : MP3_BITRATE_KBPS,
   });
   // The result is copied, since the next call overwrites the encoder's memory.
   const encode = (samples: Float32Array) => encoder.encode([clip(samples)]).slice();
@@ -70,14 +71,14 @@ async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
       const last = resampler === undefined ? new Uint8Array(0) : encode(resampler.flush());
       return joinBytes([last, encoder.finalize()]);
     },
-    dispose: () => void idle.push(encoder),
+    dispose: () => void idleEncoders.push(encoder),
   };
 }
 
-const BITS_PER_SAMPLE = 16;
-const COMPRESSION_LEVEL = 5;
+const FLAC_BITS_PER_SAMPLE = 16;
+const FLAC_COMPRESSION_LEVEL = 5;
 
-/** The part of the library that is used here. Its own types describe another factory, which reads files. */
+/** The functions of libflac.js that are used here. The package's own types describe its loader instead. */
 interface LibFlac {
   isReady(): boolean;
   on(event: "ready", listener: () => void): void;
@@ -98,27 +99,27 @@ interface LibFlac {
   FLAC__stream_encoder_delete(encoder: number): void;
 }
 
-let library: Promise<LibFlac> | undefined;
+let libFlac: Promise<LibFlac> | undefined;
 
-async function loadLibrary(): Promise<LibFlac> {
+async function loadLibFlac(): Promise<LibFlac> {
   const { default: flac } = await import("libflacjs/dist/libflac.js") as { default: LibFlac };
   if (!flac.isReady()) await new Promise<void>((resolve) => flac.on("ready", resolve));
   return flac;
 }
 
 /**
- * Begins a file. Its header leaves the length open, since it is not known before the end.
+ * Begins a FLAC file. Its header leaves the length open, since it is not known before the end.
  *
  * @throws {Error} when the encoder does not support the sample rate.
  */
 async function createFlacWriter(sampleRateHz: number): Promise<SoundWriter> {
-  const flac = await (library ??= loadLibrary());
+  const flac = await (libFlac ??= loadLibFlac());
   let ready: Uint8Array[] = [];
   const encoder = flac.create_libflac_encoder(
     sampleRateHz,
     1,
-    BITS_PER_SAMPLE,
-    COMPRESSION_LEVEL,
+    FLAC_BITS_PER_SAMPLE,
+    FLAC_COMPRESSION_LEVEL,
     0,
   );
   // The result is copied, since the next call overwrites the library's memory.

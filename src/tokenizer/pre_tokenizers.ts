@@ -248,7 +248,7 @@ function merge(ranges: Range[], behavior: SplitBehavior): readonly Range[] {
   }
 }
 
-/** Joins neighbours; `joins` decides by a range and the one right before it. */
+/** Joins neighbouring ranges for which `joins` returns true. */
 function join(ranges: Range[], joins: (before: Range, range: Range) => boolean): Range[] {
   const joined: Range[] = [];
   ranges.forEach((range, index) => {

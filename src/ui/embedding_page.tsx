@@ -1,5 +1,5 @@
 /**
- * Compares texts: a similarity matrix and a map, and what they are computed from.
+ * Compares texts by their embeddings: a similarity matrix and a two-dimensional map.
  *
  * @module
  */
@@ -128,7 +128,7 @@ function PointMap({ texts, points }: Result): JSX.Element {
   })));
   return (
     <figure class="map">
-      <figcaption>The two directions in which they differ most</figcaption>
+      <figcaption>The two directions in which the texts differ most</figcaption>
       <svg viewBox="-130 -115 260 230" role="img" aria-label="Map of the texts">
         {labels.map(({ x, y, text, label }, index) => (
           <g key={index} transform={`translate(${x} ${y})`}>
@@ -183,7 +183,7 @@ function largestComponent(matrix: readonly (readonly number[])[]): {
   vector: number[];
   size: number;
 } {
-  // Any start vector works that is not one of the other components.
+  // Any start vector works that is not orthogonal to the largest component.
   let vector = matrix.map((_, at) => Math.sin(at + 1));
   let size = 0;
   for (let round = 0; round < 100; round++) {

@@ -1,5 +1,5 @@
 /**
- * Live metrics: plots of the last minutes.
+ * Live metrics: plots of the last five minutes.
  *
  * @module
  */

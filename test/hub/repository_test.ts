@@ -55,7 +55,10 @@ Deno.test("fetchRepository() of an unknown revision says so", async () => {
   await using hub = new FakeHub();
   hub.addModel("ada/engine", { "config.json": "{}" });
   const message = await ask(hub, "ada/engine@v9");
-  assert.match(message, /refuses ada\/engine@v9: 404, "Invalid rev id: v9"\. Name a branch/);
+  assert.match(
+    message,
+    /refuses ada\/engine@v9: 404, "Invalid rev id: v9"\. After the @, name a branch/,
+  );
 });
 
 Deno.test("fetchRepository() tries again when the hub is busy, and then says that it is", async () => {

@@ -238,7 +238,7 @@ kernelTest("PackedBuffer and PackedAttention refuse what the kernel cannot run",
     maxComputeInvocationsPerWorkgroup: 256,
     maxComputeWorkgroupStorageSize: 1024,
   });
-  assert.throws(() => new PackedBuffer(poor, SHAPE, limits), /1024 bytes holds no tile/);
+  assert.throws(() => new PackedBuffer(poor, SHAPE, limits), /1024 bytes is too small for a tile/);
   const { params } = makeCase(SHAPE, UNEVEN, {});
   const batch = new PackedBuffer(gpu, SHAPE, limits);
   const crooked = { ...params, k: { stride: 66, offset: 0 } };

@@ -1,6 +1,6 @@
 /**
- * Replaces operators by those that kernels compute. Fused ones are spelled out, which onnxruntime-genai's builder writes
- * around linear attentions and shared experts; division of rows by their length becomes a norm by their root mean square.
+ * Replaces operators with those that kernels compute. The fused operators that onnxruntime-genai's builder writes around
+ * linear attention and shared experts are spelled out. Normalization by Euclidean length becomes an RMS norm.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import {
 } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
-/** Nodes and constants in place of a node. */
+/** The nodes and constants that replace a fused node. */
 class Spelled {
   readonly nodes: Node[] = [];
   readonly constants: Tensor[] = [];
@@ -28,7 +28,7 @@ class Spelled {
     this.#name = name;
   }
 
-  /** Adds a node; its output is named `output`, or numbered if that is absent. */
+  /** Adds a node. Its output is named `output` if given, and is otherwise numbered. */
   add(
     opType: string,
     inputs: readonly string[],
@@ -89,7 +89,7 @@ const SPELLERS: Readonly<Record<string, Speller>> = {
   GatedRMSNorm: spellGatedNorm,
 };
 
-/** Spells out these operators in a graph. */
+/** Spells out the fused operators of {@linkcode SPELLERS} in a graph. */
 export function spellOperators(probes: Probes): Graph {
   const { graph } = probes.index;
   const constants: Tensor[] = [];
@@ -108,10 +108,10 @@ export function spellOperators(probes: Probes): Graph {
     : graph;
 }
 
-/** Prevents a division by zero for rows of zeros; it is rounded away beside any other value. */
+/** Prevents division by zero for rows of zeros. It is too small to change the result for other rows. */
 const EPSILON = 1e-12;
 
-/** Replaces Euclidean `LpNormalization` by `SimplifiedLayerNormalization`. */
+/** Replaces Euclidean `LpNormalization` with `SimplifiedLayerNormalization`. */
 export function normByMeanSquare(probes: Probes): Graph {
   const { graph } = probes.index;
   const factors: Tensor[] = [];

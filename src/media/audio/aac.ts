@@ -15,13 +15,16 @@ import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_fr
 const FRAME_SAMPLES = 1024;
 /** Delay added by the filters of spectral band replication, in samples of the core: 962 samples at twice its rate. */
 const REPLICATION_DELAY_SAMPLES = 481;
-/** A stream with a larger share of damaged frames is refused, once it has this many frames. */
+/** A stream with a larger share of damaged frames is refused. */
 const MAX_DAMAGED_SHARE = 0.5;
+/** Number of frames from which on the share is checked before the end of the stream. */
 const MIN_FRAMES = 64;
 
 /**
- * Decodes frames. A damaged frame becomes silence. HE-AAC gets the delay that decoding its upper half of the spectrum
- * would add, as containers count on it when they say where the sound begins.
+ * Decodes frames. A damaged frame becomes silence.
+ *
+ * Spectral band replication, HE-AAC's upper half of the spectrum, is not decoded. Silence as long as the delay of its
+ * filters is put before the sound, because the timing in containers includes that delay.
  *
  * @throws {HearthError} `invalid_media` when most frames are damaged.
  */
@@ -61,7 +64,7 @@ function requireDecodable(numDamaged: number, numFrames: number, cause?: RangeEr
 interface AacConfig {
   /** Sample rate of the decoded core; spectral band replication would double it. */
   readonly sampleRateHz: number;
-  /** Whether the stream declares itself HE-AAC. It may be HE-AAC even if not. */
+  /** Whether the stream declares itself HE-AAC. Some HE-AAC streams do not. */
   readonly hasBandReplication?: boolean;
 }
 
@@ -138,7 +141,6 @@ interface AdtsFrame extends SyncFrame {
 
 const HEADER_BYTES = 7;
 const CHECKSUM_BYTES = 2;
-const LOW_COMPLEXITY = 2;
 const MAX_JUNK_BYTES = 1 << 20;
 /** The frame's length is a field of 13 bits. */
 const MAX_FRAME_BYTES = 1 << 13;
@@ -161,7 +163,7 @@ export async function* readAdts(
   const start = findAdts(file);
   if (start === undefined) throw invalidAudio("The AAC file holds no frames.");
   const { objectType, sampleRateHz } = parseFrame(file, start)!;
-  if (objectType !== LOW_COMPLEXITY) {
+  if (objectType !== OBJECT_TYPE.lowComplexity) {
     throw new UnreadSoundError(
       `The AAC file is ${nameObjectType(objectType)}; AAC-LC or HE-AAC is wanted.`,
     );

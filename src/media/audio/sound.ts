@@ -1,5 +1,5 @@
 /**
- * Decoded sound, the errors for files without any, and the timing that containers give it.
+ * Decoded sound, the errors for files that cannot be decoded, and the timing that containers add to a sound.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export interface Sound {
 
 /** What a reader reports besides the sound. */
 export interface Decoding {
-  /** Called if the file ends early, with a clause that says what is missing; what there is of it is decoded. */
+  /** Called if the file ends early, with a clause that says what is missing. What is there is decoded. */
   readonly onTruncated: (what: string) => void;
 }
 
@@ -78,15 +78,15 @@ export interface TrackTiming {
   readonly delaySeconds?: number;
   /** How much is left out at the beginning of the sound. */
   readonly skipSeconds?: number;
-  /** Most of the sound that is kept after the beginning. */
+  /** Longest part of the sound that is kept after `skipSeconds`. */
   readonly lengthSeconds?: number;
   /** How much is left out at the end of the sound. */
   readonly paddingSeconds?: number;
 }
 
 /**
- * Most padding that is trimmed at the end of a track; no encoder adds more. So much sound is held back until the track
- * has ended.
+ * Most padding that is trimmed at the end of a track; no encoder adds more. That much sound is held back until the
+ * track has ended.
  */
 const MAX_PADDING_SECONDS = 1;
 const CHUNK_SAMPLES = 65_536;
@@ -102,8 +102,8 @@ export async function* applyTiming(
 ): AsyncGenerator<Sound, void> {
   if (delaySeconds > MAX_AUDIO_HOURS * 3600) {
     throw invalidAudio(
-      `The file's sound begins ${Math.floor(delaySeconds / 3600)} hours after its beginning; ` +
-        `at most ${MAX_AUDIO_HOURS} are wanted.`,
+      `The file's sound begins after ${Math.floor(delaySeconds / 3600)} hours of silence; ` +
+        `at most ${MAX_AUDIO_HOURS} hours are allowed.`,
     );
   }
   let position = 0;

@@ -36,8 +36,8 @@ export interface WhisperConfig {
 /** Seconds per timestamp token. */
 export const TIMESTAMP_SECONDS = 0.02;
 
-/** Latest first timestamp of a window, in seconds. */
-const MAX_INITIAL_TIMESTAMP = 50;
+/** Default of `max_initial_timestamp_index`: the first timestamp of a window is at most 1 s. */
+const MAX_INITIAL_TIMESTAMP_INDEX = 50;
 
 /** Whisper's codes that differ from the API's. */
 const WHISPER_CODES: Readonly<Record<string, string>> = { fil: "tl", jv: "jw" };
@@ -75,7 +75,7 @@ export function readWhisperConfig(
     languages: isMultilingual ? readLanguages(generationConfig) : new Map(),
     timestampsStart,
     lastFirstTimestamp: timestampsStart +
-      (typeof initial === "number" ? initial : MAX_INITIAL_TIMESTAMP),
+      (typeof initial === "number" ? initial : MAX_INITIAL_TIMESTAMP_INDEX),
     suppressedTokens: tokensAt({ ...config, ...generationConfig }, "suppress_tokens"),
     // Half of the context, as in Whisper: the other half is for the text of earlier windows.
     maxTokens: Math.floor(size("max_target_positions") / 2),

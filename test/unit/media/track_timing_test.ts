@@ -68,6 +68,6 @@ Deno.test("decodeAudio() refuses a track that asks for weeks of silence", async 
   new DataView(file.buffer).setUint32(list + 12, 0xffff_ffff);
   await assert.rejects(decodeWhole(file), {
     kind: "invalid_media",
-    message: /begins 1193 hours after its beginning; at most 8 are wanted/,
+    message: /begins after 1193 hours of silence; at most 8 hours are allowed/,
   });
 });

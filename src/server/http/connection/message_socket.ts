@@ -34,7 +34,7 @@ interface MessageSocketOptions {
   readonly beatMs?: number | undefined;
 }
 
-/** The parts that are used of the `ws` package's socket, which comes without types. */
+/** The parts of the `ws` package's socket that are used here; the package has no types. */
 interface PlainSocket extends EventEmitter {
   send(text: string, done: () => void): void;
   ping(): void;
@@ -70,7 +70,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     options: MessageSocketOptions,
     use: (messages: MessageSocket) => void,
   ): Promise<void> {
-    // Imported on demand: few clients speak live, and the port is open earlier without.
+    // Imported on demand: few clients use WebSockets, and the server starts faster without the package.
     const { WebSocketServer } = await import("ws");
     const server = new WebSocketServer({
       noServer: true,
