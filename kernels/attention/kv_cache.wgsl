@@ -1,6 +1,6 @@
 // The plan of a step, and the layout of keys and values in the paged cache.
 
-// As step_plan.ts writes it. Offsets count from `words`.
+// Written by step_plan.ts. Offsets are indices of `words`.
 struct Step {
   positions: u32,
   slots: u32,

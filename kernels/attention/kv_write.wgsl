@@ -25,7 +25,7 @@ override HEAD_FOURS: u32;
 override HEADS: u32;
 override KV_HEADS: u32;
 override BLOCK_SIZE: u32;
-// Elements from a token's head to the next token's in the cache.
+// Distance in the cache from one token's head to the next token's, in units of `cached`.
 override CACHE_STRIDE: u32;
 // Layout of one token's row in each input, in vec4s.
 override Q_STRIDE: u32;

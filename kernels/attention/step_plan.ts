@@ -85,7 +85,7 @@ const NO_SLOT = 0xffffffff;
  * not depend on the other sequences of a step.
  */
 export class StepPlan {
-  /** The plan, of which the first `length` words are valid: header, positions, slots, block tables, items. */
+  /** The plan. The first `length` words are valid: header, positions, slots, block tables, items. */
   readonly words: Uint32Array<ArrayBuffer>;
   length = 0;
   numTokens = 0;

@@ -6,7 +6,7 @@
 @group(0) @binding(0) var<storage, read> routes: array<vec2<u32>>;
 // Number of tiles, offset of the tiles' pairs, the expert of each tile, and the pairs of each tile.
 @group(0) @binding(1) var<storage, read_write> order: array<u32>;
-// The number of pairs of each expert, as counted by the router.
+// [0] is the number of pairs, as written by route.wgsl.
 @group(0) @binding(2) var<storage, read> counts: array<u32>;
 
 override EXPERTS: u32;

@@ -124,7 +124,7 @@ export class PowerSpectrum {
     const half = window.length / 2;
     if (!Number.isInteger(half)) {
       throw new RangeError(
-        `A window of ${window.length} samples was given; an even number is wanted.`,
+        `A window of ${window.length} samples was given; an even number is expected.`,
       );
     }
     this.#window = window;

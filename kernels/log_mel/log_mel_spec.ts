@@ -43,7 +43,7 @@ export function readLogMelSpec(config: Readonly<Record<string, unknown>>): LogMe
     throw new RangeError(
       `preprocessor_config.json says ${name} is ${
         JSON.stringify(value)
-      }; a positive integer is wanted.`,
+      }; a positive integer is expected.`,
     );
   };
   const sampleRateHz = read("sampling_rate", 16_000);

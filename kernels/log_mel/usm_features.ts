@@ -56,7 +56,7 @@ export function readUsmSpec(
     const value = config[name] ?? fallback;
     if (typeof value === "number" && value >= least && value < 2 ** 20) return value;
     throw new RangeError(
-      `${name} is ${JSON.stringify(value)}; a number from ${least} on is wanted.`,
+      `${name} is ${JSON.stringify(value)}; a number from ${least} on is expected.`,
     );
   };
   const refuse = (name: string, isOff: (value: unknown) => boolean) => {
@@ -89,7 +89,7 @@ export function readUsmSpec(
   };
 }
 
-/** Number of frames of a sound, of which the padding may add one. */
+/** Number of frames of a sound. The padding may add one. */
 export function countUsmFrames(
   { frameSamples, hopSamples, isSemicausal }: UsmSpec,
   numSamples: number,

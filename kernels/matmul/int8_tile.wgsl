@@ -1,7 +1,7 @@
 // Products of rows in 8 bits with weights of 4 bits: each workgroup takes a tile of $ROWS rows and $COLUMNS columns,
 // and stages $DEPTH blocks of 32 elements in workgroup memory while the next ones are being loaded. See int8_source.ts.
 
-// Words as described in int8_rows.wgsl, and the same memory as factors.
+// Rows in the layout of int8_rows.wgsl: the same buffer, read as words and as factors.
 @group(0) @binding(0) var<storage, read> rounded: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> factors: array<vec2<u32>>;
 

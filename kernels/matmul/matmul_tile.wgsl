@@ -1,5 +1,5 @@
 // Products of many rows: $TILE rows and $TILE columns of the matrix at a time, staged in workgroup memory $DEPTH
-// elements of K deep, each thread computes the sums of four rows and eight columns. See matvec_source.ts.
+// elements of K deep. Each thread computes the sums of four rows and eight columns. See matvec_source.ts.
 
 var<workgroup> x_tile: array<vec4<f32>, $(DEPTH * QUADS)>;
 var<workgroup> w_tile: array<vec4<f32>, $(DEPTH * QUADS)>;

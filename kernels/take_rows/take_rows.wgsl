@@ -1,4 +1,4 @@
-// Copies rows of a table by number. See take_rows.ts for shapes.
+// Copies rows of a table by index. See take_rows.ts for shapes.
 //
 // One thread takes one word of one row.
 

@@ -56,7 +56,7 @@ export function add<Sum>(sum: v128, low: v128, high: v128, evens: v128, odds: v1
   );
 }
 
-/** As above, with weights as they are stored: the low halves of bytes before the high ones. */
+/** Like {@linkcode add}, with weights as they are stored: the low halves of bytes before the high ones. */
 @inline
 export function addWeights<Sum>(sum: v128, weights: v128, mask: v128, evens: v128, odds: v128): v128 {
   const high = v128.and(i16x8.shr_u(weights, 4), mask);
@@ -76,7 +76,7 @@ export function addBlock<Sum>(sums: v128, block: v128, scale: v128, weightScales
   return f32x4.add(sums, f32x4.mul(scaled<Sum>(block, scale), weightScales));
 }
 
-/** As above, with the sums of both parts of a row. */
+/** Like {@linkcode addBlock}, with the sums of both parts of a row. */
 @inline
 export function addPair<Sum>(
   sums: v128,
@@ -96,7 +96,7 @@ export function addBlockAt<Sum>(at: usize, block: v128, scale: v128, weightScale
   v128.store(at, addBlock<Sum>(v128.load(at), block, scale, weightScales));
 }
 
-/** As above, with the sums of both parts of a row. */
+/** Like {@linkcode addBlockAt}, with the sums of both parts of a row. */
 @inline
 export function addPairAt<Sum>(
   at: usize,

@@ -114,7 +114,7 @@ export function readKeys(
   }
 }
 
-/** As {@linkcode readKeys}, for values. */
+/** Like {@linkcode readKeys}, for values. */
 export function readValues(
   node: Node,
   table: usize,

@@ -81,7 +81,7 @@ export function scoreFourRounded(
   }
 }
 
-/** As {@linkcode scoreFourRounded}, for two queries. */
+/** Like {@linkcode scoreFourRounded}, for two queries. */
 export function scoreTwoRounded(
   tile: usize,
   headSize: u32,
@@ -121,7 +121,7 @@ export function scoreTwoRounded(
   storeScores(into + SCORES_BYTES + 32, b2, b3, s2, s3, b);
 }
 
-/** As {@linkcode scoreFourRounded}, for one query. */
+/** Like {@linkcode scoreFourRounded}, for one query. */
 export function scoreOneRounded(tile: usize, headSize: u32, query: usize, into: usize): void {
   const scales = tile + <usize> headSize * TILE;
   let a0 = i32x4.splat(0), a1 = a0, a2 = a0, a3 = a0;
@@ -196,12 +196,12 @@ export function addFourRounded(tile: usize, headSize: u32, weights: usize, sums:
   addRounded(4, tile, headSize, weights, sums);
 }
 
-/** As {@linkcode addFourRounded}, for two rows. */
+/** Like {@linkcode addFourRounded}, for two rows. */
 export function addTwoRounded(tile: usize, headSize: u32, weights: usize, sums: usize): void {
   addRounded(2, tile, headSize, weights, sums);
 }
 
-/** As {@linkcode addFourRounded}, for one row. */
+/** Like {@linkcode addFourRounded}, for one row. */
 export function addOneRounded(tile: usize, headSize: u32, weights: usize, sum: usize): void {
   addRounded(1, tile, headSize, weights, sum);
 }

@@ -200,7 +200,7 @@ function scoreTile(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize)
   }
 }
 
-/** As `scoreTile`, for a tile in 8 bits. */
+/** Like `scoreTile`, for a tile in 8 bits. */
 function scoreRounded(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize): void {
   const first = base + tile * TILE;
   const headSize = block.headBytes / 4;
@@ -290,7 +290,7 @@ function sumTile(block: RowBlock, row: u32, base: u32, tile: u32, values: usize)
   }
 }
 
-/** As `sumTile`, for a tile in 8 bits, which holds no NaN. */
+/** Like `sumTile`, for a tile in 8 bits, which holds no NaN. */
 function sumRounded(block: RowBlock, row: u32, base: u32, tile: u32, values: usize): void {
   const headSize = block.headBytes / 4;
   const scales = scalesAt(values, headSize);

@@ -118,7 +118,7 @@ export function rotateHalves(first: usize, cos: usize, sin: usize, size: u32): v
   }
 }
 
-/** As {@linkcode rotateHalves}, for neighbouring elements; two pairs at a time. */
+/** Like {@linkcode rotateHalves}, for neighbouring elements; two pairs at a time. */
 export function rotateNeighbours(pairs: usize, cos: usize, sin: usize, size: u32): void {
   const signs = f32x4(-1, 1, -1, 1);
   for (const end = pairs + <usize> size * 4; pairs < end; pairs += 16, cos += 8, sin += 8) {

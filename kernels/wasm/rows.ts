@@ -162,7 +162,7 @@ export function addSix(
   }
 }
 
-/** As {@linkcode addSix}, for two rows, sixteen elements at a time. */
+/** Like {@linkcode addSix}, for two rows, sixteen elements at a time. */
 export function addTwo(
   values: usize,
   valueBytes: usize,
@@ -203,7 +203,7 @@ export function addTwo(
   }
 }
 
-/** As {@linkcode addTwo}, for one row. */
+/** Like {@linkcode addTwo}, for one row. */
 export function addOne(
   values: usize,
   valueBytes: usize,

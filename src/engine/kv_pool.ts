@@ -58,7 +58,7 @@ export class KvPool {
   #noteRefusal(pool: number): void {
     const size = this.#sizes[pool]!;
     size.refuse(performance.now());
-    log.warn("no more memory for keys and values is available; requests share what there is", {
+    log.warn("no more memory is available for keys and values; requests share what is allocated", {
       ...this.#describe(size.numBlocks, pool),
     });
   }

@@ -97,7 +97,7 @@ export interface DecodeAudioOptions {
   /** The sample rate to convert to. */
   readonly sampleRateHz: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called once, with a sentence, if the file ends early; what there is of it is decoded. */
+  /** Called once, with a sentence, if the file ends early. What is there is decoded. */
   readonly onTruncated?: ((message: string) => void) | undefined;
   /** Path or name of an ffmpeg that converts formats not read here. */
   readonly ffmpeg?: string | undefined;
@@ -178,7 +178,7 @@ function detect(file: Uint8Array): AudioFormat {
   if (isFreeMp3(file)) {
     throw new UnreadSoundError(
       "The MP3 file is in free format: its frames have no bitrate that tells their length. " +
-        "One with a bitrate of up to 320 kbit/s is wanted, or WAV.",
+        "One with a bitrate of up to 320 kbit/s is expected, or WAV.",
     );
   }
   const read = FORMATS.map(({ name }) => name);

@@ -41,7 +41,7 @@ export class BitReader {
     return value;
   }
 
-  /** As {@linkcode read}, in two's complement. */
+  /** Like {@linkcode read}, in two's complement. */
   readSigned(count: number): number {
     const value = this.read(count);
     return value < 2 ** (count - 1) ? value : value - 2 ** count;

@@ -55,7 +55,7 @@ export function resize(pixels: Pixels, options: ResizeOptions): Pixels {
     : resample(pixels, axes, filter);
 }
 
-/** As {@linkcode resize}, but treats alpha like the other channels, so that it does not change colours. */
+/** Like {@linkcode resize}, but treats alpha like the other channels, so that it does not change colours. */
 export function resizeChannels(pixels: Pixels, options: ResizeOptions): Pixels {
   return resample(pixels, toAxes(pixels, options), options.filter);
 }

@@ -46,7 +46,7 @@ export function describeUnread(
   const names = read.join(", ");
   return seen === undefined
     ? `The file is not ${kind}: want one of ${names}.`
-    : `The file seems to be ${seen}, which is not read; one of ${names} is wanted.`;
+    : `The file seems to be ${seen}, which is not read; one of ${names} is expected.`;
 }
 
 /** Most bytes searched for the tag that tells SVG from a web page: comments, declarations and spaces may precede it. */

@@ -147,7 +147,7 @@ function requireShape(
   if (shape.join() === wanted.join()) return;
   throw new Refusal(
     `The experts' weights "${name}" of ${describeNode(node)} are [${shape.join(", ")}]; ` +
-      `[${wanted.join(", ")}] is wanted.`,
+      `[${wanted.join(", ")}] is expected.`,
   );
 }
 
@@ -160,7 +160,7 @@ function withBlocks({ k: _, ...weights }: ReadMatrix, k: number): ExpertWeights 
   if (scales === undefined || countElements(scales.shape) !== wanted) {
     throw new Refusal(
       `The experts' weights "${weights.weights.name}" have ` +
-        `${scales ? countElements(scales.shape) : 0} scales; ${wanted} are wanted.`,
+        `${scales ? countElements(scales.shape) : 0} scales; ${wanted} are expected.`,
     );
   }
   return weights;

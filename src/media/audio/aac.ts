@@ -95,7 +95,7 @@ export function parseAacConfig(data: Uint8Array): AacConfig {
     }
     throw new UnreadSoundError(
       `The AAC stream is ${nameObjectType(objectType)}` +
-        `${hasShortFrames ? " with frames of 960 samples" : ""}; AAC-LC or HE-AAC is wanted.`,
+        `${hasShortFrames ? " with frames of 960 samples" : ""}; AAC-LC or HE-AAC is expected.`,
     );
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
@@ -165,7 +165,7 @@ export async function* readAdts(
   const { objectType, sampleRateHz } = parseFrame(file, start)!;
   if (objectType !== OBJECT_TYPE.lowComplexity) {
     throw new UnreadSoundError(
-      `The AAC file is ${nameObjectType(objectType)}; AAC-LC or HE-AAC is wanted.`,
+      `The AAC file is ${nameObjectType(objectType)}; AAC-LC or HE-AAC is expected.`,
     );
   }
   yield* decodeAac({ sampleRateHz }, listFrames(file, { start, sampleRateHz, onTruncated }));

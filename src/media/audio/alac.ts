@@ -49,7 +49,7 @@ function readConfig(cookie: Uint8Array): AlacConfig {
   ) {
     throw invalidAudio(
       `The Apple Lossless header gives ${frameSamples} samples a frame, ${depth} bits and ${numChannels} channels; ` +
-        `1 to ${MAX_FRAME_SAMPLES}, 16, 20, 24 or 32, and 1 to ${MAX_CHANNELS} are wanted.`,
+        `1 to ${MAX_FRAME_SAMPLES}, 16, 20, 24 or 32, and 1 to ${MAX_CHANNELS} are expected.`,
     );
   }
   checkSampleRate(config.sampleRateHz);

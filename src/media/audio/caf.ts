@@ -219,7 +219,7 @@ function decodePackets(
     }
     case "opus":
       if (numChannels > 2) {
-        throw invalidAudio(`The CAF file's Opus has ${numChannels} channels; 1 or 2 are wanted.`);
+        throw invalidAudio(`The CAF file's Opus has ${numChannels} channels; 1 or 2 are expected.`);
       }
       return decodeOpus({
         numChannels,
@@ -233,7 +233,7 @@ function decodePackets(
       throw new UnreadSoundError(
         `The CAF file's sound is ${
           nameFourCharacters(format)
-        }; PCM, A-law, mu-law, IMA ADPCM, Apple Lossless, FLAC, AAC, Opus or MP3 is wanted.`,
+        }; PCM, A-law, mu-law, IMA ADPCM, Apple Lossless, FLAC, AAC, Opus or MP3 is expected.`,
       );
   }
 }

@@ -100,7 +100,7 @@ export function decodeMp4(
       if (MP3_OBJECT_TYPES.includes(objectType)) return readMp3(joinBytes([...frames]), decoding);
       if (AAC_OBJECT_TYPES.includes(objectType)) return decodeAac(parseAacConfig(config), frames);
       const name = UNREAD_OBJECT_TYPES[objectType] ?? `of object type ${objectType}`;
-      throw new UnreadSoundError(`The MP4 file's sound is ${name}; AAC or MP3 is wanted.`);
+      throw new UnreadSoundError(`The MP4 file's sound is ${name}; AAC or MP3 is expected.`);
     }
     case "alac":
       return decodeAlac(requireBox(entry, "alac").bytes(4), frames);
@@ -119,7 +119,7 @@ export function decodeMp4(
       const name = UNREAD_TYPES[entry.type] === undefined ? "" : ` (${UNREAD_TYPES[entry.type]})`;
       throw new UnreadSoundError(
         `The MP4 file's sound is ${nameFourCharacters(entry.type)}${name}; ` +
-          "AAC, MP3, Opus, FLAC, Apple Lossless or PCM is wanted.",
+          "AAC, MP3, Opus, FLAC, Apple Lossless or PCM is expected.",
       );
     }
   }

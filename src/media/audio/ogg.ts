@@ -114,7 +114,7 @@ export async function* readOgg(
   if (!isKnown) {
     throw new UnreadSoundError(
       isSpeex
-        ? "The Ogg file's sound is Speex; Opus, Vorbis or FLAC is wanted."
+        ? "The Ogg file's sound is Speex; Opus, Vorbis or FLAC is expected."
         : "The Ogg file holds no Opus, Vorbis or FLAC, or the beginning of it is damaged.",
     );
   }

@@ -30,7 +30,7 @@ export function parseOpusHead(data: Uint8Array): OpusHead {
   const numChannels = data[9] ?? 0;
   if (data.length < HEAD_BYTES || numChannels < 1 || numChannels > MAX_CHANNELS) {
     throw invalidAudio(
-      `The Opus header is damaged, or has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
+      `The Opus header is damaged, or has ${numChannels} channels; 1 to ${MAX_CHANNELS} are expected.`,
     );
   }
   const base = {

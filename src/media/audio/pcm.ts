@@ -71,7 +71,7 @@ export function checkChannels(
 ): void {
   if (numChannels < 1 || numChannels > MAX_CHANNELS) {
     throw invalidAudio(
-      `The ${container} file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
+      `The ${container} file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are expected.`,
     );
   }
   checkSampleRate(sampleRateHz);
@@ -92,7 +92,7 @@ export function* readPcm(
   if (coding === undefined || read === undefined) {
     throw invalidAudio(
       `The ${container} file's sound is ${encoding}; ` +
-        "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is wanted.",
+        "integer PCM of 8, 16, 24 or 32 bits, floating point of 32 or 64, A-law or mu-law is expected.",
     );
   }
   const bytesPerSample = coding.bytes;

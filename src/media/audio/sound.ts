@@ -50,7 +50,7 @@ export function checkSampleRate(sampleRateHz: number): void {
   if (sampleRateHz >= MIN_RATE_HZ && sampleRateHz <= MAX_RATE_HZ) return;
   throw invalidAudio(
     `The audio file gives a sample rate of ${sampleRateHz} Hz; ` +
-      `${MIN_RATE_HZ} to ${MAX_RATE_HZ} Hz is wanted.`,
+      `${MIN_RATE_HZ} to ${MAX_RATE_HZ} Hz is expected.`,
   );
 }
 

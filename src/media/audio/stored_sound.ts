@@ -41,7 +41,7 @@ export async function* readStored(
     yield* readBlocks(data, createBlocks(coding, format));
   } else if (coding === undefined) {
     throw new UnreadSoundError(
-      `The ${container} file's sound is ${encoding}; PCM, A-law, mu-law, ADPCM, GSM 6.10 or MP3 is wanted.`,
+      `The ${container} file's sound is ${encoding}; PCM, A-law, mu-law, ADPCM, GSM 6.10 or MP3 is expected.`,
     );
   } else {
     yield* readPcm(data, { ...format, coding });
@@ -84,7 +84,9 @@ function createBlocks(
     case "GSM":
     case "GSM in WAV":
       if (numChannels !== 1) {
-        throw invalidAudio(`The ${container} file's GSM has ${numChannels} channels; 1 is wanted.`);
+        throw invalidAudio(
+          `The ${container} file's GSM has ${numChannels} channels; 1 is expected.`,
+        );
       }
       return coding === "GSM"
         ? { decode: createGsm(), numBytes: GSM_FRAME_BYTES }
@@ -93,7 +95,7 @@ function createBlocks(
   const minBytes = 8 * numChannels;
   if (blockBytes < minBytes) {
     throw invalidAudio(
-      `The ${container} file gives ${blockBytes} bytes to a block; at least ${minBytes} are wanted.`,
+      `The ${container} file gives ${blockBytes} bytes to a block; at least ${minBytes} are expected.`,
     );
   }
   const create = coding === "IMA ADPCM" ? createWavIma : createMsAdpcm;

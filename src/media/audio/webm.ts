@@ -159,7 +159,7 @@ export async function* readWebm(file: Bytes, decoding: Decoding): AsyncGenerator
     throw new UnreadSoundError(
       `The WebM file's sound is ${track.codec}${name}; ${
         Object.keys(CODECS).join(", ")
-      } are wanted.`,
+      } are expected.`,
     );
   }
   yield* applyTiming(

@@ -44,7 +44,7 @@ async function decode(
   if (!isKnown) {
     throw invalidImage(
       `The TIFF file cannot be read: it has ${numSamples} samples of ${depths.join(", ")} bits ` +
-        `and sample format ${format}; unsigned ones (1) of 1 to 16, 24 or 32 bits are wanted.`,
+        `and sample format ${format}; unsigned ones (1) of 1 to 16, 24 or 32 bits are expected.`,
     );
   }
   const layout: TiffLayout = {

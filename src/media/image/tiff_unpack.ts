@@ -50,7 +50,7 @@ export async function readCodedTile(
   if (layout.bits !== 8 || !numSamples.includes(samplesPerPixel)) {
     throw invalidImage(
       `The TIFF file cannot be read: it holds ${format.name} of ${samplesPerPixel} samples of ${layout.bits} ` +
-        `bits; ${numSamples.join(" or ")} of 8 bits are wanted.`,
+        `bits; ${numSamples.join(" or ")} of 8 bits are expected.`,
     );
   }
   const file = format === JPEG ? completeJpeg(packed, layout) : packed.slice();

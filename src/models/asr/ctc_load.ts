@@ -27,7 +27,7 @@ export async function loadCtc(
     throw new StartupError(
       `${folder.path} is not a speech recogniser: its config.json says ${
         architectures.join(", ")
-      }, and one that ends in ForCTC is wanted.`,
+      }, and one that ends in ForCTC is expected.`,
     );
   }
   const config = readCtcConfig({

@@ -77,7 +77,7 @@ export async function loadTdt(
   if (logits.length <= vocabulary.texts.length) {
     throw new StartupError(
       `${folder.path}: its ${JOINT} gives ${logits.length} numbers, and vocab.txt has ${vocabulary.texts.length} ` +
-        "tokens: more are wanted, the durations of a TDT model.",
+        "tokens: more are expected, the durations of a TDT model.",
     );
   }
   return openFrameRecogniser({

@@ -23,7 +23,7 @@ const MAX_ENCODE_MS = 50;
 const TEXTS_PER_SLICE = 16;
 /** Number of batches to encode ahead. */
 const BATCHES_AHEAD = 2;
-/** As `BATCHES_AHEAD`, for padded texts: with more texts to choose from, those of a batch have more similar lengths. */
+/** Like `BATCHES_AHEAD`, for padded texts: with more texts to choose from, those of a batch have more similar lengths. */
 const PADDED_BATCHES_AHEAD = 16;
 
 /** Runs batches of texts, one at a time. */

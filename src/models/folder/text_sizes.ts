@@ -35,7 +35,7 @@ export function readContextLength(folder: ModelFolder): number {
   return findContextLength(folder) ?? refuse(folder, "max_position_embeddings or n_positions");
 }
 
-/** As {@linkcode readContextLength}, but `undefined` if neither gives it. */
+/** Like {@linkcode readContextLength}, but `undefined` if neither gives it. */
 export function findContextLength(folder: ModelFolder): number | undefined {
   const type = String(getTextConfig(folder)["model_type"] ?? folder.config["model_type"]);
   return readSize(folder, [

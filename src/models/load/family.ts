@@ -17,7 +17,7 @@ export interface Family {
   readonly kind: ModelKind;
   /** Whether a folder belongs to this family. */
   matches(folder: ModelFolder): boolean;
-  /** As `matches`, for a folder whose kind the user has named; `matches` itself if absent. */
+  /** Like `matches`, for a folder whose kind the user has named; `matches` itself if absent. */
   accepts?(folder: ModelFolder): boolean;
   /** The graphs that run, the main one first. */
   graphs(folder: ModelFolder): readonly WantedGraph[];

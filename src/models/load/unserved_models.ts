@@ -11,7 +11,7 @@ import { sentenceModelType } from "../embedding/embedding_config.ts";
 import { isBuiltAs, isOfType } from "./family.ts";
 
 interface Unserved {
-  /** What such a model is, for a message: "a translation model". */
+  /** What the model is, for a message: "a translation model". */
   readonly is: string;
   readonly types: readonly string[];
 }

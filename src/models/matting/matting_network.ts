@@ -108,7 +108,7 @@ export function readMaskSize({ dims }: Pick<Tensor, "dims">): Size {
   }
   throw new HearthError(
     "inference_failed",
-    `The graph gives [${dims.join(", ")}] where masks of one channel are wanted.`,
+    `The graph gives [${dims.join(", ")}] where masks of one channel are expected.`,
   );
 }
 

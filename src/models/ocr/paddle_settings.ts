@@ -46,7 +46,7 @@ export class PaddleSettings {
     return this.numbers(path)?.[0];
   }
 
-  /** As `number`, for a list. */
+  /** Like `number`, for a list. */
   numbers(path: readonly string[]): number[] | undefined {
     const values = this.#find(path);
     if (values === undefined) return undefined;

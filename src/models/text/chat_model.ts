@@ -16,7 +16,7 @@ import { requireTask } from "../model.ts";
 import type { ChatEvent, ChatTask, Conversation, Task } from "../task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
-/** The parts of such a model, which owns the decoder. */
+/** The parts of a chat model. The model owns the decoder. */
 export interface ChatModelParts {
   readonly decoder: Decoder;
   readonly tokenizer: TextTokenizer;

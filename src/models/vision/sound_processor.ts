@@ -186,5 +186,5 @@ export class SoundProcessor {
 }
 
 function warnOfCut(message: string): void {
-  log.warn("a sound ends early; the model hears what there is of it", { message });
+  log.warn("a sound ends early; the model hears only the part that is there", { message });
 }

@@ -234,7 +234,7 @@ export class PatternReader {
 
   next(): string {
     const char = this.peek();
-    if (char === "") throw this.error("an end where more is wanted");
+    if (char === "") throw this.error("an end where more is expected");
     this.#at += char.length;
     return char;
   }

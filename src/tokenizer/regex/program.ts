@@ -17,7 +17,7 @@ export const Op = {
   jump: 3,
   /** Takes `b` to `c` characters of set `a`, as many as possible; gives them back one by one. */
   run: 4,
-  /** As `run`, but gives none back. */
+  /** Like `run`, but gives none back. */
   runPossessive: 5,
   /** Fails unless assertion `a` holds. */
   assert: 6,

@@ -137,7 +137,7 @@ Deno.test("decodeAudio() names MP3 in free format, and kinds of AAC that it does
     return frame;
   });
   const free = new Uint8Array(await new Blob(frames).arrayBuffer());
-  await assertInvalid(free, /MP3 file is in free format.*320 kbit\/s is wanted/);
+  await assertInvalid(free, /MP3 file is in free format.*320 kbit\/s is expected/);
   // Without more frames there is no telling.
   await assertInvalid(free.slice(0, 1500), /not supported audio/);
   const main = readFixture("speech_16k.aac");
@@ -151,7 +151,7 @@ Deno.test("decodeAudio() names MP3 in free format, and kinds of AAC that it does
 
 Deno.test("decodeAudio() names a codec of Ogg that it does not read", async () => {
   const head = new TextEncoder().encode("Speex   1.2.1".padEnd(80, "\0"));
-  await assertInvalid(makeOggPage(head, 0), /sound is Speex; Opus, Vorbis or FLAC is wanted/);
+  await assertInvalid(makeOggPage(head, 0), /sound is Speex; Opus, Vorbis or FLAC is expected/);
 });
 
 Deno.test("decodeAudio() is not kept busy by files made to do so", async () => {

@@ -64,7 +64,7 @@ for (const [name, args] of Object.entries(FORMATS)) {
       await assert.rejects(decodeWhole(file), {
         kind: "invalid_media",
         message: new RegExp(
-          `${name.split(" ")[0]}.* wanted\\. A command that converts it: ffmpeg -i`,
+          `${name.split(" ")[0]}.* expected\\. A command that converts it: ffmpeg -i`,
           "s",
         ),
       });

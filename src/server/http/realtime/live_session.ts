@@ -241,7 +241,7 @@ export class LiveSession {
     const { durationMs, endMs } = this.#sound;
     if (durationMs < MIN_TURN_MS) {
       const message = `There is too little audio to commit: ${durationMs.toFixed(0)} ms, and at ` +
-        `least ${MIN_TURN_MS} ms are wanted.`;
+        `least ${MIN_TURN_MS} ms are needed.`;
       throw new HearthError("input_audio_buffer_commit_empty", message);
     }
     await this.#addTurn(endMs);
