@@ -40,7 +40,7 @@ interface AlignedText {
   readonly nodes: readonly NodeHeads[];
 }
 
-/** The parts of the decoder, which owns all of them. */
+/** The parts of the decoder. The decoder owns all of them. */
 interface EncoderDecoderParts<Input extends object> {
   readonly backend: Backend;
   readonly encoder: InputEncoder<Input>;

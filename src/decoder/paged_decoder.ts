@@ -26,7 +26,7 @@ import { StepInputs } from "./step_inputs.ts";
 import { divideStep, type StepPart, StepSlices, type UnitTimes } from "./step_division.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
-/** The parts of a paged decoder, which owns all of them. */
+/** The parts of a paged decoder. The decoder owns all of them. */
 interface PagedDecoderParts<Token extends SampledToken> {
   readonly backend: Backend;
   readonly cut: GraphCut;
@@ -95,13 +95,13 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   get suspension(): SuspensionLimits {
     const { isExact, backend } = this.#parts;
     return {
-      // If a step takes two passes over the weights, two steps are as good.
+      // A step that takes two passes over the weights is no faster than two steps.
       mostBeside: isExact ? EXACT_PROMPT_TOKENS : 0,
       isQueued: backend.kind === "webgpu",
     };
   }
 
-  /** Two tokens, which also run with the lowering for many rows, if nothing is compiled for a shape. */
+  /** Two tokens are enough where nothing is compiled per shape: they also run the lowering for many rows. */
   get warmUpTokens(): number | undefined {
     const { runsAll, backend } = this.#parts;
     return runsAll || backend.kind === "cpu" ? 2 : undefined;

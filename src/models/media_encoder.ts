@@ -34,7 +34,7 @@ export function findMediaToken(config: Json, medium: Medium): number | undefined
 
 const NAMES = { image: "vision encoder", audio: "audio encoder" } as const;
 
-/** The parts of an encoder, which owns them. */
+/** The parts of an encoder. The encoder owns them. */
 interface MediaEncoderParts {
   readonly medium: Medium;
   readonly session: GraphSession;

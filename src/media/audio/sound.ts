@@ -18,7 +18,7 @@ export interface Decoding {
   readonly onTruncated: (what: string) => void;
 }
 
-/** Decodes a file of one format. It frees its decoder when it ends, also when it is ended by `return()`. */
+/** Decodes a file of one format. It frees its decoder when it ends, whether by itself or by `return()`. */
 export type SoundReader = (
   file: Uint8Array<ArrayBuffer>,
   decoding: Decoding,

@@ -29,7 +29,7 @@ import { type DetectionConfig, detectLines } from "./text_detection.ts";
 /** Reads lines in one script. */
 type Recogniser = LineGraph<RecognitionConfig>;
 
-/** The graphs of a reader, which owns all of them. */
+/** The graphs of a reader. The reader owns all of them. */
 interface LineReaderGraphs {
   readonly detector: LineGraph<DetectionConfig>;
   /** Detects upside-down lines; absent if none are expected. */

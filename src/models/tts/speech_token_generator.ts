@@ -43,7 +43,7 @@ export interface EmbeddingRows {
   readonly dims: readonly number[];
 }
 
-/** The parts of a generator, which owns the graphs; the embedder belongs to the decoder. */
+/** The parts of a generator. The generator owns the graphs; the embedder belongs to the decoder. */
 interface Parts extends SpeechTokenRules {
   readonly decoder: Decoder;
   readonly embedder: SpeechEmbedder;
@@ -130,11 +130,7 @@ export class SpeechTokenGenerator {
   }
 }
 
-/**
- * Chatterbox's graph of embeddings, adapted to the engine, whose steps hold tokens of several texts. The graph decides
- * by the tokens before it in a row whether a token is text or sound. In a step all tokens are sound, so each gets a row
- * of its own. The prompt before the sound is embedded in one row, by {@linkcode SpeechEmbedder.embed}.
- */
+/** The inputs and the output of the graph of embeddings. */
 const EMBEDS = "inputs_embeds";
 const IDS = "input_ids";
 const POSITIONS = "position_ids";
@@ -144,6 +140,11 @@ const DEFAULT_EXAGGERATION = 0.5;
 /** The start-of-speech token. Text tokens have lower ids, further control tokens higher ones. */
 const START_OF_SPEECH = 6_561;
 
+/**
+ * Chatterbox's graph of embeddings, adapted to the engine, whose steps hold tokens of several texts. The graph decides
+ * by the earlier tokens of a row whether a token is text or sound. In a step all tokens are sound, so each gets a row of
+ * its own. The prompt before the sound is embedded in one row, by {@linkcode SpeechEmbedder.embed}.
+ */
 class SpeechEmbedder {
   readonly #session: GraphSession;
 

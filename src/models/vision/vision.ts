@@ -26,7 +26,7 @@ import { EncodedMedia } from "./encoded_media.ts";
 import { SoundProcessor } from "./sound_processor.ts";
 import { type MediumTokens, VisionPrompt } from "./vision_prompt.ts";
 
-/** The parts of a vision model, which owns all of them. */
+/** The parts of a vision model. The model owns all of them. */
 interface VisionModelParts extends ChatModelParts {
   readonly kind: "vision" | "ocr";
   readonly imagePreprocessor: ImagePreprocessor;

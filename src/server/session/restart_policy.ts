@@ -41,16 +41,17 @@ export class RestartPolicy {
   }
 }
 
-// Notices changes to the files of the model that is served. Weights are mapped from disk: writing into such a file
-// changes the model under its running requests, and truncating one ends the process with a bus error.
-
 /** The state of a file when it was marked. */
 interface Mark {
   readonly bytes: number;
   readonly writtenMs: number;
 }
 
-/** Sizes and modification times of files, by path. */
+/**
+ * Notices changes to the files of the model that is served, by their sizes and modification times. Weights are mapped
+ * from disk: writing into such a file changes the model under its running requests, and truncating one ends the process
+ * with a bus error.
+ */
 export class ModelMarks {
   readonly #marks: ReadonlyMap<string, Mark>;
 
