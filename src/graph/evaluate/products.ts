@@ -139,7 +139,7 @@ function linearAttention(call: Call): readonly (Value | undefined)[] {
   return [{ dtype: query.dtype, shape: query.shape.with(-1, value.shape.at(-1)!) }, state];
 }
 
-/** Rules of these operators. */
+/** How the shapes of these operators' results are found, by operator. */
 export const PRODUCT_RULES: Rules = {
   MatMul: product(0, 1),
   FusedMatMul: (call) => {
@@ -173,7 +173,7 @@ export const PRODUCT_RULES: Rules = {
   TopK: topK,
   CausalConvWithState: (call) => [likeFirst(call)[0], call.inputs[3]],
   LinearAttention: linearAttention,
-  // Decay of the first input's shape and rate of the fourth's.
+  // The decay has the first input's shape, and the rate the fourth's.
   LinearAttentionGate: (call) => [
     { ...need(call, 0), data: undefined },
     call.inputs[3] && { ...call.inputs[3], data: undefined },

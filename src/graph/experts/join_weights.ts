@@ -1,6 +1,6 @@
 /**
- * Joins the weights of a mixture: matrices of single experts to one constant, and those of gates with those of the values
- * that they multiply.
+ * Joins the weights of a mixture of experts: the matrices of single experts become one constant, and each gate matrix is
+ * joined with the matrix of the values that the gate multiplies.
  *
  * @module
  */

@@ -1,6 +1,6 @@
 /**
- * Expands weights quantised in blocks, for onnxruntime-web on the CPU: it has no kernel of its own for MatMulNBits and
- * unpacks the weights at every run, and none at all for GatherBlockQuantized.
+ * Expands weights quantised in blocks, for onnxruntime-web on the CPU: its MatMulNBits unpacks the weights at every run,
+ * and it has no GatherBlockQuantized.
  *
  * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md (MatMulNBits, GatherBlockQuantized)
  * @module
@@ -32,7 +32,7 @@ interface PackedMatrix {
 }
 
 /**
- * Replaces 4-bit MatMulNBits by MatMul, and 4-bit GatherBlockQuantized by Gather, with weights computed when each
+ * Replaces 4-bit MatMulNBits with MatMul, and 4-bit GatherBlockQuantized with Gather, with weights computed when each
  * segment is loaded. The result is the same up to the order of sums.
  *
  * @returns the model itself when there is nothing to expand, or more than {@linkcode MAX_EXPANDED_BYTES}.

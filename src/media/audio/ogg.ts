@@ -19,7 +19,7 @@ import type { OggVorbisDecodedAudio } from "@wasm-audio-decoders/ogg-vorbis";
 import { joinBytes } from "../../base/join_bytes.ts";
 
 const COMMENT_AT = 1;
-/** An empty comment, which replaces the file's own: that may hold images. */
+/** An empty comment header. It replaces the file's own, which may hold images. */
 const EMPTY_COMMENT = Uint8Array.of(
   3,
   ...new TextEncoder().encode("vorbis"),
@@ -78,9 +78,9 @@ const CODECS: Readonly<
 };
 /** The signature of a codec that is not supported. */
 const SPEEX = "Speex   ";
-/** Identification and comment. */
+/** The headers of Opus: identification and comment. */
 const NUM_OPUS_HEADERS = 2;
-/** Identification, comment and setup. */
+/** The headers of Vorbis: identification, comment and setup. */
 const NUM_VORBIS_HEADERS = 3;
 /** Offset in an identification header of the exponents of the two block lengths, short and long. */
 const VORBIS_BLOCKS_AT = 28;
