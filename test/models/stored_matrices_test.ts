@@ -77,6 +77,28 @@ const reshaped = (bits: 2 | 4, shape: readonly number[]): Parts => ({
   },
 });
 
+/** Rows of 4 bits with one scale each, as ONNX Runtime's quantiser writes them: zero points of two rows share a byte. */
+const rowsOf = (dtype: "int4" | "uint4", hasZeroPoints: boolean): Parts => ({
+  embed: (graph) => {
+    const pack = (name: string, shape: readonly [number, number]) => {
+      const bytes = fill(shape[0] * shape[1] / 2, (i) => 256 * pseudoRandom(i + shape[1]));
+      graph.constant(constant(name, shape, Uint8Array.from(bytes), dtype));
+      return name;
+    };
+    const scales = fill(VOCAB, (i) => (1 + pseudoRandom(i)) / 20);
+    graph.constant(constant("scales", [VOCAB, 1], Float32Array.from(scales)));
+    const zeros = hasZeroPoints ? [pack("zeros", [VOCAB, 1])] : [];
+    const inputs = [pack("table", [VOCAB, WIDTH]), "input_ids", "scales", ...zeros];
+    return graph.add("GatherBlockQuantized", inputs, {
+      domain: "com.microsoft",
+      attributes: { block_size: WIDTH, gather_axis: 0, quantize_axis: 1 },
+    });
+  },
+  project: (graph, hidden) => {
+    graph.add("MatMul", [hidden, graph.weights([WIDTH, VOCAB])], { outputs: ["logits"] });
+  },
+});
+
 /** Learned positions: the rows of the step's tokens are cut from their table. */
 const positioned: Parts = {
   embed: (graph) => {
@@ -140,6 +162,13 @@ for (const [bits, shape] of [[4, [VOCAB, WIDTH / 2]], [2, [VOCAB, -1]], [4, [0, 
   });
 }
 for (const dtype of ["int4", "uint4"] as const) {
+  for (const hasZeroPoints of [false, true]) {
+    const zeros = hasZeroPoints ? " with zero points" : "";
+    testKernels(`embeddings of ${dtype}${zeros}`, {
+      graph: build(rowsOf(dtype, hasZeroPoints)),
+      sizes: SIZE,
+    });
+  }
   for (const hasZeroPoints of [false, true]) {
     for (const isTransposed of [false, true]) {
       const name = `a dequantised matrix of ${dtype}${hasZeroPoints ? " with zero points" : ""}${

@@ -18,6 +18,8 @@ import {
 } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 
+/** Types of packed tables: bytes of numbers whose width the node says, or numbers of 4 bits. */
+const TABLE_DTYPES: ReadonlySet<TensorType> = new Set(["uint8", "int4", "uint4"]);
 /** Widths of the numbers in packed tables. */
 const TABLE_BITS = [1, 2, 4, 8] as const;
 
@@ -38,7 +40,7 @@ export interface EmbeddingLookup {
     readonly blockSize: number;
     /** `[numRows, blocks]` */
     readonly scales: Tensor;
-    /** Packed like the values; `2 ** (bits - 1)` everywhere if absent. */
+    /** Like the values; if absent `2 ** (bits - 1)` everywhere in bytes, and 0 in other types. */
     readonly zeroPoints?: Tensor | undefined;
   };
 }
@@ -60,18 +62,19 @@ function toLookup(node: Node, constants: ReadonlyMap<string, Tensor>): Embedding
       ? { ...common, dtype: values.dtype, width: packedWidth }
       : undefined;
   }
-  if (node.opType !== "GatherBlockQuantized" || values.dtype !== "uint8") return;
-  const storedBits = intAttribute(node, "bits") ?? 4;
+  if (node.opType !== "GatherBlockQuantized" || !TABLE_DTYPES.has(values.dtype)) return;
+  const isPacked = values.dtype === "uint8";
+  const storedBits = isPacked ? intAttribute(node, "bits") ?? 4 : 4;
   const bits = TABLE_BITS.find((each) => each === storedBits);
   const blockSize = intAttribute(node, "block_size") ?? 128;
   const isByRow = (intAttribute(node, "gather_axis") ?? 0) === 0 &&
     [1, -1].includes(intAttribute(node, "quantize_axis") ?? 1);
   if (!isByRow || bits === undefined || !scales || !isFloat(scales.dtype)) return;
-  if (node.inputs[3] && zeroPoints?.dtype !== "uint8") return;
+  if (node.inputs[3] && zeroPoints?.dtype !== values.dtype) return;
   return {
     ...common,
     dtype: scales.dtype,
-    width: packedWidth * 8 / bits,
+    width: isPacked ? packedWidth * 8 / bits : packedWidth,
     quantized: { bits, blockSize, scales, zeroPoints },
   };
 }

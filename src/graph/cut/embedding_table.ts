@@ -11,8 +11,6 @@ import { storedBytes, type StoredTensor } from "../file/stored_tensor.ts";
 
 /** Bytes of recently read rows to keep. */
 const CACHE_BYTES = 4 * 2 ** 20;
-/** Bytes of zero points `2 ** (bits - 1)`, for tables that have none. */
-const MIDDLES = { 1: 0xff, 2: 0xaa, 4: 0x88, 8: 0x80 };
 
 type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 /** Copies bytes of one tensor, from `offset` on, to `into`. */
@@ -102,22 +100,27 @@ export class EmbeddingTable {
 
   /** `(value - zeroPoint) * scale` in the table's type, rounded once, as ONNX Runtime's kernel does. */
   #unpack(id: number, row: FloatRow): void {
-    const { width, quantized } = this.#lookup;
+    const { width, values, quantized } = this.#lookup;
     const { bits, blockSize } = quantized!;
     const numBlocks = Math.ceil(width / blockSize);
-    const values = new Uint8Array(width * bits / 8);
-    this.#readValues(id * values.length, values);
+    const isSigned = values.dtype === "int4";
+    const isPadded = values.dtype === "uint8";
     const kind = row.constructor as new (length: number) => FloatRow;
     const scales = new kind(numBlocks);
     this.#readScales!(id * scales.byteLength, new Uint8Array(scales.buffer));
-    const zeroPoints = new Uint8Array(Math.ceil(numBlocks * bits / 8)).fill(MIDDLES[bits]);
-    this.#readZeroPoints?.(id * zeroPoints.length, zeroPoints);
-    const [perByte, mask] = [8 / bits, 2 ** bits - 1];
-    const at = (packed: Uint8Array, i: number) =>
-      (packed[Math.floor(i / perByte)]! >> (i % perByte * bits)) & mask;
+    const levels = readLevels(this.#readValues, {
+      bits,
+      isSigned,
+      first: id * width,
+      count: width,
+    });
+    const perRow = isPadded ? Math.ceil(numBlocks * bits / 8) * 8 / bits : numBlocks;
+    const zeros = this.#readZeroPoints &&
+      readLevels(this.#readZeroPoints, { bits, isSigned, first: id * perRow, count: numBlocks });
+    const middle = isPadded ? 2 ** (bits - 1) : 0;
     for (let i = 0; i < width; i++) {
       const block = Math.floor(i / blockSize);
-      row[i] = (at(values, i) - at(zeroPoints, block)) * scales[block]!;
+      row[i] = (levels[i]! - (zeros?.[block] ?? middle)) * scales[block]!;
     }
   }
 
@@ -139,6 +142,29 @@ export class EmbeddingTable {
     }
     return (offset, into) => readAt(file, data.offset + offset, into);
   }
+}
+
+/** Reads packed numbers, the first in the lowest bits of its byte. */
+function readLevels(
+  read: ReadBytes,
+  { bits, isSigned, first, count }: {
+    readonly bits: number;
+    readonly isSigned: boolean;
+    /** Index of the first number. */
+    readonly first: number;
+    readonly count: number;
+  },
+): Int16Array {
+  const start = Math.floor(first * bits / 8);
+  const packed = new Uint8Array(Math.ceil((first + count) * bits / 8) - start);
+  read(start, packed);
+  const range = 2 ** bits;
+  const levels = new Int16Array(count);
+  for (let i = 0, at = first % (8 / bits); i < count; i++, at++) {
+    const level = packed[(at * bits) >> 3]! >> (at * bits & 7) & (range - 1);
+    levels[i] = isSigned && level >= range / 2 ? level - range : level;
+  }
+  return levels;
 }
 
 /** Synchronous: rows are usually in the page cache, and waiting for an I/O thread would take longer. */
