@@ -86,7 +86,7 @@ export class RequestMetrics extends MetricSet {
     this.gauge("hearth_sequences_waiting", `${what} that wait.`, () => this.requests().waiting);
   }
 
-  /** Replaces metrics by those of another registry with the same names, except for `staying`. */
+  /** Replaces metrics with those of another registry with the same names, except for `staying`. */
   adopt(from: prometheus.Registry, staying: readonly string[] = []): void {
     const kept = [...staying, "hearth_sequences_running", "hearth_sequences_waiting"];
     for (const metric of from.getMetricsAsArray()) {

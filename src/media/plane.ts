@@ -13,7 +13,7 @@ export interface Plane {
 }
 
 /**
- * Replaces each pixel by the mean of all pixels at most `radius` away along either axis. The cost does not depend on
+ * Replaces each pixel with the mean of all pixels at most `radius` away along either axis. The cost does not depend on
  * the radius. The result is a new plane.
  */
 export function boxMean(plane: Plane, radius: number): Plane {

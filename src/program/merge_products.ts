@@ -117,7 +117,7 @@ export interface MergeOptions {
 }
 
 /**
- * Replaces products that only differ in their weights by one product, so that their rows are read once. The joined
+ * Replaces products that only differ in their weights with one product, so that their rows are read once. The joined
  * constants are computed when they are read.
  */
 export function mergeProducts(

@@ -35,7 +35,7 @@ interface Operands {
 }
 
 /**
- * Replaces attention to a whole cache, the newest token included, by a causal `MultiHeadAttention`: for one token both
+ * Replaces attention to a whole cache, the newest token included, with a causal `MultiHeadAttention`: for one token both
  * are equal, and several tokens see what they would see one at a time.
  *
  * Attention to inputs that satisfy `isEncoded` (cross-attention) is replaced too: to the cut it looks like a cache to

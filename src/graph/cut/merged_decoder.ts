@@ -108,7 +108,7 @@ export function appendInCacheDtype(model: ModelProto): ModelProto {
 }
 
 /**
- * Replaces the only `If` of a graph by the named branch and removes the condition's input, which a GPU would have to
+ * Replaces the only `If` of a graph with the named branch and removes the condition's input, which a GPU would have to
  * copy back to the host before every step.
  *
  * @returns `undefined` unless the graph has exactly one `If`.

@@ -23,7 +23,7 @@ interface WithoutChoices {
 type Branches = Readonly<Record<"then_branch" | "else_branch", readonly Tensor[]>>;
 
 /**
- * Replaces each `If` between constants by one table: the rows of short sequences, then those of longer ones; or by the
+ * Replaces each `If` between constants with one table: the rows of short sequences, then those of longer ones; or with the
  * short ones' table if no sequence can be longer.
  *
  * @throws {Refusal} when the choice depends on anything but one length.

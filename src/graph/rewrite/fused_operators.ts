@@ -24,7 +24,7 @@ import { GraphIndex, liveNodes } from "../graph_index.ts";
 import type { Value } from "../evaluate/value.ts";
 
 /**
- * Replaces f32 attentions that see all keys by `MultiHeadAttention`, which never writes the scores of all pairs of
+ * Replaces f32 attentions that see all keys with `MultiHeadAttention`, which never writes the scores of all pairs of
  * tokens: Whisper's encoder takes 11 % less time and 120 MiB less memory.
  *
  * @returns the model itself if it has none.

@@ -1,5 +1,5 @@
 /**
- * Replaces splits within each head (queries and their gate, head by head) by one split of the whole row, reordering the
+ * Replaces splits within each head (queries and their gate, head by head) with one split of the whole row, reordering the
  * outputs of the matrix accordingly.
  *
  * @module

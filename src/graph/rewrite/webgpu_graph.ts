@@ -86,7 +86,7 @@ function namesOfConstants({ domain, opType, inputs }: Node): string[] {
 const BROADCASTING = 8;
 
 /**
- * Replaces sums of several tensors by additions of two, in the same order. ONNX Runtime has no WebGPU kernel for `Sum`:
+ * Replaces sums of several tensors with additions of two, in the same order. ONNX Runtime has no WebGPU kernel for `Sum`:
  * each would be computed on the CPU, with all its inputs read back from the GPU first.
  */
 export function sumsToAdditions(model: ModelProto): ModelProto {

@@ -119,7 +119,7 @@ export class VisionPrompt {
     };
   }
 
-  /** Replaces the placeholders by the texts of the media. */
+  /** Replaces the placeholders with the texts of the media. */
   #insertTexts(rendered: string, media: readonly PromptMedium[]): string {
     for (const { medium, placeholder } of this.#markers) {
       const numShown = rendered.split(placeholder).length - 1;

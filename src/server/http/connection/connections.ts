@@ -126,7 +126,7 @@ export class Connections {
     return true;
   }
 
-  /** Replaces a connection by the socket it has become. */
+  /** Replaces a connection with the socket it has become. */
   replace(connection: SilentConnection, socket: TcpSocket): void {
     this.#open.delete(connection);
     this.#open.add(socket);
