@@ -166,7 +166,7 @@ Deno.test("SimdRows.product() in f32 gives the same bits with any number of thre
 
 Deno.test("SimdRows.product() in f32 refuses what it does not compute", () => {
   const refused: readonly [Partial<MatvecParams>, RegExp][] = [
-    [{ elem: "f16" }, /in f32/],
+    [{ elem: "f16" }, /only take f32/],
     [{ out: { stride: 128, offset: 0 } }, /rows of their own/],
     [{ k: 34 }, /multiples of 8 by 4/],
     [{ gate: { gateRow: 4, upRow: 0 } }, /multiples of 8 by 4/],

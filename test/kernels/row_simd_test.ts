@@ -375,7 +375,7 @@ Deno.test("SimdRows.rotate() turns halves and neighbours by position, and leaves
 Deno.test("checkRowKernel() refuses what the kernels do not compute", () => {
   const weights = PLAIN.weights as Blocks;
   const refused: readonly [Partial<MatvecParams>, RegExp][] = [
-    [{ elem: "f16" }, /in f32/],
+    [{ elem: "f16" }, /only take f32/],
     [{ weights: { ...weights, blockSize: 8 } }, /blocks of 16, or of a multiple of 32/],
     [{ out: { stride: 128, offset: 0 } }, /rows of their own/],
     [{ n: 42 }, /multiples of 4 by 32/],
