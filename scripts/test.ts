@@ -1,11 +1,12 @@
 /**
- * `deno task test`: runs all tests but those of `test/long/`, or those of the files and folders given, one more process at a time than there are
- * cores, as tests also wait; repeats the failures, lists what was skipped and why, and ends with one line of counts. Its
- * exit code is that of `deno test`. Files of a folder share an isolate, so that what they import is compiled once. With
- * options among the arguments, all of them go to one `deno test`.
+ * `deno task test`: runs all tests but those of `test/long/`, or those of the files and folders given. It runs one more
+ * process at a time than there are cores, as tests also wait; repeats the failures, lists what was skipped and why, and
+ * ends with one line of counts. Its exit code is that of `deno test`. Files of a folder share an isolate, so that what
+ * they import is compiled once. With options or patterns among the arguments, all of them go to one `deno test`.
  *
  * @module
  */
+import { existsSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { quietenVulkan } from "../src/cli/loading.ts";
@@ -42,14 +43,14 @@ Deno.exit(await runTests(Deno.args));
 
 async function runTests(args: readonly string[]): Promise<number> {
   const missing = await findMissing();
-  const files = args.some((arg) => arg.startsWith("-"))
+  const files = args.some((arg) => arg.startsWith("-") || !existsSync(arg))
     ? []
     : args.length > 0
     ? await listTestFiles(args)
     : (await listTestFiles(["test"])).filter((file) => !file.startsWith(LONG));
   const reports: Report[] = [];
   if (files.length <= FEW_FILES) {
-    // `deno test` says what is wrong with the arguments.
+    // `deno test` reads options and patterns, and says what is wrong with the arguments.
     reports.push(await runProcess(args, { isOnly: true }));
   } else {
     const shares = await divideFiles(files);
@@ -76,7 +77,7 @@ async function runTests(args: readonly string[]): Promise<number> {
 async function listTestFiles(paths: readonly string[]): Promise<string[]> {
   const files = new Set<string>();
   for (const path of paths) {
-    const { isDirectory } = await Deno.stat(path).catch(() => ({ isDirectory: false }));
+    const { isDirectory } = await Deno.stat(path);
     const entries = isDirectory ? await Array.fromAsync(Deno.readDir(path)) : [];
     const inside = entries
       .filter(({ name, isDirectory }) => isDirectory || name.endsWith("_test.ts"))

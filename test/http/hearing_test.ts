@@ -173,5 +173,6 @@ Deno.test("chat: clients that hang up while a sound is read or answered leave no
     body: JSON.stringify(body({ type: "input_audio", input_audio: { data: DATA, format: "wav" } })),
   })).json();
   assert.ok(choice.message.content.length > 0);
+  await server.untilIdle();
   assert.equal(await server.figure("hearth_kv_blocks_used"), 0);
 });
