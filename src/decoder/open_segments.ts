@@ -6,8 +6,7 @@
 import type { Backend } from "../device/backend.ts";
 import type { DeviceWeights } from "../device/device_weights.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
-import { storedBytes } from "../graph/file/stored_tensor.ts";
-import type { GraphCut, Segment } from "../graph/graph_cut.ts";
+import { countWeightBytes, type GraphCut, type Segment } from "../graph/graph_cut.ts";
 import type { GraphSession } from "../device/ort/ort.ts";
 
 /** What to open, and on which backend. */
@@ -34,7 +33,11 @@ export async function openSegments(
   { backend, files, isWanted = () => true, weights, onProgress }: OpenSegmentsOptions,
 ): Promise<(GraphSession | undefined)[]> {
   const sessions: (GraphSession | undefined)[] = cut.segments.map(() => undefined);
-  const wanted = cut.segments.map((segment, i) => ({ segment, i, bytes: sumBytes(segment) }))
+  const wanted = cut.segments.map((segment, i) => ({
+    segment,
+    i,
+    bytes: countWeightBytes(segment),
+  }))
     .filter(({ segment }) => isWanted(segment))
     .toSorted((a, b) => b.bytes - a.bytes);
   try {
@@ -47,10 +50,6 @@ export async function openSegments(
     throw error;
   }
   return sessions;
-}
-
-function sumBytes({ model }: Segment): number {
-  return model.graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
 }
 
 export async function releaseSessions(

@@ -35,7 +35,7 @@ export class PositionTables {
     const [tokens, ...rest] = cut.positions?.shape.toReversed() ?? [];
     const isKnown = tokens === "tokens" && rest.every((size) => typeof size === "number");
     this.#positions = isKnown ? cut.positions!.name : undefined;
-    this.#numSections = isKnown ? (rest as number[]).reduce((a, b) => a * b, 1) : 1;
+    this.#numSections = isKnown ? countElements(rest as number[]) : 1;
     this.#numPositions = numPositions;
     const { names, graph } = positional(cut, this.#positions);
     this.#names = names;
@@ -214,7 +214,7 @@ function readRow(value: Value | undefined, width: number, isInterleaved: boolean
   const { shape = [], data } = value ?? {};
   const [count, ...sizes] = shape.filter((size) => size !== 1);
   // A row may have several axes, since reshapes that keep a token's elements were removed.
-  const row = sizes.reduce((product, size) => product * size, 1);
+  const row = countElements(sizes);
   if (data === undefined || count !== PROBED) return undefined;
   if (row === width) return { width: row, step: 1 };
   if (row !== 2 * width) return undefined;

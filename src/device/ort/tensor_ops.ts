@@ -7,6 +7,7 @@
  * @module
  */
 import { Tensor, type Tensors } from "./ort.ts";
+import { countElements } from "../../graph/file/dtype.ts";
 import { type Node, stringAttribute } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
 
@@ -130,7 +131,7 @@ function slice(
   });
   const dims = x.dims.map((_, axis) => end[axis]! - begin[axis]!);
   const from = x.data as Float32Array;
-  const into = new Float32Array(dims.reduce((product, size) => product * size, 1));
+  const into = new Float32Array(countElements(dims));
   const last = x.dims.length - 1;
   let to = 0;
   const copy = (axis: number, offset: number) => {

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { bytesOfElements } from "../file/dtype.ts";
+import { bytesOfElements, countElements } from "../file/dtype.ts";
 import { type Graph, intAttribute, intsAttribute, makeNode, type Tensor } from "../file/proto.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 
@@ -77,11 +77,16 @@ function makeParts(matrix: Matrix, output: string): Tensor[] {
     shape: readonly number[],
     compute: (bytes: Uint8Array, into: Uint8Array) => void,
   ): Tensor => {
-    const length = bytesOfElements(dtype, shape.reduce((product, size) => product * size, 1));
+    const length = bytesOfElements(dtype, countElements(shape));
     return {
-      ...{ name: `${output}/${part}`, dtype, shape, rest: [] },
+      name: `${output}/${part}`,
+      dtype,
+      shape,
+      rest: [],
       data: {
-        ...{ kind: "computed", sources: source ? [source] : [], length },
+        kind: "computed",
+        sources: source ? [source] : [],
+        length,
         compute: ([bytes], into) => compute(bytes ?? new Uint8Array(0), into),
       },
     };

@@ -4,6 +4,7 @@
  * @module
  */
 import { transposeMatrix } from "../experts/join_weights.ts";
+import { countElements } from "../file/dtype.ts";
 import {
   type Graph,
   hasSubgraph,
@@ -76,9 +77,8 @@ function reshapeConstant(index: GraphIndex, node: Node, source: Tensor): Tensor 
 
 /** A shape whose sizes of 0 are those of the source, and of which -1 stands for what is left. */
 function fillSizes(sizes: readonly number[], source: readonly number[]): number[] {
-  const count = (shape: readonly number[]) => shape.reduce((product, size) => product * size, 1);
   const kept = sizes.map((size, axis) => size === 0 ? source[axis] ?? 0 : size);
-  return kept.map((size) => size === -1 ? count(source) / -count(kept) : size);
+  return kept.map((size) => size === -1 ? countElements(source) / -countElements(kept) : size);
 }
 
 /** A matrix of floats whose transpose is only read by row. */

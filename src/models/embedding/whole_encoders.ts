@@ -4,6 +4,7 @@
  * @module
  */
 import type { Backend, Storage } from "../../device/backend.ts";
+import { countElements } from "../../graph/file/dtype.ts";
 import type { FolderFiles } from "../../graph/file/external_data.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../device/ort/ort.ts";
@@ -72,7 +73,7 @@ export class PaddedEncoder implements Encoder {
     const parts = { backend, session, padTokenId, pooling: takesWeights ? pooling : undefined };
     const feeds = makeFeeds(parts, [{ ids: [padTokenId, padTokenId] }]);
     const rows = (await session.run(feeds))[POOLED_OUTPUT]!;
-    const width = rows.dims.reduce((product, size) => product * size, 1);
+    const width = countElements(rows.dims);
     rows.dispose();
     return new PaddedEncoder(parts, width);
   }

@@ -9,7 +9,7 @@ import { HearthError, StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
-import { decodeAudio } from "../../media/audio.ts";
+import { AudioReader } from "../../media/audio_reader.ts";
 import type { PreparedMedium } from "../images/vision_processor.ts";
 
 /** How a family hears. */
@@ -153,21 +153,23 @@ export class SoundProcessor {
    */
   async prepare(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<PreparedMedium> {
     const { sampleRateHz, minSamples, maxSamples, prepare } = this.#family;
-    const chunks: Float32Array[] = [];
-    let numSamples = 0;
-    const decoding = { sampleRateHz, signal, ffmpeg: this.#ffmpeg, onTruncated: warnOfCut };
-    for await (const chunk of decodeAudio(bytes, decoding)) {
-      chunks.push(chunk);
-      numSamples += chunk.length;
-      if (numSamples <= maxSamples) continue;
+    const decoding = { sampleRateHz, signal, ffmpeg: this.#ffmpeg };
+    await using reader = new AudioReader(bytes, decoding);
+    const samples = await reader.read(0, maxSamples + 1);
+    if (samples.length > maxSamples) {
       throw new HearthError(
         "invalid_media",
         `The sound lasts longer than ${maxSamples / sampleRateHz} s, ` +
           "the most that this model hears at once: send it in parts.",
       );
     }
-    if (numSamples < minSamples) {
-      const [seen, wanted] = [numSamples, minSamples].map((count) =>
+    if (reader.truncated !== undefined) {
+      log.warn("a sound ends early; the model hears only the part that is there", {
+        message: reader.truncated,
+      });
+    }
+    if (samples.length < minSamples) {
+      const [seen, wanted] = [samples.length, minSamples].map((count) =>
         (count / sampleRateHz).toFixed(3)
       );
       throw new HearthError(
@@ -175,16 +177,6 @@ export class SoundProcessor {
         `The sound lasts ${seen} s, and this model hears sounds of at least ${wanted} s.`,
       );
     }
-    const samples = new Float32Array(numSamples);
-    let at = 0;
-    for (const chunk of chunks) {
-      samples.set(chunk, at);
-      at += chunk.length;
-    }
     return await prepare(samples);
   }
-}
-
-function warnOfCut(message: string): void {
-  log.warn("a sound ends early; the model hears only the part that is there", { message });
 }
