@@ -1,8 +1,8 @@
 """Ray Serve in front of Hearth: HEARTH_MAIN=…/main.ts HEARTH_MODEL=qwen3-4b serve run ray_serve:app
 
-Each replica starts a server of its own on a free port and passes requests on to it, streams included. Ray starts and
-ends replicas; Hearth replaces a lost or hanging model by itself. The nodes need Deno and a checkout of Hearth, and of
-Python's packages only what ray[serve] brings.
+Each replica starts its own server on a free port and forwards requests and streams to it. Ray starts and ends replicas;
+Hearth itself replaces a lost or hanging model. The nodes need Deno, a checkout of Hearth, and the Python packages of
+ray[serve].
 """
 
 import os
@@ -17,7 +17,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 from ray import serve
 
-# Those of a connection and what aiohttp sets by itself; and what could say that a caller is on this machine.
+# Headers that concern one connection or that aiohttp sets, and headers that could make a caller look local.
 OWN_HEADERS = {
     *("host", "content-length", "transfer-encoding", "connection", "keep-alive", "upgrade"),
     *("forwarded", "x-forwarded-for", "x-real-ip"),
@@ -28,7 +28,7 @@ api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
 @serve.deployment(
     num_replicas=2,
-    # More wait in Hearth, which batches them, and not in Ray.
+    # A large number, so that requests wait in Hearth, which batches them, and not in Ray.
     max_ongoing_requests=256,
     graceful_shutdown_timeout_s=45,
     ray_actor_options={"num_cpus": 4},
@@ -36,9 +36,9 @@ api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 @serve.ingress(api)
 class Hearth:
     def __init__(self, model: str):
-        """Ray takes a replica into service when this has returned: when the model has been loaded."""
+        """Returns when the model is loaded; Ray then uses the replica."""
         command = ["deno", "run", "-A", os.environ["HEARTH_MAIN"]]
-        # With it nothing that Ray passes on is taken for a caller on this machine.
+        # With --trusted-proxy, no forwarded request counts as local.
         flags = ["-m", model, "-p", "0", "--trusted-proxy", "127.0.0.1", "--drain-seconds", "25"]
         self.process = subprocess.Popen(command + flags, stdout=subprocess.PIPE, text=True)
         self.base_url = self.read_address()
@@ -51,7 +51,7 @@ class Hearth:
         for line in self.process.stdout:
             found = re.search(r"listens at (http://\S+\d)", line)
             if found:
-                # The few lines that follow fit into the pipe.
+                # Nothing reads the pipe from here on; the few lines that follow fit into it.
                 return found[1]
         raise RuntimeError("Hearth ended before it listened; its log says why")
 
@@ -66,13 +66,13 @@ class Hearth:
             raise RuntimeError(f"Hearth ended while it {when}; its log says why")
 
     async def check_health(self):
-        """Ray replaces the replica when this raises: not while Hearth loads its model again."""
+        """Ray replaces the replica if this raises. It does not raise while Hearth reloads its model."""
         self.require_process("served")
 
     @api.api_route("/{path:path}", methods=["GET", "POST", "DELETE"])
     async def pass_on(self, path: str, request: Request):
         if self.client is None:
-            # Ray and Hearth limit requests and their times: no limit here.
+            # No limits here, since Ray and Hearth limit requests and their times.
             connector = aiohttp.TCPConnector(limit=0)
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
             self.client = aiohttp.ClientSession(
@@ -84,7 +84,7 @@ class Hearth:
             request.method, f"/{path}{query}", headers=headers, data=await request.body()
         )
         return StreamingResponse(
-            bytes_of(answer),
+            stream_bytes(answer),
             status_code=answer.status,
             headers={k: v for k, v in answer.headers.items() if k.lower() not in OWN_HEADERS},
         )
@@ -94,12 +94,12 @@ class Hearth:
         self.process.wait(timeout=40)
 
 
-async def bytes_of(answer: aiohttp.ClientResponse):
+async def stream_bytes(answer: aiohttp.ClientResponse):
     try:
         async for part in answer.content.iter_any():
             yield part
     finally:
-        # Hearth hears that a client has left when its connection is closed, and computes no more for it.
+        # Closing the connection tells Hearth that the client has left, so that it stops computing.
         answer.close()
 
 

@@ -1,7 +1,8 @@
 /**
- * `deno task compile [target…]`: one executable of Hearth for this machine, or for each target named; `all` names
- * every one. They hold the built-in models, the pages and the kernels, and need no Deno.
- * With `--permissive` they are without eSpeak NG, whose licence is the GPL: Kokoro's voices then say that it is missing.
+ * `deno task compile [target…]`: builds an executable of Hearth for this machine, or for each given target; `all` means
+ * every target. Executables contain the built-in models, the pages and the kernels, and need no Deno. With
+ * `--permissive` they do not contain eSpeak NG, whose licence is the GPL; requests to Kokoro then fail with an error
+ * that says so.
  *
  * @module
  */
@@ -30,7 +31,7 @@ export const INCLUDES = [
   "models",
 ] as const;
 
-/** A package folder of which little is used. */
+/** A package folder from which only a few files are embedded. */
 interface KeptFolder {
   /** A module of the package. */
   readonly module: string;
@@ -42,7 +43,7 @@ interface KeptFolder {
 
 /** The embedded parts of large packages; other packages are embedded whole. */
 export const KEPT_FOLDERS: readonly KeptFolder[] = [
-  // Images are decoded only.
+  // Images are only decoded with these packages.
   { module: "@jsquash/avif/codec/dec/avif_dec.js", kept: ["avif_dec.js", "avif_dec.wasm"] },
   { module: "@jsquash/avif/codec/enc/avif_enc.js", kept: [] },
   {
@@ -59,7 +60,7 @@ export const KEPT_FOLDERS: readonly KeptFolder[] = [
     kept: ["libheif-wasm", "package.json", "LICENSE"],
   },
   { module: "@embedpdf/pdfium", kept: ["index.js", "pdfium.wasm"] },
-  // Of many codecs Opus, of several builds one.
+  // One of many codecs (Opus), in one of several builds.
   { module: "@evan/wasm/target/opus/deno.js", kept: ["deno.js"] },
   { module: "@evan/wasm/target/opus/deno.js", up: 1, kept: ["opus"] },
   { module: "@evan/wasm/target/opus/deno.js", up: 2, kept: ["target", "package.json", "LICENSE"] },
@@ -84,7 +85,7 @@ export const KEPT_FOLDERS: readonly KeptFolder[] = [
   },
 ];
 
-/** Packages that hold code under the GPL. */
+/** Packages that contain code under the GPL. */
 const PERMISSIVE = ["phonemizer"] as const;
 
 const repository = fileURLToPath(new URL("../", import.meta.url));
@@ -120,7 +121,7 @@ function listUnused(): string[] {
   });
 }
 
-/** The folder of a package, by its main module's `dist`. */
+/** The folder of a package whose main module is in `dist`. */
 function resolveFolder(module: string): string {
   return join(dirname(fileURLToPath(import.meta.resolve(module))), "..");
 }

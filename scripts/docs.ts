@@ -1,5 +1,5 @@
 /**
- * `deno task docs`: writes the flag tables of docs/flags.md anew from the tables that parse the command line, and the
+ * `deno task docs`: rewrites the flag tables of docs/flags.md from the tables that parse the command line, and the
  * README's figures from docs/performance.md.
  *
  * @module
@@ -25,7 +25,7 @@ export function fillFlagTables(page: string): string {
   const filled = page.replaceAll(MARKER, (_, list: string) => {
     const names = list.split(", ");
     const tables = new Set(names.map(readTable));
-    if (tables.size > 1) throw new Error(`docs/flags.md: ${list} have not the same flags.`);
+    if (tables.size > 1) throw new Error(`docs/flags.md: ${list} do not have the same flags.`);
     for (const name of names) placed.add(name);
     return `<!-- flags of ${list} -->\n\n${[...tables].join()}\n\n`;
   });
@@ -44,7 +44,7 @@ function readTable(name: string): string {
   return formatFlagTable(command.flags);
 }
 
-/** What the README shows: tables of the page of figures by the name of their bench, and the beginnings of rows. */
+/** The README's rows: the beginnings of their labels, by the bench whose table in docs/performance.md has them. */
 const HEADLINES: Readonly<Record<string, readonly string[]>> = {
   chat: [
     "1 stream of",
@@ -61,8 +61,8 @@ const HEADLINES: Readonly<Record<string, readonly string[]>> = {
 /**
  * Writes the README's table of figures.
  *
- * @param performance the page that they are taken from.
- * @throws {Error} when it lacks a row, or the README the marks.
+ * @param performance the text of docs/performance.md.
+ * @throws {Error} when docs/performance.md lacks a row, or the README lacks the markers.
  */
 export function fillFigures(readme: string, performance: string): string {
   const rows = Object.entries(HEADLINES).flatMap(([kind, labels]) => {

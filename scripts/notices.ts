@@ -1,5 +1,5 @@
 /**
- * `deno task notices`: writes THIRD_PARTY_NOTICES anew, from the lock file and the packages' own files.
+ * `deno task notices`: rewrites THIRD_PARTY_NOTICES from the lock file and the packages' own files.
  *
  * @module
  */
@@ -27,7 +27,7 @@ const HOLDERS: Readonly<Record<string, string>> = {
   "onnxruntime-web": "Microsoft Corporation",
 };
 
-/** Libraries compiled into packages, under licences of their own. */
+/** Libraries that are compiled into packages and have other licences. */
 const INSIDE: Readonly<Record<string, readonly [name: string, licence: string, holder: string]>> = {
   phonemizer: [
     "eSpeak NG",
@@ -75,7 +75,7 @@ const INSIDE: Readonly<Record<string, readonly [name: string, licence: string, h
   ],
 };
 
-/** What else is to be said about a package that contains libraries under several licences. */
+/** Notices for packages that contain libraries under several licences. */
 const REMARKS: Readonly<Record<string, string>> = {
   "@embedpdf/pdfium": `It contains PDFium, whose licence is above, and with it:
 FreeType (FreeType License): portions of this software are copyright (c) 1996-2026 The FreeType
@@ -92,13 +92,13 @@ suitability for any purpose.`,
 };
 
 const ABOUT =
-  `Hearth is licensed under the Apache License 2.0 (see LICENSE). What it runs on and hands on is
-licensed as follows. This file is written by \`deno task notices\` from the lock file.
+  `Hearth is licensed under the Apache License 2.0 (see LICENSE). The packages that it uses and distributes
+are licensed as follows. \`deno task notices\` writes this file from the lock file.
 
 An executable made by \`deno task compile\` contains eSpeak NG, which is licensed under the GNU General
-Public License, version 3 or later: whoever hands such an executable on has to do so under that
-licence, with its source. \`deno task compile --permissive\` leaves eSpeak NG out; Kokoro's voices then
-say that it is missing. A checkout contains none of these packages: Deno fetches them from npm.
+Public License, version 3 or later. Those who distribute such an executable must do so under that
+licence, with its source. \`deno task compile --permissive\` leaves eSpeak NG out; requests to Kokoro then
+fail with an error that says so. A checkout contains none of these packages: Deno fetches them from npm.
 `;
 
 interface LockFile {
@@ -139,7 +139,7 @@ function parseName(id: string): string {
   return id.slice(0, id.indexOf("@", 1));
 }
 
-/** The text of the file. */
+/** Makes the text of THIRD_PARTY_NOTICES. */
 export function writeNotices(): string {
   const lock: LockFile = JSON.parse(Deno.readTextFileSync(join(REPOSITORY, "deno.lock")));
   const cache = join(npmCache(), "registry.npmjs.org");
@@ -178,7 +178,9 @@ function describe(id: string, cache: string): string {
 
 function withoutText(name: string, license: string): string {
   const holder = HOLDERS[name];
-  if (holder === undefined) throw new Error(`${name} brings no licence: who holds the rights?`);
+  if (holder === undefined) {
+    throw new Error(`${name} has no licence text: name its copyright holder in HOLDERS.`);
+  }
   return `Copyright (c) ${holder}\n\n${readLicence(license)}`;
 }
 

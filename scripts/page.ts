@@ -1,9 +1,9 @@
 /**
- * `deno task page`: bundles the web page into the files that are served, `src/ui/built/`: the page's script, and a script
- * for each part that is loaded when it is needed (`src/ui/lazy/`).
+ * `deno task page`: bundles the web page into the files in `src/ui/built/`, which the server sends: the page's script,
+ * and a script for each part that is loaded on demand (`src/ui/lazy/`).
  *
- * They are committed, so that neither users nor `deno compile` need the page's packages or a bundler. The first line of
- * the script holds a digest of all sources, by which a test detects a stale bundle.
+ * The bundles are committed, so that neither users nor `deno compile` need the page's packages or a bundler. The first
+ * line of the script contains a digest of all sources, by which a test detects a stale bundle.
  *
  * @module
  */
@@ -15,10 +15,10 @@ const FOLDER = new URL("../src/ui/", import.meta.url);
 /** Where the bundles are. */
 export const BUILT = new URL("built/", FOLDER);
 
-/** The bundle that the page begins with. */
+/** The bundle that the page loads first. */
 export const SCRIPT = new URL("script.js", BUILT);
 
-/** The first line of bundles of the current sources. */
+/** The first line that a bundle of the current sources has. */
 export async function bundleHead(): Promise<string> {
   const names = (await listFiles("")).filter((name) => /\.tsx?$|^deno\.json$/.test(name));
   const hash = createHash("sha256");
@@ -52,7 +52,7 @@ async function bundle(source: string): Promise<string> {
   }
 }
 
-/** KaTeX's style sheet with its fonts in it: the page's policy and offline use want them from one place. */
+/** KaTeX's style sheet with its fonts embedded: the page works offline, and its policy allows no other source. */
 async function bundleFormulaStyle(): Promise<string> {
   const style = new URL(import.meta.resolve("katex/dist/katex.min.css"));
   const css = await Deno.readTextFile(style);

@@ -1,8 +1,8 @@
 /**
- * `deno task test`: runs all tests but those of `test/long/`, or those of the files and folders given. It runs one more
- * process at a time than there are cores, as tests also wait; repeats the failures, lists what was skipped and why, and
- * ends with one line of counts. Its exit code is that of `deno test`. Files of a folder share an isolate, so that what
- * they import is compiled once. With options or patterns among the arguments, all of them go to one `deno test`.
+ * `deno task test`: runs all tests except `test/long/`, or the given files and folders. Since tests also wait, it runs
+ * one process more than there are cores. At the end it repeats the failures, lists what was skipped and why, and prints
+ * one line of counts. Its exit code is that of `deno test`. Files of a folder share an isolate, so that their imports
+ * are compiled once. If the arguments contain options or patterns, all arguments go to one `deno test`.
  *
  * @module
  */
@@ -12,17 +12,17 @@ import { fileURLToPath } from "node:url";
 import { quietenVulkan } from "../src/cli/loading.ts";
 import { explainSkipped, listSlowest, readReport, type Report } from "./test_report.ts";
 
-/** Runs the files that are its arguments in one isolate. */
+/** Test module that runs the files in its arguments in one isolate. */
 const ENTRY = "test/run_files.ts";
-/** Most files of a process, as what they leave behind adds up, and so that at the end none runs alone for long. */
+/** Most files of a process: their leftovers add up, and at the end no process should run alone for long. */
 const MOST_FILES = 16;
-/** So few run as they would without this program: each in an isolate of its own, and shown immediately. */
+/** Up to this many files run as in a plain `deno test`: in separate isolates, with their output shown immediately. */
 const FEW_FILES = 4;
-/** They run when they are asked for: `deno task test:long`. */
+/** These only run if they are named, as in `deno task test:long`. */
 const LONG = join("test", "long", sep);
-/** Their files take a fraction of a second, and so come last. */
+/** Files in this folder take a fraction of a second, so they run last. */
 const UNITS = join("test", "unit");
-/** Files that measure their process get an isolate of their own: what others left behind would be in their figures. */
+/** Files that measure their process get their own isolate: leftovers of other files would distort the figures. */
 const MEASURES_PROCESS = /Deno\.memoryUsage|\/proc\/self\/(fd|task)/;
 /** Most processes: each may hold a model or two. */
 const MOST_PROCESSES = 4;
@@ -73,7 +73,7 @@ async function runTests(args: readonly string[]): Promise<number> {
   return reports.find(({ exitCode }) => exitCode !== 0)?.exitCode ?? 0;
 }
 
-/** The test files among paths and in those that are folders, relative to the repository. */
+/** The test files among the paths and inside those that are folders, relative to the repository. */
 async function listTestFiles(paths: readonly string[]): Promise<string[]> {
   const files = new Set<string>();
   for (const path of paths) {
@@ -89,7 +89,7 @@ async function listTestFiles(paths: readonly string[]): Promise<string[]> {
   return [...files].sort();
 }
 
-/** Divides files among processes. Neighbours take about as long: they go to different processes of their folder. */
+/** Divides files among processes. Neighbours take about the same time, so they go to different processes. */
 async function divideFiles(files: readonly string[]): Promise<Share[]> {
   const groups = new Map<string, string[]>();
   for (const file of files) {
@@ -167,7 +167,7 @@ function writeLine(line: string): void {
   if (line !== "") Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
 }
 
-/** Writes all of `text`, of which a pipe may take only a part at once, after the texts of the calls before. */
+/** Writes the whole text, after the texts of earlier calls. A pipe may take only a part of it at once. */
 function write(text: string): Promise<void> {
   writing = writing.then(() =>
     new Blob([text]).stream().pipeTo(Deno.stdout.writable, { preventClose: true })

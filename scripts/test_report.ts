@@ -4,13 +4,13 @@
  * @module
  */
 
-/** What one process of tests had to say. */
+/** The results of one `deno test` process. */
 export interface Report {
   readonly exitCode: number;
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** What it says of its failures, and of files that it did not come to. */
+  /** Its failure report, and the files that it did not run to the end. */
   readonly failures: string;
   /** Seconds by file. */
   readonly seconds: ReadonlyMap<string, number>;
@@ -21,11 +21,11 @@ const SUMMARY =
   /^(?:ok|FAILED) \| (\d+) passed(?: \((\d+) steps?\))?.*? \| (\d+) failed(?: \((\d+) steps?\))?(?:.*?(\d+) ignored(?: \((\d+) steps?\))?)?/gm;
 /** The failure summary that a process prints after all its tests. */
 const ERRORS = /^ ERRORS $[^]*?(?=^ FAILURES $)/m;
-/** The place of a step's registration, which is the same for all tests of files that share an isolate. */
+/** The location where a step was registered, which is the same for all tests of files that share an isolate. */
 const ENTRY_LOCATION = / => \.\/test\/run_files\.ts:\d+:\d+/g;
 // deno-lint-ignore no-control-regex -- colour codes
 const COLOUR = /\x1b\[[0-9;]*m/g;
-/** So many of the slowest files are listed. */
+/** Number of slowest files that are listed. */
 const NUM_SLOWEST = 10;
 const SECONDS_PER_UNIT: Readonly<Record<string, number>> = {
   µs: 1e-6,

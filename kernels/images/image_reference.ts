@@ -3,10 +3,9 @@
  *
  * @module
  */
-import type { Pixels } from "../../src/media/pixels.ts";
+import { BAND_BYTES, type PixelMemory, PixelRoom, type Pixels } from "../../src/media/pixels.ts";
 import { resizeChannels } from "../../src/media/resample.ts";
 import { type MaskFormat, type TensorFormat, weighAxis } from "./image_format.ts";
-import { BAND_BYTES, type PixelMemory, PixelRoom } from "../../src/media/pixel_simd.ts";
 import type { Weights } from "../../src/media/resample_filter.ts";
 
 /** Channels of a model's input. */

@@ -1,5 +1,6 @@
 /**
- * Decodes an audio file of any common format to one channel at one sample rate.
+ * Decodes an audio file of any common format to one channel at one sample rate: once from start to end, or with random
+ * access in bounded memory.
  *
  * @module
  */
@@ -18,6 +19,7 @@ import {
   type Decoding,
   invalidAudio,
   MAX_AUDIO_HOURS,
+  mixDown,
   type Sound,
   type SoundReader,
   UnreadSoundError,
@@ -26,7 +28,7 @@ import { isWav, readWav } from "./audio/wav.ts";
 import { isWebm, readWebm } from "./audio/webm.ts";
 import { convertWithFfmpeg } from "./ffmpeg.ts";
 import { AudioResampler } from "./sound_rate.ts";
-import { describeUnread, type Signature } from "./signature.ts";
+import { describeUnread } from "./file_bytes.ts";
 
 interface AudioFormat {
   readonly name: string;
@@ -48,49 +50,10 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
 ];
 
-/** Formats that cannot be read but are often sent as audio. */
-const UNREAD: readonly Signature[] = [
-  ["AMR", 0, "#!AMR"],
-  ["WMA or WMV", 0, "\x30\x26\xb2\x75\x8e\x66\xcf\x11"],
-  ["AVI", 8, "AVI "],
-  ["Digital Speech Standard (DSS)", 1, "dss"],
-  ["Digital Speech Standard (DS2)", 1, "ds2"],
-  ["AC-3", 0, "\x0b\x77"],
-  ["DTS", 0, "\x7f\xfe\x80\x01"],
-  ["DTS", 0, "\xfe\x7f\x01\x80"],
-  ["DTS", 0, "\x1f\xff\xe8\x00"],
-  ["DTS", 0, "\xff\x1f\x00\xe8"],
-  ["DTS-HD", 0, "DTSHDHDR"],
-  ["TrueHD", 4, "\xf8\x72\x6f\xba"],
-  ["MLP", 4, "\xf8\x72\x6f\xbb"],
-  ["AAC in LATM", 0, "\x56\xe0"],
-  ["AAC in LATM", 0, "\x56\xe1"],
-  ["MPEG program stream", 0, "\x00\x00\x01\xba"],
-  ["MPEG transport stream", 0, "\x47\x40"],
-  ["MPEG transport stream", 4, "\x47\x40"],
-  ["NUT", 0, "nut/multimedia container"],
-  ["Creative Voice (VOC)", 0, "Creative Voice File"],
-  ["IRCAM sound", 0, "\x64\xa3"],
-  ["IRCAM sound", 1, "\0\xa3\x64"],
-  ["NIST Sphere", 0, "NIST_1A"],
-  ["SoX's own format", 0, ".SoX"],
-  ["8SVX", 8, "8SVX"],
-  ["Optimized DSD (DSDIFF)", 0, "FRM8"],
-  ["Sony ATRAC (OMA)", 0, "ea3"],
-  ["Flash video", 0, "FLV\x01"],
-  ["WavPack", 0, "wvpk"],
-  ["TTA", 0, "TTA1"],
-  ["Monkey's Audio", 0, "MAC "],
-  ["Musepack", 0, "MPCK"],
-  ["DSD", 0, "DSD "],
-  ["RealMedia", 0, ".RMF"],
-  ["MIDI", 0, "MThd"],
-];
-
 /** Longest time without yielding to other work of the thread. */
 const MAX_BUSY_MS = 10;
 
-const MAX_PIECE_SAMPLES = 65_536;
+const MAX_CHUNK_SAMPLES = 65_536;
 
 /** How an audio file is decoded. */
 export interface DecodeAudioOptions {
@@ -99,7 +62,7 @@ export interface DecodeAudioOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called once, with a sentence, if the file ends early. What is there is decoded. */
   readonly onTruncated?: ((message: string) => void) | undefined;
-  /** Path or name of an ffmpeg that converts formats not read here. */
+  /** Path or name of an ffmpeg that converts unsupported formats. */
   readonly ffmpeg?: string | undefined;
 }
 
@@ -116,7 +79,7 @@ export async function* decodeAudio(
   options: DecodeAudioOptions,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
   try {
-    yield* decodeRead(file, options);
+    yield* decodeHere(file, options);
   } catch (error) {
     const { ffmpeg, sampleRateHz, signal } = options;
     // This error is thrown before any sound is yielded, so ffmpeg can start from the beginning.
@@ -125,7 +88,7 @@ export async function* decodeAudio(
   }
 }
 
-async function* decodeRead(
+async function* decodeHere(
   file: Uint8Array<ArrayBuffer>,
   { sampleRateHz, signal, onTruncated }: DecodeAudioOptions,
 ): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
@@ -166,7 +129,7 @@ async function* decodeRead(
   if (truncated !== undefined) onTruncated?.(truncated);
 }
 
-/** Whether a file that is not an image has a format that is read here. */
+/** Whether a file has a supported audio format; call it only for files that are not images. */
 export function isAudio(file: Uint8Array): boolean {
   return FORMATS.some(({ matches }) => matches(file));
 }
@@ -177,30 +140,28 @@ function detect(file: Uint8Array): AudioFormat {
   if (format !== undefined) return format;
   if (isFreeMp3(file)) {
     throw new UnreadSoundError(
-      "The MP3 file is in free format: its frames have no bitrate that tells their length. " +
+      "The MP3 file is in free format: its frames give no bitrate, from which their length would follow. " +
         "One with a bitrate of up to 320 kbit/s is expected, or WAV.",
     );
   }
   const read = FORMATS.map(({ name }) => name);
-  throw new UnreadSoundError(
-    describeUnread(file, { kind: "supported audio", unread: UNREAD, read }),
-  );
+  throw new UnreadSoundError(describeUnread(file, "audio", read));
 }
 
 /** Cuts long sounds: a few bytes of silence can expand to minutes, which must not be processed without yielding. */
 async function* cutLong(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, void> {
   for await (const sound of sounds) {
     const length = sound.channels[0]?.length ?? 0;
-    for (let at = 0; at < length; at += MAX_PIECE_SAMPLES) {
+    for (let at = 0; at < length; at += MAX_CHUNK_SAMPLES) {
       const channels = sound.channels.map((samples) =>
-        samples.subarray(at, at + MAX_PIECE_SAMPLES)
+        samples.subarray(at, at + MAX_CHUNK_SAMPLES)
       );
       yield { ...sound, channels };
     }
   }
 }
 
-/** Converts errors: any error of a decoder means that the file is damaged. */
+/** Converts errors: any error that a decoder throws means that the file is damaged. */
 async function* guard(
   { name, read }: AudioFormat,
   file: Uint8Array<ArrayBuffer>,
@@ -214,36 +175,129 @@ async function* guard(
   }
 }
 
-/** Largest sample: louder than any recording, and small enough that no spectrum overflows. */
-const MAX_AMPLITUDE = 65_536;
+/** Number of samples kept in memory: a quarter of an hour at 16 kHz, 58 MB. */
+const KEPT_SAMPLES = 15 * 60 * 16_000;
+const BLOCK_SAMPLES = 65_536;
 
-/** If the average has a smaller share of the loudest channel's energy than this, the channels cancel each other out. */
-const CANCELLED_SHARE = 0.01;
+/** How a file is read. */
+interface AudioReaderOptions extends DecodeAudioOptions {
+  /** Number of samples kept in memory between calls, rounded up to blocks of 65,536. */
+  readonly keptSamples?: number;
+}
 
 /**
- * Averages the channels. If they cancel each other out, as when one was recorded inverted, takes the loudest one. NaN
- * becomes silence.
+ * Reads a recording at any position. A recording that fits into the kept samples is decoded once. A longer one is
+ * decoded again whenever a range before the kept samples is requested, so it is best read from start to end.
  */
-function mixDown(channels: readonly Float32Array[]): Float32Array<ArrayBuffer> {
-  const mono = new Float32Array(channels[0]!.length);
-  for (const channel of channels) {
-    for (let i = 0; i < mono.length; i++) mono[i]! += channel[i]!;
+export class AudioReader implements AsyncDisposable {
+  readonly sampleRateHz: number;
+  readonly #file: Uint8Array<ArrayBuffer>;
+  readonly #options: AudioReaderOptions;
+  readonly #maxBlocks: number;
+  #decoding: AsyncGenerator<Float32Array, void> | undefined;
+  /** Kept blocks; all but the last are full. */
+  #blocks: Float32Array[] = [];
+  /** Number of blocks dropped before the kept ones. */
+  #numDropped = 0;
+  /** Samples decoded so far. */
+  #end = 0;
+  #length: number | undefined;
+  #truncated: string | undefined;
+
+  constructor(file: Uint8Array<ArrayBuffer>, options: AudioReaderOptions) {
+    this.sampleRateHz = options.sampleRateHz;
+    this.#file = file;
+    this.#options = options;
+    this.#maxBlocks = Math.ceil((options.keptSamples ?? KEPT_SAMPLES) / BLOCK_SAMPLES);
   }
-  const share = 1 / channels.length;
-  for (let i = 0; i < mono.length; i++) mono[i] = limit(mono[i]! * share);
-  if (channels.length === 1) return mono;
-  const energies = channels.map(measureEnergy);
-  const highest = Math.max(...energies);
-  if (!(measureEnergy(mono) < highest * CANCELLED_SHARE)) return mono;
-  return Float32Array.from(channels[energies.indexOf(highest)]!, limit);
-}
 
-function limit(sample: number): number {
-  return Math.abs(sample) <= MAX_AMPLITUDE ? sample : 0;
-}
+  /** A sentence that says what is missing, if the file ends early; known after the whole file is decoded. */
+  get truncated(): string | undefined {
+    return this.#truncated;
+  }
 
-function measureEnergy(samples: Float32Array): number {
-  let sum = 0;
-  for (const sample of samples) sum += sample * sample;
-  return sum;
+  /**
+   * Decodes the whole file, which verifies it and measures its length.
+   *
+   * @param visit receives all samples, chunk by chunk, and must not keep them.
+   * @returns the number of samples, at least one.
+   * @throws {HearthError} `invalid_media`, as {@linkcode decodeAudio}.
+   * @throws the signal's reason.
+   */
+  async scan(visit?: (samples: Float32Array) => Promise<void>): Promise<number> {
+    if (this.#numDropped > 0) await this.#rewind();
+    for (const [index, block] of [...this.#blocks].entries()) {
+      await visit?.(block.subarray(0, this.#end - index * BLOCK_SAMPLES));
+    }
+    for (let chunk = await this.#next(); chunk !== undefined; chunk = await this.#next()) {
+      this.#keepFrom(Infinity);
+      await visit?.(chunk);
+    }
+    return this.#length!;
+  }
+
+  /**
+   * Reads samples from `start` to before `end`, fewer if the recording ends.
+   *
+   * @returns f32, a copy for the caller.
+   */
+  async read(start: number, end: number): Promise<Float32Array> {
+    if (start < this.#numDropped * BLOCK_SAMPLES) await this.#rewind();
+    while (this.#end < end && await this.#next() !== undefined) this.#keepFrom(start);
+    const samples = new Float32Array(Math.max(0, Math.min(end, this.#end) - start));
+    for (let at = start; at < start + samples.length;) {
+      const block = this.#blocks[Math.floor(at / BLOCK_SAMPLES) - this.#numDropped]!;
+      const from = at % BLOCK_SAMPLES;
+      const chunk = block.subarray(from, from + start + samples.length - at);
+      samples.set(chunk, at - start);
+      at += chunk.length;
+    }
+    return samples;
+  }
+
+  /** Frees the decoder and the kept samples. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#decoding?.return();
+    this.#decoding = undefined;
+    this.#blocks = [];
+  }
+
+  /** Decodes the next chunk into the blocks; `undefined` at the end. */
+  async #next(): Promise<Float32Array | undefined> {
+    if (this.#end === this.#length) return undefined;
+    this.#decoding ??= decodeAudio(this.#file, {
+      ...this.#options,
+      onTruncated: (message) => this.#truncated = message,
+    });
+    const { done, value } = await this.#decoding.next();
+    if (done) {
+      this.#length = this.#end;
+      return undefined;
+    }
+    for (let at = 0; at < value.length;) {
+      if (this.#end % BLOCK_SAMPLES === 0) this.#blocks.push(new Float32Array(BLOCK_SAMPLES));
+      const from = this.#end % BLOCK_SAMPLES;
+      const part = value.subarray(at, at + BLOCK_SAMPLES - from);
+      this.#blocks.at(-1)!.set(part, from);
+      at += part.length;
+      this.#end += part.length;
+    }
+    return value;
+  }
+
+  /** Drops blocks that exceed the limit and lie before `start`. */
+  #keepFrom(start: number): void {
+    while (
+      this.#blocks.length > this.#maxBlocks && (this.#numDropped + 1) * BLOCK_SAMPLES <= start
+    ) {
+      this.#blocks.shift();
+      this.#numDropped++;
+    }
+  }
+
+  async #rewind(): Promise<void> {
+    await this[Symbol.asyncDispose]();
+    this.#numDropped = 0;
+    this.#end = 0;
+  }
 }

@@ -6,10 +6,10 @@
 import { HearthError } from "../base/errors.ts";
 import { invalidAudio, MAX_AUDIO_HOURS } from "./audio/sound.ts";
 
-/** Time limit: an hour of sound takes seconds, so a conversion that takes longer than this hangs. */
+/** Time limit: an hour of sound takes seconds to convert, so a conversion longer than this hangs. */
 const MAX_MINUTES = 10;
-/** Most bytes of ffmpeg's own message that are shown. */
-const MAX_MESSAGE_BYTES = 500;
+/** Most characters of ffmpeg's own message that are shown. */
+const MAX_MESSAGE_CHARS = 500;
 const SAMPLE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
 /** How a file is converted. */
@@ -21,9 +21,9 @@ interface FfmpegOptions {
 }
 
 /**
- * Decodes a file's first sound track to one channel, as f32 chunks of any length. The file is passed by standard input
- * and the samples come back by standard output; the program opens no other file and no connection. It is ended with the
- * request.
+ * Decodes a file's first sound track to one channel, as f32 chunks of any length. The file goes to ffmpeg's standard
+ * input, and the samples come from its standard output. ffmpeg opens no other file and no connection. An abort kills
+ * it.
  *
  * @throws {HearthError} `invalid_media` when it finds no sound, takes longer than {@linkcode MAX_MINUTES}, or gives
  * more than {@linkcode MAX_AUDIO_HOURS}; `inference_failed` when the program cannot be started.
@@ -142,9 +142,9 @@ async function feed(process: Deno.ChildProcess, file: Uint8Array<ArrayBuffer>): 
 async function readMessage(process: Deno.ChildProcess): Promise<string> {
   let text = "";
   for await (const chunk of process.stderr.pipeThrough(new TextDecoderStream())) {
-    if (text.length < MAX_MESSAGE_BYTES) text += chunk;
+    if (text.length < MAX_MESSAGE_CHARS) text += chunk;
   }
-  const [line = ""] = text.slice(0, MAX_MESSAGE_BYTES).trim().split("\n").slice(-1);
+  const [line = ""] = text.slice(0, MAX_MESSAGE_CHARS).trim().split("\n").slice(-1);
   return line.replaceAll(/\p{Cc}/gu, " ");
 }
 

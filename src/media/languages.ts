@@ -3,18 +3,135 @@
  *
  * @module
  */
-import data from "./languages.json" with { type: "json" };
-
 type Table = Readonly<Record<string, string>>;
 
 /** Names by code: the languages of the API's specification. */
-export const LANGUAGES: Table = data.ofApi;
+export const LANGUAGES: Table = {
+  zh: "chinese",
+  en: "english",
+  yue: "cantonese",
+  ar: "arabic",
+  de: "german",
+  fr: "french",
+  es: "spanish",
+  pt: "portuguese",
+  id: "indonesian",
+  it: "italian",
+  ko: "korean",
+  ru: "russian",
+  th: "thai",
+  vi: "vietnamese",
+  ja: "japanese",
+  tr: "turkish",
+  hi: "hindi",
+  ms: "malay",
+  nl: "dutch",
+  sv: "swedish",
+  da: "danish",
+  fi: "finnish",
+  pl: "polish",
+  cs: "czech",
+  fil: "filipino",
+  fa: "persian",
+  el: "greek",
+  ro: "romanian",
+  hu: "hungarian",
+  mk: "macedonian",
+};
 
 /** Names by code: all languages; Whisper knows more than the API names. */
-export const ALL_LANGUAGES: Table = { ...data.ofApi, ...data.ofWhisper };
+export const ALL_LANGUAGES: Table = {
+  ...LANGUAGES,
+  af: "afrikaans",
+  am: "amharic",
+  as: "assamese",
+  az: "azerbaijani",
+  ba: "bashkir",
+  be: "belarusian",
+  bg: "bulgarian",
+  bn: "bengali",
+  bo: "tibetan",
+  br: "breton",
+  bs: "bosnian",
+  ca: "catalan",
+  cy: "welsh",
+  et: "estonian",
+  eu: "basque",
+  fo: "faroese",
+  gl: "galician",
+  gu: "gujarati",
+  ha: "hausa",
+  haw: "hawaiian",
+  he: "hebrew",
+  hr: "croatian",
+  ht: "haitian creole",
+  hy: "armenian",
+  is: "icelandic",
+  jv: "javanese",
+  ka: "georgian",
+  kk: "kazakh",
+  km: "khmer",
+  kn: "kannada",
+  la: "latin",
+  lb: "luxembourgish",
+  ln: "lingala",
+  lo: "lao",
+  lt: "lithuanian",
+  lv: "latvian",
+  mg: "malagasy",
+  mi: "maori",
+  ml: "malayalam",
+  mn: "mongolian",
+  mr: "marathi",
+  mt: "maltese",
+  my: "myanmar",
+  ne: "nepali",
+  nn: "nynorsk",
+  no: "norwegian",
+  oc: "occitan",
+  pa: "punjabi",
+  ps: "pashto",
+  sa: "sanskrit",
+  sd: "sindhi",
+  si: "sinhala",
+  sk: "slovak",
+  sl: "slovenian",
+  sn: "shona",
+  so: "somali",
+  sq: "albanian",
+  sr: "serbian",
+  su: "sundanese",
+  sw: "swahili",
+  ta: "tamil",
+  te: "telugu",
+  tg: "tajik",
+  tk: "turkmen",
+  tt: "tatar",
+  uk: "ukrainian",
+  ur: "urdu",
+  uz: "uzbek",
+  yi: "yiddish",
+  yo: "yoruba",
+};
 
 /** Codes that mean a language with another code. */
-const SAME: ReadonlyMap<string, string> = new Map(Object.entries(data.sameAs));
+const SAME: ReadonlyMap<string, string> = new Map([
+  ["cmn", "zh"],
+  ["iw", "he"],
+  ["jw", "jv"],
+  ["nb", "no"],
+  ["tl", "fil"],
+]);
+
+/** Codes by names that neither Whisper nor the system's list of languages has. */
+const OTHER_NAMES: readonly (readonly [name: string, code: string])[] = [
+  ["castilian", "es"],
+  ["flemish", "nl"],
+  ["mandarin", "zh"],
+  ["moldovan", "ro"],
+  ["tagalog", "fil"],
+  ["valencian", "ca"],
+];
 
 /** Codes by the names of languages, in English and in the language itself. */
 let codesByName: ReadonlyMap<string, string> | undefined;
@@ -42,8 +159,7 @@ function nameLanguages(): ReadonlyMap<string, string> {
   const codes = Object.entries(ALL_LANGUAGES).flatMap(([code, name]) =>
     [name, shownIn("en", code), shownIn(code, code)].map((each) => [each, code] as const)
   );
-  // Other names are those that neither Whisper nor the system's list of languages has.
-  return new Map([...Object.entries(data.otherNames), ...codes]);
+  return new Map([...OTHER_NAMES, ...codes]);
 }
 
 /** The two-letter code for a three-letter code, if there is one. */

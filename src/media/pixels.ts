@@ -1,9 +1,11 @@
 /**
- * Images as pixels in memory, with alpha or without.
+ * Images as pixels in memory, with alpha or without, and the per-pixel kernels in WebAssembly SIMD, whose sources are
+ * in `wasm/`.
  *
  * @module
  */
-import { BAND_BYTES, PixelRoom } from "./pixel_simd.ts";
+// Imported as text, since `deno compile` cannot embed a module imported as source.
+import binary from "./pixel_simd.wasm.base64" with { type: "text" };
 
 /** Number of channels: 1 for grey, 2 for grey and alpha, 3 for RGB, 4 for RGBA. */
 export type Channels = 1 | 2 | 3 | 4;
@@ -17,6 +19,112 @@ export interface Pixels {
   readonly channels: Channels;
   /** u8 `[height, width, channels]`. */
   readonly data: Uint8Array<ArrayBuffer>;
+}
+
+/** Addresses and lengths are in bytes. Each kernel's source says what it reads and writes beyond them. */
+interface PixelKernels {
+  /** Returns 1 or 0. */
+  isOpaque(pixels: number, numPixels: number): number;
+  dropAlpha(pixels: number, numPixels: number, output: number): void;
+  shrinkRows(
+    input: number,
+    inputBytes: number,
+    numRows: number,
+    channels: number,
+    output: number,
+    numOutputs: number,
+    spans: number,
+    weights: number,
+    stride: number,
+  ): void;
+  addRows(rows: number, rowBytes: number, numPairs: number, weights: number, sums: number): void;
+  clipRow(sums: number, numBytes: number, output: number): void;
+  filterRows(
+    input: number,
+    rowBytes: number,
+    numRows: number,
+    channels: number,
+    output: number,
+  ): void;
+  sumBytes(checksum: number, at: number, numBytes: number): number;
+  /** Returns 1, or 0 if there is no such filter. */
+  unfilterRow(
+    filter: number,
+    input: number,
+    above: number,
+    output: number,
+    rowBytes: number,
+    pixelBytes: number,
+  ): number;
+  mixRows(
+    above: number,
+    upper: number,
+    below: number,
+    lower: number,
+    numPixels: number,
+    output: number,
+  ): void;
+  compositeRgb(colors: number, mask: number, numPixels: number, output: number): void;
+  compositeRgba(pixels: number, mask: number, numPixels: number, output: number): void;
+}
+
+/** The kernels and their memory. The caller disposes of it, and must not read the memory afterwards. */
+export interface PixelMemory extends Disposable {
+  readonly kernels: PixelKernels;
+  readonly buffer: ArrayBuffer;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+/** Bytes that are processed at a time; they fit into a core's cache. */
+export const BAND_BYTES = 2 ** 17;
+
+const PAGE_BYTES = 2 ** 16;
+/** Most bytes that a kernel reads or writes before or after the buffers it is given. */
+const MARGIN_BYTES = 64;
+/** A larger memory is not reused, since memory never shrinks. */
+const MAX_KEPT_BYTES = 16 * 2 ** 20;
+
+const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
+let kept: PixelMemory | undefined;
+
+/** Assigns addresses, then allocates a memory that contains them all. */
+export class PixelRoom {
+  #end = MARGIN_BYTES;
+
+  /** Reserves bytes at a multiple of 16, with a margin before and after. */
+  reserve(numBytes: number): number {
+    const at = this.#end;
+    this.#end += Math.ceil((numBytes + MARGIN_BYTES) / 16) * 16;
+    return at;
+  }
+
+  /**
+   * @returns a memory with undefined content.
+   * @throws {RangeError} when the memory cannot be allocated.
+   */
+  open(): PixelMemory {
+    const memory = kept;
+    if (memory === undefined || memory.buffer.byteLength < this.#end) return create(this.#end);
+    kept = undefined;
+    return memory;
+  }
+}
+
+function create(numBytes: number): PixelMemory {
+  const pages = Math.ceil(numBytes / PAGE_BYTES);
+  const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
+  const instance = new WebAssembly.Instance(module, { env: { memory } });
+  const buffer = memory.buffer as ArrayBuffer;
+  const opened: PixelMemory = {
+    kernels: instance.exports as unknown as PixelKernels,
+    buffer,
+    bytes: new Uint8Array(buffer),
+    [Symbol.dispose]() {
+      const keptBytes = kept?.buffer.byteLength ?? 0;
+      if (buffer.byteLength > keptBytes && buffer.byteLength <= MAX_KEPT_BYTES) kept = opened;
+    },
+  };
+  return opened;
 }
 
 /** A part of an image in whole pixels. */
@@ -33,7 +141,7 @@ interface Margins {
 }
 
 /**
- * Copies the part of an image within a box; what lies outside of the image is 0.
+ * Copies the part of an image within a box. Pixels of the box outside the image become 0.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -180,7 +288,7 @@ export function compositeOnWhite(pixels: Pixels): Pixels {
   return { width, height, channels: numColors as 1 | 3, data: opaque };
 }
 
-/** Converts an image to RGBA; one that already is RGBA is returned unchanged. */
+/** Converts an image to RGBA. An RGBA image is returned unchanged. */
 export function toRgba(pixels: Pixels): Pixels {
   const { width, height, channels, data: from } = pixels;
   if (channels === 4) return pixels;

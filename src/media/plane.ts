@@ -61,7 +61,8 @@ function countWithin(position: number, length: number, radius: number): number {
 type Size = Pick<Plane, "width" | "height">;
 
 /**
- * For each pixel of a long axis, the pixels of the short axis before and after it, and how far it lies between them.
+ * For each pixel of a long axis, the pixels of the short axis before and after it, and its position between these two,
+ * from 0 to 1.
  */
 interface Neighbours {
   readonly before: Int32Array;

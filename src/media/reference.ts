@@ -1,11 +1,11 @@
 /**
- * Reads media references: `base64://`, `data:`, `file://`, `http://` and `https://`; and base64 chunk by chunk, as it arrives.
+ * Reads media references: `base64://`, `data:`, `file://`, `http://` and `https://`; and base64 chunk by chunk, as it
+ * arrives.
  *
  * @module
  */
 import { isAbsolute, relative } from "node:path";
-import { fetchMedia } from "./fetch.ts";
-import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
+import { fetchMedia, invalidMedia, type MediaPolicy, tooLargeMedia } from "./fetch.ts";
 import { ByteCollector } from "../base/join_bytes.ts";
 
 /**
@@ -106,14 +106,14 @@ async function readMediaFile(
   }
 }
 
-/** Resolves links and dots in a path; `undefined` if it does not exist. */
+/** Resolves links and dots in a path; `undefined` if the file does not exist or is not accessible. */
 async function findFile(path: string): Promise<string | undefined> {
   for (const candidate of readPaths(path)) {
     if (!isAbsolute(candidate)) continue;
     try {
       return await Deno.realPath(candidate);
     } catch {
-      // The file is missing or not accessible.
+      // Tries the next spelling: the file is missing or not accessible.
     }
   }
   return undefined;

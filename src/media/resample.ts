@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Pixels, premultiply, unpremultiply } from "./pixels.ts";
+import { BAND_BYTES, PixelRoom, type Pixels, premultiply, unpremultiply } from "./pixels.ts";
 import {
   type Axis,
   computeWeights,
@@ -12,7 +12,6 @@ import {
   type ResampleFilter,
   type Weights,
 } from "./resample_filter.ts";
-import { BAND_BYTES, PixelRoom } from "./pixel_simd.ts";
 
 export type { ResampleFilter };
 
@@ -130,7 +129,7 @@ function filterBoth(
 
 /** Fractional bits of a weight: sums of 8-bit pixels, with some overshoot, still fit into 32 bits. */
 const FRACTION_BITS = 22;
-/** The kernels take a weight as two 16-bit numbers: this many low bits, and the others. */
+/** The kernels take a weight as two 16-bit numbers: this many low bits, and the remaining high bits. */
 const LOW_BITS = 12;
 /** Number of weights that the kernels process at a time. */
 const WEIGHTS_AT_A_TIME = 8;
@@ -207,7 +206,7 @@ function filterVertically(pixels: Pixels, weights: Weights): Pixels {
   const height = first.length;
   const rowBytes = width * channels;
   const numPairs = Math.ceil(stride / 2);
-  // Only for a large reduction does one output row need more input rows than fit into the cache.
+  // One output row needs more input rows than fit into the cache only when an image shrinks a lot.
   const bandPairs = Math.min(numPairs, Math.max(1, Math.floor(BAND_BYTES / (2 * rowBytes))));
   const values = packVerticalWeights(weights, numPairs);
 

@@ -51,7 +51,7 @@ function sinc(x: number): number {
 }
 
 /**
- * One axis of a resize: `numOutputs` pixels are computed from the inputs from `start` to `end`, which may be fractions.
+ * One axis of a resize: the inputs from `start` to `end`, which may be fractions, become `numOutputs` pixels.
  */
 export interface Axis {
   readonly numInputs: number;

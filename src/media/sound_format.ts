@@ -20,17 +20,17 @@ export const CONTENT_TYPES: Readonly<Record<SoundFormat, string>> = {
   pcm: "audio/pcm; rate=24000; channels=1",
 };
 
-/** An incremental writer of a file: the concatenated results of its functions are the file. */
+/** Writes a file incrementally: the results of `write` and `finish`, joined in order, are the file. */
 export interface SoundWriter {
   /**
    * @param samples f32 of one channel, -1 to 1; values beyond are clipped.
-   * @returns the bytes that are ready, owned by the caller; perhaps none.
+   * @returns the bytes that are ready, if any; owned by the caller.
    */
   write(samples: Float32Array): Uint8Array<ArrayBuffer>;
   /**
    * Ends the file.
    *
-   * @returns its last bytes, owned by the caller; perhaps none.
+   * @returns its last bytes, if any; owned by the caller.
    */
   finish(): Uint8Array<ArrayBuffer>;
   /** Frees the encoder, even if the file is not finished. */
@@ -81,7 +81,7 @@ const BARE_RATE_HZ = 24_000;
 
 const NOTHING = new Uint8Array(0);
 
-/** Writes a 16-bit WAV file. Its header leaves the length open, since it is not known before the end. */
+/** Writes a 16-bit WAV file. The header gives no length, since it is written before the length is known. */
 export class WavWriter implements SoundWriter {
   readonly #sampleRateHz: number;
   #hasBegun = false;

@@ -36,7 +36,7 @@ export class AudioResampler {
   #numInputs = 0;
   #numOutputs = 0;
 
-  /** Both rates are positive and finite. */
+  /** @param inputRateHz positive and finite, as is `outputRateHz`. */
   constructor(inputRateHz: number, outputRateHz: number) {
     this.#bank = getBank(inputRateHz, outputRateHz);
     this.#inputRateHz = inputRateHz;
@@ -146,13 +146,15 @@ function kaiser(x: number, beta: number): number {
 
 /** Long enough for two periods of a low voice. */
 const FRAME_SECONDS = 0.03;
-/** How far a frame may be shifted to match the previous one: one period of a low voice. */
+/** How far a frame may be shifted to match the previous frame: one period of a low voice. */
 const SEARCH_SECONDS = 0.0125;
 /** Only every second sample is compared, which is enough. */
 const COMPARED_STRIDE = 2;
 
 /**
- * @param speed above 1 is faster.
+ * Changes the speed of speech without changing its pitch.
+ *
+ * @param options.speed factor; above 1 is faster.
  * @returns about `samples.length / speed` samples, owned by the caller; `samples` itself if the speed is 1.
  */
 export function stretchTime(
@@ -169,7 +171,7 @@ export function stretchTime(
   const length = Math.round(samples.length / speed);
   const numFrames = Math.ceil(length / hop);
   const output = new Float32Array((numFrames + 2) * hop);
-  // Frames overlap by half, and the two halves of the window add up to 1. Only the first frame has none before it.
+  // Frames overlap by half, and the two halves of the window add up to 1. Only the first frame has no frame before it.
   output.set(samples.subarray(0, hop));
   let previous = 0;
   for (let frame = 0; frame <= numFrames; frame++) {

@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import type { LiveFormat } from "../media/audio/pcm.ts";
+import type { LiveFormat } from "../media/audio/stored_sound.ts";
 import { HearthError } from "../base/errors.ts";
 import { detectsLanguage, LANGUAGES, readLanguage } from "../media/languages.ts";
 import { numberFrom } from "./fields.ts";

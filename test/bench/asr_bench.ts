@@ -1,6 +1,6 @@
 /**
- * Transcription beside transformers.js: the same folder, weights, device and recordings, in turn in one process per
- * device, medians of several rounds.
+ * Compares transcription with transformers.js: the same folder, weights, device and recordings, alternating in one
+ * process per device, medians of several rounds.
  *
  *     deno task bench asr
  *     deno run -A test/bench/asr_bench.ts webgpu "30 s"
@@ -22,14 +22,14 @@ import { median, printTable, time } from "./report.ts";
 
 const MODEL = "hearth-demo-asr";
 const ROUNDS = 3;
-/** Of what costs little beside the rest. */
+/** Rounds of a measurement that takes little time. */
 const WORD_ROUNDS = 7;
 const SAMPLE_RATE_HZ = 16_000;
 const WAV_HEADER_BYTES = 44;
 const NUM_UPLOADS = 3;
 const NUM_REPEATS = 200;
 const NUM_AT_ONCE = 8;
-/** Looks at memory on a software adapter too, which takes minutes. */
+/** Measures memory on a software adapter too, which takes minutes. */
 const MEMORY_FLAG = "--memory";
 
 /** The first seconds of a WAV file of 16-bit samples at 16 kHz. */
@@ -82,7 +82,7 @@ async function compare(
   ];
 }
 
-/** Uploads that arrive together, against the same one after the other. */
+/** Compares uploads that arrive together with the same uploads one after the other. */
 async function timeTogether(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Promise<string[]> {
   const uploads = Array.from({ length: NUM_UPLOADS }, () => wav);
   const times = { together: [] as number[], inTurn: [] as number[] };
@@ -106,7 +106,7 @@ async function timeTogether(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Prom
   ];
 }
 
-/** What the times of words cost on top. */
+/** Measures the additional cost of word times. */
 async function timeWords(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Promise<string[]> {
   const times = { with: [] as number[], without: [] as number[] };
   for (let round = 0; round <= WORD_ROUNDS; round++) {
@@ -125,7 +125,7 @@ async function timeWords(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Promise
   ];
 }
 
-/** Memory around many clips, eight at a time: once every shape has been seen, it must not grow. */
+/** Measures memory over many clips, eight at a time. Once every shape has occurred, it must not grow. */
 async function measureMemory(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Promise<string[]> {
   const residentMb = () => Deno.memoryUsage().rss / 2 ** 20;
   const hear = async (count: number) => {

@@ -1,6 +1,6 @@
 /**
- * The CPU backend's attention, one layer: on one thread, on as many as there are cores, and by ONNX Runtime, which takes
- * prompts where it runs natively. Decodes are measured by how fast they read keys and values.
+ * Measures one layer of the CPU backend's attention: on one thread, on one thread per core, and in ONNX Runtime, whose
+ * native build runs the attention of prompts. For decoding, the figure is the rate at which keys and values are read.
  *
  *     deno task bench attention_simd
  *
@@ -61,7 +61,7 @@ function openLayer(
   const { q } = attention.inputs(0);
   const some = Float32Array.from({ length: 9973 }, makeNormal(1));
   for (let i = 0; i < q.length; i++) q[i] = some[i % some.length]!;
-  // Pages of memory that were never written would all be one.
+  // Writes to the memory, because pages that were never written would all be the same physical page.
   for (let s = 0; s < step.sequences.length; s++) {
     const table = s * step.maxBlocksPerSequence;
     attention.begin({

@@ -1,6 +1,6 @@
 /**
- * Searches the tiles of attention for prompts in half precision: a part of a prompt behind others of several lengths,
- * with the heads of Qwen3. What is chosen in `attention_shape.ts` comes from here.
+ * Finds the best tiles for prompt attention in half precision: a part of a prompt after earlier parts of several
+ * lengths, with the heads of Qwen3. The choices in `attention_shape.ts` come from this bench.
  *
  *     deno task bench attention_tiles
  *     deno run -A test/bench/attention_tiles_bench.ts 4B
@@ -32,11 +32,11 @@ const wanted = Deno.args.filter((arg) => arg in SHAPES);
 const gpu = await openDevice({ allowFallback: true });
 if (gpu === undefined) throw new Error("There is no WebGPU adapter to measure.");
 if (!gpu.hasF16) throw new Error("The adapter has no half precision.");
-// A software adapter is for trying the benchmark: its figures tell nothing.
+// On a software adapter, the benchmark can only be tried out: its figures mean nothing.
 const [queries, keyCounts] = gpu.isFallbackAdapter ? [32, [64]] : [QUERIES, KEYS];
 const models = wanted.length > 0 ? wanted : Object.keys(SHAPES);
 
-/** Tiles that fit the device; on a software adapter a few. */
+/** Tiles that fit the device; only a few on a software adapter. */
 function tilesFor({ limits, isFallbackAdapter }: GpuContext, { headSize }: AttentionShape) {
   const tiles = [32, 64, 128].flatMap((rows) =>
     [1, 2, 4].flatMap((quads) =>

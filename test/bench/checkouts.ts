@@ -1,6 +1,6 @@
 /**
- * Compares this checkout with another over HTTP: a server of each with the same built-in model, asked in turn, alone
- * and by eight clients. Says of a change, or of all changes since a release, what became slower.
+ * Compares this checkout with another over HTTP: a server of each, with the same built-in model, is asked in turn, by
+ * one client and by eight. The result shows what a change, or all changes since a release, made slower.
  *
  *     deno run -A --no-check test/bench/checkouts.ts <other checkout> [--rounds 7] [--kind <kind>]… [--device cpu]
  *
@@ -14,7 +14,7 @@ import { median, printTable, time } from "./report.ts";
 
 const NUM_CLIENTS = 8;
 const NUM_TOKENS = 64;
-/** Rounds before those that count: code is compiled, and arenas have grown. */
+/** Warm-up rounds, in which code is compiled and arenas grow. */
 const NUM_WARM_UP = 3;
 
 const samples = new URL("../../docs/samples/", import.meta.url);
@@ -65,7 +65,7 @@ function image(name: string): unknown {
   };
 }
 
-/** What a user of each kind asks. */
+/** A typical request for each kind. */
 const REQUESTS: Readonly<Record<LoadKind, Request>> = {
   text: chat("text", "Tell me a story about a cow."),
   vision: chat("vision", [image("circle.png"), { type: "text", text: "What is this?" }]),
@@ -114,7 +114,7 @@ async function compare(kind: LoadKind, roots: readonly string[], rounds: number,
   const together: number[][] = roots.map(() => []);
   const cpu: number[][] = roots.map(() => []);
   for (let round = -NUM_WARM_UP; round < rounds; round++) {
-    // Who comes first changes: what the first leaves to do is the second's loss.
+    // The order alternates, because work that the first leaves behind slows the second.
     const order = round % 2 === 0 ? [0, 1] : [1, 0];
     for (const side of order) {
       const server = servers[side]!;

@@ -1,6 +1,6 @@
 /**
- * Text generation beside transformers.js: the same folders, weights, device and prompts, in turn in one process per
- * device, medians of several rounds.
+ * Compares text generation with transformers.js: the same folders, weights, device and prompts, alternating in one
+ * process per device, medians of several rounds.
  *
  *     deno task bench decode
  *     deno run -A test/bench/decode_bench.ts webgpu stories
@@ -24,7 +24,7 @@ import { median, printTable, time } from "./report.ts";
 
 const ROUNDS = 3;
 const NEW_TOKENS = 64;
-/** Of the peer, which takes a hundred milliseconds for one on software. */
+/** Tokens that transformers.js generates; on a software adapter one takes it a hundred milliseconds. */
 const PEER_NEW_TOKENS = 16;
 const NUM_STREAMS = 8;
 
@@ -49,7 +49,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   ],
 };
 
-/** Something that generates greedily, ignoring end tokens. */
+/** A program that generates greedily, ignoring end tokens. */
 interface Contender {
   generate(prompts: readonly (readonly number[])[], newTokens: number): Promise<unknown>;
 }
@@ -69,7 +69,7 @@ function ours(engine: EngineLoop): Contender {
   };
 }
 
-/** One after the other, as its pipeline serves requests that arrive by themselves. */
+/** Runs requests in transformers.js one after the other, as its pipeline serves separate requests. */
 async function theirs(
   transformers: Transformers,
   model: string,
@@ -98,8 +98,8 @@ async function theirs(
 }
 
 /**
- * Tokens per second over prompts of 20 tokens and their answers. Requests that arrive by themselves transformers.js serves
- * one after the other: its rate for several is that for one.
+ * Tokens per second over prompts of 20 tokens and their answers. transformers.js serves separate requests one after the
+ * other, so its rate for several is its rate for one.
  */
 async function compareThroughput(contenders: { ours: Contender; theirs: Contender }, one: Case) {
   const rates = { one: [] as number[], many: [] as number[], theirs: [] as number[] };
@@ -132,8 +132,9 @@ async function compareThroughput(contenders: { ours: Contender; theirs: Contende
 }
 
 /**
- * Milliseconds a token of theirs at a context of `length`: the difference of a long and a short answer to one prompt, both
- * after the prompt has been seen once. Once only: the prompt takes it seconds on software.
+ * Milliseconds per token in transformers.js at a context of `length`: the difference between a long and a short answer
+ * to one prompt, both after the prompt has been read once. Measured only once, because the prompt takes seconds on a
+ * software adapter.
  */
 async function timePerToken(contender: Contender, length: number, one: Case): Promise<number> {
   const prompt = makePrompt(0, length, one);
@@ -143,7 +144,7 @@ async function timePerToken(contender: Contender, length: number, one: Case): Pr
   return (all - first) / 8;
 }
 
-/** Milliseconds a token of ours once the prompt is cached, so that prefill does not blur the difference. */
+/** Milliseconds per token in Hearth once the prompt is cached, so that prefill does not blur the difference. */
 async function timeContexts(
   engine: EngineLoop,
   one: Case,

@@ -1,6 +1,6 @@
 /**
- * Benchmarks of several devices, each in a process of its own: what one leaves behind does not burden the next, and
- * transformers.js stays on the device where its first session was opened.
+ * Runs a benchmark on several devices, each in its own process: leftovers of one device do not affect the next, and
+ * transformers.js can only use the device on which its first session was opened.
  *
  * @module
  */
@@ -9,13 +9,16 @@ import { findAdapter } from "../../src/gpu/device.ts";
 /** Where a benchmark runs. */
 export type DeviceName = "cpu" | "webgpu";
 
-/** Whether a part of a benchmark is asked for: without words all are, with words those whose name holds one of them. */
+/**
+ * Whether a part of a benchmark is to run: without words all parts do, otherwise those whose name contains one of the
+ * words.
+ */
 export type IsWanted = (name: string) => boolean;
 
 /**
- * Runs the program at `file` again for each device there is, its name the first argument, before those given here; a
- * process that has such an argument runs `bench` instead, its other arguments the words of {@linkcode IsWanted}. Ends
- * the process, with 1 when a device's own failed.
+ * Runs the program at `file` again for each available device, with the device's name as the first argument, before the
+ * current arguments. A process with such an argument runs `bench` instead, and its other arguments are the words of
+ * {@linkcode IsWanted}. Ends the process, with exit code 1 if one of the device's processes failed.
  */
 export async function benchEachDevice(
   file: string,

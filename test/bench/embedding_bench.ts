@@ -1,11 +1,11 @@
 /**
- * Embeddings beside transformers.js's feature-extraction pipeline: the same folder, weights, device and texts, in turn,
- * medians of several rounds.
+ * Compares embeddings with transformers.js's feature-extraction pipeline: the same folder, weights, device and texts,
+ * alternating, medians of several rounds.
  *
- * Twice: in this process, one call after the other where theirs takes no more, both on Hearth's ONNX Runtime with its
- * quicker products; and over HTTP, Hearth's server beside a plain Deno server around their pipeline on ONNX Runtime as
- * it comes (`transformers_server.ts`), each in a process of its own, asked alike; there also the CPU time of the two
- * servers, which other work on the machine hardly changes. Then resident memory over ten thousand requests.
+ * First in this process: both use Hearth's ONNX Runtime with its faster products, and transformers.js gets one call
+ * after the other. Then over HTTP: Hearth's server, and a plain Deno server around the pipeline on an unchanged ONNX
+ * Runtime (`transformers_server.ts`), each in its own process, get the same requests. This also reports the CPU time of
+ * both servers, which other work on the machine hardly affects. Last, resident memory over ten thousand requests.
  *
  *     deno task bench embedding
  *     deno run -A --no-check test/bench/embedding_bench.ts cpu|webgpu
@@ -32,7 +32,7 @@ const FOLDER = findModelFolder(MODEL)!;
 const NUM_CLIENTS = 64;
 const SHORT = "How do I boil an egg?";
 
-/** What is measured on a device: a software adapter is so slow that it gets less to do. */
+/** Amounts of work for each device; a software adapter is so slow that it gets less. */
 const SIZES = {
   cpu: { listTexts: 1000, clientTexts: 256, listLength: 250, rounds: 2, numShort: 300 },
   webgpu: { listTexts: 12, clientTexts: 12, listLength: 12, rounds: 1, numShort: 20 },
@@ -40,15 +40,15 @@ const SIZES = {
 
 type Device = keyof typeof SIZES;
 
-/** Requests, when resident memory is read. */
+/** Numbers of requests after which resident memory is read. */
 const MEMORY_READ_AFTER = [0, 500, 1000, 2000, 5000, 10_000];
 
-/** Something that embeds. */
+/** A program that embeds. */
 interface Contender {
   embed(texts: readonly string[]): Promise<unknown>;
 }
 
-/** Texts of 5 to `maxTokens` tokens, each length as likely as any other. */
+/** Texts of 5 to `maxTokens` tokens, with all lengths equally likely. */
 async function makeTexts(count: number, maxTokens: number): Promise<string[]> {
   const tokenizer = await EncoderTokenizer.load(await openFolder(FOLDER));
   const words = readRetrievalSet().passages.flatMap(({ text }) => text.split(" "));
@@ -74,7 +74,7 @@ async function oneByOne(contender: Contender, texts: readonly string[]): Promise
   await Promise.all(Array.from({ length: NUM_CLIENTS }, client));
 }
 
-/** In turn, so that what else the machine does hits all alike. */
+/** Alternates between contenders, so that other work on the machine affects all of them. */
 async function compare(
   contenders: Readonly<Record<string, (round: number) => Promise<unknown>>>,
   rounds: number,
@@ -249,11 +249,11 @@ async function benchDevice(device: Device): Promise<string[][]> {
   return rows;
 }
 
-/** CPU time that a process has taken, of all its threads; NaN where the system does not tell. */
+/** CPU time of all threads of a process in milliseconds; NaN if the system does not provide it. */
 function cpuMs(pid: number): number {
   if (Deno.build.os !== "linux") return NaN;
   const fields = Deno.readTextFileSync(`/proc/${pid}/stat`).split(") ")[1]!.split(" ");
-  // Of user and system, in hundredths of a second.
+  // User and system time, in hundredths of a second.
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 

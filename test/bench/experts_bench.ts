@@ -1,7 +1,7 @@
 /**
- * A mixture of experts of gpt-oss-20b's size: ours on the CPU against ONNX Runtime's QMoE, in turn, on the same weights,
- * rows and threads; and on a GPU, if there is a hardware one, ours alone, since its provider has no weights of 4 bits in
- * blocks without `shader-f16`.
+ * Measures a mixture of experts of gpt-oss-20b's size. On the CPU, Hearth's and ONNX Runtime's QMoE alternate on the
+ * same weights, rows and threads. On a hardware GPU only Hearth's runs, since ONNX Runtime's provider does not support
+ * blocks of 4-bit weights without `shader-f16`.
  *
  *     deno task bench experts [rounds]
  *
@@ -65,7 +65,7 @@ function makeMatrix(outputs: number, k: number) {
 
 type Matrix = ReturnType<typeof makeMatrix>;
 
-/** One mixture, run on so many rows. */
+/** Runs one mixture on this many rows. */
 type Run = (numRows: number) => Promise<unknown> | void;
 
 const first = makeMatrix(2 * INNER, HIDDEN);
@@ -118,7 +118,7 @@ async function openOurs(numThreads: number): Promise<Run> {
   return (numRows) => experts.run(0, { x, logits, out, numRows });
 }
 
-/** Ours on a GPU in a type; each call waits for the device. */
+/** Opens Hearth's mixture on a GPU with this element type; each call waits for the device. */
 async function openOnGpu(gpu: GpuContext, elem: Elem): Promise<Run> {
   const upload = (data: Float32Array | Uint8Array) => {
     const values = elem === "f16" && data instanceof Float32Array ? new Float16Array(data) : data;
@@ -145,7 +145,7 @@ async function openOnGpu(gpu: GpuContext, elem: Elem): Promise<Run> {
   return async (numRows) => {
     const encoder = gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
-    // A step has many layers: what it takes to wait for the device is shared among so many.
+    // Runs as many layers as a step has, since they share one wait for the device.
     for (let layer = 0; layer < LAYERS; layer++) {
       kernels.encode(pass, tensors, { numRows, isFew: numRows <= 32 });
     }

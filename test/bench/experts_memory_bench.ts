@@ -1,7 +1,7 @@
 /**
- * The memory that a mixture of experts takes on the CPU, and its speed: gpt-oss-20b, as `real/gpt_oss.py` writes it, with
- * all of its 24 layers. To see whether it fits a machine, run it under a limit (a cgroup's, which counts the pages of
- * mapped files too).
+ * Measures the memory and the speed of a mixture of experts on the CPU: gpt-oss-20b with all of its 24 layers, as
+ * `real/gpt_oss.py` writes it. To find out whether it fits a machine, run it under a cgroup's memory limit, which also
+ * counts pages of mapped files.
  *
  *     deno task bench experts_memory FOLDER
  *
@@ -14,12 +14,12 @@ import { printTable, time } from "./report.ts";
 const NUM_TOKENS = 32;
 const PROMPT_TOKENS = 450;
 
-/** Random tokens, others for each seed, so that nothing is found in the prefix cache. */
+/** Random tokens that differ for each seed, so that nothing is found in the prefix cache. */
 function makePrompt(length: number, seed: number): number[] {
   return Array.from({ length }, (_, i) => 100 + (i * 31 + seed * 7919) % 190_000);
 }
 
-/** Memory in GiB: all that is resident, what the process alone has of it, and the most that was ever resident. */
+/** Memory in GiB: all resident memory, the part that only this process has, and the peak. */
 async function readMemory(): Promise<readonly [resident: string, own: string, peak: string]> {
   const text = await Deno.readTextFile("/proc/self/status");
   const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(text)?.[1]);

@@ -1,6 +1,6 @@
 /**
- * What a grammar costs: tokens per second with a schema and without on each device, and what compiling and masks take
- * with a vocabulary of 151,936 tokens, where `../shared/tokenizers/qwen3` is there.
+ * Measures the cost of grammars: tokens per second with and without a schema on each device, and, if
+ * `../shared/tokenizers/qwen3` exists, the time of compilation and masks with a vocabulary of 151,936 tokens.
  *
  *     deno task bench grammar
  *
@@ -31,7 +31,7 @@ const SIZES: Readonly<Record<DeviceName, { rounds: number; newTokens: number }>>
 const QWEN = new URL("../../../shared/tokenizers/qwen3", import.meta.url).pathname;
 const QWEN_VOCABULARY = 151_936;
 
-/** Answers of a hundred tokens and more. */
+/** A schema whose answers have at least a hundred tokens. */
 const LONG_LIST: GrammarSpec = {
   kind: "json_schema",
   param: "schema",
@@ -80,7 +80,7 @@ async function makeGrammars(folder: string, vocabSize: number, end: string) {
   });
 }
 
-/** Tokens per second of some streams at once. */
+/** Tokens per second of several simultaneous streams. */
 async function rate(
   engine: EngineLoop,
   { numStreams, newTokens, grammar, seed }: {
@@ -130,7 +130,7 @@ async function benchDevice(device: DeviceName): Promise<void> {
       const bound: number[] = [];
       const { rounds, newTokens } = SIZES[device];
       const options = { numStreams, newTokens };
-      // In turn, the first of two now the one and now the other; the first round warms up.
+      // The two alternate, and so does their order; the first round warms up.
       for (let round = 0; round <= rounds; round++) {
         const runs = [
           { grammar: undefined, rates: plain },

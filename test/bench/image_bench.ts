@@ -1,6 +1,6 @@
 /**
- * What it costs to decode, resize and encode a photograph of 12 megapixels, beside other packages that need no native
- * code: imagescript, jpeg-js and fast-png. Milliseconds, medians of rounds in turn.
+ * Measures how long it takes to decode, resize and encode a photograph of 12 megapixels, compared with other packages
+ * without native code: imagescript, jpeg-js and fast-png. Milliseconds, medians of alternating rounds.
  *
  *     deno task bench image [rounds]
  *
@@ -12,7 +12,7 @@ import { Image } from "imagescript";
 import jpegJs from "jpeg-js";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { resize } from "../../src/media/resample.ts";
 import { median, printTable, time } from "./report.ts";
 
@@ -22,7 +22,7 @@ const SIDE = 1024;
 
 type Work = () => Promise<unknown> | unknown;
 
-/** Waves of many lengths with the noise of a camera: files of it are as large as a photograph's. */
+/** Makes waves of many lengths with a camera's noise, so that files are as large as those of photographs. */
 function makePhotograph(): Pixels {
   const data = new Uint8Array(WIDTH * HEIGHT * 3);
   let state = 1;
@@ -52,7 +52,7 @@ async function encodePhotograph(rgba: Uint8ClampedArray<ArrayBuffer>, isProgress
   return new Uint8Array(await encodeJpeg(image, { quality: 90, progressive: isProgressive }));
 }
 
-/** A row of the table: ours, then the others that can do the work. */
+/** Prints a row of the table: Hearth, then the other packages that can do the work. */
 async function compare(works: Readonly<Record<string, Work>>, rounds: number): Promise<string[]> {
   const times: Record<string, number[]> = {};
   for (let round = -1; round < rounds; round++) {
@@ -103,7 +103,7 @@ if (import.meta.main) {
     },
     [`resize to ${SIDE} × ${SIDE}, bilinear`]: {
       "hearth": () => resize(photograph, { ...size, filter: "bilinear" }),
-      // It picks the nearest pixel: it has nothing antialiased.
+      // It picks the nearest pixel, since it has no antialiased filter.
       "imagescript": () => image.clone().resize(SIDE, SIDE),
     },
     [`resize to ${SIDE} × ${SIDE}, bicubic`]: {

@@ -1,6 +1,6 @@
 /**
- * Times our kernels: `paged_attention` beside ONNX Runtime's GroupQueryAttention on the same device and shapes, and
- * `sample` beside its reference.
+ * Times Hearth's kernels: `paged_attention` compared with ONNX Runtime's GroupQueryAttention on the same device and
+ * shapes, and `sample` compared with its reference.
  *
  * `deno run -A test/bench/kernels_bench.ts [--quick]`
  *
@@ -21,7 +21,7 @@ import { createRandom } from "./random_buffer.ts";
 const BLOCK_SIZE = 16;
 const ROUNDS = 5;
 
-/** Something to time, and a buffer its work ends in. */
+/** Work to time, and the buffer that it writes last. */
 interface Contender {
   readonly out: GPUBuffer;
   run(): void | Promise<void>;
@@ -84,7 +84,7 @@ async function time(gpu: GpuContext, readback: Readback, contender: Contender, r
 
 const median = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
 
-/** Both contenders in turn, so that what else the machine does falls on both. */
+/** Alternates between both contenders, so that other work on the machine affects both. */
 async function compare(gpu: GpuContext, readback: Readback, batch: AttentionBatch) {
   const contenders = [createOurs(gpu, batch), await OrtAttention.create(gpu, batch)];
   const times: number[][] = contenders.map(() => []);
@@ -111,7 +111,7 @@ const SETTINGS: Record<string, [Partial<SamplingParams>, Partial<SampleRow>?]> =
   "greedy, 20 log-probabilities": [{}, { topLogprobs: 20 }],
 };
 
-/** Milliseconds per step of a few rows, the read-back included, and of the reference. */
+/** Milliseconds per step of a few rows, including the read-back, and of the reference. */
 async function compareSampling(
   gpu: GpuContext,
   readback: Readback,

@@ -1,6 +1,6 @@
 /**
- * How long it takes to enlarge the keys and values of a model like Qwen3-4B on a GPU, until the device has no more, and to
- * shrink them again. What the first blocks hold is checked after each step.
+ * Measures how long it takes to enlarge the KV cache of a model like Qwen3-4B on a GPU until the device has no more
+ * memory, and to shrink it again. After each step, the content of the first blocks is verified.
  *
  *     deno task bench kv_growth
  *
@@ -12,7 +12,7 @@ import { Readback } from "../../src/gpu/readback.ts";
 import { printTable } from "./report.ts";
 
 const LAYERS = 36;
-/** Of keys: 16 tokens, 8 heads of 128 in f16. */
+/** Bytes of a block of keys: 16 tokens, 8 heads of 128 in f16. */
 const BLOCK_BYTES = 16 * 8 * 128 * 2;
 /** 256 MiB. */
 const START_BLOCKS = Math.floor(2 ** 28 / (2 * LAYERS * BLOCK_BYTES));

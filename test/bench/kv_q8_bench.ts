@@ -1,6 +1,6 @@
 /**
- * Decoding over keys and values in 8 bits against f32 on the CPU, or against f16 on a GPU: one layer, writes included.
- * Rounds alternate, since the machine may be busy.
+ * Compares decoding with keys and values in 8 bits to f32 on the CPU, or to f16 on a GPU: attention and cache writes of
+ * one layer. Rounds alternate, since the machine may be busy.
  *
  *     deno task bench kv_q8
  *
@@ -17,7 +17,7 @@ import { makeLayer } from "../kernels/attention_simd_case.ts";
 import { makeStep } from "../kernels/paged_case.ts";
 import { median, printTable } from "./report.ts";
 
-/** Of Qwen3-4B. */
+/** The sizes of Qwen3-4B. */
 const SHAPE = { heads: 32, kvHeads: 8, headSize: 128, blockSize: 16 } as const;
 const STEPS = [[1, 1, 512], [1, 1, 4000], [1, 1, 32_000], [8, 1, 4000], [1, 512, 4000]] as const;
 const ROUNDS = 9;

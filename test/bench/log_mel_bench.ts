@@ -1,6 +1,6 @@
 /**
- * Whisper's features of 30 s of sound: ours on the CPU and on WebGPU against the feature extractor of transformers.js,
- * in turn, from samples to features.
+ * Compares Whisper's features of 30 s of sound, from samples to features: Hearth's on the CPU and on WebGPU, and
+ * transformers.js's feature extractor, alternating.
  *
  *     deno run -A test/bench/log_mel_bench.ts [rounds]
  *
@@ -18,7 +18,7 @@ const DEFAULT_ROUNDS = 25;
 
 type Extract = () => Promise<void> | void;
 
-/** Thirty seconds without a silent frame, so that nobody can skip one. */
+/** Thirty seconds without a silent frame, which could be skipped. */
 const recording = Float32Array.from({ length: 480_000 }, (_, i) => 0.5 * Math.sin(i * i * 1e-6));
 
 async function makeTheirs(mels: number): Promise<Extract> {
@@ -62,7 +62,7 @@ async function makeWebGpu(mels: number): Promise<{ name: string; extract: Extrac
     const pass = encoder.beginComputePass();
     logMel.encode(pass, [{ samples, recording: 0, contentFrames: spec.frames }], output);
     pass.end();
-    // The features stay on the device; one of them is read to know that they are there.
+    // The features stay on the device; reading one of them waits until they are complete.
     await readback.read(encoder, [{ buffer: output, offset: 0, size: 4 }]);
   };
   return { name: gpu.adapterInfo.description || gpu.adapterInfo.device, extract };

@@ -1,6 +1,7 @@
 /**
- * Searches the tiles of products of whole numbers: every tile of a table on every product of Qwen3's layers, for several
- * numbers of rows. What is chosen in `int8_source.ts` comes from here; `kernels/matmul/README.md` keeps what was tried.
+ * Finds the best tiles for integer products: every tile of a table on every product of Qwen3's layers, for several
+ * numbers of rows. The choices in `int8_source.ts` come from this bench; `kernels/matmul/README.md` records what was
+ * tried.
  *
  *     deno task bench matmul
  *     deno run -A test/bench/matmul_bench.ts 4B 1 2048
@@ -43,7 +44,7 @@ const MODELS: Readonly<Record<string, readonly { k: number; n: number; isGated?:
   ],
 };
 const ROWS = [1, 8, 32, 128, 512, 2048];
-/** Operations that a pass takes at least, so that its beginning and end do not count. */
+/** Fewest operations of a pass, so that its beginning and end do not matter. */
 const PASS_OPS = 1e11;
 
 /** Divisions of a single row that are tried. */
@@ -73,7 +74,7 @@ const wanted = Deno.args.filter((arg) => arg in MODELS);
 const wantedRows = Deno.args.map(Number).filter((rows) => rows > 0);
 const gpu = await openDevice({ allowFallback: true });
 if (gpu === undefined) throw new Error("There is no WebGPU adapter to measure.");
-// A software adapter is for trying the benchmark: its figures tell nothing.
+// On a software adapter, the benchmark can only be tried out: its figures mean nothing.
 const models = wanted.length > 0 ? wanted : gpu.isFallbackAdapter ? ["0.6B"] : Object.keys(MODELS);
 const rowCounts = wantedRows.length > 0 ? wantedRows : gpu.isFallbackAdapter ? [1, 8] : ROWS;
 
@@ -93,7 +94,7 @@ function makeParams({ k, n, isGated }: (typeof MODELS)[string][number]): Int8Par
 /** Tiles that a product can take. */
 function tilesFor(gpu: GpuContext, { k, gate }: Int8Params): Int8Tile[] {
   return TILES.flatMap(([rows, columns, threadRows, threadColumns, depth, stages]) => {
-    // A thread has a column of the gate with each that it multiplies.
+    // With each column, a thread also multiplies a column of the gate.
     const times = gate && threadColumns === 1 ? 2 : 1;
     const tile: Int8Tile = {
       ...{ rows, columns: times * columns, threadRows, threadColumns: times * threadColumns },
@@ -108,7 +109,7 @@ const nameTile = ({ rows, columns, threadRows, threadColumns, depth, isDouble }:
   `${rows}x${columns}, ${threadRows}x${threadColumns}, ${depth} deep${isDouble ? ", twice" : ""}`;
 const nameRow = ({ outs, threads, blocks }: Int8Row) => `${outs} by ${threads}, ${blocks} blocks`;
 
-/** The forms to try of a product, by name; the chosen one is the first. */
+/** The variants of a product to try, by name; the first is the one that Hearth chooses. */
 function formsFor(gpu: GpuContext, params: Int8Params, numRows: number) {
   if (numRows === 1) {
     const chosen = chooseInt8Row(params)!;
@@ -126,7 +127,7 @@ async function search(gpu: GpuContext, params: Int8Params, numRows: number): Pro
   const buffers = {
     x: createRandom(gpu, room * k, "f16"),
     affine: createRandom(gpu, k, "f16"),
-    // Levels are any bits.
+    // Any bits are valid levels.
     weights: createRandom(gpu, matrixRows * k / 4, "f16"),
     scales: createRandom(gpu, matrixRows * blocks, "f16"),
     out: createRandom(gpu, room * n, "f16"),
@@ -145,7 +146,7 @@ async function search(gpu: GpuContext, params: Int8Params, numRows: number): Pro
   const times = await timeKernels(gpu, kernels);
   for (const buffer of Object.values(buffers)) buffer.destroy();
   const named = [...forms.keys()].map((name, i) => ({ name, time: times[i]! }));
-  // Of a single row reading the weights is what takes time.
+  // For a single row, most of the time goes to reading the weights.
   const bytes = matrixRows * k / 2 + matrixRows * blocks * 2;
   const rate = (time: number) =>
     numRows === 1

@@ -1,7 +1,7 @@
 /**
- * Background removal beside transformers.js's pipeline: the same folder, weights, device and images, in turn in one
- * process per device, medians of several rounds. What transformers.js needs a canvas for is done by our functions: it
- * resizes with `resize`, and gets its images from `decodeImage` and its files from `encodePng`.
+ * Compares background removal with transformers.js's pipeline: the same folder, weights, device and images, alternating
+ * in one process per device, medians of several rounds. Where transformers.js needs a canvas, it uses Hearth's
+ * functions: `decodeImage`, `resize` and `encodePng`.
  *
  *     deno task bench matting
  *
@@ -13,7 +13,7 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { type ResampleFilter, resize } from "../../src/media/resample.ts";
 import { loadTransformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
@@ -38,7 +38,7 @@ const SIZES = {
 } as const;
 const TOGETHER_SIZES = { "320 × 240": [320, 240], "1080p": [1920, 1080] } as const;
 
-/** A subject before a background, both with the grain of a photograph. */
+/** Makes a subject in front of a background, both with the grain of a photograph. */
 function makePhoto(width: number, height: number): Pixels {
   const random = new Random(3);
   const grain = Uint8Array.from({ length: 65_521 }, () => random.between(0, 11));
@@ -82,7 +82,7 @@ interface Contenders {
   readonly theirs: CutOut;
 }
 
-/** Levels by which two files' alphas differ in the mean. */
+/** The mean difference of two files' alpha, in levels. */
 async function alphaDifference(a: Uint8Array, b: Uint8Array): Promise<number> {
   const [first, second] = [await decodeImage(a), await decodeImage(b)];
   const numPixels = first.width * first.height;
@@ -100,7 +100,7 @@ async function compare(
   const results = { ours: new Uint8Array(), theirs: new Uint8Array() };
   for (let round = 0; round <= ROUNDS; round++) {
     for (const name of ["ours", "theirs"] as const) {
-      // A model takes its file's memory over.
+      // The model takes over the memory of its file.
       const copy = file.slice();
       const ms = await time(async () => void (results[name] = await contenders[name](copy)));
       // The first round warms up.
@@ -161,7 +161,7 @@ async function benchDevice(name: string): Promise<void> {
   );
 }
 
-/** What comes together, to ours at once; transformers.js takes one at a time. */
+/** Measures images that arrive together: Hearth gets them all at once, transformers.js one at a time. */
 async function compareTogether(
   label: string,
   { ours, theirs }: Contenders,

@@ -1,5 +1,5 @@
 /**
- * Times `matvec` beside ONNX Runtime's `MatMulNBits` on the same device, weights and rows: f16, 4 bits, blocks of 32.
+ * Compares `matvec` with ONNX Runtime's `MatMulNBits` on the same device, weights and rows: f16, 4 bits, blocks of 32.
  *
  * `deno run -A test/bench/matvec_bench.ts`
  *
@@ -28,7 +28,7 @@ const readback = await Readback.create(gpu, { maxBytes: 16 });
 async function compare(k: number, n: number, numRows: number) {
   const blocks = k / BLOCK;
   const x = createRandom(gpu!, MAX_ROWS * k, "f16");
-  // Levels are any bits.
+  // Any bits are valid levels.
   const weights = createRandom(gpu!, n * k / 4, "f16");
   const scales = createRandom(gpu!, n * blocks, "f16");
   const out = createRandom(gpu!, MAX_ROWS * n, "f16");

@@ -1,7 +1,7 @@
 /**
- * Reading images beside transformers.js: the same folder, weights, device and images, in turn in one process per
- * device, medians of several rounds. The model has TrOCR small's decoder and a short encoder, with random weights; each
- * answer is of 40 tokens. Then pages of print, read by PP-OCR.
+ * Compares reading images with transformers.js: the same folder, weights, device and images, alternating in one process
+ * per device, medians of several rounds. The model has TrOCR small's decoder and a short encoder, with random weights;
+ * each answer has 40 tokens. Then PP-OCR reads printed pages.
  *
  *     deno task bench ocr
  *
@@ -37,7 +37,7 @@ const PAGES = ["en.jpg", "japan.jpg", "text_det.jpg"];
 
 type Read = (images: readonly Uint8Array<ArrayBuffer>[]) => Promise<string[]>;
 
-/** A folder of the layout of `trocr`, but larger. */
+/** Writes a folder in the layout of `trocr`, but larger. */
 async function makeFolder() {
   const tiny = await makeTinyOcr("trocr");
   const tokenizer = ocrTokenizer(Array.from({ length: NUM_TAGS }, (_, tag) => `<t${tag}>`));
@@ -56,7 +56,7 @@ async function makeFolder() {
       vocab_size: tokenizer.size,
     },
   });
-  // Answers of one length.
+  // Makes all answers equally long.
   await write("generation_config.json", {
     ...await read("generation_config.json"),
     suppress_tokens: [2],

@@ -20,7 +20,7 @@ export interface OneNode {
   readonly domain: string;
   readonly inputs: readonly (ValueInfo | "")[];
   readonly outputs: readonly ValueInfo[];
-  /** Integers where `int` says so, else floats. */
+  /** Values are integers if the key is `int`, else floats. */
   readonly attributes: Readonly<Record<string, { int: number } | { float: number }>>;
 }
 

@@ -1,5 +1,5 @@
 /**
- * ONNX Runtime's GroupQueryAttention on our device: what paged attention is measured against.
+ * ONNX Runtime's GroupQueryAttention on Hearth's device, for comparison with paged attention.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { Elem } from "../../src/gpu/kernel.ts";
 import { writeOneNodeModel } from "./one_node_model.ts";
 import { createRandom } from "./random_buffer.ts";
 
-/** A batch of sequences of one length, as GroupQueryAttention wants it. */
+/** A batch of sequences of the same length, which GroupQueryAttention requires. */
 export interface AttentionBatch {
   readonly elem: Elem;
   readonly heads: number;
@@ -18,7 +18,7 @@ export interface AttentionBatch {
   readonly sequences: number;
   /** New tokens of each sequence. */
   readonly queries: number;
-  /** Keys of each sequence, the new ones included. */
+  /** Keys of each sequence, including the new ones. */
   readonly keys: number;
 }
 
@@ -43,7 +43,7 @@ export class OrtAttention {
       const buffer = createRandom(gpu, length, elem);
       buffers.push(buffer);
       const dataType = elem === "f16" ? "float16" : "float32";
-      // Its typings name a GPUBuffer of their own.
+      // The package's types declare another GPUBuffer.
       const tensor = ort.Tensor.fromGpuBuffer(buffer as never, { dataType, dims });
       return { buffer, tensor };
     };

@@ -1,6 +1,6 @@
 /**
- * How steadily one client's tokens come while another's prompt of 20,000 tokens is read, from a server in a process of
- * its own: gaps between tokens, relative to the usual one, which is measured before and afterwards.
+ * Measures how steadily a client's tokens arrive while another client's prompt of 20,000 tokens is read, with the
+ * server in its own process: gaps between tokens, relative to the usual gap, which is measured before and after.
  *
  *     deno task bench pace
  *     deno run -A test/bench/pace_bench.ts <prompt tokens> <cpu|webgpu>
@@ -12,9 +12,9 @@ import { QWEN3, writeQwen3 } from "./real/qwen3.ts";
 import { copyTokenizer, twinFolder } from "./real/twin.ts";
 import { median, printTable } from "./report.ts";
 
-/** A tenth of Qwen3-0.6B: layers are all alike. */
+/** A tenth of Qwen3-0.6B, whose layers are all alike. */
 const LAYERS = 3;
-/** Gaps before the long prompt comes, and after it. */
+/** Number of gaps to measure before the long prompt, and after it. */
 const USUAL_GAPS = 100;
 const [promptTokens = "20000", device = "cpu"] = Deno.args;
 const dtype = device === "cpu" ? "q4" : "q4f16";
@@ -28,7 +28,7 @@ function makePrompt(seed: number, length: number): number[] {
   return Array.from({ length }, (_, i) => (seed * 977 + i * 131) % QWEN3.vocab);
 }
 
-/** Reads a stream's tokens. @returns stops it. */
+/** Reads a stream's tokens. @returns a function that stops it. */
 function follow(response: Response, onToken: () => void): () => Promise<void> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
   let isStopped = false;
@@ -52,7 +52,7 @@ await using server = await RunningHearth.start(folder, { dtype, device: device a
 const whole = { temperature: 0, ignore_eos: true };
 const times: number[] = [];
 let waiting: { readonly numTokens: number; readonly resolve: () => void } | undefined;
-/** Waits until so many more tokens have come. */
+/** Waits until this many more tokens have arrived. */
 const untilMore = (count: number) =>
   new Promise<void>((resolve) => waiting = { numTokens: times.length + count, resolve });
 const answer = await server.request("/v1/completions", {
@@ -72,7 +72,7 @@ await untilMore(USUAL_GAPS);
 await stop();
 
 const gaps = times.slice(1).map((time, i) => ({ time, gap: time - times[i]! }));
-// The first tokens come while the server is still warming up.
+// Skips the first tokens, which arrive while the server is still warming up.
 const before = gaps.filter(({ time }) => time < startedAtMs).slice(20).map(({ gap }) => gap);
 const after = gaps.filter(({ time }) => time > endedAtMs).slice(1).map(({ gap }) => gap);
 const during = gaps.filter(({ time }) => time >= startedAtMs && time <= endedAtMs)

@@ -1,6 +1,6 @@
 /**
- * Texts one after the other beside texts padded to the longest: the same graph, weights, device and texts, in turn in
- * one process, medians of several rounds.
+ * Compares texts packed one after the other with texts padded to the longest: the same graph, weights, device and
+ * texts, alternating in one process, medians of several rounds.
  *
  *     deno task bench packing
  *     deno run -A --no-check test/bench/packing_bench.ts cpu|webgpu

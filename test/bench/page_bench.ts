@@ -1,8 +1,8 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
 /**
- * How fluent the web page stays: the time until it can be used, and its frames while an answer of 20,000 tokens streams
- * into a new conversation and into one of 200 turns.
+ * Measures how responsive the web page is: the time until it can be used, and its frames while an answer of 20,000
+ * tokens streams into a new conversation and into one of 200 turns.
  *
  * @module
  */
@@ -60,7 +60,7 @@ function recordFrames(): void {
   requestAnimationFrame(next);
 }
 
-/** A file of one conversation of many turns. */
+/** An exported conversation with many turns. */
 function exportOfTurns(numTurns: number): string {
   const messages = Array.from({ length: numTurns }, (_, index) => [
     { id: `u${index}`, role: "user", text: `Question ${index}` },
@@ -107,7 +107,7 @@ for (let round = 0; round < ROUNDS; round++) {
   await tab.page.waitForSelector(".composer");
   usableMs.push(
     await tab.page.evaluate(() => {
-      // What is entered counts from when the composer is there.
+      // The page can be used from the time when the composer exists.
       const [entry] = performance.getEntriesByType("navigation");
       return performance.now() - entry!.startTime;
     }),

@@ -1,5 +1,5 @@
 /**
- * Where transformers.js's sessions open in the benchmarks: the device that Hearth runs on beside it.
+ * Opens transformers.js's sessions for the benchmarks, on the device that Hearth uses.
  *
  * @module
  */

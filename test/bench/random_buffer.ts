@@ -1,5 +1,5 @@
 /**
- * Buffers with something to compute.
+ * Buffers of random numbers.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export function createRandom(gpu: GpuContext, length: number, elem: Elem): GPUBu
   const Elements = elem === "f16" ? Float16Array : Float32Array;
   const values = new Elements(size / elemBytes(elem));
   for (let i = 0; i < values.length; i++) values[i] = (i * 2654435761 >>> 8 & 0xffff) / 65536 - 0.5;
-  // A card's memory for uploads, mapped, is slow to read, and Deno reads it first.
+  // Not mapped at creation: a card's upload memory is slow to read, and Deno reads it first.
   gpu.device.queue.writeBuffer(buffer, 0, values);
   return buffer;
 }

@@ -1,5 +1,6 @@
 /**
- * What reading back early saves: the same small read, on the way of the WebGPU specification and on ours.
+ * Compares two methods for the same small read from a GPU: the one in the WebGPU specification, and Hearth's early
+ * read-back.
  *
  * `deno run -A test/bench/readback_bench.ts`
  *

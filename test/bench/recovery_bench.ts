@@ -1,6 +1,6 @@
 /**
- * From the loss of the device to a server that answers again: medians over several losses, each of a server of its
- * own with the built-in model. On the CPU, where no device can be lost, the worker says that it is.
+ * Measures the time from the loss of the device until the server answers again: medians over several losses, each in a
+ * new server with the built-in model. On the CPU, where no device can be lost, the worker pretends that it was.
  *
  *     deno run -A test/bench/recovery_bench.ts [rounds]
  *

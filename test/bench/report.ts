@@ -4,7 +4,7 @@
  * @module
  */
 
-/** The middle value. */
+/** The median. */
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.floor(sorted.length / 2)] ?? NaN;
@@ -23,7 +23,7 @@ export function printTable(header: readonly string[], rows: readonly (readonly s
   console.log(formatTable(header, rows));
 }
 
-/** A Markdown table between empty lines, its columns aligned. */
+/** Formats a Markdown table between empty lines, with aligned columns. */
 export function formatTable(
   header: readonly string[],
   rows: readonly (readonly string[])[],

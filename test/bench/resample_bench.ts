@@ -1,6 +1,6 @@
 /**
- * What it costs to decode audio files and to change their sample rate to 16 kHz, in processor time of this thread
- * per second of sound, and how much memory the longest of files takes.
+ * Measures the cost of decoding audio files and of resampling them to 16 kHz, in processor time of this thread per
+ * second of sound, and how much memory the longest possible file takes.
  *
  *     deno run -A test/bench/resample_bench.ts [rounds]
  *

@@ -1,6 +1,6 @@
 /**
- * What the router adds: to a small request, to each token of a stream and to a large upload, against a server of the
- * same model that is asked directly, in turn; and its memory over many requests and uploads.
+ * Measures what the router adds to a small request, to each token of a stream and to a large upload, compared with a
+ * server of the same model that is asked directly, alternating; and the router's memory over many requests and uploads.
  *
  *     deno run -A test/bench/router_bench.ts [requests]
  *
@@ -40,7 +40,7 @@ async function stream(url: string): Promise<void> {
 
 const noise = new Blob([new Uint8Array(UPLOAD_BYTES)]);
 
-/** No recording: it is refused once all of it has arrived. */
+/** Uploads data that is not a recording, so it is refused once all of it has arrived. */
 async function upload(url: string): Promise<void> {
   const form = new FormData();
   form.append("model", "hearth-demo-asr");
@@ -50,7 +50,7 @@ async function upload(url: string): Promise<void> {
   if (response.status !== 400) throw new Error(`status ${response.status}`);
 }
 
-/** Medians of both ways, in milliseconds. */
+/** Medians with and without the router, in milliseconds. */
 async function compare(
   ask: Ask,
   urls: readonly [string, string],
@@ -74,7 +74,7 @@ async function residentMb(router: string): Promise<number> {
   return Math.round(Number(bytes) / 2 ** 20);
 }
 
-/** The lines of a table. */
+/** Measures the lines of a table. */
 async function measure(requests: number): Promise<string[]> {
   const flags = ["-p", "0", "--device", "cpu", "--log-level", "error"];
   const names = ["hearth-demo-embed", "hearth-demo-chat", "hearth-demo-asr"];

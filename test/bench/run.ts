@@ -1,7 +1,7 @@
 /**
- * `deno task bench [name…]`: runs the benchmarks of this folder one after the other, each in a process of its own;
- * with names, those whose file name holds one of them. `real …` runs `real/main.ts` alone, which takes longer than all
- * others and needs Node and the network.
+ * `deno task bench [name…]`: runs the benchmarks of this folder one after the other, each in its own process; with
+ * names, only those whose file name contains one of them. `real …` runs only `real/main.ts`, which takes longer than
+ * all others and needs Node and the network.
  *
  * @module
  */
@@ -14,7 +14,7 @@ const files = isReal ? ["real/main.ts"] : [...Deno.readDirSync(folder)]
   .filter((name) => name.endsWith("_bench.ts"))
   .filter((name) => Deno.args.length === 0 || Deno.args.some((wanted) => name.includes(wanted)))
   .sort();
-// Software Vulkan complains on standard error where this is unset.
+// Software Vulkan writes a warning to standard error if this is not set.
 const runtimeFolder = Deno.env.get("XDG_RUNTIME_DIR") ??
   Deno.makeTempDirSync({ prefix: "hearth-" });
 

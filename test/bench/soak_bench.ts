@@ -1,7 +1,7 @@
 /**
- * Resident memory over many requests to each built-in model on the CPU, each server in a process of its own: once every
- * shape has been seen it must not grow. Garbage is collected now and then, so that one reading says little: medians are
- * compared, of readings after each request.
+ * Measures resident memory over many requests to each built-in model on the CPU, each server in its own process. Once
+ * every shape has occurred, it must not grow. Garbage is collected from time to time, so single readings say little.
+ * Therefore the medians of readings after each request are compared.
  *
  *     deno task bench soak
  *     deno run -A --no-check test/bench/soak_bench.ts [requests] [model…]
@@ -17,11 +17,11 @@ import { median, printTable } from "./report.ts";
 
 const REQUESTS = 2000;
 const AT_ONCE = 4;
-/** Keys and values of prompts are kept up to here: as much as a thousand small ones take. */
+/** Limit for cached keys and values: as much as a thousand small prompts take. */
 const KV_CACHE_MB = 32;
-/** Idle threads collect their garbage after 3 s, and once more if there was much. */
+/** Time to wait: idle threads collect their garbage after 3 s, and again if there was a lot. */
 const IDLE_MS = 10_000;
-/** Growth from there to the end that is reported as too much. */
+/** Largest growth that is not reported. */
 const MOST_GROWTH = 1.05;
 
 type Send = (hearth: RunningHearth, index: number) => Promise<unknown>;
@@ -62,7 +62,7 @@ function residentMiB(pid: number): number {
   return Number(kib) / 1024;
 }
 
-/** What is left of it when the threads have collected their garbage. */
+/** The memory that is left when the threads have collected their garbage, in MiB. */
 async function idleMiB(pid: number): Promise<number> {
   await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
   return residentMiB(pid);
@@ -85,7 +85,7 @@ async function soak(model: string, requests: number): Promise<string[]> {
     }));
     return median(readings);
   };
-  // As many again before, until heaps and caches are as large as they get.
+  // The first half of the requests lets heaps and caches reach their full size.
   const settledMiB = await sendUntil(requests);
   const settledPeakMiB = readUsage(hearth.pid).peakMiB;
   const settledIdleMiB = await idleMiB(hearth.pid);

@@ -1,7 +1,7 @@
 /**
- * Speech synthesis beside transformers.js on its own ONNX Runtime: the same folder, weights, device and text, in turn
- * in one process per device, medians of several rounds, in each of which another begins. The models have random
- * weights; what they say does not matter to their pace. Both go the whole way from the text to a WAV file.
+ * Compares speech synthesis with transformers.js on its own ONNX Runtime: the same folder, weights, device and text,
+ * alternating in one process per device, medians of several rounds, which begin with different programs. The models
+ * have random weights, since the content does not affect the speed. Both programs convert text to a WAV file.
  *
  *     deno task bench speech
  *
@@ -28,9 +28,9 @@ import type { TheirSpeech } from "./speech_theirs.ts";
 /** Hidden states of 256 numbers; a software adapter would take an hour with them. */
 const FORM = { scale: 16, rounds: 30, sentences: 5 } as const;
 const SOFTWARE_FORM = { scale: 1, rounds: 10, sentences: 2 } as const;
-/** Rounds from one that speaks the text of several sentences, too, to the next. */
+/** In every nth round, a text of several sentences is spoken too. */
 const TEXT_EVERY = 5;
-/** Written as it is said: transformers.js writes nothing out. */
+/** A sentence without numbers, since transformers.js does not normalize text. */
 const SENTENCE = "The morning light came slowly over the hills and the river";
 
 /** @returns milliseconds to the first sound and to the last. */
@@ -49,7 +49,10 @@ function speakOurs(model: TtsModel, text: string): Promise<{ first: number; whol
   return promise;
 }
 
-/** @returns what gives the milliseconds from a text to a WAV file. Its thread lasts as long as the process. */
+/**
+ * @returns a function that measures the milliseconds from a text to a WAV file. Its thread lasts as long as the
+ * process.
+ */
 async function openTheirs(speech: TheirSpeech): Promise<(text: string) => Promise<number>> {
   const thread = new Worker(new URL("./speech_theirs.ts", import.meta.url), { type: "module" });
   const ask = (message: TheirSpeech | string) => {
@@ -88,7 +91,7 @@ async function benchFamily(
   const names = Object.keys(measures);
   const times = Object.fromEntries(names.map((name) => [name, [] as number[]]));
   for (let round = 0; round <= rounds; round++) {
-    // Texts take long, and differ by more than rounds do.
+    // Texts of several sentences take long, and the programs differ more on them than rounds do.
     const measured = round % TEXT_EVERY === 0 ? names : names.slice(0, 2);
     for (const name of round % 2 === 0 ? measured : measured.toReversed()) {
       const ms = await measures[name]!();

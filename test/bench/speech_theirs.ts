@@ -1,7 +1,7 @@
 /**
- * The other side of the speech benchmark: transformers.js on ONNX Runtime as it comes, in a thread of its own, since
- * ours exchanges parts of ONNX Runtime for the whole thread. The first message is a {@linkcode TheirSpeech}; each that
- * follows is a text, which is answered with the milliseconds from it to a WAV file.
+ * Runs transformers.js on an unchanged ONNX Runtime for the speech benchmark. It has its own thread, since Hearth
+ * replaces parts of ONNX Runtime for a whole thread. The first message is a {@linkcode TheirSpeech}. Each later message
+ * is a text, and the answer is the time from the text to a WAV file in milliseconds.
  *
  * @module
  */
@@ -14,17 +14,17 @@ import { peerSessions } from "./peer_sessions.ts";
 import type { TtsFamily } from "../fixtures/models/tiny_tts.ts";
 import { time } from "./report.ts";
 
-/** What it is to load. */
+/** The model to load. */
 export interface TheirSpeech {
   readonly family: TtsFamily;
   readonly folder: string;
   readonly device: "cpu" | "webgpu";
 }
 
-/** What a header says does not matter to the pace. */
+/** Sample rate in the header, which does not affect the speed. */
 const RATE_HZ = 24_000;
 
-/** What its models are not all declared to give. */
+/** The result of transformers.js's models, which not all of its types declare. */
 interface Spoken {
   readonly waveform: { readonly data: Float32Array };
 }
@@ -73,7 +73,7 @@ async function makeTheirs(
       const vocoder = await transformers.SpeechT5HifiGan.from_pretrained(name, {
         ...options,
         model_file_name: "decoder_postnet_and_vocoder",
-        // Of its own configuration nothing is used but the type.
+        // Only the type in this configuration is used.
         config: { model_type: "hifigan" } as never,
       });
       const values = await readVoice("clb");
@@ -102,7 +102,7 @@ async function makeTheirs(
   }
 }
 
-/** What its models are not declared to have. */
+/** Gives access to a method that transformers.js's types do not declare. */
 function speaker(model: unknown): { generate_speech(...args: unknown[]): Promise<Spoken> } {
   return model as ReturnType<typeof speaker>;
 }

@@ -1,6 +1,6 @@
 /**
- * From `deno run -A main.ts` to a model that answers: medians over several processes, of the time until the port is
- * open and until `/health` says 200.
+ * Measures the time from `deno run -A main.ts` until the port is open and until `/health` answers 200: medians over
+ * several processes.
  *
  *     deno run -A test/bench/start_bench.ts [rounds]
  *
@@ -41,7 +41,7 @@ if (import.meta.main) {
   const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
   const lines = ["| start of the built-in model | port open | ready |", "| --- | --- | --- |"];
   for (const device of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
-    // The first one fills the caches of the compiler and the disk.
+    // The first start fills the compiler's and the disk's caches.
     await measureStart(device);
     const starts: Start[] = [];
     for (let round = 0; round < rounds; round++) starts.push(await measureStart(device));

@@ -1,6 +1,7 @@
 /**
- * What a step of one token costs the host until all of it is submitted to the GPU: its segments in Hearth's kernels, and
- * each a run of ONNX Runtime, in turn. Linux alone tells the processor time of a thread.
+ * Measures the host's work for a step of one token until all of it is submitted to the GPU, with segments in Hearth's
+ * kernels and with a run of ONNX Runtime for each segment, alternating. Only Linux provides the processor time of a
+ * thread.
  *
  *     deno task bench step
  *
@@ -22,13 +23,13 @@ import { median, printTable } from "./report.ts";
 const STEPS = 40;
 const WAYS = [["Hearth's kernels", undefined], ["ONNX Runtime", WITHOUT_KERNELS]] as const;
 
-/** Milliseconds. */
+/** Times in milliseconds. */
 interface Cost {
   readonly wall: number;
   readonly cpu: number;
 }
 
-/** Processor time of this thread so far, in milliseconds; NaN where the system does not tell. */
+/** Processor time of this thread so far, in milliseconds; NaN if the system does not provide it. */
 function readCpuMs(): number {
   try {
     return Number(Deno.readTextFileSync("/proc/thread-self/schedstat").split(" ")[0]) / 1e6;
@@ -37,7 +38,7 @@ function readCpuMs(): number {
   }
 }
 
-/** Runs a step, and tells what passed until its last submit. */
+/** Runs a step, and measures the time until its last submit. */
 async function computeCost(run: () => Promise<unknown>): Promise<Cost> {
   const { submit } = GPUQueue.prototype;
   let last = { wall: NaN, cpu: NaN };

@@ -1,6 +1,7 @@
 /**
- * What more threads of the CPU bring a decoder of Qwen3-0.6B's sizes in q4, and what of a step only one does: the time
- * outside the jobs that threads share. A helper that is woken more than once in a step has slept within it.
+ * Measures how much more CPU threads speed up a decoder of Qwen3-0.6B's sizes in q4, and how much of a step a single
+ * thread does: the time outside the jobs that threads share. A helper that is woken more than once in a step has slept
+ * during the step.
  *
  *     deno task bench threads
  *     deno run -A test/bench/threads_bench.ts <layers> <threads>…
@@ -19,12 +20,12 @@ import { QWEN3, writeQwen3 } from "./real/qwen3.ts";
 import { twinFolder } from "./real/twin.ts";
 import { median, printTable, time } from "./report.ts";
 
-/** A tenth of the model: layers are all alike, and the vocabulary's projection is there once in any case. */
+/** A tenth of the model: all layers are alike, and there is only one vocabulary projection in any case. */
 const LAYERS = 3;
 const ROUNDS = 5;
 const NEW_TOKENS = 32;
 const PROMPT_TOKENS = 464;
-/** As many as run in kernels, and more, which ONNX Runtime runs. */
+/** Numbers of streams: small ones run in Hearth's kernels, larger ones in ONNX Runtime. */
 const STREAMS = [1, 4, 8];
 
 const [layers = LAYERS, ...threadCounts] = Deno.args.map(Number);
@@ -35,7 +36,9 @@ const folder = await openFolder(
   ),
 );
 
-/** Milliseconds of this thread in jobs that threads share, and helpers woken, since it was made. */
+/**
+ * Counts this thread's milliseconds in jobs that threads share, and the helpers that were woken, since its creation.
+ */
 class JobMeter implements Disposable {
   sharedMs = 0;
   #threads: KernelThreads | undefined;
@@ -63,7 +66,7 @@ class JobMeter implements Disposable {
   }
 }
 
-/** Runs a request of whose tokens no log-probabilities are wanted. */
+/** Runs a request without log-probabilities. */
 function run(engine: EngineLoop, seed: number, length: number, maxTokens: number): Promise<void> {
   const promptTokens = Int32Array.from({ length }, (_, i) => (seed * 977 + i * 131) % QWEN3.vocab);
   return new Promise((resolve, reject) =>

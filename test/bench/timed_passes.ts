@@ -1,8 +1,8 @@
 /**
- * Times kernels on a GPU against each other.
+ * Compares the times of kernels on a GPU.
  *
- * A card lowers its clock after a pause of milliseconds, so that whatever is measured first looks several times slower:
- * all are recorded into one submit, each in passes with timestamps, after work that brings the clock up.
+ * A card lowers its clock after a pause of milliseconds, so a kernel that is measured first looks several times slower.
+ * Therefore all kernels are recorded into one submit, in passes with timestamps, after work that raises the clock.
  *
  * @module
  */
@@ -16,12 +16,12 @@ export interface TimedKernel {
   readonly repeats?: number;
 }
 
-/** Passes of each kernel; the fastest counts, as what disturbs one makes it slower. */
+/** Passes of each kernel. The fastest one counts, since disturbances only make a pass slower. */
 const ROUNDS = 3;
-/** Kernels of one submit: drivers end those that take seconds. */
+/** Kernels in one submit: drivers abort submits that take seconds. */
 const AT_ONCE = 16;
 
-/** Microseconds of one run of each kernel; NaN where the device tells no time. */
+/** Microseconds of one run of each kernel; NaN if the device has no timestamps. */
 export async function timeKernels(
   gpu: GpuContext,
   kernels: readonly TimedKernel[],

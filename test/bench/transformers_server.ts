@@ -1,6 +1,6 @@
 /**
- * What one would write to serve embeddings with transformers.js alone: one process, a plain server, one request at a
- * time, ONNX Runtime as it comes. The other side of the benchmark over HTTP.
+ * The server that one would write to serve embeddings with transformers.js alone: one process, one request at a time,
+ * and an unchanged ONNX Runtime. The benchmark over HTTP compares Hearth with it.
  *
  *     deno run -A transformers_server.ts <folder of model folders> <model> <cpu|webgpu>
  *

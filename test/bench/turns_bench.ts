@@ -1,5 +1,5 @@
 /**
- * How late messages of another thread reach one that works without a pause, by how it takes its turns.
+ * Measures how late messages of another thread reach a thread that works without a pause, depending on how it yields.
  *
  *     deno task bench turns
  *
@@ -14,7 +14,7 @@ const RUN_MS = 3000;
 const SENDER = `onmessage = ({ data: port }) => setInterval(
   () => port.postMessage(performance.timeOrigin + performance.now()), ${MESSAGE_EVERY_MS});`;
 
-/** Milliseconds from sending to hearing, and the work done meanwhile. */
+/** Milliseconds from sending a message to receiving it, and the work done in the meantime. */
 async function measure(workMs: number, nextTurn: () => Promise<void>) {
   const url = URL.createObjectURL(new Blob([SENDER], { type: "text/javascript" }));
   const sender = new Worker(url, { type: "module" });

@@ -1,6 +1,6 @@
 /**
- * What a voice activity model costs, and what it saves in a recording that is mostly silent: the same recording with it
- * and without, in turn in one process, medians of several rounds.
+ * Measures the cost of a voice activity model, and what it saves in a mostly silent recording: the same recording with
+ * and without the model, alternating in one process, medians of several rounds.
  *
  *     deno task bench vad
  *
@@ -21,11 +21,11 @@ const RATE_HZ = 16_000;
 const WAV_HEADER_BYTES = 44;
 const ROUNDS = 3;
 const MINUTES = 5;
-/** A clip of two sentences, and how often it comes. */
+/** A clip of two sentences, and how often it occurs. */
 const CLIP = "demo/10_both.wav";
 const NUM_CLIPS = 4;
 
-/** Clips in silence, evenly spread. */
+/** Makes a silent recording with evenly spread clips. */
 async function makeRecording(speechFolder: string): Promise<Float32Array> {
   const file = await Deno.readFile(`${speechFolder}/${CLIP}`);
   const clip = new Int16Array(file.buffer, WAV_HEADER_BYTES);

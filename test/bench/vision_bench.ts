@@ -1,6 +1,6 @@
 /**
- * Chat about images beside transformers.js: the same folder, device, images and questions, in turn in one process
- * per device, medians of several rounds. The model is made for it: Qwen2.5-VL's layout, weights that mean nothing.
+ * Compares chats about images with transformers.js: the same folder, device, images and questions, alternating in one
+ * process per device, medians of several rounds. The model has Qwen2.5-VL's layout and random weights.
  *
  *     deno task bench vision
  *
@@ -42,11 +42,11 @@ const SIZES: VisionSizes = {
 /** A turn of a conversation about one image. */
 interface Turn {
   readonly image: Uint8Array<ArrayBuffer>;
-  /** What went before in it: an answer, and the next question. */
+  /** Earlier messages: an answer, and the next question. */
   readonly before?: string | undefined;
 }
 
-/** Answers a turn with so many tokens. */
+/** Answers a turn with this many tokens. */
 type Contender = (turn: Turn, numTokens: number) => Promise<string>;
 type Name = "ours" | "theirs";
 
@@ -65,7 +65,7 @@ function ours(model: Model): Contender {
   };
 }
 
-/** What is used of its classes, whose declarations say less. */
+/** Used members of transformers.js's classes, whose declarations are incomplete. */
 interface TheirTensor {
   readonly dims: readonly number[];
   slice(...ranges: readonly unknown[]): TheirTensor;
@@ -125,7 +125,7 @@ async function measure(contenders: Readonly<Record<Name, Contender>>) {
     times.set(key, [...times.get(key) ?? [], ms]);
   };
   for (let round = 0; round <= ROUNDS; round++) {
-    // Another image each round: none of it is cached.
+    // A new image in each round, so that nothing is cached.
     const image = drawImage(round, [SIDE, SIDE]);
     for (const name of ["ours", "theirs"] as const) {
       const contender = contenders[name];
@@ -154,7 +154,7 @@ async function benchDevice(name: string): Promise<void> {
   });
   const rows = (Object.keys(MEASURED) as (keyof typeof MEASURED)[]).map((what) => {
     const [mine, other] = [computeTimes(what, "ours"), computeTimes(what, "theirs")];
-    // What else a machine does differs less within a round than between rounds.
+    // Other work on the machine differs less within a round than between rounds.
     const ratio = median(other.map((ms, round) => ms / mine[round]!));
     const [ms, theirMs] = [median(mine).toFixed(0), median(other).toFixed(0)];
     return [MEASURED[what], ms, theirMs, `${ratio.toFixed(1)}×`];

@@ -1,4 +1,4 @@
-/** Keys that are replaced while the server runs. */
+/** API keys can be replaced while the server runs. */
 import assert from "node:assert/strict";
 import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 

@@ -10,10 +10,10 @@ import { imageFile } from "../fixtures/images/images.ts";
 import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 
 const CPU = ["--device", "cpu"];
-/** For a model with random weights, which does not end by itself. */
+/** Flags for a model with random weights, whose answers do not end by themselves. */
 const LONG = ["--temperature", "0", "--max-tokens", "400"];
 const CHAT = ["run", "hearth-demo-chat", ...CPU, "--temperature", "0"];
-/** The prompt, with nothing behind it but where the cursor goes. */
+/** The prompt, followed only by a cursor movement. */
 const PROMPT = />>> \S*5G$/;
 const MORE = /\.\.\. \S*5G$/;
 
@@ -31,7 +31,7 @@ const terminalTest = (name: string, fn: (folder: string) => Promise<void>) =>
     },
   });
 
-/** What a terminal shows without the sequences that move its cursor. */
+/** Removes the sequences that move a terminal's cursor. */
 function plain(screen: string): string {
   // deno-lint-ignore no-control-regex
   return screen.replaceAll(/\x1b\[[\d;]*[A-Za-z]|\r/g, "");
@@ -53,7 +53,7 @@ terminalTest(
         [PROMPT, '"""Tell me\r'],
         [MORE, "\r"],
         [MORE, 'a story."""\r'],
-        // Pasted at once, the last line without its end.
+        // Three lines pasted at once, the last without a line end.
         [PROMPT, "One line,\ranother,\ra third"],
         [/a third$/, ".\r"],
         [PROMPT, `/image ${cat}\r`],
@@ -112,7 +112,7 @@ terminalTest(
       ],
     });
     assert.equal(code, 0, screen);
-    // One answer, and the first ^C at an empty prompt is forgotten once something is said.
+    // There is one answer, and typing resets the first ^C at an empty prompt.
     assert.equal(plain(screen).split("Paris").length, 2, screen);
   },
 );
@@ -131,7 +131,7 @@ terminalTest(
           [PROMPT, `/image ${join(folder, "no.png")}\r`],
           [PROMPT, `/image ${image.replaceAll(" ", "\\ ")}\r`],
           [PROMPT, "What can you tell me?\r"],
-          // As soon as something is said.
+          // As soon as the answer has begun.
           [/me\?\s+\S/, "\x03"],
           [PROMPT, `/save ${json}\r`],
           [PROMPT, "\x04"],
@@ -176,7 +176,7 @@ terminalTest(
   },
 );
 
-Deno.test("run takes the prompt behind the model, as -i and before it", async () => {
+Deno.test("run takes a prompt after the model, and puts it before the inputs of -i", async () => {
   const question = "What is the capital of France?";
   const expected = "The capital of France is Paris.\n";
   const alone = await runHearth([...CHAT, question]);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI, { BadRequestError } from "openai";
 import { PdfDocument } from "../../src/media/pdf/pdf_document.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { readPageResolution } from "../../src/models/documents/document_reader.ts";
 import { documentFile, writeBomb, writePage } from "../fixtures/documents/documents.ts";
 import { TestServer, type TestServerOptions } from "../fixtures/servers/server.ts";

@@ -1,6 +1,6 @@
 /** The built-in models that see and read, on drawings whose content is known, over HTTP. */
 import assert from "node:assert/strict";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { Drawing, polygon, rectangle } from "../fixtures/images/drawing.ts";
 import { TestServer } from "../fixtures/servers/server.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { decodeImage } from "../../src/media/image.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { postEndlessUpload } from "../fixtures/servers/endless_upload.ts";
 import { discFile, discImage } from "../fixtures/images/matting.ts";
 import {

@@ -1,6 +1,6 @@
 /** Every field of a chat request to a model other than a chat model works, is ignored or is refused, by its name. */
 import assert from "node:assert/strict";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import {
   mattingBody,
   mattingTest,

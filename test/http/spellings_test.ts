@@ -1,6 +1,6 @@
 /** What clients send that were written for other servers: it means what it means there. */
 import assert from "node:assert/strict";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
 import { readStrictly } from "../fixtures/servers/sse.ts";
 import { askWeather, TOOLS } from "../fixtures/servers/weather.ts";

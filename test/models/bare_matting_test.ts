@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { configureLog } from "../../src/base/log.ts";
 import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { findBareGraph, guessFamily } from "../../src/models/matting/matting_family.ts";
 import { alphaOfFile, matte } from "../fixtures/images/matting.ts";
 import { mattingGraph } from "../fixtures/models/matting_folder.ts";

@@ -1,7 +1,7 @@
 /** Images of one line with much or little around it, drawn in a font that the built-in model was not trained on. */
 import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
 import { computeWidth, Drawing } from "../fixtures/images/drawing.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";

@@ -1,7 +1,7 @@
 /** Lines that lie upside down, with classifiers that are built here. */
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { LineGraph, readChannelLevels } from "../../src/models/ocr/line_graph.ts";
 import { findUpsideDown } from "../../src/models/ocr/text_recognition.ts";

@@ -8,7 +8,7 @@ import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { StartupError } from "../../src/base/errors.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { rectify } from "../../src/models/ocr/line_cut.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";

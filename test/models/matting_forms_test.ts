@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { configureLog } from "../../src/base/log.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { alphaOfFile, matte } from "../fixtures/images/matting.ts";
 import {

@@ -4,7 +4,7 @@ import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { WebGpuImages } from "../../src/device/webgpu/media.ts";
 import { decodeImage } from "../../src/media/image.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import type { MattingModel } from "../../src/models/matting/matting.ts";
 import { MattingBatcher, MattingNetwork } from "../../src/models/matting/matting_network.ts";
 import { holdCalls } from "../fixtures/engine/count_calls.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { join } from "node:path";
 import { HearthError, StartupError } from "../../src/base/errors.ts";
-import { encodePng } from "../../src/media/png.ts";
+import { encodePng } from "../../src/media/image/png.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";

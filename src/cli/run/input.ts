@@ -5,8 +5,8 @@
  */
 import { StartupError } from "../../base/errors.ts";
 import { isAudio } from "../../media/audio.ts";
-import { countPixels } from "../../media/image_header.ts";
-import { isPdf } from "../../media/signature.ts";
+import { countPixels } from "../../media/image.ts";
+import { isPdf } from "../../media/file_bytes.ts";
 import type { AudioPart, DocumentPart, ImagePart } from "../../models/task.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
 

@@ -11,7 +11,7 @@ import type { ChatMessage, MessagePart } from "../../models/task.ts";
 import { joinBytes } from "../../base/join_bytes.ts";
 import { closeWavHeader, SOUND_FORMATS, type SoundFormat } from "../../media/sound_format.ts";
 import { findVoice } from "../../server/http/audio/speech.ts";
-import { isPdf } from "../../media/signature.ts";
+import { isPdf } from "../../media/file_bytes.ts";
 import { decodeText, isText, type RunInput, toMediaPart } from "./input.ts";
 import type { RunSession } from "./timed_session.ts";
 

@@ -9,22 +9,22 @@
 import { AacDecoder } from "./aac/decoder.ts";
 import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
 import { SAMPLE_RATES_HZ } from "./aac/tables.ts";
-import { BitReader } from "../bit_reader.ts";
-import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
+import { BitReader } from "../file_bytes.ts";
+import { findFirstFrame, findFrames, SYNC_BYTE, type SyncFrame } from "./mp3.ts";
 
 const FRAME_SAMPLES = 1024;
 /** Delay added by the filters of spectral band replication, in samples of the core: 962 samples at twice its rate. */
 const REPLICATION_DELAY_SAMPLES = 481;
 /** A stream with a larger share of damaged frames is refused. */
 const MAX_DAMAGED_SHARE = 0.5;
-/** Number of frames from which on the share is checked before the end of the stream. */
+/** From this many frames on, the share is checked without waiting for the end of the stream. */
 const MIN_FRAMES = 64;
 
 /**
  * Decodes frames. A damaged frame becomes silence.
  *
  * Spectral band replication, HE-AAC's upper half of the spectrum, is not decoded. Silence as long as the delay of its
- * filters is put before the sound, because the timing in containers includes that delay.
+ * filters precedes the sound, because the timing in containers includes that delay.
  *
  * @throws {HearthError} `invalid_media` when most frames are damaged.
  */

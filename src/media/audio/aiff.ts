@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { hasText } from "../signature.ts";
-import type { SampleCoding } from "./pcm.ts";
+import { hasText } from "../file_bytes.ts";
+import { readStored, type SampleCoding, type StoredFormat } from "./stored_sound.ts";
 import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
-import { readStored, type StoredFormat } from "./stored_sound.ts";
 
 const CHUNK_HEADER_BYTES = 8;
 const COMMON_BYTES = 18;

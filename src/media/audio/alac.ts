@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { BitReader } from "../bit_reader.ts";
+import { BitReader } from "../file_bytes.ts";
 import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
 
 /** The content of a magic cookie, the codec's header. */

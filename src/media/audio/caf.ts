@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { hasText } from "../signature.ts";
+import { hasText } from "../file_bytes.ts";
 import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
 import { decodeFlac } from "./flac.ts";
@@ -42,7 +42,7 @@ interface Description {
   readonly bitsPerChannel: number;
 }
 
-/** The sizes of packets, and the numbers of samples that the encoder added before and after the sound. */
+/** The sizes of packets, the number of samples that the encoder added before the sound, and that of the sound. */
 interface PacketTable {
   readonly sizes: Iterable<number>;
   readonly primingFrames: number;

@@ -19,7 +19,7 @@ interface EbmlElement {
 interface EbmlNumber {
   readonly value: number;
   readonly next: number;
-  /** Whether all bits are set, which means an unknown size. */
+  /** Whether all bits of the value are set, which means an unknown size. */
   readonly isUnknown: boolean;
 }
 

@@ -3,8 +3,14 @@
  *
  * @module
  */
-import { isFlacFrame, isShortFrame, makeSilentFrame, skipId3, splitFlac } from "./sync_frames.ts";
-import { decodeFlacFrame } from "./flac_samples.ts";
+import {
+  decodeFlacFrame,
+  isFlacFrame,
+  isShortFrame,
+  makeSilentFrame,
+  splitFlac,
+} from "./flac_frames.ts";
+import { skipId3 } from "./mp3.ts";
 import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 const MAGIC = [0x66, 0x4c, 0x61, 0x43];
@@ -54,7 +60,7 @@ export async function* readFlac(
   yield* decodeFlac(stream, splitFlac(stream.subarray(findFrames(stream))), decoding);
 }
 
-/** The bit depths that the WebAssembly decoder gets right; frames of other depths are decoded here. */
+/** Bit depths that the WebAssembly decoder decodes correctly; `flac_frames.ts` decodes frames of other depths. */
 const WHOLE_BYTES: readonly number[] = [16, 24];
 
 /** What a container knows about its FLAC frames. */
@@ -72,9 +78,9 @@ interface FrameDecoder {
 }
 
 /**
- * Decodes FLAC frames, leaving out damaged ones. If because of damage or a cut there are fewer samples than the
- * metadata promise, the file counts as truncated. Missing samples alone do not: programs that trim a recording copy
- * whole frames, and leave the metadata as it was.
+ * Decodes FLAC frames, leaving out damaged ones. If damage or a cut leaves fewer samples than the metadata
+ * promise, the file counts as truncated. Too few samples alone do not mean that: programs that trim a recording copy
+ * whole frames, and leave the metadata unchanged.
  *
  * @param setup the magic and the metadata, of which only the first block is used.
  * @param frames whole frames.
@@ -171,7 +177,7 @@ function createFrameDecoder(head: Uint8Array): FrameDecoder {
   };
 }
 
-/** The offset after the metadata, whose images a decoder would search for frames. */
+/** The offset after the metadata. They may hold images, in which a decoder would otherwise search for frames. */
 function findFrames(stream: Uint8Array): number {
   let at = MAGIC.length;
   let isLast = false;

@@ -96,13 +96,12 @@ function readMp4Timing(root: Box, movie: Box, track: Box): TrackTiming {
   };
 }
 
-/** What a track's edit list says. */
+/** The content of a track's edit list. */
 interface Edits {
   /** Seconds of silence before the sound. */
   readonly silenceSeconds: number;
   /**
-   * The part to play, without the encoder's delay and padding; `undefined` if that is all, or if there are several
-   * parts.
+   * The part to play, without the encoder's delay and padding; `undefined` if everything is played, or several parts.
    */
   readonly part?: { readonly startSeconds: number; readonly lengthSeconds: number };
 }

@@ -10,9 +10,8 @@ import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
 import type { Box } from "./mp4_boxes.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
-import type { SampleCoding } from "./pcm.ts";
+import { readStored, type SampleCoding, type StoredFormat } from "./stored_sound.ts";
 import { type Decoding, invalidAudio, type Sound, UnreadSoundError } from "./sound.ts";
-import { readStored, type StoredFormat } from "./stored_sound.ts";
 import { nameFourCharacters } from "./wav.ts";
 
 /** The codec of a track. */
@@ -84,7 +83,7 @@ function requireBox({ type, details }: SampleEntry, wanted: string): Box {
 /**
  * Decodes a track's frames.
  *
- * @param isEdited whether an edit list says what to skip.
+ * @param options.isEdited whether an edit list says what to skip.
  * @throws {HearthError} `invalid_media` when the codec is not supported.
  */
 export function decodeMp4(
@@ -194,7 +193,7 @@ function getStoredCoding(entry: SampleEntry): StoredFormat["coding"] {
   }
 }
 
-/** Reads nested descriptors; each follows a tag and a length of 7 bits a byte. */
+/** Reads nested descriptors. Before each come a tag and a length, which has 7 bits in each byte. */
 export function readEsDescriptor(data: Uint8Array): EsDescriptor {
   let objectType = 0;
   for (let at = 0; at < data.length;) {

@@ -14,7 +14,7 @@ import {
 } from "./ogg_pages.ts";
 import { countOpusSamples, decodeOpus, parseOpusHead } from "./opus.ts";
 import { type Decoding, type Sound, UnreadSoundError } from "./sound.ts";
-import { hasText } from "../signature.ts";
+import { hasText } from "../file_bytes.ts";
 import type { OggVorbisDecodedAudio } from "@wasm-audio-decoders/ogg-vorbis";
 import { joinBytes } from "../../base/join_bytes.ts";
 
@@ -68,7 +68,7 @@ function* groupPages(packets: Iterable<Uint8Array>): Generator<Uint8Array> {
   yield joinBytes(pages);
 }
 
-/** Codecs by the first bytes of a stream, with the function that reads its pages. */
+/** The functions that read a stream's pages, by the first bytes of the stream. */
 const CODECS: Readonly<
   Record<string, (pages: readonly OggPage[], decoding: Decoding) => AsyncGenerator<Sound, void>>
 > = {
@@ -82,14 +82,14 @@ const SPEEX = "Speex   ";
 const NUM_OPUS_HEADERS = 2;
 /** The headers of Vorbis: identification, comment and setup. */
 const NUM_VORBIS_HEADERS = 3;
-/** Offset in an identification header of the exponents of the two block lengths, short and long. */
+/** Offset in an identification header of the byte with the exponents of the two block lengths, short and long. */
 const VORBIS_BLOCKS_AT = 28;
 /** Bytes from a FLAC stream's first packet to the FLAC signature in it. */
 const FLAC_MAPPING_BYTES = 9;
 const FLAC_FRAME_BYTE = 0xff;
 
 /**
- * Decodes an Ogg file; of recordings that play at the same time, the first.
+ * Decodes an Ogg file. If several recordings play at the same time, decodes the first supported one.
  *
  * @throws {HearthError} `invalid_media` when it holds no sound that can be decoded.
  */

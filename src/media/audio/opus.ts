@@ -117,7 +117,7 @@ function scale(samples: Float32Array, factor: number): Float32Array {
   return factor === 1 ? samples : samples.map((sample) => sample * factor);
 }
 
-/** Opus counts time in samples at this rate, and is decoded at it. */
+/** Rate at which Opus counts time, and to which it is decoded. */
 export const OPUS_RATE_HZ = 48_000;
 
 const MAX_FRAME_BYTES = 1275;
@@ -129,7 +129,7 @@ const FIRST_LONG_LENGTH = 252;
 /**
  * Duration of a packet in samples; 0 if it is invalid.
  *
- * @param numStreams those of a packet of several streams state their own lengths (appendix B), which are not checked.
+ * @param numStreams streams in the packet. If there are several, their lengths (appendix B) are not checked.
  */
 export function countOpusSamples(packet: Uint8Array, numStreams = 1): number {
   const toc = packet[0];

@@ -76,11 +76,11 @@ export class ErrorBudget {
 export interface TrackTiming {
   /** Silence before the sound. */
   readonly delaySeconds?: number;
-  /** How much is left out at the beginning of the sound. */
+  /** How much is trimmed at the beginning of the sound. */
   readonly skipSeconds?: number;
   /** Longest part of the sound that is kept after `skipSeconds`. */
   readonly lengthSeconds?: number;
-  /** How much is left out at the end of the sound. */
+  /** How much is trimmed at the end of the sound. */
   readonly paddingSeconds?: number;
 }
 
@@ -156,4 +156,38 @@ async function* dropEnd(
 
 function getLength({ channels }: Sound): number {
   return channels[0]?.length ?? 0;
+}
+
+/** Largest sample: louder than any recording, and small enough that no spectrum overflows. */
+const MAX_AMPLITUDE = 65_536;
+
+/** If the average has a smaller share of the loudest channel's energy than this, the channels cancel each other out. */
+const CANCELLED_SHARE = 0.01;
+
+/**
+ * Averages the channels. If they cancel each other out, as when one was recorded inverted, takes the loudest one. NaN
+ * becomes silence.
+ */
+export function mixDown(channels: readonly Float32Array[]): Float32Array<ArrayBuffer> {
+  const mono = new Float32Array(channels[0]!.length);
+  for (const channel of channels) {
+    for (let i = 0; i < mono.length; i++) mono[i]! += channel[i]!;
+  }
+  const share = 1 / channels.length;
+  for (let i = 0; i < mono.length; i++) mono[i] = limit(mono[i]! * share);
+  if (channels.length === 1) return mono;
+  const energies = channels.map(measureEnergy);
+  const highest = Math.max(...energies);
+  if (!(measureEnergy(mono) < highest * CANCELLED_SHARE)) return mono;
+  return Float32Array.from(channels[energies.indexOf(highest)]!, limit);
+}
+
+function limit(sample: number): number {
+  return Math.abs(sample) <= MAX_AMPLITUDE ? sample : 0;
+}
+
+function measureEnergy(samples: Float32Array): number {
+  let sum = 0;
+  for (const sample of samples) sum += sample * sample;
+  return sum;
 }

@@ -4,11 +4,10 @@
  *
  * @module
  */
-import { hasText } from "../signature.ts";
-import type { SampleCoding } from "./pcm.ts";
+import { hasText } from "../file_bytes.ts";
+import { readStored, type SampleCoding, type StoredFormat } from "./stored_sound.ts";
 import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
-import { readStored, type StoredFormat } from "./stored_sound.ts";
-import { skipId3 } from "./sync_frames.ts";
+import { skipId3 } from "./mp3.ts";
 
 const FORMAT_PCM = 1;
 const FORMAT_EXTENSIBLE = 0xfffe;
@@ -23,7 +22,7 @@ const CODINGS: Readonly<Record<number, StoredFormat["coding"] | SampleCoding["ki
   0x50: "MPEG audio",
   0x55: "MPEG audio",
 };
-/** Encodings that some recorders write but that are not supported. */
+/** Names of encodings that are not supported, or only in some files. */
 const UNREAD: Readonly<Record<number, string>> = {
   0x08: "DTS",
   0x0a: "WMA Voice",
@@ -51,11 +50,11 @@ const UNREAD: Readonly<Record<number, string>> = {
   0xa109: "Speex",
   0xf1ac: "FLAC",
 };
-/** The name of an encoding that is not read, as the end of a sentence; empty if it is not known. */
+/** The name of an encoding in parentheses, to append to a message; empty if the encoding is not in the table. */
 const nameEncoding = (encoding: number) =>
   UNREAD[encoding] === undefined ? "" : ` (${UNREAD[encoding]})`;
 
-/** Names a coding of QuickTime and CAF, some of which are WAV's behind the letters `ms`. */
+/** Names a coding of QuickTime or CAF. A code that begins with `ms` stands for one of WAV's encodings. */
 export function nameFourCharacters(type: string): string {
   if (!type.startsWith("ms") || type.length !== 4) return type.trim();
   const encoding = type.charCodeAt(2) << 8 | type.charCodeAt(3);
@@ -73,7 +72,7 @@ const LONG_SIZE = 0xffff_ffff;
 const LONG_SIZE_AT = 8;
 const CHUNK_HEADER_BYTES = 8;
 
-/** Wave64, by Sony: chunk names have 16 bytes, the first of which are those of WAV, and sizes have 64 bits. */
+/** Wave64, by Sony: chunk names have 16 bytes, of which the first four are as in WAV, and sizes have 64 bits. */
 const WAVE64_TAG_BYTES = 16;
 const WAVE64_MAGIC = "riff\x2e\x91\xcf\x11\xa5\xd6\x28\xdb\x04\xc1\x00\x00";
 

@@ -11,7 +11,7 @@ import { readEbmlFloat, readEbmlInt, readEbmlNumber, readEbmlUint, walkEbml } fr
 import { decodeFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
-import { readPcm, type SampleCoding } from "./pcm.ts";
+import { readPcm, readStored, type SampleCoding } from "./stored_sound.ts";
 import {
   applyTiming,
   type Decoding,
@@ -20,7 +20,6 @@ import {
   type TrackTiming,
   UnreadSoundError,
 } from "./sound.ts";
-import { readStored } from "./stored_sound.ts";
 import { decodeVorbis } from "./ogg.ts";
 import { readWaveFormat } from "./wav.ts";
 
@@ -201,8 +200,8 @@ function readTracks(file: Bytes): Track[] {
 }
 
 /**
- * A track's timing, relative to the first block of any track, as a recording's time may begin anywhere. Opus also gives
- * its delay in its own header.
+ * A track's timing, relative to the first block of any track, since a recording's timestamps may begin anywhere. For
+ * Opus, the delay comes from its own header instead.
  */
 function readTiming(file: Bytes, tracks: readonly Track[], track: Track): TrackTiming {
   const timed = new Set(
@@ -240,7 +239,7 @@ function readTiming(file: Bytes, tracks: readonly Track[], track: Track): TrackT
 
 function* readFrames(file: Bytes, track: Track, decoding: Decoding): Generator<Bytes> {
   for (const { id, data, end = 0, isCut } of walkEbml(file, PARENTS)) {
-    // Recordings that are written while they are made have no size as a whole, but their parts do.
+    // A file written during recording has no overall size, but its parts do.
     if (end > file.length) decoding.onTruncated(`it promises ${end} bytes and has ${file.length}`);
     if (id !== ID.block && id !== ID.simpleBlock) continue;
     // Of a truncated frame, only PCM samples are usable.

@@ -5,8 +5,8 @@
  * @module
  */
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
-import { hasText } from "../signature.ts";
+import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
+import { hasText, viewData } from "../file_bytes.ts";
 
 interface BmpHeader {
   readonly width: number;

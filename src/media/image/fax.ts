@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { BitReader } from "../bit_reader.ts";
+import { BitReader } from "../file_bytes.ts";
 
 /** Codes for 0 to 63 white pixels. */
 const WHITE = `00110101 000111 0111 1000 1011 1100 1110 1111 10011 10100 00111 01000 001000 000011

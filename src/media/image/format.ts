@@ -1,10 +1,12 @@
 /**
- * What image formats share: their interface, the error for a damaged file, and the orientations of Exif.
+ * What image formats share: their interface, the error for a damaged file, and decoders compiled to WebAssembly, which
+ * are loaded on demand, and replaced after a failure or when their memory has grown.
  *
  * @module
  */
 import { HearthError } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
+import type { Orientation } from "./tiff_tags.ts";
 
 /** The content of a file's header. */
 export interface ImageSize {
@@ -35,99 +37,143 @@ export function invalidImage(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
 
-/** A view that reads numbers of a file, and throws beyond its end. */
-export function viewData(file: Uint8Array): DataView {
-  return new DataView(file.buffer, file.byteOffset, file.byteLength);
+/** Where a codec comes from. */
+interface WasmCodec<Decoder> {
+  /** The URL of its `.wasm` file. */
+  readonly locate: () => string;
+  /** Emscripten's factory function. */
+  readonly load: () => Promise<
+    (options: {
+      readonly noInitialRun: true;
+      readonly print: () => void;
+      readonly printErr: (line: string) => void;
+      readonly instantiateWasm: (
+        imports: WebAssembly.Imports,
+        done: (instance: WebAssembly.Instance) => void,
+      ) => WebAssembly.Exports;
+    }) => Promise<Decoder>
+  >;
 }
 
-/** Exif's numbers for which side of the stored image is the top, and which is the left. */
-export type Orientation = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
-
-/** Reads a file's number as an orientation; invalid numbers mean upright. */
-export function toOrientation(value: number | undefined): Orientation {
-  return value !== undefined && value >= 1 && value <= 8 && Number.isInteger(value)
-    ? value as Orientation
-    : 1;
-}
-
-/** Whether the orientation swaps width and height. */
-export function swapsSides(orientation: Orientation): boolean {
-  return orientation >= 5;
-}
-
-/**
- * Side of the square tiles that are rotated one after the other, so that the rows of both images stay in the core's
- * cache.
- */
-const TILE = 32;
-
-/** Turns an image upright; if it already is, returns the same object. */
-export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixels {
-  if (orientation === 1) return pixels;
-  const { width, height, channels, data } = pixels;
-  const turned = swapsSides(orientation);
-  const [toWidth, toHeight] = turned ? [height, width] : [width, height];
-  const mirrorsX = [2, 3, 7, 8].includes(orientation);
-  const mirrorsY = [3, 4, 6, 7].includes(orientation);
-  // Distances in the source, in pixels: between neighbours in a row of the result, and between rows.
-  const toRight = mirrorsX ? -1 : 1;
-  const toBelow = mirrorsY ? -width : width;
-  const start = (mirrorsX ? width - 1 : 0) + (mirrorsY ? (height - 1) * width : 0);
-  const [stepX, stepY] = turned ? [toBelow, toRight] : [toRight, toBelow];
-
-  const to = new Uint8Array(width * height * channels);
-  const turn = { width: toWidth, height: toHeight, start, stepX, stepY };
-  if (channels === 4 && data.byteOffset % 4 === 0) {
-    rotateWords(viewWords(data), viewWords(to), turn);
-  } else rotateBytes(data, to, { ...turn, channels });
-  return { width: toWidth, height: toHeight, channels, data: to };
-}
-
-interface Turn {
-  /** Width of the result. */
+/** What is known of a file before it is decoded. */
+interface ImageToDecode {
+  readonly name: string;
   readonly width: number;
   readonly height: number;
-  /** Index in the source of the result's first pixel, and the distances to its neighbour and to the pixel below. */
-  readonly start: number;
-  readonly stepX: number;
-  readonly stepY: number;
+  /** The message with which the decoder reports a truncated file, although it returns an image. */
+  readonly cutOff?: string | undefined;
 }
 
-function viewWords({ buffer, byteOffset, length }: Uint8Array<ArrayBuffer>): Uint32Array {
-  return new Uint32Array(buffer, byteOffset, length / 4);
+/** The decoders' result: RGBA. */
+interface DecodedImage {
+  readonly width: number;
+  readonly height: number;
+  readonly data: ArrayBufferView;
 }
 
-/** Rotates pixel by pixel. */
-function rotateWords(
-  from: Uint32Array,
-  to: Uint32Array,
-  { width, height, start, stepX, stepY }: Turn,
-): void {
-  for (let top = 0; top < height; top += TILE) {
-    const bottom = Math.min(height, top + TILE);
-    for (let left = 0; left < width; left += TILE) {
-      const right = Math.min(width, left + TILE);
-      for (let y = top; y < bottom; y++) {
-        let at = start + y * stepY + left * stepX;
-        const end = y * width + right;
-        for (let into = y * width + left; into < end; into++, at += stepX) to[into] = from[at]!;
-      }
+interface Instance<Decoder> {
+  readonly decoder: Decoder;
+  readonly memory: WebAssembly.Memory;
+}
+
+/** An instance with more memory than this is dropped, because WebAssembly memory never shrinks. */
+const MAX_KEPT_BYTES = 32 * 2 ** 20;
+
+/** Decodes images with one codec. */
+export class WasmImageDecoder<Decoder> {
+  readonly #codec: WasmCodec<Decoder>;
+  #module: Promise<WebAssembly.Module> | undefined;
+  #instance: Instance<Decoder> | undefined;
+  /** The decoder's last message about the current file. */
+  #complaint = "";
+  #cutOff: string | undefined;
+  #isCutOff = false;
+
+  constructor(codec: WasmCodec<Decoder>) {
+    this.#codec = codec;
+  }
+
+  /**
+   * Calls the decoder. An instance that throws or traps is never used again.
+   *
+   * @throws {HearthError} `invalid_media` when it returns no image or one of another size, `inference_failed` when the
+   * decoder cannot be loaded.
+   */
+  async decode(
+    call: (decoder: Decoder) => DecodedImage | null,
+    { name, width, height, cutOff }: ImageToDecode,
+  ): Promise<Pixels> {
+    const { decoder, memory } = this.#instance ?? await this.#load(name);
+    // There is no await from here on, so that no other image can use the instance.
+    this.#instance = undefined;
+    this.#complaint = "";
+    this.#cutOff = cutOff;
+    this.#isCutOff = false;
+    let image: DecodedImage | null;
+    try {
+      image = call(decoder);
+    } catch (error) {
+      if (error instanceof HearthError) throw error;
+      const state = this.#isCutOff ? "cut off." : `damaged${this.#reason()}`;
+      throw invalidImage(`The ${name} file is ${state}`, error);
+    }
+    if (memory.buffer.byteLength <= MAX_KEPT_BYTES) this.#instance = { decoder, memory };
+    if (this.#isCutOff) throw invalidImage(`The ${name} file is cut off.`);
+    if (image === null) {
+      throw invalidImage(`The ${name} file is damaged or cut off${this.#reason()}`);
+    }
+    if (image.width !== width || image.height !== height) {
+      throw invalidImage(
+        `The ${name} file is damaged: it holds ${image.width} × ${image.height} pixels, but its ` +
+          `header says ${width} × ${height}.`,
+      );
+    }
+    const { buffer, byteOffset, byteLength } = image.data;
+    const data = new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
+    return { width, height, channels: 4, data };
+  }
+
+  /** The decoder's last message, as the end of an error message. */
+  #reason(): string {
+    return this.#complaint === "" ? "." : `: ${this.#complaint}.`;
+  }
+
+  async #load(name: string): Promise<Instance<Decoder>> {
+    try {
+      return await this.#instantiate();
+    } catch (error) {
+      this.#module = undefined;
+      throw new HearthError(
+        "inference_failed",
+        `The decoder of ${name} files could not be loaded; the server's log says why.`,
+        { cause: error },
+      );
     }
   }
-}
 
-/** Rotates byte by byte, for images that are rarely rotated. */
-function rotateBytes(
-  from: Uint8Array,
-  to: Uint8Array,
-  { width, height, start, stepX, stepY, channels }: Turn & Pick<Pixels, "channels">,
-): void {
-  const step = stepX * channels;
-  let into = 0;
-  for (let y = 0; y < height; y++) {
-    let at = (start + y * stepY) * channels;
-    for (let x = 0; x < width; x++, at += step) {
-      for (let channel = 0; channel < channels; channel++) to[into++] = from[at + channel]!;
-    }
+  async #instantiate(): Promise<Instance<Decoder>> {
+    this.#module ??= Deno.readFile(new URL(this.#codec.locate())).then((code) =>
+      WebAssembly.compile(code)
+    );
+    const [module, factory] = await Promise.all([this.#module, this.#codec.load()]);
+    let memory: WebAssembly.Memory | undefined;
+    const decoder = await factory({
+      noInitialRun: true,
+      print: () => {},
+      printErr: (line) => {
+        // Only the last message is kept: it says why the decoder gave up, and a damaged file can cause thousands.
+        this.#complaint = line;
+        this.#isCutOff ||= this.#cutOff !== undefined && line.includes(this.#cutOff);
+      },
+      instantiateWasm(imports, done) {
+        const instance = new WebAssembly.Instance(module, imports);
+        memory = Object.values(instance.exports).find((value) =>
+          value instanceof WebAssembly.Memory
+        );
+        done(instance);
+        return instance.exports;
+      },
+    });
+    return { decoder, memory: memory! };
   }
 }

@@ -3,18 +3,20 @@
  *
  * @module
  */
-import { invalidImage, viewData } from "./format.ts";
+import { invalidImage } from "./format.ts";
+import { viewData } from "../file_bytes.ts";
+import { joinBytes } from "../../base/join_bytes.ts";
 
 /**
  * The properties of an item: their numbers, counted from 1, with a bit that says whether readers must understand them.
  */
-export interface ItemProperties {
+interface ItemProperties {
   readonly id: number;
   readonly numbers: readonly number[];
 }
 
 /** The part of a file that describes its items. */
-export interface HeifItems {
+interface HeifItems {
   readonly primaryId: number;
   /** All properties of the file; items refer to them by number. */
   readonly properties: readonly Box[];
@@ -22,7 +24,7 @@ export interface HeifItems {
 }
 
 /** The bit in a property's number that says that readers must understand it. */
-export const IS_ESSENTIAL = 0x8000;
+const IS_ESSENTIAL = 0x8000;
 
 /** @throws {HearthError} `invalid_media` when a box is missing. */
 export function readHeifItems(file: Uint8Array, format: string): HeifItems {
@@ -107,7 +109,7 @@ export function listBrands(file: Uint8Array): string[] {
 }
 
 /** Lists the boxes in a view; the list ends at an invalid length. */
-export function listBoxes(view: DataView): Box[] {
+function listBoxes(view: DataView): Box[] {
   const boxes: Box[] = [];
   for (let at = 0; at + 8 <= view.byteLength && boxes.length < MAX_BOXES;) {
     const type = String.fromCharCode(...[4, 5, 6, 7].map((i) => view.getUint8(at + i)));
@@ -123,7 +125,7 @@ export function listBoxes(view: DataView): Box[] {
 }
 
 /** @throws {HearthError} `invalid_media` when there is no box of this type. */
-export function findBox(boxes: readonly Box[], type: string, format: string): DataView {
+function findBox(boxes: readonly Box[], type: string, format: string): DataView {
   const box = boxes.find((box) => box.type === type);
   if (box === undefined) {
     throw invalidImage(`The ${format} file is damaged: it has no "${type}" box.`);
@@ -132,12 +134,12 @@ export function findBox(boxes: readonly Box[], type: string, format: string): Da
 }
 
 /** A view without its first bytes. */
-export function skipBytes(view: DataView, numBytes: number): DataView {
+function skipBytes(view: DataView, numBytes: number): DataView {
   return new DataView(view.buffer, view.byteOffset + numBytes, view.byteLength - numBytes);
 }
 
 /** Writes a box. */
-export function writeBox(type: string, ...contents: readonly Uint8Array[]): Uint8Array[] {
+function writeBox(type: string, ...contents: readonly Uint8Array[]): Uint8Array[] {
   const head = new Uint8Array(8);
   viewData(head).setUint32(0, contents.reduce((sum, { length }) => sum + length, 8));
   head.set(Uint8Array.from(type, (letter) => letter.charCodeAt(0)), 4);
@@ -145,6 +147,134 @@ export function writeBox(type: string, ...contents: readonly Uint8Array[]): Uint
 }
 
 /** The bytes of a view. */
-export function viewToBytes({ buffer, byteOffset, byteLength }: DataView): Uint8Array<ArrayBuffer> {
+function viewToBytes({ buffer, byteOffset, byteLength }: DataView): Uint8Array<ArrayBuffer> {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
+}
+
+/** Bytes of a box's header, and of the version and flags that may follow it. */
+const HEAD_BYTES = 8;
+const VERSION_BYTES = 4;
+
+/**
+ * Adds the `pixi` property, which repeats the bit depth of the channels, to all images of an AVIF file that lack it; if
+ * none do, returns the same file. MIAF requires the property (ISO/IEC 23000-22) and libavif refuses files without it,
+ * but many files lack it and browsers read them.
+ */
+export function addPixi(file: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  const read = readHeifItems(file, "AVIF");
+  const { properties, items } = read;
+  const isType = (number: number, type: string) =>
+    properties[(number & ~IS_ESSENTIAL) - 1]?.type === type;
+  const lacks = ({ numbers }: ItemProperties) =>
+    numbers.some((number) => isType(number, "ispe")) &&
+    !numbers.some((number) => isType(number, "pixi"));
+  if (!items.some(lacks)) return file;
+  const number = properties.length + 1;
+  const associations = writeAssociations(
+    items.map((item) => lacks(item) ? { ...item, numbers: [...item.numbers, number] } : item),
+  );
+  const pixi = joinBytes(writeBox("pixi", Uint8Array.of(0, 0, 0, 0, 1, readDepth(read))));
+  return rewriteMeta(file, { pixi, associations });
+}
+
+/** The bit depth of a channel. All images of a file have the same depth; otherwise libavif refuses the file. */
+function readDepth({ properties }: HeifItems): number {
+  const configuration = properties.find(({ type }) => type === "av1C")?.view;
+  // The flags for high bit depth and for 12 bits (AV1 in ISOBMFF, 2.3.3).
+  const flags = configuration?.getUint8(2) ?? 0;
+  return (flags & 0x40) === 0 ? 8 : (flags & 0x20) === 0 ? 10 : 12;
+}
+
+/** Writes all associations into one box, with wide numbers. */
+function writeAssociations(items: readonly ItemProperties[]): Uint8Array {
+  const size = items.reduce((sum, { numbers }) => sum + 5 + 2 * numbers.length, HEAD_BYTES);
+  const content = new Uint8Array(size);
+  const view = viewData(content);
+  view.setUint32(0, 0x01000001);
+  view.setUint32(4, items.length);
+  let at = 8;
+  for (const { id, numbers } of items) {
+    view.setUint32(at, id);
+    content[at + 4] = numbers.length;
+    at += 5;
+    for (const number of numbers) {
+      view.setUint16(at, number);
+      at += 2;
+    }
+  }
+  return joinBytes(writeBox("ipma", content));
+}
+
+function rewriteMeta(
+  file: Uint8Array<ArrayBuffer>,
+  { pixi, associations }: { readonly pixi: Uint8Array; readonly associations: Uint8Array },
+): Uint8Array<ArrayBuffer> {
+  const meta = findBox(listBoxes(viewData(file)), "meta", "AVIF");
+  const metaAt = meta.byteOffset - file.byteOffset - HEAD_BYTES;
+  const metaEnd = metaAt + HEAD_BYTES + meta.byteLength;
+  const version = viewToBytes(meta).subarray(0, VERSION_BYTES);
+  const boxes = listBoxes(skipBytes(meta, VERSION_BYTES));
+  const write = (locations: (view: DataView) => Uint8Array) =>
+    joinBytes(writeBox(
+      "meta",
+      version,
+      ...boxes.flatMap(({ type, view }) => {
+        if (type === "iloc") return writeBox(type, locations(view));
+        if (type !== "iprp") return writeBox(type, viewToBytes(view));
+        const inner = listBoxes(view).filter(({ type }) => type !== "ipma");
+        return writeBox(
+          type,
+          ...inner.flatMap(({ type, view }) =>
+            writeBox(type, viewToBytes(view), ...(type === "ipco" ? [pixi] : []))
+          ),
+          associations,
+        );
+      }),
+    ));
+  const numAdded = write(viewToBytes).length - (metaEnd - metaAt);
+  const moved = write((view) => moveLocations(viewToBytes(view).slice(), metaEnd, numAdded));
+  return joinBytes([file.subarray(0, metaAt), moved, file.subarray(metaEnd)]);
+}
+
+/** Moves all offsets into the file at or beyond `from` (ISO/IEC 14496-12, 8.11.3). */
+function moveLocations(content: Uint8Array, from: number, numAdded: number): Uint8Array {
+  const view = viewData(content);
+  const version = view.getUint8(0);
+  const sizes = view.getUint16(4);
+  const [offsetBytes, lengthBytes] = [sizes >> 12, sizes >> 8 & 15];
+  const [baseBytes, indexBytes] = [sizes >> 4 & 15, version === 0 ? 0 : sizes & 15];
+  const read = (at: number, numBytes: number) =>
+    numBytes === 8 ? Number(view.getBigUint64(at)) : numBytes === 4 ? view.getUint32(at) : 0;
+  const move = (at: number, numBytes: number) => {
+    const value = read(at, numBytes) + numAdded;
+    if (numBytes === 8) view.setBigUint64(at, BigInt(value));
+    else if (numBytes === 4) view.setUint32(at, value);
+  };
+  const idBytes = version < 2 ? 2 : 4;
+  const numItems = idBytes === 2 ? view.getUint16(6) : view.getUint32(6);
+  let at = 6 + idBytes;
+  for (let item = 0; item < numItems; item++) {
+    at += idBytes;
+    // Method 0 means offsets into the file; other methods mean offsets into a box of `meta`, or into another item.
+    const method = version === 0 ? 0 : view.getUint16(at) & 15;
+    at += (version === 0 ? 0 : 2) + 2;
+    const baseAt = at;
+    const base = read(baseAt, baseBytes);
+    at += baseBytes;
+    const numExtents = view.getUint16(at);
+    at += 2;
+    let isBaseMoved = false;
+    for (let extent = 0; extent < numExtents; extent++) {
+      at += indexBytes;
+      if (method === 0 && base + read(at, offsetBytes) >= from) {
+        if (offsetBytes > 0) move(at, offsetBytes);
+        else if (!isBaseMoved) {
+          move(baseAt, baseBytes);
+          isBaseMoved = true;
+        }
+      }
+      at += offsetBytes + lengthBytes;
+    }
+  }
+  return content;
 }

@@ -6,16 +6,9 @@
 import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import { joinBytes } from "../../base/join_bytes.ts";
 import type { Pixels } from "../pixels.ts";
-import {
-  type ImageFormat,
-  type ImageSize,
-  invalidImage,
-  type Orientation,
-  viewData,
-} from "./format.ts";
-import { hasText } from "../signature.ts";
-import { readExifOrientation } from "./tiff_tags.ts";
-import { WasmImageDecoder } from "./wasm_codec.ts";
+import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from "./format.ts";
+import { type Orientation, readExifOrientation } from "./tiff_tags.ts";
+import { hasText, viewData } from "../file_bytes.ts";
 
 /** Most scans of a large image: encoders write about ten, and more would only keep the decoder busy. */
 const MAX_SCANS = 100;
@@ -41,14 +34,16 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
   const maxScans = Math.min(MAX_SCANS, Math.floor(MAX_SCANNED_PIXELS / (size.width * size.height)));
   if (numScans > maxScans) {
     throw invalidImage(
-      `The JPEG file has ${numScans} passes over its image; at most ${maxScans} are read of its size.`,
+      `The JPEG file has ${numScans} passes over its image; at most ${maxScans} are allowed at its size.`,
     );
   }
   if (numComponents === 4 && !isAdobe) {
-    throw invalidImage("The JPEG file has four colours, and no Adobe segment says what they mean.");
+    throw invalidImage(
+      "The JPEG file has four colour components, and no Adobe segment that says what they mean.",
+    );
   }
   if (numComponents === 4) return await decodeCmyk(file, size);
-  // Some cameras leave the last marker out: with it, a file that has all of its pixels is told from one that was cut.
+  // Some cameras omit the end marker. With it added, the decoder's messages distinguish a complete file from a cut one.
   const whole = lacksEnd ? joinBytes([file, Uint8Array.of(0xff, END_OF_IMAGE)]) : file;
   return await decoder.decode((codec) => codec.decode(whole, false), {
     ...{ name: "JPEG", ...size },
@@ -59,8 +54,8 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
 async function decodeCmyk(file: Uint8Array, size: ImageSize): Promise<Pixels> {
   if (size.width * size.height > MAX_CMYK_PIXELS) {
     throw invalidImage(
-      `The JPEG image is of CMYK and has ${size.width} × ${size.height} pixels; ` +
-        `at most ${MAX_CMYK_PIXELS / 1e6} megapixels of that kind are read.`,
+      `The CMYK image in the JPEG file has ${size.width} × ${size.height} pixels; ` +
+        `at most ${MAX_CMYK_PIXELS / 1e6} megapixels are allowed for CMYK.`,
     );
   }
   const { default: { decode } } = await import("jpeg-js");
@@ -84,7 +79,10 @@ interface JpegMarkers {
   readonly orientation: Orientation;
   /** Number of passes over the image: one, or about ten if it is progressive. */
   readonly numScans: number;
-  /** Whether no marker ends the image, of which one pass has all: a missing pass would not be noticed. */
+  /**
+   * Whether the end marker is missing from an image that a single pass describes. With several passes, the decoder
+   * would not notice that one is missing.
+   */
   readonly lacksEnd: boolean;
 }
 

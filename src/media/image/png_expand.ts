@@ -4,8 +4,8 @@
  * @module
  */
 import type { Pixels } from "../pixels.ts";
-import { invalidImage, viewData } from "./format.ts";
-import { hasText } from "../signature.ts";
+import { invalidImage } from "./format.ts";
+import { hasText, viewData } from "../file_bytes.ts";
 
 interface PngSamples {
   readonly header: PngHeader;

@@ -4,9 +4,9 @@
  * @module
  */
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, toOrientation } from "./format.ts";
-import { colorizeTiff, findColorKind } from "./tiff_colors.ts";
-import { isTiff, readTiffTags, TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
+import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
+import { isTiff, readTiffTags, TIFF_TAG, toOrientation } from "./tiff_tags.ts";
+import { colorizeTiff, findColorKind, type TiffLayout } from "./tiff_colors.ts";
 import { hasCodedTiles, makeTiffUnpacker, readCodedTile } from "./tiff_unpack.ts";
 
 const UNSIGNED = 1;
@@ -14,7 +14,7 @@ const MAX_BITS = 16;
 const LARGE_BITS = [24, 32];
 const MAX_SAMPLES = 5;
 
-/** TIFF; of several pages, the first. */
+/** TIFF; only the first page is decoded. */
 export const TIFF: ImageFormat = {
   name: "TIFF",
   matches: isTiff,
@@ -44,7 +44,7 @@ async function decode(
   if (!isKnown) {
     throw invalidImage(
       `The TIFF file cannot be read: it has ${numSamples} samples of ${depths.join(", ")} bits ` +
-        `and sample format ${format}; unsigned ones (1) of 1 to 16, 24 or 32 bits are expected.`,
+        `and sample format ${format}; unsigned samples (format 1) of 1 to 16, 24 or 32 bits are expected.`,
     );
   }
   const layout: TiffLayout = {
@@ -70,7 +70,7 @@ interface Grid {
 
 /** The predictor that stores differences from the previous pixel. */
 const HORIZONTAL = 2;
-/** Most tiles: each one starts a decompressor, which can be done about this many times per second. */
+/** Most tiles: each starts a decompressor, and about this many can be started per second. */
 const MAX_TILES = 2 ** 16;
 /** Most pixels by which a tile may extend beyond the image. */
 const MAX_TILE_MARGIN = 1024;

@@ -5,7 +5,7 @@
  */
 import type { Pixels } from "../pixels.ts";
 import { invalidImage } from "./format.ts";
-import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
+import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
 
 /** TIFF's numbers for the meaning of samples. */
 const WHITE_IS_ZERO = 0;
@@ -22,6 +22,19 @@ const ICC_LAB = 9;
 const JPEG = 7;
 const PREMULTIPLIED_ALPHA = 1;
 const STRAIGHT_ALPHA = 2;
+
+/** The layout and meaning of a TIFF file's samples. */
+export interface TiffLayout {
+  readonly width: number;
+  readonly height: number;
+  /** 1 to 16, 24 or 32. */
+  readonly bits: number;
+  readonly numSamples: number;
+  readonly photometric: number;
+  /** Whether each sample of a pixel lies in a plane of its own. */
+  readonly isPlanar: boolean;
+  readonly tags: TiffTags;
+}
 
 /** A kind of pixels. */
 interface ColorKind {
@@ -40,7 +53,7 @@ export function findColorKind(layout: TiffLayout): ColorKind {
   if (kind !== undefined && numSamples >= kind.numSamples) return kind;
   throw invalidImage(
     `The TIFF file cannot be read: it has ${numSamples} samples a pixel of photometric kind ` +
-      `${photometric}; grey, RGB, palettes, CMYK, YCbCr and CIELab are.`,
+      `${photometric}; grey, RGB, palettes, CMYK, YCbCr and CIELab are supported.`,
   );
 }
 
@@ -114,8 +127,8 @@ function chooseYCbCr({ tags }: TiffLayout): ColorKind["convert"] {
   const [across = 1, down = 1] = tags.get(TIFF_TAG.chromaSubsampling) ?? [];
   if (across * down === 1) return convertYCbCr;
   throw invalidImage(
-    `The TIFF file cannot be read: ${across} × ${down} pixels of YCbCr share a colour; those that ` +
-      "are not packed as JPEG have to have one each.",
+    `The TIFF file cannot be read: ${across} × ${down} pixels of YCbCr share a colour, which is only ` +
+      "supported with JPEG compression.",
   );
 }
 
@@ -140,7 +153,7 @@ function makePalette({ bits, tags }: TiffLayout): ColorKind {
   return { numSamples: 1, convert };
 }
 
-/** From XYZ of white point D50, relative to white, to linear sRGB (Bradford adaptation). */
+/** Converts XYZ relative to white point D50 to linear sRGB (Bradford adaptation). */
 const XYZ_TO_RGB = [
   [3.0217, -1.6169, -0.4049],
   [-0.9436, 1.9160, 0.0275],

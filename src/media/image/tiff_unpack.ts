@@ -6,11 +6,12 @@
 import { joinBytes } from "../../base/join_bytes.ts";
 import { type ImageFormat, invalidImage } from "./format.ts";
 import { JPEG } from "./jpeg.ts";
-import { TIFF_TAG, type TiffLayout, type TiffTags } from "./tiff_tags.ts";
+import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";
+import type { TiffLayout } from "./tiff_colors.ts";
 import { WEBP } from "./webp.ts";
 import { inflateSync, zstdDecompressSync } from "node:zlib";
 import { type FaxOptions, unpackFax } from "./fax.ts";
-import { unpackLzw } from "./lzw.ts";
+import { unpackLzw } from "./gif.ts";
 
 /** Formats by TIFF's compression number, and the numbers of samples that their pixels may have. */
 const FORMATS: Readonly<Record<number, readonly [format: ImageFormat, numSamples: number[]]>> = {
@@ -83,7 +84,7 @@ function completeJpeg(packed: Uint8Array, { tags, photometric }: TiffLayout) {
   ]);
 }
 
-/** Says whether the colours are RGB (0) or YCbCr (1); without it decoders would guess. */
+/** Makes the segment that says whether colours are RGB (0) or YCbCr (1); without it, decoders would guess. */
 function makeAdobeSegment(transform: 0 | 1): Uint8Array {
   return Uint8Array.of(
     ...[0xff, 0xee, 0, 14, 0x41, 0x64, 0x6f, 0x62, 0x65],
@@ -114,7 +115,7 @@ const FAXES: Readonly<Record<number, FaxOptions["kind"]>> = {
 };
 /** Names of compressions that are not supported. */
 const COMPRESSIONS: Readonly<Record<number, string>> = {
-  6: "JPEG in its old way",
+  6: "old-style JPEG",
   9: "JBIG",
   10: "JBIG",
   32766: "NeXT's runs",
@@ -148,7 +149,7 @@ export function makeTiffUnpacker(tags: TiffTags, tileWidth: number): Unpacker {
     : makeFaxUnpacker(tags, { width: tileWidth, kind });
   if (unpack === undefined) {
     const name = COMPRESSIONS[compression] ?? `number ${compression}`;
-    throw invalidImage(`The TIFF file is packed as ${name}, which is not read.`);
+    throw invalidImage(`The TIFF file is compressed as ${name}, which is not supported.`);
   }
   return tags.get(TIFF_TAG.fillOrder)?.[0] === LOW_BITS_FIRST
     ? (packed, tile) => unpack(packed.map((byte) => REVERSED_BYTES[byte]!), tile)

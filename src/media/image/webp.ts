@@ -5,10 +5,9 @@
  */
 import type { WebPModule } from "@jsquash/webp/codec/dec/webp_dec.js";
 import { pad, type Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage, viewData } from "./format.ts";
-import { hasText } from "../signature.ts";
+import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from "./format.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
-import { WasmImageDecoder } from "./wasm_codec.ts";
+import { hasText, viewData } from "../file_bytes.ts";
 
 interface Chunk {
   readonly type: string;
@@ -25,7 +24,7 @@ const decoder = new WasmImageDecoder<WebPModule>({
   load: async () => (await import("@jsquash/webp/codec/dec/webp_dec.js")).default,
 });
 
-/** WebP, lossy and lossless. Of an animation, the first frame. */
+/** WebP, lossy and lossless. Only an animation's first frame is decoded. */
 export const WEBP: ImageFormat = {
   name: "WebP",
   matches: (file) => hasText(file, 0, "RIFF") && hasText(file, 8, "WEBP"),

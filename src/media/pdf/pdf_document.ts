@@ -6,7 +6,6 @@
 import { collectGarbageNow } from "../../base/collect_garbage.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
-import { type PageResolution, sizePage } from "./page_resolution.ts";
 import { callWithin, loadPdfium, type Pdfium, TimeLimitError } from "./pdfium.ts";
 
 /** Default time limit for a page, and for opening a file. */
@@ -24,7 +23,7 @@ const RED_FIRST = 0x10;
 const FIELD = 20;
 /** Draws the page as on a screen, not as in print. */
 const FLATTEN_FOR_DISPLAY = 0;
-/** PDFium's answer if flattening changed the page. */
+/** PDFium's result if flattening changed the page. */
 const FLATTENED = 1;
 
 /** An instance with more memory than this is dropped, because WebAssembly memory never shrinks. */
@@ -143,10 +142,10 @@ function openFile({ api, memory }: Pdfium, file: Uint8Array): OpenedFile | strin
 function describeFailure(code: number): string {
   switch (code) {
     case PASSWORD_ERROR:
-      return "The PDF is encrypted and needs a password: send one without, such as " +
-        "`qpdf --decrypt --password=… in.pdf out.pdf` makes.";
+      return "The PDF is encrypted and needs a password: send a decrypted copy, made for example with " +
+        "`qpdf --decrypt --password=… in.pdf out.pdf`.";
     case SECURITY_ERROR:
-      return "The PDF is encrypted in a way that is not read.";
+      return "The PDF is encrypted with a method that is not supported.";
     default:
       return "The PDF is damaged or cut off and cannot be read.";
   }
@@ -225,7 +224,7 @@ function cleanText(text: string): string {
     .replaceAll(/[ \t]+$/gm, "").trim();
 }
 
-/** Calls PDFium; any error of it means that the file is damaged. */
+/** Calls PDFium. Any error that it throws means that the file is damaged. */
 function attempt<T>(
   call: () => T,
   { maxMs, what }: { readonly maxMs: number; readonly what: string },
@@ -250,4 +249,53 @@ function keep(pdfium: Pdfium): void {
 
 function invalidPdf(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
+}
+
+/** The resolution that suits a model; the strictest limit decides. */
+export interface PageResolution {
+  /** Pixels per inch. */
+  readonly dpi: number;
+  /** Most pixels on the longer side. */
+  readonly maxSide?: number | undefined;
+  /** Most pixels of the page. */
+  readonly maxPixels?: number | undefined;
+}
+
+/** Width and height, in points of 1/72 inch or in pixels. */
+interface PageSize {
+  readonly width: number;
+  readonly height: number;
+}
+
+/** The longest side that is drawn, whatever the model asks for. */
+const MAX_SIDE = 16_384;
+const POINTS_PER_INCH = 72;
+
+/**
+ * The size of a page in pixels.
+ *
+ * @param page size in points.
+ * @returns whole numbers of at least 1.
+ * @example
+ * ```ts
+ * import { sizePage } from "./pdf_document.ts";
+ * import assert from "node:assert/strict";
+ * assert.deepEqual(sizePage({ width: 595, height: 842 }, { dpi: 144 }), { width: 1190, height: 1684 });
+ * assert.deepEqual(sizePage({ width: 595, height: 842 }, { dpi: 200, maxSide: 1024 }), { width: 724, height: 1024 });
+ * ```
+ */
+export function sizePage(
+  { width, height }: PageSize,
+  { dpi, maxSide = MAX_SIDE, maxPixels = Infinity }: PageResolution,
+): PageSize {
+  const scale = Math.min(
+    dpi / POINTS_PER_INCH,
+    Math.min(maxSide, MAX_SIDE) / Math.max(width, height),
+    Math.sqrt(maxPixels / (width * height)),
+  );
+  // The tiny offset keeps rounding errors from adding a pixel.
+  const toPixels = (points: number) => Math.max(1, Math.ceil(points * scale - 1e-6));
+  const size = { width: toPixels(width), height: toPixels(height) };
+  if (size.width * size.height <= maxPixels) return size;
+  return { width: Math.max(1, size.width - 1), height: Math.max(1, size.height - 1) };
 }

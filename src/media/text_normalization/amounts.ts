@@ -85,7 +85,7 @@ export function measureRules(
 const isSmallFraction: Condition = ({ numerator, denominator }) =>
   Number(numerator) < Number(denominator) && Number(denominator) <= 10;
 
-/** Rules for fraction characters, and for numbers with a slash, which `isFraction` tells apart from dates and names. */
+/** Rules for fraction characters, and for numbers with a slash. `isFraction` excludes dates and names. */
 export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFraction): Rule[] {
   const units = [...nouns.units.keys()].filter((unit) => /^(?!(?:in|d)$)[a-z ]{1,4}$/i.test(unit));
   const unit = String.raw`(?:[ -]?(?<unit>${matchAny(units)})(?![\p{L}\d'/])(?:\.(?=\s\p{Ll}))?)?`;
@@ -100,7 +100,7 @@ export function fractionRules(nouns: Nouns, isFraction: Condition = isSmallFract
 
 /** How a language says fractions. */
 export interface FractionWords {
-  /** The word between a whole number and a fraction; `andHalf` is for one half. */
+  /** The word between a whole number and a fraction; `andHalf` replaces it before one half. */
   readonly and: string;
   readonly andHalf?: string;
   /** The words for half of something, in both genders. */

@@ -26,15 +26,20 @@ import {
   TELEPHONE_RULES,
   VERSION_RULE,
 } from "./common_rules.ts";
-import { matchAny, NumberWords, parseRoman } from "./numbers.ts";
-import type { NumberModule, NumberStyle } from "./numbers.ts";
-import { Scanner } from "./scanner.ts";
+import {
+  matchAny,
+  type NumberModule,
+  type NumberStyle,
+  NumberWords,
+  parseRoman,
+} from "./numbers.ts";
 import {
   type Condition,
   type Context,
   type Fields,
   type Rule,
   rule,
+  Scanner,
   type TokenClass,
   type Verbalizer,
 } from "./token.ts";
@@ -50,7 +55,7 @@ interface LanguageData extends NounTables {
   readonly address: Table;
   /** Whether dates begin with the month. */
   readonly isMonthFirst?: boolean;
-  /** Symbols of units that are also words (`5 in`), and those that end names (`Room 4B`). */
+  /** Symbols of units that are also words (`5 in`), and symbols that may end a name (`Room 4B`). */
   readonly unitWords?: readonly string[];
   readonly unitCodes?: readonly string[];
   /** Rules as data, tried before and after the common ones: class, pattern, and the words of a verbatim token. */
@@ -73,7 +78,7 @@ export interface Language {
   /** Rules that are tried after all but those for years, versions and plain numbers. */
   readonly lastRules?: readonly Rule[];
   readonly isFraction?: Condition;
-  /** Nouns of which a half is feminine: `1/2 taza`. */
+  /** Nouns before which the word for one half is feminine: `1/2 taza`. */
   readonly feminine?: RegExp;
   readonly sayDay?: (day: string, context: Context, numbers: NumberWords) => string;
   readonly sayYear?: (year: number, numbers: NumberWords) => string;
@@ -185,7 +190,7 @@ function createVerbalizer(language: Language, amounts: AmountWords): Verbalizer 
     verbatim: ({ said, ...fields }) =>
       said!.replaceAll(
         FIELD,
-        (_, name: string, way = "say") => formatters[way]!(fields[name] ?? ""),
+        (_, name: string, formatter = "say") => formatters[formatter]!(fields[name] ?? ""),
       ),
   };
   return { ...common, ...language.verbalizer?.(amounts, common) };

@@ -5,7 +5,7 @@
  */
 import { dayMonthRule } from "./common_rules.ts";
 import { createNormalizer, type Language } from "./language.ts";
-import data from "./languages/intl.json" with { type: "json" };
+import type { IntlSymbols } from "./nouns.ts";
 import type { NumberModule, NumberStyle } from "./numbers.ts";
 
 /** Turns a text into the words to speak. */
@@ -47,7 +47,17 @@ const MODULES: Readonly<Record<string, () => Promise<NumberModule>>> = {
 /** Words that neither `Intl` nor n2words has, and symbols of units that are also words. */
 const WORDS: Readonly<
   Record<string, Partial<NumberStyle> & { readonly units?: readonly string[] }>
-> = data.words;
+> = {
+  cs: { to: "až" },
+  da: { to: "til" },
+  hi: { to: "से", point: "दशमलव" },
+  ko: { to: "에서", point: "점" },
+  nb: { to: "til" },
+  nl: { to: "tot", point: "komma" },
+  ru: { units: ["с"] },
+  sv: { to: "till", point: "komma" },
+  vi: { to: "đến" },
+};
 
 /** Corrections of n2words' output, and words for symbols that `Intl` keeps. */
 const CORRECTIONS: Readonly<Record<string, Partial<NumberStyle>>> = {
@@ -61,6 +71,93 @@ const CORRECTIONS: Readonly<Record<string, Partial<NumberStyle>>> = {
     corrections: [[/nghìn lẻ (?=\S+ mươi|mười)/g, "nghìn không trăm "]],
     elisions: [[/\s?%/, " phần trăm"]],
   },
+};
+
+/** Symbols of the units and currencies that `Intl` can name. */
+const SYMBOLS: IntlSymbols = {
+  units: {
+    "kilometer-per-hour": "km/h",
+    "meter-per-second": "m/s",
+    "mile-per-hour": "mi/h",
+    "kilometer-per-second": "km/s",
+    "kilobyte-per-second": "kB/s KB/s",
+    "megabyte-per-second": "MB/s",
+    "gigabyte-per-second": "GB/s",
+    "megabit-per-second": "Mbit/s",
+    "gigabit-per-second": "Gbit/s",
+    "liter-per-minute": "l/min L/min",
+    "liter-per-second": "l/s L/s",
+    "liter-per-hour": "l/h L/h",
+    "gram-per-liter": "g/l g/L",
+    "milliliter-per-hour": "ml/h mL/h",
+    "kilogram-per-hour": "kg/h",
+    "meter-per-minute": "m/min",
+    percent: "% ٪",
+    celsius: "°C ℃",
+    fahrenheit: "°F ℉",
+    degree: "°",
+    millimeter: "mm",
+    centimeter: "cm",
+    meter: "m",
+    kilometer: "km",
+    mile: "mi",
+    foot: "ft",
+    gram: "g",
+    kilogram: "kg",
+    pound: "lb lbs",
+    ounce: "oz",
+    milliliter: "ml mL",
+    liter: "l L",
+    hectare: "ha",
+    kilobyte: "kB KB",
+    megabyte: "MB",
+    gigabyte: "GB",
+    terabyte: "TB",
+    megabit: "Mbit",
+    gigabit: "Gbit",
+    microsecond: "µs μs",
+    millisecond: "ms",
+    second: "s",
+    minute: "min",
+    hour: "h",
+  },
+  currencies: {
+    EUR: "EUR €",
+    USD: "USD $ US$",
+    CAD: "CAD",
+    AUD: "AUD",
+    GBP: "GBP £",
+    CHF: "CHF",
+    JPY: "JPY ¥",
+    CNY: "CNY",
+    INR: "INR ₹",
+    RUB: "RUB ₽",
+    UAH: "UAH ₴",
+    PLN: "PLN zł",
+    CZK: "CZK Kč",
+    SEK: "SEK kr",
+    NOK: "NOK",
+    DKK: "DKK",
+    HUF: "HUF",
+    TRY: "TRY ₺",
+    BRL: "BRL",
+    KRW: "KRW ₩",
+    VND: "VND ₫",
+  },
+};
+
+/** Tables of a language without words of its own. */
+const EMPTY_TABLES = {
+  prefixes: {},
+  scales: {},
+  powers: {},
+  per: { "*": "/ {}" },
+  fractions: { and: " ", half: [], names: {} },
+  abbreviations: { stopped: {}, counted: {}, plain: {} },
+  signs: {},
+  address: {},
+  units: {},
+  currencies: {},
 };
 
 const SCHEME = /\bhttps?:\/\/(?:www\.)?/gi;
@@ -86,8 +183,8 @@ function createIntlLanguage(locale: string): Language | undefined {
   const { units = [], ...style } = WORDS[locale] ?? {};
   return load && {
     load,
-    data: { ...data.tables, locale, style: { ...data.style, ...style }, unitWords: units },
-    symbols: data.symbols,
+    data: { ...EMPTY_TABLES, locale, style: { andCents: " ", ...style }, unitWords: units },
+    symbols: SYMBOLS,
     inflections: CORRECTIONS[locale] ?? {},
     rules: [dayMonthRule(locale, String.raw`\.`)],
   };

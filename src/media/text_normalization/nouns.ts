@@ -40,12 +40,12 @@ export interface NounTables {
   readonly periods?: Table;
 }
 
-/** `Intl.NumberFormat`'s names of units and currencies, and their symbols, separated by spaces. */
+/** The symbols of units and currencies, separated by spaces, by their names in `Intl.NumberFormat`. */
 export type IntlSymbols = Readonly<Record<"units" | "currencies", Table>>;
 
 const GENDERS: Readonly<Record<string, Gender>> = { f: "feminine", m: "masculine", n: "neuter" };
 
-/** Removes the number from a noun's form. */
+/** Removes the number from an inflected noun. */
 export const stripNumber = (form: string): string => form.replace("{} ", "");
 
 /** Reads a table in which a key may be several symbols. */

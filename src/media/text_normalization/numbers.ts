@@ -4,8 +4,6 @@
  * @module
  */
 
-import type { Fields } from "./token.ts";
-
 /** The decimal sign. */
 export type DecimalSign = "." | ",";
 
@@ -143,8 +141,11 @@ export class NumberWords {
     return replaceEach(said, this.style.ordinalAgreement?.[gender]);
   }
 
-  /** Says the minutes and seconds after an hour; empty for full hours. */
-  minutes({ minute = "00", second }: Fields, { and = " ", nought = "" } = {}): string {
+  /** Says the minutes and seconds of a time of day; empty for full hours. */
+  minutes(
+    { minute = "00", second }: Readonly<Record<string, string | undefined>>,
+    { and = " ", nought = "" } = {},
+  ): string {
     const parts = second === undefined ? [minute] : [minute, second];
     const say = (part: string) =>
       and + (/^0[1-9]/.test(part) ? nought : "") + this.cardinal(Number(part));

@@ -7,7 +7,6 @@ import { readMonths } from "./common_rules.ts";
 import { COUNTED, DETERMINER } from "./languages/german.ts";
 import { matchAny } from "./numbers.ts";
 import english from "./languages/english.json" with { type: "json" };
-import data from "./sentence_abbreviations.json" with { type: "json" };
 
 /** A segment of a text. */
 export interface TextSegment {
@@ -72,10 +71,57 @@ function findCut(text: string, maxChars: number): number {
 }
 
 /**
- * Abbreviations in lower case without the final full stop: first those that hardly ever end a sentence, then those that
- * may. Single letters need not be listed.
+ * Abbreviations by language, in lower case without the final full stop: first a text of those that hardly ever end a
+ * sentence, then a text of those that may. Single letters need not be listed.
  */
-const ABBREVIATIONS: Readonly<Record<string, readonly string[]>> = data;
+const ABBREVIATIONS: Readonly<Record<string, readonly string[]>> = {
+  de: [
+    "abb abs aufl bd bsp bspw bzw ca dipl dr evtl fam fr geb gest ggf hl hr hrsg ing inkl feb apr " +
+    "aug sept sep okt nov dez jh kap mio mrd nr prof sog st std str tel tsd vgl zzgl",
+  ],
+  en: [
+    "mr mrs ms dr prof st mt gen col sgt lt capt cpl maj adm rep sen gov hon rev fr sr fig figs " +
+    "no nos vol vols pp eq eqs ch sec art ed eds trans cf vs approx ca est ext max min p jan feb " +
+    "mar apr jun jul aug sept sep oct nov dec mon tue tues wed thu thur thurs fri e.g i.e maj cpl " +
+    "ft apt ste rm tel b.i.d al",
+    "ave blvd rd ln hwy st dr inc ltd corp co bros jr sr esq etc dept univ ft apt ste al tues " +
+    "thurs",
+  ],
+  es: [
+    "aprox art av avda cap dr dra dras dres ee ej fig ing lic núm pág págs prof profa sr sra sras " +
+    "sres srta sta sto tel ud uds vol p.ej",
+  ],
+  fr: [
+    "av bd chap dr env fig janv févr avr juil sept oct nov déc me mlle mm mme mmes mgr pp pr prof " +
+    "réf st ste tél",
+  ],
+  it: [
+    "art avv cap ca dott dr es fig ing nn pag pagg prof rag sig sigg tel vol",
+  ],
+  nl: [
+    "art bijv blz ca dhr dl dr drs fam fig gem ing ir jl mevr mr mw nr prof resp st str tel vgl " +
+    "feb mrt apr jun jul aug sept okt nov dec",
+  ],
+  pl: [
+    "al bł dr godz hab im inż mgr min np nr os pkt płk prof rozdz rys str św tel tj tys tzn tzw " +
+    "ul zob",
+  ],
+  pt: [
+    "art av cap dr dra ex fig núm pág págs prof profa sr sra sras srs srta sta sto tel vol",
+  ],
+  ru: [
+    "акад гл гр им илл напр обл пер пл пр просп проф рис св см стр тел ул",
+  ],
+  sv: [
+    "bl ca dir dr fig fr hr jfr kap kl nr prof resp st tel vol bl.a d.v.s t.ex",
+  ],
+  tr: [
+    "av bkz cad dr gen mah ord örn prof sn sok tel yrd",
+  ],
+  uk: [
+    "акад вул гр грн див ім напр обл пл просп проф рис св стор тел",
+  ],
+};
 /** Words that begin sentences and are hardly ever names. */
 const STARTERS = new Set(english.commonWords.split(" "));
 

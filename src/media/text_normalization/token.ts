@@ -1,9 +1,11 @@
 /**
- * The classes of tokens other than words, by their names in text normalization (Sparrowhawk, NeMo). Decimals are
- * cardinals. A range is two tokens, and the scanner reads the dash between them.
+ * The tokens of a text other than words: their classes, named as in text normalization (Sparrowhawk, NeMo); the rules
+ * that recognize them; and the scanner, which classifies each token once, from left to right, and verbalizes it.
+ * Decimals are cardinals. A range is two tokens, and the scanner reads the dash between them.
  *
  * @module
  */
+import { type NumberStyle, readNumber } from "./numbers.ts";
 
 const CLASSES = [
   "cardinal",
@@ -22,13 +24,13 @@ const CLASSES = [
 export type TokenClass = typeof CLASSES[number];
 
 /**
- * What a token is made of, as the text has it: the named groups of its pattern, by class.
+ * The parts of a token, as written in the text: the named groups of its pattern, by class.
  *
  * - All: `text`, the whole token unless a group has this name.
  * - Cardinal, money, measure: `minus`, `number`, `last` (the end of a range), `scale` (`million`), `currency`, `unit`,
- *   `power` (`²`), `per` and `perPower` (behind a stroke), `hyphen` (`5-km`).
- * - Ordinal: `number`, `mark` (`th`, `ª`). Roman: `numeral`, `mark` where it is an ordinal.
- * - Date: `day`, `lastDay`, `month` (a name or a number), `year`, `decade`, and `the` where the day comes first.
+ *   `power` (`²`), `per` and `perPower` (after a slash), `hyphen` (`5-km`).
+ * - Ordinal: `number`, `mark` (`th`, `ª`). Roman: `numeral`, `mark` if it is an ordinal.
+ * - Date: `day`, `lastDay`, `month` (a name or a number), `year`, `decade`, and `the` if the day comes first.
  * - Time: `hour`, `minute`, `second`, `half` (`a`, `p`), `zone`.
  * - Fraction: `whole`, then `numerator` and `denominator` or a sign such as `½` (`vulgar`), and `unit`.
  * - Verbatim: `said`, words with fields between them: "{number} over {last}", or "{text:spell}" to spell it.
@@ -84,4 +86,116 @@ export const tag = Object.fromEntries(CLASSES.map((kind) => [kind, rule(kind)]))
 export function words(template: TemplateStringsArray, ...parts: readonly string[]): Rule {
   const [said = "", pattern = ""] = String.raw(template, ...parts).split(/ ?<- (.*)/s);
   return rule("verbatim", { said })`${pattern}`;
+}
+
+/** Number of characters around a token that rules can see. */
+const CONTEXT_CHARS = 120;
+
+/** What a language provides to the scanner. */
+export interface Grammar extends NumberStyle {
+  /** Rules in the order in which they are tried. */
+  readonly rules: readonly Rule[];
+  readonly verbalizer: Verbalizer;
+  /** Words for symbols that no rule reads; an empty text means a space. */
+  readonly signs: ReadonlyMap<string, string>;
+  readonly signPattern: RegExp;
+}
+
+/** A word up to an apostrophe, after which an abbreviation may follow: `l'art. 3`. */
+const WORD = /[\p{L}\p{M}]+['\u2019]?/uy;
+const DASH = /(\s?)[-\u2013\u2212](\s?)(?=[\d$\u20ac\u00a3\u00a5]|\p{L})/uy;
+/** Words are separated by a space if both ends are letters or digits. */
+const ENDS_IN_WORD = /[\p{L}\p{N}]$/u;
+const BEGINS_WITH_WORD = /^[\p{L}\p{N}]/u;
+/** Classes of tokens that can form ranges. */
+const RANGED = "cardinal date measure money ordinal time".split(" ");
+
+interface Match {
+  readonly kind: TokenClass;
+  readonly fields: Fields;
+  readonly context: Context;
+  readonly end: number;
+}
+
+/** Normalizes one text. */
+export class Scanner {
+  readonly #text: string;
+  readonly #grammar: Grammar;
+  #said = "";
+  /** The token that ended right before the next position. */
+  #previous: Match | undefined;
+
+  constructor(text: string, grammar: Grammar) {
+    this.#text = text;
+    this.#grammar = grammar;
+  }
+
+  run(): string {
+    for (let at = 0; at < this.#text.length;) at = this.#step(at);
+    return this.#said.replaceAll(/\s+/g, " ").replaceAll(/\s+(?=[,.;:!?)])/g, "").trim();
+  }
+
+  /** Reads one token, word or symbol, and returns the position after it. */
+  #step(at: number): number {
+    const dash = this.#readDash(at);
+    if (dash !== undefined) return dash;
+    const match = this.#match(at);
+    this.#previous = match;
+    if (match !== undefined) {
+      this.#add(this.#grammar.verbalizer[match.kind](match.fields, match.context));
+      return match.end;
+    }
+    WORD.lastIndex = at;
+    const word = WORD.exec(this.#text)?.[0];
+    if (word !== undefined) {
+      this.#add(word);
+      return at + word.length;
+    }
+    const { signs, signPattern } = this.#grammar;
+    signPattern.lastIndex = at;
+    const sign = signPattern.exec(this.#text)?.[0];
+    this.#said += sign === undefined ? this.#text[at] : ` ${signs.get(sign)} `;
+    return at + (sign?.length ?? 1);
+  }
+
+  #match(at: number): Match | undefined {
+    const before = this.#text.slice(Math.max(0, at - CONTEXT_CHARS), at);
+    for (const { kind, pattern, fields: common, accepts } of this.#grammar.rules) {
+      pattern.lastIndex = at;
+      const match = pattern.exec(this.#text);
+      if (match === null || match[0] === "") continue;
+      const end = at + match[0].length;
+      const context = { before, after: this.#text.slice(end, end + CONTEXT_CHARS) };
+      const fields: Fields = { text: match[0], ...match.groups, ...common };
+      if (accepts?.(fields, context) ?? true) return { kind, fields, context, end };
+    }
+    return undefined;
+  }
+
+  /** Reads a dash between two numbers, dates or times: a range or a minus. */
+  #readDash(at: number): number | undefined {
+    const { to, versus, minus, decimalSign } = this.#grammar;
+    const first = this.#previous;
+    if (first === undefined || !RANGED.includes(first.kind)) return undefined;
+    DASH.lastIndex = at;
+    const dash = DASH.exec(this.#text);
+    if (dash === null) return undefined;
+    const last = this.#match(at + dash[0].length);
+    if (last === undefined || !RANGED.includes(last.kind)) return undefined;
+    const isSign = dash[0].includes("\u2212") || dash[1] !== "" && dash[2] === "";
+    const isEquation = /^\s?=/.test(last.context.after);
+    // In a range, the second number must be greater; otherwise it is a score.
+    const read = ({ kind, fields: { number } }: Match) =>
+      kind === "cardinal" ? Number(readNumber(number!, decimalSign)) : NaN;
+    const isScore = read(first) >= read(last);
+    const word = isSign || isEquation ? minus : isScore ? versus : to;
+    if (word === undefined) return undefined;
+    this.#said += ` ${word} `;
+    return at + dash[0].length;
+  }
+
+  #add(said: string) {
+    const needsBlank = ENDS_IN_WORD.test(this.#said) && BEGINS_WITH_WORD.test(said);
+    this.#said += needsBlank ? ` ${said}` : said;
+  }
 }

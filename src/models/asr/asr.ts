@@ -8,7 +8,7 @@ import { ALL_LANGUAGES } from "../../media/languages.ts";
 import type { Dtype } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import { countFlacSamples } from "../../media/audio/flac.ts";
-import { AudioReader } from "../../media/audio_reader.ts";
+import { AudioReader } from "../../media/audio.ts";
 import { type Model, type OpenContext, requireTask } from "../model.ts";
 import {
   type LoadRecogniser,

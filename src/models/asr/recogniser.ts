@@ -5,7 +5,7 @@
  * @module
  */
 import type { Dtype } from "../../base/config.ts";
-import type { AudioReader } from "../../media/audio_reader.ts";
+import type { AudioReader } from "../../media/audio.ts";
 import type { OpenContext } from "../model.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";

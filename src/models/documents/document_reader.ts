@@ -4,8 +4,7 @@
  * @module
  */
 import { HearthError } from "../../base/errors.ts";
-import type { PageResolution } from "../../media/pdf/page_resolution.ts";
-import { MAX_PAGE_MS } from "../../media/pdf/pdf_document.ts";
+import { MAX_PAGE_MS, type PageResolution } from "../../media/pdf/pdf_document.ts";
 import { WorkerPool, WorkerRpc } from "../threads/worker_pool.ts";
 import type { DocumentFile, DocumentThread, Timed } from "./document_thread.ts";
 import type { ModelKind } from "../../base/config.ts";

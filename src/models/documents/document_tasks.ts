@@ -6,7 +6,7 @@
 import type { EngineSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
 import { openAnyFolder, readOptionalJson } from "../../hub/model_folder.ts";
-import type { PageResolution } from "../../media/pdf/page_resolution.ts";
+import type { PageResolution } from "../../media/pdf/pdf_document.ts";
 import { ActiveRequests, nameMedia } from "../threads/active_requests.ts";
 import type { Model } from "../model.ts";
 import type { ChatEvent, ChatMessage, ChatTask, DocumentPart, MessagePart, Task } from "../task.ts";

@@ -4,9 +4,8 @@
  * @module
  */
 import "../../device/ort/no_location.ts";
-import type { PageResolution } from "../../media/pdf/page_resolution.ts";
-import { PdfDocument } from "../../media/pdf/pdf_document.ts";
-import { encodePng } from "../../media/png.ts";
+import { type PageResolution, PdfDocument } from "../../media/pdf/pdf_document.ts";
+import { encodePng } from "../../media/image/png.ts";
 import { serveFunctions } from "../threads/worker_pool.ts";
 
 /** A file whose pages can be asked for one at a time. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { countPixels } from "../../media/image_header.ts";
+import { countPixels } from "../../media/image.ts";
 import type { ImageThread } from "./image_thread.ts";
 import type { ImageToPrepare } from "./vision_processor.ts";
 import { type OutputOf, WorkerPool, WorkerRpc } from "../threads/worker_pool.ts";

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { decodeImage, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
-import { countPixels } from "../../media/image_header.ts";
+import { countPixels, decodeImage, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { WorkerPool, WorkerRpc } from "../threads/worker_pool.ts";
 import {

@@ -12,7 +12,7 @@ import {
 } from "../../../kernels/images/image_reference.ts";
 import type { MaskedImage } from "../../device/media.ts";
 import { type Channels, crop, type Pixels } from "../../media/pixels.ts";
-import { joinPng, packPngStripe, type PngStripe, splitBands } from "../../media/png.ts";
+import { joinPng, packPngStripe, type PngStripe, splitBands } from "../../media/image/png.ts";
 import type { MatteOptions } from "../task.ts";
 import { refineCutOut } from "./refine_cut_out.ts";
 

@@ -5,8 +5,7 @@
  */
 import type { MaskedImage } from "../../device/media.ts";
 import type { Dtype, EngineSettings } from "../../base/config.ts";
-import { readColorProfile, readImageHeader } from "../../media/image_header.ts";
-import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
+import { DEFAULT_MAX_IMAGE_PIXELS, readColorProfile, readImageHeader } from "../../media/image.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { Budget } from "../threads/semaphore.ts";
 import { Codec } from "./codec.ts";

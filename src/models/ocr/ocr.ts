@@ -6,8 +6,7 @@
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
-import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
-import { countPixels } from "../../media/image_header.ts";
+import { countPixels, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import {
   generateChat,
   type GenerationDefaults,

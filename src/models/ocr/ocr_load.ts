@@ -4,7 +4,7 @@
  * @module
  */
 import { dirname } from "node:path";
-import { encodePng } from "../../media/png.ts";
+import { encodePng } from "../../media/image/png.ts";
 import { loadTransformers } from "../../device/ort/hook.ts";
 import { Tensor } from "../../device/ort/ort.ts";
 import { type Json, numberAt, readOptionalJson, requireNumber } from "../../hub/model_folder.ts";

@@ -9,7 +9,7 @@ import { HearthError, StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
-import { AudioReader } from "../../media/audio_reader.ts";
+import { AudioReader } from "../../media/audio.ts";
 import type { PreparedMedium } from "../images/vision_processor.ts";
 
 /** How a family hears. */

@@ -11,7 +11,7 @@ import { log } from "../../base/log.ts";
 import type { ValueInfo } from "../../device/ort/ort.ts";
 import { Registry } from "../../base/metric_set.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
-import { encodePng } from "../../media/png.ts";
+import { encodePng } from "../../media/image/png.ts";
 import { renderOptions } from "../text/chat/template_message.ts";
 import { type ChatPrompt, readGenerationDefaults } from "../text/chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "../text/chat_model.ts";

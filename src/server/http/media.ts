@@ -6,7 +6,7 @@
 import { asReference, type ContentPart, isWords, type WordsPart } from "../../wire/chat_message.ts";
 import type { ServerSettings } from "../../base/config.ts";
 import { HearthError } from "../../base/errors.ts";
-import type { MediaPolicy } from "../../media/media_policy.ts";
+import type { MediaPolicy } from "../../media/fetch.ts";
 import { decodeBase64, readMedia, requireSize } from "../../media/reference.ts";
 import { BODY_LIMITS } from "./body/body.ts";
 import { getInlineMedia } from "./body/inline_media.ts";

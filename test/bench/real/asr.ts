@@ -1,6 +1,6 @@
 /**
- * Recognition of 30 seconds with the size of whisper-base: Hearth over HTTP, from a WAV file; transformers.js in Node,
- * from samples, since it reads no files there.
+ * Compares the transcription of 30 seconds with a model of whisper-base's size: Hearth over HTTP, from a WAV file, and
+ * transformers.js in Node, from samples, since it reads no files there.
  *
  * @module
  */
@@ -22,7 +22,7 @@ interface RunningAsr extends Running {
   transcribe(): Promise<string>;
 }
 
-/** The comparison. @throws {Error} when the two write down different words. */
+/** Makes the comparison. @throws {Error} when the two programs transcribe different words. */
 export async function compareAsr(hearth: HearthOptions): Promise<Comparison<RunningAsr>> {
   const folder = await whisperFolder();
   const sound = goldenSound(SECONDS);

@@ -1,5 +1,5 @@
 /**
- * Chat with the size of Qwen3-0.6B: Hearth over HTTP, transformers.js and llama.cpp in Node.
+ * Compares chats with a model of Qwen3-0.6B's size: Hearth over HTTP, transformers.js and llama.cpp in Node.
  *
  * @module
  */
@@ -12,15 +12,15 @@ import { hybridFolder, type HybridName } from "./hybrid.ts";
 import { type Qwen3Dtype, qwen3Folder } from "./qwen3.ts";
 import { PromptMaker } from "./prompt_maker.ts";
 
-/** Requests at a time, and tokens of each. */
+/** Simultaneous requests, and tokens of each. */
 interface Streams {
   readonly count: number;
   readonly tokens: number;
-  /** Whether those that take one request at a time are left out: their rate is that of one stream. */
+  /** Whether programs that take one request at a time are left out, since their rate is that of one stream. */
   readonly batchedOnly?: boolean;
 }
 
-/** What a device has to do. On the CPU, answers of one stream and of several are equally long. */
+/** The streams that are measured on each device. On the CPU, answers of one stream and of several are equally long. */
 const STREAMS: Readonly<Record<BenchDevice, readonly Streams[]>> = {
   cpu: [{ count: 1, tokens: 48 }, { count: 8, tokens: 48 }],
   webgpu: [
@@ -30,22 +30,22 @@ const STREAMS: Readonly<Record<BenchDevice, readonly Streams[]>> = {
   ],
 };
 const SHORT_PROMPT = 24;
-/** The shorter one comes twice; the longer one takes the others as long again. */
+/** Prompts to measure. The shorter one is sent twice. */
 const PROMPTS = [
   { length: 463, comesTwice: true, goals: { "transformers.js": 1.5, "llama.cpp": 0.6 } },
   { length: 2000, comesTwice: false, goals: { "transformers.js": 1.2, "llama.cpp": 0.6 } },
 ];
 
-/** What is wanted of a model beside the others. */
+/** Goals for a model, relative to the other programs. */
 interface ChatGoals {
-  /** Of one stream, beside transformers.js. */
+  /** Goal for one stream, compared with transformers.js. */
   readonly stream: number;
   readonly lengths: readonly {
     readonly length: number;
     readonly comesTwice: boolean;
     readonly goals: Readonly<Record<string, number>>;
   }[];
-  /** The share of a prompt's time that is left when it comes again. */
+  /** Goal for a repeated prompt, as a share of the time of the first. */
   readonly again: number;
 }
 
@@ -56,7 +56,7 @@ const HYBRID: ChatGoals = {
   again: 0.1,
 };
 
-/** Its device, and how many sequences share a batch. */
+/** llama.cpp's arguments: its device, and how many sequences share a batch. */
 const LLAMA_ARGS: Readonly<Record<BenchDevice, readonly string[]>> = {
   cpu: ["cpu", "8"],
   webgpu: ["vulkan", "32"],
@@ -70,19 +70,21 @@ interface Answer {
 interface Request {
   readonly prompt: string;
   readonly maxTokens: number;
-  /** One of several at the same time. */
+  /** Whether the request is one of several simultaneous ones. */
   readonly shares?: boolean;
 }
 
 interface RunningChat extends Running {
-  /** It answers one request after the other. */
+  /** Whether it answers one request after the other. */
   readonly isSerial?: boolean;
-  /** It is asked so that nothing is left of a prompt when it comes again. */
+  /** Whether it caches nothing of a prompt. */
   readonly keepsNothing?: boolean;
   ask(request: Request): Promise<Answer>;
 }
 
-/** The comparison in one dtype; llama.cpp's Q4_0 stands beside the one that its device runs best: q4, q4f16 on a GPU. */
+/**
+ * Compares one dtype. llama.cpp's Q4_0 is compared with the dtype that suits the device best: q4, or q4f16 on a GPU.
+ */
 export async function compareChat(
   dtype: Qwen3Dtype,
   hearth: HearthOptions,
@@ -97,7 +99,7 @@ export async function compareChat(
   }, hearth);
 }
 
-/** The comparison of a hybrid decoder in q4 on the CPU. */
+/** Compares a hybrid decoder in q4 on the CPU. */
 export async function compareHybrid(
   name: HybridName,
   hearth: HearthOptions,
@@ -111,12 +113,12 @@ export async function compareHybrid(
   }, { ...hearth, device: "cpu" });
 }
 
-/** A model as each side reads it. */
+/** A model, in the format that each program reads. */
 interface ChatModel {
   readonly title: string;
   readonly folder: string;
   readonly dtype: Qwen3Dtype;
-  /** For llama.cpp, which is left out without it. */
+  /** Path for llama.cpp, which is left out if this is absent. */
   readonly gguf: string | undefined;
   readonly goals: ChatGoals;
 }
@@ -219,7 +221,7 @@ function makeSeries(
   ];
 }
 
-/** Tokens a second of requests that begin together. */
+/** Tokens per second of requests that begin together. */
 async function computeRate(start: () => readonly Promise<Answer>[]): Promise<number> {
   let newTokens = 0;
   const ms = await time(async () => {

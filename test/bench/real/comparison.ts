@@ -1,5 +1,6 @@
 /**
- * Contenders in processes of their own, started and asked in turn; medians over rounds, and what each process used.
+ * Compares programs in their own processes, which are started and asked in turn: medians over rounds, and the resources
+ * that each process used.
  *
  * @module
  */
@@ -11,20 +12,20 @@ export interface Running extends AsyncDisposable {
   readonly pid: number;
 }
 
-/** One side of a comparison; the first of several is Hearth. */
+/** A program in a comparison; the first is always Hearth. */
 export interface Contender<R extends Running> {
   readonly name: string;
-  /** Resolves when it can answer. */
+  /** Resolves when the program can answer. */
   readonly start: () => Promise<R>;
 }
 
-/** A figure of each contender. */
+/** A figure that is measured for each contender. */
 export interface Metric {
   readonly label: string;
   readonly unit: "ms" | "s" | "MiB" | `${string}/s`;
-  /** `gain`: how many times as good as the other's. `share`: how much of the other's cost. */
+  /** `gain`: how many times as good Hearth's figure is. `share`: Hearth's cost as a share of the other's. */
   readonly compare: "gain" | "share";
-  /** Least gain or greatest share wanted, by the other contender's name. */
+  /** The goal by the other contender's name: the least gain, or the greatest share. */
   readonly goals?: Readonly<Record<string, number>>;
 }
 
@@ -39,7 +40,7 @@ export interface Comparison<R extends Running> {
   readonly title: string;
   readonly contenders: readonly Contender<R>[];
   readonly series: readonly Series<R>[];
-  /** Greatest shares of the other's time to be ready, and of its memory. */
+  /** Goals for the start time and the memory, as shares of the other's. */
   readonly startGoals: Readonly<
     Record<string, { readonly ready?: number; readonly peak?: number }>
   >;
@@ -51,29 +52,29 @@ export interface Result extends Metric {
 }
 
 /**
- * A contender that takes longer for anything is left out from then on: threads that spin, as llama.cpp's do, hardly
- * ever end where they have to share their cores.
+ * Time limit for each operation. A contender that takes longer is left out from then on: spinning threads, such as
+ * llama.cpp's, hardly ever finish on shared cores.
  */
 const PATIENCE_MS = 120_000;
 
 /** How to measure. */
 interface CompareOptions {
   readonly rounds: number;
-  /** Whether series count the time of the processors that a contender used, which what runs beside it changes little. */
+  /** Whether series count a contender's processor time, which other programs hardly affect. */
   readonly byCpuTime?: boolean;
 }
 
-/** Runs all. Standard error tells how far it is. */
+/** Runs the comparison, and reports progress on standard error. */
 export async function compare<R extends Running>(
   { title, contenders, series, startGoals }: Comparison<R>,
   { rounds, byCpuTime = false }: CompareOptions,
 ): Promise<Result[]> {
   await using running = new AsyncDisposableStack();
   const readySeconds: number[][] = contenders.map(() => []);
-  /** Those that run; of one that is left out, nothing. */
+  /** The running contenders; `undefined` for those that are left out. */
   const processes: (R | undefined)[] = contenders.map(() => undefined);
   const leftOut = new Set<number>();
-  /** Nothing can be compared without Hearth; another contender may be left out, whatever its reason. */
+  /** Leaves a contender out, for whatever reason. Without Hearth, nothing can be compared. */
   const leaveOut = async (index: number, reason: unknown) => {
     if (index === 0) throw reason;
     tell(`${title}: ${contenders[index]!.name} is left out: ${reason}`);
@@ -120,14 +121,14 @@ export async function compare<R extends Running>(
       return undefined;
     }
   };
-  // The first answer is that of caches and compilers; starts have their own row.
+  // The first answer includes compilation and empty caches, so it does not count; starts have their own row.
   for (const index of processes.keys()) await measureOne(series[0]!, { index, round: -1 });
   const usages = () => processes.map((process) => process && readUsage(process.pid));
   const before = usages();
   const values = series.map(() => contenders.map((): number[] => []));
   for (let round = 0; round < rounds; round++) {
     for (const [row, one] of series.entries()) {
-      // Each contender is the first of a round in its turn.
+      // Each contender takes its turn to be first in a round.
       for (let turn = 0; turn < processes.length; turn++) {
         const index = (turn + round) % processes.length;
         const value = await measureOne(one, { index, round });
@@ -172,7 +173,7 @@ export async function compare<R extends Running>(
   ];
 }
 
-/** @throws {Error} when `work` takes too long; what it ends with afterwards nobody hears. */
+/** @throws {Error} when `work` takes too long; its later result is ignored. */
 async function within<T>(work: Promise<T>, patienceMs: number): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(
@@ -187,19 +188,19 @@ async function within<T>(work: Promise<T>, patienceMs: number): Promise<T> {
   }
 }
 
-/** `undefined` of none. */
+/** The median; `undefined` if there are no values. */
 function medianOfSome(values: readonly number[]): number | undefined {
   return values.length === 0 ? undefined : median(values);
 }
 
-/** What of {@linkcode readHeader} and {@linkcode toRows} depends on the device. */
+/** Options for {@linkcode readHeader} and {@linkcode toRows}. */
 interface TableOptions {
   readonly names: readonly string[];
-  /** Goals are set for the CPU alone. */
+  /** Whether the table has goals, which exist only for the CPU. */
   readonly hasGoals: boolean;
 }
 
-/** A row of a table for each result: what, Hearth's figure, then of each other its figure, the ratio and the goal. */
+/** Makes a table row for each result: its name, Hearth's figure, and each other contender's figure, ratio and goal. */
 export function toRows(
   results: readonly Result[],
   { names, hasGoals }: TableOptions,

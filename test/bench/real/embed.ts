@@ -1,5 +1,5 @@
 /**
- * Embeddings with the size of all-MiniLM-L6-v2: Hearth over HTTP, transformers.js in Node.
+ * Compares embeddings with a model of all-MiniLM-L6-v2's size: Hearth over HTTP, transformers.js in Node.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { PeerProcess } from "./peer_process.ts";
 import { Random } from "./random.ts";
 
 const NUM_TEXTS = 64;
-/** The first requests are slower: engines compile what they run. */
+/** Sequential requests. The first ones are slower, because programs compile code. */
 const NUM_IN_TURN = 24;
 const WORDS =
   "the of a river stone cow bird light house garden winter summer market engine letter " +
@@ -21,7 +21,7 @@ interface RunningEmbed extends Running {
   embed(texts: readonly string[]): Promise<unknown>;
 }
 
-/** The comparison. */
+/** Makes the comparison. */
 export async function compareEmbed(hearth: HearthOptions): Promise<Comparison<RunningEmbed>> {
   const folder = await miniLmFolder();
   return {

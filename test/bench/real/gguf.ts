@@ -15,17 +15,17 @@ const TYPE = { uint32: 4, int32: 5, float32: 6, bool: 7, string: 8, array: 9 } a
 /** Tensor types. */
 const F32 = 0;
 const Q4_0 = 2;
-/** Weights of a Q4_0 block, and its bytes: a scale in half precision, then the nibbles. */
+/** Weights in a Q4_0 block, and its bytes: a scale in half precision, then the nibbles. */
 const BLOCK = 32;
 const BLOCK_BYTES = 18;
 
-/** A tensor of random weights, or of one number. */
+/** A tensor of random weights, or filled with one number. */
 export interface GgufTensor {
   readonly name: string;
-  /** Innermost first. */
+  /** Sizes, innermost first. */
   readonly shape: readonly number[];
   readonly type: typeof F32 | typeof Q4_0;
-  /** The number that a tensor of f32 is full of. */
+  /** The number that fills an f32 tensor. */
   readonly value?: number;
 }
 
@@ -39,7 +39,7 @@ export function f32(name: string, shape: readonly number[], value = 1): GgufTens
   return { name, shape, type: F32, value };
 }
 
-/** What a file holds beside the vocabulary. */
+/** The content of a file, without the vocabulary. */
 export interface GgufModel {
   /** Name of the file, and of its folder. */
   readonly name: string;
@@ -50,7 +50,7 @@ export interface GgufModel {
   readonly tensors: readonly GgufTensor[];
 }
 
-/** The path of a model's file, written if need be. */
+/** The path of a model's file, which is written if it does not exist. */
 export async function ggufFile(model: GgufModel): Promise<string> {
   const file = `${model.name}.gguf`;
   const folder = await twinFolder(model.name, (folder) => writeGguf(join(folder, file), model));
@@ -197,7 +197,7 @@ function padded(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   return longer;
 }
 
-/** Little-endian numbers and texts with their lengths. */
+/** Writes little-endian numbers, and texts with their lengths. */
 class HeaderWriter {
   #bytes = new Uint8Array(1 << 20);
   #length = 0;

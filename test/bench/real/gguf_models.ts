@@ -1,5 +1,5 @@
 /**
- * The twins' shapes as GGUF files of Q4_0: their names of tensors and settings in llama.cpp.
+ * The twins as GGUF files in Q4_0, with llama.cpp's names for tensors and settings.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { f32, ggufFile, type GgufTensor, q4 } from "./gguf.ts";
 import { CONV_TAPS, type HybridName, type HybridSizes, LINEAR, SIZES } from "./hybrid.ts";
 import { QWEN3 } from "./qwen3.ts";
 
-/** The file of {@linkcode QWEN3}, written if need be. */
+/** The file of {@linkcode QWEN3}, which is written if it does not exist. */
 export async function qwen3Gguf(): Promise<string> {
   const { layers, epsilon, ropeTheta } = QWEN3;
   return await ggufFile({
@@ -27,7 +27,7 @@ export async function qwen3Gguf(): Promise<string> {
   });
 }
 
-/** The file of a hybrid decoder's twin, written if need be. */
+/** The file of a hybrid decoder's twin, which is written if it does not exist. */
 export async function hybridGguf(name: HybridName): Promise<string> {
   const sizes = SIZES[name];
   const { layers, epsilon, hidden, headDim, kvHeads } = sizes;
@@ -39,7 +39,7 @@ export async function hybridGguf(name: HybridName): Promise<string> {
     ints: {
       ...countCommon(sizes),
       block_count: layers.length,
-      // Layers without heads of keys are recurrent ones.
+      // Layers with 0 key heads are recurrent.
       "attention.head_count_kv": isLfm2
         ? layers.map((kind) => kind === "full_attention" ? kvHeads : 0)
         : kvHeads,
@@ -74,7 +74,7 @@ export async function hybridGguf(name: HybridName): Promise<string> {
   });
 }
 
-/** Sizes that all have. */
+/** Settings that all models have. */
 function countCommon(
   { hidden, intermediate, heads, headDim }: Pick<
     HybridSizes,
@@ -91,7 +91,7 @@ function countCommon(
   };
 }
 
-/** Embeddings, which the vocabulary's projection shares, and the last norm. */
+/** The embeddings, which the vocabulary projection shares, and the last norm. */
 function listEnds(norm: string): GgufTensor[] {
   return [
     q4("token_embd.weight", [QWEN3.hidden, QWEN3.vocab]),

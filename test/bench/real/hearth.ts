@@ -1,5 +1,5 @@
 /**
- * Hearth in a process of its own, over HTTP.
+ * Runs Hearth in its own process, and sends it HTTP requests.
  *
  * @module
  */
@@ -7,23 +7,23 @@ import { HearthProcess } from "../../fixtures/servers/hearth_process.ts";
 
 const POLL_MS = 10;
 
-/** Where both sides run: without a GPU, or on the adapter that WebGPU finds. */
+/** Where the programs run: without a GPU, or on the adapter that WebGPU finds. */
 export type BenchDevice = "cpu" | "webgpu";
 
-/** How it is started. */
+/** Options for starting it. */
 export interface HearthOptions {
   /** The `main.ts` of another checkout, to compare with. */
   readonly main?: string | undefined;
   readonly dtype?: string;
   /** Default: the CPU. */
   readonly device?: BenchDevice;
-  /** Threads of each side; as many as it takes by itself if absent. */
+  /** Threads of each program; its own default if absent. */
   readonly threads?: number | undefined;
-  /** Flags beside those that all have. */
+  /** Additional flags. */
   readonly flags?: readonly string[];
 }
 
-/** One that is ready. */
+/** A running server that is ready. */
 export class RunningHearth implements AsyncDisposable {
   readonly #process: HearthProcess;
   readonly #url: string;
@@ -73,7 +73,7 @@ export class RunningHearth implements AsyncDisposable {
     return await response.json();
   }
 
-  /** Posts JSON, or a form. @throws {Error} with the answer when it is not a good one. */
+  /** Posts JSON, or a form. @throws {Error} with the answer when it is an error. */
   async request(path: string, body: object): Promise<Response> {
     const init = body instanceof FormData ? { body } : {
       body: JSON.stringify({ model: this.#model, ...body }),

@@ -1,6 +1,7 @@
 /**
- * Twins of hybrid decoders, whose layers keep states beside keys and values: the layers of LFM2-350M and of Qwen3.5-0.8B's
- * language model as onnxruntime-genai's builder writes them, in q4, with random weights and Qwen3's vocabulary.
+ * Twins of hybrid decoders, some of whose layers have states instead of keys and values: the layers of LFM2-350M and of
+ * Qwen3.5-0.8B's language model as onnxruntime-genai's builder writes them, in q4, with random weights and Qwen3's
+ * vocabulary.
  *
  * @module
  */
@@ -12,38 +13,38 @@ import { QWEN3 } from "./qwen3.ts";
 import { Random } from "./random.ts";
 import { copyTokenizer, twinFolder, writeTwinFiles } from "./twin.ts";
 
-/** The models that there are twins of. */
+/** The models that have twins. */
 export type HybridName = "lfm2-350m" | "qwen3.5-0.8b";
 
 const MICROSOFT = "com.microsoft";
 /** Weights that share a scale. */
 const BLOCK = 32;
 const { vocab: VOCAB, eos: EOS, pad: PAD } = QWEN3;
-/** Positions that angles reach. */
+/** Number of positions with rotary angles. */
 const POSITIONS = 8192;
 
 /** Sizes of a twin. */
 export interface HybridSizes {
   readonly hidden: number;
   readonly intermediate: number;
-  /** By layer. */
+  /** The kind of each layer. */
   readonly layers: readonly ("conv" | "linear_attention" | "full_attention")[];
   readonly heads: number;
   readonly kvHeads: number;
   readonly headDim: number;
-  /** Whether attention has a gate beside its queries, a sigmoid of as many elements. */
+  /** Whether attention's output is multiplied by a sigmoid gate, which is computed along with the queries. */
   readonly isGated: boolean;
   readonly epsilon: number;
 }
 
-/** Heads of a linear attention, of keys as of values, their elements, and tokens of its convolution. */
+/** Sizes of a linear attention: heads of both keys and values, elements of a head, and tokens of its convolution. */
 export const LINEAR = { heads: 16, headDim: 128, taps: 4 };
 /** Tokens of a short convolution. */
 export const CONV_TAPS = 3;
 
 const LFM2_ATTENTIONS = [2, 5, 8, 10, 12, 14];
 
-/** The twins there are. */
+/** The sizes of all twins. */
 export const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
   "lfm2-350m": {
     ...{ hidden: 1024, intermediate: 4608, heads: 16, kvHeads: 8, headDim: 64, epsilon: 1e-5 },
@@ -63,7 +64,7 @@ export const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
   },
 };
 
-/** The folder of a twin, written if need be. */
+/** The folder of a twin, which is written if it does not exist. */
 export async function hybridFolder(name: HybridName): Promise<string> {
   return await twinFolder(`${name}-q4-${SIZES[name].isGated ? 2 : 1}`, async (folder) => {
     await copyTokenizer("qwen3", folder);
@@ -207,7 +208,7 @@ class HybridGraph {
     });
   }
 
-  /** @returns the sum, and the sum normalised. */
+  /** @returns the sum, and the normalised sum. */
   #skipNorm(residual: string, added: string, path: string): [string, string] {
     const { hidden, epsilon } = this.#sizes;
     const outputs = [`${path}/normed`, "", "", `${path}/sum`];
@@ -229,7 +230,7 @@ class HybridGraph {
     return this.#linear(product, hidden, { from: intermediate, path: `${path}/down_proj` });
   }
 
-  /** A norm of each head. */
+  /** Normalises each head. */
   #headNorm(x: string, heads: number, path: string): string {
     const { headDim } = this.#sizes;
     const parted = this.#node("Reshape", [x, this.#ints([0, -1, headDim])], `${path}/heads`);
@@ -273,7 +274,7 @@ class HybridGraph {
     return this.#linear(gated, hidden, { from: heads * headDim, path: `${path}/o_proj` });
   }
 
-  /** Queries and the gate, which lie side by side in each head. */
+  /** Splits queries from the gate, which are next to each other in each head. */
   #dividedQueries(x: string, path: string): [queries: string, gate: string] {
     const { heads, headDim } = this.#sizes;
     const pairs = this.#ints([0, 0, heads, 2 * headDim]);
@@ -330,7 +331,7 @@ class HybridGraph {
     return this.#linear(rows, hidden, { from: hidden, path: `${path}/out_proj` });
   }
 
-  /** The gated delta rule over keys and queries of length 1, and a norm with a gate after it. */
+  /** The gated delta rule over keys and queries of length 1, followed by a gated norm. */
   #linearAttention(x: string, layer: number): string {
     const { hidden } = this.#sizes;
     const { heads, headDim, taps } = LINEAR;
@@ -400,7 +401,7 @@ class HybridGraph {
     return this.#linear(gated, hidden, { from: width, path: `${path}/out_proj` });
   }
 
-  /** Positions of the last tokens, and the length of the longest sequence. */
+  /** Computes the positions of the last tokens, and the length of the longest sequence. */
   #countTokens(): [string, string] {
     const count = this.#node("ReduceSum", ["attention_mask", this.#ints([1])], "mask/sum", {
       keepdims: 1,

@@ -1,6 +1,6 @@
 /**
- * A twin of onnx-community/Kokoro-82M-v1.0-ONNX: StyleTTS 2 without diffusion, 82 million parameters with random
- * weights, most of whose work is that of the vocoder, an iSTFTNet.
+ * A twin of onnx-community/Kokoro-82M-v1.0-ONNX: StyleTTS 2 without diffusion, with 82 million random parameters. Most
+ * of the work is in the vocoder, an iSTFTNet.
  *
  * @see https://arxiv.org/abs/2306.07691
  * @see https://arxiv.org/abs/2203.02395
@@ -30,10 +30,10 @@ const STYLES = 510;
 const WIDTH = 512;
 const BERT = { width: 768, heads: 12, inner: 2048 };
 const BERT_VECTORS = 128;
-/** All with the same weights. */
+/** Layers that all have the same weights. */
 const BERT_LAYERS = 12;
 const HARMONICS = 9;
-/** Of the Fourier transform whose inverse makes the sound. */
+/** Size of the inverse Fourier transform that makes the sound. */
 const FFT = 20;
 const HOP = 5;
 const BINS = FFT / 2 + 1;
@@ -44,7 +44,7 @@ const RESIDUAL_KERNELS = [3, 7, 11];
 /** Samples of a frame of pitch. */
 const SAMPLES = 300;
 
-/** The folder, written if need be. */
+/** The folder, which is written if it does not exist. */
 export async function kokoroFolder(): Promise<string> {
   return await twinFolder("kokoro-82m-1", async (folder) => {
     const files = ttsFiles("kokoro");
@@ -126,7 +126,7 @@ function textEncoder(graph: TwinGraph, vocab: number): string {
   return biLstm(graph, states, { from: WIDTH, width: WIDTH });
 }
 
-/** A number for each half frame, `[1, 1, 2 · frames]`. */
+/** Predicts a number for each half frame, `[1, 1, 2 · frames]`. */
 function curve(graph: TwinGraph, input: string, style: string): string {
   const half = WIDTH / 2;
   let states = styledBlock(graph, input, { from: WIDTH, to: WIDTH, style });
@@ -135,7 +135,7 @@ function curve(graph: TwinGraph, input: string, style: string): string {
   return conv(graph, states, { from: half, to: 1 });
 }
 
-/** What is said and how, `[1, 512, 2 · frames]`. */
+/** Combines content and prosody to `[1, 512, 2 · frames]`. */
 function decode(
   graph: TwinGraph,
   text: string,

@@ -7,11 +7,11 @@
 import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import type { TwinGraph } from "./twin_graph.ts";
 
-/** Half a style: the predictor has one, the vocoder the other. */
+/** Numbers in half a style: the predictor uses one half, the vocoder the other. */
 export const STYLE = 128;
 const DILATIONS = [1, 3, 5];
 
-/** A convolution's sizes; it keeps the number of frames unless told otherwise. */
+/** A convolution's sizes; by default it keeps the number of frames. */
 export interface ConvSizes {
   readonly from: number;
   readonly to: number;
@@ -35,7 +35,7 @@ export function conv(graph: TwinGraph, input: string, sizes: ConvSizes): string 
   });
 }
 
-/** An instance norm whose scale and shift a style gives. */
+/** An instance norm whose scale and shift depend on a style. */
 function adaIn(graph: TwinGraph, input: string, channels: number, style: string): string {
   const product = graph.add("MatMul", [style, graph.weights([STYLE, 2 * channels], 0.1)]);
   const both = graph.add("Unsqueeze", [
@@ -61,7 +61,7 @@ export function floats(
   return graph.constant(constant(name, shape, Float32Array.from(values)));
 }
 
-/** Equal parts of the channels. */
+/** Splits the channels into equal parts. */
 export function split(graph: TwinGraph, input: string, count: number): readonly string[] {
   const parts = Array.from({ length: count }, (_, part) => `${input}/part_${part}`);
   graph.add("Split", [input], { outputs: parts, attributes: { axis: 1 } });
@@ -72,7 +72,7 @@ function leaky(graph: TwinGraph, input: string): string {
   return graph.add("LeakyRelu", [input], { attributes: { alpha: { float: 0.2 } } });
 }
 
-/** Twice as many frames or more, each repeated. */
+/** Repeats each frame, twice or more often. */
 export function repeatFrames(
   graph: TwinGraph,
   input: string,
@@ -83,7 +83,7 @@ export function repeatFrames(
   return graph.add("Resize", [input, "", scales], { attributes: { mode } });
 }
 
-/** A residual block that a style steers; with `upsamples` it makes two frames of each. */
+/** A residual block that depends on a style; with `upsamples` it makes two frames of each. */
 export function styledBlock(
   graph: TwinGraph,
   input: string,
@@ -144,7 +144,7 @@ export function snakeBlock(
   );
 }
 
-/** A bidirectional LSTM, `width` channels wide in all. */
+/** A bidirectional LSTM with `width` channels in total. */
 export function biLstm(
   graph: TwinGraph,
   input: string,
@@ -163,7 +163,7 @@ export function biLstm(
   return graph.add("Reshape", [turned, graph.ints([1, width, -1])]);
 }
 
-/** A style for each frame of `like`, below its channels. */
+/** Appends a style to the channels of each frame of `like`. */
 export function withStyle(graph: TwinGraph, like: string, style: string): string {
   const column = graph.add("Unsqueeze", [style, graph.ints([2])]);
   const frames = graph.add("Shape", [like], { attributes: { start: 2 } });

@@ -1,13 +1,13 @@
 /**
- * `deno task bench real [chat|chat-q4f16|chat-lfm2|chat-qwen3.5|asr|embed|matting|speech|speech-kokoro]…`: models of real sizes on the CPU, Hearth over HTTP
- * beside what people would use in its place, with the goals. `--device webgpu` runs all on the adapter that WebGPU finds.
- * `--rounds <n>` measures more often than 3 times, `--write` puts the tables into docs/performance.md and the README,
- * `--hearth <main.ts>` measures another checkout. `--threads <n>` gives each side so many threads, and counts the time of
- * processors in place of the clock's: what runs beside the bench changes that little, and threads that wait for each
- * other least where there is one.
+ * `deno task bench real [chat|chat-q4f16|chat-lfm2|chat-qwen3.5|asr|embed|matting|speech|speech-kokoro]…`: compares
+ * Hearth over HTTP with its alternatives, on models of real sizes on the CPU, and prints the goals. `--device webgpu`
+ * uses the adapter that WebGPU finds. `--rounds <n>` sets the number of rounds (default 3), `--write` puts the tables
+ * into docs/performance.md and the README, and `--hearth <main.ts>` measures another checkout. `--threads <n>` gives
+ * each program that many threads, and measures processor time instead of wall-clock time: other programs hardly affect
+ * it, and with one thread no thread waits for another.
  *
- * Needs Node, npm's registry for the first run, `../shared/tokenizers`, some 4 GB in the folder for temporary files, and
- * a machine that does nothing else meanwhile.
+ * Needs Node, npm's registry for the first run, `../shared/tokenizers`, some 4 GB in the folder for temporary files,
+ * and an otherwise idle machine.
  *
  * @module
  */
@@ -93,7 +93,7 @@ async function measure(kind: string): Promise<void> {
   if (values.write) await writePage(device === "cpu" ? kind : `${kind} on webgpu`, text);
 }
 
-/** What decides most of the times. */
+/** Describes the hardware that affects the times most. */
 async function hardware(): Promise<string> {
   if (device === "webgpu") {
     const adapter = await findAdapter({ allowFallback: true });
@@ -103,7 +103,7 @@ async function hardware(): Promise<string> {
   return `a processor ${/\bavx512f\b/.test(flags) ? "with" : "without"} AVX-512`;
 }
 
-/** Puts a kind's table between its marks on the page, and the README's rows of it into the README. */
+/** Puts a kind's table between its markers in docs/performance.md, and updates the README's figures. */
 async function writePage(kind: string, text: string): Promise<void> {
   const page = await Deno.readTextFile(PERFORMANCE_PAGE);
   const marked = new RegExp(`(<!-- real ${kind} -->)[^]*?(?=<!-- end of real ${kind} -->)`);

@@ -1,5 +1,5 @@
 /**
- * Background removal with a U-Net of 44 million parameters, from a JPEG file to a PNG file: Hearth over HTTP,
+ * Compares background removal with a U-Net of 44 million parameters, from a JPEG file to a PNG file: Hearth over HTTP,
  * transformers.js (with sharp) in Node.
  *
  * @module
@@ -20,7 +20,7 @@ interface RunningMatting extends Running {
   cutOut(): Promise<unknown>;
 }
 
-/** The comparison. */
+/** Makes the comparison. */
 export async function compareMatting(hearth: HearthOptions): Promise<Comparison<RunningMatting>> {
   const folder = await unetFolder();
   const { device, threads } = hearth;

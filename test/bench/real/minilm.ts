@@ -14,7 +14,7 @@ const LAYERS = 6;
 const VOCAB = 30_522;
 const POSITIONS = 512;
 
-/** The folder, written if need be. */
+/** The folder, which is written if it does not exist. */
 export async function miniLmFolder(): Promise<string> {
   return await twinFolder("all-minilm-l6-v2-1", async (folder) => {
     await copyTokenizer("all-MiniLM-L6-v2", folder);

@@ -1,6 +1,6 @@
 /**
- * The other side: a Node process of `peer/`, with its packages installed beside it in the cache folder, asked by lines of
- * JSON.
+ * Runs the other programs: Node processes with the scripts of `peer/`, whose packages are installed in the cache
+ * folder. Requests and answers are lines of JSON.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { CACHE } from "./twin.ts";
 const SOURCE = fileURLToPath(new URL("./peer/", import.meta.url));
 const FOLDER = join(CACHE, "peer");
 const LOCK = "package-lock.json";
-/** A copy of the lock that is installed. */
+/** A copy of the lock file whose packages are installed. */
 const INSTALLED = "installed-lock.json";
 
 /** Installs the packages that `peer/package-lock.json` pins, without running their scripts. */
@@ -34,7 +34,7 @@ export async function installPeers(): Promise<void> {
   await Deno.writeTextFile(join(FOLDER, INSTALLED), lock);
 }
 
-/** A running peer. Requests may overlap; what it makes of that is its own affair. */
+/** A running process. Requests may overlap; the script decides how to handle that. */
 export class PeerProcess implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly #writer: WritableStreamDefaultWriter<Uint8Array>;
@@ -69,7 +69,7 @@ export class PeerProcess implements AsyncDisposable {
       readonly task: string;
       readonly dtype: string;
       readonly device?: BenchDevice | undefined;
-      /** As many as it takes by itself if absent. */
+      /** Its own default if absent. */
       readonly threads?: number | undefined;
     },
   ): Promise<PeerProcess> {
@@ -87,7 +87,7 @@ export class PeerProcess implements AsyncDisposable {
     return this.#child.pid;
   }
 
-  /** @throws {Error} with the script's stack when it could not answer. */
+  /** @throws {Error} with the script's stack trace when it could not answer. */
   async ask(request: object): Promise<Record<string, unknown>> {
     const id = this.#nextId++;
     const answer = Promise.withResolvers<Record<string, unknown>>();
@@ -109,7 +109,7 @@ export class PeerProcess implements AsyncDisposable {
     for await (const chunk of this.#child.stdout.pipeThrough(new TextDecoderStream())) {
       const lines = (text + chunk).split("\n");
       text = lines.pop()!;
-      // Libraries may write lines of their own.
+      // Skips lines that libraries write.
       for (const line of lines) if (line.startsWith("{")) this.#take(JSON.parse(line));
     }
   }

@@ -1,5 +1,5 @@
 /**
- * Texts of a given number of tokens.
+ * Makes texts with a given number of tokens.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { Random } from "./random.ts";
 import { TOKENIZERS } from "./twin.ts";
 
-/** Tokens of the chat template around one message, the empty thoughts of an answer included. */
+/** Tokens that the chat template adds to one message, including an answer's empty thoughts. */
 const TEMPLATE_TOKENS = 12;
 
 /** Writes words that are one token each in Qwen3's vocabulary. */
@@ -28,7 +28,7 @@ export class PromptMaker {
     return new PromptMaker(words.slice(0, 2000).map((word) => word.slice(1)));
   }
 
-  /** A message that makes a prompt of `length` tokens. Those of other keys share no beginning with it. */
+  /** Makes a message whose prompt has `length` tokens. Messages of other keys have other beginnings. */
   make(length: number, key: string): string {
     const seed = [...`${length} ${key}`].reduce(
       (hash, letter) => Math.imul(hash ^ letter.charCodeAt(0), 0x01000193),
@@ -37,7 +37,8 @@ export class PromptMaker {
     const picks = new Uint32Array(
       new Random(seed || 1).bytes(4 * (length - TEMPLATE_TOKENS)).buffer,
     );
-    // The first word has no space before it, and might be another token: a letter is always one.
+    // The first word has no space before it, and might be another token. So it is replaced by a letter, which is always
+    // one token.
     const [first = 0, ...rest] = picks;
     const letter = String.fromCharCode(65 + first % 26);
     return [letter, ...rest.map((pick) => this.#words[pick % this.#words.length]!)].join(" ");

@@ -26,7 +26,9 @@ export const QWEN3 = {
   pad: 151_643,
 } as const;
 
-/** Its depth, and rows of a quarter: what a step costs the host, where the device has little to do. */
+/**
+ * The same depth, with rows a quarter as long, to measure the host's work for a step when the device has little to do.
+ */
 export const SMALL_QWEN3: Qwen3Sizes = {
   ...QWEN3,
   hidden: 256,
@@ -45,10 +47,10 @@ export type Qwen3Sizes = { readonly [Name in keyof typeof QWEN3]: number };
 const BLOCK = 32;
 const SEED = 1;
 
-/** The dtypes that there are twins of. */
+/** The dtypes of the twins. */
 export type Qwen3Dtype = "q4" | "q4f16";
 
-/** The folder of the twin in these dtypes, written if need be. */
+/** The folder of the twin in these dtypes, which is written if it does not exist. */
 export async function qwen3Folder(dtypes: readonly Qwen3Dtype[]): Promise<string> {
   return await twinFolder(`qwen3-0.6b-${dtypes.join("-")}-1`, async (folder) => {
     await copyTokenizer("qwen3", folder);
@@ -56,7 +58,7 @@ export async function qwen3Folder(dtypes: readonly Qwen3Dtype[]): Promise<string
   });
 }
 
-/** The folder of the small twin in q4f16, without a tokenizer; written if need be. */
+/** The folder of the small twin in q4f16, without a tokenizer, which is written if it does not exist. */
 export async function smallQwen3Folder(): Promise<string> {
   return await twinFolder(
     "qwen3-small-q4f16-1",
@@ -64,11 +66,11 @@ export async function smallQwen3Folder(): Promise<string> {
   );
 }
 
-/** What a folder is to hold. */
+/** The content of a folder. */
 export interface Qwen3FolderOptions {
   readonly sizes: Qwen3Sizes;
   readonly dtypes: readonly Qwen3Dtype[];
-  /** Whether the graph ends in the last hidden state, as those of embedders do, and not in logits. */
+  /** Whether the graph returns the last hidden state, like an embedding model's, instead of logits. */
   readonly givesHidden?: boolean;
 }
 
@@ -135,7 +137,7 @@ function buildGraph(
     add(
       ints(`/model/constants/INT64/${shape.length === 0 ? values : `[${values}]`}`, values, shape),
     );
-  /** A node is named by its first output, without `/output_…`. */
+  /** A node has the name of its first output, without `/output_…`. */
   const node = (
     opType: string,
     inputs: readonly string[],
@@ -171,7 +173,7 @@ function buildGraph(
     node("SimplifiedLayerNormalization", [input, weight], `${path}/output_0`, {
       attributes: { axis: -1, epsilon: { float: epsilon }, stash_type: 1 },
     });
-  /** @returns the sum, and the sum normalised. */
+  /** @returns the sum, and the normalised sum. */
   const skipNorm = (
     [residual, added]: readonly [string, string],
     weight: string,
@@ -316,7 +318,7 @@ function buildGraph(
   });
 }
 
-/** Cosines and sines of every position, `[positions, headDim / 2]`. */
+/** Adds cosines and sines of every position, `[positions, headDim / 2]`. */
 function addRotary(
   { positions, headDim, ropeTheta }: Qwen3Sizes,
   add: (name: string, shape: readonly number[], values: Float32Array<ArrayBuffer>) => string,

@@ -1,5 +1,6 @@
 /**
- * Speech of a sentence with the sizes of mms-tts-eng and of Kokoro, to a WAV file: Hearth over HTTP, transformers.js in Node.
+ * Compares speech synthesis of a sentence to a WAV file, with models of the sizes of mms-tts-eng and Kokoro: Hearth
+ * over HTTP, transformers.js in Node.
  *
  * @module
  */
@@ -18,13 +19,17 @@ interface RunningSpeech extends Running {
   speak(): Promise<number>;
 }
 
-/** 30 million parameters. @throws {Error} when one side's sound is much longer than the other's. */
+/**
+ * Compares a model of 30 million parameters. @throws {Error} when one program's sound is much longer than the other's.
+ */
 export async function compareVits(hearth: HearthOptions): Promise<Comparison<RunningSpeech>> {
   const model = { title: "mms-tts-eng", folder: await vitsFolder(), task: "text-to-speech" };
   return compareSpeech(model, hearth);
 }
 
-/** 82 million parameters. @throws {Error} when one side's sound is much longer than the other's. */
+/**
+ * Compares a model of 82 million parameters. @throws {Error} when one program's sound is much longer than the other's.
+ */
 export async function compareKokoro(hearth: HearthOptions): Promise<Comparison<RunningSpeech>> {
   const model = { title: "Kokoro-82M", folder: await kokoroFolder(), task: "kokoro" };
   return compareSpeech(model, hearth);
@@ -34,7 +39,7 @@ function compareSpeech(
   { title, folder, task }: {
     readonly title: string;
     readonly folder: string;
-    /** Of the other side. */
+    /** The task of transformers.js's pipeline. */
     readonly task: string;
   },
   hearth: HearthOptions,
@@ -97,7 +102,7 @@ function ours(hearth: RunningHearth): RunningSpeech {
 function theirs(peer: PeerProcess): RunningSpeech {
   return {
     pid: peer.pid,
-    // Floats of 32 bits, where Hearth writes 16.
+    // The file has 32-bit floats; Hearth's has 16-bit integers.
     speak: async () => (await peer.ask({ text: SENTENCE }))["samples"] as number * 2,
     [Symbol.asyncDispose]: () => peer[Symbol.asyncDispose](),
   };

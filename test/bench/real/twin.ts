@@ -1,6 +1,6 @@
 /**
- * Folders of models with random weights in the layout, sizes and precision of models that people serve: what those cost
- * to run, where none can be downloaded. Each is written once, to the system's folder for temporary files.
+ * Twins of published models: folders with the same layout, sizes and precision, but random weights, to measure their
+ * cost where none can be downloaded. Each is written once, to the system's folder for temporary files.
  *
  * @module
  */
@@ -8,16 +8,16 @@ import { dirname, join } from "node:path";
 import { tmpdir } from "node:os";
 import { fileURLToPath } from "node:url";
 
-/** Where twins and the other side's packages are kept between runs. */
+/** Folder for twins and for the other programs' packages, which are kept between runs. */
 export const CACHE = join(tmpdir(), "hearth-bench-real");
 
-/** Tokenizers of published models, which lie beside the repository. */
+/** Folder of published models' tokenizers, next to the repository. */
 export const TOKENIZERS = fileURLToPath(new URL("../../../../shared/tokenizers/", import.meta.url));
 
 /** The content of a file: bytes as they are, anything else as JSON. */
 export type TwinFiles = Readonly<Record<string, Uint8Array | object>>;
 
-/** A folder of {@linkcode CACHE}: `build` writes it when it is not there. Its name changes when its content does. */
+/** A folder in {@linkcode CACHE}. If it does not exist, `build` writes it. Its name changes when its content does. */
 export async function twinFolder(
   name: string,
   build: (folder: string) => Promise<void>,
@@ -27,7 +27,7 @@ export async function twinFolder(
     await Deno.stat(folder);
     return folder;
   } catch {
-    // It is written below.
+    // Does not exist: it is written below.
   }
   const unfinished = `${folder}.${Deno.pid}`;
   await Deno.mkdir(unfinished, { recursive: true });
@@ -48,7 +48,7 @@ export async function writeTwinFiles(folder: string, files: TwinFiles): Promise<
   }
 }
 
-/** Copies a tokenizer's files. A template in a file of its own is put where transformers.js looks for it, too. */
+/** Copies a tokenizer's files. A template in a separate file is also put where transformers.js looks for it. */
 export async function copyTokenizer(name: string, folder: string): Promise<void> {
   for await (const entry of Deno.readDir(join(TOKENIZERS, name))) {
     if (!entry.isFile || /SOURCE|golden|^config\.json/.test(entry.name)) continue;

@@ -1,5 +1,5 @@
 /**
- * A graph builder whose random weights come quickly.
+ * A graph builder with fast random weights.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { Random } from "./random.ts";
 export class TwinGraph extends GraphBuilder {
   readonly #random: Random;
   #count = 0;
-  /** Names of weights by what they are shared by. */
+  /** Names of shared weights, by the name of the run that shares them. */
   readonly #shared = new Map<string, string[]>();
   #repeated: Iterator<string> | undefined;
   #recorded: string[] | undefined;
@@ -20,7 +20,7 @@ export class TwinGraph extends GraphBuilder {
     this.#random = new Random(seed);
   }
 
-  /** Runs `build`; each run of this name after the first gets the weights of the first, in the same order. */
+  /** Runs `build`. Later runs of the same name reuse the weights of the first, in the same order. */
   withSameWeights<T>(name: string, build: () => T): T {
     const known = this.#shared.get(name);
     if (known === undefined) this.#shared.set(name, this.#recorded = []);

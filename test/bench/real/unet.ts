@@ -7,10 +7,10 @@ import { twinFolder, writeTwinFiles } from "./twin.ts";
 import { TwinGraph } from "./twin_graph.ts";
 
 const SIZE = 384;
-/** Channels from the full size down, each level half of the one before. */
+/** Channels of each level, from full size on; each level has half the size of the previous one. */
 const CHANNELS = [40, 80, 160, 320, 640, 1120];
 
-/** The folder, written if need be. */
+/** The folder, which is written if it does not exist. */
 export async function unetFolder(): Promise<string> {
   return await twinFolder("unet-44m-1", async (folder) => {
     await writeTwinFiles(folder, {

@@ -1,5 +1,5 @@
 /**
- * A twin of Xenova/mms-tts-eng: VITS of 30 million parameters with random weights, most of whose work is HiFi-GAN's.
+ * A twin of Xenova/mms-tts-eng: VITS with 30 million random parameters. Most of the work is in the HiFi-GAN.
  *
  * @see https://arxiv.org/abs/2106.06103
  * @module
@@ -22,7 +22,7 @@ const UPSAMPLING = [8, 8, 2, 2];
 const RESIDUAL_KERNELS = [3, 7, 11];
 const DILATIONS = [1, 3, 5];
 
-/** The folder, written if need be. */
+/** The folder, which is written if it does not exist. */
 export async function vitsFolder(): Promise<string> {
   return await twinFolder("mms-tts-eng-1", async (folder) => {
     const files = ttsFiles("vits") as Record<string, Uint8Array | object>;

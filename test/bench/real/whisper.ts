@@ -1,6 +1,7 @@
 /**
- * A twin of onnx-community/whisper-base: an encoder, and a decoder merged as Optimum does, with random weights and an
- * answer that is known. (Norms follow the decoder's blocks, where Whisper's precede them; it is as much work.)
+ * A twin of onnx-community/whisper-base: an encoder, and a decoder merged as by Optimum, with random weights and a
+ * known answer. (Norms come after the decoder's blocks, not before them as in Whisper, which is the same amount of
+ * work.)
  *
  * @module
  */
@@ -21,12 +22,12 @@ const POSITIONS = 448;
 const END = 50_257;
 const FIRST_TIMESTAMP = 50_364;
 const NO_TIMESTAMPS = 50_363;
-/** Start, language, task, and no timestamps or the first of them. */
+/** The start token, the language, the task, and either "no timestamps" or the first timestamp. */
 const PROMPT_TOKENS = 4;
-/** About what is said in 30 seconds. */
+/** About as many words as are spoken in 30 seconds. */
 const NUM_WORDS = 80;
 
-/** The folder, written if need be. */
+/** The folder, which is written if it does not exist. */
 export async function whisperFolder(): Promise<string> {
   return await twinFolder("whisper-base-1", async (folder) => {
     const tiny = join(TOKENIZERS, "whisper-tiny");

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { encodePng } from "../../../src/media/png.ts";
+import { encodePng } from "../../../src/media/image/png.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 

@@ -1,7 +1,7 @@
 /** Damaged and hostile images: 400 or a cut-out, never more; and what they leave behind. */
 import assert from "node:assert/strict";
 import { crc32, deflateSync } from "node:zlib";
-import { encodePng } from "../../../src/media/png.ts";
+import { encodePng } from "../../../src/media/image/png.ts";
 import { damage } from "../../fixtures/files/damage.ts";
 import { discFile } from "../../fixtures/images/matting.ts";
 import { openMattingApp, postImage } from "../../fixtures/servers/matting_server.ts";

@@ -1,9 +1,9 @@
 /** The order of a page's lines: columns, pages turned by a quarter, and pages that a classifier takes for turned. */
 import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
-import { encodePng } from "../../../src/media/png.ts";
+import { encodePng } from "../../../src/media/image/png.ts";
 import type { Pixels } from "../../../src/media/pixels.ts";
-import { applyOrientation } from "../../../src/media/image/format.ts";
+import { applyOrientation } from "../../../src/media/image/tiff_tags.ts";
 import { decodeImage } from "../../../src/media/image.ts";
 import { chat, imageMessage } from "../../fixtures/engine/chat.ts";
 import { Drawing } from "../../fixtures/images/drawing.ts";

@@ -102,7 +102,7 @@ Deno.test("decodeAudio() names formats that it does not read", async () => {
     file.set(Array.from(start, (letter) => letter.charCodeAt(0)));
     await assertInvalid(
       file,
-      new RegExp(`seems to be ${name}, which is not read; one of WAV, Ogg`),
+      new RegExp(`seems to be ${name}, which is not supported; one of WAV, Ogg`),
     );
   }
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
-import { AudioReader } from "../../../src/media/audio_reader.ts";
+import { AudioReader } from "../../../src/media/audio.ts";
 import { makeWav, RATE_HZ } from "../../fixtures/audio/audio_files.ts";
 
 const LENGTH = 700_000;

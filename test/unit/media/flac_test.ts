@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
-import { splitFlac } from "../../../src/media/audio/sync_frames.ts";
+import { splitFlac } from "../../../src/media/audio/flac_frames.ts";
 import { makeOggPage } from "../../../src/media/audio/ogg_pages.ts";
 import { decodeWhole, readFixture } from "../../fixtures/audio/audio_files.ts";
 import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/audio/flac_silence.ts";

@@ -4,8 +4,7 @@ import { Buffer } from "node:buffer";
 import { fileURLToPath } from "node:url";
 import { deflateSync } from "node:zlib";
 import { HearthError } from "../../../src/base/errors.ts";
-import { decodeImage, type DecodeImageOptions } from "../../../src/media/image.ts";
-import { readImageHeader } from "../../../src/media/image_header.ts";
+import { decodeImage, type DecodeImageOptions, readImageHeader } from "../../../src/media/image.ts";
 import {
   gifFrame,
   greyJpeg,
@@ -136,7 +135,7 @@ Deno.test("decodeImage() tells a format by its content and says which it knows",
     /seems to be HTML/,
   );
   const sequence = Buffer.from("\0\0\0\x18ftypmsf1\0\0\0\0msf1hevc", "latin1");
-  await assertRefused(sequence, /seems to be a HEIF sequence, which is not read/);
+  await assertRefused(sequence, /seems to be a HEIF sequence, which is not supported/);
   await assertRefused(Buffer.from("\0\0\x01\0\x01\0\x10\x10", "latin1"), /seems to be an icon/);
 });
 
@@ -164,7 +163,7 @@ Deno.test("decodeImage() refuses HEIC pictures that are larger than the file say
   const type = Buffer.from(file).indexOf("ispe");
   new DataView(file.buffer).setUint32(type + 8, 8);
   new DataView(file.buffer).setUint32(type + 12, 8);
-  await assertRefused(file, /has pictures of 96 × 64 pixels, which is more than it says/);
+  await assertRefused(file, /has pictures of 96 × 64 pixels, which is more than its header says/);
 });
 
 Deno.test("decodeImage() refuses a strip out of all proportion, on which resizing would take minutes", async () => {
@@ -203,9 +202,9 @@ Deno.test("decodeImage() refuses files that hold more or less than they say", as
 Deno.test("decodeImage() says of what kind it does not read", async () => {
   const cmyk = Buffer.from(imageFile("jpeg CMYK"));
   cmyk.write("Other", cmyk.indexOf("Adobe"));
-  await assertRefused(cmyk, /four colours, and no Adobe segment/);
+  await assertRefused(cmyk, /four colour components, and no Adobe segment/);
   const tags = { 256: [8], 257: [8], 258: [1], 273: [8], 279: [8] };
-  await assertRefused(tiffFile({ ...tags, 259: [34712] }), /packed as JPEG 2000/);
+  await assertRefused(tiffFile({ ...tags, 259: [34712] }), /compressed as JPEG 2000/);
   await assertRefused(tiffFile({ ...tags, 258: [32], 339: [3] }), /32 bits and sample format 3/);
   await assertRefused(tiffFile({ ...tags, 262: [8] }, new Uint8Array(64)), /photometric kind 8/);
   const many = { ...tags, 258: [8], 277: [3], 262: [6], 530: [2, 2] };

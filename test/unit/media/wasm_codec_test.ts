@@ -1,6 +1,6 @@
 /** Decoders that break, and decoders that cannot be had. */
 import assert from "node:assert/strict";
-import { WasmImageDecoder } from "../../../src/media/image/wasm_codec.ts";
+import { WasmImageDecoder } from "../../../src/media/image/format.ts";
 import { greyJpeg } from "../../fixtures/images/image_writer.ts";
 
 interface Codec {

@@ -13,7 +13,7 @@ import {
   SEQUENCE,
   type WindowLayout,
 } from "./tables.ts";
-import { BitReader } from "../../bit_reader.ts";
+import { BitReader } from "../../file_bytes.ts";
 import { applyTns, Filterbank, readTns, type TnsFilter } from "./filterbank.ts";
 import {
   CODEBOOK,
@@ -221,7 +221,7 @@ interface StreamContext {
 /**
  * Reads one channel.
  *
- * @param shared the windows, if the channels of a pair share them.
+ * @param shared the window layout, if both channels of a pair have the same one.
  * @throws {RangeError} when the bits are invalid or use features outside the LC profile.
  */
 function readChannel(

@@ -6,7 +6,7 @@
  */
 import { bessel, Fft } from "../../fft.ts";
 import { SEQUENCE, type WindowLayout } from "./tables.ts";
-import type { BitReader } from "../../bit_reader.ts";
+import type { BitReader } from "../../file_bytes.ts";
 
 const LONG = 1024;
 const SHORT = 128;
@@ -158,7 +158,7 @@ export interface TnsFilter {
   readonly firstBand: number;
   readonly endBand: number;
   readonly isDownward: boolean;
-  /** Prediction coefficients, that of the nearest neighbour first. */
+  /** Prediction coefficients, beginning with the nearest neighbour's. */
   readonly coefficients: Float64Array;
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { BitReader } from "../../bit_reader.ts";
+import type { BitReader } from "../../file_bytes.ts";
 import {
   Codebook,
   SCALE_FACTOR_CODEBOOK,
@@ -37,11 +37,11 @@ interface Region {
   readonly scale: number;
 }
 
-/** How the codewords of a codebook stand for coefficients: each is a number with this many digits in this base. */
+/** How a codeword's value encodes coefficients: they are the `numValues` digits of a number in base `base`. */
 interface Shape {
   readonly numValues: number;
   readonly base: number;
-  /** Whether digits count from the middle of their range; else they are magnitudes, and sign bits follow. */
+  /** Whether a digit of `(base - 1) / 2` means 0; otherwise digits are magnitudes, and sign bits follow. */
   readonly isSigned: boolean;
 }
 

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { BitReader } from "../../bit_reader.ts";
+import type { BitReader } from "../../file_bytes.ts";
 
 /** Sample rates by their index in the format. */
 export const SAMPLE_RATES_HZ: readonly number[] =
@@ -83,7 +83,7 @@ function toOffsets(widths: string): Uint16Array {
   return Uint16Array.from(offsets);
 }
 
-/** The kinds of a frame's windows: a single long one, or eight short ones, or long ones that join the two. */
+/** Window sequences of a frame: one long window, eight short ones, or a transition to or from short windows. */
 export const SEQUENCE = { long: 0, start: 1, short: 2, stop: 3 } as const;
 
 type Sequence = typeof SEQUENCE[keyof typeof SEQUENCE];

@@ -77,7 +77,7 @@ const RATIO = raw`(?<![\d:.])(?<number>\d{1,4}):(?<last>\d{1,4})(?![\d:]|[.,]\d)
 /** Not preceded or followed by the rest of a longer number, name or fraction. */
 const STROKE_START = raw`(?<![\d/.,\p{L}-]|\d )`;
 const STROKE_END = raw`(?![\d/]|[.,]\d)`;
-/** Words after which a tenth or a hundredth is meant, rather than a grade. */
+/** What follows a tenth or a hundredth, rather than a grade. */
 const OF_WHOLE = " (?:of|an?|mile|inch|second|cup|tsp|tbsp|teaspoon|tablespoon|oz|lb|pound)\\b";
 const RAISED = raw`\u2070\u00b9\u00b2\u00b3\u2074-\u2079`;
 

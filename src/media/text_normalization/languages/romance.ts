@@ -7,11 +7,9 @@ import type { Language } from "../language.ts";
 import { CLOCK, dayMonthRule, HOUR, MINUTE } from "../common_rules.ts";
 import { parseRoman } from "../numbers.ts";
 import { rule, tag } from "../token.ts";
-import french from "./french.json" with { type: "json" };
-import italian from "./italian.json" with { type: "json" };
-import portuguese from "./portuguese.json" with { type: "json" };
-import spanish from "./spanish.json" with { type: "json" };
+import data from "./romance.json" with { type: "json" };
 
+const { french, italian, portuguese, spanish } = data;
 const { ordinal, time } = tag;
 const ordinalNumeral = rule("roman", { mark: "ordinal" });
 /** `14h30`, but not a duration. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { LiveDecoder, type LiveFormat } from "../../../media/audio/pcm.ts";
+import { LiveDecoder, type LiveFormat } from "../../../media/audio/stored_sound.ts";
 
 /** Buffered audio in one format. Positions are in milliseconds since the session's first audio. */
 export class HeardSound {

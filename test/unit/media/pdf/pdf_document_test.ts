@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Pixels } from "../../../../src/media/pixels.ts";
 import { PdfDocument } from "../../../../src/media/pdf/pdf_document.ts";
-import { isPdf } from "../../../../src/media/signature.ts";
+import { isPdf } from "../../../../src/media/file_bytes.ts";
 import {
   documentFile,
   DOCUMENTS,

@@ -3,7 +3,7 @@ import { assertSameData, assertSameValues } from "../../../fixtures/engine/compa
 import { decode } from "fast-png";
 import { compositeAlpha, type Mask } from "../../../../kernels/images/image_reference.ts";
 import { decodeImage } from "../../../../src/media/image.ts";
-import { encodePng } from "../../../../src/media/png.ts";
+import { encodePng } from "../../../../src/media/image/png.ts";
 import { type Pixels, toRgba } from "../../../../src/media/pixels.ts";
 import { Codec } from "../../../../src/models/matting/codec.ts";
 import { makeCutOut, makeWholeCutOut } from "../../../../src/models/matting/cut_out.ts";

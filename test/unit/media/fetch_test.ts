@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { classifyAddress } from "../../../src/media/media_policy.ts";
+import { classifyAddress } from "../../../src/media/fetch.ts";
 
 const KINDS = {
   public: [

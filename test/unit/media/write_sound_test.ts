@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
-import { assertSameValues } from "../../../fixtures/engine/compare_values.ts";
-import { decodeAudio } from "../../../../src/media/audio.ts";
-import { joinBytes } from "../../../../src/base/join_bytes.ts";
+import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
+import { decodeAudio } from "../../../src/media/audio.ts";
+import { joinBytes } from "../../../src/base/join_bytes.ts";
 import {
   closeWavHeader,
+  limitPeaks,
   SOUND_FORMATS,
   type SoundFormat,
-} from "../../../../src/media/sound_format.ts";
-import { createSoundWriter } from "../../../../src/media/write_sound.ts";
+} from "../../../src/media/sound_format.ts";
+import { createSoundWriter } from "../../../src/media/write_sound.ts";
 
 const RATES_HZ = [8_000, 16_000, 22_050, 24_000, 44_100];
 
@@ -154,4 +155,18 @@ Deno.test("createSoundWriter() begins anew with an encoder that was used before"
     left.dispose();
     assertSameValues(await encode(format, options), first);
   }
+});
+
+Deno.test("limitPeaks() makes softer as a whole what is too loud, and nothing else", () => {
+  const loud = Float32Array.of(0.5, -2, 1);
+  limitPeaks(loud);
+  assert.deepEqual(loud, Float32Array.of(0.2375, -0.95, 0.475));
+  const soft = Float32Array.of(0.5, -1);
+  limitPeaks(soft);
+  assert.deepEqual(soft, Float32Array.of(0.5, -1));
+});
+
+Deno.test("limitPeaks() refuses samples that are not finite", () => {
+  assert.throws(() => limitPeaks(Float32Array.of(0, NaN, 0.5)), RangeError);
+  assert.throws(() => limitPeaks(Float32Array.of(0, Infinity)), RangeError);
 });

@@ -1,14 +1,21 @@
 /**
- * Reads HEIC images (HEIF with HEVC, ISO/IEC 23008-12), which phones write, with libheif and libde265.
+ * Reads HEIF images (ISO/IEC 23008-12): HEIC, coded with HEVC, which phones write, with libheif and libde265; and still
+ * AVIF images (AV1 Image File Format 1.1) with libavif.
  *
  * @module
  */
-import { BitReader } from "../bit_reader.ts";
+import type { AVIFModule } from "@jsquash/avif/codec/dec/avif_dec.js";
 import type { Pixels } from "../pixels.ts";
-import { hasText } from "../signature.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
-import { listBrands, listPrimaryProperties, readHeifItems, readStoredSize } from "./heif_items.ts";
-import { WasmImageDecoder } from "./wasm_codec.ts";
+import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from "./format.ts";
+import type { Orientation } from "./tiff_tags.ts";
+import { BitReader, hasText } from "../file_bytes.ts";
+import {
+  addPixi,
+  listBrands,
+  listPrimaryProperties,
+  readHeifItems,
+  readStoredSize,
+} from "./heif_items.ts";
 
 /**
  * Offset of the arrays of units in an HEVC decoder configuration (ISO/IEC 14496-15, 8.3.3.1); they give the size of the
@@ -16,7 +23,7 @@ import { WasmImageDecoder } from "./wasm_codec.ts";
  */
 const ARRAYS_AT = 22;
 const SEQUENCE_PARAMETERS = 33;
-/** Only for this kind of chroma does a bit say whether the planes are separate. */
+/** Only with this chroma format does a bit say whether the planes are separate. */
 const FULL_CHROMA = 3;
 
 /**
@@ -58,7 +65,7 @@ function listSets(view: DataView): Uint8Array[] {
   return sets;
 }
 
-/** Reads the size in a unit, without the bytes that keep it from looking like a start code. */
+/** Reads the size in a unit, after removing the bytes that prevent it from containing a start code. */
 function readSetSize(unit: Uint8Array): { width: number; height: number } {
   const bits = new BitReader(
     unit.filter((byte, i) => !(byte === 3 && unit[i - 1] === 0 && unit[i - 2] === 0)),
@@ -66,7 +73,7 @@ function readSetSize(unit: Uint8Array): { width: number; height: number } {
   // Skips the unit's header and the number of the video parameter set.
   bits.skip(16 + 4);
   const numSubLayers = bits.read(3);
-  // Skips a flag, the profile and the level, and those of sub-layers that flags announce.
+  // Skips a flag, the profile and the level, and the profiles and levels of the sub-layers that have them.
   bits.skip(1 + 88 + 8);
   const flags = Array.from({ length: numSubLayers }, () => [bits.read(1), bits.read(1)] as const);
   if (numSubLayers > 0) bits.skip(2 * (8 - numSubLayers));
@@ -76,13 +83,13 @@ function readSetSize(unit: Uint8Array): { width: number; height: number } {
   return { width: readGolomb(bits), height: readGolomb(bits) };
 }
 
-/** Reads an unsigned Exp-Golomb number: as many zeros as it has bits after its first one, then the number. */
+/** Reads an unsigned Exp-Golomb code: a number of zeros, a one, then as many bits as there were zeros. */
 function readGolomb(bits: BitReader): number {
   const numBits = bits.readUnary();
   return 2 ** numBits - 1 + bits.read(numBits);
 }
 
-const decoder = new WasmImageDecoder<LibHeif>({
+const heicDecoder = new WasmImageDecoder<LibHeif>({
   locate: () => import.meta.resolve("libheif-js/libheif-wasm/libheif.wasm"),
   load: async () =>
     (await import("libheif-js/libheif-wasm/libheif.js")).default as unknown as LibHeifFactory,
@@ -91,20 +98,20 @@ const decoder = new WasmImageDecoder<LibHeif>({
 /** Brands of still images and of image collections. */
 const BRANDS = ["heic", "heix", "heim", "heis", "mif1", "mif2"];
 
-/** HEIC; of several images, the primary one. libheif turns, mirrors and crops it as the file says. */
+/** HEIC; only the primary image is decoded. libheif rotates, mirrors and crops it as the file says. */
 export const HEIC: ImageFormat = {
   name: "HEIC",
   matches: (file) =>
     hasText(file, 4, "ftyp") && listBrands(file).some((brand) => BRANDS.includes(brand)),
-  readSize,
-  decode,
+  readSize: readHeicSize,
+  decode: decodeHeic,
 };
 
 /**
  * The size of the image as it is shown. Exif data repeat the rotation in the file's own properties, so they are not
  * applied here: the image would be rotated twice.
  */
-function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
+function readHeicSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const properties = listPrimaryProperties(file, "HEIC");
   let { width, height } = readStoredSize(properties, "HEIC");
   for (const { type, view } of properties) {
@@ -117,14 +124,14 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   return { width, height, orientation: 1 };
 }
 
-async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
+async function decodeHeic(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
   checkCodedSizes(file);
-  return await decoder.decode((codec) => decodePrimary(codec, file), { name: "HEIC", ...size });
+  return await heicDecoder.decode((codec) => decodePrimary(codec, file), { name: "HEIC", ...size });
 }
 
 /** A coded picture may extend beyond the image by this many pixels, since HEVC pictures consist of whole blocks. */
 const MAX_MARGIN = 64;
-/** The largest image that the decoder may produce: JPEG's longest side, and more pixels than the default limit. */
+/** The most pixels that a coded picture may have; four times the default limit. */
 const MAX_STORED_PIXELS = 256e6;
 
 /** Refuses pictures that are larger than the file claims: the decoder would allocate memory for them. */
@@ -143,7 +150,7 @@ function checkCodedSizes(file: Uint8Array<ArrayBuffer>): void {
     if (width > maxWidth || height > maxHeight || width * height > MAX_STORED_PIXELS) {
       throw invalidImage(
         `The HEIC file is damaged: it has pictures of ${width} × ${height} pixels, which is more ` +
-          "than it says.",
+          "than its header says.",
       );
     }
   }
@@ -177,7 +184,7 @@ function decodePrimary(codec: LibHeif, file: Uint8Array<ArrayBuffer>) {
 function check({ code, message }: LibHeifResult, codec: LibHeif): void {
   if (code === undefined || code === codec.heif_error_code.heif_error_Ok) return;
   const reason = message?.trim().replace(/\.$/, "").trim();
-  throw invalidImage(`The HEIC file is damaged or of a kind that is not read: ${reason}.`);
+  throw invalidImage(`The HEIC file is damaged or of an unsupported kind: ${reason}.`);
 }
 
 /** Copies the pixels out of the decoder's memory, whose rows may be padded. */
@@ -228,3 +235,41 @@ interface LibHeif {
 
 /** Emscripten's factory function. */
 type LibHeifFactory = (options: object) => Promise<LibHeif>;
+
+const avifDecoder = new WasmImageDecoder<AVIFModule>({
+  locate: () => import.meta.resolve("@jsquash/avif/codec/dec/avif_dec.wasm"),
+  load: async () => (await import("@jsquash/avif/codec/dec/avif_dec.js")).default,
+});
+
+/** Orientations by number of counterclockwise quarter turns: alone, mirrored top to bottom, mirrored left to right. */
+const ORIENTATIONS: readonly (readonly [Orientation, Orientation, Orientation])[] = [
+  [1, 4, 2],
+  [8, 5, 7],
+  [3, 2, 4],
+  [6, 7, 5],
+];
+
+/** AVIF. Sequences are supported only if they have a still image too. */
+export const AVIF: ImageFormat = {
+  name: "AVIF",
+  matches: (file) => hasText(file, 4, "ftyp") && listBrands(file).includes("avif"),
+  readSize: readAvifSize,
+  decode: decodeAvif,
+};
+
+function readAvifSize(file: Uint8Array<ArrayBuffer>): ImageSize {
+  const properties = listPrimaryProperties(file, "AVIF");
+  const find = (name: string) => properties.find(({ type }) => type === name)?.view;
+  const turns = (find("irot")?.getUint8(0) ?? 0) & 3;
+  const axis = find("imir")?.getUint8(0);
+  const mirroring = axis === undefined ? 0 : 1 + (axis & 1);
+  return {
+    ...readStoredSize(properties, "AVIF"),
+    orientation: ORIENTATIONS[turns]![mirroring]!,
+  };
+}
+
+async function decodeAvif(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
+  const complete = addPixi(file);
+  return await avifDecoder.decode((codec) => codec.decode(complete, 8), { name: "AVIF", ...size });
+}
