@@ -11,7 +11,7 @@ import {
 } from "../cpu/attention_module.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import {
-  bytesPerBlock,
+  countBlockBytes,
   placeLayers,
   placeStep,
   type SimdLayer,
@@ -79,7 +79,7 @@ function planMemory(layers: readonly SimdLayer[], limits: SimdLimits) {
 export function fitsMemory(layers: readonly SimdLayer[], limits: SimdLimits): boolean {
   const { numBlocks, maxBlocks = numBlocks } = limits;
   const { placed } = planMemory(layers, limits);
-  return placed.cache + maxBlocks * bytesPerBlock(layers) <= MAX_MEMORY_BYTES;
+  return placed.cache + maxBlocks * countBlockBytes(layers) <= MAX_MEMORY_BYTES;
 }
 
 export class SimdLayers {

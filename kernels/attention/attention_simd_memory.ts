@@ -59,7 +59,7 @@ interface PlacedLayers {
 }
 
 /** Bytes of one block, with the keys and values of all layers. */
-export function bytesPerBlock(layers: readonly SimdLayer[]): number {
+export function countBlockBytes(layers: readonly SimdLayer[]): number {
   return layers.reduce((sum, layer) => sum + 2 * bytesPerHalf(layer), 0);
 }
 
@@ -94,7 +94,7 @@ export function placeLayers(
     sin: rotary ? arena.place(rotary.sin) : 0,
     sinks: sinks ? arena.place(sinks) : 0,
   }));
-  const blockBytes = bytesPerBlock(layers);
+  const blockBytes = countBlockBytes(layers);
   const cache = arena.reserve(numBlocks * blockBytes / 4);
   let end = cache;
   const placed = layers.map((layer, i) => {

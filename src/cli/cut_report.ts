@@ -5,7 +5,12 @@
  */
 import { stateSize } from "../device/sequence_states.ts";
 import { findRefusal } from "../device/cpu/program.ts";
-import { BLOCK_SIZE, bytesPerBlock, divideLayers, type HeadBytes } from "../decoder/cache_pools.ts";
+import {
+  BLOCK_SIZE,
+  countBlockBytes,
+  divideLayers,
+  type HeadBytes,
+} from "../decoder/cache_pools.ts";
 import { MOST_FEW_ROWS_ON_CPU, unpacksWeights } from "../decoder/kernel_rule.ts";
 import { stepLimits } from "../decoder/paged_limits.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
@@ -139,7 +144,7 @@ function describeCache(attentions: readonly AttentionNode[]): string {
 }
 
 function bytesPerToken(attentions: readonly AttentionNode[]): number {
-  return attentions.reduce((sum, each) => sum + bytesPerBlock(each, HEAD_BYTES.gpu), 0) /
+  return attentions.reduce((sum, each) => sum + countBlockBytes(each, HEAD_BYTES.gpu), 0) /
     BLOCK_SIZE;
 }
 

@@ -65,7 +65,7 @@ export function divideLayers(
   const windows = [...new Set(nodes.flatMap(({ localWindow }) => localWindow || []))]
     .filter((window) => heldIn(window) < full);
   const getPool = (own: readonly AttentionNode[]) => {
-    const bytes = own.flatMap((node) => bytesOfKinds(node, headBytes));
+    const bytes = own.flatMap((node) => countKindBytes(node, headBytes));
     return {
       blockBytes: bytes.reduce((sum, each) => sum + each, 0),
       inBuffers: Math.floor(maxBufferBytes / Math.max(0, ...bytes)),
@@ -125,12 +125,12 @@ export function sharePools(
 }
 
 /** Bytes of a block of one layer, keys and values together. */
-export function bytesPerBlock(node: AttentionNode, headBytes: HeadBytes): number {
-  return bytesOfKinds(node, headBytes).reduce((sum, bytes) => sum + bytes);
+export function countBlockBytes(node: AttentionNode, headBytes: HeadBytes): number {
+  return countKindBytes(node, headBytes).reduce((sum, bytes) => sum + bytes);
 }
 
 /** Bytes of the keys of a block, and of its values. */
-function bytesOfKinds(
+function countKindBytes(
   { kvHeads, headDim, vHeadDim, dtype }: AttentionNode,
   headBytes: HeadBytes,
 ): number[] {

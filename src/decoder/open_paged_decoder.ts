@@ -12,10 +12,10 @@ import { log } from "../base/log.ts";
 import {
   compileCut,
   type CompiledSegment,
+  listOrtSegments,
   listPrograms,
   lowerCut,
   refuseSegments,
-  segmentsOfOrt,
 } from "../program/compile_cut.ts";
 import { cutForCpu } from "../program/adapt_cut.ts";
 import type { Program, StepPrograms } from "../program/program.ts";
@@ -166,7 +166,7 @@ type PartsOptions =
 async function openParts(options: PartsOptions): Promise<ExecutorParts> {
   const { backend, cut, files, weights, rule: { kernels: lowerings } } = options;
   const segments = compile(options);
-  const always = indicesOfUnpacked(options);
+  const always = listUnpacked(options);
   const programs = lowerCut(cut, { segments, kernels: lowerings, always });
   const opening = openKernels(programs, options);
   // It is awaited below, or when a session cannot be opened.
@@ -174,9 +174,9 @@ async function openParts(options: PartsOptions): Promise<ExecutorParts> {
   await using opened = new AsyncDisposableStack();
   opened.defer(async () => (await opening.catch(() => undefined))?.dispose());
   // If ONNX Runtime runs all prompts, weights are packed while its sessions open.
-  const areNeeded = segmentsOfOrt(programs).size < cut.segments.length;
+  const areNeeded = listOrtSegments(programs).size < cut.segments.length;
   const used = areNeeded && await opening === undefined ? lowerCut(cut) : programs;
-  const ofOrt = segmentsOfOrt(used);
+  const ofOrt = listOrtSegments(used);
   const sessions = await openSegments(cut, {
     ...{ backend, files, weights },
     isWanted: ({ index }) => ofOrt.has(index),
@@ -190,7 +190,7 @@ async function openParts(options: PartsOptions): Promise<ExecutorParts> {
 }
 
 /** Indices of the segments that are slow in ONNX Runtime on the CPU for any number of rows. */
-function indicesOfUnpacked({ backend, cut, rule }: PartsOptions): ReadonlySet<number> {
+function listUnpacked({ backend, cut, rule }: PartsOptions): ReadonlySet<number> {
   if (backend.kind !== "cpu" || rule.kernels.length === 0) return new Set();
   return new Set(cut.segments.filter(unpacksWeights).map(({ index }) => index));
 }
@@ -297,7 +297,7 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
   return new TokenEmbeddings({
     ...{ backend, session },
     storages: allocate(countMost(limits)),
-    storagesOfDecoding: allocate(countMost(decodingLimits(limits))),
+    decodingStorages: allocate(countMost(decodingLimits(limits))),
     outputs: ports.map(({ output }) => output),
   });
 }

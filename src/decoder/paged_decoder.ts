@@ -77,7 +77,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   readonly #parts: PagedDecoderParts<Token>;
   readonly #inputs: StepInputs;
   /** Inputs for steps of next tokens, which run while others are suspended. */
-  readonly #inputsOfDecoding: StepInputs;
+  readonly #decodingInputs: StepInputs;
   readonly #unitTimes: UnitTimes = new WeakMap();
   /** The blocks of each pool: the main one, then those of windows. */
   readonly #numBlocks: number[];
@@ -89,7 +89,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     this.#numBlocks = [limits, ...limits.windows ?? []].map(({ numBlocks }) => numBlocks);
     const ports = { ...cut, tokens: idsPort(parts) };
     this.#inputs = new StepInputs(backend, ports, limits);
-    this.#inputsOfDecoding = new StepInputs(backend, ports, decodingLimits(limits));
+    this.#decodingInputs = new StepInputs(backend, ports, decodingLimits(limits));
   }
 
   get suspension(): SuspensionLimits {
@@ -153,7 +153,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.length };
     const isDecoding = batch.sequences.every((sequence) => sequence.isDecoding);
-    const inputs = isDecoding ? this.#inputsOfDecoding : this.#inputs;
+    const inputs = isDecoding ? this.#decodingInputs : this.#inputs;
     const tensors = inputs.write(batch, rows);
     await this.#embed(tensors, batch, isDecoding);
     attention.begin(batch);
@@ -182,7 +182,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
 
   #disposeInputs(): void {
     this.#inputs.dispose();
-    this.#inputsOfDecoding.dispose();
+    this.#decodingInputs.dispose();
   }
 
   async dispose(): Promise<void> {

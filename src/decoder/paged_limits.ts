@@ -9,7 +9,7 @@ import { choosePool } from "../../kernels/attention/kv_cache.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
 import {
   BLOCK_SIZE,
-  bytesPerBlock,
+  countBlockBytes,
   divideLayers,
   type HeadBytes,
   joinPools,
@@ -54,7 +54,7 @@ export function computeBlockBytes(
 ): number[] {
   const bytes = [0, ...windows.map(() => 0)];
   for (const node of attentions) {
-    bytes[choosePool(node.localWindow ?? 0, windows)]! += bytesPerBlock(node, headBytes);
+    bytes[choosePool(node.localWindow ?? 0, windows)]! += countBlockBytes(node, headBytes);
   }
   return bytes;
 }

@@ -30,7 +30,7 @@ interface TokenEmbeddingsOptions {
   /** Device memory for the outputs of the largest step, by name; allocated at each step if absent. */
   readonly storages?: ReadonlyMap<string, Storage> | undefined;
   /** Device memory for the outputs of the largest step of next tokens only. */
-  readonly storagesOfDecoding?: ReadonlyMap<string, Storage> | undefined;
+  readonly decodingStorages?: ReadonlyMap<string, Storage> | undefined;
 }
 
 export class TokenEmbeddings {
@@ -72,11 +72,11 @@ export class TokenEmbeddings {
     } = {},
   ): Promise<Tensors> {
     const { ids, spans } = tokens;
-    const { session, storages, storagesOfDecoding } = this.#options;
+    const { session, storages, decodingStorages } = this.#options;
     const fetches: Record<string, Tensor | null> = {};
     for (const { name, type } of this.#outputs) {
       const size = dims?.get(name);
-      const storage = size && (isDecoding ? storagesOfDecoding : storages)?.get(name);
+      const storage = size && (isDecoding ? decodingStorages : storages)?.get(name);
       fetches[name] = storage?.tensor(type as "float32" | "float16", size!) ?? null;
     }
     const positions = this.#takesPositions ? { [POSITIONS]: makePositions(tokens) } : {};
@@ -86,8 +86,8 @@ export class TokenEmbeddings {
   }
 
   async dispose(): Promise<void> {
-    const { storages, storagesOfDecoding } = this.#options;
-    for (const each of [storages, storagesOfDecoding]) {
+    const { storages, decodingStorages } = this.#options;
+    for (const each of [storages, decodingStorages]) {
       for (const storage of each?.values() ?? []) storage.dispose();
     }
     await this.#options.session.release();

@@ -66,7 +66,7 @@ function unroll(code: string, constants: ReadonlyMap<string, number>): string {
     if (match.index < at) continue;
     const [head, counter, unsigned, bound] = match as unknown as [string, string, string, string];
     const begin = match.index + head.length;
-    const end = endOfBlock(code, begin);
+    const end = findBlockEnd(code, begin);
     const body = unroll(code.slice(begin, end), constants);
     const count = evaluate(bound, constants);
     const isShort = count !== undefined && count <= MAX_REPETITIONS &&
@@ -83,7 +83,7 @@ function unroll(code: string, constants: ReadonlyMap<string, number>): string {
 }
 
 /** The index of the brace that ends a block. */
-function endOfBlock(code: string, begin: number): number {
+function findBlockEnd(code: string, begin: number): number {
   let depth = 1;
   for (let at = begin; at < code.length; at++) {
     if (code[at] === "{") depth++;

@@ -11,7 +11,7 @@ import {
   type Tensor,
 } from "./file/proto.ts";
 import { makeValueInfo, writeModel } from "./file/proto_write.ts";
-import { codeOfDtype, type TensorType } from "./file/dtype.ts";
+import { type TensorType, toDtypeCode } from "./file/dtype.ts";
 
 /** The attention of one head of keys, and of the heads of queries that share it. */
 interface MaskedAttention {
@@ -81,7 +81,7 @@ export function buildCast(
 ): Uint8Array {
   return writeModel(makeModel({
     name: "cast",
-    nodes: [makeNode("Cast", ["given"], ["cast"], { attributes: { to: codeOfDtype(to) } })],
+    nodes: [makeNode("Cast", ["given"], ["cast"], { attributes: { to: toDtypeCode(to) } })],
     inputs: [makeValueInfo("given", from, shape)],
     outputs: [makeValueInfo("cast", to, shape)],
   }));

@@ -35,7 +35,7 @@ export interface DecoderInputs {
 }
 
 /** Whether a past input has no axis that grows: all its sizes but the batch's are known. */
-function isOfFixedSize({ shape = [] }: ValueInfo): boolean {
+function hasFixedSize({ shape = [] }: ValueInfo): boolean {
   return shape.length > 1 && shape.slice(1).every((size) => typeof size === "number");
 }
 
@@ -57,8 +57,8 @@ export function findInputs(index: GraphIndex): DecoderInputs {
     throw new Refusal("It attends to an encoder (encoder_hidden_states).");
   }
   const past = [...index.inputs.values()].filter(({ name }) => name.startsWith("past"));
-  const states = past.filter(isOfFixedSize);
-  const caches = past.filter((info) => info.shape?.length === 4 && !isOfFixedSize(info));
+  const states = past.filter(hasFixedSize);
+  const caches = past.filter((info) => info.shape?.length === 4 && !hasFixedSize(info));
   if (caches.length === 0) throw new Refusal("It has no key-value cache (past_key_values.*).");
   return {
     tokens,

@@ -6,7 +6,7 @@
 import type { Graph, Node, Tensor, ValueInfo } from "./file/proto.ts";
 import { namesRead } from "./node_order.ts";
 import { countElements } from "./file/dtype.ts";
-import { valueOfTensor } from "./evaluate/value.ts";
+import { toValue } from "./evaluate/value.ts";
 
 /** A read-only index of a graph; build a new one after changing the graph. */
 export class GraphIndex {
@@ -74,14 +74,14 @@ export function describeNode(node: Node): string {
 export function readScalar(index: GraphIndex, name: string | undefined): number | undefined {
   const tensor = index.constants.get(name ?? "");
   if (tensor === undefined || countElements(tensor.shape) !== 1) return undefined;
-  return tensor.data.kind === "memory" ? valueOfTensor(tensor).data?.[0] : undefined;
+  return tensor.data.kind === "memory" ? toValue(tensor).data?.[0] : undefined;
 }
 
 /** The values of a constant of integers. */
 export function readIntegers(index: GraphIndex, name: string | undefined): number[] | undefined {
   const tensor = index.constants.get(name ?? "");
   if (tensor?.dtype !== "int64" || tensor.data.kind !== "memory") return undefined;
-  return [...valueOfTensor(tensor).data ?? []];
+  return [...toValue(tensor).data ?? []];
 }
 
 /** A constant with `length` elements along its last axis and no others. */

@@ -9,7 +9,7 @@ import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
 import { lookUpInputs } from "../graph/rewrite/input_lookups.ts";
 import { divideLargeProducts, padProducts, readTiedTable } from "../graph/rewrite/fit_products.ts";
-import { codeOfDtype } from "../graph/file/dtype.ts";
+import { toDtypeCode } from "../graph/file/dtype.ts";
 import {
   getOpset,
   int64Tensor,
@@ -62,7 +62,7 @@ function widenTables(model: ModelProto): ModelProto {
   for (const node of model.graph.nodes) {
     const table = node.opType === "Gather" ? index.constants.get(node.inputs[0]!) : undefined;
     const cast = table?.dtype === "float16" ? index.onlyConsumer(node.outputs[0]!) : undefined;
-    const isWide = cast?.opType === "Cast" && intAttribute(cast, "to") === codeOfDtype("float32");
+    const isWide = cast?.opType === "Cast" && intAttribute(cast, "to") === toDtypeCode("float32");
     if (isWide) casts.set(cast, node);
   }
   if (casts.size === 0) return model;

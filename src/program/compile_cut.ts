@@ -183,7 +183,7 @@ export function lowerCut(
 }
 
 /** The segments that need a session. */
-export function segmentsOfOrt({ few, many }: StepPrograms): ReadonlySet<number> {
+export function listOrtSegments({ few, many }: StepPrograms): ReadonlySet<number> {
   return new Set([...few, ...many].flatMap((each) => each.kind === "ort" ? each.segment : []));
 }
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { codeOfDtype } from "../graph/file/dtype.ts";
+import { toDtypeCode } from "../graph/file/dtype.ts";
 import { type Elem, toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, Segment, TensorPort } from "../graph/graph_cut.ts";
 import { describeNode, eitherInput, GraphIndex, readVector } from "../graph/graph_index.ts";
@@ -19,16 +19,16 @@ import {
   compileMultiply,
   denseRows,
   findDtype,
+  findPortRows,
   readPart,
   type RowSearch,
-  rowsOfPort,
   takeRows,
 } from "./row_nodes.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
-import { findSum, nameOfSum, type ProductPlan, ProductPlanner } from "./product_plan.ts";
+import { findSum, nameSum, type ProductPlan, ProductPlanner } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
-import { elemOfPlan, elemOfTensor, ProgramBuilder, type Rows } from "./program_builder.ts";
+import { findElem, findPlanElem, ProgramBuilder, type Rows } from "./program_builder.ts";
 import { findRotation } from "./rotary.ts";
 
 /** How to compile a segment. */
@@ -198,12 +198,12 @@ class Compiler {
     if (port === undefined) {
       throw new Refusal(`It computes with "${name}", which does not have a row per token.`);
     }
-    return rowsOfPort(port);
+    return findPortRows(port);
   }
 
   #cast(name: string, node: Node): Rows {
     const to = (["float32", "float16"] as const).find((dtype) =>
-      codeOfDtype(dtype) === intAttribute(node, "to")
+      toDtypeCode(dtype) === intAttribute(node, "to")
     );
     if (to === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     const elem = toElem(to);
@@ -240,7 +240,7 @@ class Compiler {
     }
     const widths = plans.map((plan) => plan!.gate?.n ?? plan!.matrix.outputs);
     const total = widths.reduce((sum, width) => sum + width, 0);
-    const rows = this.#program.reserve(name, total, elemOfPlan(plans[0]!));
+    const rows = this.#program.reserve(name, total, findPlanElem(plans[0]!));
     let offset = 0;
     for (const [i, width] of widths.entries()) {
       this.#product(node.inputs[i]!, plans[i]!, { ...rows, offset, width });
@@ -253,8 +253,8 @@ class Compiler {
     const { k, outputs } = plan.matrix;
     const { hasTiles, writesSums } = this.#options;
     const found = findNorm(this.#index, findOriginal(this.#index, plan.input));
-    const elem = elemOfPlan(plan);
-    const isTaken = found?.gamma.shape[0] === k && elemOfTensor(found.gamma) === elem &&
+    const elem = findPlanElem(plan);
+    const isTaken = found?.gamma.shape[0] === k && findElem(found.gamma) === elem &&
       !(hasTiles && found.params.kind === "layer");
     const norm = isTaken ? found : undefined;
     const n = plan.gate?.n ?? outputs;
@@ -287,8 +287,8 @@ class Compiler {
   #normed({ node, inputs, gamma }: FoundNorm): Rows {
     // A cast before a norm is skipped when the norm is recognized. The type that the norm computes in is that of its
     // factors.
-    if (inputs.length === 1) return this.#inElem(inputs[0]!, elemOfTensor(gamma));
-    const name = nameOfSum(node);
+    if (inputs.length === 1) return this.#inElem(inputs[0]!, findElem(gamma));
+    const name = nameSum(node);
     const rows = this.#known.get(name) ?? this.#sum(name, node);
     this.#known.set(name, rows);
     return rows;

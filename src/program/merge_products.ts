@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { bytesOfElements, countElements } from "../graph/file/dtype.ts";
+import { countElementBytes, countElements } from "../graph/file/dtype.ts";
 import { storedBytes } from "../graph/file/stored_tensor.ts";
 import { GraphIndex, readVector } from "../graph/graph_index.ts";
 import {
@@ -104,7 +104,7 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
 /** A bias of zeros, of the same data type as the others. */
 function zeros(parts: readonly Part[], length: number): Tensor {
   const { dtype } = parts.find(({ bias }) => bias !== undefined)!.bias!.vector;
-  const bytes = new Uint8Array(bytesOfElements(dtype, length));
+  const bytes = new Uint8Array(countElementBytes(dtype, length));
   return { name: "zeros", dtype, shape: [length], data: { kind: "memory", bytes }, rest: [] };
 }
 

@@ -9,7 +9,7 @@ import { Evaluation } from "../graph/evaluate/evaluation.ts";
 import type { Value } from "../graph/evaluate/value.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
 import { GraphIndex } from "../graph/graph_index.ts";
-import { bytesOfElements, countElements } from "../graph/file/dtype.ts";
+import { countElementBytes, countElements } from "../graph/file/dtype.ts";
 import { type Graph, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
 import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 
@@ -138,7 +138,7 @@ export class PositionTables {
     for (let from = 0; from < this.#numPositions; from += AT_ONCE) {
       const count = Math.min(AT_ONCE, this.#numPositions - from);
       const data = this.#evaluate(from, count, stored).value(name)!.data!;
-      if (!isOfWidth(data, width, row)) {
+      if (!hasWidth(data, width, row)) {
         throw new StartupError(`The halves of the rotary table "${name}" differ.`);
       }
       const rows = Float32Array.from(
@@ -196,7 +196,7 @@ function stand({ dtype, shape }: Tensor): Value {
 /** The first rows of a table with these bytes. */
 function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): Value {
   const own = [Math.min(count, shape[0]!), shape[1]!];
-  const length = bytesOfElements(dtype, countElements(own));
+  const length = countElementBytes(dtype, countElements(own));
   const { buffer } = bytes.slice(0, length);
   const floats = dtype === "float32" ? new Float32Array(buffer) : new Float16Array(buffer);
   return { dtype, shape: own, data: Float64Array.from(floats) };
@@ -219,11 +219,11 @@ function readRow(value: Value | undefined, width: number, isInterleaved: boolean
   if (row === width) return { width: row, step: 1 };
   if (row !== 2 * width) return undefined;
   const twice = { width: row, step: isInterleaved ? 2 : 1 };
-  return isOfWidth(data, width, twice) ? twice : undefined;
+  return hasWidth(data, width, twice) ? twice : undefined;
 }
 
 /** Whether each row consists of `width` elements, or of these twice. */
-function isOfWidth(data: Float64Array, width: number, row: Row): boolean {
+function hasWidth(data: Float64Array, width: number, row: Row): boolean {
   return row.width === width ||
     data.every((x, i) =>
       row.step === 2 ? x === data[i - i % 2] : i % row.width < width || x === data[i - width]

@@ -215,7 +215,7 @@ interface FoundSum {
 const MOST_OUTPUTS = 2 ** 15;
 
 /** The name of the sum that a norm of two tensors normalises. */
-export function nameOfSum(node: Node): string {
+export function nameSum(node: Node): string {
   return node.outputs[3] || `${node.outputs[0]}/sum`;
 }
 
@@ -245,7 +245,7 @@ export function findSum(
     const isTaken = own?.params.kind === "rms" && own.inputs.length === 1 &&
       own.gamma.shape[0] === k;
     if (!isTaken || index.constants.has(residual)) continue;
-    return { name: isSkip ? nameOfSum(node) : input, norm: own, residual };
+    return { name: isSkip ? nameSum(node) : input, norm: own, residual };
   }
   return undefined;
 }

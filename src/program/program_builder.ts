@@ -99,8 +99,8 @@ export class ProgramBuilder {
   }): Rows {
     const { plan: { bias }, norm } = what;
     return this.#matvec(name, what, { hasResidual: residual !== undefined }, () => ({
-      affine: norm && this.#joined([norm.gamma, norm.beta], elemOfPlan(what.plan)),
-      bias: this.#optional(bias, elemOfPlan(what.plan)),
+      affine: norm && this.#joined([norm.gamma, norm.beta], findPlanElem(what.plan)),
+      bias: this.#optional(bias, findPlanElem(what.plan)),
       residual,
     }));
   }
@@ -116,7 +116,7 @@ export class ProgramBuilder {
     readonly sumName: string;
   }): { readonly rows: Rows; readonly summed: Rows } {
     const { plan: { matrix: { k }, bias }, norm } = what;
-    const elem = elemOfPlan(what.plan);
+    const elem = findPlanElem(what.plan);
     const summed = this.#whole(this.#target(sumName, k, elem), k, elem);
     const params = { sum: { epsilon: sum.params.epsilon }, hasResidual: false };
     const rows = this.#matvec(name, what, params, () => ({
@@ -136,7 +136,7 @@ export class ProgramBuilder {
     const { matrix, bias, gate, activation, scale, softcap } = plan;
     const { format, k, outputs } = matrix;
     const n = gate?.n ?? outputs;
-    const elem = elemOfPlan(plan);
+    const elem = findPlanElem(plan);
     const params: MatvecParams = {
       elem,
       k,
@@ -347,12 +347,12 @@ function requireElem({ tensor, elem }: Rows, wanted: Elem): void {
 }
 
 /** The data type that a product computes in, which is that of its weights. */
-export function elemOfPlan({ matrix: { weights, scales } }: ProductPlan): Elem {
-  return elemOfTensor(scales ?? weights);
+export function findPlanElem({ matrix: { weights, scales } }: ProductPlan): Elem {
+  return findElem(scales ?? weights);
 }
 
 /** The kernels' name of a constant's data type. @throws {Refusal} when they do not support it. */
-export function elemOfTensor({ name, dtype }: Tensor): Elem {
+export function findElem({ name, dtype }: Tensor): Elem {
   if (dtype === "float32" || dtype === "float16") return toElem(dtype);
   throw new Refusal(`Its constant "${name}" is ${dtype}.`);
 }

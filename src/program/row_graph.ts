@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { dtypeOfCode, type TensorType } from "../graph/file/dtype.ts";
+import { type TensorType, toDtype } from "../graph/file/dtype.ts";
 import type { TensorPort } from "../graph/graph_cut.ts";
 import { type GraphIndex, liveNodes } from "../graph/graph_index.ts";
 import { type Graph, intAttribute, makeNode, type Node } from "../graph/file/proto.ts";
@@ -27,7 +27,7 @@ export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOption
   const types = new Map<string, TensorType>();
   for (const each of [...inputs, ...graph.initializers]) types.set(each.name, each.dtype);
   const inferType = (node: Node): TensorType => {
-    if (node.opType === "Cast") return dtypeOfCode(intAttribute(node, "to") ?? 0);
+    if (node.opType === "Cast") return toDtype(intAttribute(node, "to") ?? 0);
     const first = types.get(node.inputs[0] ?? "");
     return first === "float16" || first === "float32" ? first : dtype;
   };

@@ -10,7 +10,7 @@ import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import { readMatrix, transposedConstant } from "./matrices.ts";
 import { readScale, splitSizes } from "./product_plan.ts";
-import { elemOfTensor, type ProgramBuilder, type Rows } from "./program_builder.ts";
+import { findElem, type ProgramBuilder, type Rows } from "./program_builder.ts";
 import { ROWS } from "../graph/cut/segment_model.ts";
 import type { Segment, TensorPort } from "../graph/graph_cut.ts";
 import { countElements } from "../graph/file/dtype.ts";
@@ -131,7 +131,7 @@ export function takeRows(
       table: constant,
       numbers,
       width: constant.shape[1]!,
-      elem: elemOfTensor(constant),
+      elem: findElem(constant),
     });
   }
   const { tensor, width, elem } = denseRows(search, table);
@@ -158,7 +158,7 @@ export function findDtype(index: GraphIndex, { outputs, model }: Segment): "floa
 }
 
 /** The rows of a tensor that enters a segment. @throws {Refusal} when its data type is not a float. */
-export function rowsOfPort({ name, dtype, shape }: TensorPort): Rows {
+export function findPortRows({ name, dtype, shape }: TensorPort): Rows {
   if (dtype !== "float32" && dtype !== "float16") {
     throw new Refusal(`It computes with "${name}", which is ${dtype}.`);
   }

@@ -5,7 +5,7 @@ import { configureLog } from "../../src/base/log.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { EmbedTask, TaskEvent } from "../../src/models/task.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
-import { bytesOfStored } from "../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../src/graph/file/stored_range.ts";
 import { makeNode, type Tensor } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { makeValueInfo, writeModel } from "../../src/graph/file/proto_write.ts";
@@ -73,7 +73,7 @@ Deno.test("EmbeddingModel pools as the folder says where a graph that pools also
     const { graph, ...model } = await readModel(files, "model.onnx");
     const initializers = await Promise.all(
       graph.initializers.map(async (tensor): Promise<Tensor> => {
-        return { ...tensor, data: { kind: "memory", bytes: await bytesOfStored(tensor, files) } };
+        return { ...tensor, data: { kind: "memory", bytes: await readStoredBytes(tensor, files) } };
       }),
     );
     // Its own pooling takes padding for text, so that it would show.

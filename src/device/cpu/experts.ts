@@ -7,7 +7,7 @@ import { type ExpertLayer, layerBytes } from "../../../kernels/experts/experts_m
 import { SimdExperts } from "../../../kernels/experts/experts_simd.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
-import { bytesOfStored, readFloats, readRange } from "../../graph/file/stored_range.ts";
+import { readFloats, readRange, readStoredBytes } from "../../graph/file/stored_range.ts";
 import type { ExpertWeights } from "../../graph/experts/mixture.ts";
 import type { ExpertsNode } from "../../graph/graph_cut.ts";
 import {
@@ -116,7 +116,7 @@ async function makeSource(
     weights: (offset, into) => readRange(weights, { files, offset, scratch }, into),
     isHalf: weights.dtype === "float16",
     scales: scales && await readFloats(scales, files),
-    zeroPoints: zeroPoints && await bytesOfStored(zeroPoints, files),
+    zeroPoints: zeroPoints && await readStoredBytes(zeroPoints, files),
     bias: bias && await readFloats(bias, files),
   };
 }

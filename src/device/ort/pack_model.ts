@@ -6,7 +6,7 @@
 import { basename, dirname } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
-import { bytesOfStored, readRange } from "../../graph/file/stored_range.ts";
+import { readRange, readStoredBytes } from "../../graph/file/stored_range.ts";
 import { storedBytes } from "../../graph/file/stored_tensor.ts";
 import type { ExternalData } from "./ort.ts";
 import { type ModelProto, type Tensor, withGraph } from "../../graph/file/proto.ts";
@@ -87,7 +87,7 @@ export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<
       requireBytes(found.size, data);
       initializers.push({ ...tensor, data: { ...data, file: basename(found.path) } });
     } else {
-      const bytes = await bytesOfStored(tensor, files);
+      const bytes = await readStoredBytes(tensor, files);
       initializers.push({ ...tensor, data: { kind: "memory", bytes } });
     }
   }

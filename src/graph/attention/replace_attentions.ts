@@ -22,7 +22,7 @@ import {
 } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
-import { codeOfDtype } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/dtype.ts";
 import { followCache } from "./traced_operand.ts";
 
 /** Domain of kernel nodes, which run in Hearth's kernels; no runtime knows it. */
@@ -150,14 +150,14 @@ function castTo(
   const cast = `${operand.tensor}/${dtype}`;
   if (!additions.made.has(cast)) {
     additions.made.add(cast);
-    const attributes = { to: codeOfDtype(dtype) };
+    const attributes = { to: toDtypeCode(dtype) };
     additions.before.push(makeNode("Cast", [operand.tensor], [cast], { attributes }));
   }
   return { ...operand, tensor: cast };
 }
 
 /** The row tensor that the graph converts a head-major result to, if that is its only use. */
-function rowsOfResult({ index, probes }: Search, found: FoundAttention): string | undefined {
+function findResultRows({ index, probes }: Search, found: FoundAttention): string | undefined {
   const getShape = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
   const transpose = index.onlyConsumer(found.output.tensor);
   if (!isSwap(transpose, getShape(found.output.tensor).length)) return undefined;
@@ -176,7 +176,7 @@ function rowsOfResult({ index, probes }: Search, found: FoundAttention): string 
 function addOutput(search: Search, found: FoundAttention, additions: Additions): string {
   const { tensor, layout } = found.output;
   if (layout === "token_major") return tensor;
-  const rows = rowsOfResult(search, found) ?? `${tensor}/rows`;
+  const rows = findResultRows(search, found) ?? `${tensor}/rows`;
   const rank = search.probes.at(SHORT_LENGTHS[0]).value(tensor)?.shape.length ?? 4;
   const sizes = rank === 4
     ? [0, 0, found.heads, found.vHeadDim]

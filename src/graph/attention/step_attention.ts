@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { codeOfDtype } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/dtype.ts";
 import { liftConstants } from "../decoder_inputs.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
@@ -83,7 +83,7 @@ function makeNodes(
   const dtype = getDtype(operands.pastKeys);
   const before = new Map<string, Node>();
   const cast = (from: string, to: string, type: Float) =>
-    makeNode("Cast", [from], [to], { attributes: { to: codeOfDtype(type) } });
+    makeNode("Cast", [from], [to], { attributes: { to: toDtypeCode(type) } });
   const alike = (tensor: string) => {
     if (getDtype(tensor) === dtype) return tensor;
     before.set(tensor, cast(tensor, `${name}/${tensor}`, dtype));

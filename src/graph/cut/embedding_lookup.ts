@@ -5,7 +5,7 @@
  * @module
  */
 import type { GraphCut, TensorPort } from "../graph_cut.ts";
-import { codeOfDtype, type TensorType } from "../file/dtype.ts";
+import { type TensorType, toDtypeCode } from "../file/dtype.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import {
   type Graph,
@@ -86,7 +86,7 @@ function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
 /** The only reader of a float16 lookup, if it casts it to float32. */
 function findCast(graph: Graph, { output, dtype }: EmbeddingLookup): Node | undefined {
   const only = dtype === "float16" ? new GraphIndex(graph).onlyConsumer(output) : undefined;
-  const isCast = only?.opType === "Cast" && intAttribute(only, "to") === codeOfDtype("float32");
+  const isCast = only?.opType === "Cast" && intAttribute(only, "to") === toDtypeCode("float32");
   return isCast ? only : undefined;
 }
 

@@ -6,7 +6,7 @@
 import { StartupError } from "../../base/errors.ts";
 import type { EmbeddingLookup } from "./embedding_lookup.ts";
 import type { ModelFiles } from "../file/external_data.ts";
-import { bytesOfStored } from "../file/stored_range.ts";
+import { readStoredBytes } from "../file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../file/stored_tensor.ts";
 
 /** Bytes of recently read rows to keep. */
@@ -128,7 +128,7 @@ export class EmbeddingTable {
     const { data } = tensor;
     const path = data.kind === "file" ? await files.resolvePath?.(data.file) : undefined;
     if (data.kind !== "file" || path === undefined) {
-      const bytes = await bytesOfStored(tensor, files);
+      const bytes = await readStoredBytes(tensor, files);
       return (offset, into) => into.set(bytes.subarray(offset, offset + into.length));
     }
     let file = this.#files.get(path);

@@ -106,7 +106,7 @@ class KnownTensors {
   }
 
   /** The number of axes of a tensor that depends on no input; `undefined` for any other. */
-  axesOfConstant(name: string): number | undefined {
+  countConstantAxes(name: string): number | undefined {
     return this.#isConstant(name) ? this.#probes.short()[0]!.value(name)?.shape.length : undefined;
   }
 
@@ -150,7 +150,7 @@ function isRowWise(node: Node, tensors: KnownTensors): boolean {
   // The other inputs of these operators say where to split rows.
   if (opType === "Split" || opType === "Slice") return tensors.isRows(inputs[0]!);
   return inputs.every((name, i) => {
-    const axes = tensors.axesOfConstant(name);
+    const axes = tensors.countConstantAxes(name);
     // A product may have any matrix; other operators only inputs that are the same for all tokens.
     if (axes !== undefined) return axes <= 1 || (opType.startsWith("MatMul") && i > 0);
     return name === "" || (tensors.isRows(name) && !(opType === "MatMul" && i > 0));

@@ -123,7 +123,7 @@ class Folder {
       this.#counted.add(output!);
       return [node];
     }
-    const offset = this.#offsetOfPositions(output!);
+    const offset = this.#findPositionOffset(output!);
     if (offset !== undefined) return this.#positions(output!, offset);
     if (node.opType === "Reshape") return [this.#reshape(node)];
     return [node];
@@ -141,7 +141,7 @@ class Folder {
   }
 
   /** The constant that a tensor adds to the positions; `undefined` if it does not hold positions. */
-  #offsetOfPositions(name: string): number | undefined {
+  #findPositionOffset(name: string): number | undefined {
     return this.#mayBePositions.has(name) && this.#isIndex(name)
       ? this.#probes.positionOffset(name)
       : undefined;

@@ -5,7 +5,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { codeOfDtype } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/dtype.ts";
 import { fuseSkipNorms } from "../rewrite/fused_operators.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { type Graph, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
@@ -99,7 +99,7 @@ export function appendInCacheDtype(model: ModelProto): ModelProto {
     const [row, joined] = [`${output}/row`, `${output}/joined`];
     const concat: Node = { ...node, inputs: [name, row], outputs: [joined] };
     return [
-      makeNode("Cast", [added!], [row], { attributes: { to: codeOfDtype(dtype) } }),
+      makeNode("Cast", [added!], [row], { attributes: { to: toDtypeCode(dtype) } }),
       concat,
       { ...cast!, name: output, inputs: [joined], outputs: [output] },
     ];

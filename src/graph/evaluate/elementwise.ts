@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { countElements, dtypeOfCode, type TensorType } from "../file/dtype.ts";
+import { countElements, type TensorType, toDtype } from "../file/dtype.ts";
 import { floatAttribute, intAttribute } from "../file/proto.ts";
 import {
   broadcastShapes,
@@ -74,7 +74,7 @@ function comparison(compute: Scalar): Rule {
 }
 
 function cast(call: Call): readonly [Value] {
-  const dtype = dtypeOfCode(intAttribute(call.node, "to") ?? 0);
+  const dtype = toDtype(intAttribute(call.node, "to") ?? 0);
   const input = need(call, 0);
   if (dtype === "bool") return zip([input], dtype, (x) => x === 0 ? 0 : 1);
   return zip([input], dtype, isInteger(dtype) ? Math.trunc : (x) => x);

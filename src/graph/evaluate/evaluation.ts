@@ -16,9 +16,9 @@ import {
   need,
   normalizeAxis,
   type Rules,
+  toValue,
   UnknownValue,
   type Value,
-  valueOfTensor,
 } from "./value.ts";
 
 /** A `Scan` over the tokens, and the graph that it runs. */
@@ -141,7 +141,7 @@ export class Evaluation {
     if (this.#values.has(name)) return this.#values.get(name);
     const constant = this.#index.constants.get(name);
     if (constant === undefined) return undefined;
-    const value = valueOfTensor(constant);
+    const value = toValue(constant);
     this.#values.set(name, value);
     return value;
   }

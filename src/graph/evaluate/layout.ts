@@ -19,9 +19,9 @@ import {
   normalizeAxis,
   optionalInts,
   type Rules,
+  toValue,
   UnknownValue,
   type Value,
-  valueOfTensor,
 } from "./value.ts";
 
 /** The same elements in another shape. */
@@ -207,7 +207,7 @@ export const LAYOUT_RULES: Rules = {
   ConstantOfShape: (call) => {
     const shape = [...needData(call, 0)];
     const message = tensorAttribute(call.node, "value");
-    const fill = message && valueOfTensor(decodeTensorMessage(message));
+    const fill = message && toValue(decodeTensorMessage(message));
     const dtype = fill?.dtype ?? "float32";
     if (!isComputable(shape)) return [{ dtype, shape }];
     return [{

@@ -102,7 +102,7 @@ function readElements({ dtype, data }: Tensor, count: number): Float64Array | un
 }
 
 /** What is known of a constant. Its elements are read when they are first needed: those of most constants never are. */
-export function valueOfTensor(tensor: Tensor): Value {
+export function toValue(tensor: Tensor): Value {
   const { dtype, shape } = tensor;
   let elements: { readonly data: Float64Array | undefined } | undefined;
   return {

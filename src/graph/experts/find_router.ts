@@ -70,7 +70,7 @@ function bySeparateWeights(
   behind: string,
 ): FoundRouter {
   const scores = elementsBehind(index, weights);
-  const logits = logitsOfSigmoid(index, scores);
+  const logits = findSigmoidLogits(index, scores);
   const choice = choiceBy(index, behind, scores, experts);
   if (logits === undefined || choice === undefined) {
     throw new Refusal(`The router before ${describeNode(node)} is none that Hearth knows.`);
@@ -103,7 +103,7 @@ function byScatteredScores(
   const gather = index.producers.get(chosen);
   if (gather?.opType !== "GatherElements" || gather.inputs[1] !== indices) return undefined;
   const scores = gather.inputs[0]!;
-  const logits = logitsOfSigmoid(index, scores);
+  const logits = findSigmoidLogits(index, scores);
   const choice = choiceBy(index, top.inputs[0]!, scores, experts);
   if (logits === undefined || choice === undefined) return undefined;
   const router = { scores: "sigmoid", ...choice, normalizes: true, epsilon: 0, scale: 1 } as const;
@@ -131,7 +131,7 @@ export function choiceBy(
 }
 
 /** `x` of `Sigmoid(x)`, or of `1 / (1 + exp(-x))`. */
-export function logitsOfSigmoid(index: GraphIndex, name: string): string | undefined {
+export function findSigmoidLogits(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   if (node?.opType === "Sigmoid") return node.inputs[0];
   if (node?.opType !== "Reciprocal") return undefined;

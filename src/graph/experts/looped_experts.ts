@@ -13,7 +13,7 @@ import {
   readScalar,
   readVector,
 } from "../graph_index.ts";
-import { valueOfTensor } from "../evaluate/value.ts";
+import { toValue } from "../evaluate/value.ts";
 import {
   intAttribute,
   type Node,
@@ -99,7 +99,7 @@ export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMi
 /** The terms of a sum that starts from zeros. */
 function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   const node = producerBehind(index, tensor);
-  if (node?.opType === "ConstantOfShape") return isOfZeros(node) ? [] : undefined;
+  if (node?.opType === "ConstantOfShape") return isAllZeros(node) ? [] : undefined;
   if (node?.opType === "Add") {
     const [left, right] = node.inputs.map((input) => listTerms(index, input));
     return left && right && [...left, ...right];
@@ -112,10 +112,10 @@ function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   return before && adds ? [...before, { indices, updates }] : undefined;
 }
 
-function isOfZeros(node: Node): boolean {
+function isAllZeros(node: Node): boolean {
   const value = tensorAttribute(node, "value");
   return value === undefined ||
-    !valueOfTensor(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
+    !toValue(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
 }
 
 /** The tensor behind reshapes and repetitions. */

@@ -7,7 +7,7 @@
 import type { ExpertActivation } from "../../../kernels/experts/experts_params.ts";
 import { eitherInput, type GraphIndex, readIntegers, readScalar } from "../graph_index.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
-import { choiceBy, elementsBehind, logitsOfSigmoid } from "./find_router.ts";
+import { choiceBy, elementsBehind, findSigmoidLogits } from "./find_router.ts";
 import type { Router } from "./mixture.ts";
 
 /** The node that computed a tensor's elements, before reshapes. */
@@ -182,7 +182,7 @@ export function findSpelledRouter(
     ? elementsBehind(index, gather.inputs[0]!)
     : undefined;
   if (scores === undefined) return undefined;
-  const logits = logitsOfSigmoid(index, scores);
+  const logits = findSigmoidLogits(index, scores);
   const bias = choiceBy(index, choice, scores, experts);
   if (logits === undefined || bias === undefined) return undefined;
   return {

@@ -43,7 +43,7 @@ export type TensorType = typeof DTYPES[number][0];
  *
  * @throws {Error} when ONNX defines no such code.
  */
-export function dtypeOfCode(code: number): TensorType {
+export function toDtype(code: number): TensorType {
   const entry = DTYPES[code];
   if (entry === undefined) {
     throw new Error(
@@ -56,12 +56,12 @@ export function dtypeOfCode(code: number): TensorType {
 }
 
 /** The `TensorProto.DataType` code of a type. */
-export function codeOfDtype(dtype: TensorType): number {
+export function toDtypeCode(dtype: TensorType): number {
   return DTYPES.findIndex(([name]) => name === dtype);
 }
 
 /** Bytes that `count` packed elements take; 0 for types without a fixed width. */
-export function bytesOfElements(dtype: TensorType, count: number): number {
+export function countElementBytes(dtype: TensorType, count: number): number {
   const bits = DTYPES.find(([name]) => name === dtype)?.[1] ?? 0;
   return Math.ceil((count * bits) / 8);
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { bytesOfElements, countElements, dtypeOfCode } from "./dtype.ts";
+import { countElementBytes, countElements, toDtype } from "./dtype.ts";
 import type { TensorBytes } from "./stored_tensor.ts";
 import { ATTRIBUTE, type Node, type OperatorSet, type Tensor, type ValueInfo } from "./proto.ts";
 import {
@@ -96,8 +96,8 @@ export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tens
         rest.push(field);
     }
   }
-  const dtype = dtypeOfCode(code);
-  const bytes = bytesOfElements(dtype, countElements(shape));
+  const dtype = toDtype(code);
+  const bytes = countElementBytes(dtype, countElements(shape));
   const outside = externalData(external);
   let data: TensorBytes;
   if (outside?.kind === "file") {
@@ -106,7 +106,7 @@ export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tens
     data = range;
   } else {
     const typed = () =>
-      ints.length > 0 ? packInts(bytesOfElements(dtype, 1), ints) : concat(floats);
+      ints.length > 0 ? packInts(countElementBytes(dtype, 1), ints) : concat(floats);
     data = { kind: "memory", bytes: raw ?? typed() };
   }
   return { name, dtype, shape, data, rest };
@@ -179,7 +179,7 @@ export function decodeValueInfo(message: Uint8Array): ValueInfo {
     // tensor_type; sequences, maps and optionals have other numbers.
     if (number !== 1) continue;
     for (const field of readFields(payload)) {
-      if (field.number === 1) dtype = dtypeOfCode(smallVarint(field.payload));
+      if (field.number === 1) dtype = toDtype(smallVarint(field.payload));
       if (field.number === 2) {
         shape = [...readFields(field.payload)].map((dim) => decodeDim(dim.payload));
       }

@@ -6,7 +6,7 @@
 import { StartupError } from "../../base/errors.ts";
 import { isIndexDtype } from "./dtype.ts";
 import type { ModelFiles } from "./external_data.ts";
-import { bytesOfStored } from "./stored_range.ts";
+import { readStoredBytes } from "./stored_range.ts";
 import { storedBytes } from "./stored_tensor.ts";
 import { sortNodes } from "../node_order.ts";
 import type { Graph, ModelProto, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
@@ -189,7 +189,7 @@ async function readGraph(
 async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> {
   const limit = isIndexDtype(tensor.dtype) ? SMALL_INDEX_BYTES : SMALL_BYTES;
   if (tensor.data.kind === "memory" || storedBytes(tensor) > limit) return tensor;
-  return { ...tensor, data: { kind: "memory", bytes: await bytesOfStored(tensor, files) } };
+  return { ...tensor, data: { kind: "memory", bytes: await readStoredBytes(tensor, files) } };
 }
 
 /**

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { codeOfDtype, type TensorType } from "./dtype.ts";
+import { type TensorType, toDtypeCode } from "./dtype.ts";
 import type { Graph, ModelProto, Node, Tensor, ValueInfo } from "./proto.ts";
 import { type Field, MessageWriter } from "./wire.ts";
 
@@ -25,7 +25,7 @@ function encodeNode(node: Node): MessageWriter {
 function encodeTensor({ name, dtype, shape, data, rest }: Tensor): MessageWriter {
   const message = new MessageWriter();
   for (const size of shape) message.int(1, size);
-  message.int(2, codeOfDtype(dtype)).text(8, name);
+  message.int(2, toDtypeCode(dtype)).text(8, name);
   if (data.kind === "file") {
     const entries = { location: data.file, offset: data.offset, length: data.length };
     for (const [key, value] of Object.entries(entries)) {
@@ -49,7 +49,7 @@ function encodeTensorType(dtype: TensorType, shape: readonly (number | string)[]
     else dim.text(2, size);
     dims.message(1, dim);
   }
-  const tensor = new MessageWriter().int(1, codeOfDtype(dtype)).message(2, dims);
+  const tensor = new MessageWriter().int(1, toDtypeCode(dtype)).message(2, dims);
   return new MessageWriter().message(1, tensor);
 }
 

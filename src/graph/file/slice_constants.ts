@@ -6,7 +6,7 @@
  */
 import { storedBytes } from "./stored_tensor.ts";
 import type { Tensor } from "./proto.ts";
-import { bytesOfElements } from "./dtype.ts";
+import { countElementBytes } from "./dtype.ts";
 
 /** Rows `from` to `to` of a tensor of `numRows`; `undefined` if they are not a range of its bytes. */
 export function sliceRows(
@@ -42,7 +42,7 @@ export function sliceColumns(
     length: (end - from) * bytesPerColumn,
   };
   const padding = (to - end) * bytesPerColumn;
-  const bytes = new Uint8Array(bytesOfElements(dtype, numRows * (to - end)));
+  const bytes = new Uint8Array(countElementBytes(dtype, numRows * (to - end)));
   const zeros: Tensor = {
     name: `${name}/zeros`,
     dtype,

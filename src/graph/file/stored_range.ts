@@ -53,14 +53,17 @@ export async function readRange(
     const isWhole = length === data.length;
     const whole = isWhole ? into : new Uint8Array(data.length);
     const sources: Uint8Array[] = [];
-    for (const source of data.sources) sources.push(await bytesOfStored(source, files));
+    for (const source of data.sources) sources.push(await readStoredBytes(source, files));
     data.compute(sources, whole);
     if (!isWhole) into.set(whole.subarray(offset, offset + length));
   }
 }
 
 /** The bytes of a constant; those in memory are not copied. */
-export async function bytesOfStored(tensor: StoredTensor, files: ModelFiles): Promise<Uint8Array> {
+export async function readStoredBytes(
+  tensor: StoredTensor,
+  files: ModelFiles,
+): Promise<Uint8Array> {
   if (tensor.data.kind === "memory") return tensor.data.bytes;
   const bytes = new Uint8Array(tensor.data.length);
   await readRange(tensor, { files, offset: 0 }, bytes);
@@ -71,7 +74,7 @@ export async function bytesOfStored(tensor: StoredTensor, files: ModelFiles): Pr
 export async function readFloats(tensor: StoredTensor, files: ModelFiles): Promise<Float32Array> {
   const { name, dtype } = tensor;
   // A copy, because the bytes may begin at an unaligned address.
-  const { buffer } = (await bytesOfStored(tensor, files)).slice();
+  const { buffer } = (await readStoredBytes(tensor, files)).slice();
   if (dtype === "float32") return new Float32Array(buffer);
   if (dtype === "float16") return Float32Array.from(new Float16Array(buffer));
   throw new Error(

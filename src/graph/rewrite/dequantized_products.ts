@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { bytesOfElements, countElements } from "../file/dtype.ts";
+import { countElementBytes, countElements } from "../file/dtype.ts";
 import { type Graph, intAttribute, intsAttribute, makeNode, type Tensor } from "../file/proto.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 
@@ -77,7 +77,7 @@ function makeParts(matrix: Matrix, output: string): Tensor[] {
     shape: readonly number[],
     compute: (bytes: Uint8Array, into: Uint8Array) => void,
   ): Tensor => {
-    const length = bytesOfElements(dtype, countElements(shape));
+    const length = countElementBytes(dtype, countElements(shape));
     return {
       name: `${output}/${part}`,
       dtype,

@@ -7,7 +7,7 @@ import { type GraphCut, rebuildSegment, type Segment, type TensorPort } from "..
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { int64Tensor, intAttribute, makeNode, type Node } from "../file/proto.ts";
 import { isIndex } from "../describe_nodes.ts";
-import { valueOfTensor } from "../evaluate/value.ts";
+import { toValue } from "../evaluate/value.ts";
 import { sliceRows } from "../file/slice_constants.ts";
 
 /**
@@ -107,6 +107,6 @@ function findRank(index: GraphIndex, name: string, input: string): number | unde
 function readConstants(index: GraphIndex, name: string): readonly number[] | undefined {
   const tensor = index.constants.get(name);
   if (tensor?.data.kind !== "memory") return undefined;
-  const { data } = valueOfTensor(tensor);
+  const { data } = toValue(tensor);
   return data && Array.from(data);
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { codeOfDtype } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/dtype.ts";
 import {
   type AttributeValue,
   floatAttribute,
@@ -59,7 +59,7 @@ const spellGates: Speller = ({ inputs, outputs }, spelled, probes) => {
   const [x, bias, a, b] = inputs as [string, string, string, string?];
   const isHalf = probes.at(SHORT_LENGTHS[0]).value(x)?.dtype === "float16";
   const cast = (name: string, to: "float32" | "float16", output?: string) =>
-    spelled.add("Cast", [name], { to: codeOfDtype(to) }, output);
+    spelled.add("Cast", [name], { to: toDtypeCode(to) }, output);
   const shifted = spelled.add("Add", [isHalf ? cast(x, "float32") : x, bias]);
   const factors = [a, spelled.add("Softplus", [shifted])];
   if (isHalf) cast(spelled.add("Mul", factors), "float16", outputs[0]);

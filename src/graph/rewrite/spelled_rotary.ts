@@ -22,7 +22,7 @@ export function spellRotary(probes: Probes): Graph {
   const { graph } = probes.index;
   const constants: Tensor[] = [];
   const nodes = graph.nodes.flatMap((node) => {
-    const spelled = isOfOwnRows(probes, node)
+    const spelled = readsOwnRows(probes, node)
       ? spell(probes, node)
       : node.opType === "MRotaryEmbedding"
       ? spellSections(probes, node)
@@ -38,7 +38,7 @@ export function spellRotary(probes: Probes): Graph {
 }
 
 /** Whether token `t` reads row `t` of tables that have as many rows as the step has tokens. */
-function isOfOwnRows(probes: Probes, { opType, domain, inputs }: Node): boolean {
+function readsOwnRows(probes: Probes, { opType, domain, inputs }: Node): boolean {
   const [, rows, cos] = inputs;
   if (opType !== "RotaryEmbedding" || domain !== "com.microsoft") return false;
   return probes.short().every((run, i) => {

@@ -62,7 +62,7 @@ export function liftLargeWeights(model: ModelProto): WeightInputs {
  */
 export function liftWeights(model: ModelProto): WeightInputs {
   const { graph } = model;
-  const kept = new Set(graph.nodes.flatMap(namesOfConstants));
+  const kept = new Set(graph.nodes.flatMap(listConstantInputs));
   const isLifted = (tensor: Tensor) =>
     !kept.has(tensor.name) && DTYPES.has(tensor.dtype) && storedBytes(tensor) >= MIN_BYTES;
   const weights = graph.initializers.filter(isLifted);
@@ -77,7 +77,7 @@ export function liftWeights(model: ModelProto): WeightInputs {
 }
 
 /** Inputs of a node that must stay constant. */
-function namesOfConstants({ domain, opType, inputs }: Node): string[] {
+function listConstantInputs({ domain, opType, inputs }: Node): string[] {
   const free = READ_AS_THEY_ARE.get(`${domain}:${opType}`) ?? [];
   return inputs.filter((_, index) => !free.includes(index));
 }

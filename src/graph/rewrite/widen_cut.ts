@@ -5,7 +5,7 @@
  * @module
  */
 import { widenBytes } from "../../../kernels/common/floats.ts";
-import { codeOfDtype } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/dtype.ts";
 import { attribute, hasSubgraph, intAttribute, makeNode, withGraph } from "../file/proto.ts";
 import type { Node, Tensor } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
@@ -26,7 +26,7 @@ const MAX_TABLE_BYTES = 4 * 2 ** 20;
 /** Most bytes of f32 matrices in a segment's model: ONNX Runtime reads it as a file of at most 2 GiB. */
 const MAX_MATRIX_BYTES = 2 ** 30;
 
-const [FLOAT16, FLOAT32] = [codeOfDtype("float16"), codeOfDtype("float32")];
+const [FLOAT16, FLOAT32] = [toDtypeCode("float16"), toDtypeCode("float32")];
 
 /**
  * Converts constants, and the tensors that cross between segments, to f32; the cut's inputs stay as they are.

@@ -9,7 +9,7 @@
 import { getName } from "../attention/attention.ts";
 import { countElements } from "../file/dtype.ts";
 import { Evaluation, readScan, type Scan } from "../evaluate/evaluation.ts";
-import { normalizeAxis, type Value, valueOfTensor } from "../evaluate/value.ts";
+import { normalizeAxis, toValue, type Value } from "../evaluate/value.ts";
 import { describeNode } from "../graph_index.ts";
 import type { Node } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
@@ -87,7 +87,7 @@ function measure(node: Node, scan: Scan, { index, probes }: StateSearch): Measur
     // Constants of the outer graph that the body reads.
     for (const name of read) {
       const constant = index.constants.get(name);
-      if (constant !== undefined) feeds.set(name, valueOfTensor(constant));
+      if (constant !== undefined) feeds.set(name, toValue(constant));
     }
   }
   const fed: Float64Array[] = [];

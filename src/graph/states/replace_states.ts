@@ -13,7 +13,7 @@ import {
   type Node,
   stringAttribute,
 } from "../file/proto.ts";
-import { codeOfDtype } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/dtype.ts";
 import { describeNode } from "../graph_index.ts";
 import type { Value } from "../evaluate/value.ts";
 import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
@@ -84,7 +84,7 @@ function makeNodes(
     const rows = order ? step("Transpose", operand, { perm: [...order] }) : operand;
     // Decays and rates are read in f32: a state that shrinks by 1/1000 a token would not in f16.
     const isHalf = probes.short()[0]!.value(operand)?.dtype === "float16";
-    return isLinear && i > 2 && isHalf ? step("Cast", rows, { to: codeOfDtype("float32") }) : rows;
+    return isLinear && i > 2 && isHalf ? step("Cast", rows, { to: toDtypeCode("float32") }) : rows;
   });
   const rows = outputOrder ? `${output}/rows` : output;
   const kernelNode = makeNode("RecurrenceNode", inputs, [rows], { domain: KERNEL_DOMAIN, name });

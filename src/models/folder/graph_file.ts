@@ -13,7 +13,7 @@ import type { ChosenGraph } from "./graph_choice.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
 import { makeValueInfo, writeModel } from "../../graph/file/proto_write.ts";
 import type { Backend } from "../../device/backend.ts";
-import { codeOfDtype } from "../../graph/file/dtype.ts";
+import { toDtypeCode } from "../../graph/file/dtype.ts";
 
 export type GraphContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
 
@@ -138,7 +138,7 @@ export function openJoinGraph(
   const bytes = writeModel(makeModel({
     name: "join",
     nodes: [
-      makeNode("Cast", ["first"], ["alike"], { attributes: { to: codeOfDtype(second) } }),
+      makeNode("Cast", ["first"], ["alike"], { attributes: { to: toDtypeCode(second) } }),
       makeNode("Concat", ["alike", "second"], ["joined"], { attributes: { axis: 1 } }),
     ],
     inputs: [

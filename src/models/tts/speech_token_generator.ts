@@ -18,7 +18,7 @@ import {
   requireKnownInputs,
 } from "../folder/graph_file.ts";
 import { readContextLength } from "../folder/text_sizes.ts";
-import { codeOfDtype, type TensorType } from "../../graph/file/dtype.ts";
+import { type TensorType, toDtypeCode } from "../../graph/file/dtype.ts";
 import { int64Tensor, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_write.ts";
 import { tensorFor } from "../plain_tensor.ts";
@@ -234,7 +234,7 @@ function pack(model: ModelProto, dtype: TensorType): ModelProto {
         inputs: node.inputs.map(renamed),
         outputs: node.outputs.map(renamed),
       })),
-      makeNode("Cast", [own], [cast], { attributes: { to: codeOfDtype(dtype) } }),
+      makeNode("Cast", [own], [cast], { attributes: { to: toDtypeCode(dtype) } }),
       makeNode("Reshape", [cast, "hearth_packed"], [EMBEDS]),
     ],
     // The 0 keeps the width as it is.

@@ -1,7 +1,7 @@
 /** Norms that exporters spell out, and what looks like one. */
 import assert from "node:assert/strict";
 import { findNorm, skipBias } from "../../../src/program/norms.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import { intAttribute, makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
@@ -155,7 +155,7 @@ function reduceMean(rows: Rows, axes: string): Rows {
 }
 
 async function getValues(tensor: Tensor): Promise<number[]> {
-  const bytes = await bytesOfStored(tensor, undefined as never);
+  const bytes = await readStoredBytes(tensor, undefined as never);
   return [...new Float32Array(bytes.slice().buffer)];
 }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { PositionTables } from "../../../src/program/position_tables.ts";
 import { findRotation } from "../../../src/program/rotary.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import type { Segment } from "../../../src/graph/graph_cut.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import {
@@ -309,7 +309,7 @@ Deno.test("PositionTables.tableOf() computes by position what a graph computes o
   ]);
   const table = tables.getTable("cos", 3)!;
   assert.deepEqual(table.shape, [numPositions, 3]);
-  const bytes = await bytesOfStored(table, undefined as never);
+  const bytes = await readStoredBytes(table, undefined as never);
   const values = new Float32Array(bytes.slice().buffer);
   const tenth = Math.fround(0.1);
   for (const position of [0, 1, 2047, 2048, 2999]) {
@@ -356,7 +356,7 @@ Deno.test("PositionTables.tableOf() takes rows of tables in the graph's file", a
   for (const [name, sign] of [["cos", 1], ["sin", -1]] as const) {
     const table = tables.getTable(`${name} twice`, 3)!;
     assert.deepEqual(table.shape, [numPositions, 3]);
-    const bytes = await bytesOfStored(table, undefined as never);
+    const bytes = await readStoredBytes(table, undefined as never);
     const wanted = Array.from({ length: numPositions * 3 }, (_, i) => sign * i);
     assert.deepEqual([...new Float32Array(bytes.slice().buffer)], wanted);
   }

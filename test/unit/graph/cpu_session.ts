@@ -14,7 +14,7 @@ import type { ModelFiles } from "../../../src/graph/file/external_data.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../../src/graph/file/proto_write.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 
 // Native sessions that are open when the process ends may bring it down.
 globalThis.addEventListener("unload", () => void releaseNativeSessions());
@@ -54,7 +54,7 @@ export async function withWeightsInside(
 ): Promise<Uint8Array> {
   const initializers = await Promise.all(model.graph.initializers.map(async (tensor) => ({
     ...tensor,
-    data: { kind: "memory" as const, bytes: await bytesOfStored(tensor, files) },
+    data: { kind: "memory" as const, bytes: await readStoredBytes(tensor, files) },
   })));
   return writeModel({ ...model, graph: { ...model.graph, initializers } });
 }

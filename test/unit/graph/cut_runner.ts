@@ -4,7 +4,7 @@
  * @module
  */
 import { FolderFiles, type ModelFiles } from "../../../src/graph/file/external_data.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import type {
   AttentionNode,
   GraphCut,
@@ -62,7 +62,7 @@ function floatTensor(port: TensorPort, shape: readonly number[], data: Float64Ar
 
 /** The elements of a stored table as numbers. */
 async function readTable(tensor: StoredTensor, files: ModelFiles): Promise<Float64Array> {
-  const bytes = (await bytesOfStored(tensor, files)).slice();
+  const bytes = (await readStoredBytes(tensor, files)).slice();
   return Float64Array.from(
     tensor.dtype === "float16" ? new Float16Array(bytes.buffer) : new Float32Array(bytes.buffer),
   );

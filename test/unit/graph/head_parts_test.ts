@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { valueOfTensor } from "../../../src/graph/evaluate/value.ts";
+import { toValue } from "../../../src/graph/evaluate/value.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import { splitRowsForHeads } from "../../../src/graph/rewrite/head_parts.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeSegment, product, VECTOR, WIDTH } from "./row_segment.ts";
@@ -21,9 +21,11 @@ function rewrite(nodes: readonly Node[], constants: readonly Tensor[]) {
   const { graph } = splitRowsForHeads(model);
   const makeTensor = (name: string) => graph.initializers.find((each) => each.name === name)!;
   const makeFloats = async (name: string) => [
-    ...new Float32Array((await bytesOfStored(makeTensor(name), undefined as never)).slice().buffer),
+    ...new Float32Array(
+      (await readStoredBytes(makeTensor(name), undefined as never)).slice().buffer,
+    ),
   ];
-  const makeInts = (name: string) => [...valueOfTensor(makeTensor(name)).data!];
+  const makeInts = (name: string) => [...toValue(makeTensor(name)).data!];
   return { nodes: graph.nodes, makeFloats, makeInts };
 }
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import {
   type CompiledSegment,
+  listOrtSegments,
   listPrograms,
   lowerCut,
-  segmentsOfOrt,
 } from "../../../src/program/compile_cut.ts";
 import type { OperandLayout, Program } from "../../../src/program/program.ts";
 
@@ -47,7 +47,7 @@ Deno.test("lowerCut() runs in ONNX Runtime what is not compiled, in the order of
     { kind: "attention", node: 1, layout: undefined },
     { kind: "kernels", segment: 2, program: last },
   ]);
-  assert.deepEqual([...segmentsOfOrt(programs)], [1]);
+  assert.deepEqual([...listOrtSegments(programs)], [1]);
   assert.deepEqual(listPrograms(programs), [few, last, many, last]);
 });
 
@@ -63,5 +63,5 @@ Deno.test("lowerCut() leaves a lowering without kernels to ONNX Runtime, and its
   );
   assert.ok(without.every((each) => each.kind !== "attention" || each.layout === undefined));
   assert.equal(withKernels[0]!.kind, "kernels");
-  assert.deepEqual([...segmentsOfOrt({ few: withKernels, many: without })], [1, 0, 2]);
+  assert.deepEqual([...listOrtSegments({ few: withKernels, many: without })], [1, 0, 2]);
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { mergeProducts } from "../../../src/program/merge_products.ts";
-import { valueOfTensor } from "../../../src/graph/evaluate/value.ts";
+import { toValue } from "../../../src/graph/evaluate/value.ts";
 import { makeNode, type Node } from "../../../src/graph/file/proto.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import { slicesToSplits } from "../../../src/program/adapt_cut.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeSegment, MATRIX, product, VECTOR, WIDTH } from "./row_segment.ts";
@@ -18,7 +18,7 @@ Deno.test("slicesToSplits() makes one split of slices that are all of a product"
   assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
   assert.deepEqual(nodes[1]!.outputs, ["a", "b"]);
   const sizes = initializers.find(({ name }) => name === nodes[1]!.inputs[1]);
-  assert.deepEqual([...valueOfTensor(sizes!).data!], [2, 6]);
+  assert.deepEqual([...toValue(sizes!).data!], [2, 6]);
   // A part is missing, or is there twice.
   for (const to of ["2", "8"]) {
     const left = rewrite(slice("0", to, "a"), slice("0", "2", "c"));
@@ -43,7 +43,7 @@ Deno.test("mergeProducts() joins products of the same rows, with their vectors",
   assert.deepEqual(graph.nodes[2]!.outputs, ["biased a", "biased b"]);
   const floats = async (name: string) => {
     const tensor = graph.initializers.find((each) => each.name === name)!;
-    const bytes = await bytesOfStored(tensor, undefined as never);
+    const bytes = await readStoredBytes(tensor, undefined as never);
     return { shape: tensor.shape, values: [...new Float32Array(bytes.buffer)] };
   };
   const joined = await floats(graph.nodes[0]!.inputs[1]!);

@@ -3,7 +3,7 @@ import { countWeightBytes } from "../../../src/graph/graph_cut.ts";
 import v8 from "node:v8";
 import vm from "node:vm";
 import { FolderFiles, type ModelFiles } from "../../../src/graph/file/external_data.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";
 import type { ModelProto, Tensor } from "../../../src/graph/file/proto.ts";
 import { TENSOR } from "../../../src/graph/file/proto_decode.ts";
@@ -166,7 +166,7 @@ Deno.test("copyWeights() of a graph with external data gives the logits of the g
     let end = 0;
     const initializers: Tensor[] = [];
     for (const tensor of model.graph.initializers) {
-      const bytes = await bytesOfStored(tensor, inMemory(inline));
+      const bytes = await readStoredBytes(tensor, inMemory(inline));
       const range = {
         kind: "file",
         file: "sub/weights.bin",

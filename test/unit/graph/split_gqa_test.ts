@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { type AttributeValue, makeNode } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { bytesOfStored } from "../../../src/graph/file/stored_range.ts";
+import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import { graphAttribute } from "../../fixtures/graphs/merged_decoder_graph.ts";
 import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { assertSameAsWhole } from "./compare.ts";
@@ -222,7 +222,7 @@ Deno.test("splitGraph() joins rotary tables that are chosen by the sequence's le
   assert.deepEqual([longFrom, maxPositions], [20, undefined]);
   const { cos } = node!.rotary!;
   assert.deepEqual(cos.shape, [20 + CONTEXT, 8]);
-  const rows = new Float32Array((await bytesOfStored(cos, files)).slice().buffer);
+  const rows = new Float32Array((await readStoredBytes(cos, files)).slice().buffer);
   // Row 3 of the short table, and of the long one.
   assert.deepEqual(
     rows.slice((20 + 3) * 8, (20 + 4) * 8),

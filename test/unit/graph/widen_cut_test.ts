@@ -6,7 +6,7 @@ import { findRefusal } from "../../../src/device/cpu/program.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { bytesOfStored, readRange } from "../../../src/graph/file/stored_range.ts";
+import { readRange, readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
 import type { GraphCut } from "../../../src/graph/graph_cut.ts";
 import { widenCut } from "../../../src/graph/rewrite/widen_cut.ts";
@@ -89,7 +89,7 @@ Deno.test("readRange() reads parts of a constant that is widened", async () => {
     shape: [7],
     data: { kind: "widened", source, length: 28 },
   };
-  const all = new Float32Array((await bytesOfStored(wide, files)).buffer);
+  const all = new Float32Array((await readStoredBytes(wide, files)).buffer);
   assert.deepEqual(all, Float32Array.from(values));
   // At an address that is no multiple of four.
   const part = new Uint8Array(13).subarray(1);
@@ -100,7 +100,7 @@ Deno.test("readRange() reads parts of a constant that is widened", async () => {
 /** Reads a constant whole, and in parts of every length from every place on. */
 async function assertRanges(tensor: StoredTensor, wanted: Uint8Array): Promise<void> {
   await using files = new FolderFiles(".");
-  assert.deepEqual(await bytesOfStored(tensor, files), wanted);
+  assert.deepEqual(await readStoredBytes(tensor, files), wanted);
   const scratch = { bytes: new Uint8Array(0) };
   for (let offset = 0; offset < wanted.length; offset += 5) {
     for (let length = 1; offset + length <= wanted.length; length += 7) {
