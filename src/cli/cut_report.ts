@@ -10,9 +10,9 @@ import {
   countBlockBytes,
   divideLayers,
   type HeadBytes,
-} from "../decoder/cache_pools.ts";
+  stepLimits,
+} from "../decoder/paged_limits.ts";
 import { MOST_FEW_ROWS_ON_CPU, unpacksWeights } from "../decoder/kernel_rule.ts";
-import { stepLimits } from "../decoder/paged_limits.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
 import { formatBytes } from "../base/format_bytes.ts";
 import { adaptForCpu, cutForCpu, cutForGpu } from "../program/adapt_cut.ts";

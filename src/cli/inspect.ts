@@ -14,8 +14,7 @@ import type { EncoderCut, GraphCut } from "../graph/graph_cut.ts";
 import { cutStep, divideMerged } from "../graph/cut/merged_decoder.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import { readModel } from "../graph/file/proto_read.ts";
-import { splitGraph } from "../graph/cut/split.ts";
-import { splitEncoder } from "../graph/cut/split_encoder.ts";
+import { splitEncoder, splitGraph } from "../graph/cut/split.ts";
 import { type FeatureCut, splitFeatures } from "../graph/cut/split_features.ts";
 import type { CompiledSegment } from "../program/compile_cut.ts";
 import {

@@ -1,5 +1,6 @@
 /**
- * Memory for tensors that pass between the segments of a run. Tensors that are never needed at the same time share it.
+ * Memory for tensors that pass between the segments of a run. Tensors that are not needed at the same time share
+ * memory.
  *
  * @module
  */
@@ -17,7 +18,7 @@ export interface AxisSizes {
   readonly rows: number;
 }
 
-/** Plans the memory of tensors for runs of at most these sizes. */
+/** Plans the memory for runs of at most these sizes. */
 export function planActivations(cut: PlannedCut, most: AxisSizes): StoragePlan {
   const room = { tokens: roomForRows(most.tokens), rows: roomForRows(most.rows) };
   return planStorage(cut, (port) => computeBytes(port, room));
@@ -46,7 +47,7 @@ export class Activations {
     return this.#chunks.includes(undefined);
   }
 
-  /** The memory of a tensor in a run of these sizes. */
+  /** Returns a tensor in this memory, for a run of these sizes; `undefined` if ONNX Runtime allocates it. */
   get(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
     const key = `${sizes.tokens} ${sizes.rows}`;
     let outputs = this.#outputsBySizes.get(key);
@@ -79,7 +80,7 @@ export function computeBytes(port: TensorPort, sizes: AxisSizes): number {
   return count * (port.dtype === "float16" ? 2 : port.dtype === "int64" ? 8 : 4);
 }
 
-/** The parts of a decoder's or an encoder's cut that planning needs. */
+/** The parts of a decoder's or an encoder's cut that the plan depends on. */
 export interface PlannedCut extends Pick<GraphCut, "segments"> {
   readonly attentions: readonly Pick<
     GraphCut["attentions"][number],

@@ -5,13 +5,12 @@
  */
 import type { Backend, Storage } from "../device/backend.ts";
 import type { CrossTensors } from "../device/encoder_attention.ts";
-import type { CrossInputs } from "../graph/attention/step_attention.ts";
-import { keepOutputs, presentName } from "../graph/cut/merged_decoder.ts";
+import { type CrossInputs, keepOutputs, presentName } from "../graph/cut/merged_decoder.ts";
 import type { FolderFiles } from "../graph/file/external_data.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import type { AttentionNode } from "../graph/graph_cut.ts";
 import { disposeTensors, type GraphSession, type Tensor } from "../device/ort/ort.ts";
-import { swapHeadsAndTokens } from "../graph/rewrite/output_transposes.ts";
+import { swapHeadsAndTokens } from "../graph/rewrite/transposes.ts";
 
 /** Options of a projection. */
 interface CrossProjectionOptions {
@@ -25,7 +24,7 @@ interface CrossProjectionOptions {
   readonly maxInputs: number;
 }
 
-/** Receives the keys and values of cross-attention node `layer`, `[inputs, positions, kvHeads, headDim]`. */
+/** Receives the keys and values of a cross-attention node, `[inputs, positions, kvHeads, headDim]`. */
 type TakeProjected = (layer: number, tensors: CrossTensors) => void;
 
 /** A graph, and the nodes that read its outputs. */
@@ -37,7 +36,7 @@ interface Projection {
 const HIDDEN = "encoder_hidden_states";
 
 /**
- * Runs the projection. On the CPU each node has a graph of its own, and all of them write to the same memory: for
+ * Runs the projection. On the CPU there is a graph for each node, and all of them write to the same memory, because for
  * Whisper base the keys and values of all nodes would take 37 MiB.
  */
 export class CrossProjection {
@@ -51,7 +50,7 @@ export class CrossProjection {
   }
 
   /**
-   * Opens the graph that turns `encoder_hidden_states` into `present.*` of the nodes.
+   * Opens the graphs that compute the outputs `present.*` of the nodes from `encoder_hidden_states`.
    *
    * @throws {Error} with ONNX Runtime's message when it refuses the graph.
    */
@@ -79,7 +78,7 @@ export class CrossProjection {
    * Projects the encoder's output, node by node.
    *
    * @param hidden `[inputs, positions, width]`.
-   * @param take must have copied the tensors, or recorded that copy, when it returns.
+   * @param take is called for each node. It must copy the tensors, or record their copy, before it returns.
    */
   async run(hidden: Tensor, take: TakeProjected): Promise<void> {
     for (const { session, nodes } of this.#projections) {

@@ -1,5 +1,6 @@
 /**
- * The interface of decoders: the engine has them run a packed step of many sequences and choose the next tokens.
+ * The interface of decoders. The engine makes a decoder run a packed step of many sequences, and choose their next
+ * tokens.
  *
  * @module
  */
@@ -16,7 +17,7 @@ export type {
   TokenAdjustments,
 } from "../../kernels/sample/sample_row.ts";
 
-/** What keeps sequences shorter than the model was trained for: settings, or the memory for keys and values. */
+/** What limits the length of sequences to less than what the model was trained for. */
 export type LengthLimit = "maxModelLength" | "kvCacheMb" | "memory" | "buffer";
 
 /** Sizes of a pool of blocks of the KV cache. */
@@ -29,15 +30,16 @@ export interface PoolLimits {
   readonly maxBlocks?: number | undefined;
 }
 
-/** The pool for layers with one window size. At its largest it holds a sequence's window and the tokens of a step. */
+/** Sizes of the pool for layers with one window size. */
 export interface WindowLimits extends PoolLimits {
   /** Tokens that a token attends to in these layers, including itself. */
   readonly window: number;
 }
 
 /**
- * What a decoder can hold and run at once, fixed when it is loaded. The pool sizes are those of the layers that attend
- * to the whole sequence.
+ * The limits of a decoder, which do not change after it is loaded. The pool sizes are those for layers that attend to
+ * the
+ * whole sequence.
  */
 export interface DecoderLimits extends PoolLimits {
   /** Most tokens of prompt and completion in one sequence. */
@@ -74,9 +76,9 @@ export interface StepSequence {
   readonly scored?: readonly SampleRow[] | undefined;
   /** Input of the encoder that its tokens attend to; equal objects share keys and values. */
   readonly encoderInput?: object | undefined;
-  /** Slot with the keys and values of that input, assigned where the step runs. */
+  /** Slot with the keys and values of that input, which the decoder assigns. */
   readonly encoderSlot?: number | undefined;
-  /** Where the state after some of its tokens is saved, if the model has any; else only the last state is kept. */
+  /** Slot in which the recurrent state after some of its tokens is saved; if absent, only the last state is kept. */
   readonly savedState?: SavedState | undefined;
 }
 
@@ -93,7 +95,9 @@ export interface StepBatch {
   readonly positions: Int32Array;
   /** Row of each token in rotary tables: i32 `[numTokens]`; absent when all equal `positions`. */
   readonly anglePositions?: Int32Array | undefined;
-  /** Position of each token in its completion, from 1 on; 0 or less in the prompt: i32 `[numTokens]`. */
+  /**
+   * Position of each token in its completion, counted from 1; 0 or less for tokens of the prompt: i32 `[numTokens]`.
+   */
   readonly completionPositions?: Int32Array | undefined;
   /**
    * Positions for a rotary embedding in sections (time, height, width): i32 `[numTokens]` each; absent when all three
@@ -103,8 +107,7 @@ export interface StepBatch {
   /** Packed tokens whose embeddings come from an encoder, in order; absent when there are none. */
   readonly embeddings?: readonly EmbeddingSpan[] | undefined;
   /**
-   * Where sequences begin: sequence `s` has the tokens `queryStarts[s]` to `queryStarts[s + 1]`. i32 `[sequences.length
-   * + 1]`.
+   * Sequence `s` has the tokens from `queryStarts[s]` to `queryStarts[s + 1]`, excluded: i32 `[sequences.length + 1]`.
    */
   readonly queryStarts: Int32Array;
   /** Number of keys that each sequence has after this step, including its new tokens: i32 `[sequences.length]`. */
@@ -141,9 +144,9 @@ export interface Suspension {
 
 /** How a decoder makes room for next tokens while it reads a prompt. */
 export interface SuspensionLimits {
-  /** Prompt tokens that a step can compute together with next tokens in little more time. */
+  /** Most prompt tokens that a step can compute together with next tokens without taking much longer. */
   readonly mostBeside: number;
-  /** Whether the device runs behind the host, so that the clock does not tell how long a part of a step took. */
+  /** Whether the device works asynchronously, so that the host cannot measure how long a part of a step takes. */
   readonly isQueued: boolean;
 }
 
@@ -152,7 +155,7 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
   /** Absent if steps cannot be suspended. */
   readonly suspension?: SuspensionLimits | undefined;
-  /** Length of a prompt after which the device has compiled what most prompts need; 24 if absent. */
+  /** Length of a prompt that makes the device compile the programs that most prompts need; 24 if absent. */
   readonly warmUpTokens?: number | undefined;
   /**
    * Runs a step, writes its keys and values, and samples. Only one step runs at a time, except for steps of next tokens

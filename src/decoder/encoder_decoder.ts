@@ -15,9 +15,8 @@ import {
   type SampledToken,
   type StepBatch,
 } from "./decoder.ts";
-import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
+import { type EncoderDecoderAttention, TextAligner } from "./encoder_decoder_attention.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
-import { TextAligner } from "./text_aligner.ts";
 
 /** Encodes inputs that sequences attend to. */
 export interface InputEncoder<Input extends object> {
@@ -29,7 +28,7 @@ export interface InputEncoder<Input extends object> {
   encode(inputs: readonly Input[]): Promise<Tensor>;
 }
 
-/** A text, and the encoder input to align it with. */
+/** A text, and the encoder input with which it is aligned. */
 interface AlignedText {
   readonly encoderInput: object;
   /** All tokens of the text. */

@@ -1,5 +1,6 @@
 /**
- * Attention in an encoder-decoder's decoder: self-attention over the paged cache, and cross-attention.
+ * Attention in the decoder of an encoder-decoder model: self-attention over the paged cache, and cross-attention, whose
+ * weights also align texts with the encoder's output.
  *
  * @module
  */
@@ -16,10 +17,13 @@ import type {
   CrossAlignmentOptions,
   CrossAttention,
   CrossTensors,
+  NodeHeads,
 } from "../device/encoder_attention.ts";
 import type { OperandLayout } from "../program/program.ts";
 import type { AttentionNode } from "../graph/graph_cut.ts";
 import type { Tensor } from "../device/ort/ort.ts";
+import type { StepBatch } from "./decoder.ts";
+import type { PagedDecoder } from "./paged_decoder.ts";
 
 /** Options of this attention. */
 interface EncoderDecoderOptions extends AttentionOptions {
@@ -111,7 +115,7 @@ export class EncoderDecoderAttention implements PagedAttention {
     return this.#cross.run(layer, tensors, output);
   }
 
-  /** The encoder's keys are already in their cache. */
+  /** Only self-attention reads operands as kernels leave them: the keys of the encoder's output are already cached. */
   takesLayout(node: number): boolean {
     const { isCross, layer } = this.#layers[node]!;
     return !isCross && (this.#own.takesLayout?.(layer) ?? false);
@@ -127,5 +131,82 @@ export class EncoderDecoderAttention implements PagedAttention {
   dispose(): void {
     this.#own.dispose();
     this.#cross.dispose();
+  }
+}
+
+/** Options of {@linkcode TextAligner}. */
+interface TextAlignerOptions {
+  readonly backend: Backend;
+  readonly decoder: PagedDecoder;
+  readonly attention: EncoderDecoderAttention;
+  /** First of the decoder's blocks that are reserved for the aligner: enough for one sequence. */
+  readonly firstBlock: number;
+  readonly blocksPerSequence: number;
+}
+
+/** A text, and the slot of its encoder input. */
+interface SlotText {
+  readonly slot: number;
+  readonly tokens: readonly number[];
+  readonly numPositions: number;
+  readonly nodes: readonly NodeHeads[];
+}
+
+/** Aligns texts: each text runs through the decoder, and the weights of its alignment heads give the alignment. */
+export class TextAligner {
+  readonly #options: TextAlignerOptions;
+  /**
+   * Memory for alignments, by alignment heads. It is allocated for the first text, because most decoders never align.
+   */
+  readonly #alignments = new Map<readonly NodeHeads[], CrossAlignment>();
+
+  constructor(options: TextAlignerOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Aligns a text.
+   *
+   * @returns f32 `[tokens, numPositions]`: how much more than other tokens each token attends to each position.
+   */
+  async align({ slot, tokens, numPositions, nodes }: SlotText): Promise<Float32Array> {
+    const { backend, decoder, attention } = this.#options;
+    const { contextLength, maxBatchTokens } = decoder.limits;
+    const alignment = this.#alignments.get(nodes) ??
+      attention.openAlignment({ nodes, maxTokens: contextLength });
+    this.#alignments.set(nodes, alignment);
+    try {
+      for (let first = 0; first < tokens.length; first += maxBatchTokens) {
+        attention.captureQueries({ alignment, firstToken: first });
+        const step = this.#getStep(tokens.slice(first, first + maxBatchTokens), { first, slot });
+        // The text is run without wanting any rows.
+        for await (const _ of decoder.forward(step));
+      }
+    } finally {
+      attention.captureQueries();
+    }
+    return await backend.read(alignment.align({ slot, numTokens: tokens.length, numPositions }));
+  }
+
+  /** Frees the aligner's memory. */
+  dispose(): void {
+    for (const alignment of this.#alignments.values()) alignment.dispose();
+  }
+
+  #getStep(
+    tokens: readonly number[],
+    { first, slot }: { readonly first: number; readonly slot: number },
+  ): StepBatch {
+    const { firstBlock, blocksPerSequence } = this.#options;
+    return {
+      sequences: [{ sequenceId: 0, encoderSlot: slot }],
+      numTokens: tokens.length,
+      tokenIds: Int32Array.from(tokens),
+      positions: Int32Array.from(tokens, (_, i) => first + i),
+      queryStarts: Int32Array.of(0, tokens.length),
+      kvLengths: Int32Array.of(first + tokens.length),
+      blockTables: Int32Array.from({ length: blocksPerSequence }, (_, i) => firstBlock + i),
+      maxBlocksPerSequence: blocksPerSequence,
+    };
   }
 }

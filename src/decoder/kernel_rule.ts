@@ -1,6 +1,7 @@
 /**
- * Decides which rows of a decoder's steps run in Hearth's kernels, and which in ONNX Runtime. This only depends on the
- * device and on how many sequences decode, so that neither timings at the start nor the traffic change an answer.
+ * Decides which rows of a decoder's steps run in Hearth's kernels, and which in ONNX Runtime. This depends only on the
+ * device, on the graph and on the number of decoding sequences. It does not depend on timings, so an answer is the same
+ * after each start.
  *
  * @module
  */
@@ -8,26 +9,32 @@ import type { Backend } from "../device/backend.ts";
 import { type Lowering, LOWERINGS } from "../program/program.ts";
 import { intAttribute, type ModelProto, type Node } from "../graph/file/proto.ts";
 
-/** A rule: see {@linkcode chooseKernels}. */
+/** Which rows run in kernels. */
 export interface KernelRule {
   /** The lowerings that run in kernels wherever a segment compiles. ONNX Runtime runs the others. */
   readonly kernels: readonly Lowering[];
   /**
-   * Most decoding sequences in a step whose rows run with the lowering for few rows; beyond it, they run with the one
-   * for many.
+   * Most decoding sequences whose rows run with the lowering for few rows. If a step has more, they run with the
+   * lowering
+   * for many rows.
    */
   readonly maxFewRows: number;
 }
 
 /**
- * Measured on two cores of a server with decoders in q4, in Hearth's kernels and in ONNX Runtime, in ms. Qwen3-0.6B's
- * size: 22 and 33 for 1 row, 52 and 63 for 4 rows, 92 and 80 for 8, 344 and 216 for 32. By turns in one process, LFM2-350M's
- * size: 32.8 and 34.1 for 5 rows, 35.9 and 37.6 for 6, 42.5 and 42.9 for 7, 48.1 and 47.8 for 8; Qwen3.5-0.8B's: 57.6
- * and 60.6, 63.7 and 64.1, 75.3 and 70.7, 86.9 and 83.8.
+ * {@linkcode KernelRule.maxFewRows} on the CPU. Milliseconds of a step in Hearth's kernels and in ONNX Runtime,
+ * measured on
+ * two cores of a server with q4 weights:
+ *
+ * | decoder of the size of    | rows: kernels, ONNX Runtime                                |
+ * | ------------------------- | ---------------------------------------------------------- |
+ * | Qwen3-0.6B                | 1: 22, 33; 4: 52, 63; 8: 92, 80; 32: 344, 216              |
+ * | LFM2-350M (alternating)   | 5: 32.8, 34.1; 6: 35.9, 37.6; 7: 42.5, 42.9; 8: 48.1, 47.8 |
+ * | Qwen3.5-0.8B (alternating)| 5: 57.6, 60.6; 6: 63.7, 64.1; 7: 75.3, 70.7; 8: 86.9, 83.8 |
  */
 export const MOST_FEW_ROWS_ON_CPU = 6;
 
-/** What the rule depends on. */
+/** Options of {@linkcode chooseKernels}. */
 interface KernelRuleOptions {
   readonly backend: Pick<Backend, "kind" | "runtime">;
   /**
@@ -38,14 +45,13 @@ interface KernelRuleOptions {
 }
 
 /**
- * Chooses the rule. On a GPU everything runs in kernels: for decoding rows, matrix products read the weights once for
- * several rows; for prompts, in tiles of 64. On the CPU, decoding a few sequences is faster in kernels, and prompts in
- * ONNX Runtime, whose vectors are wider than WebAssembly's.
+ * Chooses the rule. On a GPU everything runs in kernels. On the CPU a few decoding sequences are faster in kernels, but
+ * prompts are faster in ONNX Runtime, whose vectors are wider than WebAssembly's.
  */
 export function chooseKernels({ backend, keepsOneLayout }: KernelRuleOptions): KernelRule {
   if (backend.kind === "webgpu") return { kernels: LOWERINGS, maxFewRows: Infinity };
   if (backend.runtime === "web") return WITHOUT_KERNELS;
-  // Both lowerings compute rows alike here, so one pass over the weights is enough.
+  // On the CPU both lowerings give a row the same result, so all rows run with the lowering for many.
   if (keepsOneLayout) return { kernels: LOWERINGS, maxFewRows: 0 };
   return { kernels: ["few"], maxFewRows: MOST_FEW_ROWS_ON_CPU };
 }
@@ -62,9 +68,10 @@ export function sharesScales({ model }: { readonly model: ModelProto }): boolean
 }
 
 /**
- * Whether a segment has weights that ONNX Runtime on the CPU unpacks completely at every run, even for one row. A
- * matrix of 8192 by 2048 takes it 250 ms with 8 bits and 320 ms with 2, while Hearth's kernels take 1.4 and 0.7 ms per
- * row (on one thread).
+ * Whether a segment has weights that ONNX Runtime on the CPU unpacks completely at every run, even for one row. For a
+ * matrix of 8192 by 2048 this takes 250 ms with 8 bits and 320 ms with 2 bits. Hearth's kernels take 1.4 and 0.7 ms per
+ * row
+ * (on one thread).
  */
 export function unpacksWeights({ model }: { readonly model: ModelProto }): boolean {
   return model.graph.nodes.some(isUnpacked);

@@ -1,25 +1,34 @@
 /**
  * Opens the decoder of an encoder-decoder model.
  *
- * Optimum's merged graph is divided into two: one projects the encoder's output to keys and values, once per input; the
- * other is split at its attention nodes.
+ * Optimum's merged graph is divided into two. One projects the encoder's output to keys and values, once per input. The
+ * other one runs the tokens: it is cut at its attention nodes, or runs whole if it cannot be cut.
  *
  * @module
  */
 import type { Backend } from "../device/backend.ts";
 import { cutForGpu } from "../program/adapt_cut.ts";
-import { takeEmbedding } from "../graph/cut/embedding_lookup.ts";
+import { lookUpInputs, takeEmbedding } from "../graph/cut/embedding_lookup.ts";
 import type { FolderFiles } from "../graph/file/external_data.ts";
 import type { AttentionNode, GraphCut } from "../graph/graph_cut.ts";
-import { cutStep, type DecoderGraphs } from "../graph/cut/merged_decoder.ts";
-import { lookUpInputs } from "../graph/rewrite/input_lookups.ts";
-import type { GraphSession } from "../device/ort/ort.ts";
+import {
+  cutStep,
+  type DecoderGraphs,
+  isCrossCache,
+  pickCache,
+  presentName,
+  requireMerged,
+} from "../graph/cut/merged_decoder.ts";
+import { disposeTensors, type GraphSession, Tensor, type Tensors } from "../device/ort/ort.ts";
 import { CrossProjection } from "./cross_projection.ts";
 import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
 import { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import type { KernelRule } from "./kernel_rule.ts";
 import { openPagedDecoder } from "./open_paged_decoder.ts";
 import type { LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
+import type { ModelProto } from "../graph/file/proto.ts";
+import { hoistTransposes } from "../graph/rewrite/transposes.ts";
+import { type EncodedInputs, WholeDecoder } from "./whole_decoder.ts";
 
 /** What to open, and how. */
 export interface EncoderDecoderOptions<Input extends object> {
@@ -39,9 +48,9 @@ export interface EncoderDecoderOptions<Input extends object> {
   readonly rule?: KernelRule | undefined;
 }
 
-/** Tokens per sequence that a step has room for, for its prompt. */
+/** Tokens per sequence in the largest step, which suffice for the short prompts of these decoders. */
 const TOKENS_PER_SEQUENCE = 4;
-/** Least tokens that a step has room for, since a whole text is aligned in one step. */
+/** Fewest tokens of the largest step. Long texts are aligned in several steps. */
 const MIN_STEP_TOKENS = 16;
 const BLOCK_SIZE = 16;
 /** Memory for the keys and values of all sequences, unless a single one needs more. */
@@ -86,7 +95,7 @@ export async function openEncoderDecoder<Input extends object>(
   return new EncoderDecoder({ backend, encoder, projection, decoder, attention });
 }
 
-/** How many sequences' keys and values fit the memory; at least one. */
+/** The number of sequences whose keys and values fit in the memory; at least one. */
 function sequencesThatFit<Input extends object>(
   cut: GraphCut,
   { backend, contextLength, numPositions }: EncoderDecoderOptions<Input>,
@@ -140,4 +149,111 @@ async function openCut<Input extends object>(
     onProgress: () => {},
   });
   return { decoder, attention: attention! };
+}
+
+/** What to open, and how. */
+interface WholeEncoderDecoderOptions<Input extends object> {
+  /** Path of the graph, for messages. */
+  readonly path: string;
+  readonly files: FolderFiles;
+  readonly backend: Backend;
+  readonly encoder: InputEncoder<Input>;
+  /** Most tokens of a sequence. */
+  readonly contextLength: number;
+  readonly vocabSize: number;
+  /** Opens the graph that turns token ids into embeddings, for a decoder that takes embeddings. */
+  readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
+  readonly processLogits?: LogitsProcessor | undefined;
+}
+
+const HIDDEN = "encoder_hidden_states";
+const ENCODER_MASK = "encoder_attention_mask";
+
+/**
+ * Opens the decoder without cutting its graph.
+ *
+ * @throws {StartupError} when the graph is not merged of two.
+ * @throws {UnsupportedGraphError} when it has unknown inputs.
+ */
+export async function openWholeEncoderDecoder<Input extends object>(
+  model: ModelProto,
+  options: WholeEncoderDecoderOptions<Input>,
+): Promise<WholeDecoder> {
+  const { path, files, backend, encoder } = options;
+  const { project, step } = requireMerged(model, path);
+  // Transposes the encoder's keys once per input instead of once per token.
+  const { maker, user } = hoistTransposes(
+    { maker: project, user: step },
+    (input) => isCrossCache(input) ? presentName(input) : undefined,
+  );
+  const hasCross = maker.graph.outputs.length > 0;
+  const session = hasCross ? await backend.openModel(maker, files) : undefined;
+  const names = user.graph.inputs.map(({ name }) => name);
+  const encoded = new ProjectedInputs({ encoder, project: session, names });
+  try {
+    return await WholeDecoder.load({ ...options, model: user, encoded });
+  } catch (error) {
+    await encoded.dispose();
+    throw error;
+  }
+}
+
+/** Options of {@linkcode ProjectedInputs}. */
+interface ProjectedInputsOptions<Input extends object> {
+  readonly encoder: InputEncoder<Input>;
+  /** Projects the encoder's output to keys and values; absent if every step attends to the output itself. */
+  readonly project: GraphSession | undefined;
+  /** The inputs of the graph that runs tokens. */
+  readonly names: readonly string[];
+}
+
+/**
+ * Caches what sequences read of the last encoder input, so that it is encoded once: its projected keys and values, or
+ * the
+ * encoder's output if the graph takes that in every step.
+ */
+class ProjectedInputs<Input extends object> implements EncodedInputs {
+  readonly names: readonly string[];
+  readonly #options: ProjectedInputsOptions<Input>;
+  #last: { readonly input: object; readonly feeds: Tensors } | undefined;
+
+  constructor(options: ProjectedInputsOptions<Input>) {
+    this.#options = options;
+    this.names = options.names.filter((name) =>
+      isCrossCache(name) || name === HIDDEN || name === ENCODER_MASK
+    );
+  }
+
+  async feeds(input: object): Promise<Tensors> {
+    if (this.#last?.input !== input) {
+      this.#free();
+      this.#last = { input, feeds: await this.#encode(input as Input) };
+    }
+    return this.#last!.feeds;
+  }
+
+  async dispose(): Promise<void> {
+    this.#free();
+    await this.#options.project?.release();
+  }
+
+  async #encode(input: Input): Promise<Tensors> {
+    const { encoder, project } = this.#options;
+    const hidden = await encoder.encode([input]);
+    const [, numPositions = 0] = hidden.dims;
+    const projected = await project?.run({ [HIDDEN]: hidden });
+    const feeds = projected ? pickCache(projected, this.names.filter(isCrossCache)) : {};
+    if (this.names.includes(ENCODER_MASK)) {
+      const mask = new BigInt64Array(numPositions).fill(1n);
+      feeds[ENCODER_MASK] = new Tensor("int64", mask, [1, numPositions]);
+    }
+    if (this.names.includes(HIDDEN)) feeds[HIDDEN] = hidden;
+    else hidden.dispose();
+    return feeds;
+  }
+
+  #free(): void {
+    if (this.#last !== undefined) disposeTensors(this.#last.feeds);
+    this.#last = undefined;
+  }
 }

@@ -1,5 +1,5 @@
 /**
- * The split decoder: runs steps of many sequences as programs, over a paged KV cache that all of them share.
+ * A decoder that runs a cut graph: steps of many sequences, which share a paged KV cache.
  *
  * @module
  */
@@ -37,9 +37,9 @@ interface PagedDecoderParts<Token extends SampledToken> {
   readonly maxFewRows: number;
   /** Whether kernels run every step completely, without ONNX Runtime. */
   readonly runsAll?: boolean | undefined;
-  /** Whether kernels that run everything are exact; see `KernelExecutor`. */
+  /** Whether kernels run everything and are exact; see `KernelExecutor`. */
   readonly isExact?: boolean | undefined;
-  /** Whether rows influence each other's results, so that sequences must not share a part of a step. */
+  /** Whether the result of a row depends on other rows of its step, so that sequences must not share a step. */
   readonly isApart?: boolean | undefined;
   /** Weights that the executor reads. */
   readonly weights?: DeviceWeights | undefined;
@@ -67,8 +67,9 @@ interface WantedRows {
 }
 
 /**
- * Together with eight next tokens these fill a small tile of rounded rows, in which a pass over the weights takes most
- * of the time.
+ * Number of prompt tokens that fill a tile of 32 rows together with eight next tokens. In such a tile, most of the time
+ * is
+ * taken by reading the weights.
  */
 const EXACT_PROMPT_TOKENS = 24;
 
@@ -101,7 +102,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     };
   }
 
-  /** Two tokens are enough where nothing is compiled per shape: they also run the lowering for many rows. */
+  /** Two tokens, which run the lowering for many rows, are enough if nothing is compiled for each shape. */
   get warmUpTokens(): number | undefined {
     const { runsAll, backend } = this.#parts;
     return runsAll || backend.kind === "cpu" ? 2 : undefined;
@@ -214,7 +215,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
 }
 
 /**
- * The outputs of the embeddings' graph, and the inputs of the cut that take them.
+ * Lists the outputs of the embeddings' graph, and the inputs of the cut that read them.
  *
  * @param outputs of that graph; if none is named like an input of the cut, the first one is the embeddings.
  */
@@ -244,14 +245,14 @@ function idsPort(
   return { name: embeddings.idsName, dtype: "int64", shape: [1, "tokens"] };
 }
 
-/** Limits of a step of next tokens only. */
+/** The limits of a step that only computes next tokens. */
 export function decodingLimits(
   { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
 ): Pick<DecoderLimits, "maxBatchTokens" | "maxSequences"> {
   return { maxBatchTokens: Math.min(maxBatchTokens, maxSequences), maxSequences };
 }
 
-/** Sizes of the largest step. */
+/** The sizes of the largest step. */
 export function countMost(
   { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
 ): AxisSizes {

@@ -1,16 +1,17 @@
 /**
- * Returns the numbers in wanted rows instead of tokens: the last hidden state of a text, or the logits of a few tokens.
+ * A sampler that returns the wanted rows instead of tokens: the last hidden state of a text, or the logits of a few
+ * tokens.
  *
  * @module
  */
 import type { Backend, LogitRows, TokenSampler } from "../device/backend.ts";
 import type { GraphSession, Tensor } from "../device/ort/ort.ts";
 import { int64Tensor, makeModel, makeNode } from "../graph/file/proto.ts";
-import { makeValueInfo, writeModel } from "../graph/file/proto_write.ts";
+import { makeValueInfo, writeModel } from "../graph/file/proto_codec.ts";
 import type { SampledToken } from "./decoder.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 
-/** Takes the place of a sampled token, but is not a token id. */
+/** The result for a row. Its token id is 0 and has no meaning. */
 export interface RowToken extends SampledToken {
   /** The wanted numbers. */
   readonly row: Float32Array;

@@ -1,5 +1,5 @@
 /**
- * Divides a step: into parts whose rows are computed alike, and, while it reads prompts, in time.
+ * Divides a step into parts, each with one lowering, and a step of prompts into slices of time.
  *
  * @module
  */
@@ -16,13 +16,15 @@ export interface StepPart {
 
 /**
  * Divides a step: next tokens run with the lowering for few rows, prompts with the one for many. So a row's result does
- * not depend on the rows that share its step. Decoding sequences are the oldest ones, so there are at most two parts,
- * unless prompts of older sequences are still being computed.
+ * not
+ * depend on other rows of its step. Decoding sequences usually come first, as they are the oldest, so there are at most
+ * two
+ * parts. There may be more if prompts of older sequences are still being computed.
  *
  * @param rule.maxFewRows most decoding sequences that run with the lowering for few rows; if there are more, they run
  * together with the prompts.
  * @param rule.isExact whether both lowerings give the same results: one pass over the weights is then enough.
- * @param rule.isApart whether rows influence each other's results: each sequence is then a part of its own.
+ * @param rule.isApart whether the result of a row depends on other rows. Each sequence is then a part of its own.
  */
 export function divideStep(
   batch: StepBatch,
@@ -86,7 +88,7 @@ function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
   };
 }
 
-/** A duration that is longer than the average by more than this factor counts as just this much longer. */
+/** Durations longer than the average times this factor are counted as the average times this factor. */
 const OUTLIER = 2;
 
 /** Average milliseconds of each unit of work, kept from step to step. */
@@ -148,7 +150,7 @@ export class StepSlices implements Slices {
   ): number {
     const { remainingMs } = this.#options.suspension;
     const unitMs = this.#options.times.get(key);
-    // Work that has never been timed gets the smallest share.
+    // Work that has never been timed runs in the smallest possible slice.
     const fitting = remainingMs === Infinity
       ? left
       : unitMs === undefined

@@ -14,7 +14,7 @@ import type { TensorPort } from "../graph/graph_cut.ts";
 import { type GraphSession, Tensor } from "../device/ort/ort.ts";
 import { Activations, type AxisSizes, type PlannedCut } from "./activations.ts";
 
-/** What to run, and the memory for it. */
+/** Options of {@linkcode StepExecutor}. */
 interface StepExecutorOptions<Cut extends PlannedCut> {
   readonly backend: Backend;
   readonly cut: Cut;
@@ -50,9 +50,9 @@ export interface ExecutorParts {
   readonly kernels?: KernelExecutor | undefined;
 }
 
-/** How a step is run. */
+/** Options for running a step. */
 interface RunOptions {
-  /** The lowering to run; if absent, that of prompts. */
+  /** The lowering to run; `many` if absent. */
   readonly lowering?: Lowering;
   /** Whether the step only computes next tokens, and may run while another step is suspended. */
   readonly isDecoding?: boolean;
@@ -70,13 +70,13 @@ interface Run {
   readonly slices: Slices | undefined;
 }
 
-/** Fewest rows that a session runs at a time, because it reads all weights each time. */
+/** Fewest rows that run at a time, because all weights are read each time. */
 const LEAST_ROWS = 8;
 
 export class StepExecutor<Cut extends PlannedCut> {
   readonly #options: StepExecutorOptions<Cut>;
   readonly #activations: Activations;
-  readonly #ofDecoding: Activations;
+  readonly #decodingActivations: Activations;
   readonly #lastSegment: number;
   #parts: ExecutorParts;
 
@@ -85,7 +85,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     this.#options = options;
     this.#parts = { programs: lowerCut(cut), sessions };
     this.#activations = new Activations(backend, cut, most);
-    this.#ofDecoding = mostDecoding
+    this.#decodingActivations = mostDecoding
       ? new Activations(backend, cut, mostDecoding)
       : this.#activations;
     this.#lastSegment = cut.segments.length - 1;
@@ -94,7 +94,7 @@ export class StepExecutor<Cut extends PlannedCut> {
   /** Buffers of the tensors that pass between segments, on a GPU: for prompts, and for next tokens only. */
   get buffers(): Readonly<Record<Lowering, Map<string, GPUBuffer>>> {
     return {
-      few: this.#listBuffers(this.#ofDecoding),
+      few: this.#listBuffers(this.#decodingActivations),
       many: this.#listBuffers(this.#activations),
     };
   }
@@ -127,7 +127,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     sizes: AxisSizes,
     { lowering = "many", isDecoding = false, slices }: RunOptions = {},
   ): Promise<void> {
-    const activations = isDecoding ? this.#ofDecoding : this.#activations;
+    const activations = isDecoding ? this.#decodingActivations : this.#activations;
     const run = { tensors, sizes, lowering, activations, slices };
     for (const instruction of this.#parts.programs[lowering]) {
       const isLast = "segment" in instruction && instruction.segment === this.#lastSegment;
@@ -144,7 +144,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     const { sessions, kernels } = this.#parts;
     kernels?.dispose();
     this.#activations.dispose();
-    if (this.#ofDecoding !== this.#activations) this.#ofDecoding.dispose();
+    if (this.#decodingActivations !== this.#activations) this.#decodingActivations.dispose();
     for (const session of sessions) await session?.release();
   }
 
@@ -245,7 +245,7 @@ export class StepExecutor<Cut extends PlannedCut> {
     return slices.divide({ key: instruction, length: sizes.tokens, least: LEAST_ROWS }, runRows);
   }
 
-  /** Where outputs go: `null` for those that ONNX Runtime allocates, `undefined` if it allocates all of them. */
+  /** The memory for outputs: `null` for those that ONNX Runtime allocates, `undefined` if it allocates all of them. */
   #getOutputs(
     outputs: readonly TensorPort[],
     run: Pick<Run, "sizes" | "activations">,

@@ -1,11 +1,13 @@
 /**
- * The inputs of a cut graph that do not come from one of its segments.
+ * The inputs that decoder graphs take for a step. Those of a cut graph are token ids, positions and wanted rows. A
+ * whole
+ * graph also takes a mask and the state of the sequence.
  *
  * @module
  */
 import type { Backend, Storage } from "../device/backend.ts";
 import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
-import { Tensor } from "../device/ort/ort.ts";
+import { Tensor, type ValueInfo } from "../device/ort/ort.ts";
 import type { DecoderLimits, StepBatch } from "./decoder.ts";
 
 /** An int64 input: its values on the host, and on the device if the backend reads them there. */
@@ -88,4 +90,99 @@ function writeInput(
   const written = values.subarray(0, end);
   storage?.write(written);
   return [port.name, storage?.tensor("int64", dims) ?? new Tensor("int64", written, dims)];
+}
+
+/** Tokens `start` to `end` of a step. */
+export interface StepTokens {
+  readonly batch: StepBatch;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Makes the inputs of a whole decoder from the tokens to run, by name. */
+export const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens, input: ValueInfo) => Tensor> =
+  new Map([
+    [
+      "input_ids",
+      ({ batch, start, end }: StepTokens) => int64Rows([batch.tokenIds.subarray(start, end)]),
+    ],
+    ["position_ids", positionIds],
+    ["attention_mask", ({ batch, end }: StepTokens) => {
+      const length = batch.positions[end - 1]! + 1;
+      return new Tensor("int64", new BigInt64Array(length).fill(1n), [1, length]);
+    }],
+    // Some exports take the number of last rows to project to the vocabulary.
+    ["num_logits_to_keep", () => new Tensor("int64", [1n], [])],
+  ] as [string, (tokens: StepTokens, input: ValueInfo) => Tensor][]);
+
+/** Makes positions: `[1, tokens]`, or `[sections, 1, tokens]` if the graph has a rotary embedding in sections. */
+function positionIds({ batch, start, end }: StepTokens, { shape }: ValueInfo): Tensor {
+  const { positions, sectionPositions } = batch;
+  if (shape.length !== 3) return int64Rows([positions.subarray(start, end)]);
+  const sections = typeof shape[0] === "number" ? shape[0] : 3;
+  const rows = Array.from(
+    { length: sections },
+    (_, section) => (sectionPositions?.[section] ?? positions).subarray(start, end),
+  );
+  return int64Rows(rows, [sections, 1, end - start]);
+}
+
+/** Makes an int64 input. @param dims dimensions; if absent, one row with a batch of one. */
+function int64Rows(
+  rows: readonly Int32Array[],
+  dims: readonly number[] = [1, rows[0]!.length],
+): Tensor {
+  const values = rows.flatMap((row) => Array.from(row, BigInt));
+  return new Tensor("int64", BigInt64Array.from(values), dims);
+}
+
+/** Thrown when a whole decoder cannot run a graph. */
+export class UnsupportedGraphError extends Error {
+  override readonly name = "UnsupportedGraphError";
+}
+
+/** Sizes of a cache of keys and values: `[batch, kvHeads, tokens, headDim]`. */
+export interface HeadSizes {
+  readonly kvHeads: number | undefined;
+  readonly headDim: number | undefined;
+}
+
+/** Matches names of keys and values, but not of other state. */
+const KEYS_OR_VALUES = /\.(key|value)$|^past_(key|value)s?[._]\d+$/;
+
+/**
+ * Replaces symbolic head sizes of a cache input (`kv_cache_dim`) by numbers.
+ *
+ * @throws {UnsupportedGraphError} when a size is unknown.
+ */
+export function withHeadSizes(input: ValueInfo, sizes: HeadSizes | undefined): ValueInfo {
+  const { name, shape } = input;
+  if (shape.length !== 4 || !KEYS_OR_VALUES.test(name)) return input;
+  const [batch, heads, tokens, dim] = shape as [Size, Size, Size, Size];
+  const known = (symbol: Size, size: number | undefined) => {
+    if (typeof symbol === "number") return symbol;
+    if (size !== undefined) return size;
+    throw new UnsupportedGraphError(
+      `The cache input "${name}" leaves its size "${symbol}" open, and config.json does not give it.`,
+    );
+  };
+  return {
+    ...input,
+    shape: [batch, known(heads, sizes?.kvHeads), tokens, known(dim, sizes?.headDim)],
+  };
+}
+
+type Size = ValueInfo["shape"][number];
+
+/** The state of a sequence that has not begun: no keys yet, and zero for other state. */
+export function emptyState({ name, type, shape }: ValueInfo): Tensor {
+  const dims = shape.map((size, axis) =>
+    typeof size === "number" ? size : axis === 0 || size.includes("batch") ? 1 : 0
+  );
+  const count = dims.reduce((product, size) => product * size, 1);
+  if (type === "float32") return new Tensor(type, new Float32Array(count), dims);
+  if (type === "float16") return new Tensor(type, new Uint16Array(count), dims);
+  throw new UnsupportedGraphError(
+    `The cache input "${name}" has element type ${type}; wanted float32 or float16.`,
+  );
 }

@@ -1,5 +1,5 @@
 /**
- * The input of a decoder that takes embeddings: those of token ids, and for placeholders the output of an encoder.
+ * The input of a decoder that takes embeddings: those of token ids, or for placeholder tokens the output of an encoder.
  *
  * @module
  */

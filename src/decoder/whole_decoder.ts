@@ -16,7 +16,7 @@ import {
   type StepTokens,
   UnsupportedGraphError,
   withHeadSizes,
-} from "./whole_inputs.ts";
+} from "./step_inputs.ts";
 import {
   type Decoder,
   type DecoderLimits,
@@ -32,15 +32,15 @@ import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 const BLOCK_SIZE = 16;
 /** Enough for a million tokens, since the graph itself holds the cache. */
 const MAX_BLOCKS = 65_536;
-/** Bounds the memory for logits, which the graph computes for every token of a step. */
+/** Most bytes of logits, which the graph computes for every token of a step. */
 const MAX_LOGITS_BYTES = 128 * 2 ** 20;
 const MAX_STEP_TOKENS = 512;
 
-/** What an encoder computes from inputs for sequences to attend to. */
+/** Computes, for each encoder input, the inputs of the decoder's graph that depend on it. */
 export interface EncodedInputs {
-  /** The inputs of the graph that it supplies. */
+  /** Names of the inputs of the graph that it computes. */
   readonly names: readonly string[];
-  /** Computes the feeds for an input. It keeps owning them; they are valid until it is called for another input. */
+  /** Computes them for an encoder input. They stay owned by this object, and are valid until the next other input. */
   feeds(input: object): Promise<Tensors>;
   dispose(): Promise<void>;
 }

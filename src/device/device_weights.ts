@@ -7,9 +7,8 @@
 import { StartupError } from "../base/errors.ts";
 import { formatBytes } from "../base/format_bytes.ts";
 import { createStorage, type GpuContext, queueDone } from "../gpu/device.ts";
-import type { TensorType } from "../graph/file/dtype.ts";
+import { storedBytes, type StoredTensor, type TensorType } from "../graph/file/tensor.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
-import { storedBytes, type StoredTensor } from "../graph/file/stored_tensor.ts";
 import { readRange } from "../graph/file/stored_range.ts";
 
 /** Bytes held in JavaScript at a time, whatever the size of the tensors. */

@@ -7,7 +7,7 @@ import type { CausalConvParams } from "../../kernels/states/causal_conv.ts";
 import type { LinearAttentionParams } from "../../kernels/states/linear_attention.ts";
 import type { StateStep } from "../../kernels/states/state_step.ts";
 import { toElem } from "../gpu/kernel.ts";
-import type { StoredTensor } from "../graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../graph/file/tensor.ts";
 import type { Convolution, LinearAttention, RecurrenceNode } from "../graph/graph_cut.ts";
 import { toRowLayout } from "./attention.ts";
 import type { Tensor } from "./ort/ort.ts";

@@ -6,7 +6,7 @@
  * @module
  */
 import { HearthError, type Setting } from "../base/errors.ts";
-import { mostWindowBlocks } from "../decoder/cache_pools.ts";
+import { mostWindowBlocks } from "../decoder/paged_limits.ts";
 import type { DecoderLimits, LengthLimit, PoolLimits } from "../decoder/decoder.ts";
 
 const REASONS: Readonly<

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { mostWindowBlocks } from "../decoder/cache_pools.ts";
+import { mostWindowBlocks } from "../decoder/paged_limits.ts";
 import type { WindowLimits } from "../decoder/decoder.ts";
 import { FreeList } from "./idle_blocks.ts";
 import { Int32List } from "./int32_list.ts";

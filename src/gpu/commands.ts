@@ -1,20 +1,21 @@
 /**
- * Batches commands for the device into one submit, and encodes the commands of a repeated step ahead.
+ * Records commands for the device, which are then submitted together, and encodes the commands of a repeated step
+ * ahead.
  *
- * Each submit costs the host as much as many dispatches, so a decoder's step is recorded here, layer after layer.
- * Submit these commands before any other submit, and before writing to a buffer that they read.
+ * A submit costs the host as much as many dispatches, so all layers of a decoder's step are submitted at once. Submit
+ * recorded commands before anything else is submitted, and before writing to a buffer that they read.
  *
  * @module
  */
 
-/** Where a kernel's dispatch is appended: a pass of WebGPU, or {@linkcode Commands}. */
+/** Takes the dispatches of kernels: a compute pass of WebGPU, or {@linkcode Commands}. */
 export interface ComputePass {
   setPipeline(pipeline: GPUComputePipeline): void;
   setBindGroup(index: 0, group: GPUBindGroup): void;
   dispatchWorkgroups(x: number, y?: number, z?: number): void;
 }
 
-/** Bytes `[fromOffset, fromOffset + size)` of a buffer, copied to where they are mapped. */
+/** A copy of `size` bytes from one buffer to another. */
 export interface BufferCopy {
   readonly from: GPUBuffer;
   readonly fromOffset: number;
@@ -44,20 +45,21 @@ export class Commands implements ComputePass {
   #group: GPUBindGroup | undefined;
   #numSubmits = 0;
   #numReady = 0;
-  /** The last batch with copies, and its commands encoded again if it equalled the one before. */
+  /** The last batch with copies. */
   #last: Batch | undefined;
+  /** The commands of the last batch, encoded once more if it was equal to the batch before. */
   #ready: GPUCommandBuffer | undefined;
 
   constructor(device: GPUDevice) {
     this.#device = device;
   }
 
-  /** Submits of this object so far. */
+  /** Number of submits so far. */
   get numSubmits(): number {
     return this.#numSubmits;
   }
 
-  /** How many of those submits had their commands ready. */
+  /** Number of submits whose commands had been encoded ahead. */
   get numReady(): number {
     return this.#numReady;
   }
@@ -84,9 +86,11 @@ export class Commands implements ComputePass {
   /**
    * Submits the recorded commands, followed by copies of their results.
    *
-   * If they equal those of the last call, as the steps of a decoder do while its sequences stay the same, they are
-   * encoded once more while the device works: encoding a step takes the host as long as a graphics card takes to run
-   * it.
+   * If the commands equal those of the last call, they are encoded once more for the next call while the device works.
+   * The
+   * steps of a decoder are equal as long as its sequences stay the same, and encoding a step takes the host as long as
+   * the
+   * GPU takes to run it.
    */
   submitCopying(copies: readonly BufferCopy[]): void {
     const batch = this.#take(copies);

@@ -1,6 +1,5 @@
 /**
- * The one GPU device of a process: the adapter's own limits, the features Hearth uses, its loss, and its
- * buffers and queue.
+ * Opens the GPU device of a process, with the limits and features that Hearth needs, and creates buffers on it.
  *
  * @module
  */
@@ -9,7 +8,7 @@ import { Commands } from "./commands.ts";
 import { keepDownloadBuffers, writeUploadBuffers } from "./ort_buffers.ts";
 import { changeOrtShaders } from "./ort_shaders.ts";
 
-/** Counts of objects that Hearth has created on a device; a steady decode step must add to none of them. */
+/** Numbers of objects that Hearth has created on a device. Steady decode steps must not create any. */
 interface CreationCounts {
   buffers: number;
   bindGroups: number;
@@ -59,7 +58,7 @@ const RAISED_LIMITS = [
 
 const WANTED_FEATURES = ["shader-f16", "timestamp-query"] as const;
 
-/** The environment variable in which Deno looks up the graphics APIs that it may use, once for each thread. */
+/** The environment variable that names the graphics APIs that Deno may use. Deno reads it once for each thread. */
 const APIS = "DENO_WEBGPU_BACKEND";
 
 /**
@@ -75,8 +74,8 @@ function excludeOpenGl(): void {
 }
 
 /**
- * Finds the fastest adapter of this machine, of Vulkan, Metal or Direct3D 12, or of the graphics APIs that
- * `DENO_WEBGPU_BACKEND` names.
+ * Finds the fastest adapter of this machine with Vulkan, Metal or Direct3D 12, or with the graphics APIs in
+ * `DENO_WEBGPU_BACKEND`.
  *
  * @returns `undefined` if there is none, or only a software one and `allowFallback` is false.
  */
@@ -139,7 +138,7 @@ export function createBuffer(gpu: GpuContext, descriptor: GPUBufferDescriptor): 
   return gpu.device.createBuffer(descriptor);
 }
 
-/** A buffer that kernels read and write, whole vectors of 16 bytes. The caller ends it with `destroy()`. */
+/** Creates a buffer that kernels read and write. Its size is rounded up to 16 bytes. The caller owns it. */
 export function createStorage(gpu: GpuContext, label: string, numBytes: number): GPUBuffer {
   return createBuffer(gpu, {
     label,
@@ -148,7 +147,7 @@ export function createStorage(gpu: GpuContext, label: string, numBytes: number):
   });
 }
 
-/** A storage buffer with content; see {@linkcode createStorage}. */
+/** Creates a storage buffer with content; see {@linkcode createStorage}. */
 export function uploadStorage(
   gpu: GpuContext,
   label: string,
@@ -160,8 +159,8 @@ export function uploadStorage(
 }
 
 /**
- * Whether a device shares the machine's memory, as far as that can be told: software adapters, Apple's processors, and
- * Intel's integrated graphics do.
+ * Whether a device uses the machine's memory. WebGPU does not tell, so this goes by names: software adapters, Apple's
+ * processors and Intel's integrated graphics do.
  */
 export function usesMachineMemory(
   { adapterInfo, isFallbackAdapter }: Pick<GpuContext, "adapterInfo" | "isFallbackAdapter">,
@@ -172,8 +171,8 @@ export function usesMachineMemory(
 }
 
 /**
- * Resolves when the device has done all submitted work; blocks the thread until then. If a mapped range may be taken
- * early, it avoids the 10 ms that Deno's `onSubmittedWorkDone` sleeps afterwards.
+ * Resolves when the device has done all submitted work, and blocks the thread until then. Deno's `onSubmittedWorkDone`
+ * would sleep 10 ms after that.
  *
  * @throws when the device is gone.
  */

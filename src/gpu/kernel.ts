@@ -12,7 +12,7 @@ export type Elem = "f32" | "f16";
 /** How a kernel accesses a binding's buffer. */
 type Access = "read" | "read_write" | "uniform";
 
-/** Bindings of group 0 by name; their order is their numbers. */
+/** Bindings of group 0 by name, in the order of their numbers. */
 type Bindings = Readonly<Record<string, Access>>;
 
 const BUFFER_TYPES = {
@@ -31,7 +31,7 @@ interface KernelSpec<B extends Bindings> {
   readonly constants: Readonly<Record<string, number>>;
 }
 
-/** A buffer for each binding: none missing, none extra. */
+/** A buffer for each binding. */
 type Tensors<B extends Bindings> = Readonly<Record<keyof B, GPUBuffer>>;
 
 type AnyKernel = Kernel<Bindings>;
@@ -48,7 +48,7 @@ export function toElem(dtype: "float32" | "float16"): Elem {
   return dtype === "float16" ? "f16" : "f32";
 }
 
-/** The bytes of one element. */
+/** The number of bytes of an element. */
 export function elemBytes(elem: Elem): number {
   return elem === "f16" ? 2 : 4;
 }
@@ -74,12 +74,12 @@ function getModule(
 export class Kernel<B extends Bindings> {
   readonly #gpu: GpuContext;
   readonly #label: string;
-  /** The most workgroups along each dimension. */
+  /** Most workgroups along each dimension. */
   readonly #mostWorkgroups: number;
   readonly #names: readonly (keyof B & string)[];
   readonly #layout: GPUBindGroupLayout;
   readonly #pipeline: GPUComputePipeline;
-  /** A trie over the buffers in binding order; it keeps no buffer alive. */
+  /** Bind groups in a trie over the buffers in binding order. It keeps no buffer alive. */
   readonly #groups: BindGroupNode = { next: new WeakMap() };
   #failure: Error | undefined;
 
@@ -89,7 +89,7 @@ export class Kernel<B extends Bindings> {
     this.#mostWorkgroups = gpu.limits.maxComputeWorkgroupsPerDimension;
     this.#names = Object.keys(spec.bindings);
     gpu.device.pushErrorScope("validation");
-    // An automatic layout would lack the bindings that a specialisation does not use.
+    // An automatic layout would lack bindings that the specialised kernel does not use.
     this.#layout = gpu.device.createBindGroupLayout({
       label: spec.name,
       entries: this.#names.map((name, binding) => ({
@@ -130,8 +130,8 @@ export class Kernel<B extends Bindings> {
   /**
    * Appends a dispatch. The bind group of the same buffers is created once and cached.
    *
-   * @throws {Error} when the kernel did not compile: its output would be whatever the buffer held.
-   * @throws {RangeError} when there are more workgroups than the device dispatches: none would run.
+   * @throws {Error} when the kernel did not compile. Without this, its output buffer would silently stay unchanged.
+   * @throws {RangeError} when there are more workgroups than the device allows. Without this, none of them would run.
    */
   encode(
     pass: ComputePass,

@@ -1,5 +1,5 @@
 /**
- * Replaces the buffers with which ONNX Runtime uploads and reads back tensors by faster ones.
+ * Makes uploads and downloads of ONNX Runtime faster, by replacing its buffers.
  *
  * @module
  */
@@ -8,9 +8,11 @@
  * Makes the device fill unlabelled upload buffers (mapped at creation, sources of copies) by `writeBuffer`.
  *
  * ONNX Runtime uploads every weight and every input through a buffer of its own that is mapped at creation. Deno's
- * `getMappedRange` first copies the buffer's content, and a graphics card's upload memory is slow to read: 33 ms per
- * MiB on an H200, where `writeBuffer` takes 0.1 ms. Here the mapped range is memory of JavaScript's, which is written
- * when the buffer is unmapped.
+ * `getMappedRange` first copies the content of the buffer, and a GPU's upload memory is slow to read: 33 ms per MiB on
+ * an
+ * H200, where `writeBuffer` takes 0.1 ms. Here the mapped range is ordinary memory, which is written to the buffer when
+ * it
+ * is unmapped.
  */
 export function writeUploadBuffers(device: GPUDevice): void {
   const createBuffer = device.createBuffer.bind(device);
@@ -29,7 +31,7 @@ export function writeUploadBuffers(device: GPUDevice): void {
       unmap: () => {
         for (const { offset, bytes } of mapped.splice(0)) {
           device.queue.writeBuffer(buffer, offset, bytes);
-          // Frees the memory now rather than at the next collection.
+          // Frees the memory now, rather than at the next garbage collection.
           bytes.transfer(0);
         }
       },
@@ -45,9 +47,10 @@ function isUpload({ label, usage, mappedAtCreation }: GPUBufferDescriptor): bool
 /**
  * Deno versions on which a mapped range may be taken before `mapAsync` resolves.
  *
- * Deno's `mapAsync` blocks until the GPU has finished and then sleeps 10 ms before it resolves. The range is
- * there right after the call, but only on a buffer that was mapped and awaited once: on any other, taking it
- * panics the process. That is not in the WebGPU specification, so each version is verified before it is listed.
+ * Deno's `mapAsync` blocks until the GPU has finished, and then sleeps 10 ms before it resolves. The range is available
+ * right after the call, but only if the buffer was mapped and awaited before: otherwise taking the range panics the
+ * process.
+ * This is not in the WebGPU specification, so each version is verified before it is listed.
  */
 const EARLY_RANGE_DENO_VERSIONS: ReadonlySet<string> = new Set(["2.9.6"]);
 
@@ -56,19 +59,21 @@ export function canTakeRangeEarly(denoVersion: string = Deno.version.deno): bool
   return EARLY_RANGE_DENO_VERSIONS.has(denoVersion);
 }
 
-/** Smallest size; sizes are powers of two. Copying a larger buffer takes longer than the sleep. */
+/** Smallest size of a kept buffer. Sizes are powers of two. */
 const MIN_BYTES = 2 ** 16;
+/** Largest size of a kept buffer. Copying a larger one takes longer than the sleep. */
 const MAX_BYTES = 2 ** 22;
-/** Buffers kept per size; ONNX Runtime reads one tensor after the other. */
+/** Number of buffers that are kept per size. ONNX Runtime reads one tensor after the other. */
 const KEPT_OF_A_SIZE = 2;
 
 /**
- * Spares ONNX Runtime the 10 ms that Deno's `mapAsync` sleeps after the GPU has finished.
+ * Saves ONNX Runtime the 10 ms that Deno's `mapAsync` sleeps after the GPU has finished.
  *
- * ONNX Runtime creates a staging buffer for each tensor that it reads back, maps it, awaits that, and destroys it.
- * Whoever creates such a buffer, unlabelled and only read back, gets one that was kept: on one that was mapped and
- * awaited before, the range is there right after the call (see {@linkcode canTakeRangeEarly}), so that its `mapAsync`
- * resolves at once.
+ * ONNX Runtime creates a staging buffer for each tensor that it reads back, maps it, and destroys it. Here destroyed
+ * staging buffers (unlabelled, and only read back) are kept, and returned when one is created again. Since a kept
+ * buffer was
+ * mapped and awaited before, its range is available right after the call (see {@linkcode canTakeRangeEarly}), and its
+ * `mapAsync` resolves at once.
  */
 export function keepDownloadBuffers(
   device: GPUDevice,
@@ -94,7 +99,7 @@ function isDownload({ label, size, usage, mappedAtCreation }: GPUBufferDescripto
     usage === (GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST);
 }
 
-/** A buffer whose methods are replaced: it must be a GPUBuffer itself where commands copy to it. */
+/** Replaces methods of a buffer, rather than wrapping it, because commands that copy to it need a GPUBuffer. */
 class DownloadBuffer {
   readonly #buffer: GPUBuffer;
   readonly #native: Pick<GPUBuffer, "mapAsync" | "getMappedRange" | "unmap" | "destroy">;
@@ -102,11 +107,11 @@ class DownloadBuffer {
   /** The requested size, which may be smaller than the buffer. */
   #size = 0;
   #isLent = false;
-  /** Whether it was ever mapped and awaited. Taking the range before that panics the process. */
+  /** Whether the buffer was ever mapped and awaited. Taking its range before that panics the process. */
   #wasMapped = false;
   #mapped: { readonly offset: number; readonly bytes: ArrayBuffer } | undefined;
 
-  /** @param options.keep returns whether the buffer is kept when it is given back. */
+  /** @param options.keep is called when the buffer is destroyed, and returns whether to keep it. */
   constructor(buffer: GPUBuffer, options: { readonly keep: (buffer: DownloadBuffer) => boolean }) {
     this.#buffer = buffer;
     this.#keep = options.keep;
@@ -130,14 +135,14 @@ class DownloadBuffer {
     return this.#buffer;
   }
 
-  /** Maps the buffer and takes its range. Resolves only once the range was taken. */
+  /** Maps the buffer and takes its range. Resolves when the range was taken. */
   async #mapAsync(mode: number, offset = 0, size = this.#size - offset): Promise<void> {
     const mapping = this.#native.mapAsync(mode, offset, size);
     const take = () => {
       this.#mapped = { offset, bytes: this.#native.getMappedRange(offset, size) };
     };
     if (this.#wasMapped) {
-      // Ignored, because taking the range has already failed.
+      // A rejection is ignored, because taking the range then fails too.
       mapping.catch(() => {});
       try {
         take();

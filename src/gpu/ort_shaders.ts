@@ -1,12 +1,12 @@
 /**
- * Changes shaders of ONNX Runtime on their way to the device: one is fixed, the loops of tiled products are unrolled, and
- * the products of an LSTM's cell are shared among threads (`lstm_cell_shader.ts`).
+ * Changes shaders of ONNX Runtime before they are compiled: one is fixed, the loops of tiled products are unrolled, and
+ * the
+ * products of an LSTM's cell are shared among threads.
  *
  * @module
  */
-import { cellThreads, shareLstmCell } from "./lstm_cell_shader.ts";
 
-/** Changes every shader module that the device creates from now on. Call it before the first ORT session. */
+/** Changes every shader module that the device creates from now on. Call it before the first session is created. */
 export function changeOrtShaders(device: GPUDevice): void {
   const threads = cellThreads(device.limits);
   const createShaderModule = device.createShaderModule.bind(device);
@@ -17,11 +17,12 @@ export function changeOrtShaders(device: GPUDevice): void {
 }
 
 /**
- * Fixes a shader of ONNX Runtime 1.30 that silently gives wrong results; any other shader is unchanged.
+ * Fixes a shader of ONNX Runtime 1.30 that silently gives wrong results. Any other shader is unchanged.
  *
- * For Conv with a kernel above 1 and input channels that divide by 3 but not by 4, ORT's Conv2dMM loads
- * three channels at once, yet computes the index of the first as `xCh / 4`, as if it still counted in vec4.
- * Reported upstream as microsoft/onnxruntime#29651.
+ * For `Conv` with a kernel larger than 1, and with a number of input channels that is a multiple of 3 but not of 4, its
+ * Conv2dMM loads three channels at once, but computes the index of the first as `xCh / 4`, as if it loaded four.
+ * Reported
+ * upstream as microsoft/onnxruntime#29651.
  */
 export function fixConvVec3Source(code: string): string {
   const isVec3Conv = code.includes("fn mm_readA") && code.includes("-> vec3<x_element_t>");
@@ -40,12 +41,13 @@ const LOOP = /for \(var (\w+) = 0(u?); \1 < ([^;]+); (?:\1 = \1 \+ 1|\1\+\+)\) \
 const CONSTANT = /^const (\w+)(?:\s*:\s*\w+)? = (\d+)u?;$/gm;
 
 /**
- * Unrolls the loops of tiled products; any other shader is unchanged.
+ * Unrolls the loops of tiled products. Any other shader is unchanged.
  *
- * naga gives each loop a counter of its own and each access to an array a check of its bounds, so that drivers do not
- * unroll loops, and keep arrays that are indexed by them in memory. ONNX Runtime's tiled products, which are most of
- * the time of convolutions and matrix products, consist of such loops: unrolled, with fixed numbers, a tile's sums stay
- * in registers.
+ * naga adds a counter to each loop, and a bounds check to each access to an array. Drivers then do not unroll loops,
+ * and
+ * keep arrays that loops index in memory. ONNX Runtime's tiled products, which take most of the time of convolutions
+ * and
+ * matrix products, consist of such loops. If they are unrolled, a tile's sums stay in registers.
  */
 export function unrollTiles(code: string): string {
   return TILES.test(code) ? unrollLoops(code) : code;
@@ -82,7 +84,7 @@ function unroll(code: string, constants: ReadonlyMap<string, number>): string {
   return result + code.slice(at);
 }
 
-/** The index of the brace that ends a block. */
+/** Finds the index of the brace that ends a block. */
 function findBlockEnd(code: string, begin: number): number {
   let depth = 1;
   for (let at = begin; at < code.length; at++) {
@@ -92,7 +94,7 @@ function findBlockEnd(code: string, begin: number): number {
   return code.length;
 }
 
-/** A number, a constant, or the quotient of two. */
+/** Evaluates a number, a constant, or the quotient of two. */
 function evaluate(bound: string, constants: ReadonlyMap<string, number>): number | undefined {
   const terms = bound.replace(/^i32\((.*)\)$/, "$1").split("/").map((term) => {
     const name = term.trim();
@@ -101,4 +103,142 @@ function evaluate(bound: string, constants: ReadonlyMap<string, number>): number
   const [first, second = 1, ...others] = terms;
   if (others.length > 0 || terms.includes(undefined)) return undefined;
   return Math.floor(first! / second);
+}
+
+/** Number of threads that share a hidden unit. */
+const TEAM = 32;
+const MAX_THREADS = 1024;
+/** Bytes of a thread's sums: one f32 for each of four gates. */
+const SUM_BYTES = 16;
+/** Elements of a row that a thread reads at a time. */
+const UNROLLED = 4;
+
+const WORKGROUP_SIZE = "@workgroup_size(workgroup_size_x, workgroup_size_y, workgroup_size_z)";
+const UNIT = `  if (global_idx >= B * H) { return; }
+  let batch_idx = global_idx / H;
+  let j = global_idx % H;
+`;
+const GATES = ["i", "o", "f", "c"] as const;
+const ZEROS = GATES.map((gate) => `  var gate_${gate}: f32 = 0.0;\n`).join("");
+
+/** How a shader multiplies a vector with the four gates' matrices. */
+interface Product {
+  readonly vector: string;
+  readonly base: string;
+  /** The name of an element. */
+  readonly value: string;
+  readonly matrix: string;
+  readonly length: string;
+}
+
+const INPUT: Product = { vector: "x", base: "x_base", value: "xv", matrix: "w", length: "I" };
+const STATE: Product = { vector: "h_prev", base: "h_base", value: "hv", matrix: "r", length: "H" };
+
+/**
+ * Shares the products of an LSTM's cell among `threads`. Any other shader is unchanged.
+ *
+ * ONNX Runtime 1.30 runs a step of an LSTM in one workgroup for every 256 hidden units of a batch, in which each thread
+ * reads four rows of both matrices from end to end. Neighbouring threads read memory that is far apart, and a step of
+ * Kokoro's LSTMs waits for some 900 such reads one after the other. Here 32 neighbouring threads read the rows of a
+ * unit
+ * side by side, and add up their sums, in another order than before. The rest of the shader and its dispatch do not
+ * change.
+ */
+export function shareLstmCell(code: string, threads: number): string {
+  if (threads < TEAM || !code.includes(UNIT) || !code.includes(WORKGROUP_SIZE)) return code;
+  const [head, body = ""] = code.split(UNIT);
+  // The bases of vectors and matrices are computed before the first loop, and between the loops.
+  const [beforeInput, afterInput] = body.split(theirLoop(INPUT));
+  const [beforeState, tail] = afterInput?.split(theirLoop(STATE)) ?? [];
+  // Shaders for sequences of several lengths have a return before the loops. They stay unchanged.
+  if (tail === undefined || !beforeInput!.trimStart().startsWith(ZEROS.trimStart())) return code;
+  const teams = threads / TEAM;
+  const end = tail.lastIndexOf("}");
+  return head!.replace(
+    `@compute ${WORKGROUP_SIZE}`,
+    `var<workgroup> team_sums: array<vec4<f32>, ${threads}>;\n@compute @workgroup_size(${threads})`,
+  ) + `
+  let lane = local_idx % ${TEAM}u;
+  for (var first = 0u; first < workgroup_size_x; first += ${teams}u) {
+    let unit = first + local_idx / ${TEAM}u;
+    let wanted = workgroup_idx * workgroup_size_x + unit;
+    let is_own = unit < workgroup_size_x && wanted < B * H;
+    let at = select(0u, wanted, is_own);
+    let batch_idx = at / H;
+    let j = at % H;
+    var sums = vec4<f32>();
+    ${beforeInput!.replace(ZEROS, "")}
+    ${sharedLoop(INPUT)}
+    ${beforeState}
+    ${sharedLoop(STATE)}
+    team_sums[local_idx] = sums;
+    workgroupBarrier();
+    ${addUp()}
+    if (is_own && lane == 0u) {
+      let gates = team_sums[local_idx];
+      ${GATES.map((gate, i) => `var gate_${gate} = gates[${i}];`).join(" ")}
+      ${tail.slice(0, end)}
+    }
+    workgroupBarrier();
+  }
+}`;
+}
+
+/** The number of threads for an LSTM's cell on a device. */
+function cellThreads(limits: GPUSupportedLimits): number {
+  const most = Math.min(
+    MAX_THREADS,
+    limits.maxComputeInvocationsPerWorkgroup,
+    limits.maxComputeWorkgroupSizeX,
+    limits.maxComputeWorkgroupStorageSize / SUM_BYTES,
+  );
+  return Math.floor(most / TEAM) * TEAM;
+}
+
+/** The row of a gate in a matrix. */
+function writeRow(gate: number): string {
+  return ["j", "(H + j)", "(2u * H + j)", "(3u * H + j)"][gate]!;
+}
+
+function theirLoop({ vector, base, value, matrix, length }: Product): string {
+  const sums = GATES.map((gate, i) =>
+    `    gate_${gate} += ${value} * f32(${matrix}[${matrix}_base + ${
+      writeRow(i)
+    } * ${length} + k]);\n`
+  );
+  return `  for (var k: u32 = 0u; k < ${length}; k++) {
+    let ${value} = f32(${vector}[${base} + k]);
+${sums.join("")}  }
+`;
+}
+
+function sharedLoop({ vector, base, matrix, length }: Product): string {
+  const rows = GATES.map((gate, i) =>
+    `let row_${gate} = ${matrix}_base + ${writeRow(i)} * ${length};`
+  );
+  const add = (k: string) => {
+    const elements = GATES.map((gate) => `f32(${matrix}[row_${gate} + ${k}])`);
+    return `sums += f32(${vector}[${base} + ${k}]) * vec4<f32>(${elements.join(", ")});`;
+  };
+  const several = Array.from({ length: UNROLLED }, (_, i) => add(`k + ${i * TEAM}u`));
+  return `{
+      ${rows.join(" ")}
+      var k = lane;
+      for (; k + ${(UNROLLED - 1) * TEAM}u < ${length}; k += ${UNROLLED * TEAM}u) {
+        ${several.join("\n        ")}
+      }
+      for (; k < ${length}; k += ${TEAM}u) { ${add("k")} }
+    }`;
+}
+
+/** Reduces a team's sums into its first thread. */
+function addUp(): string {
+  const steps: string[] = [];
+  for (let distance = TEAM / 2; distance >= 1; distance /= 2) {
+    steps.push(
+      `if (lane < ${distance}u) { team_sums[local_idx] += team_sums[local_idx + ${distance}u]; }
+    workgroupBarrier();`,
+    );
+  }
+  return steps.join("\n    ");
 }

@@ -7,14 +7,14 @@ import type { BufferCopy } from "./commands.ts";
 import { createBuffer, DeviceLostError, type GpuContext } from "./device.ts";
 import { canTakeRangeEarly } from "./ort_buffers.ts";
 
-/** Bytes `[offset, offset + size)` of a buffer; both are multiples of 4. */
+/** The bytes `[offset, offset + size)` of a buffer. Both numbers are multiples of 4. */
 export interface BufferRange {
   readonly buffer: GPUBuffer;
   readonly offset: number;
   readonly size: number;
 }
 
-/** A ring of staging buffers. Several reads may be in flight; those above `slots` wait. */
+/** Staging buffers. As many reads as there are buffers may be in flight; further ones wait. */
 export class Readback {
   readonly maxBytes: number;
   readonly #gpu: GpuContext;
@@ -40,7 +40,7 @@ export class Readback {
   /**
    * Allocates the staging buffers and maps each once.
    *
-   * @param options.maxBytes the most one read may bring back.
+   * @param options.maxBytes most bytes of one read.
    * @param options.slots reads that can be in flight at once.
    * @param options.takesRangeEarly false follows the WebGPU specification.
    */
@@ -127,7 +127,7 @@ export class Readback {
 
   async #map(staging: GPUBuffer, size: number): Promise<Uint8Array<ArrayBuffer>> {
     const mapped = staging.mapAsync(GPUMapMode.READ, 0, size);
-    // Its rejection is ignored: taking the range below has failed by then.
+    // A rejection is ignored, because taking the range below then fails too.
     if (this.#takesRangeEarly) mapped.catch(() => {});
     else await mapped;
     const bytes = new Uint8Array(staging.getMappedRange(0, size)).slice();
@@ -135,7 +135,7 @@ export class Readback {
     return bytes;
   }
 
-  /** Reports a failure as the device's loss if it was lost; the loss is announced shortly after its first symptom. */
+  /** Converts a failure to that of a lost device, if the device was lost, which becomes known shortly afterwards. */
   async #explain(error: unknown): Promise<unknown> {
     await new Promise((resolve) => setTimeout(resolve, 0));
     if (!this.#isLost) return error;

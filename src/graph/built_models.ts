@@ -1,5 +1,5 @@
 /**
- * ONNX models that are built rather than read: a cast, and a causal attention for the prompts of a decoder.
+ * Builds small ONNX models: a cast, and a causal attention for the prompts of a decoder.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import {
   type ModelProto,
   type Tensor,
 } from "./file/proto.ts";
-import { makeValueInfo, writeModel } from "./file/proto_write.ts";
-import { type TensorType, toDtypeCode } from "./file/dtype.ts";
+import { makeValueInfo, writeModel } from "./file/proto_codec.ts";
+import { type TensorType, toDtypeCode } from "./file/tensor.ts";
 
-/** The attention of one head of keys, and of the heads of queries that share it. */
+/** The attention of one head of keys and of the query heads that share it. */
 interface MaskedAttention {
   readonly headSize: number;
   readonly scale: number;
@@ -32,7 +32,9 @@ export const MASKED_INPUTS = {
   mask: "mask",
 } as const;
 
-/** Softmax of `scale * q k^T`, capped and masked, times the values; its output is `out`, shaped like the queries. */
+/**
+ * Builds softmax of `scale * q k^T`, capped and masked, times the values. The output `out` is shaped like the queries.
+ */
 export function maskedAttentionModel({ headSize, scale, softcap }: MaskedAttention): ModelProto {
   const { q, k, v, mask } = MASKED_INPUTS;
   const alpha = { float: softcap > 0 ? scale / softcap : scale };

@@ -1,5 +1,5 @@
 /**
- * The roles of a decoder graph's inputs and outputs.
+ * Finds what the inputs and outputs of a decoder's or an encoder's graph mean.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import {
   tensorAttribute,
   type ValueInfo,
 } from "./file/proto.ts";
-import { decodeTensorMessage } from "./file/proto_decode.ts";
+import { decodeTensorMessage } from "./file/proto_codec.ts";
 import { Refusal } from "./refusal.ts";
 
 /** The inputs of a decoder graph, named as transformers.js feeds them. */
@@ -24,25 +24,25 @@ export interface DecoderInputs {
   readonly perLayer?: ValueInfo | undefined;
   /** Token type ids of an encoder. */
   readonly types?: ValueInfo | undefined;
-  /** If given, the graph may test ids for padding, and is fed other ids. */
+  /** Id of the padding token, if the graph may test for it. Evaluations then feed only other ids. */
   readonly padTokenId?: number | undefined;
-  /** Whether positions count only the tokens that are no padding. */
+  /** Whether positions count only tokens other than padding. */
   readonly skipsPadding?: boolean | undefined;
   /** Names of past keys and values. */
   readonly caches: ReadonlySet<string>;
-  /** Names of other states that one step passes to the next; their size does not depend on the number of tokens. */
+  /** Names of inputs for recurrent states, whose size does not depend on the number of tokens. */
   readonly states?: ReadonlySet<string> | undefined;
 }
 
-/** Whether a past input has no axis that grows: all its sizes but the batch's are known. */
+/** Whether a past input has no axis that grows: all sizes except that of the batch are known. */
 function hasFixedSize({ shape = [] }: ValueInfo): boolean {
   return shape.length > 1 && shape.slice(1).every((size) => typeof size === "number");
 }
 
 /**
- * Finds the roles of the inputs.
+ * Finds the inputs of a decoder graph.
  *
- * @throws {Refusal} when this is no decoder over tokens with a cache.
+ * @throws {Refusal} when the graph is not a decoder over tokens with a cache.
  */
 export function findInputs(index: GraphIndex): DecoderInputs {
   const ids = index.inputs.get("input_ids");
@@ -71,7 +71,22 @@ export function findInputs(index: GraphIndex): DecoderInputs {
   };
 }
 
-/** Turns `Constant` nodes into constants, which segments share without crossing. */
+/** Finds the inputs of an encoder graph. @throws {Refusal} when it takes no token ids. */
+export function findEncoderInputs(index: GraphIndex, padTokenId: number): DecoderInputs {
+  const tokens = index.inputs.get("input_ids");
+  if (tokens === undefined) throw new Refusal("It takes no input_ids.");
+  return {
+    tokens,
+    kind: "ids",
+    mask: index.inputs.get("attention_mask"),
+    positions: index.inputs.get("position_ids"),
+    types: index.inputs.get("token_type_ids"),
+    padTokenId,
+    caches: new Set(),
+  };
+}
+
+/** Turns `Constant` nodes into constants. Each segment that reads a constant gets its own reference to it. */
 export function liftConstants(graph: Graph): Graph {
   const lifted: Tensor[] = [];
   const nodes = graph.nodes.filter((node) => {
@@ -83,7 +98,7 @@ export function liftConstants(graph: Graph): Graph {
   return { ...graph, nodes, initializers: [...graph.initializers, ...lifted] };
 }
 
-/** Fixes the input for the number of logits to 0, which means all: rows are chosen elsewhere here. */
+/** Fixes the input for the number of logits to 0, which means all. The cut chooses rows itself. */
 export function fixLogitCount(graph: Graph): Graph {
   const count = graph.inputs.find(({ name }) => /^(num_)?logits_to_keep$/.test(name));
   if (count === undefined) return graph;
@@ -103,10 +118,10 @@ export function findOutput(graph: Graph): string {
   throw new Refusal(`It has no output named logits, but ${names.join(", ") || "caches alone"}.`);
 }
 
-/** Types of caches that `GroupQueryAttention` quantises itself. */
+/** Types of the caches that `GroupQueryAttention` quantises itself. */
 const QUANTIZED = new Set(["int8", "uint8", "float8e4m3fn"]);
 
-/** @throws {Refusal} when a cache has a type that Hearth's cache cannot have in its place. */
+/** @throws {Refusal} when Hearth's cache cannot replace a cache, because of its type. */
 export function requireFloatCaches(index: GraphIndex, inputs: DecoderInputs): void {
   for (const name of inputs.caches) {
     const { dtype } = index.inputs.get(name)!;

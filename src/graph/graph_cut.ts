@@ -1,16 +1,15 @@
 /**
- * What cut graphs consist of: the segments that ONNX Runtime or Hearth's kernels run, and the attentions between them.
- * Tensor names are those of the original graph and unique over the whole cut.
+ * The result of cutting a graph: segments, which ONNX Runtime or Hearth's kernels run, and the attention, recurrence
+ * and
+ * experts nodes between them. Tensors keep their names from the original graph; a name is unique within a cut.
  *
  * @module
  */
-import type { TensorType } from "./file/dtype.ts";
+import { storedBytes, type StoredTensor, type TensorType } from "./file/tensor.ts";
 import { listRead, type ModelProto, type Node, type Tensor, withGraph } from "./file/proto.ts";
-import { storedBytes, type StoredTensor } from "./file/stored_tensor.ts";
 import type { Mixture } from "./experts/mixture.ts";
-import type { Convolution, LinearAttention } from "./states/state.ts";
 
-export type { Convolution, LinearAttention, Mixture, TensorType };
+export type { Mixture, TensorType };
 
 /** A size known at load, the tokens packed in this step, or the rows whose logits are wanted. */
 type Dim = number | "tokens" | "rows";
@@ -33,8 +32,8 @@ export interface Segment {
 }
 
 /**
- * Rows of heads inside a crossing tensor, token-major: element `d` of head `h` of token `t` lies at
- * `t * tokenStride + offset + h * headDim + d`. A tensor with packed q, k and v is named by all three.
+ * Where a kernel node finds the heads of each token in a tensor: element `d` of head `h` of token `t` is at
+ * `t * tokenStride + offset + h * headDim + d`. If one tensor holds q, k and v, all three refer to it.
  */
 export interface HeadRows {
   readonly tensor: string;
@@ -44,7 +43,7 @@ export interface HeadRows {
   readonly offset: number;
 }
 
-/** Rotary position embedding that the attention is to apply to q and k, by the token's position in its sequence. */
+/** Rotary position embedding that the attention node applies to q and k, by the token's position in its sequence. */
 export interface Rotary {
   /** `[positions, dim / 2]`; nodes that share a table name the same tensor. */
   readonly cos: StoredTensor;
@@ -53,19 +52,19 @@ export interface Rotary {
   readonly dim: number;
   /** Pairs are `(2i, 2i + 1)` when true and `(i, i + dim / 2)` when false. */
   readonly interleaved: boolean;
-  /** For tokens with several positions: which of them rotates each pair. */
+  /** If tokens have several positions: the index of the position that rotates each pair. */
   readonly sections?: readonly number[] | undefined;
 }
 
 /**
- * One attention of the decoder: causal softmax attention of the step's tokens over their sequence's cached keys and
- * values and their own. Score of query `i` for key `j`, both counted from the sequence's start:
- * `s = scale * q·k`, then `softcap * tanh(s / softcap)` where there is one; visible when `i - localWindow < j <= i`.
+ * An attention of the decoder. Each token of a step attends to the tokens of its sequence up to itself, cached ones
+ * included. The score of query `i` for key `j`, both counted from the start of the sequence, is `s = scale * q·k`, or
+ * `softcap * tanh(s / softcap)` if there is a softcap. Key `j` is visible if `i - localWindow < j <= i`.
  */
 export interface AttentionNode {
-  /** Index among the attentions, in the order they run: the layer of the KV cache. */
+  /** Index among the attention nodes, in the order they run. It is also the layer of the KV cache. */
   readonly layer: number;
-  /** The segment that must have run before; the next one may need this node's output. */
+  /** The segment that runs before this node. The next segment may read this node's output. */
   readonly afterSegment: number;
   /** Name of the graph's node, for messages. */
   readonly name: string;
@@ -84,16 +83,57 @@ export interface AttentionNode {
   /** Dtype of q, k, v and output. */
   readonly dtype: "float32" | "float16";
   readonly rotary?: Rotary | undefined;
-  /** Keys a query sees, its own included; absent: all. */
+  /** Number of keys that a query sees, including its own; all if absent. */
   readonly localWindow?: number | undefined;
   readonly softcap?: number | undefined;
-  /** `[heads]`: per head one more logit in the softmax's denominator, after the softcap; it has no value. */
+  /** `[heads]`: an extra logit for each head, in the softmax's denominator only. The softcap does not apply to it. */
   readonly sinks?: StoredTensor | undefined;
 }
 
 /**
- * A recurrence of the decoder, over a state of fixed size that each sequence has: it goes through the step's tokens of
- * each sequence in order, from what their predecessors left, or from zeros.
+ * A depthwise causal convolution along the tokens: with `x` a channel's inputs and `w` its weights,
+ * `y[t] = activation(bias + sum_k w[k] x[t - taps + 1 + k])`.
+ */
+export interface Convolution {
+  readonly kind: "convolution";
+  readonly channels: number;
+  readonly taps: number;
+  /** `[channels, 1, taps]`. */
+  readonly weights: StoredTensor;
+  /** `[channels]`. */
+  readonly bias?: StoredTensor | undefined;
+  readonly activation?: "silu" | undefined;
+}
+
+/**
+ * Linear attention: each head has a matrix `S`, `[keyDim, valueDim]`. For each token it is multiplied by the decay, then
+ * gains `k ⊗ v`, or by the delta rule `k ⊗ beta (v - Sᵀ k)`; the output is `scale * Sᵀ q`.
+ *
+ * @see {@link https://arxiv.org/abs/2412.06464 | Gated Delta Networks}
+ * @see {@link https://arxiv.org/abs/2405.21060 | Mamba-2: k is B, v is x, q is C}
+ */
+export interface LinearAttention {
+  readonly kind: "linear_attention";
+  /** Heads of values and states. */
+  readonly heads: number;
+  /** Head `h` reads query head `floor(h * queryHeads / heads)`. */
+  readonly queryHeads: number;
+  /** Head `h` reads key head `floor(h * keyHeads / heads)`. */
+  readonly keyHeads: number;
+  readonly keyDim: number;
+  readonly valueDim: number;
+  readonly scale: number;
+  /** The decay of a token: absent, a factor for each head, or its logarithm. */
+  readonly decay?: "factor" | "logarithm" | undefined;
+  /** Whether each row of `S` has a decay of its own. */
+  readonly decaysRows: boolean;
+  /** Rates of a token for the delta rule, one for all heads or one for each. */
+  readonly rates: number;
+}
+
+/**
+ * A recurrence of the decoder. Each sequence has a state of fixed size, which is zero at first and which its tokens
+ * update in order.
  */
 export interface RecurrenceNode {
   /** Index among nodes of this kind, in the order they run. */
@@ -111,7 +151,7 @@ export interface RecurrenceNode {
   readonly dtype: "float32" | "float16";
 }
 
-/** A mixture of experts of the decoder: a router chooses some for each token. */
+/** A mixture of experts of the decoder: a router chooses some experts for each token. */
 export interface ExpertsNode {
   /** Index among nodes of this kind, in the order they run. */
   readonly index: number;
@@ -124,16 +164,16 @@ export interface ExpertsNode {
   readonly operands: readonly [x: HeadRows, logits: HeadRows];
   /** A row per token, the input of a later segment. */
   readonly output: TensorPort;
-  /** Dtype of operands, output, and of the constants before they are widened. */
+  /** Dtype of the operands, of the output, and of the constants as the graph stores them. */
   readonly dtype: "float32" | "float16";
 }
 
 /**
- * A decoder graph cut at its attentions.
+ * A decoder graph cut at its attention, recurrence and experts nodes.
  *
- * One step packs the tokens of all its sequences on one axis (batch 1): run segment 0, then for every attention node of
- * level `k` attend over the paged cache, then run segment `k + 1`, and so on to the last, which computes the wanted
- * rows only. A step that wants no row is done once the last node's keys and values are cached.
+ * A step packs the tokens of all its sequences on one axis, with a batch of 1. It runs each segment, and then the nodes
+ * whose `afterSegment` is that segment. The last segment computes only the wanted rows. A step that wants no rows ends
+ * once the keys and values of the last attention node are cached.
  */
 export interface GraphCut {
   readonly segments: readonly Segment[];
@@ -147,32 +187,32 @@ export interface GraphCut {
    * from the same source as the embeddings.
    */
   readonly perLayer?: TensorPort | undefined;
-  /** The table lookup that makes embeddings of token ids, if taken out of the first segment. */
+  /** A graph that looks up the embeddings of token ids, if the lookup was taken out of the first segment. */
   readonly embedding?: ModelProto | undefined;
   /**
    * Position of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no
    * segment needs it.
    */
   readonly positions?: TensorPort | undefined;
-  /** int64 `["rows"]`: the packed tokens whose rows the last segment computes. */
+  /** int64 `["rows"]`: indices of the packed tokens whose rows the last segment computes. */
   readonly rows: TensorPort;
   /**
-   * `width` elements per wanted row, one row after the other, `[1, rows, width]` as a rule: logits over the
-   * vocabulary, or hidden states in a graph without a projection.
+   * Logits over the vocabulary, or hidden states if the graph has no vocabulary projection: `width` elements for each
+   * wanted row, one row after the other, usually as `[1, rows, width]`.
    */
   readonly output: TensorPort & { readonly width: number };
-  /** Positions in the graph's tables (rotary, position embedding, mask buffers), if it has such. */
+  /** Number of positions in the graph's tables (rotary, position embeddings, masks), if it has any. */
   readonly maxPositions?: number | undefined;
   /**
-   * Tokens of the longest sequence whose tokens read the rows of rotary tables that their positions name. In a longer one
-   * all tokens read this many rows further on (LongRoPE).
+   * LongRoPE: length of the longest sequence that uses the rotary angles for short sequences. In longer sequences each
+   * token reads the row of the rotary tables at its position plus this number.
    */
   readonly longFrom?: number | undefined;
   /** Remarks for `inspect` and the log. */
   readonly notes: readonly string[];
 }
 
-/** A segment with other nodes, and those of the constants that they read. */
+/** Replaces the nodes of a segment, and keeps only the constants that the new nodes read. */
 export function rebuildSegment(
   segment: Segment,
   nodes: readonly Node[],
@@ -182,7 +222,7 @@ export function rebuildSegment(
   return { ...segment, model: withGraph(segment.model, { nodes, initializers }) };
 }
 
-/** A cut with another graph in each segment. */
+/** Changes the model of each segment. */
 export function mapModels(cut: GraphCut, change: (model: ModelProto) => ModelProto): GraphCut {
   const segments = cut.segments.map((own) => ({ ...own, model: change(own.model) }));
   return { ...cut, segments };
@@ -194,33 +234,33 @@ export function countWeightBytes({ model }: Pick<Segment, "model">): number {
 }
 
 /**
- * One attention: every token of a text attends to every other. The fields of {@linkcode AttentionNode} mean the same;
- * positions were added before.
+ * An attention of an encoder: every token of a text attends to every other. The fields mean the same as in
+ * {@linkcode AttentionNode}. It applies no rotation; the segment before it does.
  */
 export interface EncoderNode extends Omit<AttentionNode, "rotary" | "localWindow" | "sinks"> {
-  /** Keys a query sees on either side of its own; absent: all of its text. */
+  /** Number of keys that a query sees on either side of its own; all of its text if absent. */
   readonly window?: number | undefined;
 }
 
-/** Nodes that reduce the rows of all tokens to the wanted result; they may mix tokens. */
+/** Nodes that reduce the rows of all tokens to the wanted result. They may mix tokens. */
 export interface EncoderTail {
   readonly nodes: readonly Node[];
-  /** Inputs of those nodes besides the rows. */
+  /** What these nodes read besides the rows. */
   readonly input: TensorPort;
   readonly output: TensorPort;
 }
 
-/** The output of the last segment: rows of some tokens, by index, or a tail's result. */
+/** What the last segment computes: the rows of some tokens, or the result of a tail. */
 export type EncoderAnswer =
-  /** `input` is int64 `["rows"]`; the output begins with those rows, `width` elements of float32 each. */
+  /** `input` is int64 `["rows"]`: the indices of the tokens whose rows are computed. */
   | { readonly kind: "rows"; readonly input: TensorPort }
   | { readonly kind: "tail"; readonly input: TensorPort };
 
 /**
  * An encoder graph cut at its attentions.
  *
- * Texts lie one after the other on one axis of tokens (batch 1), without padding: run segment 0, then every attention
- * of level `k` within each text, then segment `k + 1`, and so on to the last.
+ * Several texts are packed on one axis of tokens, with a batch of 1 and without padding. The segments run in order. The
+ * attention nodes after a segment attend within each text.
  */
 export interface EncoderCut {
   readonly segments: readonly Segment[];
@@ -229,12 +269,12 @@ export interface EncoderCut {
   readonly tokens: TensorPort;
   /** Position of each token in its text, if a segment needs it. */
   readonly positions?: TensorPort | undefined;
-  /** A token that positions skip: its position is that of the token before it. */
+  /** Id of a token that does not count: its position is that of the token before it. */
   readonly uncountedId?: number | undefined;
   /** Token type ids, if a segment needs them. */
   readonly types?: TensorPort | undefined;
   readonly answer: EncoderAnswer;
   readonly output: TensorPort;
-  /** Positions in the graph's tables, if it has such. */
+  /** Number of positions in the graph's tables, if it has any. */
   readonly maxPositions?: number | undefined;
 }

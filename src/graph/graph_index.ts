@@ -1,19 +1,28 @@
 /**
- * Producers and consumers of a graph's tensors, by name.
+ * How the nodes of a graph depend on each other: producers and consumers of tensors, topological order, and what nested
+ * graphs read.
  *
  * @module
  */
-import type { Graph, Node, Tensor, ValueInfo } from "./file/proto.ts";
-import { namesRead } from "./node_order.ts";
-import { countElements } from "./file/dtype.ts";
+import {
+  ATTRIBUTE,
+  type Graph,
+  hasSubgraph,
+  type Node,
+  type Tensor,
+  type ValueInfo,
+} from "./file/proto.ts";
+import { countElements } from "./file/tensor.ts";
 import { toValue } from "./evaluate/value.ts";
+import { decodeNode, decodeTensorMessage } from "./file/proto_codec.ts";
+import { decodeText, type Field, readFields } from "./file/wire.ts";
 
 /** A read-only index of a graph; build a new one after changing the graph. */
 export class GraphIndex {
   readonly graph: Graph;
   readonly producers: ReadonlyMap<string, Node>;
   readonly constants: ReadonlyMap<string, Tensor>;
-  /** Inputs that must be fed: those that are not constants with a default. */
+  /** Inputs that must be fed, which excludes those with a default value. */
   readonly inputs: ReadonlyMap<string, ValueInfo>;
   readonly #consumers = new Map<string, Node[]>();
 
@@ -98,7 +107,7 @@ export function readVector(
   return length === undefined || size === length ? tensor : undefined;
 }
 
-/** Finds which of a node's two inputs passes a test, and names the other. */
+/** Finds the input of a node with two inputs for which a test finds something, and names the other input. */
 export function eitherInput<T>(
   { inputs }: Node,
   test: (name: string) => T | undefined,
@@ -108,4 +117,147 @@ export function eitherInput<T>(
   if (first !== undefined) return { found: first, other: right };
   const second = test(right);
   return second === undefined ? undefined : { found: second, other: left };
+}
+
+/** A graph nested in a node: its nodes in topological order, the rest still encoded. */
+interface Subgraph {
+  readonly nodes: readonly Node[];
+  readonly fields: readonly Field[];
+}
+
+/** Field numbers of GraphProto. */
+const GRAPH = { node: 1, initializer: 5, input: 11, output: 12 } as const;
+/** Field numbers of `name` in TensorProto and in ValueInfoProto. */
+const NAME = { tensor: 8, valueInfo: 1 } as const;
+
+function* readSubgraphs(attribute: Uint8Array): Generator<Subgraph> {
+  for (const { number, payload } of readFields(attribute)) {
+    if (number !== ATTRIBUTE.graph && number !== ATTRIBUTE.graphs) continue;
+    const fields = [...readFields(payload)];
+    yield { nodes: sortNodes(payloads(fields, GRAPH.node).map(decodeNode)), fields };
+  }
+}
+
+function payloads(fields: readonly Field[], number: number): Uint8Array[] {
+  return fields.filter((field) => field.number === number).map(({ payload }) => payload);
+}
+
+function readNames(messages: readonly Uint8Array[], number: number): string[] {
+  return messages.flatMap((message) =>
+    [...readFields(message)].filter((field) => field.number === number).map(decodeText)
+  );
+}
+
+/** A nested graph, with the names of its inputs and outputs. */
+interface NestedGraph extends Pick<Graph, "nodes" | "initializers"> {
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+}
+
+/** The graph in an attribute: a branch of an `If`, a body of a `Scan`. Its nodes are in topological order. */
+export function readNested(attribute: Uint8Array): NestedGraph {
+  const [nested] = readSubgraphs(attribute);
+  if (nested === undefined) throw new Error("It has a branch without a graph.");
+  const { nodes, fields } = nested;
+  return {
+    nodes,
+    initializers: payloads(fields, GRAPH.initializer).map(decodeTensorMessage),
+    inputs: readNames(payloads(fields, GRAPH.input), NAME.valueInfo),
+    outputs: readNames(payloads(fields, GRAPH.output), NAME.valueInfo),
+  };
+}
+
+/** Cached results of {@linkcode capturedNames}. Copies of a node share its attributes. */
+const captured = new WeakMap<Node["attributes"], readonly string[]>();
+
+/** Tensors of the outer graph that a node's subgraphs read. */
+function capturedNames({ attributes }: Node): readonly string[] {
+  const known = captured.get(attributes);
+  if (known !== undefined) return known;
+  const names = new Set<string>();
+  for (const { message } of attributes) {
+    for (const { nodes, fields } of readSubgraphs(message)) {
+      const outputs = readNames(payloads(fields, GRAPH.output), NAME.valueInfo);
+      const own = new Set([
+        ...readNames(payloads(fields, GRAPH.input), NAME.valueInfo),
+        ...readNames(payloads(fields, GRAPH.initializer), NAME.tensor),
+        ...nodes.flatMap((node) => node.outputs),
+      ]);
+      for (const name of [...nodes.flatMap(namesRead), ...outputs]) {
+        if (!own.has(name)) names.add(name);
+      }
+    }
+  }
+  const result = [...names];
+  captured.set(attributes, result);
+  return result;
+}
+
+/** The tensors that a node reads: its inputs, and those of the same graph that its subgraphs read. */
+export function namesRead(node: Node): readonly string[] {
+  const inputs = node.inputs.filter((name) => name !== "");
+  return hasSubgraph(node) ? [...inputs, ...capturedNames(node)] : inputs;
+}
+
+/**
+ * Sorts nodes topologically: a node that comes too late moves to just before the first node that needs it.
+ *
+ * ONNX wants producers before their consumers. ONNX Runtime takes any order, and converters that append nodes (casts of
+ * fp16 converters, for example) rely on it.
+ *
+ * @throws {Error} when nodes need each other in a circle.
+ */
+export function sortNodes(nodes: readonly Node[]): readonly Node[] {
+  const producers = new Map<string, Node>();
+  for (const node of nodes) {
+    for (const name of node.outputs) if (name !== "") producers.set(name, node);
+  }
+  const sorted: Node[] = [];
+  const done = new Set<Node>();
+  const open = new Set<Node>();
+  for (const root of nodes) {
+    const stack = [root];
+    for (let node = stack.at(-1); node !== undefined; node = stack.at(-1)) {
+      const needed = done.has(node) ? [] : findMissing(node, producers, done);
+      if (needed.length === 0) {
+        stack.pop();
+        open.delete(node);
+        if (!done.has(node)) sorted.push(node);
+        done.add(node);
+        continue;
+      }
+      open.add(node);
+      const circular = needed.find((each) => open.has(each));
+      if (circular !== undefined) {
+        throw new Error(`node "${circular.name}" (${circular.opType}) needs its own output.`);
+      }
+      stack.push(...needed.toReversed());
+    }
+  }
+  return sorted;
+}
+
+/** The nodes that a node reads from and that are not sorted yet. */
+function findMissing(
+  node: Node,
+  producers: ReadonlyMap<string, Node>,
+  done: ReadonlySet<Node>,
+): Node[] {
+  return namesRead(node).flatMap((name) => {
+    const producer = producers.get(name);
+    return producer === undefined || done.has(producer) ? [] : [producer];
+  });
+}
+
+/** ONNX Runtime's WebGPU operators that take an int64 tensor as their second input. */
+const INDEXED = new Set(["Gather", "GatherBlockQuantized", "RotaryEmbedding"]);
+
+/**
+ * Whether only nodes that run on the GPU read an int64 input. ONNX Runtime does all other int64 arithmetic on the CPU,
+ * for which it would copy an input in GPU memory back, and first wait for all GPU work.
+ */
+export function isIndex(input: string, graph: GraphIndex): boolean {
+  return graph.consumers(input).every(({ opType, inputs }) =>
+    INDEXED.has(opType) && inputs.every((name, position) => name !== input || position === 1)
+  );
 }

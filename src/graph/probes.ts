@@ -1,10 +1,10 @@
 /**
- * Partial evaluations of a decoder graph with known lengths: how the cut finds what the graph computes from lengths,
- * masks and positions.
+ * Partial evaluations of a graph with known lengths. They show what the graph computes from lengths, masks and
+ * positions.
  *
  * @module
  */
-import { countElements } from "./file/dtype.ts";
+import { countElements } from "./file/tensor.ts";
 import { Evaluation } from "./evaluate/evaluation.ts";
 import type { Value } from "./evaluate/value.ts";
 import type { GraphIndex } from "./graph_index.ts";
@@ -17,7 +17,7 @@ export interface Lengths {
   readonly numTokens: number;
 }
 
-/** Sizes of an input, with `symbols` substituted; `undefined` if any stays unknown. */
+/** A value without elements, with `symbols` for the input's unknown sizes; `undefined` if a size stays unknown. */
 function makeSizes({ dtype, shape }: ValueInfo, symbols: readonly number[]): Value | undefined {
   if (dtype === undefined || shape === undefined) return undefined;
   const open = symbols.values();
@@ -65,21 +65,21 @@ function feedFor(
   return undefined;
 }
 
-/** Token ids in no order, so that nothing computed from them is mistaken for positions. */
+/** Irregular token ids, so that nothing computed from them is mistaken for positions. */
 function idsOtherThan(padTokenId: number, count: number): Float64Array {
   const first = padTokenId < 3 ? 3 : 0;
   const skips = (id: number) => id >= padTokenId && padTokenId >= 3 ? id + 1 : id;
   return Float64Array.from({ length: count }, (_, t) => skips(first + (t * t * 5 + 2) % 7));
 }
 
-/** Partial evaluations of one graph, each made once. */
+/** Partial evaluations of one graph, cached by their lengths. */
 export class Probes {
   readonly index: GraphIndex;
   readonly inputs: DecoderInputs;
   readonly #known: (lengths: Lengths) => ReadonlyMap<string, Value>;
   readonly #runs = new Map<string, Evaluation>();
 
-  /** @param known further tensors of a run, of nodes that the evaluation does not know. */
+  /** @param known returns the outputs of nodes that the evaluation has no rules for. */
   constructor(
     index: GraphIndex,
     inputs: DecoderInputs,
@@ -90,7 +90,7 @@ export class Probes {
     this.#known = known;
   }
 
-  /** The run with these lengths; a graph without a cache has no past, regardless. */
+  /** The run with these lengths. For a graph without a cache the past length is taken as 0. */
   at(asked: Lengths): Evaluation {
     const lengths = this.#hasPast ? asked : { ...asked, pastLength: 0 };
     const key = `${lengths.pastLength}+${lengths.numTokens}`;
@@ -112,7 +112,7 @@ export class Probes {
     return SHORT_LENGTHS.map((lengths) => this.at(lengths));
   }
 
-  /** A run that distinguishes constants from what is only constant for short sequences. */
+  /** A long run: it distinguishes constants from tensors that are only constant for short sequences. */
   long(contextLength: number): Evaluation {
     return this.at(
       this.#hasPast
@@ -122,9 +122,9 @@ export class Probes {
   }
 
   /**
-   * What a tensor of integers or floats adds to the positions of a run's tokens.
+   * The constant that a tensor adds to the positions of the tokens.
    *
-   * @returns `undefined` if it holds something else.
+   * @returns `undefined` if the tensor does not hold positions plus a constant.
    */
   positionOffset(name: string): number | undefined {
     const offsets = SHORT_LENGTHS.map((lengths) => {
@@ -141,10 +141,10 @@ export class Probes {
   }
 }
 
-/** Tokens of the long run of a graph that takes a whole text at once. */
+/** Number of tokens in the long run of a graph without a cache. */
 const LONG_TEXT = 150;
 
-/** Three short runs: the first two differ in the past alone, the first and the last in both. */
+/** Three short runs. The first two differ only in the past length, the first and the last in both lengths. */
 export const SHORT_LENGTHS: readonly [Lengths, Lengths, Lengths] = [
   { pastLength: 0, numTokens: 3 },
   { pastLength: 4, numTokens: 3 },

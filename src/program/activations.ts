@@ -1,5 +1,5 @@
 /**
- * Recognizes activations in a graph, as one operator or spelled out as several.
+ * Recognizes activations in a graph, as one operator or spelled out.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { eitherInput, type GraphIndex, readScalar } from "../graph/graph_index.t
 interface FoundActivation {
   readonly activation: Activation;
   readonly input: string;
-  /** Intermediate tensors, which are not computed if nothing else reads them. */
+  /** Tensors between the input and the result, which need not be computed if nothing else reads them. */
   readonly between: readonly string[];
 }
 

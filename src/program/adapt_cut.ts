@@ -3,13 +3,12 @@
  *
  * @module
  */
-import { takeEmbedding } from "../graph/cut/embedding_lookup.ts";
+import { lookUpInputs, takeEmbedding } from "../graph/cut/embedding_lookup.ts";
 import { type GraphCut, mapModels } from "../graph/graph_cut.ts";
 import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
-import { lookUpInputs } from "../graph/rewrite/input_lookups.ts";
 import { divideLargeProducts, padProducts, readTiedTable } from "../graph/rewrite/fit_products.ts";
-import { toDtypeCode } from "../graph/file/dtype.ts";
+import { storedBytes, toDtypeCode } from "../graph/file/tensor.ts";
 import {
   getOpset,
   int64Tensor,
@@ -20,14 +19,14 @@ import {
   type Node,
   withGraph,
 } from "../graph/file/proto.ts";
-import { storedBytes } from "../graph/file/stored_tensor.ts";
 import { GraphIndex, liveNodes, readIntegers, readVector } from "../graph/graph_index.ts";
 import { widenCut } from "../graph/rewrite/widen_cut.ts";
 
 /**
- * Adapts a cut to a GPU: leaves the embeddings' table in its file, makes the vocabulary projection read it from there,
- * makes tables of positions be indexed by position, removes nodes that do nothing, joins products of the same rows
- * whose parts an attention node reads, and divides weights that are larger than the device's buffers.
+ * Adapts a cut to a GPU: removes nodes that do nothing, makes lookups read token ids and positions directly, takes the
+ * embedding table out of the graph, makes a tied vocabulary projection read that table, joins products of the same
+ * rows,
+ * and pads or divides weights that kernels cannot read as they are.
  *
  * @param maxBufferBytes most bytes of a buffer that a kernel reads.
  */
@@ -38,24 +37,27 @@ export function cutForGpu(cut: GraphCut, maxBufferBytes: number): GraphCut {
   return divideLargeProducts(joined, maxBufferBytes);
 }
 
-/** Outputs that a kernel computes at a time: 8 for weights in f32, 4 for weights of 4 bits. */
+/** Most outputs that a CPU kernel computes at a time: 8 for weights in f32, 4 for weights of 4 bits. */
 const OUTPUTS_AT_ONCE = 8;
 
-/** Widens f16, and leaves a packed table of embeddings in its file, of which no kernel takes rows. */
+/**
+ * Adapts a cut to the CPU: widens f16, and takes a packed embedding table out of the graph, as no kernel looks it up.
+ */
 export function adaptForCpu(cut: GraphCut): GraphCut {
   return takeEmbedding(widenCut(cut), { isPacked: true });
 }
 
 /**
- * Joins products of the same rows, and converts rows of tables to f32 as they are read. Only for steps in Hearth's own
- * kernels: ONNX Runtime maps the model's file unchanged.
+ * Adapts a cut further, to be compiled to Hearth's kernels on the CPU: joins products of the same rows, and replaces
+ * f16
+ * tables by f32 ones. ONNX Runtime does not run this cut, because it maps the weights in the model's file unchanged.
  */
 export function cutForCpu(cut: GraphCut): GraphCut {
   const options = { maxBytes: Infinity, outputsMultiple: OUTPUTS_AT_ONCE };
   return mergeCutProducts(mapModels(cut, widenTables), options);
 }
 
-/** Replaces tables in f16 whose rows are cast by tables in f32. */
+/** Replaces f16 tables whose rows are cast to f32 by f32 tables, which are widened when they are read. */
 function widenTables(model: ModelProto): ModelProto {
   const index = new GraphIndex(model.graph);
   const casts = new Map<Node, Node>();
@@ -87,8 +89,9 @@ function widenTables(model: ModelProto): ModelProto {
 }
 
 /**
- * Returns the cut with products of the same rows joined, and with splits in place of slices of products and of splits
- * into heads; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
+ * Joins products of the same rows in each segment. It first replaces slices and splits of their results that would be
+ * in the
+ * way; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
  */
 export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut {
   return mapModels(
@@ -169,8 +172,9 @@ interface Part {
 }
 
 /**
- * Replaces slices that divide the outputs of a product among them (queries, keys and values of one matrix; gate and up)
- * by one split, whose parts can be read in place. Together they must be all of the outputs, each once.
+ * Replaces slices of a product's outputs (queries, keys and values of one matrix; gate and up) by one split, whose
+ * parts
+ * kernels can read in place. Together the slices must take each output once.
  */
 export function slicesToSplits(model: ModelProto): ModelProto {
   if (getOpset(model) < SPLIT_BY_INPUT) return model;

@@ -1,6 +1,8 @@
 /**
- * The operands of attention nodes: the layout in which a segment's dispatches leave them for the attention kernel, or
- * ordinary tensors, token by token, with heads normalised and rotated.
+ * The operands of attention nodes. Either the attention kernel normalises and rotates heads, and this finds the layout
+ * in
+ * which a segment's dispatches leave the operands. Or dispatches do so, and each operand is an ordinary token-major
+ * tensor.
  *
  * @module
  */
@@ -9,17 +11,17 @@ import { toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, HeadRows, Rotary } from "../graph/graph_cut.ts";
 import { describeNode, type GraphIndex } from "../graph/graph_index.ts";
 import { intsAttribute } from "../graph/file/proto.ts";
-import type { StoredTensor } from "../graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../graph/file/tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findNorm, type FoundNorm } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { readScale } from "./product_plan.ts";
 import type { OperandLayout } from "./program.ts";
 import type { ProgramBuilder, Rows } from "./program_builder.ts";
-import { isReshape } from "./row_graph.ts";
+import { isReshape } from "./row_nodes.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
-/** What the search for an operand's layout works on. */
+/** A segment in which the layout of an operand is searched. */
 interface LayoutSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;
@@ -27,7 +29,7 @@ interface LayoutSearch {
   readonly getRows: (name: string) => Rows;
 }
 
-/** A norm of an operand's heads, either each head by itself or all heads of a row together. */
+/** A norm of an operand: of each head by itself, or of all heads of a row together. */
 type OperandNorm = FoundNorm & { readonly ofRows: boolean };
 
 /** An operand of an attention node. */
@@ -94,7 +96,7 @@ function readOperand(
       continue;
     }
     if (kind === "v" || offset !== 0 || norm !== undefined) break;
-    // Only queries: the attention's scale does not apply to what the cache holds.
+    // Only for queries, because the attention's scale is not applied to keys before they are cached.
     const isScaled = kind === "q" && (producer.opType === "Mul" || producer.opType === "Div");
     const scaled = isScaled ? readScale(index, producer) : undefined;
     if (scaled !== undefined) {
@@ -126,7 +128,7 @@ function readOperand(
   };
 }
 
-/** Finds a norm of single heads, if a head fits a workgroup of the kernel. */
+/** Finds a norm of single heads, if the size of a head divides that of the kernel's workgroup. */
 function findHeadNorm(index: GraphIndex, name: string, headDim: number): OperandNorm | undefined {
   const norm = findNorm(index, name);
   const isTaken = norm !== undefined && norm.params.kind === "rms" && norm.inputs.length === 1 &&
@@ -175,9 +177,9 @@ function findRotary(
 }
 
 /**
- * If tokens have several positions: which of them rotates each pair of elements.
+ * The index of the position that rotates each pair of elements; `undefined` if tokens have one position.
  *
- * @throws {Refusal} when a pair is rotated by several.
+ * @throws {Refusal} when the angle of a pair depends on several positions.
  */
 function findSections(
   tables: PositionTables,

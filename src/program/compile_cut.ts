@@ -15,7 +15,7 @@ import {
   type StepPrograms,
 } from "./program.ts";
 
-/** A segment's dispatches in each lowering, or why it has none. */
+/** A segment's programs for both lowerings, or one sentence that says why it was not compiled. */
 export type CompiledSegment = Readonly<Record<Lowering, Program>> | { readonly refused: string };
 
 /** Options for compiling. */
@@ -57,7 +57,7 @@ export function compileCut(
       : { refused: `It does not compute "${missed.name}", which a later segment needs.` };
   });
 
-  /** @param rows tensors that depend on positions only but are computed nevertheless. */
+  /** @param rows tensors that depend on positions only, but that dispatches compute nevertheless. */
   function compileAll(rows: ReadonlySet<string> = new Set()): CompiledSegment[] {
     return cut.segments.map((own) => compileOne(own, rows));
   }
@@ -97,7 +97,7 @@ export function compileCut(
   }
 }
 
-/** Returns the segments, refusing those for which a device has no kernels. */
+/** Refuses the segments for which a device has no kernels. */
 export function refuseSegments(
   segments: readonly CompiledSegment[],
   getRefusal: (program: Program) => string | undefined,
@@ -109,7 +109,7 @@ export function refuseSegments(
   });
 }
 
-/** Returns the operands by name. */
+/** Lists the operands of attention nodes by name. */
 function listOperands(nodes: readonly AttentionNode[]): Map<string, AttentionOperand> {
   return new Map(
     nodes.flatMap((node) =>
@@ -118,7 +118,7 @@ function listOperands(nodes: readonly AttentionNode[]): Map<string, AttentionOpe
   );
 }
 
-/** The tensors that the dispatches of a segment read, except positions. */
+/** Lists the tensors that the dispatches of a segment read, except positions. */
 function readBy(segment: CompiledSegment): string[] {
   if ("refused" in segment) return [];
   return [segment.few, segment.many].flatMap(({ dispatches }) =>
@@ -130,7 +130,7 @@ function readBy(segment: CompiledSegment): string[] {
   );
 }
 
-/** The parts of a decoder's or an encoder's cut that instructions are made from. */
+/** The parts of a decoder's or an encoder's cut that determine its instructions. */
 interface LoweredCut {
   readonly segments: readonly Pick<GraphCut["segments"][number], "index">[];
   readonly attentions: readonly Pick<GraphCut["attentions"][number], "afterSegment">[];
@@ -138,7 +138,7 @@ interface LoweredCut {
   readonly experts?: readonly Pick<GraphCut["experts"][number], "afterSegment">[];
 }
 
-/** What runs in kernels; ONNX Runtime runs the rest. */
+/** Which segments run in kernels. ONNX Runtime runs the others. */
 interface KernelChoice {
   /** Compiled segments in the order of the cut. */
   readonly segments: readonly CompiledSegment[];
@@ -150,7 +150,10 @@ interface KernelChoice {
 
 const NO_KERNELS: KernelChoice = { segments: [], kernels: [] };
 
-/** Lists each segment, followed by the attention nodes, recurrence nodes and experts that read its outputs. */
+/**
+ * Lists the instructions of a step for both lowerings: each segment, followed by the attention, recurrence and experts
+ * nodes that read its outputs.
+ */
 export function lowerCut(
   cut: LoweredCut,
   { segments, kernels, always }: KernelChoice = NO_KERNELS,
@@ -182,12 +185,12 @@ export function lowerCut(
   return { few: lower("few"), many: lower("many") };
 }
 
-/** The segments that need a session. */
+/** Lists the segments that need a session. */
 export function listOrtSegments({ few, many }: StepPrograms): ReadonlySet<number> {
   return new Set([...few, ...many].flatMap((each) => each.kind === "ort" ? each.segment : []));
 }
 
-/** The programs of both lowerings. */
+/** Lists the kernel programs of both lowerings. */
 export function listPrograms({ few, many }: StepPrograms): Program[] {
   return [...few, ...many].flatMap((each) => each.kind === "kernels" ? each.program : []);
 }

@@ -1,34 +1,38 @@
 /**
- * Compiles a segment of a cut decoder to dispatches of the kernels for few rows. Pure: it only reads nodes, and
- * constants in memory.
+ * Compiles a segment of a cut decoder to dispatches of kernels. Pure: it only reads nodes, and constants in memory.
  *
- * It works backwards from the segment's outputs, and puts as much of the graph into one dispatch as a kernel can do.
+ * It works backwards from the segment's outputs, and puts as much of the graph into one dispatch as a kernel can
+ * compute.
  *
  * @module
  */
-import { toDtypeCode } from "../graph/file/dtype.ts";
+import { toDtypeCode } from "../graph/file/tensor.ts";
 import { type Elem, toElem } from "../gpu/kernel.ts";
 import type { AttentionNode, Segment, TensorPort } from "../graph/graph_cut.ts";
 import { describeNode, eitherInput, GraphIndex, readVector } from "../graph/graph_index.ts";
 import { intAttribute, type Node } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { findOriginal, isReshape, rowGraph } from "./row_graph.ts";
-import { type AttentionOperand, computeOperand, findOperandLayout } from "./attention_operand.ts";
 import {
   compileMultiply,
   denseRows,
   findDtype,
+  findOriginal,
   findPortRows,
+  findSum,
+  isReshape,
+  nameSum,
   readPart,
+  rowGraph,
   type RowSearch,
   takeRows,
 } from "./row_nodes.ts";
+import { type AttentionOperand, computeOperand, findOperandLayout } from "./attention_operand.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
-import { findSum, nameSum, type ProductPlan, ProductPlanner } from "./product_plan.ts";
+import { findElem, findPlanElem, type ProductPlan, ProductPlanner } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
-import { findElem, findPlanElem, ProgramBuilder, type Rows } from "./program_builder.ts";
+import { ProgramBuilder, type Rows } from "./program_builder.ts";
 import { findRotation } from "./rotary.ts";
 
 /** How to compile a segment. */
@@ -37,7 +41,7 @@ interface CompileOptions {
   readonly nodes: readonly AttentionNode[];
   /** Tensors of the cut that depend on positions only. */
   readonly tables: PositionTables;
-  /** Outputs that are read by more than these attention nodes. */
+  /** Outputs that others than these attention nodes read. */
   readonly kept: ReadonlySet<string>;
   /** Whether every token of the step is a wanted row, so that the last segment need not select them. */
   readonly allRows: boolean;
@@ -68,7 +72,7 @@ class Compiler {
   readonly #index: GraphIndex;
   readonly #planner: ProductPlanner;
   readonly #program: ProgramBuilder;
-  /** Operands by the name of the tensor that they are reshaped from. */
+  /** Operands, by the names of the tensors of which they are reshapes. */
   readonly #operands: ReadonlyMap<string, AttentionOperand>;
   readonly #known = new Map<string, Rows>();
 
@@ -95,20 +99,18 @@ class Compiler {
   compile() {
     const { nodes, kept: names, tables } = this.#options;
     const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
-    for (const { name } of kept) this.#aliasOutput(name);
+    for (const { name } of kept) {
+      // If an output only reshapes a tensor, that tensor is computed into the output's buffer.
+      const root = findOriginal(this.#index, name);
+      if (root !== name && this.#index.producers.has(root)) this.#program.writeInto(name, root);
+    }
     const getRows = (name: string) => this.#rows(name);
-    // Must come first, because products may compute the tensors that are kept.
+    // Comes before the outputs, because products for the operands may also compute tensors that are kept.
     const layouts = nodes.map((node) =>
       findOperandLayout({ index: this.#index, tables, getRows }, node)
     );
     for (const output of kept) this.#settle(output);
     return { ...this.#program.finish(), layouts };
-  }
-
-  /** If an output only reshapes a tensor, computes that tensor into the output's buffer. */
-  #aliasOutput(name: string): void {
-    const root = findOriginal(this.#index, name);
-    if (root !== name && this.#index.producers.has(root)) this.#program.writeInto(name, root);
   }
 
   /** Computes an output into its own buffer. */
@@ -118,7 +120,7 @@ class Compiler {
       throw new Refusal(`Its output "${name}" is ${dtype}, computed as ${rows.elem}.`);
     }
     if (rows.tensor === name && rows.offset === 0 && rows.stride === rows.width) return;
-    this.#program.copy(name, rows, rows.elem);
+    this.#program.pointwise(name, { a: rows });
   }
 
   get #search(): RowSearch {
@@ -130,7 +132,7 @@ class Compiler {
     };
   }
 
-  /** Returns the rows of a tensor, which are computed if they have not been yet. */
+  /** Returns the rows of a tensor, and first adds the dispatches that compute them if there are none yet. */
   #rows(name: string): Rows {
     let rows = this.#known.get(name);
     if (rows === undefined) this.#known.set(name, rows = this.#compute(name));
@@ -142,7 +144,8 @@ class Compiler {
     if (node === undefined) return this.#input(name);
     const plan = this.#planner.plan(name);
     if (plan !== undefined) return this.#product(name, plan);
-    if (this.#isRotated(name)) return this.#operand(name, node);
+    const headDim = this.#operands.get(name)?.node.headDim;
+    if (headDim && findRotation(this.#index, name, headDim)) return this.#operand(name, node);
     const norm = findNorm(this.#index, name);
     if (norm !== undefined) return this.#program.norm(name, { x: this.#normed(norm), norm });
     if (isReshape(node)) return this.#rows(node.inputs[0]!);
@@ -163,7 +166,7 @@ class Compiler {
       case "Concat":
         return this.#joined(name, node);
       case "Split":
-        return this.#part(name, node);
+        return readPart(this.#index, { whole: this.#rows(node.inputs[0]!), node, name });
       case "Cast":
         return this.#cast(name, node);
       case "Transpose":
@@ -178,12 +181,6 @@ class Compiler {
       default:
         throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
-  }
-
-  /** Whether a tensor is an operand with rotated heads, token by token. */
-  #isRotated(name: string): boolean {
-    const { node } = this.#operands.get(name) ?? {};
-    return node !== undefined && findRotation(this.#index, name, node.headDim) !== undefined;
   }
 
   #operand(name: string, node: Node): Rows {
@@ -212,7 +209,7 @@ class Compiler {
     if (split?.opType !== "Split" || this.#known.has(input)) {
       return this.#converted(name, input, elem);
     }
-    // Reads all parts at once.
+    // Converts the whole row once, rather than each part.
     const [whole] = split.inputs as [string];
     const rows = this.#inElem(whole, elem);
     return readPart(this.#index, { whole: rows, node: split, name: input });
@@ -227,7 +224,7 @@ class Compiler {
 
   #converted(name: string, input: string, elem: Elem): Rows {
     const rows = this.#rows(input);
-    return rows.elem === elem ? rows : this.#program.copy(name, rows, elem);
+    return rows.elem === elem ? rows : this.#program.pointwise(name, { a: rows, elem });
   }
 
   /** Joins the parts of a row that several products compute, such as those of a divided matrix. */
@@ -285,8 +282,7 @@ class Compiler {
 
   /** Returns the rows that a norm is applied to. */
   #normed({ node, inputs, gamma }: FoundNorm): Rows {
-    // A cast before a norm is skipped when the norm is recognized. The type that the norm computes in is that of its
-    // factors.
+    // A recognized norm may include a cast of its input. It computes in the type of its factors.
     if (inputs.length === 1) return this.#inElem(inputs[0]!, findElem(gamma));
     const name = nameSum(node);
     const rows = this.#known.get(name) ?? this.#sum(name, node);
@@ -294,7 +290,7 @@ class Compiler {
     return rows;
   }
 
-  /** Computes the sum of a node's first two inputs, and of the bias that a norm of them may add. */
+  /** Computes the sum of a node's first two inputs, and of its bias if it is a norm of a sum with one. */
   #sum(name: string, node: Node): Rows {
     const operands = node.inputs.slice(0, 2) as [string, string];
     const plan = this.#planner.addTo(operands, node);
@@ -321,7 +317,7 @@ class Compiler {
     return !isOther && this.#index.onlyConsumer(name) === node;
   }
 
-  /** Returns a tensor that consists of exactly these rows, in the data type of the computation. */
+  /** Returns a tensor that consists only of contiguous rows of this width and data type. */
   #whole(name: string, width: number, elem: Elem): string {
     const rows = this.#rows(name);
     if (rows.width !== width) {
@@ -331,9 +327,5 @@ class Compiler {
       throw new Refusal(`"${name}" is ${rows.elem} where ${elem} is computed.`);
     }
     return denseRows(this.#search, name).tensor;
-  }
-
-  #part(name: string, node: Node): Rows {
-    return readPart(this.#index, { whole: this.#rows(node.inputs[0]!), node, name });
   }
 }

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { countElementBytes, countElements } from "../graph/file/dtype.ts";
-import { storedBytes } from "../graph/file/stored_tensor.ts";
+import { countElementBytes, countElements, storedBytes } from "../graph/file/tensor.ts";
 import { GraphIndex, readVector } from "../graph/graph_index.ts";
 import {
   attribute,
@@ -20,7 +19,7 @@ import {
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 
-/** A product, and the constant vector that is added to it, if any, and to nothing else. */
+/** A product, and the constant vector that is added to its result, if nothing else reads the result. */
 interface Part {
   readonly product: Node;
   /** Number of outputs. */
@@ -108,17 +107,17 @@ function zeros(parts: readonly Part[], length: number): Tensor {
   return { name: "zeros", dtype, shape: [length], data: { kind: "memory", bytes }, rest: [] };
 }
 
-/** Decides which products are joined. */
+/** Limits on the products that are joined. */
 export interface MergeOptions {
   /** Most bytes of a joined constant. */
   readonly maxBytes: number;
-  /** Number that divides each product's outputs, because a kernel reads each product's part in whole groups. */
+  /** Each product's number of outputs must be a multiple of this, because kernels compute outputs in whole groups. */
   readonly outputsMultiple: number;
 }
 
 /**
- * Replaces products that only differ in their weights with one product, so that their rows are read once. The joined
- * constants are computed when they are read.
+ * Replaces products that only differ in their weights by one product and a split, so that their rows are read once. The
+ * joined constants are computed when they are read.
  */
 export function mergeProducts(
   model: ModelProto,
@@ -150,7 +149,7 @@ export function mergeProducts(
 }
 
 /** Concatenates constants along their first axis, or along the last of two. The result is computed when it is read. */
-export function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
+function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
   const length = tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
   const [{ dtype, shape }] = tensors as [Tensor];
   const total = tensors.reduce((sum, tensor) => sum + tensor.shape[axis]!, 0);

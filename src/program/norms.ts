@@ -1,10 +1,10 @@
 /**
- * Recognizes norms in a graph, as one operator or spelled out as several.
+ * Recognizes norms in a graph, as one operator or spelled out.
  *
  * @module
  */
 import type { NormParams } from "../../kernels/matmul/matvec_params.ts";
-import { countElements } from "../graph/file/dtype.ts";
+import { countElements } from "../graph/file/tensor.ts";
 import {
   describeNode,
   eitherInput,
@@ -28,11 +28,11 @@ export interface FoundNorm {
   readonly params: NormParams;
   readonly gamma: Tensor;
   readonly beta?: Tensor | undefined;
-  /** The tensors whose sum is normalised. */
+  /** The tensor that is normalised, or the two whose sum is. */
   readonly inputs: readonly string[];
 }
 
-/** A tensor divided by its standard deviation or its root mean square. */
+/** A tensor that is divided by its standard deviation or its root mean square. */
 type Normalized = Pick<NormParams, "kind" | "epsilon"> & { readonly input: string };
 
 /** Returns the norm that computes a tensor, as one operator or spelled out. */
@@ -56,7 +56,7 @@ function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   const beta = kind === "layer" ? readVector(index, betaName) : undefined;
   if (kind === "layer" && betaName && beta === undefined) return undefined;
   const axis = intAttribute(node, "axis") ?? -1;
-  // Rows of `[1, tokens, width]`; for heads there is one axis more.
+  // The last axis of `[1, tokens, width]`, or of heads, which have one axis more.
   if (gamma === undefined || (axis !== -1 && axis !== 2)) return undefined;
   const epsilon = floatAttribute(node, "epsilon") ?? 1e-5;
   return {
@@ -100,7 +100,7 @@ function factored(index: GraphIndex, node: Node): FoundNorm | undefined {
   return { node, params: { kind, epsilon, hasBeta: false }, gamma: pair!.found, inputs: [input] };
 }
 
-/** Reads a constant vector, to which 1 may be added. */
+/** Reads a constant vector, or a constant vector plus 1. */
 function readFactors(index: GraphIndex, name: string): Tensor | undefined {
   const node = index.producers.get(name);
   const plusOne = node?.opType === "Add"
@@ -131,7 +131,7 @@ function addOne(source: Tensor, name: string): Tensor | undefined {
   };
 }
 
-/** Matches `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x` plus epsilon. */
+/** Matches `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x`, plus epsilon. */
 function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
@@ -156,7 +156,7 @@ function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
   return undefined;
 }
 
-/** The tensor under the square root that computes `name`, or whose inverse `name` is. */
+/** Finds `v` if a tensor is `√v` (power 1) or `1 / √v` (power -1). */
 function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
@@ -168,7 +168,7 @@ function underRoot(index: GraphIndex, name: string, power: 1 | -1): string | und
   return isInverse ? underRoot(index, exponent!, 1) : undefined;
 }
 
-/** Matches `x - mean(x)` of a layer norm; otherwise the norm is a root mean square of the tensor itself. */
+/** Matches `x - mean(x)` of a layer norm. For any other tensor the norm is the root mean square of the tensor. */
 function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "input"> {
   const node = index.producers.get(name);
   const [input, mean] = node?.opType === "Sub" ? node.inputs as [string, string] : [];
@@ -179,7 +179,7 @@ function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "in
     : { kind: "rms", input: name };
 }
 
-/** The tensor whose mean along the last axis is `name`. */
+/** Finds the tensor whose mean along the last axis is `name`. */
 function findMean(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   if (node?.opType !== "ReduceMean" || intAttribute(node, "keepdims") === 0) return undefined;

@@ -1,6 +1,6 @@
 /**
- * What a cut graph computes from tokens' positions only, such as cosines and sines of rotary embeddings, as tables by
- * position.
+ * Tables of what a cut graph computes from the positions of tokens only, such as cosines and sines of rotary
+ * embeddings.
  *
  * @module
  */
@@ -9,24 +9,23 @@ import { Evaluation } from "../graph/evaluate/evaluation.ts";
 import type { Value } from "../graph/evaluate/value.ts";
 import type { GraphCut } from "../graph/graph_cut.ts";
 import { GraphIndex } from "../graph/graph_index.ts";
-import { countElementBytes, countElements } from "../graph/file/dtype.ts";
+import { countElementBytes, countElements, type StoredTensor } from "../graph/file/tensor.ts";
 import { type Graph, intAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
-import type { StoredTensor } from "../graph/file/stored_tensor.ts";
 
-/** Number of positions that are probed to recognize a table. */
+/** Number of positions that are evaluated to recognize a table. */
 const PROBED = 7;
-/** Positions that are computed at a time. */
+/** Number of positions that are computed at a time. */
 const AT_ONCE = 2048;
 
 export class PositionTables {
-  /** Tensors that depend on positions only. Each name maps to the first tensor that is computed in the same way. */
+  /** Tensors that depend on positions only. Each maps to the first tensor that is computed in the same way. */
   readonly #names: ReadonlyMap<string, string>;
   readonly #index: GraphIndex;
   readonly #positions: string | undefined;
   /** Positions per token: several if a rotary embedding has sections. */
   readonly #numSections: number;
   readonly #numPositions: number;
-  /** Tables of the graph that are in its file and read by row. */
+  /** Constants of the graph that are in its file, and of which only rows are read. */
   readonly #stored: readonly Tensor[];
   #probe: Evaluation | undefined;
 
@@ -59,7 +58,7 @@ export class PositionTables {
   }
 
   /**
-   * Returns the table of a tensor that depends on positions only, with all positions of a token equal.
+   * Returns the table of a tensor that depends on positions only. If tokens have several positions, they are all equal.
    *
    * @param options.isInterleaved whether repeated elements are neighbours, rather than the two halves of a row.
    * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` if the tensor's rows do not consist of
@@ -89,8 +88,9 @@ export class PositionTables {
   }
 
   /**
-   * For each element of the tables' rows, which of a token's positions it depends on; `undefined` if an element depends
-   * on several, or on different ones in two tables.
+   * For each element of the tables' rows, the index of the position on which it depends; `undefined` if an element
+   * depends
+   * on several positions, or on different ones in two tables.
    */
   getSections(
     names: readonly string[],
@@ -169,7 +169,7 @@ export class PositionTables {
   }
 }
 
-/** Whether a constant is a table of floats in the graph's file that is only read by row. */
+/** Whether a constant is a table of floats in the graph's file, and only its rows are read. */
 function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor): boolean {
   const isFloat = dtype === "float32" || dtype === "float16";
   return isFloat && shape.length === 2 && data.kind !== "memory" &&
@@ -180,8 +180,9 @@ function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor):
 }
 
 /**
- * Stands in for a table whose content is not available: its first rows, with different elements but two equal halves, as
- * tables of whole heads have. That is checked when the table is read.
+ * A substitute for the first rows of a table that has not been read yet. Its elements differ, but the halves of a row
+ * are
+ * equal, as in tables for whole heads. Whether that is so is checked when the table is read.
  */
 function stand({ dtype, shape }: Tensor): Value {
   const width = shape[1]!;
@@ -193,7 +194,7 @@ function stand({ dtype, shape }: Tensor): Value {
   return { dtype, shape: [PROBED, width], data };
 }
 
-/** The first rows of a table with these bytes. */
+/** Decodes the first rows of a table. */
 function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): Value {
   const own = [Math.min(count, shape[0]!), shape[1]!];
   const length = countElementBytes(dtype, countElements(own));
@@ -202,18 +203,18 @@ function firstRows({ dtype, shape }: Tensor, bytes: Uint8Array, count: number): 
   return { dtype, shape: own, data: Float64Array.from(floats) };
 }
 
-/** The elements of one position in a tensor. */
+/** How the elements of one position are laid out in a tensor. */
 interface Row {
   readonly width: number;
   /** Distance between wanted elements. */
   readonly step: number;
 }
 
-/** Reads the rows of the probed positions: `width` elements, or each of them twice. */
+/** Checks that the rows of the evaluated positions have `width` elements, or each of these twice. */
 function readRow(value: Value | undefined, width: number, isInterleaved: boolean): Row | undefined {
   const { shape = [], data } = value ?? {};
   const [count, ...sizes] = shape.filter((size) => size !== 1);
-  // A row may have several axes, since reshapes that keep a token's elements were removed.
+  // A row may have several axes.
   const row = countElements(sizes);
   if (data === undefined || count !== PROBED) return undefined;
   if (row === width) return { width: row, step: 1 };
@@ -230,14 +231,14 @@ function hasWidth(data: Float64Array, width: number, row: Row): boolean {
     );
 }
 
-/** The nodes that only read positions, constants, and outputs of such nodes. */
+/** Collects the nodes that only read positions, constants, and outputs of such nodes. */
 function positional({ segments }: Pick<GraphCut, "segments">, positions: string | undefined) {
   const names = new Map(positions === undefined ? [] : [[positions, positions]]);
   const firsts = new Map<string, Node>();
   const nodes: Node[] = [];
   const constants = new Map<string, Tensor>();
   for (const { model: { graph } } of segments) {
-    /** Nodes that only compute with constants, by output. */
+    /** Nodes that only read constants, by output. */
     const fixed = new Map<string, Node>();
     const own = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
     const addFixed = (inputs: readonly string[]) => {

@@ -1,5 +1,7 @@
 /**
- * Plans matrix products of a graph, with the surrounding nodes that the same dispatch can compute.
+ * Plans the matrix products of a graph: finds their constant matrices, and the nodes after a product that the same
+ * dispatch
+ * can compute.
  *
  * @module
  */
@@ -12,12 +14,17 @@ import {
   readScalar,
   readVector,
 } from "../graph/graph_index.ts";
-import { intsAttribute, type Node, type Tensor } from "../graph/file/proto.ts";
+import {
+  floatAttribute,
+  intAttribute,
+  intsAttribute,
+  type Node,
+  type Tensor,
+} from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { type Matrix, readMatrix } from "./matrices.ts";
-import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
-import { findOriginal } from "./row_graph.ts";
+import { type Elem, toElem } from "../gpu/kernel.ts";
+import { LEVEL_BITS, type MatrixFormat } from "../../kernels/matmul/matvec_params.ts";
 
 /** Index of the bias input, for operators that have one. */
 const BIAS_INPUTS: Readonly<Record<string, number>> = { Gemm: 2, MatMulNBits: 5 };
@@ -29,7 +36,7 @@ export interface ProductPlan {
   readonly input: string;
   readonly bias?: Tensor | undefined;
   readonly activation: Activation;
-  /** Set if it multiplies parts of its own outputs with each other. */
+  /** Set if one half of the outputs is activated and multiplied with the other. */
   readonly gate?: { readonly gateRow: number; readonly upRow: number; readonly n: number };
   readonly scale: number;
   readonly softcap: number;
@@ -37,17 +44,18 @@ export interface ProductPlan {
   readonly residual?: string | undefined;
 }
 
-/** Plans products in one segment. `isKept` tells which tensors must be computed themselves. */
+/** Plans the products of one segment. */
 export class ProductPlanner {
   readonly #index: GraphIndex;
   readonly #isKept: (name: string) => boolean;
 
+  /** @param isKept tells which tensors must be written to memory. */
   constructor(index: GraphIndex, isKept: (name: string) => boolean) {
     this.#index = index;
     this.#isKept = isKept;
   }
 
-  /** How one dispatch computes a tensor from a product; `undefined` if none can. */
+  /** Plans one dispatch that computes a tensor, beginning with a product; `undefined` if that is not possible. */
   plan(name: string): ProductPlan | undefined {
     const node = this.#index.producers.get(name);
     if (node === undefined) return undefined;
@@ -55,14 +63,14 @@ export class ProductPlanner {
       this.#scaled(node) ?? this.#activated(name) ?? this.#capped(node);
   }
 
-  /** The plan of a tensor that only `readers` need, so that their dispatch may include it. */
+  /** Plans a tensor that only `readers` read, so that their dispatch may include it. */
   inner(name: string, ...readers: readonly Node[]): ProductPlan | undefined {
     if (this.#isKept(name)) return undefined;
     const consumers = this.#index.consumers(name);
     return consumers.every((node) => readers.includes(node)) ? this.plan(name) : undefined;
   }
 
-  /** The plan of a sum of two tensors, one of which is a product. */
+  /** Plans a sum of two tensors, one of which is a product. */
   addTo([left, right]: readonly [string, string], reader: Node): ProductPlan | undefined {
     for (const [product, residual] of [[left, right], [right, left]] as const) {
       const plan = this.inner(product, reader);
@@ -109,7 +117,7 @@ export class ProductPlanner {
     return { ...plan, activation: found.activation };
   }
 
-  /** The nodes between an input and an output, provided that all of them lead to the output. */
+  /** The nodes that read an input on the path through `between` to an output. */
   #findReaders(input: string, between: readonly string[], output: string): Node[] {
     const passed = new Set([...between, output]);
     return this.#index.consumers(input).filter(({ outputs }) =>
@@ -176,7 +184,7 @@ function isPlain(plan: ProductPlan): boolean {
   return activation === "none" && !gate && scale === 1 && softcap === 0 && residual === undefined;
 }
 
-/** Reads a factor that all elements are multiplied with. */
+/** Finds the constant factor of a `Mul` or `Div` that scales all elements. */
 export function readScale(
   index: GraphIndex,
   node: Node,
@@ -189,7 +197,7 @@ export function readScale(
   return pair && { scale: pair.found, input: pair.other };
 }
 
-/** The sizes, along the last axis, of the parts of a row of `width` elements. */
+/** The sizes of the parts into which a `Split` divides a row of `width` elements; `undefined` if they are computed. */
 export function splitSizes(
   index: GraphIndex,
   node: Node,
@@ -201,51 +209,94 @@ export function splitSizes(
   return node.outputs.map(() => width / node.outputs.length);
 }
 
-/** `residual + norm`, where the norm is a root mean square, and the name of the sum. */
-interface FoundSum {
-  readonly name: string;
-  readonly norm: FoundNorm;
-  readonly residual: string;
+/** The constant matrix of a product, as the graph stores it. */
+interface Matrix {
+  readonly format: MatrixFormat;
+  readonly k: number;
+  readonly outputs: number;
+  readonly weights: Tensor;
+  readonly scales?: Tensor | undefined;
+  readonly zeroPoints?: Tensor | undefined;
 }
 
 /**
- * Most outputs of such a product. Each group of outputs computes the sum again, which for a vocabulary costs more than
- * a dispatch.
- */
-const MOST_OUTPUTS = 2 ** 15;
-
-/** The name of the sum that a norm of two tensors normalises. */
-export function nameSum(node: Node): string {
-  return node.outputs[3] || `${node.outputs[0]}/sum`;
-}
-
-/**
- * Finds the sum that a product, or the norm before it, reads, if the product can compute it.
+ * Reads the matrix of a product; `undefined` if it is not constant.
  *
- * @param product.isFree whether a tensor is only read by one node and has not been computed yet.
+ * @throws {Refusal} when the kernels do not support its format.
  */
-export function findSum(
-  index: GraphIndex,
-  { plan, norm, isFree }: {
-    readonly plan: ProductPlan;
-    readonly norm: FoundNorm | undefined;
-    readonly isFree: (name: string, reader: Node) => boolean;
-  },
-): FoundSum | undefined {
-  const { matrix: { k, outputs }, residual: added } = plan;
-  if (added !== undefined || outputs > MOST_OUTPUTS) return undefined;
-  const isSkip = norm?.inputs.length === 2;
-  const input = findOriginal(index, norm?.inputs[0] ?? plan.input);
-  const node = isSkip ? norm.node : index.producers.get(input);
-  if (node === undefined || (!isSkip && node.opType !== "Add")) return undefined;
-  if (skipBias(index, node) !== undefined) return undefined;
-  const [left, right] = node.inputs as [string, string];
-  for (const [normed, residual] of [[left, right], [right, left]] as const) {
-    const own = isFree(normed, node) ? findNorm(index, normed) : undefined;
-    const isTaken = own?.params.kind === "rms" && own.inputs.length === 1 &&
-      own.gamma.shape[0] === k;
-    if (!isTaken || index.constants.has(residual)) continue;
-    return { name: isSkip ? nameSum(node) : input, norm: own, residual };
+export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
+  const { opType, inputs } = node;
+  if (opType === "Gemm" && !isPlainGemm(index, node)) return undefined;
+  const weights = index.constants.get(inputs[1] ?? "");
+  if (opType === "MatMulNBits" && weights !== undefined) return readBlocks(index, node, weights);
+  if (opType === "MatMul" && weights?.shape.length === 2) {
+    const [k, outputs] = weights.shape as [number, number];
+    return { format: { kind: "columns" }, k, outputs, weights };
   }
-  return undefined;
+  const transposed = opType === "MatMul" ? transposedConstant(index, inputs[1]) : undefined;
+  const isTransposed = intAttribute(node, "transB") === 1;
+  const table = transposed ?? (opType === "Gemm" && isTransposed ? weights : undefined);
+  if (table?.shape.length === 2) {
+    const [outputs, k] = table.shape as [number, number];
+    return { format: { kind: "rows" }, k, outputs, weights: table };
+  }
+  if (opType !== "Gemm" || weights === undefined) return undefined;
+  const [k, outputs] = weights.shape as [number, number];
+  return { format: { kind: "columns" }, k, outputs, weights };
+}
+
+/** Whether a `Gemm` is only a product and a bias, without scale factors. */
+function isPlainGemm(index: GraphIndex, node: Node): boolean {
+  const [alpha, beta] = ["alpha", "beta"].map((name) => floatAttribute(node, name) ?? 1);
+  const { inputs: [, , bias = ""] } = node;
+  return alpha === 1 && beta === 1 && !intAttribute(node, "transA") &&
+    (bias === "" || readVector(index, bias) !== undefined);
+}
+
+/** Finds the constant of which a tensor is the transpose. */
+export function transposedConstant(
+  index: GraphIndex,
+  name: string | undefined,
+): Tensor | undefined {
+  const node = index.producers.get(name ?? "");
+  return node?.opType === "Transpose" ? index.constants.get(node.inputs[0]!) : undefined;
+}
+
+function readBlocks(index: GraphIndex, node: Node, weights: Tensor): Matrix {
+  const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
+    intAttribute(node, name)!
+  ) as [number, number, number];
+  const given = intAttribute(node, "bits") ?? 4;
+  const bits = LEVEL_BITS.find((known) => known === given);
+  if (bits === undefined) throw new Refusal(`Its product "${node.name}" has ${given} bits.`);
+  const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
+  if (groups !== "" || (bias !== "" && readVector(index, bias, outputs) === undefined)) {
+    throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not support.`);
+  }
+  const zeros = index.constants.get(zeroPoints);
+  if (zeros !== undefined && zeros.dtype !== "uint8") {
+    throw new Refusal(`The zero points of its product "${node.name}" are ${zeros.dtype}.`);
+  }
+  return {
+    format: {
+      ...{ kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
+      ...(intAttribute(node, "accuracy_level") === 4 ? { allowsInt8: true } : {}),
+    },
+    k,
+    outputs,
+    weights,
+    scales: index.constants.get(scales!),
+    zeroPoints: zeros,
+  };
+}
+
+/** The data type in which a product is computed, which is that of its weights or their scales. */
+export function findPlanElem({ matrix: { weights, scales } }: ProductPlan): Elem {
+  return findElem(scales ?? weights);
+}
+
+/** The kernels' name for the data type of a constant. @throws {Refusal} when they do not support it. */
+export function findElem({ name, dtype }: Tensor): Elem {
+  if (dtype === "float32" || dtype === "float16") return toElem(dtype);
+  throw new Refusal(`Its constant "${name}" is ${dtype}.`);
 }

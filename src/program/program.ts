@@ -1,6 +1,7 @@
 /**
- * A decoder's step as a list of instructions: kernels and ONNX Runtime's segments, with attention and recurrence nodes
- * in between.
+ * A decoder's step as a list of instructions: segments, which run in kernels or in ONNX Runtime, and attention,
+ * recurrence
+ * and experts nodes between them.
  *
  * @module
  */
@@ -13,17 +14,15 @@ import type { HeadRows, Rotary } from "../graph/graph_cut.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 
 /**
- * The two lowerings of a program. `few` is for decoding: one token per sequence, all of whose logits are wanted, so
- * that reading the weights takes most of the time. `many` is for prompts, few of whose rows are wanted at the end.
+ * The two lowerings of a program. `few` is for decoding, with one token per sequence: logits of all tokens are wanted,
+ * and
+ * reading the weights takes most of the time. `many` is for prompts, of which the last segment computes only few rows.
  */
 export type Lowering = "few" | "many";
 
 export const LOWERINGS = ["few", "many"] as const satisfies readonly Lowering[];
 
-/**
- * A kernel, the parameters that specialise it, and the tensor names of its buffers; `undefined` for buffers that it
- * does not need.
- */
+/** A kernel, the parameters that specialise it, and the names of the tensors that it reads and writes. */
 type DispatchOf<Kind extends string, Params, Names extends string, Optional extends string> = {
   readonly kind: Kind;
   readonly params: Params;
@@ -56,7 +55,7 @@ export type Dispatch =
   /** Only on the CPU, where attention reads rotated heads. */
   | DispatchOf<"rotate", RotateParams, "x" | "cos" | "sin" | "positions" | "out", never>;
 
-/** Lists what a dispatch reads and writes: its roles of tensors, and their names. */
+/** Lists the tensors that a dispatch reads and writes. */
 export function listTensors({ tensors }: Dispatch): [role: string, name: string][] {
   return Object.entries(tensors).filter((entry): entry is [string, string] =>
     entry[1] !== undefined
@@ -73,7 +72,7 @@ export interface OperandLayout {
   readonly norms?: HeadNorms | undefined;
   /** The rotation that the attention kernel must apply, if the graph spells it out. */
   readonly rotary?: Rotary | undefined;
-  /** Factor for the attention node's scale. */
+  /** A factor that the attention node's scale is multiplied with. */
   readonly scale: number;
 }
 
@@ -88,32 +87,33 @@ interface HeadNorms {
   readonly k?: Tensor | undefined;
 }
 
-/** The dispatches of a segment's kernels, in order, over the same rows. */
+/** The dispatches of a compiled segment, in order. All of them compute the same rows. */
 export interface Program {
   readonly dispatches: readonly Dispatch[];
   /** Constants that the dispatches read. */
   readonly weights: readonly Tensor[];
-  /** Bytes per row, by name, of tensors that stay within the segment or go only to its attention node. */
+  /** Bytes per row of the tensors that only this segment or the attention node after it reads, by name. */
   readonly scratch: ReadonlyMap<string, number>;
   readonly layouts: readonly OperandLayout[];
 }
 
 /**
- * An instruction of a step. In a cut's last segment it computes wanted rows, in others all tokens. An attention
- * instruction first writes the tokens' keys and values to the cache.
+ * An instruction of a step. The last segment computes only the wanted rows; all other instructions compute a row for
+ * each
+ * token. An attention instruction first writes the tokens' keys and values to the cache.
  */
 export type Instruction =
   | { readonly kind: "kernels"; readonly segment: number; readonly program: Program }
-  /** Runs a segment that could not be compiled in ONNX Runtime. */
+  /** Runs a segment in ONNX Runtime. */
   | { readonly kind: "ort"; readonly segment: number }
-  /** `layout`: how kernels leave the operands, if not as ordinary tensors. */
+  /** `layout` is how kernels leave the operands; absent if these are ordinary tensors. */
   | {
     readonly kind: "attention";
     readonly node: number;
     readonly layout?: OperandLayout | undefined;
   }
   | { readonly kind: "state_update"; readonly state: number }
-  /** Chooses experts for each token, and adds up their outputs for its row. */
+  /** Chooses experts for each token, and adds up their outputs. */
   | { readonly kind: "experts"; readonly node: number };
 
 /** The instructions of a step in each lowering. */

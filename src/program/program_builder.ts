@@ -5,14 +5,14 @@
  */
 import type { RowLayout } from "../../kernels/attention/kv_write.ts";
 import { checkMatvec, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
-import { type Elem, elemBytes, toElem } from "../gpu/kernel.ts";
+import { type Elem, elemBytes } from "../gpu/kernel.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 import type { RotateParams } from "../../kernels/cpu/row_kernel.ts";
-import type { StoredTensor } from "../graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../graph/file/tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { joinVectors } from "./merge_products.ts";
 import type { FoundNorm } from "./norms.ts";
-import type { ProductPlan } from "./product_plan.ts";
+import { findPlanElem, type ProductPlan } from "./product_plan.ts";
 import type { Dispatch, Program } from "./program.ts";
 
 /** Rows of a tensor, or a part of each row. */
@@ -31,14 +31,16 @@ interface Pointwise {
   readonly multiply?: Rows | Tensor;
   readonly activation?: MatvecParams["activation"];
   readonly scale?: number;
+  /** Data type of the result; that of `a` if absent. */
+  readonly elem?: Elem;
 }
 
-/** A product, and the norm of its rows before it. */
+/** A product, and a norm of its input. */
 interface Product {
   readonly plan: ProductPlan;
   readonly x: Rows;
   readonly norm: FoundNorm | undefined;
-  /** The rows of which it computes a part, if it does not compute whole ones. */
+  /** Where to write the result, if it is a part of other rows. */
   readonly within?: Rows | undefined;
 }
 
@@ -55,7 +57,7 @@ interface Rotation
 type MatvecDispatch = Extract<Dispatch, { kind: "matvec" }>;
 
 /**
- * Builds a program. Most methods add a dispatch that computes the tensor `name`, and return the rows that it writes.
+ * Builds a program. Most methods add a dispatch that computes the tensor `name`, and return the rows of that tensor.
  */
 export class ProgramBuilder {
   readonly #kept: ReadonlySet<string>;
@@ -63,7 +65,7 @@ export class ProgramBuilder {
   readonly #dispatches: Dispatch[] = [];
   readonly #weights = new Map<string, Tensor>();
   readonly #scratch = new Map<string, number>();
-  /** Outputs of the segment, by the tensor that each of them only reshapes. */
+  /** Outputs of the segment that only reshape a tensor, by the name of that tensor. */
   readonly #outputAliases = new Map<string, string>();
 
   /**
@@ -80,7 +82,7 @@ export class ProgramBuilder {
     this.#kept = kept;
   }
 
-  /** Makes a tensor be computed into the buffer of an output with the same elements. */
+  /** Sets that a tensor is written to the buffer of an output, which has the same elements. */
   writeInto(output: string, name: string): void {
     this.#outputAliases.set(name, output);
   }
@@ -93,7 +95,7 @@ export class ProgramBuilder {
     };
   }
 
-  /** Adds a product of a matrix and rows, including what the plan computes before and after it. */
+  /** Adds a product, with the norm before it and the operations after it. */
   matvec(name: string, { residual, ...what }: Product & {
     readonly residual: string | undefined;
   }): Rows {
@@ -106,9 +108,10 @@ export class ProgramBuilder {
   }
 
   /**
-   * Adds a product of a matrix with the sums of a residual and normalised rows, which it also writes.
+   * Adds a product whose input is the sum of a residual and normalised rows. The dispatch also computes and writes the
+   * sum.
    *
-   * @param what.sum the norm in the sum, a root mean square.
+   * @param what.sum the norm of the rows, a root mean square.
    */
   matvecOfSum(name: string, { residual, sum, sumName, ...what }: Product & {
     readonly residual: string;
@@ -117,7 +120,7 @@ export class ProgramBuilder {
   }): { readonly rows: Rows; readonly summed: Rows } {
     const { plan: { matrix: { k }, bias }, norm } = what;
     const elem = findPlanElem(what.plan);
-    const summed = this.#whole(this.#target(sumName, k, elem), k, elem);
+    const summed = this.reserve(sumName, k, elem);
     const params = { sum: { epsilon: sum.params.epsilon }, hasResidual: false };
     const rows = this.#matvec(name, what, params, () => ({
       affine: this.#joined([sum.gamma, norm?.gamma, norm?.beta, bias], elem),
@@ -141,8 +144,8 @@ export class ProgramBuilder {
       elem,
       k,
       n,
-      x: { stride: x.stride, offset: x.offset },
-      out: within && { stride: within.stride, offset: within.offset },
+      x: toLayout(x),
+      out: within && toLayout(within),
       matrixRows: outputs,
       weights: format,
       norm: norm?.params,
@@ -157,7 +160,7 @@ export class ProgramBuilder {
     requireElem(x, elem);
     const isPacked = format.kind === "nbits";
     if (within) requireElem(within, elem);
-    const out = within?.tensor ?? this.#target(name, n, elem);
+    const out = within ?? this.reserve(name, n, elem);
     this.#dispatches.push({
       kind: "matvec",
       hasTiles: this.#hasTiles,
@@ -168,18 +171,22 @@ export class ProgramBuilder {
         scales: this.#optional(matrix.scales, elem),
         zeroPoints: this.#optional(matrix.zeroPoints, "uint8"),
         ...operands(),
-        out,
+        out: out.tensor,
       },
     });
-    return within ?? this.#whole(out, n, elem);
+    return out;
   }
 
-  /** Reserves rows whose parts other dispatches write. */
+  /** Assigns the buffer of a new tensor, and returns its rows, which dispatches then write. */
   reserve(name: string, width: number, elem: Elem): Rows {
-    return this.#whole(this.#target(name, width, elem), width, elem);
+    const output = this.#outputAliases.get(name);
+    if (output === undefined && !this.#kept.has(name)) {
+      this.#scratch.set(name, width * elemBytes(elem));
+    }
+    return { tensor: output ?? name, stride: width, offset: 0, width, elem };
   }
 
-  /** Adds a norm. @param what.residual added last. */
+  /** Adds a norm. @param what.residual a tensor that is added to the result. */
   norm(name: string, { x, norm, residual }: {
     readonly x: Rows;
     readonly norm: FoundNorm;
@@ -190,14 +197,14 @@ export class ProgramBuilder {
     if (x.width % k !== 0) {
       throw new Refusal(`Its norm "${name}" covers only ${k} of a row's ${x.width} elements.`);
     }
-    const out = this.#target(name, x.width, elem);
+    const out = this.reserve(name, x.width, elem);
     this.#dispatches.push({
       kind: "norm",
       params: {
         elem,
         k,
         heads: x.width / k,
-        x: { stride: x.stride, offset: x.offset },
+        x: toLayout(x),
         norm: norm.params,
         hasResidual: residual !== undefined,
       },
@@ -205,14 +212,15 @@ export class ProgramBuilder {
         x: x.tensor,
         affine: this.#joined([norm.gamma, norm.beta], elem),
         residual,
-        out,
+        out: out.tensor,
       },
     });
-    return this.#whole(out, x.width, elem);
+    return out;
   }
 
+  /** Adds an elementwise computation. With `a` alone it copies the rows, contiguous. */
   pointwise(name: string, what: Pointwise): Rows {
-    const { a, add, multiply, activation = "none", scale = 1 } = what;
+    const { a, add, multiply, activation = "none", scale = 1, elem = a.elem } = what;
     const second = add ?? multiply;
     const rows = second && "tensor" in second ? second : undefined;
     const vector = second && !("tensor" in second) ? second : undefined;
@@ -221,55 +229,34 @@ export class ProgramBuilder {
     if (width !== a.width && !hasColumn) {
       throw new Refusal(`"${name}" combines rows of ${a.width} and of ${width} elements.`);
     }
-    const { elem } = a;
     if (rows) requireElem(rows, elem);
-    const out = this.#target(name, a.width, elem);
+    const out = this.reserve(name, a.width, elem);
     this.#dispatches.push({
       kind: "pointwise",
       params: {
         elem,
+        ...a.elem !== elem && { from: a.elem },
         width: a.width,
-        a: { stride: a.stride, offset: a.offset },
+        a: toLayout(a),
         b: { stride: rows?.stride ?? 0, offset: rows?.offset ?? 0 },
         ...hasColumn && { hasColumn },
         operation: second === undefined ? "none" : add === undefined ? "multiply" : "add",
         activation,
         scale,
       },
-      tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector, elem), out },
+      tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector, elem), out: out.tensor },
     });
-    return this.#whole(out, a.width, elem);
+    return out;
   }
 
-  /** Adds a copy of rows, contiguous and possibly in another data type. */
-  copy(name: string, a: Rows, elem: Elem): Rows {
-    const { width } = a;
-    const out = this.#target(name, width, elem);
-    this.#dispatches.push({
-      kind: "pointwise",
-      params: {
-        elem,
-        from: a.elem === elem ? undefined : a.elem,
-        width,
-        a: { stride: a.stride, offset: a.offset },
-        b: { stride: 0, offset: 0 },
-        operation: "none",
-        activation: "none",
-        scale: 1,
-      },
-      tensors: { a: a.tensor, b: undefined, out },
-    });
-    return this.#whole(out, width, elem);
-  }
-
-  /** Adds a lookup of rows by number, in a table or in a tensor that consists of exactly its rows. */
+  /** Adds a lookup of rows by number, in a constant table or in a tensor of contiguous rows. */
   takeRows(name: string, { table, numbers, width, elem }: {
     readonly table: Tensor | string;
     readonly numbers: string;
     readonly width: number;
     readonly elem: Elem;
   }): Rows {
-    const out = this.#target(name, width, elem);
+    const out = this.reserve(name, width, elem);
     const isTensor = typeof table === "string";
     this.#dispatches.push({
       kind: "take_rows",
@@ -277,9 +264,9 @@ export class ProgramBuilder {
         rowBytes: width * elemBytes(elem),
         tableRows: isTensor ? 2 ** 31 : table.shape[0]!,
       },
-      tensors: { table: isTensor ? table : this.#weight(table, elem), numbers, out },
+      tensors: { table: isTensor ? table : this.#weight(table, elem), numbers, out: out.tensor },
     });
-    return this.#whole(out, width, elem);
+    return out;
   }
 
   /** Adds a rotation of each row's heads by its position. */
@@ -289,13 +276,13 @@ export class ProgramBuilder {
     if (x.width !== width) {
       throw new Refusal(`"${name}" rotates ${width} of a row's ${x.width} elements.`);
     }
-    const out = this.#target(name, width, elem);
+    const out = this.reserve(name, width, elem);
     this.#dispatches.push({
       kind: "rotate",
       params: {
         elem,
         ...shape,
-        x: { stride: x.stride, offset: x.offset },
+        x: toLayout(x),
         numPositions: cos.shape[0]!,
       },
       tensors: {
@@ -303,23 +290,10 @@ export class ProgramBuilder {
         cos: this.#weight({ ...cos, rest: [] }, "f32"),
         sin: this.#weight({ ...sin, rest: [] }, "f32"),
         positions,
-        out,
+        out: out.tensor,
       },
     });
-    return this.#whole(out, width, elem);
-  }
-
-  #whole(tensor: string, width: number, elem: Elem): Rows {
-    return { tensor, stride: width, offset: 0, width, elem };
-  }
-
-  /** Assigns the buffer of a new tensor. */
-  #target(name: string, width: number, elem: Elem): string {
-    const output = this.#outputAliases.get(name);
-    if (output !== undefined) return output;
-    if (this.#kept.has(name)) return name;
-    this.#scratch.set(name, width * elemBytes(elem));
-    return name;
+    return out;
   }
 
   #weight(tensor: Tensor, type: Elem | "uint8"): string {
@@ -331,7 +305,7 @@ export class ProgramBuilder {
     return tensor.name;
   }
 
-  /** Joins vectors that kernels bind as one: the factors of a norm, followed by its offsets if it has any. */
+  /** Joins vectors that kernels read from one buffer: the factors of a norm, followed by its offsets if it has any. */
   #joined(vectors: readonly (Tensor | undefined)[], elem: Elem): string {
     return this.#weight(joinVectors(vectors.filter((vector) => vector !== undefined)), elem);
   }
@@ -341,18 +315,11 @@ export class ProgramBuilder {
   }
 }
 
+function toLayout({ stride, offset }: Rows): RowLayout {
+  return { stride, offset };
+}
+
 function requireElem({ tensor, elem }: Rows, wanted: Elem): void {
   if (elem === wanted) return;
   throw new Refusal(`It computes in ${wanted} with "${tensor}", which is ${elem}.`);
-}
-
-/** The data type that a product computes in, which is that of its weights. */
-export function findPlanElem({ matrix: { weights, scales } }: ProductPlan): Elem {
-  return findElem(scales ?? weights);
-}
-
-/** The kernels' name of a constant's data type. @throws {Refusal} when they do not support it. */
-export function findElem({ name, dtype }: Tensor): Elem {
-  if (dtype === "float32" || dtype === "float16") return toElem(dtype);
-  throw new Refusal(`Its constant "${name}" is ${dtype}.`);
 }

@@ -1,5 +1,5 @@
 /**
- * Recognizes rotary position embeddings of heads, or of their first elements, as one operator or spelled out.
+ * Recognizes rotary position embeddings, of whole heads or of their first elements, as one operator or spelled out.
  *
  * @module
  */
@@ -38,7 +38,7 @@ export function findRotation(
   return undefined;
 }
 
-/** Matches a rotation in f32 between heads in f16: kernels rotate in f32. */
+/** Matches a rotation in f32 between two casts. The kernels rotate f16 heads in f32, too. */
 function betweenCasts(index: GraphIndex, node: Node, headDim: number): FoundRotation | undefined {
   const found = findRotation(index, node.inputs[0]!, headDim);
   const before = found && index.producers.get(found.input);
@@ -61,7 +61,7 @@ function spelledOut(index: GraphIndex, node: Node, size: number): FoundRotation 
   return undefined;
 }
 
-/** Matches `concat(rotated(x[.. size]), x[size ..])`. The rest is empty if whole heads are rotated. */
+/** Matches `concat(rotated(x[.. size]), x[size ..])`, where the second part may be empty. */
 function ofFirstElements(
   index: GraphIndex,
   node: Node,
@@ -79,7 +79,7 @@ function ofFirstElements(
     : undefined;
 }
 
-/** How many elements of a head precede those of a tensor. */
+/** The number of elements of a head before those that a slice or split takes. */
 function sizeBefore(index: GraphIndex, name: string, headDim: number): number | undefined {
   const node = index.producers.get(name);
   const input = node?.opType === "Split" ? readIntegers(index, node.inputs[1])?.[0] : undefined;
@@ -87,7 +87,7 @@ function sizeBefore(index: GraphIndex, name: string, headDim: number): number | 
   return start !== undefined && start > 0 && start <= headDim ? start : undefined;
 }
 
-/** The tensor of whose last axis another tensor holds these elements. */
+/** Finds the tensor from whose last axis a slice or split takes the elements `from` to `to`. */
 function readPart(
   index: GraphIndex,
   name: string,
@@ -138,8 +138,9 @@ function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated |
 }
 
 /**
- * Matches `stack(-x[1 :: 2], x[0 :: 2])`, whose elements alternate: each part is put on a new last axis, and these are
- * joined. Returns `x`.
+ * Matches `stack(-x[1 :: 2], x[0 :: 2])`, and returns `x`. The parts are concatenated along a new last axis, so that
+ * their
+ * elements alternate.
  */
 function rotatedNeighbours(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);
@@ -164,7 +165,7 @@ function isLastAxis(axis: number | undefined): boolean {
   return axis === -1 || axis === 3;
 }
 
-/** Whether a node takes these elements, or every `step`-th of them, of the last of four axes. */
+/** Whether a node takes the elements `from` to `to` of the last of four axes, or every `step`-th of them. */
 function isSlice(
   index: GraphIndex,
   node: Node | undefined,

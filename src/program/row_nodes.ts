@@ -1,19 +1,39 @@
 /**
- * Compiles nodes that no matrix product includes: elementwise products, parts of rows (Split), and rows that are selected
- * from others (Gather).
+ * Nodes of a segment that compute rows, other than products and norms. Reshapes are removed first, because their shapes
+ * do
+ * not matter. Elementwise products, parts of rows (Split) and selected rows (Gather) are compiled.
  *
  * @module
  */
-import { describeNode, eitherInput, type GraphIndex, readVector } from "../graph/graph_index.ts";
-import { intAttribute, intsAttribute, type Node } from "../graph/file/proto.ts";
+import {
+  describeNode,
+  eitherInput,
+  type GraphIndex,
+  liveNodes,
+  readVector,
+} from "../graph/graph_index.ts";
+import {
+  type Graph,
+  intAttribute,
+  intsAttribute,
+  makeNode,
+  type Node,
+} from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { readMatrix, transposedConstant } from "./matrices.ts";
-import { readScale, splitSizes } from "./product_plan.ts";
-import { findElem, type ProgramBuilder, type Rows } from "./program_builder.ts";
-import { ROWS } from "../graph/cut/segment_model.ts";
+import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
+import {
+  findElem,
+  type ProductPlan,
+  readMatrix,
+  readScale,
+  splitSizes,
+  transposedConstant,
+} from "./product_plan.ts";
+import type { ProgramBuilder, Rows } from "./program_builder.ts";
+import { ROWS } from "../graph/cut/segments.ts";
 import type { Segment, TensorPort } from "../graph/graph_cut.ts";
-import { countElements } from "../graph/file/dtype.ts";
+import { countElements, type TensorType, toDtype } from "../graph/file/tensor.ts";
 import { toElem } from "../gpu/kernel.ts";
 
 /** A segment that is being compiled. */
@@ -22,6 +42,7 @@ export interface RowSearch {
   readonly program: ProgramBuilder;
   /** Returns the rows of a tensor, which are computed if they have not been yet. */
   readonly getRows: (name: string) => Rows;
+  /** Whether a tensor has been computed. */
   readonly isKnown: (name: string) => boolean;
 }
 
@@ -73,14 +94,14 @@ function isColumn(index: GraphIndex, name: string): boolean {
   return product !== undefined && readMatrix(index, product)?.outputs === 1;
 }
 
-/** Returns a tensor's rows, contiguous. */
+/** Returns the rows of a tensor, which are copied if they are not contiguous. */
 export function denseRows({ program, getRows }: RowSearch, name: string): Rows {
   const rows = getRows(name);
   const isDense = rows.offset === 0 && rows.stride === rows.width;
-  return isDense ? rows : program.copy(`${name}/copy`, rows, rows.elem);
+  return isDense ? rows : program.pointwise(`${name}/copy`, { a: rows });
 }
 
-/** Returns the part `name` of rows that a Split divides. */
+/** Returns the part of rows that the output `name` of a Split is. */
 export function readPart(
   graph: GraphIndex,
   { whole, node, name }: { readonly whole: Rows; readonly node: Node; readonly name: string },
@@ -89,7 +110,7 @@ export function readPart(
   const sizes = splitSizes(graph, node, whole.width);
   const isWhole = sizes?.reduce((sum, size) => sum + size, 0) === whole.width;
   const isEven = node.inputs.length === 1 && intsAttribute(node, "split") === undefined;
-  // Heads that are divided evenly would look like a row that is.
+  // A split of heads into equal parts would be taken for a split of the row.
   const isOfHeads = isEven && graph.producers.get(node.inputs[0]!)?.opType === "Reshape";
   if (isOfHeads || (sizes !== undefined && !isWhole)) {
     throw new Refusal(`Its ${describeNode(node)} takes a part of each head.`);
@@ -103,7 +124,7 @@ export function readPart(
 }
 
 /**
- * Returns the rows that a Gather selects: those that the step wants, or those of a table.
+ * Returns the rows that a Gather selects: the wanted rows of the step, or rows of a table.
  *
  * @param options.allRows whether every token of the step is a wanted row.
  */
@@ -157,11 +178,130 @@ export function findDtype(index: GraphIndex, { outputs, model }: Segment): "floa
   throw new Refusal(`It computes in ${[...dtypes].join(" and ")}.`);
 }
 
-/** The rows of a tensor that enters a segment. @throws {Refusal} when its data type is not a float. */
+/** The rows of a segment's input. @throws {Refusal} when its data type is not a float. */
 export function findPortRows({ name, dtype, shape }: TensorPort): Rows {
   if (dtype !== "float32" && dtype !== "float16") {
     throw new Refusal(`It computes with "${name}", which is ${dtype}.`);
   }
   const width = countElements(shape.filter((size) => typeof size === "number"));
   return { tensor: name, stride: width, offset: 0, width, elem: toElem(dtype) };
+}
+
+/** What to keep of a graph. */
+interface RowGraphOptions {
+  /** Data type of everything that is computed without a cast. */
+  readonly dtype: TensorType;
+  readonly inputs: readonly TensorPort[];
+  /** Tensors whose names must stay. */
+  readonly wanted: ReadonlySet<string>;
+}
+
+/**
+ * Removes reshapes, casts to the same type, and the nodes that compute shapes: other nodes read the original tensor
+ * instead. Reshapes that change which elements belong to a token stay.
+ */
+export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOptions): Graph {
+  const renamed = new Map<string, string>();
+  const producers = new Map<string, Node>();
+  const types = new Map<string, TensorType>();
+  for (const each of [...inputs, ...graph.initializers]) types.set(each.name, each.dtype);
+  const inferType = (node: Node): TensorType => {
+    if (node.opType === "Cast") return toDtype(intAttribute(node, "to") ?? 0);
+    const first = types.get(node.inputs[0] ?? "");
+    return first === "float16" || first === "float32" ? first : dtype;
+  };
+  const joined = new Set(
+    graph.nodes.flatMap(({ opType, inputs }) => opType === "Concat" ? inputs : []),
+  );
+  const divided = new Set(
+    graph.nodes.flatMap(({ opType, inputs }) => opType === "Split" ? inputs[0]! : []),
+  );
+  const shapes = new Map(graph.initializers.map(({ name, shape }) => [name, shape]));
+  const isSame = (node: Node, input: string): boolean => {
+    if (node.opType === "Cast") return types.get(input) === types.get(node.outputs[0]!);
+    // If two tensors are joined on a new axis, their elements alternate.
+    if (node.opType === "Unsqueeze" && joined.has(node.outputs[0]!)) return false;
+    // A split of heads takes a part of each head, rather than of the row.
+    const rank = node.opType === "Reshape" ? shapes.get(node.inputs[1]!)?.[0] : undefined;
+    if (rank !== undefined && rank > 3 && divided.has(node.outputs[0]!)) return false;
+    // A reshape right after a transposition may join heads of different tokens.
+    const isJoin = node.opType === "Reshape" || node.opType === "Flatten";
+    return isReshape(node) && !(isJoin && producers.get(input)?.opType === "Transpose");
+  };
+  const nodes = graph.nodes.flatMap((node) => {
+    const read = { ...node, inputs: node.inputs.map((name) => renamed.get(name) ?? name) };
+    const [input] = read.inputs;
+    const [output] = read.outputs;
+    for (const name of read.outputs) {
+      producers.set(name, read);
+      types.set(name, inferType(read));
+    }
+    if (input === undefined || !isSame(read, input)) return [read];
+    renamed.set(output!, input);
+    return wanted.has(output!) ? [makeNode("Identity", [input], [output!])] : [];
+  });
+  return { ...graph, nodes: liveNodes(nodes, wanted) };
+}
+
+const OPERATORS = new Set(["Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
+
+/** Whether a node only changes the shape of its input. */
+export function isReshape({ opType }: Node): boolean {
+  return OPERATORS.has(opType);
+}
+
+/** Follows a tensor back through reshapes. */
+export function findOriginal(index: GraphIndex, name: string): string {
+  const node = index.producers.get(name);
+  return node && isReshape(node) ? findOriginal(index, node.inputs[0]!) : name;
+}
+
+/** `residual + norm`, where the norm is a root mean square, and the name of the sum. */
+interface FoundSum {
+  readonly name: string;
+  readonly norm: FoundNorm;
+  readonly residual: string;
+}
+
+/**
+ * Most outputs of a product that computes its input. Each group of outputs computes the sum again, which for a
+ * vocabulary
+ * takes longer than another dispatch.
+ */
+const MOST_OUTPUTS = 2 ** 15;
+
+/** The name for the sum of the two tensors that a norm reads. */
+export function nameSum(node: Node): string {
+  return node.outputs[3] || `${node.outputs[0]}/sum`;
+}
+
+/**
+ * Finds the sum that is the input of a product, or of the norm before it, if the product can compute it.
+ *
+ * @param product.isFree tells whether only the given node reads a tensor, and it has not been computed yet.
+ */
+export function findSum(
+  index: GraphIndex,
+  { plan, norm, isFree }: {
+    readonly plan: ProductPlan;
+    readonly norm: FoundNorm | undefined;
+    readonly isFree: (name: string, reader: Node) => boolean;
+  },
+): FoundSum | undefined {
+  const { matrix: { k, outputs }, residual: added } = plan;
+  if (added !== undefined || outputs > MOST_OUTPUTS) return undefined;
+  const isSkip = norm?.inputs.length === 2;
+  const input = findOriginal(index, norm?.inputs[0] ?? plan.input);
+  const node = isSkip ? norm.node : index.producers.get(input);
+  if (node === undefined || (!isSkip && node.opType !== "Add")) return undefined;
+  if (skipBias(index, node) !== undefined) return undefined;
+  const [left, right] = node.inputs as [string, string];
+  for (const [normed, residual] of [[left, right], [right, left]] as const) {
+    const own = isFree(normed, node) ? findNorm(index, normed) : undefined;
+    const isTaken = own?.params.kind === "rms" && own.inputs.length === 1 &&
+      own.gamma.shape[0] === k;
+    if (!isTaken || index.constants.has(residual)) continue;
+    return { name: isSkip ? nameSum(node) : input, norm: own, residual };
+  }
+  return undefined;
 }

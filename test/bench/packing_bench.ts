@@ -19,7 +19,7 @@ import { poolingTail, poolTexts } from "../../src/models/embedding/pooling.ts";
 import type { Encoder } from "../../src/models/embedding/text_batcher.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { splitEncoder } from "../../src/graph/cut/split_encoder.ts";
+import { splitEncoder } from "../../src/graph/cut/split.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
 import { median, printTable, time } from "./report.ts";
 

@@ -8,7 +8,7 @@ import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { readStoredBytes } from "../../src/graph/file/stored_range.ts";
 import { makeNode, type Tensor } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { makeValueInfo, writeModel } from "../../src/graph/file/proto_write.ts";
+import { makeValueInfo, writeModel } from "../../src/graph/file/proto_codec.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readTokenizer } from "../../src/models/text/tokenizer_files.ts";
 import { trimAllArenas, trimOwnArena } from "../../src/base/libc.ts";

@@ -1,13 +1,13 @@
 /** Whole graphs that leave the sizes of heads open run with those of `config.json`. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
-import { UnsupportedGraphError } from "../../src/decoder/whole_inputs.ts";
+import { UnsupportedGraphError } from "../../src/decoder/step_inputs.ts";
 import { WholeDecoder } from "../../src/decoder/whole_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readHeadSizes } from "../../src/models/folder/text_sizes.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
-import { makeValueInfo } from "../../src/graph/file/proto_write.ts";
+import { makeValueInfo } from "../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { generate } from "../fixtures/engine/generate.ts";
 import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";

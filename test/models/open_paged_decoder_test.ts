@@ -6,7 +6,7 @@ import { CpuAttention } from "../../src/device/cpu/attention.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import type { GraphSession } from "../../src/device/ort/ort.ts";
-import { storedBytes } from "../../src/graph/file/stored_tensor.ts";
+import { storedBytes } from "../../src/graph/file/tensor.ts";
 import type { ModelProto } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";

@@ -14,7 +14,7 @@ import { keepOutputs } from "../../src/graph/cut/merged_decoder.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../src/device/ort/ort.ts";
 import type { ModelProto } from "../../src/graph/file/proto.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
-import { makeValueInfo } from "../../src/graph/file/proto_write.ts";
+import { makeValueInfo } from "../../src/graph/file/proto_codec.ts";
 import { forward } from "../fixtures/engine/steps.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";

@@ -12,7 +12,7 @@ import { log } from "../../base/log.ts";
 import { startThread } from "../../base/start_thread.ts";
 import { FolderFiles, type ModelFiles } from "../../graph/file/external_data.ts";
 import { readRange } from "../../graph/file/stored_range.ts";
-import { storedBytes, type StoredTensor } from "../../graph/file/stored_tensor.ts";
+import { storedBytes, type StoredTensor } from "../../graph/file/tensor.ts";
 
 /** The matrix of a product, and the tensors that it is read from. */
 export interface PlannedMatrix {

@@ -10,7 +10,7 @@ import { RowArena } from "../../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, type SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import { type Dispatch, listTensors, type Program } from "../../program/program.ts";
 import { readFloats, RowFile } from "../../graph/file/stored_range.ts";
-import { storedBytes, type StoredTensor } from "../../graph/file/stored_tensor.ts";
+import { storedBytes, type StoredTensor } from "../../graph/file/tensor.ts";
 import type { KernelsOptions, KernelStep } from "../kernel_executor.ts";
 import type { PlannedMatrix } from "./pack_weights.ts";
 

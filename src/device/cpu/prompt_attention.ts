@@ -8,7 +8,7 @@ import type { SimdAttention } from "../../../kernels/attention/attention_simd.ts
 import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 import { MASKED_INPUTS, maskedAttentionModel } from "../../graph/built_models.ts";
 import { type GraphSession, Tensor } from "../ort/ort.ts";
-import { writeModel } from "../../graph/file/proto_write.ts";
+import { writeModel } from "../../graph/file/proto_codec.ts";
 import type { KernelParams } from "../attention.ts";
 import type { Slices } from "../slices.ts";
 

@@ -6,12 +6,11 @@
 import type { CpuRuntimeChoice } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { expandQuantized } from "../../graph/rewrite/expand_quantized.ts";
+import { expandQuantized, makeConvolutionsPlanar } from "../../graph/rewrite/cpu_graph.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { type GraphSession, loadNative, openSession, releaseNativeSessions } from "../ort/ort.ts";
 import { copyWeights, mapWeights } from "../ort/pack_model.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
-import { makeConvolutionsPlanar } from "../../graph/rewrite/planar_convolutions.ts";
 import type { OpenSessionOptions } from "../backend.ts";
 
 export interface CpuRuntime {

@@ -7,10 +7,10 @@ import { basename, dirname } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { readRange, readStoredBytes } from "../../graph/file/stored_range.ts";
-import { storedBytes } from "../../graph/file/stored_tensor.ts";
+import { storedBytes } from "../../graph/file/tensor.ts";
 import type { ExternalData } from "./ort.ts";
 import { type ModelProto, type Tensor, withGraph } from "../../graph/file/proto.ts";
-import { writeModel } from "../../graph/file/proto_write.ts";
+import { writeModel } from "../../graph/file/proto_codec.ts";
 
 /** Constants up to this size stay in the graph, where ONNX Runtime expects sizes and axes. */
 const INLINE_BYTES = 1024;

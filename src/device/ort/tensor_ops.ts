@@ -7,7 +7,7 @@
  * @module
  */
 import { Tensor, type Tensors } from "./ort.ts";
-import { countElements } from "../../graph/file/dtype.ts";
+import { countElements } from "../../graph/file/tensor.ts";
 import { type Node, stringAttribute } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
 

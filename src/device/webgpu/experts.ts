@@ -11,7 +11,7 @@ import {
 } from "../../../kernels/experts/experts.ts";
 import { type ExpertWeights, findWeights } from "../../graph/experts/mixture.ts";
 import { readFloats } from "../../graph/file/stored_range.ts";
-import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../../graph/file/tensor.ts";
 import type { ExpertsNode } from "../../graph/graph_cut.ts";
 import { type GpuContext, uploadStorage } from "../../gpu/device.ts";
 import type { DeviceWeights } from "../device_weights.ts";

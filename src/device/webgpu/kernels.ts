@@ -18,7 +18,7 @@ import {
 } from "../../program/program.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { readFloats } from "../../graph/file/stored_range.ts";
-import type { StoredTensor } from "../../graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../../graph/file/tensor.ts";
 import type { HeadRows } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
 import type { KernelExecutor, KernelsOptions, KernelStep } from "../kernel_executor.ts";

@@ -1,31 +1,31 @@
 /**
- * One attention of a graph as the cut sees it, whichever nodes express it.
+ * An attention that was found in a graph, whichever nodes express it, and functions that its finders share.
  *
  * @module
  */
 import { causalVisibility, proveMask, type ProvenMask, readVisibility } from "./attention_mask.ts";
 import type { Value } from "../evaluate/value.ts";
-import type { StoredTensor } from "../file/stored_tensor.ts";
+import type { StoredTensor } from "../file/tensor.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { floatAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
 /**
- * The order of axes in which an attention reads or writes heads: `[1, tokens, …]`, or `[1, heads, tokens, size]` and
+ * The order of a tensor's axes: token-major is `[1, tokens, …]`; head-major is `[1, heads, tokens, size]` or
  * `[heads, tokens, size]`.
  */
 export type Layout = "token_major" | "head_major";
 
-/** An operand of an attention as the graph has it. */
+/** The tensor of the graph that is an operand of an attention. */
 export interface Operand {
   readonly tensor: string;
   readonly layout: Layout;
-  /** Where its heads begin in a row, for packed operands. */
+  /** Elements of a row before the heads, if several operands share the tensor. */
   readonly offset: number;
 }
 
-/** One attention of the graph. The fields of {@linkcode AttentionNode} mean the same there. */
+/** An attention of the graph. Its fields mean the same as in `AttentionNode`. */
 export interface FoundAttention {
   readonly name: string;
   readonly q: Operand;
@@ -45,19 +45,19 @@ export interface FoundAttention {
     readonly interleaved: boolean;
   } | undefined;
   readonly localWindow?: number | undefined;
-  /** Window of an encoder's attention; see `EncoderNode`. */
+  /** The window of an encoder's attention; see `EncoderNode`. */
   readonly window?: number | undefined;
   readonly softcap?: number | undefined;
   readonly sinks?: StoredTensor | undefined;
-  /** The number of positions that its tables and its mask cover; Infinity if there are none. */
+  /** Number of positions that its tables and its mask cover; Infinity if it has neither. */
   readonly maxPositions: number;
-  /** Nodes that must run before it, in this order, if the attention's node does more than attend. */
+  /** Nodes to insert before it, in order, which do what the graph's node does besides attending. */
   readonly before?: readonly Node[] | undefined;
-  /** Constants of those nodes. */
+  /** Constants that these nodes read. */
   readonly constants?: readonly Tensor[] | undefined;
 }
 
-/** The input of a finder. */
+/** A graph in which attentions are searched. */
 export interface Search {
   readonly index: GraphIndex;
   readonly probes: Probes;
@@ -70,17 +70,17 @@ export function getName(node: Node): string {
   return node.name || node.outputs[0]!;
 }
 
-/** A node's scale; 0 or no attribute means `1 / sqrt(headDim)`. */
+/** Reads a node's scale. An attribute of 0 or an absent one means `1 / sqrt(headDim)`. */
 export function readScale(node: Node, headDim: number): number {
   return floatAttribute(node, "scale") || 1 / Math.sqrt(headDim);
 }
 
-/** A node's window or cap; zero, a negative number or no attribute means none. */
+/** Returns a number if it is positive: windows and caps of zero or less mean that there is none. */
 export function positive(value: number | undefined): number | undefined {
   return value !== undefined && value > 0 ? value : undefined;
 }
 
-/** An operand whose tokens lie one after the other. */
+/** Makes an operand of a token-major tensor. */
 export function rows(tensor: string, offset = 0): Operand {
   return { tensor, layout: "token_major", offset };
 }
@@ -90,7 +90,7 @@ export function inputName(node: Node, position: number): string | undefined {
   return node.inputs[position] || undefined;
 }
 
-/** Why a tensor's shape is unknown: the node that first loses it, or an input of the graph. */
+/** Describes why a tensor's shape is unknown: the first node or input behind it whose shape is. */
 function findObstacle({ index, probes }: Search, tensor: string): string {
   const run = probes.at(SHORT_LENGTHS[0]);
   for (let name = tensor;;) {
@@ -102,7 +102,7 @@ function findObstacle({ index, probes }: Search, tensor: string): string {
   }
 }
 
-/** A shape in the first short run. @throws {Refusal} when it is unknown. */
+/** The shape of a tensor in the first short run. @throws {Refusal} when it is unknown. */
 export function knownShape(search: Search, tensor: string, node: Node): readonly number[] {
   const value = search.probes.at(SHORT_LENGTHS[0]).value(tensor);
   if (value !== undefined) return value.shape;
@@ -115,12 +115,12 @@ export function knownShape(search: Search, tensor: string, node: Node): readonly
   );
 }
 
-/** Operators whose result is still the same cache. */
+/** Operators that may lie between a cache input and an attention. */
 const COPYING = new Set(["Identity", "Cast", "Concat"]);
 
 /**
- * The cache input behind a tensor, through renames and casts: exporters insert copies, empty concatenations and, if the
- * graph computes in float16 but its caches are float32, casts.
+ * Finds the cache input behind a tensor, through copies, casts and concatenations with empty tensors, which exporters
+ * insert.
  */
 export function findCacheInput({ index, probes }: Search, tensor: string): string | undefined {
   const run = probes.at(SHORT_LENGTHS[1]);
@@ -135,7 +135,7 @@ export function findCacheInput({ index, probes }: Search, tensor: string): strin
   return undefined;
 }
 
-/** Refuses unless the past is an input of the graph. */
+/** @throws {Refusal} unless the past keys and values of a node are inputs of the graph. */
 export function requireCache(
   search: Search,
   node: Node,
@@ -154,7 +154,7 @@ export function requireCache(
   }
 }
 
-/** Refuses when one of these inputs is used; `wants` maps each to its purpose. */
+/** @throws {Refusal} when a node uses one of these inputs. @param wants indices of inputs by name. */
 export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>): void {
   for (const [name, position] of Object.entries(wants)) {
     if (inputName(node, position) === undefined) continue;
@@ -164,7 +164,7 @@ export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>
   }
 }
 
-/** Refuses unless a tensor has the expected value in every short run. */
+/** @throws {Refusal} unless a tensor has the expected value in every short run. */
 export function requireValues(
   { probes }: Search,
   tensor: string,
@@ -181,14 +181,18 @@ export function requireValues(
   });
 }
 
-/** Whether the elements are the positions of a run's new tokens. */
+/** Whether the elements of a value are the positions of a run's new tokens. */
 export function arePositions(value: Value, run: number): boolean {
   const { pastLength, numTokens } = SHORT_LENGTHS[run]!;
   return value.data?.length === numTokens && value.data.every((x, i) => x === pastLength + i);
 }
 
-/** The constant behind a tensor, through casts. @throws {Refusal} when it is computed while running. */
-export function requireConstant({ index }: Search, tensor: string, node: Node): StoredTensor {
+/** Finds the constant behind a tensor, through casts. @throws {Refusal} when the tensor depends on an input. */
+export function requireConstant(
+  { index }: Pick<Search, "index">,
+  tensor: string,
+  node: Node,
+): StoredTensor {
   for (let name = tensor;;) {
     const constant = index.constants.get(name);
     if (constant !== undefined) {
@@ -207,7 +211,7 @@ export function requireConstant({ index }: Search, tensor: string, node: Node): 
 }
 
 /**
- * Proves what the mask of a node with a mask input lets its tokens attend to.
+ * Proves which keys the tokens of a node attend to, for operators with an optional mask input.
  *
  * @throws {Refusal} when neither the mask nor the node itself hides the future.
  */

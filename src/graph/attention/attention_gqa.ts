@@ -20,7 +20,7 @@ import {
   rows,
   type Search,
 } from "./attention.ts";
-import type { StoredTensor } from "../file/stored_tensor.ts";
+import type { StoredTensor } from "../file/tensor.ts";
 import { describeNode } from "../graph_index.ts";
 import {
   type AttributeValue,
@@ -75,7 +75,7 @@ export function findGroupQueryAttention(
   if (node.opType !== "GroupQueryAttention" || node.domain !== "com.microsoft") return undefined;
   const heads = intAttribute(node, "num_heads") ?? 0;
   const kvHeads = intAttribute(node, "kv_num_heads") ?? heads;
-  // Hearth keeps its own cache, in floats: what a quantised one would round is not rounded.
+  // Hearth's own cache replaces a quantised one. Keys and values are then not rounded.
   const isQuantized = ["k_quant_type", "v_quant_type"].some((name) =>
     (stringAttribute(node, name) ?? "NONE") !== "NONE"
   );
@@ -125,15 +125,15 @@ export function findGroupQueryAttention(
   });
 }
 
-/** Epsilon added to a head's mean square if the node names none. */
+/** Epsilon that is added to a head's mean square, if the node has no attribute for it. */
 const DEFAULT_EPSILON = 1e-6;
 
-/** The part of an operand that is normalised, in the tensor that holds it. */
+/** The heads of an operand that are normalised. */
 interface Heads {
   readonly operand: Operand;
   readonly count: number;
   readonly headDim: number;
-  /** Whether the tensor holds other operands' heads, too. */
+  /** Whether the operand's tensor also holds heads of other operands. */
   readonly isPacked: boolean;
 }
 
@@ -150,7 +150,7 @@ class HeadNorms {
     this.#attributes = { axis: -1, epsilon: { float: epsilon }, stash_type: 1 };
   }
 
-  /** The normalised operand, or the operand itself without a weight. */
+  /** Adds a norm, and returns its output. Without a weight it returns the operand itself. */
   add(kind: "q" | "k", weight: string | undefined, heads: Heads): Operand {
     if (weight === undefined) return heads.operand;
     const name = `${this.#name}/${kind}`;
@@ -182,7 +182,7 @@ class HeadNorms {
   }
 }
 
-/** Moves `q_norm_weight` and `k_norm_weight` of an attention's node into nodes in front of it. */
+/** Replaces the inputs `q_norm_weight` and `k_norm_weight` of a node by norms in front of it. */
 function normaliseHeads(node: Node, found: FoundAttention): FoundAttention {
   const weights = { q: inputName(node, 14), k: inputName(node, 15) };
   if (weights.q === undefined && weights.k === undefined) return found;

@@ -8,20 +8,21 @@ import type { Lengths } from "../probes.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
-/** Scores this far below zero have no weight after the softmax; exporters use -10000, -65504, -3.4e38 and -inf. */
+/** Scores below this have no weight after the softmax. Exporters hide keys with -10000, -65504, -3.4e38 or -inf. */
 export const HIDDEN_SCORE = -9000;
 
 /** Which keys the tokens of a run may attend to: `[numTokens, total]`, row-major, 1 or 0. */
 export type Visibility = Uint8Array;
 
-/** Reads the mask of a run with these lengths; `undefined` when it cannot be computed by partial evaluation. */
+/** Computes the mask of a run with these lengths; `undefined` if partial evaluation cannot compute it. */
 export type MaskReader = (lengths: Lengths) => Visibility | undefined;
 
 /**
- * The visibility that an additive or boolean mask gives.
+ * Converts a boolean or additive mask.
  *
- * @param mask broadcastable to `[1, heads, numTokens, total]`; bool, or numbers added to the scores.
- * @throws {Refusal} when it differs by head, or adds something else than "seen" and "not seen".
+ * @param mask broadcasts to `[1, heads, numTokens, total]`; bool, or numbers that are added to the scores.
+ * @param of the attention, for messages.
+ * @throws {Refusal} when the mask differs from head to head, or adds numbers to the scores of visible keys.
  */
 export function readVisibility(
   mask: Value | undefined,
@@ -65,13 +66,13 @@ export function causalVisibility({ pastLength, numTokens }: Lengths): Visibility
 
 /** What was proven about a mask. */
 export interface ProvenMask {
-  /** Keys a query sees, its own included; `undefined`: all preceding. */
+  /** Number of keys that a query sees, including its own; `undefined` if it sees all preceding keys. */
   readonly localWindow: number | undefined;
-  /** Positions up to which this was verified. */
+  /** Number of positions for which this was verified. */
   readonly maxPositions: number;
 }
 
-/** The first key that a row sees, if it sees a contiguous run of keys that ends with its own. */
+/** The first key that a row sees; -1 unless it sees a contiguous run of keys that ends with its own. */
 function firstSeen(visible: Visibility, row: number, { pastLength, numTokens }: Lengths): number {
   const total = pastLength + numTokens;
   const own = pastLength + row;
@@ -81,7 +82,11 @@ function firstSeen(visible: Visibility, row: number, { pastLength, numTokens }: 
   return first < 0 || !isRun ? -1 : first;
 }
 
-/** The window that all rows of a run agree on; Infinity when every row sees everything before it. */
+/**
+ * The smallest window of all rows of a run; Infinity if every row sees all keys before it.
+ *
+ * @throws {Refusal} when a row does not see a contiguous run of keys that ends with its own.
+ */
 function findWindow(visible: Visibility, lengths: Lengths, of: string): number {
   let window = Infinity;
   for (let row = 0; row < lengths.numTokens; row++) {
@@ -106,7 +111,7 @@ function isWindow(visible: Visibility, lengths: Lengths, window: number): boolea
   return true;
 }
 
-/** The most tokens, up to `limit`, for which the last token's row of the mask is known. */
+/** The greatest length, up to `limit`, for which the last token's row of the mask is known. */
 function longestKnown(read: MaskReader, limit: number): number {
   const isKnown = (total: number) => read({ pastLength: total - 1, numTokens: 1 }) !== undefined;
   if (isKnown(limit)) return limit;
@@ -120,10 +125,11 @@ function longestKnown(read: MaskReader, limit: number): number {
 }
 
 /**
- * Proves that a mask is causal and recovers its window.
+ * Proves that a mask is causal, and finds its window.
  *
- * The mask must be known for a prompt and for single tokens after it; some graphs cannot run a prompt in chunks, and
- * their masks are not known for those.
+ * The mask must be known for a prompt, and for single tokens after it. For a prompt in chunks it may be unknown,
+ * because
+ * some graphs cannot run one.
  *
  * @param contextLength tokens of the longest sequence that will be run.
  * @param of the attention, for messages.
@@ -144,7 +150,7 @@ export function proveMask(read: MaskReader, contextLength: number, of: string): 
     ...seen.map(({ lengths, visible }) => findWindow(visible, lengths, of)),
   );
   if (window < maxPositions) {
-    // A prompt chunk that crosses the window's edge.
+    // A prompt chunk that begins inside the first window and ends after it.
     const lengths = { pastLength: Math.max(0, window - 2), numTokens: 3 };
     const visible = window + 1 <= maxPositions ? read(lengths) : undefined;
     if (visible) seen.push({ lengths, visible });

@@ -1,5 +1,5 @@
 /**
- * The attentions of encoder graphs: as operators of ONNX Runtime or of ONNX, or spelled out.
+ * The attentions of encoder graphs, as operators of ONNX Runtime or of ONNX, or spelled out.
  *
  * @module
  */
@@ -18,7 +18,7 @@ import {
   type Search,
 } from "./attention.ts";
 import { type MaskReader, readVisibility, type Visibility } from "./attention_mask.ts";
-import { readMultiHead } from "./attention_mha.ts";
+import { readMultiHead } from "./attention_operators.ts";
 import { describeNode } from "../graph_index.ts";
 import { floatAttribute, intAttribute, intsAttribute, makeNode, type Node } from "../file/proto.ts";
 import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
@@ -26,7 +26,7 @@ import { Refusal } from "../refusal.ts";
 import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
 import { findRows } from "./traced_operand.ts";
 
-/** The window of a node's own mask. */
+/** The window that a node's mask input shows; `undefined` if every token sees all others. */
 function findWindow(node: Node, search: Search, mask: string | undefined): number | undefined {
   if (mask === undefined) return undefined;
   const of = describeNode(node);
@@ -40,7 +40,7 @@ function refuseCausal(node: Node, attribute: string): void {
   throw new Refusal(`${describeNode(node)} is causal.`);
 }
 
-/** Refuses a padding mask that is not an input of ones or of lengths: texts are never padded here. */
+/** @throws {Refusal} unless a padding mask hides nothing when nothing is padded, as ones or as lengths. */
 function requireNoPadding(search: Search, node: Node, mask: string | undefined): void {
   if (mask === undefined) return;
   requireValues(search, mask, node, {
@@ -130,7 +130,7 @@ function findOnnx(node: Node, search: Search): FoundAttention | undefined {
   };
 }
 
-/** `MatMul(softmax(f(MatMul(q, kᵀ)) + mask), v)` of rows of tokens. */
+/** Spelled-out attentions of encoders, whose operands are rows of tokens. */
 const OF_ROWS: SpelledOutKind = {
   trace(search, { queries, keys, values, heads, of }) {
     const q = findRows(search, queries, { heads, isTransposed: false });
@@ -149,7 +149,7 @@ const OF_ROWS: SpelledOutKind = {
   }),
 };
 
-/** Every attention of an encoder, in its order. @throws {Refusal} when one of them cannot be expressed. */
+/** Finds every attention of an encoder, in the graph's order. @throws {Refusal} when one cannot be expressed. */
 export function findEncoderAttentions(search: Search): FoundAttention[] {
   const ofRows = (node: Node) => findSpelledOut(node, search, OF_ROWS);
   const finders = [findMultiHead, findProjecting, findOnnx, ofRows];
@@ -162,11 +162,11 @@ export function findEncoderAttentions(search: Search): FoundAttention[] {
   });
 }
 
-/** Longest text evaluated: local windows of encoders are shorter, and the time grows with its square. */
+/** Longest text that is evaluated, because the time grows with its square. Windows of encoders are shorter. */
 const MAX_TOKENS = 600;
 const SHORT_TEXTS = [1, 3, 5];
 
-/** A mask of a text of so many tokens. */
+/** The mask of a text. */
 interface EvaluatedMask {
   readonly numTokens: number;
   readonly visible: Visibility;
@@ -181,7 +181,7 @@ function sees({ visible, numTokens }: EvaluatedMask, window: number): boolean {
   return true;
 }
 
-/** The mask of the longest text that can be evaluated; position tables are finite. */
+/** The mask of the longest text that can be evaluated, which may depend on the size of position tables. */
 function longestMask(read: MaskReader, limit: number): EvaluatedMask | undefined {
   const evaluate = (numTokens: number): EvaluatedMask | undefined => {
     const visible = read({ pastLength: 0, numTokens });
@@ -200,13 +200,13 @@ function longestMask(read: MaskReader, limit: number): EvaluatedMask | undefined
 }
 
 /**
- * Proves that each token of a text sees all of it, or those within a window on either side.
+ * Proves that each token of a text sees all tokens, or those within a window on either side.
  *
- * @param read the mask of a text without padding.
+ * @param read computes the mask of a text without padding.
  * @param contextLength tokens of the longest text that will be run.
  * @param of the attention, for messages.
- * @returns the window; `undefined` if all is seen.
- * @throws {Refusal} when the mask cannot be computed, or is something else.
+ * @returns the window; `undefined` if each token sees all tokens.
+ * @throws {Refusal} when the mask cannot be computed, or is of another kind.
  */
 function proveWindow(
   read: MaskReader,

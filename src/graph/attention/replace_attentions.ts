@@ -1,14 +1,13 @@
 /**
- * Puts one kernel node in place of each attention, with token-major operands and result: the rest of the graph is what
- * ONNX Runtime will run.
+ * Finds the attentions of a decoder, and replaces attentions by kernel nodes, whose operands and results are
+ * token-major.
  *
  * @module
  */
 import type { FoundAttention, Layout, Operand } from "./attention.ts";
 import { proveMask } from "./attention_mask.ts";
 import { findGroupQueryAttention } from "./attention_gqa.ts";
-import { findMultiHeadAttention } from "./attention_mha.ts";
-import { findOnnxAttention } from "./attention_onnx.ts";
+import { findMultiHeadAttention, findOnnxAttention } from "./attention_operators.ts";
 import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
 import type { Search } from "./attention.ts";
 import { liveNodes } from "../graph_index.ts";
@@ -22,10 +21,10 @@ import {
 } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
-import { toDtypeCode } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/tensor.ts";
 import { followCache } from "./traced_operand.ts";
 
-/** Domain of kernel nodes, which run in Hearth's kernels; no runtime knows it. */
+/** Operator domain of kernel nodes. Only Hearth knows it. */
 export const KERNEL_DOMAIN = "hearth";
 
 /** Whether a node runs in Hearth's kernels: an attention, a recurrence or a mixture of experts. */
@@ -33,7 +32,9 @@ export function isKernelNode(node: Node): boolean {
   return node.domain === KERNEL_DOMAIN;
 }
 
-/** An attention and the node that stands for it: inputs q, k, v, one output `[1, tokens, heads * vHeadDim]`. */
+/**
+ * An attention and the kernel node that replaces it: inputs q, k and v, and one output `[1, tokens, heads * vHeadDim]`.
+ */
 export interface ReplacedAttention {
   readonly found: FoundAttention;
   readonly node: Node;
@@ -66,7 +67,7 @@ const OF_CACHE: SpelledOutKind = {
   prove: proveMask,
 };
 
-/** Every attention of the graph, in its order. @throws {Refusal} when one of them cannot be expressed. */
+/** Finds every attention of a decoder, in the graph's order. @throws {Refusal} when one cannot be expressed. */
 export function findAttentions(search: Search): FoundAttention[] {
   const finders = [
     findGroupQueryAttention,
@@ -101,11 +102,11 @@ interface Additions {
   readonly before: Node[];
   readonly after: Node[];
   readonly constants: Tensor[];
-  /** Tensors made for earlier attentions; two attentions may read the same keys. */
+  /** Tensors that were added for earlier attentions: two attentions may read the same keys. */
   readonly made: Set<string>;
 }
 
-/** The token-major tensor behind an operand; if the graph has none, a `Transpose` is added. */
+/** Finds the token-major tensor behind an operand. If the graph has none, a `Transpose` is added. */
 function tokenMajor(
   { index, probes }: Search,
   operand: { readonly tensor: string; readonly layout: Layout },
@@ -124,7 +125,7 @@ function tokenMajor(
     return swapped;
   }
   const swapped = producer.inputs[0]!;
-  // The usual Reshape from rows to heads is not needed either.
+  // A Reshape from rows to heads is left out too.
   const reshape = index.producers.get(swapped);
   const source = reshape?.opType === "Reshape" ? reshape.inputs[0]! : swapped;
   const [batch, tokens] = getShape(source);
@@ -133,7 +134,7 @@ function tokenMajor(
     : swapped;
 }
 
-/** Casts an operand to the type of the attention's result, since a graph may cast what it caches. */
+/** Casts an operand to the type of the attention's result. They differ if a graph casts what it caches. */
 function castTo(
   { index, probes }: Search,
   operand: Operand,
@@ -156,7 +157,7 @@ function castTo(
   return { ...operand, tensor: cast };
 }
 
-/** The row tensor that the graph converts a head-major result to, if that is its only use. */
+/** The tensor of rows to which the graph converts a head-major result, if nothing else reads the result. */
 function findResultRows({ index, probes }: Search, found: FoundAttention): string | undefined {
   const getShape = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
   const transpose = index.onlyConsumer(found.output.tensor);
@@ -172,7 +173,7 @@ function findResultRows({ index, probes }: Search, found: FoundAttention): strin
     : undefined;
 }
 
-/** Names the output of an attention's node; adds nodes that convert it to head-major for consumers that need that. */
+/** Chooses the output of a kernel node, and adds nodes that convert it to head-major if the graph reads it so. */
 function addOutput(search: Search, found: FoundAttention, additions: Additions): string {
   const { tensor, layout } = found.output;
   if (layout === "token_major") return tensor;
@@ -192,7 +193,8 @@ function addOutput(search: Search, found: FoundAttention, additions: Additions):
 }
 
 /**
- * Replaces the attentions by kernel nodes and drops what nothing else reads: their masks, lengths and caches.
+ * Replaces attentions by kernel nodes, and removes nodes that nothing reads any more, such as those of masks and
+ * caches.
  *
  * @param wanted the outputs to keep.
  */

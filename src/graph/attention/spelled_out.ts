@@ -1,15 +1,16 @@
 /**
  * Attention spelled out in ONNX's basic operators, as Optimum and PyTorch export it: `MatMul(softmax(f(MatMul(q, kᵀ)) +
- * mask), v)`, where keys and values are rows of tokens or of a cache.
+ * mask), v)`, with keys and values of tokens or of a cache.
  *
  * Only the two products and the softmax are matched. The nodes in between (scales, masks, repeated heads, casts) are
- * measured: fed with known numbers in a partial evaluation, they must behave as an attention.
+ * fed
+ * with known numbers in a partial evaluation, and must compute what an attention does.
  *
  * @module
  */
 import { type FoundAttention, getName, type Search } from "./attention.ts";
 import { HIDDEN_SCORE, type MaskReader } from "./attention_mask.ts";
-import { countElements } from "../file/dtype.ts";
+import { countElements } from "../file/tensor.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
@@ -18,12 +19,12 @@ import { type Lengths, type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { findBack, numbered, type SpelledOutOperand } from "./traced_operand.ts";
 
-/** Operators that may lie between the product of q and k and the softmax, and after it. */
+/** Operators that may be between the first product and the softmax, and between the softmax and the second product. */
 const POINTWISE = new Set(
   "Add Sub Mul Div Where Cast Tanh Min Max Clip Identity Dropout IsNaN Reshape".split(" "),
 );
 
-/** The product that takes the softmax's result as its first factor. */
+/** Finds the product whose first factor is the softmax's result. */
 function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
   const open = [softmax.outputs[0]!];
   for (let name = open.shift(); name !== undefined; name = open.shift()) {
@@ -35,7 +36,7 @@ function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
   return undefined;
 }
 
-/** Whether what lies between the softmax and the second product leaves the weights as they are. */
+/** Whether the nodes between the softmax and the second product do not change the weights. */
 function keepsWeights(run: Evaluation, softmax: Node, product: Node): boolean {
   const [from, to] = [softmax.outputs[0]!, product.inputs[0]!];
   const weights = run.value(from);
@@ -45,13 +46,16 @@ function keepsWeights(run: Evaluation, softmax: Node, product: Node): boolean {
   return got?.data !== undefined && got.data.every((x, i) => x === fed.data![i]);
 }
 
-/** Scores with one head in them, so that a mask's probe over a long context stays small. */
+/** The shape of scores of a single head, so that evaluating a mask over a long context takes little memory. */
 function oneHead(scores: Value, { pastLength, numTokens }: Lengths): readonly number[] {
   const total = pastLength + numTokens;
   return scores.shape.length === 4 ? [1, 1, numTokens, total] : [1, numTokens, total];
 }
 
-/** The input of a softmax in a run when every score is `score`: it shows which keys are seen, and how scores are scaled. */
+/**
+ * Computes the input of a softmax in a run in which every score is `score`. It shows which keys are visible, and how
+ * scores are scaled.
+ */
 function readScores(
   probes: Probes,
   lengths: Lengths,
@@ -74,7 +78,7 @@ function readScores(
   return seen.data;
 }
 
-/** The products before and after a softmax; `undefined` if it has none. */
+/** Finds the products before and after a softmax; `undefined` if one is missing. */
 function findSoftmaxProducts(
   index: GraphIndex,
   softmax: Node,
@@ -104,11 +108,13 @@ interface ProductInputs {
   readonly of: string;
 }
 
-/** How attentions over a cache and those of encoders differ. */
+/** A kind of spelled-out attention: over a cache, or of an encoder. */
 export interface SpelledOutKind {
-  /** @returns `undefined` if it is not of this kind. @throws {Refusal} if it cannot be expressed. */
+  /**
+   * Traces the operands. @returns `undefined` if it is not of this kind. @throws {Refusal} if it cannot be expressed.
+   */
   trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;
-  /** @throws {Refusal} for a mask that this kind does not have. */
+  /** Proves the mask. @throws {Refusal} when it is not one that this kind may have. */
   prove(
     read: MaskReader,
     contextLength: number,
@@ -116,7 +122,12 @@ export interface SpelledOutKind {
   ): Pick<FoundAttention, "localWindow" | "window" | "maxPositions">;
 }
 
-/** Recognises the attention of a softmax; `undefined` if it is not of this kind. */
+/**
+ * Recognizes the attention around a softmax.
+ *
+ * @returns `undefined` if it is not of this kind.
+ * @throws {Refusal} when it is, but cannot be expressed.
+ */
 export function findSpelledOut(
   softmax: Node,
   search: Search,
@@ -172,7 +183,7 @@ interface ScoreFunction {
   readonly softcap: number | undefined;
 }
 
-/** Scores at which the function is sampled: around zero, and far beyond any cap. */
+/** Scores at which the function of the scores is sampled: around zero, and far beyond any cap. */
 const PROBE_SCORES = [1, -3, 50, -700];
 const FAR_SCORE = 1e6;
 const NEAR_SCORE = 1e-3;
@@ -180,9 +191,9 @@ const NEAR_SCORE = 1e-3;
 /**
  * Finds scale and softcap.
  *
- * @param read the softmax's input when every score has this value; `undefined` if unknown.
+ * @param read computes the softmax's input if every score has a given value; `undefined` if it is unknown.
  * @param of the softmax, for messages.
- * @throws {Refusal} when it is another function, or when keys differ in more than the mask.
+ * @throws {Refusal} when scores are changed in another way, or differently for keys that are all visible.
  */
 function measureScores(
   read: (score: number) => Float64Array | undefined,

@@ -1,19 +1,22 @@
 /**
- * Traces an attention's operands through any nodes that rearrange them into heads: back to rows of tokens, or to a
- * cache that the graph itself appends to by `Concat`.
+ * Traces an attention's operand back through nodes that rearrange it into heads, to rows of tokens, or to a cache to
+ * which
+ * the graph appends by `Concat`.
  *
- * A tensor is fed with its elements' offsets; the values that arrive in the operand show where its elements come from.
+ * To find where the elements of an operand come from, a tensor is fed with the offsets of its elements. The operand
+ * then
+ * holds the offsets that it reads.
  *
  * @module
  */
 import { findCacheInput, type Operand, type Search } from "./attention.ts";
-import { countElements } from "../file/dtype.ts";
+import { countElements } from "../file/tensor.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
 
-/** The operators looked through between rows or a cache and the product. */
+/** Operators that may rearrange an operand between its rows or cache and the product. */
 const MOVING = new Set(
   "Transpose Reshape Unsqueeze Squeeze Expand Tile Split Slice Gather Cast Mul Div Identity".split(
     " ",
@@ -21,13 +24,13 @@ const MOVING = new Set(
 );
 const MOVING_OR_JOINING = MOVING.union(new Set(["Concat"]));
 
-/** Heads of an operand: `[heads, tokens, size]`, or `[heads, size, tokens]`. */
+/** The order of an operand's axes: `[heads, tokens, size]`, or `[heads, size, tokens]` if it is transposed. */
 interface HeadOrder {
   readonly heads: number;
   readonly isTransposed: boolean;
 }
 
-/** The first node that satisfies `isGoal`, looking back from a tensor through these operators. */
+/** Searches back from a tensor through some operators, and returns the first node that satisfies `isGoal`. */
 export function findBack(
   index: GraphIndex,
   tensor: string,
@@ -46,13 +49,13 @@ export function findBack(
   return undefined;
 }
 
-/** Offsets as values: 1, 2, 3 … */
+/** A value of the same shape with the elements 1, 2, 3 … */
 export function numbered(value: Value): Value {
   const data = Float64Array.from({ length: countElements(value.shape) }, (_, i) => i + 1);
   return { ...value, data };
 }
 
-/** An operand of a spelled-out attention, and the factor applied to it before the product. */
+/** An operand of a spelled-out attention, and the factor that scales it before the product. */
 export interface SpelledOutOperand {
   readonly operand: Operand;
   readonly heads: number;
@@ -66,7 +69,7 @@ function isClose(a: number, b: number): boolean {
   return Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(a), Math.abs(b));
 }
 
-/** How `operand` reads `tensor` in a run; `undefined` when not as heads of rows. */
+/** How `operand` reads `tensor` in a run; `undefined` if it does not consist of heads of the tensor's rows. */
 function traceAt(
   { probes }: Search,
   { tensor, operand, order, lengths, length: numTokens }: {
@@ -74,7 +77,7 @@ function traceAt(
     readonly operand: string;
     readonly order: HeadOrder;
     readonly lengths: Lengths;
-    /** Rows that the tensor has. */
+    /** Number of rows of the tensor. */
     readonly length: number;
   },
 ): Trace | undefined {
@@ -135,7 +138,7 @@ function traceRows(
   return agrees ? { operand: { tensor, layout, offset }, heads, size, factor } : undefined;
 }
 
-/** The input that a node rearranges: its largest that is not constant. */
+/** The input that a node rearranges, which is its largest one that is not constant. */
 function movedBy(index: GraphIndex, node: Node, getSize: (name: string) => number) {
   return node.inputs
     .filter((name) => name !== "" && !index.constants.has(name))
@@ -143,9 +146,9 @@ function movedBy(index: GraphIndex, node: Node, getSize: (name: string) => numbe
 }
 
 /**
- * Traces an operand of a product as far back as its elements are still heads of rows in order.
+ * Traces an operand of a product back to the earliest tensor of whose rows it reads the heads in order.
  *
- * @returns `undefined` if there is none.
+ * @returns `undefined` if there is no such tensor.
  */
 export function findRows(
   search: Search,
@@ -164,7 +167,7 @@ export function findRows(
   return found;
 }
 
-/** The `Concat` of past and new rows behind an operand, along the tokens. */
+/** Finds the `Concat` of past and new rows behind an operand. */
 function findCache(search: Search, tensor: string): Node | undefined {
   return findBack(search.index, tensor, MOVING_OR_JOINING, (node) => {
     const [past, added] = node.inputs;
@@ -176,9 +179,9 @@ function findCache(search: Search, tensor: string): Node | undefined {
 }
 
 /**
- * What is appended to the cache behind an operand of a product.
+ * Finds the rows that the graph appends to the cache behind an operand of a product.
  *
- * @returns `undefined` when there is none, `"changed"` when the operand is not just a rearrangement of it.
+ * @returns `undefined` if there is no cache, `"changed"` if the operand is more than a rearrangement of the cache.
  */
 export function followCache(
   search: Search,

@@ -1,31 +1,21 @@
 /**
- * Finds attentions that see all keys where a graph spells them out, `MatMul(softmax(scale * MatMul(q, kᵀ)), v)` with
- * heads split before and joined after: in encoders, in cross-attention, and in decoders that run one token at a time.
- * Pure.
+ * Finds spelled-out attentions that see all keys: `MatMul(softmax(scale * MatMul(q, kᵀ)), v)`, with heads split before
+ * and
+ * joined after. They occur in encoders, in cross-attention, and in decoders that run one token at a time. Pure.
  *
- * This module follows shapes only, where `spelled_out.ts` feeds numbers through the graph: these graphs have axes of a
- * fixed length, and the numbers of 32 layers of 1,500 × 1,280 would take gigabytes. Attentions that it does not
- * recognise, such as masked ones, are left out.
+ * Unlike `spelled_out.ts`, which feeds numbers through the graph, this module only follows shapes. These graphs have
+ * axes
+ * of fixed length, and the numbers of 32 layers of 1,500 × 1,280 would take gigabytes. Attentions that are not
+ * recognized,
+ * such as masked ones, are left out.
  *
  * @module
  */
-import { countElements } from "../file/dtype.ts";
+import { countElements } from "../file/tensor.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
-import {
-  type AtomSizes,
-  type Axes,
-  behindScales,
-  HEAD_AXES,
-  isFloat,
-  permute,
-  regroup,
-  ROW_AXES,
-  scaleStep,
-  type Tracing,
-} from "./operand_steps.ts";
-import { intAttribute, type Node } from "../file/proto.ts";
+import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
 
 /** Keys or values of an attention. */
 type WholeOperand =
@@ -36,9 +26,9 @@ type WholeOperand =
   /** Rows as above, appended to what the input `past` holds, `[batch, heads, tokens, size]`. */
   | { readonly kind: "appended"; readonly tensor: string; readonly past: string };
 
-/** One attention. */
+/** An attention that sees all keys. */
 export interface UnmaskedAttention {
-  /** Rows. */
+  /** Queries, `[batch, tokens, heads * size]`. */
   readonly q: string;
   readonly k: WholeOperand;
   readonly v: WholeOperand;
@@ -58,9 +48,9 @@ interface Search extends Tracing {
 type Sized = Search & { readonly sizes: AtomSizes };
 
 /**
- * The attentions of a graph whose constants are lifted, in its order, and its partial evaluation.
+ * Finds the attentions of a graph without `Constant` nodes, in the graph's order. Also returns its partial evaluation.
  *
- * @param isOnes selects inputs that are all-ones masks.
+ * @param isOnes selects inputs that are masks of ones.
  */
 export function findUnmaskedAttentions(
   index: GraphIndex,
@@ -78,7 +68,7 @@ export function findUnmaskedAttentions(
   return { found: softmaxes.flatMap((node) => find(node, search) ?? []), run };
 }
 
-/** Feeds for every input: a distinct size for each symbolic axis, without elements. */
+/** Makes feeds for all inputs, without elements. Each symbolic axis gets a size of its own. */
 export function probeFeeds(index: GraphIndex): Map<string, Value> {
   const sizes = new Map<string, number>();
   const getSize = (symbol: string) => {
@@ -125,14 +115,14 @@ function find(softmax: Node, search: Search): UnmaskedAttention | undefined {
   return { q: q.tensor, k: k.operand, v: v.operand, output, heads: sizes.h, scale };
 }
 
-/** Sizes of the atoms of queries `[b, h, t, d]` or `[bh, t, d]`. */
+/** The sizes of the atoms of queries `[b, h, t, d]` or `[bh, t, d]`. */
 function readSizes(shape: readonly number[], b: number): AtomSizes | undefined {
   const [t, d] = [shape.at(-2)!, shape.at(-1)!];
   if (shape.length === 4) return { b, h: shape[1]!, t, d };
   return shape.length === 3 && shape[0]! % b === 0 ? { b, h: shape[0]! / b, t, d } : undefined;
 }
 
-/** Where keys or values with these axes come from, and the factor applied on the path. */
+/** Where keys or values with these axes come from, and the factor by which they are scaled on the path. */
 function operand(
   tensor: string,
   axes: Axes,
@@ -157,12 +147,12 @@ function operand(
 
 interface Source {
   readonly tensor: string;
-  /** Rows, or heads: of an input, or of two tensors that are joined token by token. */
+  /** Rows; or heads, if the tensor is an input or a concatenation of two tensors along the tokens. */
   readonly axes: typeof ROW_AXES | typeof HEAD_AXES;
   readonly factor: number;
 }
 
-/** The rows or heads that a tensor with these axes comes from, and the factor applied on the path. */
+/** The rows or heads from which a tensor with these axes comes, and the factor by which they are scaled on the path. */
 function behind(tensor: string, axes: Axes, search: Sized): Source | undefined {
   const { index, run, sizes: { b, h, t, d } } = search;
   const path: Node[] = [];
@@ -194,7 +184,7 @@ function isAppending(node: Node): boolean {
   return node.opType === "Concat" && node.inputs.length === 2 && (axis === 2 || axis === -2);
 }
 
-/** The result's axes after these nodes, as text. */
+/** The axes of a tensor after these nodes, as text; `undefined` if a node does not only regroup or reorder atoms. */
 function follow(axes: Axes, path: readonly Node[], { run, sizes }: Sized): string | undefined {
   let now: Axes | undefined = axes;
   for (const node of path) {
@@ -206,7 +196,7 @@ function follow(axes: Axes, path: readonly Node[], { run, sizes }: Sized): strin
   return now?.join();
 }
 
-/** The rows that a result with these axes is converted to. */
+/** The tensor of rows to which a result with these axes is converted. */
 function rowsAfter(result: string, axes: Axes, search: Sized): string | undefined {
   const path: Node[] = [];
   for (let name = result;;) {
@@ -218,7 +208,7 @@ function rowsAfter(result: string, axes: Axes, search: Sized): string | undefine
   }
 }
 
-/** The only node that computes with a tensor, casts aside; reading its shape does not count. */
+/** The only node that reads a tensor, after casts. Nodes that read only its shape do not count. */
 function findReader(tensor: string, search: Search): Node | undefined {
   const { index, run } = search;
   if (index.isOutput(tensor)) return undefined;
@@ -227,4 +217,98 @@ function findReader(tensor: string, search: Search): Node | undefined {
   if (readers.length !== 1 || reader!.inputs[0] !== tensor) return undefined;
   const isCast = reader!.opType === "Cast" && isFloat(reader!.outputs[0]!, run);
   return isCast ? findReader(reader!.outputs[0]!, search) : reader;
+}
+
+/** A graph, and its partial evaluation. */
+interface Tracing {
+  readonly index: GraphIndex;
+  readonly run: Evaluation;
+}
+
+/** Follows a tensor back through nodes that only scale it. */
+function behindScales(tensor: string, search: Tracing): { tensor: string; factor: number } {
+  const node = search.index.producers.get(tensor);
+  const step = node && scaleStep(node, search);
+  if (step === undefined) return { tensor, factor: 1 };
+  const behind = behindScales(step.source, search);
+  return { ...behind, factor: behind.factor * step.factor };
+}
+
+/** The input that a node scales and the factor, which is 1 for casts and copies; `undefined` for other nodes. */
+function scaleStep(
+  { opType, inputs }: Node,
+  { run }: Tracing,
+): { source: string; factor: number } | undefined {
+  // If a cache is empty, some exporters write a Concat of one tensor.
+  const isCopy = opType === "Identity" || (opType === "Concat" && inputs.length === 1);
+  if (isCopy || opType === "Cast") {
+    return isFloat(inputs[0]!, run) ? { source: inputs[0]!, factor: 1 } : undefined;
+  }
+  if (opType === "Add") {
+    // A mask that hides nothing.
+    const isNothing = (name: string) => run.value(name)?.data?.every((x) => x === 0) === true;
+    const [left, right] = inputs as [string, string];
+    const getRank = (name: string) => run.value(name)?.shape.length ?? 0;
+    if (isNothing(right) && getRank(left) >= getRank(right)) return { source: left, factor: 1 };
+    return isNothing(left) && getRank(right) >= getRank(left)
+      ? { source: right, factor: 1 }
+      : undefined;
+  }
+  if (opType !== "Mul" && opType !== "Div") return undefined;
+  const getNumber = (name: string) => {
+    const value = run.value(name);
+    return value && countElements(value.shape) === 1 ? value.data?.[0] : undefined;
+  };
+  const [left, right] = inputs as [string, string];
+  const factor = getNumber(right);
+  if (factor !== undefined) {
+    return { source: left, factor: opType === "Mul" ? factor : 1 / factor };
+  }
+  const first = getNumber(left);
+  return opType === "Mul" && first !== undefined ? { source: right, factor: first } : undefined;
+}
+
+/** Whether a tensor is of floats. */
+function isFloat(tensor: string, run: Evaluation): boolean {
+  const dtype = run.value(tensor)?.dtype;
+  return dtype === "float32" || dtype === "float16";
+}
+
+/** Parts of which axes consist: batch, token, head, element of a head. */
+type Atom = "b" | "t" | "h" | "d";
+
+/** The axes of a tensor, each made of one or more atoms, outermost first. */
+type Axes = readonly string[];
+
+/** Sizes of the atoms. */
+type AtomSizes = Readonly<Record<Atom, number>>;
+
+/** Rows, which projections compute: `[batch, tokens, heads * size]`. */
+export const ROW_AXES: Axes = ["b", "t", "hd"];
+
+/** Heads: `[batch, heads, tokens, size]`. */
+export const HEAD_AXES: Axes = ["b", "h", "t", "d"];
+
+/**
+ * The axes after a `Reshape` to `shape`. Since elements keep their order, it only regroups atoms.
+ *
+ * @returns `undefined` if it divides an atom.
+ */
+export function regroup(axes: Axes, shape: readonly number[], sizes: AtomSizes): Axes | undefined {
+  const atoms = [...axes.join("")] as Atom[];
+  const getSize = (group: string) =>
+    [...group].reduce((product, atom) => product * sizes[atom as Atom], 1);
+  const groups = shape.map((size) => {
+    let group = "";
+    while (atoms.length > 0 && getSize(group) < size) group += atoms.shift();
+    return group;
+  });
+  const isWhole = groups.every((group, axis) => getSize(group) === shape[axis]);
+  return atoms.length === 0 && isWhole ? groups : undefined;
+}
+
+/** The axes after a `Transpose`; `undefined` if it is for another number of axes. */
+export function permute(axes: Axes, node: Node): Axes | undefined {
+  const perm = intsAttribute(node, "perm") ?? [...axes.keys()].reverse();
+  return perm.length === axes.length ? perm.map((axis) => axes[axis]!) : undefined;
 }

@@ -1,46 +1,51 @@
 /**
- * Takes the lookup of token embeddings out of a graph: the table may be the largest of a model's weights, and only one
- * row per token is read.
+ * Lookups of rows by token id or position: takes that of the token embeddings out of a graph, and makes others read the
+ * graph's inputs directly. The embedding table is often the largest weight of a model, yet a step reads only one row
+ * per
+ * token.
  *
  * @module
  */
-import type { GraphCut, TensorPort } from "../graph_cut.ts";
-import { type TensorType, toDtypeCode } from "../file/dtype.ts";
-import { GraphIndex, liveNodes } from "../graph_index.ts";
+import { type GraphCut, rebuildSegment, type Segment, type TensorPort } from "../graph_cut.ts";
+import { sliceRows, type TensorType, toDtypeCode } from "../file/tensor.ts";
+import { GraphIndex, isIndex, liveNodes } from "../graph_index.ts";
 import {
   type Graph,
+  int64Tensor,
   intAttribute,
   listRead,
+  makeNode,
   type ModelProto,
   type Node,
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
-import { makeValueInfo } from "../file/proto_write.ts";
+import { makeValueInfo } from "../file/proto_codec.ts";
+import { toValue } from "../evaluate/value.ts";
 
-/** Types of packed tables: bytes of numbers whose width the node says, or numbers of 4 bits. */
+/** Types of packed tables: bytes that hold numbers of 1 to 8 bits (an attribute says which), or 4-bit types. */
 const TABLE_DTYPES: ReadonlySet<TensorType> = new Set(["uint8", "int4", "uint4"]);
 /** Widths of the numbers in packed tables. */
 const TABLE_BITS = [1, 2, 4, 8] as const;
 
-/** A table of rows in a file, plain or quantised in blocks along the row. */
+/** A lookup in a table, which is plain or quantised in blocks along its rows. */
 export interface EmbeddingLookup {
   /** Token ids of the graph, int64. */
   readonly ids: string;
   /** The result, `[...ids, width]`. */
   readonly output: string;
-  /** Type of the result; the table may be in float16 where this is float32. */
+  /** Type of the result. If it is float32, the table may still be float16. */
   readonly dtype: "float32" | "float16";
   readonly numRows: number;
   readonly width: number;
-  /** `[numRows, width]`, or what it is packed in. */
+  /** `[numRows, width]`, or packed. */
   readonly values: Tensor;
   readonly quantized?: {
     readonly bits: typeof TABLE_BITS[number];
     readonly blockSize: number;
     /** `[numRows, blocks]` */
     readonly scales: Tensor;
-    /** Like the values; if absent `2 ** (bits - 1)` everywhere in bytes, and 0 in other types. */
+    /** Packed like the values. If absent, they are `2 ** (bits - 1)` for values in bytes, and 0 for 4-bit types. */
     readonly zeroPoints?: Tensor | undefined;
   };
 }
@@ -48,7 +53,7 @@ export interface EmbeddingLookup {
 /** A graph without its lookup, and the lookup. */
 interface TakenLookup {
   readonly lookup: EmbeddingLookup;
-  /** The graph that reads the rows as an input under the lookup's own name; it may have no nodes left. */
+  /** The remaining graph, with the result of the lookup as an input of the same name. It may have no nodes left. */
   readonly rest: ModelProto;
 }
 
@@ -83,7 +88,7 @@ function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
   return dtype === "float32" || dtype === "float16";
 }
 
-/** The only reader of a float16 lookup, if it casts it to float32. */
+/** The node that casts the result of a float16 lookup to float32, if nothing else reads the result. */
 function findCast(graph: Graph, { output, dtype }: EmbeddingLookup): Node | undefined {
   const only = dtype === "float16" ? new GraphIndex(graph).onlyConsumer(output) : undefined;
   const isCast = only?.opType === "Cast" && intAttribute(only, "to") === toDtypeCode("float32");
@@ -91,10 +96,10 @@ function findCast(graph: Graph, { output, dtype }: EmbeddingLookup): Node | unde
 }
 
 /**
- * Takes the lookup out of a graph if nothing else reads the input of token ids.
+ * Takes the lookup of token embeddings out of a graph.
  *
- * @param tokens name of that input; the lookup's own input if absent.
- * @returns `undefined` for any other graph.
+ * @param tokens name of the input for token ids; if absent, the input that the only lookup of the graph reads.
+ * @returns `undefined` if the graph has no such lookup or several, or if other nodes read the token ids.
  */
 export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | undefined {
   const { graph } = model;
@@ -130,11 +135,11 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
 }
 
 /**
- * Makes the lookup at the start of a cut a graph of its own, `cut.embedding`, so that the cut begins with embeddings
- * instead of token ids.
+ * Moves the embedding lookup from the first segment into a graph of its own, `cut.embedding`. The cut then begins with
+ * embeddings instead of token ids.
  *
- * @param options.isPacked whether a table of plain numbers stays where it is.
- * @returns the cut itself if anything else reads the token ids.
+ * @param options.isPacked whether to move only the lookup of a packed table.
+ * @returns the cut itself if it has no such lookup, or if other nodes read the token ids.
  */
 export function takeEmbedding(
   cut: GraphCut,
@@ -154,7 +159,7 @@ export function takeEmbedding(
     dtype: lookup.dtype,
     shape: [1, "tokens", lookup.width],
   };
-  // It may cross to later segments, which read it from the inputs of the cut.
+  // Later segments that read the embeddings find them among the inputs of the cut.
   const outputs = first!.outputs.filter((output) => output.name !== lookup.output);
   const model = withGraph(taken.rest, {
     outputs: graph.outputs.filter((output) => output.name !== lookup.output),
@@ -173,7 +178,7 @@ export function takeEmbedding(
   };
 }
 
-/** A model of the lookup alone. */
+/** A model of only the lookup. */
 function embeddingModel(
   model: ModelProto,
   { ids, output, dtype, width }: EmbeddingLookup,
@@ -187,4 +192,105 @@ function embeddingModel(
     inputs: graph.inputs.filter(({ name }) => name === ids),
     outputs: [makeValueInfo(output, dtype, [1, "tokens", width])],
   });
+}
+
+/**
+ * Makes each `Gather` read token ids or positions directly, if its indices are one of these inputs, reshaped and with a
+ * constant added. The added constant becomes an offset of the table.
+ *
+ * ONNX Runtime does int64 arithmetic on the CPU only, but reads plain indices on the GPU, as Hearth's kernels do. And a
+ * table whose only indices are token ids can stay in its file.
+ */
+export function lookUpInputs(cut: GraphCut): GraphCut {
+  const { positions, tokens } = cut;
+  let { segments } = cut;
+  for (const port of [positions, tokens]) {
+    const isRow = port !== undefined && port.dtype === "int64" && port.shape.length === 2;
+    if (isRow) segments = segments.map((segment) => rewrite(segment, port.name));
+  }
+  return { ...cut, segments, tokens: withUse(tokens), positions: positions && withUse(positions) };
+
+  function withUse<Port extends TensorPort>(port: Port): Port {
+    const readers = segments.filter(({ inputs }) => inputs.some(({ name }) => name === port.name));
+    const isRead = port.dtype === "int64" &&
+      readers.every(({ model }) => isIndex(port.name, new GraphIndex(model.graph)));
+    return isRead ? { ...port, isIndex: true } : port;
+  }
+}
+
+function rewrite(segment: Segment, input: string): Segment {
+  if (!segment.inputs.some(({ name }) => name === input)) return segment;
+  const { graph } = segment.model;
+  const index = new GraphIndex(graph);
+  const constants = new Map(index.constants);
+  const nodes = graph.nodes.flatMap((node) => {
+    const [table, indices] = node.inputs.map((name) => index.constants.get(name));
+    const isLookup = node.opType === "Gather" && table?.shape.length === 2 && !indices &&
+      (intAttribute(node, "axis") ?? 0) === 0;
+    const offset = isLookup ? findOffset(index, node.inputs[1]!, input) : undefined;
+    if (offset === undefined || node.inputs[1] === input) return [node];
+    const [numRows] = table!.shape as [number];
+    const rows = offset === 0 ? table! : sliceRows(table!, { numRows, from: offset, to: numRows });
+    if (rows === undefined) return [node];
+    const [output] = node.outputs as [string];
+    // The indices may have any shape, but there is one for each token.
+    const shape = int64Tensor(`${output}/shape`, [2], [-1, table!.shape[1]!]);
+    for (const tensor of [rows, shape]) constants.set(tensor.name, tensor);
+    const found = `${output}/by_input`;
+    const rank = findRank(index, node.inputs[1]!, input);
+    const lookup: Node = {
+      ...node,
+      name: found,
+      inputs: [rows.name, input],
+      outputs: [rank === 2 ? output : found],
+    };
+    return rank === 2 ? [lookup] : [lookup, makeNode("Reshape", [found, shape.name], [output])];
+  });
+  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  return rebuildSegment(segment, live, [...constants.values()]);
+}
+
+/**
+ * The constant that is added to an input to compute a tensor; `undefined` if the tensor is not a reshaped input plus a
+ * constant, or has more than 2 axes.
+ */
+function findOffset(index: GraphIndex, name: string, input: string): number | undefined {
+  if (name === input) return 0;
+  const node = index.producers.get(name);
+  const [source, operand] = node?.inputs ?? [];
+  if (node === undefined || findRank(index, name, input) === undefined) return undefined;
+  const offset = findOffset(index, source!, input);
+  if (node.opType !== "Add") return offset;
+  const added = readConstants(index, operand!);
+  return offset === undefined || added?.length !== 1 ? undefined : offset + added[0]!;
+}
+
+/** The rank of a tensor that is a reshaped input; `undefined` for any other. */
+function findRank(index: GraphIndex, name: string, input: string): number | undefined {
+  if (name === input) return 2;
+  const node = index.producers.get(name);
+  if (node === undefined) return undefined;
+  const [source, operand] = node.inputs as [string, string?];
+  switch (node.opType) {
+    case "Reshape": {
+      const sizes = operand === undefined ? undefined : readConstants(index, operand);
+      const isRow = sizes?.join() === "-1" || sizes?.join() === "1,-1";
+      return isRow ? sizes!.length : undefined;
+    }
+    case "Add":
+      return readConstants(index, operand ?? "")?.length === 1
+        ? findRank(index, source, input)
+        : undefined;
+    case "Cast":
+      return findRank(index, source, input);
+    default:
+      return undefined;
+  }
+}
+
+function readConstants(index: GraphIndex, name: string): readonly number[] | undefined {
+  const tensor = index.constants.get(name);
+  if (tensor?.data.kind !== "memory") return undefined;
+  const { data } = toValue(tensor);
+  return data && Array.from(data);
 }

@@ -7,16 +7,16 @@ import { StartupError } from "../../base/errors.ts";
 import type { EmbeddingLookup } from "./embedding_lookup.ts";
 import type { ModelFiles } from "../file/external_data.ts";
 import { readStoredBytes } from "../file/stored_range.ts";
-import { storedBytes, type StoredTensor } from "../file/stored_tensor.ts";
+import { storedBytes, type StoredTensor } from "../file/tensor.ts";
 
-/** Bytes of recently read rows to keep. */
+/** Most bytes of cached rows. */
 const CACHE_BYTES = 4 * 2 ** 20;
 
 type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 /** Copies bytes of one tensor, from `offset` on, to `into`. */
 type ReadBytes = (offset: number, into: Uint8Array) => void;
 
-/** An embedding table that is read from its files, which stay open until it is closed. */
+/** An embedding table. Its files stay open until it is closed. */
 export class EmbeddingTable {
   readonly #lookup: EmbeddingLookup;
   readonly #files = new Map<string, Deno.FsFile>();
@@ -29,7 +29,12 @@ export class EmbeddingTable {
     this.#lookup = lookup;
   }
 
-  /** @param files may be closed afterwards. @throws {StartupError} when a file ends before the table does. */
+  /**
+   * Opens the table's files.
+   *
+   * @param files may be closed afterwards.
+   * @throws {StartupError} when a file ends before the table does.
+   */
   static async open(lookup: EmbeddingLookup, files: ModelFiles): Promise<EmbeddingTable> {
     const table = new EmbeddingTable(lookup);
     try {
@@ -46,14 +51,14 @@ export class EmbeddingTable {
     return table;
   }
 
-  /** Bytes of a row as {@linkcode read} copies it. */
+  /** Bytes of a row in the type in which {@linkcode read} returns it. */
   get rowBytes(): number {
     const { dtype, width } = this.#lookup;
     return width * (dtype === "float16" ? 2 : 4);
   }
 
   /**
-   * Copies the rows of token ids, one after the other, to `into`.
+   * Copies the rows of some token ids to `into`, one after the other.
    *
    * @throws {RangeError} when an id is not in the table. @throws {Error} when the file has become shorter.
    */

@@ -1,25 +1,25 @@
 /**
- * Folds length arithmetic out of a graph: with one sequence per run and without the attentions, most of what exporters
- * compute from `Shape` is constant, and masks and pasts reduce to positions.
+ * Folds the arithmetic on lengths in a graph whose attentions are kernel nodes. With one sequence per run, most of what
+ * exporters compute from `Shape` is then constant, and what they compute from masks and past lengths are positions.
  *
  * @module
  */
-import { isIndexDtype } from "../file/dtype.ts";
+import { isIndexDtype } from "../file/tensor.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import { type GraphIndex, liveNodes } from "../graph_index.ts";
 import { type Graph, int64Tensor, makeNode, type Node, type Tensor } from "../file/proto.ts";
-import { makeValueInfo } from "../file/proto_write.ts";
+import { makeValueInfo } from "../file/proto_codec.ts";
 import type { DecoderInputs } from "../decoder_inputs.ts";
 import type { Probes } from "../probes.ts";
 import { isKernelNode } from "../attention/replace_attentions.ts";
 
-/** Name of the positions' input where the graph has none. */
+/** Name of the input for positions that is added to a graph without one. */
 const POSITIONS = "position_ids";
-/** Larger values are data, not lengths. */
+/** Most elements of a tensor that is folded: larger ones are data, not lengths. */
 const MAX_FOLDED = 64;
 
-/** The names of tensors that depend on any of these. */
+/** The names of the tensors that depend on any of the sources, except through a kernel node. */
 export function dependents(nodes: readonly Node[], sources: Iterable<string>): Set<string> {
   const reached = new Set(sources);
   for (const node of nodes) {
@@ -29,12 +29,12 @@ export function dependents(nodes: readonly Node[], sources: Iterable<string>): S
   return reached;
 }
 
-/** The constant with these elements; `undefined` for types that lengths do not have. */
+/** Makes a constant of a value; `undefined` if it has a type that lengths do not have. */
 function toConstant(name: string, { dtype, shape, data }: Value): Tensor | undefined {
   const elements = data!;
   let bytes: ArrayBufferView;
   if (dtype === "int64") {
-    // The largest int64, which exporters use for "to the end", is not a double.
+    // Exporters use the largest int64 for "to the end". As a double it is rounded up.
     bytes = BigInt64Array.from(elements, (x) => x >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(x));
   } else if (dtype === "int32") bytes = Int32Array.from(elements);
   else if (dtype === "bool") bytes = Uint8Array.from(elements);
@@ -51,7 +51,7 @@ function toConstant(name: string, { dtype, shape, data }: Value): Tensor | undef
   };
 }
 
-/** The value a tensor has in every run, if it is small. */
+/** The value of a small tensor that is the same in every run; `undefined` for any other tensor. */
 function sameEverywhere(name: string, runs: readonly Evaluation[]): Value | undefined {
   const [first, ...others] = runs.map((run) => run.value(name));
   if (!first?.data || first.data.length > MAX_FOLDED || !first.data.every(Number.isFinite)) {
@@ -61,7 +61,7 @@ function sameEverywhere(name: string, runs: readonly Evaluation[]): Value | unde
   return others.every((value) => text(value) === text(first)) ? first : undefined;
 }
 
-/** The sizes of a `Reshape`, with -1 for the tokens' axis, if at most one size depends on the run. */
+/** The target sizes of a `Reshape`, with -1 for the tokens' axis; `undefined` if several sizes depend on the run. */
 function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | undefined {
   const shapes = runs.map((run) => run.value(output)?.shape);
   const [first] = shapes;
@@ -80,16 +80,16 @@ function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | 
 class Folder {
   readonly constants: Tensor[] = [];
   usesPositions = false;
-  /** Whether positions were computed from a padding test of the ids. */
+  /** Whether the graph computes positions by testing ids for padding. */
   skipsPadding = false;
   readonly #index: GraphIndex;
   readonly #probes: Probes;
   readonly #runs: readonly Evaluation[];
   readonly #fromInputs: ReadonlySet<string>;
-  /** Tensors that may hold positions: in a decoder those that depend on its past, in an encoder all. */
+  /** Tensors that may hold positions: in a decoder those that depend on the past or the mask, in an encoder all. */
   readonly #mayBePositions: ReadonlySet<string>;
   readonly #folded = new Set<string>();
-  /** Positions counted from ids, and what is computed from those. */
+  /** Positions that are counted from ids, and tensors that are computed from them. */
   readonly #counted = new Set<string>();
 
   constructor(probes: Probes, contextLength: number) {
@@ -188,14 +188,14 @@ class Folder {
   }
 }
 
-/** A graph without length arithmetic, and its inputs: a positions input may have been added. */
+/** A graph without arithmetic on lengths, and its inputs, to which positions may have been added. */
 interface FoldedGraph {
   readonly graph: Graph;
   readonly inputs: DecoderInputs;
 }
 
 /**
- * Folds what is constant, gives `Reshape` constant sizes, and takes positions from an input.
+ * Folds tensors that are constant, gives `Reshape` constant sizes, and makes the graph read positions from an input.
  *
  * @param probes of a graph whose attentions are kernel nodes.
  * @param wanted the outputs to keep.

@@ -1,30 +1,32 @@
 /**
- * Splits the merged decoder of an encoder-decoder model, as Optimum exports it, and cuts it. Keys and values have the
- * names that Optimum and similar exporters give them.
+ * The merged decoder of an encoder-decoder model, as Optimum exports it: divides it into its two graphs, and cuts the
+ * one
+ * that runs the tokens. The names of keys and values are those that Optimum and similar exporters use.
  *
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { toDtypeCode } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/tensor.ts";
 import { fuseSkipNorms } from "../rewrite/fused_operators.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { type Graph, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
-import { GraphIndex, liveNodes } from "../graph_index.ts";
+import { GraphIndex, liveNodes, namesRead, readNested, sortNodes } from "../graph_index.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
-import { type CrossInputs, nameStepAttentions } from "../attention/step_attention.ts";
-import { namesRead, readNested, sortNodes } from "../node_order.ts";
+import { liftConstants } from "../decoder_inputs.ts";
+import type { Evaluation } from "../evaluate/evaluation.ts";
+import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unmasked_attention.ts";
 
-/** Whether a cache input or output belongs to the encoder's output: `past_key_values.0.encoder.key`. */
+/** Whether a cache is of the encoder's output, by its name: `past_key_values.0.encoder.key`. */
 export function isCrossCache(name: string): boolean {
   return name.includes(".encoder.");
 }
 
-/** The output that becomes a cache input: `present.0.key` for `past_key_values.0.key`, or for `past.0.key`. */
+/** The name of the output that becomes a cache input: `present.0.key` for `past_key_values.0.key` or `past.0.key`. */
 export function presentName(pastName: string): string {
   return pastName.replace(/^past(_key_values)?/, "present");
 }
 
-/** The outputs that become the next cache inputs, by the names of these inputs. */
+/** The outputs that become the cache inputs of the next run, by the names of these inputs. */
 export function pickCache<T>(
   outputs: Readonly<Record<string, T>>,
   inputNames: readonly string[],
@@ -37,13 +39,14 @@ export interface DecoderGraphs {
   /** Computes `present.*.encoder.*` from `encoder_hidden_states`. */
   readonly project: ModelProto;
   /**
-   * Computes the wanted output and a token's keys and values, from the token, the keys and values of those before it,
-   * and those of the encoder's output.
+   * Computes the output and keys and values of a token, given the keys and values of earlier tokens and of the
+   * encoder's
+   * output.
    */
   readonly step: ModelProto;
 }
 
-/** Splits a merged decoder into its two graphs; `undefined` if it is not merged of two. */
+/** Divides a merged decoder into its two graphs; `undefined` if it is not a merged decoder. */
 export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
   const take = (branch: "then_branch" | "else_branch", isWanted: (output: string) => boolean) => {
     const taken = takeBranch(merged, branch);
@@ -55,21 +58,21 @@ export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
   return project && step && { project, step };
 }
 
-/** Splits a merged decoder. @throws {StartupError} when it is not merged of two. */
+/** Divides a merged decoder into its two graphs. @throws {StartupError} when it is not a merged decoder. */
 export function requireMerged(merged: ModelProto, path: string): DecoderGraphs {
   const graphs = divideMerged(merged);
   if (graphs !== undefined) return graphs;
   throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
 }
 
-/** A cut, and which of its attentions are to the encoder. */
+/** A cut, and which of its attentions are cross-attentions. */
 interface StepCut {
   readonly cut: GraphCut;
-  /** Inputs of cross-attentions by the attention's name. */
+  /** The inputs of each cross-attention, by the node's name. */
   readonly crossInputs: ReadonlyMap<string, CrossInputs>;
 }
 
-/** Cuts the graph of a step at its attentions, or says why not. */
+/** Cuts the graph that runs the tokens at its attentions, or says why it cannot be cut. */
 export function cutStep(
   step: ModelProto,
   options: SplitOptions,
@@ -83,7 +86,7 @@ export function cutStep(
 
 /**
  * Rewrites `Concat(cast(past), new)` to `cast(Concat(past, cast(new)))` if `past` is an input, so that the cut finds
- * the `Concat` next to the cache. Values do not change as long as caches hold what was appended.
+ * the `Concat` right after the cache. Values do not change, since caches only hold what was appended to them.
  */
 export function appendInCacheDtype(model: ModelProto): ModelProto {
   const index = new GraphIndex(model.graph);
@@ -108,8 +111,8 @@ export function appendInCacheDtype(model: ModelProto): ModelProto {
 }
 
 /**
- * Replaces the only `If` of a graph with the named branch and removes the condition's input, which a GPU would have to
- * copy back to the host before every step.
+ * Replaces the only `If` of a graph with one of its branches. It also removes the input for the condition, which would
+ * have to be copied from the GPU to the host before every step.
  *
  * @returns `undefined` unless the graph has exactly one `If`.
  */
@@ -130,14 +133,15 @@ export function takeBranch(
     ]),
     initializers: [...graph.initializers, ...inner.initializers],
     inputs: graph.inputs.filter(({ name }) => name !== choice.inputs[0]),
-    // Value infos may be those of the other branch.
+    // Value infos may describe tensors of the other branch.
     valueInfos: [],
   });
 }
 
 /**
- * Keeps a branch's tensors and nodes apart from those around it. Optimum's branches name their outputs as the `If` does,
- * and converters to half precision give these names to casts behind it.
+ * Renames tensors and nodes of a branch whose names occur in the outer graph. In Optimum's exports the outputs of a
+ * branch
+ * have the same names as those of the `If`, and converters to half precision give these names to casts after it.
  */
 function renameInner<Inner extends Pick<Graph, "nodes"> & { readonly outputs: readonly string[] }>(
   inner: Inner,
@@ -157,7 +161,7 @@ function renameInner<Inner extends Pick<Graph, "nodes"> & { readonly outputs: re
   return { ...inner, nodes, outputs: inner.outputs.map(rename) };
 }
 
-/** Prunes a graph to these outputs and what they need. */
+/** Prunes a graph to some of its outputs, and to what these need. */
 export function keepOutputs(model: ModelProto, names: readonly string[]): ModelProto {
   const { graph } = model;
   const outputs = graph.outputs.filter(({ name }) => names.includes(name));
@@ -170,4 +174,97 @@ export function keepOutputs(model: ModelProto, names: readonly string[]): ModelP
     inputs: graph.inputs.filter(isNeeded),
     initializers: graph.initializers.filter(isNeeded),
   });
+}
+
+const MICROSOFT = "com.microsoft";
+const ENCODER_MASK = "encoder_attention_mask";
+type Float = "float32" | "float16";
+
+/** The inputs that hold all keys and values of a cross-attention: `[batch, heads, positions, size]`. */
+export interface CrossInputs {
+  readonly keys: string;
+  readonly values: string;
+}
+
+/** A graph whose attentions without a mask are `MultiHeadAttention` nodes. */
+interface StepGraph {
+  readonly model: ModelProto;
+  /** The cross-attentions, by the node's name. */
+  readonly crossInputs: ReadonlyMap<string, CrossInputs>;
+}
+
+interface Operands {
+  readonly keys: string;
+  readonly values: string;
+  readonly pastKeys: string;
+  readonly pastValues: string;
+}
+
+/**
+ * Replaces the unmasked attentions of a graph that runs one token at a time by causal `MultiHeadAttention` nodes, which
+ * the cut knows. For one token the results are the same. In a step of several tokens, each sees what it would see if
+ * they
+ * ran one at a time.
+ *
+ * Attentions to inputs that satisfy `isEncoded` (cross-attentions) are replaced too. For the cut they read a cache to
+ * which the queries are appended as keys and values. Whoever runs such a node must not append them, and must let each
+ * token attend to all positions.
+ *
+ * A mask of the encoder's input is taken to hide nothing, since inputs are never padded.
+ */
+export function nameStepAttentions(
+  model: ModelProto,
+  isEncoded: (input: string) => boolean,
+): StepGraph {
+  const graph = liftConstants(model.graph);
+  const index = new GraphIndex(graph);
+  const { found, run } = findUnmaskedAttentions(index, (input) => input === ENCODER_MASK);
+  const crossInputs = new Map<string, CrossInputs>();
+  const replacements = new Map<Node, readonly Node[]>();
+  for (const attention of found) {
+    const { k, v, output } = attention;
+    const name = `${output}/attention`;
+    if (k.kind === "appended" && v.kind === "appended") {
+      const [keys, values] = [k.tensor, v.tensor];
+      const operands = { keys, values, pastKeys: k.past, pastValues: v.past };
+      replacements.set(index.producers.get(output)!, makeNodes(name, attention, operands, run));
+    } else if (isEncoded(k.tensor) && isEncoded(v.tensor)) {
+      const { q } = attention;
+      const operands = { keys: q, values: q, pastKeys: k.tensor, pastValues: v.tensor };
+      replacements.set(index.producers.get(output)!, makeNodes(name, attention, operands, run));
+      crossInputs.set(name, { keys: k.tensor, values: v.tensor });
+    }
+  }
+  const nodes = graph.nodes.flatMap((node) => replacements.get(node) ?? [node]);
+  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  return { model: withGraph(model, { ...graph, nodes: live }), crossInputs };
+}
+
+/** The attention in the data type of its cache, with casts around it if the graph computes in another type. */
+function makeNodes(
+  name: string,
+  { q, output, heads, scale }: UnmaskedAttention,
+  operands: Operands,
+  run: Evaluation,
+): Node[] {
+  const getDtype = (tensor: string) => run.value(tensor)!.dtype as Float;
+  const dtype = getDtype(operands.pastKeys);
+  const before = new Map<string, Node>();
+  const cast = (from: string, to: string, type: Float) =>
+    makeNode("Cast", [from], [to], { attributes: { to: toDtypeCode(type) } });
+  const alike = (tensor: string) => {
+    if (getDtype(tensor) === dtype) return tensor;
+    before.set(tensor, cast(tensor, `${name}/${tensor}`, dtype));
+    return `${name}/${tensor}`;
+  };
+  const { keys, values, pastKeys, pastValues } = operands;
+  const inputs = [alike(q), alike(keys), alike(values), "", "", "", pastKeys, pastValues];
+  const isAlike = getDtype(output) === dtype;
+  const result = isAlike ? output : `${name}/result`;
+  const node = makeNode("MultiHeadAttention", inputs, [result], {
+    domain: MICROSOFT,
+    attributes: { num_heads: heads, scale: { float: scale }, unidirectional: 1 },
+    name,
+  });
+  return [...before.values(), node, ...isAlike ? [] : [cast(result, output, getDtype(output))]];
 }

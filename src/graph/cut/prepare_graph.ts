@@ -1,5 +1,6 @@
 /**
- * Turns a whole decoder graph into one that treats tokens alike, its attentions replaced by kernel nodes.
+ * Prepares a decoder graph for the cut: replaces its attentions by kernel nodes, and proves that the rest computes each
+ * token by itself.
  *
  * @module
  */
@@ -21,22 +22,21 @@ import {
 import type { Value } from "../evaluate/value.ts";
 import { dependents, foldLengths } from "./fold_lengths.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
-import { keepAllTokens } from "./last_token.ts";
+import { keepAllTokens } from "./picked_token.ts";
 import { type Graph, hasSubgraph } from "../file/proto.ts";
 import { type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
-import { spellRotary } from "../rewrite/spelled_rotary.ts";
-import { computeTokenMajor } from "../rewrite/token_major.ts";
+import { normByMeanSquare, spellOperators, spellRotary } from "../rewrite/spelled_operators.ts";
+import { computeTokenMajor } from "../rewrite/transposes.ts";
 import { multiplyDequantized } from "../rewrite/dequantized_products.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
-import { normByMeanSquare, spellOperators } from "../rewrite/spelled_operators.ts";
 import { readOriginals, readTiedTables, readWholeTables } from "../rewrite/tied_tables.ts";
 import { type ReplacedMixture, replaceMixtures } from "../experts/replace_mixtures.ts";
 import { type ReplacedState, replaceStates } from "../states/replace_states.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
 
-/** A graph that treats tokens alike, ready to be partitioned into segments. */
+/** A graph that computes each token by itself, ready to be partitioned into segments. */
 export interface TokenwiseGraph {
   readonly inputs: DecoderInputs;
   /** The output to keep. */
@@ -50,7 +50,7 @@ export interface TokenwiseGraph {
   readonly longFrom?: number | undefined;
 }
 
-/** The recurrences and mixtures of experts of a graph, and their results in a run. */
+/** The recurrences and mixtures of experts of a graph, and their results in a partial evaluation. */
 interface OtherNodes {
   readonly states: readonly ReplacedState[];
   readonly mixtures: readonly ReplacedMixture[];
@@ -59,7 +59,7 @@ interface OtherNodes {
 
 const NO_OTHERS: OtherNodes = { states: [], mixtures: [], known: () => new Map() };
 
-/** Partial evaluations of a graph with kernel nodes, whose results have known shapes. */
+/** Makes partial evaluations of a graph, given the shapes of its kernel nodes' results. */
 function probeNodes(
   index: GraphIndex,
   inputs: DecoderInputs,
@@ -81,7 +81,7 @@ function probeNodes(
   return new Probes(index, inputs, known);
 }
 
-/** Refuses a graph that still needs its mask or its past after its attentions are gone. */
+/** @throws {Refusal} when a graph needs its mask or its past even though its attentions were replaced. */
 function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
   const { tokens, positions, types, perLayer } = inputs;
   const allowed = new Set([tokens, positions, types, perLayer].map((info) => info?.name));
@@ -104,10 +104,10 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
 }
 
 /**
- * Prepares a graph.
+ * Prepares a decoder graph.
  *
  * @param contextLength tokens of the longest sequence that will be run.
- * @throws {Refusal} when it is no decoder, or one that cannot be cut.
+ * @throws {Refusal} when the graph is not a decoder, or cannot be cut.
  */
 export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
   const constants = readOriginals(fixLogitCount(liftConstants(original)));
@@ -149,10 +149,10 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
 }
 
 /**
- * Folds what is computed from lengths alone, and proves that the rest treats tokens alike.
+ * Folds what is computed from lengths only, and proves that the rest computes each token by itself.
  *
  * @param search of the graph before its attentions were replaced.
- * @throws {Refusal} when it does not.
+ * @throws {Refusal} when it may mix tokens.
  */
 export function makeTokenwise(
   search: Search,

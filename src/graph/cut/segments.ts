@@ -1,26 +1,31 @@
 /**
- * Partitions the nodes of a graph with kernel nodes into segments, by level: the largest number of kernel
- * nodes on any path to a node.
+ * Partitions a graph with kernel nodes into segments, and builds a model of each. A node's segment is its level: the
+ * largest number of kernel nodes on any path from an input to it.
  *
  * @module
  */
 import { dependents } from "./fold_lengths.ts";
 import type { GraphIndex } from "../graph_index.ts";
-import type { Node } from "../file/proto.ts";
+import { makeNode, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { isKernelNode } from "../attention/replace_attentions.ts";
+import type { EncoderTail, Segment, TensorPort } from "../graph_cut.ts";
+import { makeValueInfo } from "../file/proto_codec.ts";
+import { type Probes, SHORT_LENGTHS } from "../probes.ts";
+import type { TokenAxes } from "./token_axis.ts";
+import type { TokenwiseGraph } from "./prepare_graph.ts";
 
 /** The nodes of one segment and the tensors that enter and leave it. */
-export interface SegmentNodes {
+interface SegmentNodes {
   readonly nodes: readonly Node[];
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
 }
 
-/** The segments of a graph. */
+/** A partition of a graph's nodes into segments. */
 export interface Partition {
   readonly segments: readonly SegmentNodes[];
-  /** The level of each kernel node: the segment that must have run before it. */
+  /** The level of each kernel node, which is the index of the segment that runs before it. */
   readonly nodeLevels: ReadonlyMap<Node, number>;
 }
 
@@ -37,12 +42,12 @@ function computeLevels(nodes: readonly Node[], inputs: Iterable<string>): Map<st
 }
 
 /**
- * Partitions the nodes. Nodes that depend on no input, or only compute lengths, are cheap: each segment that needs them
- * gets a copy, so that their results do not cross between segments.
+ * Partitions the nodes. Nodes that depend on no input, or that only compute lengths, are cheap: each segment that needs
+ * one gets a copy, so that its results do not cross between segments.
  *
  * @param lengths the tensors that hold lengths.
  * @param wanted the output of the last segment.
- * @throws {Refusal} when there is nothing to compute between two kernel nodes.
+ * @throws {Refusal} when a kernel node reads the result of another one directly.
  */
 export function partitionNodes(
   index: GraphIndex,
@@ -95,4 +100,128 @@ export function partitionNodes(
     })),
     nodeLevels: new Map(kernelNodes.map((node) => [node, levels.get(node.outputs[0]!)! - 1])),
   };
+}
+
+/**
+ * Describes a tensor that crosses between segments.
+ *
+ * @throws {Refusal} when it does not have one row per token.
+ */
+export function makePort(name: string, probes: Probes, axes: TokenAxes): TensorPort {
+  const tokens = axes.find(name);
+  if (tokens !== undefined && tokens.multiple !== 1) {
+    throw new Refusal(`"${name}" crosses between segments with ${tokens.multiple} rows per token.`);
+  }
+  const { dtype } = probes.at(SHORT_LENGTHS[0]).value(name)!;
+  const shape = axes.shape(name).map((size, axis) => axis === tokens?.axis ? "tokens" : size);
+  return { name, dtype, shape };
+}
+
+/** Input of the last segment: the wanted rows. */
+export const ROWS: TensorPort = {
+  name: "logit_rows",
+  dtype: "int64",
+  shape: ["rows"],
+  isIndex: true,
+};
+
+/** Replaces the tokens' axis of an output of the last segment, which has only the wanted rows. */
+function toRowsPort(port: TensorPort): TensorPort {
+  return { ...port, shape: port.shape.map((size) => size === "tokens" ? "rows" : size) };
+}
+
+/** Restricts a segment to the wanted rows, by gathering them from each input that has a row per token. */
+function gatherRows(
+  segment: SegmentNodes,
+  ports: readonly TensorPort[],
+): readonly Node[] {
+  const gathered = new Map<string, string>();
+  const gathers: Node[] = [];
+  for (const { name, shape } of ports) {
+    const axis = shape.indexOf("tokens");
+    if (axis < 0) continue;
+    const rows = `${name}/wanted_rows`;
+    gathered.set(name, rows);
+    gathers.push(makeNode("Gather", [name, ROWS.name], [rows], { attributes: { axis } }));
+  }
+  const nodes = segment.nodes.map((node) => ({
+    ...node,
+    inputs: node.inputs.map((name) => gathered.get(name) ?? name),
+  }));
+  return [...gathers, ...nodes];
+}
+
+/**
+ * Builds a segment's model.
+ *
+ * @param model provides operator sets and constants.
+ * @param constants of the graph by name.
+ */
+export function buildSegment(
+  model: ModelProto,
+  constants: ReadonlyMap<string, Tensor>,
+  { index, nodes, inputs, outputs }: {
+    readonly index: number;
+    readonly nodes: readonly Node[];
+    readonly inputs: readonly TensorPort[];
+    readonly outputs: readonly TensorPort[];
+  },
+): Segment {
+  const declare = ({ name, dtype, shape }: TensorPort) => makeValueInfo(name, dtype, shape);
+  const used = new Set(nodes.flatMap((node) => node.inputs));
+  const initializers = [...used].flatMap((name) => constants.get(name) ?? []);
+  return {
+    index,
+    model: {
+      ...model,
+      graph: {
+        name: `segment_${index}`,
+        nodes,
+        initializers,
+        inputs: inputs.map(declare),
+        outputs: outputs.map(declare),
+        valueInfos: [],
+        rest: [],
+      },
+      rest: [],
+    },
+    inputs,
+    outputs,
+  };
+}
+
+/** Makes the last segment compute only the wanted rows, or the result of the tail if there is one. */
+function endWith(
+  part: Partition["segments"][number],
+  ports: { readonly inputs: readonly TensorPort[]; readonly outputs: readonly TensorPort[] },
+  tail: EncoderTail | undefined,
+) {
+  if (tail === undefined) {
+    return {
+      nodes: gatherRows(part, ports.inputs),
+      inputs: [...ports.inputs, ROWS],
+      outputs: ports.outputs.map(toRowsPort),
+    };
+  }
+  return {
+    nodes: [...part.nodes, ...tail.nodes],
+    inputs: [...ports.inputs, tail.input],
+    outputs: [tail.output],
+  };
+}
+
+/** Builds the model of each segment. The last one computes only the wanted rows, or the tail. */
+export function buildSegments(
+  model: ModelProto,
+  { probes, proof }: Pick<TokenwiseGraph, "probes" | "proof">,
+  { partition, tail }: { readonly partition: Partition; readonly tail?: EncoderTail | undefined },
+): Segment[] {
+  const last = partition.segments.length - 1;
+  return partition.segments.map((part, index) => {
+    const toPorts = (names: readonly string[]) =>
+      names.map((name) => makePort(name, probes, proof.axes));
+    const ports = { inputs: toPorts(part.inputs), outputs: toPorts(part.outputs) };
+    const ended = index === last ? endWith(part, ports, tail) : { nodes: part.nodes, ...ports };
+    return buildSegment(model, probes.index.constants, { index, ...ended });
+  });
 }

@@ -1,31 +1,42 @@
 /**
- * The cut: a decoder graph becomes segments for ONNX Runtime and attentions for Hearth's own kernels. Pure: it works on
- * the decoded file and does not touch the weights.
+ * Cuts the graph of a decoder or an encoder into segments and kernel nodes. Pure: it works on the decoded file and does
+ * not
+ * read the weights.
  *
  * @module
  */
-import type { GraphCut, TensorPort } from "../graph_cut.ts";
-import { prepareGraph } from "./prepare_graph.ts";
-import type { ModelProto } from "../file/proto.ts";
+import type {
+  AttentionNode,
+  EncoderAnswer,
+  EncoderCut,
+  EncoderNode,
+  EncoderTail,
+  ExpertsNode,
+  GraphCut,
+  HeadRows,
+  RecurrenceNode,
+  TensorPort,
+} from "../graph_cut.ts";
+import { makeTokenwise, prepareGraph, type TokenwiseGraph } from "./prepare_graph.ts";
+import type { Graph, ModelProto, Node } from "../file/proto.ts";
 import { type CutResult, Refusal, tryCut } from "../refusal.ts";
-import { buildSegments, ROWS } from "./segment_model.ts";
-import { partitionNodes } from "./segments.ts";
-import {
-  describeAttentions,
-  describeMixtures,
-  describeStates,
-  isIndex,
-  makePort,
-  tableLimit,
-} from "../describe_nodes.ts";
+import { buildSegments, makePort, partitionNodes, ROWS } from "./segments.ts";
+import { replaceAttentions } from "../attention/replace_attentions.ts";
+import { findEncoderInputs, liftConstants } from "../decoder_inputs.ts";
+import { findEncoderAttentions } from "../attention/encoder_attention.ts";
+import { GraphIndex, isIndex } from "../graph_index.ts";
+import { keepAllTokens, type PickedToken } from "./picked_token.ts";
+import { Probes, SHORT_LENGTHS } from "../probes.ts";
+import { countElements } from "../file/tensor.ts";
+import type { TokenAxes } from "./token_axis.ts";
 
-/** What the cut may assume. */
+/** Options for cutting a decoder. */
 export interface SplitOptions {
-  /** Tokens of the longest sequence; masks are evaluated up to there. */
+  /** Tokens of the longest sequence. Masks are evaluated up to this length. */
   readonly contextLength?: number | undefined;
 }
 
-/** Used if the model's folder does not name the context length. */
+/** Used if the model's folder does not give a context length. */
 const DEFAULT_CONTEXT_LENGTH = 131_072;
 
 function cutGraph(model: ModelProto, contextLength: number): GraphCut {
@@ -63,7 +74,170 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   };
 }
 
-/** Cuts a decoder graph at its attentions, or says why not. */
+/** Cuts a decoder graph at its attentions, or says why it cannot be cut. */
 export function splitGraph(model: ModelProto, options: SplitOptions = {}): CutResult<GraphCut> {
   return tryCut(() => cutGraph(model, options.contextLength ?? DEFAULT_CONTEXT_LENGTH));
+}
+
+/** Options for cutting an encoder. */
+interface EncoderSplitOptions {
+  /** The output to keep: a row per token, or a result that is computed from the first token. */
+  readonly wanted: string;
+  /** Makes nodes that reduce all rows to the wanted result; if absent, the last segment computes wanted rows. */
+  readonly tail?: ((rows: TensorPort) => EncoderTail) | undefined;
+  readonly padTokenId: number;
+  /** Tokens of the longest text that will be run. */
+  readonly contextLength: number;
+}
+
+/** The number of positions in the tables of an encoder's graph; `Infinity` if it has no such tables. */
+export function countPositions({ graph }: ModelProto, padTokenId: number): number {
+  const index = new GraphIndex(liftConstants(graph));
+  try {
+    return tableLimit(new Probes(index, findEncoderInputs(index, padTokenId)));
+  } catch (error) {
+    if (error instanceof Refusal) return Infinity;
+    throw error;
+  }
+}
+
+/** Prepares an encoder's graph for the cut. */
+function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph {
+  const { wanted, padTokenId, contextLength } = options;
+  const lifted = new GraphIndex(liftConstants(original));
+  const inputs = findEncoderInputs(lifted, padTokenId);
+  const picked: PickedToken = "first";
+  const whole = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted, picked));
+  const search = { index: whole, probes: new Probes(whole, inputs), contextLength };
+  const replaced = replaceAttentions(search, findEncoderAttentions(search), [wanted]);
+  if (replaced.attentions.length === 0) {
+    throw new Refusal(
+      "It holds no attention that Hearth knows: neither MultiHeadAttention, Attention, nor a softmax " +
+        "between two products.",
+    );
+  }
+  return makeTokenwise(search, replaced, wanted);
+}
+
+function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
+  const { contextLength } = options;
+  const prepared = prepare(model.graph, options);
+  const { inputs, wanted, probes, proof } = prepared;
+  const tail = options.tail?.(makePort(wanted, probes, proof.axes));
+  const partition = partitionNodes(probes.index, proof.lengths, wanted);
+  const segments = buildSegments(model, prepared, { partition, tail });
+  const crossing = new Map(
+    segments.flatMap((segment) => segment.inputs.map((port) => [port.name, port])),
+  );
+  const limit = tableLimit(probes);
+  const answer: EncoderAnswer = tail === undefined
+    ? { kind: "rows", input: ROWS }
+    : { kind: "tail", input: tail.input };
+  return {
+    segments,
+    attentions: describeAttentions(prepared, partition.nodeLevels),
+    tokens: makePort(inputs.tokens.name, probes, proof.axes),
+    positions: inputs.positions && crossing.get(inputs.positions.name),
+    uncountedId: inputs.skipsPadding ? options.padTokenId : undefined,
+    types: inputs.types && crossing.get(inputs.types.name),
+    answer,
+    output: segments.at(-1)!.outputs[0]!,
+    maxPositions: limit < contextLength ? limit : undefined,
+  };
+}
+
+/**
+ * Cuts an encoder graph at its attentions, or says why it cannot be cut. Texts of any lengths can then share a step
+ * without padding.
+ */
+export function splitEncoder(
+  model: ModelProto,
+  options: EncoderSplitOptions,
+): CutResult<EncoderCut> {
+  return tryCut(() => cut(model, options));
+}
+
+/** @throws {Refusal} when the kernels do not support the type of an attention's operands. */
+function requireFloat(dtype: string | undefined, name: string): "float32" | "float16" {
+  if (dtype === "float32" || dtype === "float16") return dtype;
+  throw new Refusal(`The attention "${name}" works in ${dtype}; Hearth's in float32 or float16.`);
+}
+
+/** The number of positions in the smallest table that is indexed by position; `Infinity` if there is none. */
+function tableLimit(probes: Probes): number {
+  let limit = Infinity;
+  for (const { opType, inputs: [table, indices] } of probes.index.graph.nodes) {
+    const rows = opType === "Gather" ? probes.index.constants.get(table!)?.shape[0] : undefined;
+    if (rows === undefined || indices === probes.inputs.tokens.name) continue;
+    const offset = probes.positionOffset(indices!);
+    if (offset !== undefined) limit = Math.min(limit, rows - offset);
+  }
+  return limit;
+}
+
+/** Where a kernel node finds its heads in a tensor. */
+function rowsAt(tensor: string, axes: TokenAxes, offset = 0): HeadRows {
+  const tokenStride = countElements(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
+  return { tensor, tokenStride, offset };
+}
+
+/** The properties that all kinds of kernel nodes have. */
+interface Described {
+  readonly name: string;
+  readonly output: TensorPort;
+  readonly dtype: "float32" | "float16";
+  readonly afterSegment: number;
+}
+
+/** Describes the kernel nodes of one kind that are still part of the graph, in the order in which they run. */
+function describeNodes<Found extends { readonly name: string }, Own>(
+  replaced: readonly { readonly found: Found; readonly node: Node }[],
+  { probes, proof: { axes } }: TokenwiseGraph,
+  levels: ReadonlyMap<Node, number>,
+  describe: (found: Found, inputs: readonly string[], axes: TokenAxes) => Own,
+): (Own & Described)[] {
+  return replaced.flatMap(({ found, node }) => {
+    const afterSegment = levels.get(node);
+    if (afterSegment === undefined) return [];
+    const { name } = found;
+    const output = makePort(node.outputs[0]!, probes, axes);
+    const dtype = requireFloat(output.dtype, name);
+    return [{ ...describe(found, node.inputs, axes), name, output, dtype, afterSegment }];
+  }).sort((a, b) => a.afterSegment - b.afterSegment);
+}
+
+function describeStates(
+  graph: TokenwiseGraph,
+  levels: ReadonlyMap<Node, number>,
+): RecurrenceNode[] {
+  return describeNodes(graph.states, graph, levels, ({ recurrence }, inputs, axes) => {
+    return { recurrence, operands: inputs.map((input) => rowsAt(input, axes)) };
+  }).map((node, index) => ({ index, ...node }));
+}
+
+function describeMixtures(
+  graph: TokenwiseGraph,
+  levels: ReadonlyMap<Node, number>,
+): ExpertsNode[] {
+  return describeNodes(graph.mixtures, graph, levels, ({ mixture }, inputs, axes) => {
+    const [x, logits] = inputs as [string, string];
+    return { mixture, operands: [rowsAt(x, axes), rowsAt(logits, axes)] as const };
+  }).map((node, index) => ({ index, ...node }));
+}
+
+function describeAttentions(
+  graph: TokenwiseGraph,
+  levels: ReadonlyMap<Node, number>,
+): (AttentionNode & Pick<EncoderNode, "window">)[] {
+  return describeNodes(graph.attentions, graph, levels, (found, inputs, axes) => {
+    const [q, k, v] = [found.q, found.k, found.v].map(({ offset }, i) =>
+      rowsAt(inputs[i]!, axes, offset)
+    ) as [HeadRows, HeadRows, HeadRows];
+    const { heads, kvHeads, headDim, vHeadDim, scale } = found;
+    const { rotary, localWindow, window, softcap, sinks } = found;
+    return {
+      ...{ q, k, v, heads, kvHeads, headDim, vHeadDim, scale },
+      ...{ rotary, localWindow, window, softcap, sinks },
+    };
+  }).map((node, layer) => ({ layer, ...node }));
 }

@@ -1,8 +1,10 @@
 /**
- * The cut of an encoder of features (of sound, of an image) whose tokens all see each other: segments for ONNX Runtime
- * and attentions for Hearth's own kernel, so that the scores of all pairs of tokens are never written. Pure.
+ * Cuts an encoder of audio or image features, whose tokens all attend to each other. Hearth's kernel runs the
+ * attentions
+ * without storing the scores of all pairs of tokens. Pure.
  *
- * Its inputs stay side by side on the first axis, all of one size, so that segments may mix the tokens of an input.
+ * The inputs of a run all have the same size and stay apart on the first axis, so segments may mix the tokens of an
+ * input.
  *
  * @module
  */
@@ -12,17 +14,16 @@ import type { EncoderNode, Segment, TensorPort } from "../graph_cut.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { makeNode, type ModelProto, type Node } from "../file/proto.ts";
-import { buildSegment } from "./segment_model.ts";
-import { type Partition, partitionNodes } from "./segments.ts";
+import { buildSegment, type Partition, partitionNodes } from "./segments.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unmasked_attention.ts";
 
-/** A cut encoder. In all shapes `"rows"` stands for the inputs that are encoded together. */
+/** A cut encoder. In all shapes `"rows"` stands for the number of inputs that are encoded together. */
 export interface FeatureCut {
   readonly segments: readonly Segment[];
   /** Operands and results are `["rows", tokens, heads * size]`. */
   readonly attentions: readonly EncoderNode[];
   readonly output: TensorPort;
-  /** Tokens of an input at the attentions. */
+  /** Number of tokens of an input in the attentions. */
   readonly numTokens: number;
 }
 
@@ -35,7 +36,7 @@ interface FeatureAttention {
  * Cuts an encoder at its attentions.
  *
  * @param wanted the output that is kept.
- * @returns `undefined` where it has no known attention, or attentions with different numbers of tokens.
+ * @returns `undefined` if no attention is recognized, or if attentions have different numbers of tokens.
  */
 export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | undefined {
   const index = new GraphIndex(liftConstants(model.graph));
@@ -76,7 +77,7 @@ export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | u
   };
 }
 
-/** Whether its operands are rows of the same tokens, of a type that the kernel supports. */
+/** Whether the operands of an attention are rows of the same tokens, in a type that the kernel supports. */
 function isSelfAttention({ q, k, v, output }: UnmaskedAttention, run: Evaluation): boolean {
   if (k.kind !== "rows" || v.kind !== "rows") return false;
   const [query, ...others] = [q, k.tensor, v.tensor, output].map((name) => run.value(name));

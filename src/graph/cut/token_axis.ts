@@ -1,18 +1,166 @@
 /**
- * Proves that a graph treats tokens alike: that each token's result depends on that token alone, so that
- * tokens of different sequences may stand side by side on one axis.
+ * Proves that a graph computes each token by itself: a token's result depends on that token only. Tokens of different
+ * sequences may then be packed on one axis.
+ *
+ * A rule for each operator says whether it keeps tokens independent, given their axes.
  *
  * @module
  */
+import { countElements } from "../file/tensor.ts";
+import { ELEMENTWISE_RULES } from "../evaluate/elementwise.ts";
+import { hasSubgraph, intAttribute, type Node } from "../file/proto.ts";
+import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { dependents } from "./fold_lengths.ts";
 import { describeNode } from "../graph_index.ts";
-import { hasSubgraph } from "../file/proto.ts";
-import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { isKernelNode } from "../attention/replace_attentions.ts";
-import { TOKEN_RULES, type TokenAxis } from "./token_rules.ts";
 
-/** The tokens' axis of each tensor; `undefined`: the tensor has none. */
+/** Where the tokens are in a tensor: `multiple` consecutive indices of `axis` belong to each token. */
+interface TokenAxis {
+  readonly axis: number;
+  readonly multiple: number;
+  readonly shape: readonly number[];
+}
+
+/** The tokens' axes of a node's tensors. */
+interface NodeAxes {
+  readonly inputs: readonly (TokenAxis | undefined)[];
+  readonly output: TokenAxis | undefined;
+}
+
+/** Whether an operator keeps tokens independent, given their axes. */
+type TokenAxisRule = (node: Node, axes: NodeAxes, probes: Probes) => boolean;
+
+function fromEnd({ axis, shape }: TokenAxis): number {
+  return shape.length - axis;
+}
+
+function isAligned(input: TokenAxis | undefined, output: TokenAxis | undefined): boolean {
+  if (input === undefined) return true;
+  return output !== undefined && fromEnd(input) === fromEnd(output) &&
+    input.multiple === output.multiple;
+}
+
+/** Computes each element by itself. */
+const aligned: TokenAxisRule = (_node, { inputs, output }) =>
+  inputs.every((input) => isAligned(input, output));
+
+/** Works along one axis, by default the last. The tokens must be on an earlier one. */
+const alongAxis: TokenAxisRule = (node, { inputs }) => {
+  const axis = intAttribute(node, "axis") ?? -1;
+  return inputs.every((input) =>
+    input === undefined || input.axis < (axis < 0 ? axis + input.shape.length : axis)
+  );
+};
+
+/** Works along the last axis. The tokens must be on another one. */
+const alongLast: TokenAxisRule = (_node, { inputs }) =>
+  inputs.every((input) => input === undefined || input.axis < input.shape.length - 1);
+
+/** A matrix product: sums over the last axis of the first factor and the second-to-last of the second. */
+const product: TokenAxisRule = (_node, { inputs: [a, b, ...rest] }) =>
+  (a === undefined || fromEnd(a) > 1) && (b === undefined || fromEnd(b) !== 2) &&
+  rest.every((input) => input === undefined);
+
+/** Keeps the elements in order. As many elements must precede the tokens' axis as before. */
+const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
+  if (input === undefined || output === undefined) return input === output;
+  const before = ({ axis, shape }: TokenAxis) => countElements(shape.slice(0, axis));
+  return before(input) === before(output);
+};
+
+/** Works along an axis other than the tokens', which does not change. */
+const besideAxis =
+  (name: string, fallback: number) => (node: Node, { inputs, output }: NodeAxes) => {
+    const rank = output?.shape.length ?? 0;
+    const axis = intAttribute(node, name) ?? fallback;
+    return inputs.every((input) => isAligned(input, output)) &&
+      output?.axis !== (axis < 0 ? axis + rank : axis);
+  };
+
+/** Takes rows of a table by token, or a part of each token's row. */
+const gather = (attribute: string): TokenAxisRule => (node, { inputs: [table, indices] }) => {
+  if (table === undefined) return true;
+  const axis = intAttribute(node, attribute) ?? 0;
+  return indices === undefined && table.axis !== (axis < 0 ? axis + table.shape.length : axis);
+};
+
+/** Moves or sums axes other than the tokens', whose size does not change. */
+const surviving: TokenAxisRule = (_node, { inputs: [input], output }) =>
+  input?.multiple === output?.multiple;
+
+/** Takes a part of other axes, and all tokens in order. */
+const slicing: TokenAxisRule = (node, { inputs: [input], output }, probes) => {
+  const steps = node.inputs[4];
+  const known = steps ? probes.at(SHORT_LENGTHS[0]).value(steps)?.data : new Float64Array();
+  return input?.axis === output?.axis && input?.multiple === output?.multiple &&
+    known !== undefined && known.every((step) => step > 0);
+};
+
+/** Rotates each token by its own angle, which it looks up by its position or has as a row of its own. */
+const rotation: TokenAxisRule = (node, { inputs: [x, ...others] }) => {
+  if (x === undefined || x.axis >= x.shape.length - 1) return false;
+  const [first, second, third] = others;
+  if (node.domain === "com.microsoft") return first !== undefined && !second && !third;
+  const hasPositions = node.inputs[3] !== undefined && node.inputs[3] !== "";
+  return hasPositions
+    ? third !== undefined && !first && !second
+    : first !== undefined && second !== undefined;
+};
+
+/** The rules by operator. Operators without a rule may mix tokens. */
+const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
+  ...Object.fromEntries(Object.keys(ELEMENTWISE_RULES).map((name) => [name, aligned])),
+  QuantizeLinear: aligned,
+  DequantizeLinear: aligned,
+  DynamicQuantizeLinear: aligned,
+  Expand: (_node, { inputs: [input], output }) => isAligned(input, output),
+  Tile: aligned,
+  MatMul: product,
+  FusedMatMul: product,
+  MatMulInteger: product,
+  MatMulIntegerToFloat: product,
+  DynamicQuantizeMatMul: product,
+  Gemm: (node, { inputs: [a, b] }) =>
+    b === undefined && intAttribute(node, "transA") !== 1 && a?.axis !== 1,
+  MatMulNBits: alongLast,
+  MatMulBnb4: alongLast,
+  MoE: alongLast,
+  QMoE: alongLast,
+  LayerNormalization: alongAxis,
+  RMSNormalization: alongAxis,
+  SimplifiedLayerNormalization: alongAxis,
+  LpNormalization: alongAxis,
+  Softmax: alongAxis,
+  LogSoftmax: alongAxis,
+  TopK: alongAxis,
+  SkipLayerNormalization: alongLast,
+  SkipSimplifiedLayerNormalization: alongLast,
+  RotaryEmbedding: rotation,
+  MRotaryEmbedding: rotation,
+  ReduceSum: surviving,
+  ReduceMean: surviving,
+  ReduceMax: surviving,
+  ReduceMin: surviving,
+  ReduceProd: surviving,
+  Reshape: reordering,
+  Squeeze: reordering,
+  Unsqueeze: reordering,
+  Flatten: reordering,
+  Transpose: surviving,
+  Concat: besideAxis("axis", 0),
+  Split: besideAxis("axis", 0),
+  GatherND: (node, axes, probes) =>
+    axes.inputs[0] === undefined ||
+    (axes.inputs[1] === undefined && surviving(node, axes, probes)),
+  GatherElements: (node, axes) => axes.inputs[0] === undefined || besideAxis("axis", 0)(node, axes),
+  Slice: slicing,
+  Gather: gather("axis"),
+  GatherBlockQuantized: gather("gather_axis"),
+  ConstantOfShape: () => true,
+};
+
+/** Finds the tokens' axis of each tensor, by partial evaluation. */
 export class TokenAxes {
   readonly #probes: Probes;
 
@@ -20,15 +168,19 @@ export class TokenAxes {
     this.#probes = probes;
   }
 
-  /** The size of every axis in the first short run. @throws {Refusal} when that is not known. */
+  /** A tensor's shape in the first short run. @throws {Refusal} when it is not known. */
   shape(name: string): readonly number[] {
     const value = this.#probes.at(SHORT_LENGTHS[0]).value(name);
     if (value === undefined) throw new Refusal(`The shape of "${name}" is not known.`);
     return value.shape;
   }
 
-  /** The tokens' axis. @throws {Refusal} when they are on two axes, or the past is in the shape. */
-  of(name: string): TokenAxis | undefined {
+  /**
+   * The tokens' axis of a tensor; `undefined` if it has none.
+   *
+   * @throws {Refusal} when several axes depend on the number of tokens, or one depends on the past length.
+   */
+  find(name: string): TokenAxis | undefined {
     const [shape, withPast, longer] = SHORT_LENGTHS.map((lengths) =>
       this.#probes.at(lengths).value(name)?.shape
     );
@@ -50,7 +202,7 @@ export class TokenAxes {
   }
 }
 
-/** Operators that may take a length to shape their result with, by the inputs that take it. */
+/** Operators that may read lengths of tokens as sizes, and the index of the first input that may hold them. */
 const SHAPED_BY_LENGTH: Readonly<Record<string, number>> = {
   Reshape: 1,
   Expand: 1,
@@ -58,21 +210,21 @@ const SHAPED_BY_LENGTH: Readonly<Record<string, number>> = {
   ConstantOfShape: 0,
 };
 
-/** One scale for all activations of a step. */
+/** Operators that quantise all activations of a step with one scale. */
 const MIXING_SCALES = new Set(["DynamicQuantizeLinear", "DynamicQuantizeMatMul"]);
 
 /** The result of the proof. */
 export interface TokenProof {
   readonly axes: TokenAxes;
-  /** Tensors that hold lengths of the step, not tokens: small integers. */
+  /** Tensors of small integers that hold lengths of the step, such as its number of tokens. */
   readonly lengths: ReadonlySet<string>;
   readonly notes: readonly string[];
 }
 
 /**
- * Goes through the nodes that ONNX Runtime will run.
+ * Checks every node that is not a kernel node.
  *
- * @param probes of the graph, its attentions being kernel nodes.
+ * @param probes of a graph whose attentions are kernel nodes.
  * @throws {Refusal} at the first node that may mix tokens.
  */
 export function proveTokensAlike(probes: Probes): TokenProof {
@@ -98,8 +250,8 @@ export function proveTokensAlike(probes: Probes): TokenProof {
         `${describeNode(node)} may mix tokens: it is not known to treat them alike.`,
       );
     }
-    const inputs = node.inputs.map((name) => name === "" ? undefined : axes.of(name));
-    const output = axes.of(node.outputs.find((name) => name !== "")!);
+    const inputs = node.inputs.map((name) => name === "" ? undefined : axes.find(name));
+    const output = axes.find(node.outputs.find((name) => name !== "")!);
     if (isMeasuring || node.inputs.some((name) => lengths.has(name))) {
       const firstShaping = SHAPED_BY_LENGTH[node.opType];
       const shapes = firstShaping !== undefined &&

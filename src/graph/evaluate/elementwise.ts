@@ -1,9 +1,9 @@
 /**
- * Operators that treat every element alike, broadcasting where inputs differ in shape.
+ * Elementwise operators. Inputs of different shapes are broadcast.
  *
  * @module
  */
-import { countElements, type TensorType, toDtype } from "../file/dtype.ts";
+import { countElements, type TensorType, toDtype } from "../file/tensor.ts";
 import { floatAttribute, intAttribute } from "../file/proto.ts";
 import {
   broadcastShapes,
@@ -19,7 +19,7 @@ import {
 
 type Scalar = (...elements: number[]) => number;
 
-/** Applies a function to the inputs element by element; without one only the shape is known. */
+/** Applies a function to the inputs element by element. Without a function, only the result's shape is computed. */
 function zip(
   values: readonly Value[],
   dtype: TensorType,
@@ -51,12 +51,12 @@ function isInteger(dtype: TensorType): boolean {
   return !dtype.includes("float");
 }
 
-/** One input, same shape. */
+/** An operator with one input. */
 function unary(compute?: Scalar, dtype?: TensorType): Rule {
   return (call) => zip([need(call, 0)], dtype ?? need(call, 0).dtype, compute);
 }
 
-/** Two or more inputs, combined from the left. */
+/** An operator with two or more inputs, which are combined from the left. */
 function folded(compute: (dtype: TensorType) => Scalar): Rule {
   return (call) => {
     const first = need(call, 0);
@@ -68,7 +68,7 @@ function folded(compute: (dtype: TensorType) => Scalar): Rule {
   };
 }
 
-/** Two inputs, compared. */
+/** An operator that compares two inputs. */
 function comparison(compute: Scalar): Rule {
   return (call) => zip([need(call, 0), need(call, 1)], "bool", compute);
 }
@@ -92,7 +92,7 @@ function clip(call: Call): readonly [Value] {
   );
 }
 
-/** Activations: no partial evaluation depends on their numbers. */
+/** Activations. Only their shapes are computed, because no partial evaluation depends on their numbers. */
 const SHAPE_ONLY = [
   "Erf",
   "Gelu",
@@ -116,11 +116,11 @@ const SHAPE_ONLY = [
   "Cosh",
 ];
 
-/** Rules of the elementwise operators; their names also say which operators treat tokens alike. */
+/** Rules of the elementwise operators. Their names also tell the cut which operators keep tokens independent. */
 export const ELEMENTWISE_RULES: Rules = {
   ...Object.fromEntries(SHAPE_ONLY.map((name) => [name, unary()])),
   Identity: unary((x) => x),
-  // At inference nothing is dropped; the second output is the mask.
+  // Nothing is dropped at inference. The second output is the mask.
   Dropout: (call) => [...unary((x) => x)(call), ...unary(() => 1, "bool")(call)],
   Cast: cast,
   CastLike: (call) => {

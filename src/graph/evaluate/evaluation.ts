@@ -1,12 +1,13 @@
 /**
- * Partial evaluation of a graph: shapes everywhere, numbers where they are small and known. The cut uses it to find
- * out what masks, lengths and positions a graph computes, whatever nodes its exporter chose for them.
+ * Partial evaluation of a graph: computes all shapes, and the elements of small tensors that depend on known inputs.
+ * The
+ * cut uses it to find the masks, lengths and positions that a graph computes, whichever nodes its exporter chose for
+ * them.
  *
  * @module
  */
-import { GraphIndex } from "../graph_index.ts";
+import { GraphIndex, readNested } from "../graph_index.ts";
 import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
-import { readNested } from "../node_order.ts";
 import { ELEMENTWISE_RULES } from "./elementwise.ts";
 import { INDEXING_RULES } from "./indexing.ts";
 import { LAYOUT_RULES } from "./layout.ts";
@@ -21,14 +22,14 @@ import {
   type Value,
 } from "./value.ts";
 
-/** A `Scan` over the tokens, and the graph that it runs. */
+/** A `Scan` over the tokens, and the graph that it runs for each. */
 export interface Scan {
   readonly body: GraphIndex;
-  /** Names inside the body, in order, the states first. */
+  /** Names of the body's inputs and outputs, in order; those of states come first. */
   readonly inputs: readonly string[];
   readonly outputs: readonly string[];
   readonly numStates: number;
-  /** The axis of the tokens in each input and output that is divided by them. */
+  /** The tokens' axis of each scanned input and output. */
   readonly inputAxes: readonly number[];
   readonly outputAxes: readonly number[];
 }
@@ -64,7 +65,7 @@ const RULES: Rules = {
   Scan: scan,
 };
 
-/** Shapes of a `Scan`'s outputs, from a run of its body for one token. */
+/** Computes the shapes of a `Scan`'s outputs, by evaluating its body for one token. */
 function scan(call: Call): readonly (Value | undefined)[] {
   const found = readScan(call.node);
   if (found === undefined) throw new UnknownValue("body");
@@ -93,22 +94,22 @@ export class Evaluation {
   readonly #index: GraphIndex;
   readonly #values: Map<string, Value | undefined>;
 
-  /** @param feeds known tensors. For a tensor that a node computes, its value here counts instead. */
+  /** @param feeds known tensors. They take precedence over what nodes would compute. */
   constructor(index: GraphIndex, feeds: ReadonlyMap<string, Value>) {
     this.#index = index;
     this.#values = new Map(feeds);
     for (const node of index.graph.nodes) this.#run(node, this.#values);
   }
 
-  /** What is known of a tensor. */
+  /** What is known of a tensor; `undefined` if not even its shape is. */
   value(name: string): Value | undefined {
     return this.#get(name, this.#values);
   }
 
-  /** What would be known of `target` if the tensors in `feeds` were these. */
+  /** What would be known of `target` if the tensors in `feeds` had these values. */
   valueWith(target: string, feeds: ReadonlyMap<string, Value>): Value | undefined {
     const values = new Map<string, Value | undefined>(feeds);
-    /** Whether a tensor seen on the way depends on `feeds`. */
+    /** Whether each tensor visited so far depends on `feeds`. */
     const affected = new Map<string, boolean>([...feeds.keys()].map((name) => [name, true]));
     const stack: { node: Node; nextInput: number }[] = [];
     const enter = (name: string) => {

@@ -1,9 +1,9 @@
 /**
- * Operators that pick, scatter, count or sum elements: what exporters build masks and positions from.
+ * Operators that pick, scatter, count or sum elements. Exporters build masks and positions from them.
  *
  * @module
  */
-import { countElements } from "../file/dtype.ts";
+import { countElements } from "../file/tensor.ts";
 import { intAttribute, stringAttribute } from "../file/proto.ts";
 import {
   type Call,
@@ -22,7 +22,7 @@ import {
   type Value,
 } from "./value.ts";
 
-/** A computed tensor, or its shape alone where an input is unknown. */
+/** Computes each element of a result by its index. Without `element`, only the shape is known. */
 function computed(
   like: Value,
   shape: readonly number[],
@@ -33,7 +33,7 @@ function computed(
   return [{ dtype, shape, data: makeData(countElements(shape), element) }];
 }
 
-/** `Gather`, and `GatherBlockQuantized` whose packed numbers no partial evaluation needs. */
+/** `Gather`. */
 function gather(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
   const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, source.shape.length);
@@ -158,7 +158,7 @@ function cumSum(call: Call): readonly [Value] {
   return [{ ...input, data: sums }];
 }
 
-/** The axes a reduction works on. */
+/** The axes that a reduction reduces. */
 function reducedAxes(call: Call): number[] {
   const rank = need(call, 0).shape.length;
   const axes = optionalInts(call, 1, "axes") ?? [];

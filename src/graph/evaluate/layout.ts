@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { countElements } from "../file/dtype.ts";
+import { countElements } from "../file/tensor.ts";
 import { intAttribute, intsAttribute, tensorAttribute } from "../file/proto.ts";
-import { decodeTensorMessage } from "../file/proto_decode.ts";
+import { decodeTensorMessage } from "../file/proto_codec.ts";
 import {
   broadcastShapes,
   broadcastStrides,
@@ -32,7 +32,7 @@ function reshaped(value: Value, shape: readonly number[]): readonly [Value] {
   return [{ ...value, shape }];
 }
 
-/** A view of an input's elements. */
+/** The elements of a strided view of an input. */
 function viewed(
   value: Value,
   shape: readonly number[],
@@ -108,7 +108,7 @@ function tile(call: Call): readonly [Value] {
   const input = need(call, 0);
   const repeats = needData(call, 1);
   const strides = computeStrides(input.shape);
-  // Each axis is read as two: the repetitions, which do not move, and the elements.
+  // Each axis becomes two: one for the repetitions, with a stride of 0, and one for the elements.
   const [tiled] = viewed(
     input,
     input.shape.flatMap((size, axis) => [repeats[axis]!, size]),

@@ -1,10 +1,11 @@
 /**
- * Operators whose numbers never matter to a partial evaluation: products, norms, quantisation. Only the shapes of their
- * results are known.
+ * Products, norms and quantisation. Only the shapes of their results are computed, because no partial evaluation
+ * depends
+ * on their numbers.
  *
  * @module
  */
-import type { TensorType } from "../file/dtype.ts";
+import type { TensorType } from "../file/tensor.ts";
 import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
 import {
   broadcastShapes,
@@ -27,7 +28,7 @@ function productShape(a: readonly number[], b: readonly number[]): number[] {
   return [...batch, ...rows, ...columns];
 }
 
-/** Matrix product of inputs `a` and `b`. */
+/** The matrix product of the inputs with indices `a` and `b`. */
 function product(a: number, b: number, dtype?: TensorType): Rule {
   return (call) => {
     const [left, right] = [need(call, a), need(call, b)];
@@ -35,7 +36,7 @@ function product(a: number, b: number, dtype?: TensorType): Rule {
   };
 }
 
-/** Product with a quantised matrix whose width an attribute gives. */
+/** The product with a quantised matrix, whose number of columns is an attribute. */
 function packedProduct(call: Call): readonly Value[] {
   const { dtype, shape } = need(call, 0);
   return [{ dtype, shape: shape.with(-1, intAttribute(call.node, "N") ?? 0) }];
@@ -48,7 +49,7 @@ function gemm(call: Call): readonly Value[] {
   return [{ dtype: a.dtype, shape: [rows, columns] }];
 }
 
-/** `Conv`: as many channels as the weights have, and positions by stride, padding and dilated kernel size. */
+/** `Conv`: its channels are those of the weights; its positions depend on stride, padding and dilated kernel size. */
 function conv(call: Call): readonly Value[] {
   const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
   const autoPad = stringAttribute(call.node, "auto_pad") ?? "NOTSET";
@@ -65,10 +66,10 @@ function conv(call: Call): readonly Value[] {
   return [{ dtype, shape: [batch, weights.shape[0]!, ...sizes] }];
 }
 
-/** The first output has the first input's shape; others are unknown. */
+/** The first output has the shape of the first input. Other outputs are unknown. */
 const likeFirst: Rule = (call) => [{ dtype: need(call, 0).dtype, shape: need(call, 0).shape }];
 
-/** Norm of input plus skip: the fourth output is that sum. */
+/** The norm of a sum, which is its fourth output. */
 const skipNorm: Rule = (call) => {
   const { dtype, shape } = need(call, 0);
   return [{ dtype, shape }, undefined, undefined, { dtype, shape }];
@@ -98,7 +99,7 @@ function multiHeadAttention(call: Call): readonly (Value | undefined)[] {
   }];
 }
 
-/** ONNX's own `Attention`, or that of com.microsoft, which projects with a matrix and is as wide as its values. */
+/** `Attention` of ONNX, or that of com.microsoft, which projects its input and is as wide as its values. */
 function attention(call: Call): readonly (Value | undefined)[] {
   if (call.node.domain === "com.microsoft") {
     const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
@@ -113,7 +114,7 @@ function attention(call: Call): readonly (Value | undefined)[] {
   return [{ dtype: query.dtype, shape: shape.with(2, (value.shape[2]! / kvHeads) * heads) }];
 }
 
-/** Rows of a quantised table; `data` is uint8 with two 4-bit numbers in each, or has a 4-bit type. */
+/** Rows of a quantised table. The table has a 4-bit type, or is uint8, with packed numbers in each byte. */
 function gatherBlockQuantized(call: Call): readonly Value[] {
   const [table, indices, scales] = [need(call, 0), need(call, 1), need(call, 2)];
   const axis = normalizeAxis(intAttribute(call.node, "gather_axis") ?? 0, table.shape.length);
@@ -133,13 +134,13 @@ function topK(call: Call): readonly Value[] {
   return [{ dtype, shape: kept }, { dtype: "int64", shape: kept }];
 }
 
-/** `LinearAttention`: as wide as its values; its state stays as it is. */
+/** `LinearAttention`: the output is as wide as the values, and the state keeps its shape. */
 function linearAttention(call: Call): readonly (Value | undefined)[] {
   const [query, value, state] = [need(call, 0), need(call, 2), call.inputs[3]];
   return [{ dtype: query.dtype, shape: query.shape.with(-1, value.shape.at(-1)!) }, state];
 }
 
-/** How the shapes of these operators' results are found, by operator. */
+/** Rules of these operators. */
 export const PRODUCT_RULES: Rules = {
   MatMul: product(0, 1),
   FusedMatMul: (call) => {
@@ -173,7 +174,7 @@ export const PRODUCT_RULES: Rules = {
   TopK: topK,
   CausalConvWithState: (call) => [likeFirst(call)[0], call.inputs[3]],
   LinearAttention: linearAttention,
-  // The decay has the first input's shape, and the rate the fourth's.
+  // The decay has the shape of the first input, and the rate that of the fourth.
   LinearAttentionGate: (call) => [
     { ...need(call, 0), data: undefined },
     call.inputs[3] && { ...call.inputs[3], data: undefined },

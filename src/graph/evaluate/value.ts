@@ -1,12 +1,12 @@
 /**
- * What partial evaluation knows of a tensor, and helpers for the operators' rules: inputs, axes, row-major views.
+ * What a partial evaluation knows of a tensor, and functions that the operators' rules share.
  *
  * @module
  */
-import { countElements, type TensorType } from "../file/dtype.ts";
+import { countElements, type TensorType } from "../file/tensor.ts";
 import { intsAttribute, type Node, type Tensor } from "../file/proto.ts";
 
-/** What is known of a tensor. */
+/** The type and shape of a tensor, and its elements if they are known. */
 export interface Value {
   readonly dtype: TensorType;
   readonly shape: readonly number[];
@@ -17,39 +17,39 @@ export interface Value {
 /** One application of an operator. */
 export interface Call {
   readonly node: Node;
-  /** `undefined` where an optional input is absent or nothing is known of it. */
+  /** An input is `undefined` if it is absent or if nothing is known of it. */
   readonly inputs: readonly (Value | undefined)[];
 }
 
-/** An operator's outputs, computed from its inputs; `undefined` if unknown. */
+/** Computes an operator's outputs from its inputs. An output is `undefined` if nothing is known of it. */
 export type Rule = (call: Call) => readonly (Value | undefined)[];
 
 /** Rules by operator. */
 export type Rules = Readonly<Record<string, Rule>>;
 
-/** Thrown by a rule whose inputs are unknown or invalid; the outputs are then unknown. */
+/** Thrown by a rule whose inputs are unknown or invalid. Nothing is then known of the outputs. */
 export class UnknownValue extends Error {
   override readonly name = "UnknownValue";
 }
 
-/** More elements than this are not computed; a mask of 2,048 × 2,048 is. */
+/** Tensors with more elements are not computed. A mask of 2,048 × 2,048 is small enough. */
 const MAX_ELEMENTS = 2 ** 22;
 
-/** The input. @throws {UnknownValue} if it is unknown. */
+/** Returns an input. @throws {UnknownValue} if nothing is known of it. */
 export function need(call: Call, index: number): Value {
   const value = call.inputs[index];
   if (value === undefined) throw new UnknownValue(`input ${index} is not known`);
   return value;
 }
 
-/** The input's elements. @throws {UnknownValue} if they are unknown. */
+/** Returns the elements of an input. @throws {UnknownValue} if they are unknown. */
 export function needData(call: Call, index: number): Float64Array {
   const { data } = need(call, index);
   if (data === undefined) throw new UnknownValue(`the elements of input ${index} are not known`);
   return data;
 }
 
-/** The elements of an optional input of integers, or of the attribute that older operator sets have in its place. */
+/** The elements of an optional input of integers, or of the attribute that older operator sets have instead. */
 export function optionalInts(
   call: Call,
   index: number,
@@ -59,7 +59,7 @@ export function optionalInts(
   return attribute === undefined ? undefined : intsAttribute(call.node, attribute);
 }
 
-/** Counts an axis from the front. @throws {UnknownValue} when the rank has no such axis. */
+/** Converts a negative axis to the axis counted from the front. @throws {UnknownValue} when there is no such axis. */
 export function normalizeAxis(axis: number, rank: number): number {
   const index = axis < 0 ? axis + rank : axis;
   if (index < 0 || index >= rank) throw new UnknownValue(`axis ${axis} of a rank-${rank} tensor`);
@@ -76,7 +76,7 @@ export function int64Value(shape: readonly number[], numbers: Iterable<number>):
   return { dtype: "int64", shape, data: Float64Array.from(numbers) };
 }
 
-/** Elements by their index. */
+/** Computes elements from their indices. */
 export function makeData(length: number, element: (index: number) => number): Float64Array {
   const data = new Float64Array(length);
   for (let i = 0; i < length; i++) data[i] = element(i);
@@ -101,7 +101,7 @@ function readElements({ dtype, data }: Tensor, count: number): Float64Array | un
   return element && makeData(count, element);
 }
 
-/** What is known of a constant. Its elements are read when they are first needed: those of most constants never are. */
+/** Describes a constant. Its elements are read at their first use, which most constants never have. */
 export function toValue(tensor: Tensor): Value {
   const { dtype, shape } = tensor;
   let elements: { readonly data: Float64Array | undefined } | undefined;
@@ -115,7 +115,7 @@ export function toValue(tensor: Tensor): Value {
   };
 }
 
-/** Distance in elements between neighbours along each axis. */
+/** The distance in elements between neighbours along each axis, in row-major order. */
 export function computeStrides(shape: readonly number[]): number[] {
   const strides = new Array<number>(shape.length).fill(1);
   for (let axis = shape.length - 2; axis >= 0; axis--) {
@@ -124,7 +124,7 @@ export function computeStrides(shape: readonly number[]): number[] {
   return strides;
 }
 
-/** The shape that these broadcast to. @throws {UnknownValue} when they do not fit. */
+/** The shape to which some shapes broadcast. @throws {UnknownValue} when they do not broadcast. */
 export function broadcastShapes(shapes: readonly (readonly number[])[]): number[] {
   const rank = Math.max(0, ...shapes.map((shape) => shape.length));
   return Array.from({ length: rank }, (_, axis) => {
@@ -139,14 +139,14 @@ export function broadcastShapes(shapes: readonly (readonly number[])[]): number[
   });
 }
 
-/** Strides with which a tensor of `shape` is read as one of the larger shape `to`. */
+/** The strides that broadcast a tensor of `shape` to the shape `to`. */
 export function broadcastStrides(shape: readonly number[], to: readonly number[]): number[] {
   const strides = computeStrides(shape);
   const lead = to.length - shape.length;
   return to.map((_, axis) => (shape[axis - lead] ?? 1) === 1 ? 0 : strides[axis - lead]!);
 }
 
-/** Calls `visit` for every element of `shape` in order, with its offset in a tensor of these strides. */
+/** Calls `visit` for every index of `shape` in order, with the offset that the strides give it. */
 export function forEachOffset(
   shape: readonly number[],
   strides: readonly number[],
@@ -165,7 +165,7 @@ export function forEachOffset(
   }
 }
 
-/** The elements of a view: those of `data` from `start` on with these strides, packed. */
+/** Copies the elements of a strided view of `data`, which begins at `start`, in row-major order. */
 export function gatherStrided(
   data: Float64Array,
   shape: readonly number[],

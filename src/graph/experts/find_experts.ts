@@ -6,21 +6,25 @@
  */
 import type { ExpertActivation, ExpertMatrix } from "../../../kernels/experts/experts_params.ts";
 import { getName } from "../attention/attention.ts";
-import { countElements } from "../file/dtype.ts";
+import { countElements } from "../file/tensor.ts";
 import { floatAttribute, intAttribute, type Node, stringAttribute } from "../file/proto.ts";
 import type { Tensor } from "../file/proto.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
 import { findRouter, outputWithScale } from "./find_router.ts";
-import type { ExpertWeights, FoundMixture, MixtureSearch } from "./mixture.ts";
-import { joinHalves } from "./join_weights.ts";
+import {
+  type ExpertWeights,
+  type FoundMixture,
+  joinHalves,
+  type MixtureSearch,
+} from "./mixture.ts";
 
-/** Positions of an operator's inputs; those of a product are weights, scales, zero points and biases. */
+/** Indices of an operator's inputs. Each of the three products has weights, scales, zero points and biases. */
 interface Inputs {
   readonly first: readonly (number | undefined)[];
   readonly second: readonly (number | undefined)[];
   readonly third: readonly (number | undefined)[];
-  /** The input that weighs the chosen experts, if it is not the one that chooses them. */
+  /** The input with the weights of the chosen experts, if it is not the one by which they are chosen. */
   readonly weights?: number;
 }
 
@@ -30,7 +34,7 @@ const INPUTS: Readonly<Record<"MoE" | "QMoE", Inputs>> = {
   QMoE: { first: [2, 3, 11, 4], second: [5, 6, 12, 7], third: [8, 9, 13, 10], weights: 14 },
 };
 
-/** Activations of the operators; GELU is ONNX Runtime's, by tanh. */
+/** Activations of the operators. ONNX Runtime approximates their GELU by tanh. */
 const ACTIVATIONS: Readonly<Record<string, ExpertActivation["kind"]>> = {
   relu: "relu",
   gelu: "gelu_tanh",
@@ -39,9 +43,9 @@ const ACTIVATIONS: Readonly<Record<string, ExpertActivation["kind"]>> = {
 };
 
 /**
- * A mixture of experts as one operator.
+ * Finds a mixture of experts that is one operator.
  *
- * @throws {Refusal} when it is one that Hearth's kernels do not compute.
+ * @throws {Refusal} when Hearth's kernels do not compute it.
  */
 export function findExperts(node: Node, search: MixtureSearch): FoundMixture | undefined {
   if (node.opType !== "MoE" && node.opType !== "QMoE") return undefined;
@@ -83,7 +87,7 @@ export function findExperts(node: Node, search: MixtureSearch): FoundMixture | u
   };
 }
 
-/** Refuses layouts and routers that only some of ONNX Runtime's providers know. */
+/** @throws {Refusal} for layouts and routers that only some of ONNX Runtime's providers support. */
 function requireKnown(node: Node): void {
   const type = stringAttribute(node, "quant_type") ?? "int";
   if (type !== "int") {
@@ -99,7 +103,7 @@ function requireKnown(node: Node): void {
   }
 }
 
-/** A matrix whose blocks are not known yet. */
+/** A matrix before its number of scales was checked. */
 interface ReadMatrix extends ExpertWeights {
   readonly weights: Tensor;
   /** Elements of a row. */
@@ -134,7 +138,7 @@ function readMatrix(
   return { matrix, weights, scales, zeroPoints, bias, k };
 }
 
-/** The number of elements in a row of `weights`; with 4 bits each byte holds two. */
+/** The number of elements, or of packed bytes, in a row of `weights`. */
 function findWidth(matrix: ExpertMatrix, k: number): number {
   return matrix.kind === "rows" ? k : k * matrix.bits / 8;
 }
@@ -151,7 +155,7 @@ function requireShape(
   );
 }
 
-/** Checks that each block has a scale. @throws {Refusal} if not. */
+/** Returns the weights. @throws {Refusal} unless each block has a scale. */
 function withBlocks({ k: _, ...weights }: ReadMatrix, k: number): ExpertWeights {
   const { matrix, scales } = weights;
   if (matrix.kind === "rows") return weights;

@@ -1,10 +1,17 @@
 /**
- * The router before `MoE` and `QMoE`: the operators' own softmax, or a choice by sigmoids that exporters spell out around
- * it (LFM2-MoE).
+ * The routers of mixtures of experts: the softmax of `MoE` and `QMoE`, a choice by sigmoids that exporters spell out
+ * around
+ * these operators (LFM2-MoE), and routers that are spelled out completely.
  *
  * @module
  */
-import { describeNode, type GraphIndex, readScalar, readVector } from "../graph_index.ts";
+import {
+  describeNode,
+  eitherInput,
+  type GraphIndex,
+  readScalar,
+  readVector,
+} from "../graph_index.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import type { MixtureSearch, Router } from "./mixture.ts";
@@ -13,25 +20,25 @@ import type { MixtureSearch, Router } from "./mixture.ts";
 interface FoundRouter {
   readonly router: Router;
   readonly logits: string;
-  /** The probabilities of the chosen experts, where the graph has them. */
+  /** The probabilities of the chosen experts, if the graph computes them. */
   readonly chosen?: string;
 }
 
 interface RouterOptions {
   readonly node: Node;
-  /** The operator's second input: what it chooses by. */
+  /** The operator's second input, by which it chooses experts. */
   readonly probabilities: string;
-  /** The tensor that weighs the chosen experts, if it is not the softmax of the router's; empty for none. */
+  /** The tensor with the weights of the chosen experts; empty if these are the softmax of `probabilities`. */
   readonly weights: string;
   readonly topK: number;
   readonly experts: number;
   readonly isQuantized: boolean;
 }
 
-/** Operators that only reshape or rename their input's elements. */
+/** Operators that keep their input's elements in order. */
 const PASSING = new Set(["Reshape", "Cast", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
 
-/** The tensor whose elements another one holds, reshaped or renamed. */
+/** Follows a tensor back through reshapes and casts. Routers compute in f32, whatever the type of their logits. */
 export function elementsBehind(index: GraphIndex, tensor: string): string {
   let name = tensor;
   for (let node = index.producers.get(name); node && PASSING.has(node.opType);) {
@@ -41,7 +48,12 @@ export function elementsBehind(index: GraphIndex, tensor: string): string {
   return name;
 }
 
-/** @throws {Refusal} when the experts are chosen by a router that is not known. */
+/** The node that computes a tensor, before reshapes and casts. */
+export function producerBehind(index: GraphIndex, tensor: string | undefined): Node | undefined {
+  return tensor === undefined ? undefined : index.producers.get(elementsBehind(index, tensor));
+}
+
+/** Finds the router of a `MoE` or `QMoE` node. @throws {Refusal} when it is not one that Hearth knows. */
 export function findRouter(search: MixtureSearch, options: RouterOptions): FoundRouter {
   const { node, probabilities, weights } = options;
   const { index } = search;
@@ -56,14 +68,14 @@ export function findRouter(search: MixtureSearch, options: RouterOptions): Found
   return {
     router: {
       ...{ scores: "softmax", epsilon: 0, scale: 1, prefersLast: true } as const,
-      // ONNX Runtime's QMoE takes the softmax of the chosen experts alone, whatever the attribute says.
+      // ONNX Runtime's QMoE computes the softmax over only the chosen experts, and ignores the attribute.
       normalizes: options.isQuantized || intAttribute(node, "normalize_routing_weights") === 1,
     },
-    logits: withoutReshapes(index, probabilities),
+    logits: elementsBehind(index, probabilities),
   };
 }
 
-/** Experts chosen by one tensor and weighed by another: sigmoids with a bias, and without it. */
+/** Matches experts that are chosen by sigmoids with a bias, and weighed by the sigmoids without it. */
 function bySeparateWeights(
   index: GraphIndex,
   { node, weights, experts }: RouterOptions,
@@ -77,12 +89,13 @@ function bySeparateWeights(
   }
   const normalizes = intAttribute(node, "normalize_routing_weights") === 1;
   const router = { scores: "sigmoid", ...choice, normalizes, epsilon: 0, scale: 1 } as const;
-  return { router: { ...router, prefersLast: true }, logits: withoutReshapes(index, logits) };
+  return { router: { ...router, prefersLast: true }, logits: elementsBehind(index, logits) };
 }
 
 /**
- * The logarithms of the chosen experts' sigmoids, scattered among numbers far below them: their softmax equals the
- * sigmoids divided by their sum.
+ * Matches the logarithms of the chosen experts' sigmoids, which are scattered among numbers far below them. Their
+ * softmax
+ * is the sigmoids divided by their sum.
  */
 function byScatteredScores(
   index: GraphIndex,
@@ -109,13 +122,13 @@ function byScatteredScores(
   const router = { scores: "sigmoid", ...choice, normalizes: true, epsilon: 0, scale: 1 } as const;
   return {
     router: { ...router, prefersLast: false },
-    logits: withoutReshapes(index, logits),
+    logits: elementsBehind(index, logits),
     chosen,
   };
 }
 
-/** The constant bias added to the scores for the choice, if any; `undefined` if something else makes the choice. */
-export function choiceBy(
+/** The constant bias that is added to the scores for the choice, if any; `undefined` if the choice is another one. */
+function choiceBy(
   index: GraphIndex,
   choice: string,
   scores: string,
@@ -130,8 +143,8 @@ export function choiceBy(
   return bias && { bias };
 }
 
-/** `x` of `Sigmoid(x)`, or of `1 / (1 + exp(-x))`. */
-export function findSigmoidLogits(index: GraphIndex, name: string): string | undefined {
+/** Finds `x` of `Sigmoid(x)`, or of `1 / (1 + exp(-x))`. */
+function findSigmoidLogits(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   if (node?.opType === "Sigmoid") return node.inputs[0];
   if (node?.opType !== "Reciprocal") return undefined;
@@ -144,15 +157,12 @@ export function findSigmoidLogits(index: GraphIndex, name: string): string | und
   return isOne && negated?.opType === "Neg" ? negated.inputs[0] : undefined;
 }
 
-/** The tensor behind reshapes and casts; a router computes in f32 whatever type its logits have. */
-function withoutReshapes(index: GraphIndex, tensor: string): string {
-  return elementsBehind(index, tensor);
-}
-
 /**
- * The factor after the experts' sum in LFM2-MoE: the sum of their probabilities over that sum plus epsilon.
+ * Finds the factor that LFM2-MoE multiplies the experts' output with: the sum of their probabilities, divided by that
+ * sum
+ * plus epsilon.
  *
- * @returns the router's `epsilon` and `scale`, and the tensor that holds the product.
+ * @returns the router's `epsilon` and `scale`, and the tensor that holds the result.
  */
 export function outputWithScale(
   { index }: MixtureSearch,
@@ -181,4 +191,95 @@ export function outputWithScale(
   const added = readScalar(index, more.inputs.find((input) => input !== sum));
   if (added === undefined) return plain;
   return { epsilon: added, scale: scale * routed, output: multiply.outputs[0]! };
+}
+
+/** A router that is spelled out. */
+interface SpelledRouter {
+  readonly router: Router;
+  readonly logits: string;
+  readonly topK: number;
+}
+
+/**
+ * Finds a spelled-out router: a softmax before or after the choice, or sigmoids and a bias.
+ *
+ * @param options.weights the weights of the chosen experts.
+ * @param options.indices the indices of the chosen experts.
+ */
+export function findSpelledRouter(
+  index: GraphIndex,
+  { weights, indices, experts }: {
+    readonly weights: string;
+    readonly indices: string;
+    readonly experts: number;
+  },
+): SpelledRouter | undefined {
+  const top = index.producers.get(indices);
+  const topK = top?.opType === "TopK" && top.outputs[1] === indices
+    ? readScalar(index, top.inputs[1])
+    : undefined;
+  if (top === undefined || topK === undefined || intAttribute(top, "largest") === 0) {
+    return undefined;
+  }
+  const [values] = top.outputs as [string];
+  const choice = elementsBehind(index, top.inputs[0]!);
+  const { name, scale } = withoutScale(index, elementsBehind(index, weights));
+  const plain = { epsilon: 0, scale, prefersLast: false } as const;
+  const node = index.producers.get(name);
+  if (node?.opType === "Softmax" && elementsBehind(index, node.inputs[0]!) === values) {
+    return { router: { ...plain, scores: "softmax", normalizes: true }, logits: choice, topK };
+  }
+  const { share, epsilon, normalizes } = withoutSum(index, name);
+  const ratio = { ...plain, epsilon, normalizes };
+  const softmax = index.producers.get(choice);
+  if (share === values && softmax?.opType === "Softmax") {
+    const logits = elementsBehind(index, softmax.inputs[0]!);
+    return { router: { ...ratio, scores: "softmax" }, logits, topK };
+  }
+  const gather = index.producers.get(share);
+  const scores = share === values
+    ? choice
+    : gather?.opType === "GatherElements" && gather.inputs[1] === indices
+    ? elementsBehind(index, gather.inputs[0]!)
+    : undefined;
+  if (scores === undefined) return undefined;
+  const logits = findSigmoidLogits(index, scores);
+  const bias = choiceBy(index, choice, scores, experts);
+  if (logits === undefined || bias === undefined) return undefined;
+  return {
+    router: { ...ratio, scores: "sigmoid", ...bias },
+    logits: elementsBehind(index, logits),
+    topK,
+  };
+}
+
+function withoutScale(index: GraphIndex, name: string): { name: string; scale: number } {
+  const node = index.producers.get(name);
+  const factor = node?.opType === "Mul"
+    ? eitherInput(node, (input) => readScalar(index, input))
+    : undefined;
+  return factor === undefined
+    ? { name, scale: 1 }
+    : { name: elementsBehind(index, factor.other), scale: factor.found };
+}
+
+/** Matches `share / (sum of shares + epsilon)`. */
+function withoutSum(
+  index: GraphIndex,
+  name: string,
+): { readonly share: string; readonly epsilon: number; readonly normalizes: boolean } {
+  const plain = { share: name, epsilon: 0, normalizes: false };
+  const node = index.producers.get(name);
+  if (node?.opType !== "Div") return plain;
+  const share = elementsBehind(index, node.inputs[0]!);
+  let sum = producerBehind(index, node.inputs[1]);
+  let epsilon = 0;
+  if (sum?.opType === "Add") {
+    const added = eitherInput(sum, (input) => readScalar(index, input));
+    if (added === undefined) return plain;
+    epsilon = added.found;
+    sum = producerBehind(index, added.other);
+  }
+  const isSum = sum?.opType === "ReduceSum" && elementsBehind(index, sum.inputs[0]!) === share;
+  return isSum ? { share, epsilon, normalizes: true } : plain;
 }

@@ -1,27 +1,33 @@
 /**
- * Mixtures of experts whose matrices are gathered for each row and multiplied in a batch: PyTorch's exports of transformers
- * 5 (`batched_mm`), and onnxruntime-genai's builder for devices without `MoE`.
+ * Mixtures of experts whose matrices are gathered for each row and multiplied in a batch, and the gates of spelled-out
+ * experts. PyTorch's exports of transformers 5 (`batched_mm`) are written so, and those of onnxruntime-genai's builder
+ * for
+ * devices without `MoE`.
  *
  * @module
  */
 import { getName } from "../attention/attention.ts";
-import { type GraphIndex, readIntegers } from "../graph_index.ts";
-import { countElements } from "../file/dtype.ts";
+import { eitherInput, type GraphIndex, readIntegers, readScalar } from "../graph_index.ts";
+import { countElements } from "../file/tensor.ts";
 import { intAttribute, intsAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
-import { elementsBehind } from "./find_router.ts";
-import type { ExpertWeights, FoundMixture, MixtureSearch } from "./mixture.ts";
-import { findGate, findSpelledRouter, producerBehind } from "./spelled_parts.ts";
-import { transposeExperts } from "./join_weights.ts";
+import { elementsBehind, findSpelledRouter, producerBehind } from "./find_router.ts";
+import {
+  type ExpertWeights,
+  type FoundMixture,
+  type MixtureSearch,
+  transposeExperts,
+} from "./mixture.ts";
+import type { ExpertActivation } from "../../../kernels/experts/experts_params.ts";
 
-/** A product of rows with the matrices of experts that `indices` names. */
+/** A product of rows with the matrices of the experts in `indices`. */
 interface GatheredProduct {
   readonly indices: string;
   readonly input: string;
   readonly weights: ExpertWeights;
 }
 
-/** A sum over the chosen experts. */
+/** Finds a mixture of experts by the sum over the chosen experts. */
 export function findGatheredExperts(node: Node, search: MixtureSearch): FoundMixture | undefined {
   if (node.opType !== "ReduceSum") return undefined;
   const { index } = search;
@@ -57,8 +63,8 @@ export function findGatheredExperts(node: Node, search: MixtureSearch): FoundMix
 }
 
 /**
- * Whether a sum adds up the chosen experts of each token; what is summed is taken for `[tokens, chosen, hidden]` if its
- * shape is unknown.
+ * Whether a sum adds up the chosen experts of each token. A tensor of unknown shape is taken to be
+ * `[tokens, chosen, hidden]`.
  */
 function isOverChosen({ index, probes }: MixtureSearch, node: Node, hidden: number): boolean {
   const { numTokens } = SHORT_LENGTHS[0];
@@ -73,7 +79,7 @@ function isOverChosen({ index, probes }: MixtureSearch, node: Node, hidden: numb
   return axes?.length === 1 && (axes[0] === 1 || axes[0] === -2);
 }
 
-/** `W[indices] · x + b[indices]`, or with the matrix on the right. */
+/** Matches `W[indices] · x + b[indices]`, or the same with the matrix on the right. */
 function findProduct(index: GraphIndex, tensor: string): GatheredProduct | undefined {
   const node = producerBehind(index, tensor);
   if (node?.opType === "Add") {
@@ -98,7 +104,7 @@ function findProduct(index: GraphIndex, tensor: string): GatheredProduct | undef
   };
 }
 
-/** Rows of a constant along its first axis. */
+/** Finds the constant from whose first axis a tensor is gathered. */
 function findGathered(
   index: GraphIndex,
   tensor: string,
@@ -110,7 +116,7 @@ function findGathered(
   return constant && { constant, indices: elementsBehind(index, node.inputs[1]!) };
 }
 
-/** The rows that are repeated for each of their experts. */
+/** Finds the rows that a tensor repeats for each chosen expert. */
 function rowsBehind(
   { index, probes }: MixtureSearch,
   tensor: string,
@@ -127,7 +133,7 @@ function rowsBehind(
   return shape !== undefined && countElements(shape) === wanted ? name : undefined;
 }
 
-/** The result after a cast to the graph's own type, if only the sum is in f32. */
+/** The result of the sum, or its cast if only the sum is computed in f32. */
 function castAfter(index: GraphIndex, node: Node): string {
   let [output] = node.outputs as [string];
   for (let next = index.onlyConsumer(output); next; next = index.onlyConsumer(output)) {
@@ -136,4 +142,119 @@ function castAfter(index: GraphIndex, node: Node): string {
     output = next.outputs[0]!;
   }
   return node.outputs[0]!;
+}
+
+/**
+ * An activation with a gate: the activated tensor `gate` and the tensor `up`, which are equal if both are in one row.
+ */
+interface FoundGate {
+  readonly activation: ExpertActivation;
+  readonly gate: string;
+  readonly up: string;
+}
+
+/** Matches `g * sigmoid(alpha g) * (u + beta)`, where both `g` and `u` may be clipped. */
+export function findGate(index: GraphIndex, tensor: string): FoundGate | undefined {
+  const node = producerBehind(index, tensor);
+  if (node?.opType !== "Mul") return undefined;
+  for (const [left, right] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
+    const swish = findSwish(index, left);
+    if (swish === undefined) continue;
+    const up = findBounded(index, right);
+    const gate = findBounded(index, swish.input);
+    const parts = listParts(index, gate.input, up.input);
+    // The gate may only have an upper bound, and `up` must have the same one on both sides.
+    const isKnown = gate.limit === up.limit && gate.lower === -Infinity &&
+      up.lower === -up.limit && gate.beta === 0;
+    if (parts === undefined || !isKnown) return undefined;
+    const { order } = parts;
+    const { beta } = up;
+    const { limit } = gate;
+    return {
+      activation: { kind: "silu", alpha: swish.alpha, gate: { order, beta, limit } },
+      gate: parts.gate,
+      up: parts.up,
+    };
+  }
+  return undefined;
+}
+
+/** Matches `x * sigmoid(alpha x)`. */
+function findSwish(
+  index: GraphIndex,
+  tensor: string,
+): { readonly input: string; readonly alpha: number } | undefined {
+  const node = producerBehind(index, tensor);
+  if (node?.opType === "Swish" || node?.opType === "QuickGelu") return undefined;
+  if (node?.opType !== "Mul") return undefined;
+  const pair = eitherInput(node, (name) => {
+    const sigmoid = producerBehind(index, name);
+    return sigmoid?.opType === "Sigmoid" ? sigmoid : undefined;
+  });
+  if (pair === undefined) return undefined;
+  const input = elementsBehind(index, pair.other);
+  const argument = elementsBehind(index, pair.found.inputs[0]!);
+  if (argument === input) return { input, alpha: 1 };
+  const scaled = index.producers.get(argument);
+  const factor = scaled?.opType === "Mul"
+    ? eitherInput(scaled, (name) => readScalar(index, name))
+    : undefined;
+  if (factor === undefined || elementsBehind(index, factor.other) !== input) return undefined;
+  return { input, alpha: factor.found };
+}
+
+/** The expression `clip(x, lower, limit) + beta`. */
+interface Bounded {
+  readonly input: string;
+  readonly lower: number;
+  readonly limit: number;
+  readonly beta: number;
+}
+
+/** Matches `clip(x, lower, limit) + beta`, any part of which may be missing. */
+function findBounded(index: GraphIndex, tensor: string): Bounded {
+  const whole = elementsBehind(index, tensor);
+  const add = index.producers.get(whole);
+  const sum = add?.opType === "Add"
+    ? eitherInput(add, (name) => readScalar(index, name))
+    : undefined;
+  const beta = sum?.found ?? 0;
+  const input = sum === undefined ? whole : elementsBehind(index, sum.other);
+  const clip = index.producers.get(input);
+  const plain = { input, lower: -Infinity, limit: Infinity, beta };
+  if (clip?.opType !== "Clip") return plain;
+  const [, lower, limit] = clip.inputs.map((name) => name === "" ? null : readScalar(index, name));
+  if (lower === undefined || typeof limit !== "number") return plain;
+  return { input: elementsBehind(index, clip.inputs[0]!), lower: lower ?? -Infinity, limit, beta };
+}
+
+type Order = NonNullable<ExpertActivation["gate"]>["order"];
+
+/** Finds the operands of a gate: halves of a row, alternating elements of a row, or two tensors. */
+function listParts(
+  index: GraphIndex,
+  gate: string,
+  up: string,
+): { readonly order: Order; readonly gate: string; readonly up: string } | undefined {
+  const [one, two] = [index.producers.get(gate), index.producers.get(up)];
+  if (one?.opType === "Split" && one === two) {
+    const [whole] = one.inputs as [string];
+    const isFirst = one.outputs[0] === gate && one.outputs[1] === up && one.outputs.length === 2;
+    return isFirst ? { order: "halves", gate: whole, up: whole } : undefined;
+  }
+  if (one?.opType === "Slice" && two?.opType === "Slice" && one.inputs[0] === two.inputs[0]) {
+    const [whole] = one.inputs as [string];
+    const [start, other] = [one, two].map(({ inputs }) => readScalar(index, inputs[1]));
+    const steps = [one, two].map(({ inputs }) => readScalar(index, inputs[4]) ?? 1);
+    if (start !== 0) return undefined;
+    if (steps.every((step) => step === 2) && other === 1) {
+      return { order: "interleaved", gate: whole, up: whole };
+    }
+    // The second part begins where the first ends.
+    const isNext = one.inputs[2] === two.inputs[1] ||
+      readScalar(index, one.inputs[2]) === other;
+    const isHalf = steps.every((step) => step === 1) && isNext;
+    return isHalf ? { order: "halves", gate: whole, up: whole } : undefined;
+  }
+  return { order: "halves", gate, up };
 }

@@ -1,6 +1,7 @@
 /**
- * Mixtures of experts as a loop over the experts, each over the rows that chose it: PyTorch's exports (Qwen3-MoE and
- * Mixtral by Optimum), their products quantised or not.
+ * Mixtures of experts that are written as an unrolled loop over the experts, each of which computes the rows that chose
+ * it.
+ * PyTorch exports them so (Qwen3-MoE and Mixtral by Optimum). Products may be quantised.
  *
  * @module
  */
@@ -21,13 +22,19 @@ import {
   type Tensor,
   tensorAttribute,
 } from "../file/proto.ts";
-import { decodeTensorMessage } from "../file/proto_decode.ts";
-import type { StoredTensor } from "../file/stored_tensor.ts";
+import { decodeTensorMessage } from "../file/proto_codec.ts";
+import type { StoredTensor } from "../file/tensor.ts";
 import { Refusal } from "../refusal.ts";
-import { elementsBehind } from "./find_router.ts";
-import { joinHalves, stackExperts, transposeMatrix } from "./join_weights.ts";
-import type { ExpertWeights, FoundMixture, MixtureSearch } from "./mixture.ts";
-import { findGate, findSpelledRouter, producerBehind } from "./spelled_parts.ts";
+import { elementsBehind, findSpelledRouter, producerBehind } from "./find_router.ts";
+import {
+  type ExpertWeights,
+  type FoundMixture,
+  joinHalves,
+  type MixtureSearch,
+  stackExperts,
+  transposeMatrix,
+} from "./mixture.ts";
+import { findGate } from "./gathered_experts.ts";
 
 /** A product with the matrix of one expert. */
 interface ExpertProduct {
@@ -41,7 +48,7 @@ interface ExpertProduct {
   readonly bias?: Tensor | undefined;
 }
 
-/** One expert: what it computes, for which rows, and the tensors that weigh it. */
+/** One expert. */
 interface FoundExpert {
   readonly expert: number;
   readonly numExperts: number;
@@ -49,18 +56,18 @@ interface FoundExpert {
   readonly weights: string;
   readonly x: string;
   readonly activation: FoundMixture["mixture"]["activation"];
-  /** One product of gate and up, or one of each. */
+  /** One product that computes both gate and up, or one product for each. */
   readonly first: readonly ExpertProduct[];
   readonly second: ExpertProduct;
 }
 
-/** Rows that are scattered by index and added. */
+/** Rows that are added to the sum over all experts, by index. */
 interface Term {
   readonly indices: string;
   readonly updates: string;
 }
 
-/** The last of the sums over all experts. */
+/** Finds a mixture of experts by the last node of the sum over all experts. */
 export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMixture | undefined {
   const isSum = node.opType === "Add" || node.opType.startsWith("Scatter");
   const terms = isSum ? listTerms(index, node.outputs[0]!) : undefined;
@@ -96,7 +103,7 @@ export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMi
   };
 }
 
-/** The terms of a sum that starts from zeros. */
+/** Lists the terms of a sum that starts from zeros. */
 function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   const node = producerBehind(index, tensor);
   if (node?.opType === "ConstantOfShape") return isAllZeros(node) ? [] : undefined;
@@ -107,7 +114,7 @@ function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   if (node?.opType !== "ScatterElements" && node?.opType !== "ScatterND") return undefined;
   const [data, indices, updates] = node.inputs as [string, string, string];
   const before = listTerms(index, data);
-  // A token appears at most once among an expert's rows, but may have chosen another expert before it.
+  // Each token is at most once among the rows of an expert, but earlier experts may have added to its row.
   const adds = before?.length === 0 || stringAttribute(node, "reduction") === "add";
   return before && adds ? [...before, { indices, updates }] : undefined;
 }
@@ -118,7 +125,7 @@ function isAllZeros(node: Node): boolean {
     !toValue(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
 }
 
-/** The tensor behind reshapes and repetitions. */
+/** Follows a tensor back through reshapes and repetitions. */
 function withoutRepeats(index: GraphIndex, tensor: string): string {
   let name = elementsBehind(index, tensor);
   for (
@@ -163,7 +170,7 @@ function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExp
   return undefined;
 }
 
-/** Which expert chose these rows: its index in a one-hot choice that is tested for not being zero. */
+/** Finds the expert that computes these rows: its index in a one-hot choice, whose non-zero elements are listed. */
 function findChoice(
   index: GraphIndex,
   rows: string,
@@ -216,7 +223,7 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
 }
 
 /**
- * Stacks the same product of all experts.
+ * Stacks the weights of one product of all experts.
  *
  * @throws {Refusal} when their layouts differ.
  */

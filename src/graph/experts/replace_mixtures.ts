@@ -1,5 +1,5 @@
 /**
- * Puts one kernel node in place of each mixture of experts.
+ * Replaces each mixture of experts by a kernel node.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { findGatheredExperts } from "./gathered_experts.ts";
 import { findLoopedExperts } from "./looped_experts.ts";
 import { expertsParams, findWeights, type FoundMixture, type MixtureSearch } from "./mixture.ts";
 
-/** A mixture and the node that stands for it: its inputs are rows and logits. */
+/** A mixture and the kernel node that replaces it, whose inputs are rows and router logits. */
 export interface ReplacedMixture {
   readonly found: FoundMixture;
   readonly node: Node;
@@ -26,9 +26,9 @@ export interface ReplacedMixture {
 interface MixtureGraph {
   readonly graph: Graph;
   readonly mixtures: readonly ReplacedMixture[];
-  /** The results of the kernel nodes in a run. */
+  /** Types and shapes of the kernel nodes' results in a partial evaluation. */
   readonly known: (lengths: Lengths) => ReadonlyMap<string, Value>;
-  /** Why mixtures are left to ONNX Runtime, a sentence each. */
+  /** Sentences that say why mixtures are left to ONNX Runtime. */
   readonly notes: readonly string[];
 }
 
@@ -41,7 +41,7 @@ export function replaceMixtures(search: MixtureSearch): MixtureGraph {
   let notes: ReadonlySet<string>;
   const values: ((lengths: Lengths) => [string, Value] | undefined)[] = [];
   let { index, probes } = search;
-  // After a spelled-out mixture no shape is known until it is replaced.
+  // No shape after a spelled-out mixture is known until it is replaced. So this finds one layer at a time.
   for (;;) {
     const { added, refusals } = findMixtures({ index, probes });
     notes = refusals;
@@ -62,7 +62,7 @@ export function replaceMixtures(search: MixtureSearch): MixtureGraph {
   return { graph: index.graph, mixtures, known: knownFrom(values), notes: [...notes] };
 }
 
-/** The result's type and shape; if loops over chosen rows hide them, a row for each token. */
+/** The type and shape of a mixture's result. If they cannot be computed, it is taken to have a row for each token. */
 function findResult(
   { x, output, mixture: { hidden } }: FoundMixture,
   probes: Probes,
@@ -83,7 +83,7 @@ function knownFrom(
     new Map(values.map((read) => read(lengths)).filter((value) => value !== undefined));
 }
 
-/** The mixtures that can be recognised with the shapes known so far, and why others are not. */
+/** Finds the mixtures that can be recognized with the shapes known so far, and says why others are refused. */
 function findMixtures(
   search: MixtureSearch,
 ): { readonly added: readonly ReplacedMixture[]; readonly refusals: ReadonlySet<string> } {
@@ -97,7 +97,7 @@ function findMixtures(
       const options = { domain: KERNEL_DOMAIN, name };
       return { found, node: makeNode("ExpertsNode", [x, logits], [output], options) };
     } catch (error) {
-      // A kernel refuses sizes by a RangeError.
+      // Kernels throw a RangeError for sizes that they do not support.
       if (!(error instanceof Refusal) && !(error instanceof RangeError)) throw error;
       refusals.add(`Experts run in ONNX Runtime: ${error.message}`);
       return [];
@@ -106,7 +106,7 @@ function findMixtures(
   return { added, refusals };
 }
 
-/** @throws {Refusal} or {RangeError} when the kernels do not compute it. */
+/** @throws {Refusal} or {RangeError} when the kernels do not compute a mixture. */
 function requireComputable(found: FoundMixture, { probes }: MixtureSearch) {
   const { mixture, x, output, logits } = found;
   const findValue = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name);

@@ -1,30 +1,30 @@
 /**
- * The files of a model, read range by range: the graph itself and the external data beside it.
+ * Reads ranges of a model's files: the graph itself and the external data beside it.
  *
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
 import { requireOwnFile } from "../../base/own_file.ts";
 
-/** Reads a graph and its external data; files are named as in the graph. */
+/** Reads a graph and its external data. Files have the names that the graph uses. */
 export interface ModelFiles {
-  /** Bytes of a file. @throws {StartupError} when it cannot be read. */
+  /** The size of a file in bytes. @throws {StartupError} when it cannot be read. */
   size(file: string): Promise<number>;
   /** Fills `into` from `offset` on. @throws {StartupError} when the file is shorter or cannot be read. */
   read(file: string, offset: number, into: Uint8Array): Promise<void>;
-  /** The real path of a file, links followed; absent if files cannot be mapped. */
+  /** The path of a file after following links; absent if files cannot be mapped. */
   resolvePath?(file: string): Promise<string>;
   /** @throws {StartupError} when a file has changed since it was first read. */
   requireUnchanged?(): Promise<void>;
 }
 
 /**
- * Longest reads that are done synchronously: a graph needs hundreds of short ones, and each would otherwise wait for
+ * Longest read that is done synchronously. A graph needs hundreds of short reads, and an asynchronous one waits for
  * another thread twice.
  */
 const MAX_SYNC_BYTES = 64 * 1024;
 
-/** A file, and its size and time when it was opened. */
+/** An open file, with its size and modification time when it was opened. */
 interface OpenFile {
   readonly handle: Deno.FsFile;
   readonly first: Deno.FileInfo;
@@ -32,9 +32,9 @@ interface OpenFile {
 
 /** The files of one folder, opened when first read. */
 export class FolderFiles implements ModelFiles, AsyncDisposable {
-  /** Where they are. */
+  /** The folder of the graph. */
   readonly folder: string;
-  /** The model's folder; no link out of it is followed. */
+  /** The model's folder. Links that lead out of it are refused. */
   readonly root: string;
   readonly #open = new Map<string, Promise<OpenFile>>();
   /** Serializes reads: seek and read must not be interleaved. */
@@ -49,7 +49,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     this.root = root;
   }
 
-  /** A path outside the folder is refused: a model must not be able to name any file of the machine. */
+  /** The path of a file. A path outside the folder is refused, so that a model cannot read any file of the machine. */
   #path(file: string): string {
     const parts = file.split(/[\\/]/);
     if (file === "" || /^[\\/]|^[a-zA-Z]:/.test(file) || parts.includes("..")) {

@@ -5,8 +5,7 @@
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  * @module
  */
-import type { TensorType } from "./dtype.ts";
-import type { StoredTensor } from "./stored_tensor.ts";
+import type { StoredTensor, TensorType } from "./tensor.ts";
 import {
   decodeInt64s,
   type Field,
@@ -16,14 +15,14 @@ import {
   readFields,
 } from "./wire.ts";
 
-/** An attribute, kept as it is encoded; read it with {@linkcode intAttribute} and its like. */
+/** An attribute in encoded form; read it with {@linkcode intAttribute} or a similar function. */
 interface Attribute {
   readonly name: string;
-  /** The AttributeProto. */
+  /** The encoded AttributeProto. */
   readonly message: Uint8Array;
 }
 
-/** One operation. An empty name among inputs or outputs is an absent one. */
+/** One operation. An empty name in `inputs` or `outputs` stands for an absent one. */
 export interface Node {
   readonly opType: string;
   /** Empty for ONNX's own operators. */
@@ -45,9 +44,9 @@ export interface ValueInfo {
   readonly name: string;
   /** Absent when it is not a tensor. */
   readonly dtype?: TensorType | undefined;
-  /** Sizes, their symbols, or `undefined` for what the file leaves open; absent without a declared rank. */
+  /** Sizes, symbols, or `undefined` for sizes that the file leaves open; absent if it declares no rank. */
   readonly shape?: readonly (number | string | undefined)[] | undefined;
-  /** The TypeProto. */
+  /** The encoded TypeProto. */
   readonly type?: Uint8Array | undefined;
   readonly rest: readonly Field[];
 }
@@ -126,7 +125,7 @@ export function stringAttribute(node: Node, name: string): string | undefined {
   return field && new TextDecoder().decode(field.payload);
 }
 
-/** The TensorProto of a tensor attribute. */
+/** The encoded TensorProto of a tensor attribute. */
 export function tensorAttribute(node: Node, name: string): Uint8Array | undefined {
   return attributeField(node, name, ATTRIBUTE.tensor)?.payload;
 }
@@ -149,7 +148,7 @@ export function hasSubgraph(node: Node): boolean {
   );
 }
 
-/** What {@linkcode attribute} can encode: an integer, integers, a string, or a float marked as one. */
+/** A value that {@linkcode attribute} can encode: an integer, integers, a string, or a float, marked as such. */
 export type AttributeValue = number | readonly number[] | string | { readonly float: number };
 
 /** Encodes an attribute. */
@@ -168,12 +167,12 @@ export function attribute(name: string, value: AttributeValue): Attribute {
   return { name, message: message.finish() };
 }
 
-/** The model with these parts of its graph replaced. */
+/** Replaces parts of a model's graph. */
 export function withGraph(model: ModelProto, changes: Partial<Graph>): ModelProto {
   return { ...model, graph: { ...model.graph, ...changes } };
 }
 
-/** A new model of ONNX's own operators of opset 17, and of those of other domains. */
+/** Makes a model that uses opset 17 of ONNX's own operators, and operator sets of other domains. */
 export function makeModel(
   graph: Pick<Graph, "name" | "nodes" | "inputs" | "outputs"> & Partial<Graph>,
   domains: readonly OperatorSet[] = [],
@@ -186,13 +185,13 @@ export function makeModel(
   };
 }
 
-/** The constants that nodes read. */
+/** Lists the constants that nodes read. */
 export function listRead(nodes: readonly Node[], constants: readonly Tensor[]): Tensor[] {
   const read = new Set(nodes.flatMap(({ inputs }) => inputs));
   return constants.filter(({ name }) => read.has(name));
 }
 
-/** A new node of ONNX's own operators, or of `domain`. */
+/** Makes a node of ONNX's own operators, or of another `domain`. */
 export function makeNode(
   opType: string,
   inputs: readonly string[],
@@ -215,7 +214,7 @@ export function makeNode(
   };
 }
 
-/** A new int64 constant. */
+/** Makes an int64 constant. */
 export function int64Tensor(
   name: string,
   shape: readonly number[],

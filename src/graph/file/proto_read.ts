@@ -1,14 +1,13 @@
 /**
- * Reads an ONNX file range by range: nodes and small constants into memory, and of weights only where they lie.
+ * Reads an ONNX file range by range: nodes and small constants into memory, but only the positions of weights.
  *
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { isIndexDtype } from "./dtype.ts";
+import { isIndexDtype, storedBytes } from "./tensor.ts";
 import type { ModelFiles } from "./external_data.ts";
 import { readStoredBytes } from "./stored_range.ts";
-import { storedBytes } from "./stored_tensor.ts";
-import { sortNodes } from "../node_order.ts";
+import { sortNodes } from "../graph_index.ts";
 import type { Graph, ModelProto, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
 import {
   decodeNode,
@@ -17,7 +16,7 @@ import {
   decodeTensorMessage,
   decodeValueInfo,
   TENSOR,
-} from "./proto_decode.ts";
+} from "./proto_codec.ts";
 import {
   decodeText,
   type Field,
@@ -28,16 +27,16 @@ import {
   WireType,
 } from "./wire.ts";
 
-/** Constants up to this size are read with the graph: scales, shapes, norms' weights. */
+/** Constants up to this size are read with the graph: scales, shapes, the weights of norms. */
 const SMALL_BYTES = 4096;
 /** Index-like constants (mask tables, position tables) up to this size are read too, for the cut. */
 const SMALL_INDEX_BYTES = 16 * 2 ** 20;
-/** The most fields that a message may have; graphs have some ten thousand nodes. */
+/** Most fields of a message. Large graphs have some ten thousand nodes. */
 const MAX_FIELDS = 500_000;
 /** Bytes per read while scanning the file. */
 const WINDOW_BYTES = 64 * 1024;
 
-/** A field's range in the file. */
+/** Where the payload of a field is in the file. */
 interface FieldRange {
   readonly number: number;
   readonly wireType: number;
@@ -57,7 +56,7 @@ class FieldWalker {
     this.#file = file;
   }
 
-  /** A view of the window at `offset`, at least `length` bytes unless the message ends before. */
+  /** Returns a view of the file from `offset` on, of at least `length` bytes unless the message ends earlier. */
   async #view(offset: number, length: number, end: number): Promise<Uint8Array> {
     const wanted = Math.min(length, end - offset);
     const from = offset - this.#start;
@@ -69,7 +68,7 @@ class FieldWalker {
     return this.#window.subarray(offset - this.#start);
   }
 
-  /** The fields of the message between two offsets. */
+  /** Walks through the fields of the message between two offsets. */
   async *ranges(start: number, end: number): AsyncGenerator<FieldRange> {
     let numFields = 0;
     for (let offset = start; offset < end;) {
@@ -111,7 +110,7 @@ class FieldWalker {
     }
   }
 
-  /** Reads a field; the payload is copied, so that it does not retain a window. */
+  /** Reads a field. The payload is copied, so that it does not keep a window in memory. */
   async field({ number, wireType, offset, length }: FieldRange): Promise<Field> {
     const view = await this.#view(offset, length, offset + length);
     return { number, wireType, payload: view.slice(0, length) };
@@ -185,7 +184,7 @@ async function readGraph(
   return { name, nodes: sortNodes(nodes), initializers, inputs, outputs, valueInfos, rest };
 }
 
-/** Reads constants that the cut may need into memory. */
+/** Reads a constant into memory if the cut may need its elements. */
 async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> {
   const limit = isIndexDtype(tensor.dtype) ? SMALL_INDEX_BYTES : SMALL_BYTES;
   if (tensor.data.kind === "memory" || storedBytes(tensor) > limit) return tensor;
@@ -193,7 +192,7 @@ async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> 
 }
 
 /**
- * Reads a model, except for its weights, of which only their ranges are noted. Its nodes are put in topological order.
+ * Reads a model, but of its weights only where they are in the file. Sorts its nodes topologically.
  *
  * @param file name of the graph among `files`.
  * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.

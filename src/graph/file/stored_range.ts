@@ -1,28 +1,29 @@
 /**
- * Reads constants: whole, in parts so that none needs to be in memory whole, or row by row.
+ * Reads constants: whole, in parts, so that no large one has to be in memory at once, or row by row.
  *
  * @module
  */
 import { widenBytes } from "../../../kernels/common/floats.ts";
 import type { ModelFiles } from "./external_data.ts";
-import { storedBytes, type StoredTensor, type TensorBytes } from "./stored_tensor.ts";
+import { storedBytes, type StoredTensor, type TensorBytes } from "./tensor.ts";
 import { StartupError } from "../../base/errors.ts";
 
-/** Bytes of a source that are held at a time. */
+/** Most bytes of a source that are in memory at a time. */
 const CHUNK_BYTES = 8 * 2 ** 20;
 
-/** Where bytes are read from, and memory that is used again from call to call. */
+/** Where bytes are read from. */
 interface RangeSource {
   readonly files: ModelFiles;
   readonly offset: number;
-  /** Memory that is reused between calls and grows to some MiB; allocated anew if absent. */
+  /** Memory for intermediate results, which calls can share. It grows to some MiB. Allocated anew if absent. */
   readonly scratch?: { bytes: Uint8Array } | undefined;
 }
 
 type Rows = Extract<TensorBytes, { kind: "rows" }>;
 
 /**
- * Fills `into` with the bytes of a constant from `offset` on, in whole elements. A computed constant is computed whole.
+ * Fills `into` with the bytes of a constant from `offset` on; both must be whole elements. A computed constant is
+ * computed completely at each call.
  *
  * @throws {StartupError} when a file is shorter or cannot be read.
  */
@@ -59,7 +60,7 @@ export async function readRange(
   }
 }
 
-/** The bytes of a constant; those in memory are not copied. */
+/** Reads all bytes of a constant. If they are already in memory, they are not copied. */
 export async function readStoredBytes(
   tensor: StoredTensor,
   files: ModelFiles,
@@ -70,7 +71,7 @@ export async function readStoredBytes(
   return bytes;
 }
 
-/** The elements of a constant of floats, such as a table of angles. */
+/** Reads the elements of a constant of float32 or float16, such as a table of angles. */
 export async function readFloats(tensor: StoredTensor, files: ModelFiles): Promise<Float32Array> {
   const { name, dtype } = tensor;
   // A copy, because the bytes may begin at an unaligned address.
@@ -82,7 +83,7 @@ export async function readFloats(tensor: StoredTensor, files: ModelFiles): Promi
   );
 }
 
-/** Reads as many whole rows at a time as a chunk holds, and longer rows part by part. */
+/** Reads as many rows at a time as a chunk holds. Rows longer than a chunk are read part by part. */
 async function readRows(
   { parts, numRows, length }: Rows,
   { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,
@@ -154,10 +155,10 @@ async function readPartOfRow(
   }
 }
 
-/** Columns of a source that are transposed together, so that reads and writes are of adjacent bytes. */
+/** Number of the source's columns that are transposed together, so that reads and writes access adjacent bytes. */
 const COLUMNS_AT_ONCE = 64;
 
-/** Reads the wanted part, some columns of the source at a time. */
+/** Reads a part of a transposed constant, some columns of the source at a time. */
 async function readTransposed(
   { source, numRows, numColumns, flip }: Extract<TensorBytes, { kind: "transposed" }>,
   { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,
@@ -183,8 +184,8 @@ async function readTransposed(
 }
 
 /**
- * The file of a matrix of f32, or of f16 that is widened, read row by row: a step takes a few of a table of hundreds of
- * MiB.
+ * Reads single rows of a matrix of f32, or of f16 that is widened to f32, from its file. A table of angles may have
+ * hundreds of MiB, of which a step needs a few rows.
  */
 export class RowFile implements Disposable {
   readonly #file: Deno.FsFile;
@@ -192,7 +193,7 @@ export class RowFile implements Disposable {
   readonly #offset: number;
   /** The row that was read last. */
   readonly #row: Float32Array<ArrayBuffer>;
-  /** The same as the file has it. */
+  /** The same row in the type that the file has. */
   readonly #stored: Float32Array<ArrayBuffer> | Float16Array<ArrayBuffer>;
 
   private constructor(
@@ -211,7 +212,7 @@ export class RowFile implements Disposable {
     this.#stored = isHalf ? new Float16Array(width) : this.#row;
   }
 
-  /** Whether a constant can be read this way. */
+  /** Whether a constant can be read row by row. */
   static canRead({ dtype, data }: StoredTensor): boolean {
     return dtype === "float32" && findSource(data).kind === "file";
   }
@@ -255,7 +256,7 @@ export class RowFile implements Disposable {
   }
 }
 
-/** The source of a constant that is widened. */
+/** Where the bytes of a constant are before they are widened. */
 function findSource(data: TensorBytes): TensorBytes {
   return data.kind === "widened" ? data.source.data : data;
 }

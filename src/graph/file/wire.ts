@@ -1,7 +1,8 @@
 /**
- * Protocol Buffers' wire format: reading and writing fields, nothing about messages. Hand-written because the libraries
- * need a whole file in memory to decode it and copy every byte field to encode it, and the byte fields here are
- * gigabytes of weights.
+ * Protocol Buffers' wire format: reads and writes fields, but knows nothing of messages. It is hand-written because the
+ * byte fields here are gigabytes of weights: libraries need a whole file in memory to decode it, and copy every byte
+ * field
+ * to encode it.
  *
  * @see https://protobuf.dev/programming-guides/encoding/
  * @module
@@ -10,7 +11,7 @@
 /** How a field's payload is laid out. */
 export const WireType = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
 
-/** One field as it stands in the file. `payload` is a view, not a copy. */
+/** One encoded field. `payload` is a view, not a copy. */
 export interface Field {
   readonly number: number;
   readonly wireType: number;
@@ -18,13 +19,13 @@ export interface Field {
   readonly payload: Uint8Array;
 }
 
-/** Longest varint: 64 bits, 7 to a byte. */
+/** Most bytes of a varint: 64 bits, 7 in each byte. */
 export const MAX_VARINT_BYTES = 10;
 
 const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
-/** Bytes of the varint that starts at `offset`; `undefined` when `bytes` end before it does. */
+/** The length in bytes of the varint that starts at `offset`; `undefined` if `bytes` end before the varint does. */
 export function varintLength(bytes: Uint8Array, offset: number): number | undefined {
   for (let i = offset; i < bytes.length; i++) {
     if (bytes[i]! < 0x80) return i - offset + 1;
@@ -57,7 +58,7 @@ export function int64Varint(bytes: Uint8Array, offset = 0): bigint {
   throw new Error("The file is not a Protocol Buffers message: it ends inside a number.");
 }
 
-/** Bytes that a payload takes after its tag (and length); for `bytes` fields `undefined`: the length says. */
+/** The length in bytes of a payload of this wire type; `undefined` for `bytes` fields, which store their length. */
 export function fixedPayloadLength(wireType: number): number | undefined {
   switch (wireType) {
     case WireType.fixed64:
@@ -71,7 +72,7 @@ export function fixedPayloadLength(wireType: number): number | undefined {
   }
 }
 
-/** The fields of a message that is in memory. */
+/** Reads the fields of a message that is in memory. */
 export function* readFields(bytes: Uint8Array): Generator<Field> {
   let offset = 0;
   const varint = () => {
@@ -101,7 +102,7 @@ export function* readFields(bytes: Uint8Array): Generator<Field> {
   }
 }
 
-/** Whether a message has a field of one of these numbers. No views are made of its fields. */
+/** Whether a message has a field with one of these numbers. Unlike {@linkcode readFields} it makes no views. */
 export function hasField(bytes: Uint8Array, numbers: readonly number[]): boolean {
   for (let offset = 0; offset < bytes.length;) {
     const tag = smallVarint(bytes, offset);
@@ -121,7 +122,7 @@ export function decodeText(field: Field): string {
   return decoder.decode(field.payload);
 }
 
-/** The numbers of a repeated `int64`, `int32` or enum field, packed or single. */
+/** Decodes the numbers of an `int64`, `int32` or enum field, packed or single. */
 export function* decodeInt64s(field: Field): Generator<bigint> {
   for (let offset = 0; offset < field.payload.length;) {
     yield int64Varint(field.payload, offset);
@@ -129,7 +130,7 @@ export function* decodeInt64s(field: Field): Generator<bigint> {
   }
 }
 
-/** The varints of one byte: nearly all tags and lengths of a graph. */
+/** The varints of one byte, which most tags and lengths of a graph are. */
 const SHORT_VARINTS = Array.from({ length: 0x80 }, (_, value) => Uint8Array.of(value));
 
 function varintBytes(value: number | bigint): Uint8Array {
@@ -144,7 +145,7 @@ function varintBytes(value: number | bigint): Uint8Array {
   return Uint8Array.from(bytes);
 }
 
-/** Collects the fields of one message; byte fields are kept by reference until {@linkcode MessageWriter.finish}. */
+/** Collects the fields of one message. Byte fields are not copied before {@linkcode MessageWriter.finish}. */
 export class MessageWriter {
   readonly #chunks: Uint8Array[] = [];
   #length = 0;
@@ -154,7 +155,7 @@ export class MessageWriter {
     this.#length += chunk.length;
   }
 
-  /** Adds a field with the payload of another file's field. */
+  /** Adds a field that is already encoded. */
   field({ number, wireType, payload }: Field): this {
     this.#push(varintBytes(number * 8 + wireType));
     if (wireType === WireType.bytes) this.#push(varintBytes(payload.length));
@@ -192,7 +193,7 @@ export class MessageWriter {
     return this;
   }
 
-  /** The encoded message; only here are bytes copied. */
+  /** Copies all fields to the encoded message. */
   finish(): Uint8Array {
     const bytes = new Uint8Array(this.#length);
     let offset = 0;

@@ -1,32 +1,34 @@
 /**
- * Joins tables between which a graph chooses by the sequence's length: LongRoPE has one pair of cosines and sines for
- * short sequences and one for long ones. Graphs for devices without `If` hold the joined table, and add the number of
- * its short rows to the positions of long sequences.
+ * Joins tables between which a graph chooses by the length of the sequence. LongRoPE has one pair of tables (cosines
+ * and
+ * sines) for short sequences and another for long ones. Some graphs already have joined tables, for devices without
+ * `If`:
+ * they add the number of rows for short sequences to the positions of long ones.
  *
  * @module
  */
 import { type Graph, makeNode, type Node, type Tensor, tensorAttribute } from "../file/proto.ts";
-import { decodeTensorMessage } from "../file/proto_decode.ts";
-import { storedBytes } from "../file/stored_tensor.ts";
-import { describeNode, liveNodes } from "../graph_index.ts";
-import { readNested } from "../node_order.ts";
+import { decodeTensorMessage } from "../file/proto_codec.ts";
+import { storedBytes } from "../file/tensor.ts";
+import { describeNode, liveNodes, readNested } from "../graph_index.ts";
 import type { Probes } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
 /** A graph without such choices. */
 interface WithoutChoices {
   readonly graph: Graph;
-  /** Tokens of the longest sequence that reads rows 0, 1, 2 … of the tables; longer ones read from this row on. */
+  /** Length of the longest sequence that reads the tables from row 0 on. Longer ones read them from this row on. */
   readonly longFrom?: number | undefined;
 }
 
 type Branches = Readonly<Record<"then_branch" | "else_branch", readonly Tensor[]>>;
 
 /**
- * Replaces each `If` between constants with one table: the rows of short sequences, then those of longer ones; or with the
- * short ones' table if no sequence can be longer.
+ * Replaces each `If` between constants by one table: the rows for short sequences, followed by those for longer ones.
+ * If no
+ * sequence can be longer, it is only the table for short ones.
  *
- * @throws {Refusal} when the choice depends on anything but one length.
+ * @throws {Refusal} when the choice is not made by one length.
  */
 export function joinConstantBranches(probes: Probes, contextLength: number): WithoutChoices {
   const { graph } = probes.index;
@@ -57,11 +59,11 @@ export function joinConstantBranches(probes: Probes, contextLength: number): Wit
   return { graph: { ...graph, nodes, initializers: [...graph.initializers, ...joined] }, longFrom };
 }
 
-/** Removes what is added to the positions of long sequences; `undefined` if nothing is. */
+/** Removes the offset that a graph adds to the positions of long sequences; `undefined` if it adds none. */
 function readShiftedPositions(probes: Probes, contextLength: number): WithoutChoices | undefined {
   const { graph, producers } = probes.index;
   const positions = probes.inputs.positions?.name;
-  /** The positions that the graph adds to, through casts, and what is added. */
+  /** Matches a sum of the positions, possibly cast, and a computed offset. */
   const readSum = ({ opType, inputs: [left, right] }: Node) => {
     if (opType !== "Add") return undefined;
     for (const [shift, own] of [[left!, right!], [right!, left!]] as const) {
@@ -92,7 +94,7 @@ function readShiftedPositions(probes: Probes, contextLength: number): WithoutCho
   return { graph: { ...graph, nodes: liveNodes(nodes, wanted) }, longFrom: first.longFrom };
 }
 
-/** The constants that the two branches of an `If` return, if they are constants. */
+/** Reads the constants that the two branches of an `If` return; `undefined` if they do not return constants. */
 function constantBranches(
   node: Node,
   constants: ReadonlyMap<string, Tensor>,
@@ -115,7 +117,10 @@ function constantBranches(
   return then && otherwise && { then_branch: then, else_branch: otherwise };
 }
 
-/** The length up to which sequences take the same branch as the shortest, and whether that is the first branch. */
+/**
+ * Finds the greatest length of sequences that take the same branch as the shortest one, and whether that is the first
+ * branch.
+ */
 function findChoice(
   probes: Probes,
   node: Node,
@@ -124,12 +129,14 @@ function findChoice(
   const at = (length: number) => {
     const value = probes.at({ pastLength: length - 1, numTokens: 1 }).value(node.inputs[0]!);
     if (value?.data?.length === 1) return value.data[0] !== 0;
-    throw new Refusal(`${describeNode(node)} chooses by what cannot be followed.`);
+    throw new Refusal(
+      `The condition of ${describeNode(node)} cannot be computed by partial evaluation.`,
+    );
   };
   return { length: findChange(at, contextLength), isFirst: at(1) };
 }
 
-/** The greatest length that gives what the shortest gives; there is at most one change. */
+/** The greatest length for which `at` returns the same as for length 1, given that its result changes at most once. */
 function findChange(at: (length: number) => unknown, contextLength: number): number {
   const first = at(1);
   if (at(contextLength) === first) return contextLength;
@@ -142,7 +149,7 @@ function findChange(at: (length: number) => unknown, contextLength: number): num
   return same;
 }
 
-/** The first rows of one table, followed by all of another. */
+/** Joins the first rows of one table and all rows of another. */
 function joinRows(
   name: string,
   { short, long, from, node }: {

@@ -1,15 +1,15 @@
 /**
- * Turns products with weights that the graph dequantises (`DequantizeLinear` in blocks along the rows of the matrix,
- * possibly transposed, before `MatMul`) into `MatMulNBits`. ONNX Runtime fuses them in the same way, and multiplies at
- * accuracy level 4.
+ * Replaces a `MatMul` and the `DequantizeLinear` of its weights by `MatMulNBits`. The weights are quantised in blocks
+ * along
+ * the inputs of the product, and may be transposed. ONNX Runtime fuses such nodes too, at accuracy level 4.
  *
  * @module
  */
-import { countElementBytes, countElements } from "../file/dtype.ts";
+import { countElementBytes, countElements } from "../file/tensor.ts";
 import { type Graph, intAttribute, intsAttribute, makeNode, type Tensor } from "../file/proto.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 
-/** A matrix in blocks, and how to find the element of an output and an input. */
+/** A matrix that is quantised in blocks. */
 interface Matrix {
   readonly k: number;
   readonly n: number;
@@ -18,13 +18,13 @@ interface Matrix {
   readonly weights: Tensor;
   readonly scales: Tensor;
   readonly zeroPoints: Tensor | undefined;
-  /** Whether the file has it as `[n, k]`, rather than `[k, n]`. */
+  /** Whether the graph stores it as `[n, k]`, rather than `[k, n]`. */
   readonly isTransposed: boolean;
 }
 
 const BITS: Readonly<Record<string, 4 | 8>> = { int4: 4, uint4: 4, int8: 8, uint8: 8 };
 
-/** Replaces such products; other nodes stay as they are. */
+/** Replaces such products. Other nodes stay as they are. */
 export function multiplyDequantized(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const constants: Tensor[] = [];
@@ -67,7 +67,7 @@ function findMatrix(index: GraphIndex, name: string): Matrix | undefined {
   return { k, n, bits, blockSize, weights, scales: scales!, zeroPoints, isTransposed };
 }
 
-/** The levels, scales and zero points that `MatMulNBits` takes. */
+/** Makes the levels, scales and zero points that `MatMulNBits` takes. */
 function makeParts(matrix: Matrix, output: string): Tensor[] {
   const { k, n, bits, blockSize, weights, scales, zeroPoints } = matrix;
   const blocks = k / blockSize;
@@ -107,7 +107,7 @@ function makeParts(matrix: Matrix, output: string): Tensor[] {
       (bytes, into) => turnScales(bytes, into, { ...order, blocks }),
     ),
   ];
-  // The middle of the range is the default, which signed levels without zero points have.
+  // Without zero points, `MatMulNBits` takes the middle of the range, which 0 is for signed levels.
   if (isSigned && zeroPoints === undefined) return parts;
   const shape = [n * Math.ceil(blocks * bits / 8)];
   return [
@@ -137,7 +137,7 @@ function packLevels(
       else {
         const level = ((bytes[from >> 1]! >> (4 * (from & 1))) & 15) ^ flip;
         const byte = at + (i >> 1);
-        // The memory may hold something else before.
+        // `into` may not be zero before.
         into[byte] = i % 2 === 0 ? level : into[byte]! | level << 4;
       }
     }

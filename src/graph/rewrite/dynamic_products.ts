@@ -1,21 +1,22 @@
 /**
- * Turns int8 products into products with weights in blocks, whose rows are quantised one by one.
+ * Replaces int8 products by `MatMulNBits`, which quantises each row of activations by itself.
  *
  * Exports in int8 quantise all rows of a step with one scale (`DynamicQuantizeLinear`), multiply integers
- * (`MatMulInteger`) and scale the result. `MatMulNBits` of 8 bits at accuracy level 4 has the same weights and a scale
- * for each block of a row, so that a row's result does not depend on the rows beside it.
+ * (`MatMulInteger`) and scale the result. `MatMulNBits` with 8 bits at accuracy level 4 has the same weights, but a
+ * scale
+ * for each block of a row, so that a row's result does not depend on other rows of the step.
  *
- * The 16 values of bitsandbytes' 4-bit weights (`MatMulBnb4`) are no equal steps: they become 8 bits, off by 0.4 % of a
- * block's largest weight at most.
+ * The 16 levels of bitsandbytes' 4-bit weights (`MatMulBnb4`) are not evenly spaced. They are rounded to 8 bits, with
+ * an
+ * error of at most 0.4 % of the largest weight in a block.
  *
  * @module
  */
-import { countElements } from "../file/dtype.ts";
-import { storedBytes } from "../file/stored_tensor.ts";
+import { countElements, storedBytes } from "../file/tensor.ts";
 import { type Graph, intAttribute, makeNode, type Node, type Tensor } from "../file/proto.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 
-/** Block sizes: the largest that divides a row is used. */
+/** Possible block sizes. The largest one that divides a row is used. */
 const BLOCK_SIZES = [128, 64, 32, 16];
 
 /** A product of f32 rows with an 8-bit matrix, its scales and its bias. */
@@ -30,7 +31,7 @@ interface DynamicProduct {
   readonly output: string;
 }
 
-/** Replaces such products; other nodes stay as they are. */
+/** Replaces such products. Other nodes stay as they are. */
 export function multiplyInBlocks(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const replaced = new Map<string, { readonly nodes: Node[]; readonly constants: Tensor[] }>();
@@ -66,7 +67,9 @@ function findProduct(index: GraphIndex, node: Node): DynamicProduct | undefined 
   return undefined;
 }
 
-/** `MatMulInteger`, cast to f32, times both scales, multiplied first or one after the other. */
+/**
+ * Matches `MatMulInteger`, cast to f32 and multiplied by both scales, either by their product or one after the other.
+ */
 function ofIntegers(index: GraphIndex, { inputs, outputs }: Node): DynamicProduct | undefined {
   const [levels, weights, zero, zeros] = inputs;
   const cast = index.onlyConsumer(outputs[0]!);
@@ -94,7 +97,7 @@ function ofIntegers(index: GraphIndex, { inputs, outputs }: Node): DynamicProduc
 
 type Names = Readonly<Partial<Record<"weights" | "scales" | "zeros" | "bias", string | undefined>>>;
 
-/** The product whose rows are quantised by a `DynamicQuantizeLinear`. */
+/** Makes the product if its rows are quantised by a `DynamicQuantizeLinear`. */
 function join(
   index: GraphIndex,
   { levels, scale, zero, ...names }: Names & {
@@ -170,7 +173,7 @@ function spell(
   return { nodes, constants };
 }
 
-/** Expands a constant of one element, or of one per output, to one per block of each output. */
+/** Repeats a constant of one element, or of one per output, for each block of each output. */
 function spread(
   source: Tensor,
   { name, n, blocks }: { readonly name: string; readonly n: number; readonly blocks: number },
@@ -199,19 +202,19 @@ function isZero(zeroPoints: Tensor | undefined): boolean {
   return data.kind === "memory" && data.bytes.every((byte) => byte === 0);
 }
 
-/** A zero point of 0 for uint8 weights without one. */
+/** Makes a zero point of 0, for uint8 weights without a zero point. */
 function makeZero({ name }: Tensor): Tensor {
   const data = { kind: "memory", bytes: new Uint8Array(1) } as const;
   return { name: `${name}/no_zero`, dtype: "uint8", shape: [1], data, rest: [] };
 }
 
-/** FP4 without its sign, which is the highest bit. */
+/** Values of FP4 by its lower three bits; the highest bit is the sign. */
 const FP4 = [0, 0.0052083333, 2 / 3, 1, 1 / 3, 0.5, 1 / 6, 0.25];
 const NF4 = [
   ...[-1, -0.6961928, -0.52507305, -0.3949175, -0.28444138, -0.18477343, -0.09105004, 0],
   ...[0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1],
 ];
-/** Values of codes by `quant_type`, as shares of a block's largest weight. */
+/** The values of the 16 codes, by `quant_type`, relative to the largest weight of a block. */
 const CODES = [[...FP4, ...FP4.map((value) => -value)], NF4];
 
 function spellCodes(

@@ -1,11 +1,12 @@
 /**
- * Fits the weights of products to a GPU. Those that are larger than it can bind are divided by output columns, which are
- * rows of the file, and the parts' results are put side by side. Those whose widths the kernels for few rows cannot load as
- * vectors are padded.
+ * Fits the weights of products to a GPU. Matrices that are larger than a buffer may be are divided by output columns,
+ * and
+ * the results of the parts are concatenated. Matrices whose width the kernels for few rows cannot load as vectors are
+ * padded.
  *
  * @module
  */
-import { storedBytes } from "../file/stored_tensor.ts";
+import { sliceColumns, sliceRows, storedBytes } from "../file/tensor.ts";
 import { type GraphCut, rebuildSegment, type Segment } from "../graph_cut.ts";
 import {
   getOpset,
@@ -19,10 +20,9 @@ import {
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
-import { sliceColumns, sliceRows } from "../file/slice_constants.ts";
 import { GraphIndex } from "../graph_index.ts";
 
-/** Rows of a part are a multiple of this, so that widths stay multiples of the kernels' vectors. */
+/** The columns of a part are a multiple of this, so that widths stay multiples of the kernels' vectors. */
 const ROW_MULTIPLE = 64;
 
 /** The nodes that replace a node. */
@@ -31,7 +31,7 @@ interface Replacement {
   readonly constants: readonly Tensor[];
 }
 
-/** Divides products of more than `maxBytes`, in all segments; other segments are returned as they are. */
+/** Divides products with constants of more than `maxBytes`, in all segments. */
 export function divideLargeProducts(cut: GraphCut, maxBytes: number): GraphCut {
   const segments = cut.segments.map((segment) => divideSegment(segment, maxBytes));
   return { ...cut, segments };
@@ -50,7 +50,7 @@ function divideSegment(segment: Segment, maxBytes: number): Segment {
   return rebuildSegment(segment, nodes, [...graph.initializers, ...added]);
 }
 
-/** @returns `undefined` if it is small enough, or is not a product with row-major weights. */
+/** Divides a product. @returns `undefined` if it is small enough, or cannot be divided. */
 function divide(
   node: Node,
   constants: ReadonlyMap<string, Tensor>,
@@ -96,12 +96,12 @@ function divide(
   return { nodes, constants: added };
 }
 
-/** The number of output columns of a product whose constants have a row for each. */
+/** The number of output columns of a product that can be divided; `undefined` for other nodes. */
 function countRows(node: Node, constants: ReadonlyMap<string, Tensor>): number | undefined {
   const weights = constants.get(node.inputs[1] ?? "");
   if (weights === undefined) return undefined;
   if (node.opType === "MatMulNBits") {
-    // `g_idx` reorders input columns, not these.
+    // `g_idx`, the fifth input, reorders the matrix, which is not supported here.
     return node.inputs[4] ? undefined : intAttribute(node, "N");
   }
   if (weights.shape.length !== 2 || !["Gemm", "MatMul"].includes(node.opType)) return undefined;
@@ -113,12 +113,12 @@ function isByColumn(node: Node): boolean {
   return node.opType !== "MatMulNBits" && intAttribute(node, "transB") !== 1;
 }
 
-/** Operators that change no shape between a vocabulary projection and the logits. */
+/** Elementwise operators that may follow a vocabulary projection. */
 const POINTWISE = new Set(["Cast", "Mul", "Div", "Tanh", "Add"]);
 
 /**
- * Lets a vocabulary projection that shares the embedding table read it as stored: `MatMul(x, Transpose(table))` becomes
- * a `Gemm`. ONNX Runtime would hold a transposed copy as a constant.
+ * Makes a vocabulary projection that shares the embedding table read the table as stored: `MatMul(x, Transpose(table))`
+ * becomes a `Gemm`. Otherwise ONNX Runtime would hold a transposed copy of the table.
  */
 export function readTiedTable(cut: GraphCut): GraphCut {
   const last = cut.segments.at(-1)!;
@@ -170,12 +170,12 @@ export function readTiedTable(cut: GraphCut): GraphCut {
 const VECTOR = 4;
 /** From this opset on, the sizes of a `Split` are an input. */
 const OPSET = 13;
-/** Smaller ones are left to ONNX Runtime. */
+/** Matrices of fewer bytes are not padded. */
 const MIN_BYTES = 32 * 1024;
 
 /**
- * Appends zero columns to the matrices `[k, n]` of products until `n` is a multiple of 4, and splits them off
- * afterwards.
+ * Appends columns of zeros to the matrices `[k, n]` of products until `n` is a multiple of 4, and splits their results
+ * off.
  */
 export function padProducts(model: ModelProto): ModelProto {
   const { graph } = model;

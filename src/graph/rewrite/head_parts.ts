@@ -1,6 +1,6 @@
 /**
- * Replaces splits within each head (queries and their gate, head by head) with one split of the whole row, reordering the
- * outputs of the matrix accordingly.
+ * Replaces splits within each head by one split of the whole row. If a matrix computes, say, the query and the gate of
+ * each head, head by head, its outputs are reordered: first the queries of all heads, then all gates.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import {
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
-import { storedBytes } from "../file/stored_tensor.ts";
+import { storedBytes } from "../file/tensor.ts";
 
 /** From this opset on, `Split` takes its sizes as an input. */
 const SPLIT_BY_INPUT = 13;
@@ -81,13 +81,13 @@ function findParts(index: GraphIndex, split: Node): HeadParts | undefined {
   return { split, reshape, shape: shape as [number, number, number, number], sizes, product, add };
 }
 
-/** The number of outputs of a product with a constant matrix that nothing else reads. */
+/** The number of outputs of a product with a constant matrix; `undefined` if its outputs cannot be reordered. */
 function countOutputs(index: GraphIndex, { opType, inputs, ...node }: Node): number | undefined {
   const weights = inputs.slice(1).filter((name) => name !== "");
   const tensors = weights.map((name) => index.constants.get(name));
   if (tensors.length === 0 || tensors.includes(undefined)) return undefined;
   if (opType === "MatMul") return tensors[0]!.shape.length === 2 ? tensors[0]!.shape[1] : undefined;
-  // The fifth input reorders the matrix's rows.
+  // The fifth input, `g_idx`, reorders the matrix, which is not supported here.
   if (opType !== "MatMulNBits" || inputs[4]) return undefined;
   const n = intAttribute({ opType, inputs, ...node }, "N")!;
   return tensors.every((tensor) => storedBytes(tensor!) % n === 0) ? n : undefined;
@@ -133,7 +133,7 @@ function rewrite(index: GraphIndex, { split, reshape, shape, sizes, product, add
   return { replaced, constants };
 }
 
-/** Reorders a constant's rows: first one part of all heads, then the next. */
+/** Reorders each row of a constant: first one part of all heads, then the next part. */
 function reorder(
   source: Tensor,
   { name, numRows, heads, size, sizes }: {

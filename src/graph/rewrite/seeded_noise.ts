@@ -1,10 +1,8 @@
 /**
- * Makes the noise of a graph repeatable: its random operators become look-ups in fixed tables, from an offset given
- * with each run. Equal offsets give equal sound, on every device and in any order of runs.
+ * Repeatable noise: fixed tables of random numbers, and offsets to read them from.
  *
  * @module
  */
-import { NOISE_TABLE_SIZE, normalTable, uniformTable } from "./noise_table.ts";
 import {
   floatAttribute,
   int64Tensor,
@@ -16,7 +14,72 @@ import {
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
-import { makeValueInfo } from "../file/proto_write.ts";
+import { makeValueInfo } from "../file/proto_codec.ts";
+
+/** Elements of a table. They suffice for noise that does not repeat within a second of audio. */
+const NOISE_TABLE_SIZE = 2 ** 19;
+
+let normal: Float32Array<ArrayBuffer> | undefined;
+let uniform: Float32Array<ArrayBuffer> | undefined;
+
+/** Numbers of mean 0 and variance 1 (Box and Muller 1958). Callers must not change them. */
+export function normalTable(): Float32Array<ArrayBuffer> {
+  return normal ??= makeNormal();
+}
+
+/** Numbers between 0 and 1. Callers must not change them. */
+function uniformTable(): Float32Array<ArrayBuffer> {
+  return uniform ??= makeUniform();
+}
+
+/** The offset of the noise for a segment of text and a seed. */
+export function noiseOffset(seed: number, chunk: number): number {
+  const mixed = Math.imul(seed ^ Math.imul(chunk + 1, 0x9e3779b1), 0x85ebca6b);
+  return ((mixed ^ (mixed >>> 13)) >>> 0) % NOISE_TABLE_SIZE;
+}
+
+/** Copies normal noise from an offset on. */
+export function normalNoise(offset: number, length: number): Float32Array<ArrayBuffer> {
+  const table = normalTable();
+  const noise = new Float32Array(length);
+  for (let at = 0; at < length;) {
+    const from = (offset + at) % NOISE_TABLE_SIZE;
+    const chunk = table.subarray(from, from + length - at);
+    noise.set(chunk, at);
+    at += chunk.length;
+  }
+  return noise;
+}
+
+/** A fixed stream of numbers between 0 and 1, both excluded (mulberry32). */
+function uniformStream(): () => number {
+  let state = 0x9e3779b9;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
+    return (((bits ^ (bits >>> 14)) >>> 0) + 0.5) / 2 ** 32;
+  };
+}
+
+function makeUniform(): Float32Array<ArrayBuffer> {
+  const next = uniformStream();
+  const table = new Float32Array(NOISE_TABLE_SIZE);
+  for (let i = 0; i < NOISE_TABLE_SIZE; i++) table[i] = next();
+  return table;
+}
+
+function makeNormal(): Float32Array<ArrayBuffer> {
+  const next = uniformStream();
+  const table = new Float32Array(NOISE_TABLE_SIZE);
+  for (let i = 0; i < NOISE_TABLE_SIZE; i += 2) {
+    const radius = Math.sqrt(-2 * Math.log(next()));
+    const angle = 2 * Math.PI * next();
+    table[i] = radius * Math.cos(angle);
+    table[i + 1] = radius * Math.sin(angle);
+  }
+  return table;
+}
 
 /** The input for the offset in the tables, int64 `[]`, 0 or more. */
 const NOISE_OFFSET = "noise_offset";
@@ -24,12 +87,13 @@ const NOISE_OFFSET = "noise_offset";
 /** Distance between the offsets of one graph's operators. Odd, so that they spread over the tables. */
 const STRIDE = 104_729;
 
-/** Elements looked up together: an index for each would cost more than the random operator did. */
+/** Elements that are looked up by one index. An index for each element would take longer than the random operator. */
 const ROW = 64;
 
 /**
- * Inputs too, float32: as constants they would be made before the model is ready, and copied several times while its
- * session opens.
+ * The inputs for the tables, float32. Constants would have to be computed before the model is ready, and would be
+ * copied
+ * several times while its session opens.
  */
 const TABLES = {
   normal: { name: "normal_noise", make: normalTable },
@@ -45,7 +109,7 @@ export function isNoiseInput(name: string): boolean {
 }
 
 /**
- * The value of an input that {@linkcode seedNoise} added; `undefined` for others.
+ * The value of an input that {@linkcode seedNoise} added; `undefined` for other inputs.
  *
  * @param offset where the noise begins, 0 or more.
  */
@@ -58,7 +122,9 @@ export function readNoiseInput(
   return table && { values: table.make(), dims: TABLE_SHAPE };
 }
 
-/** Replaces random operators by lookups in tables, which become inputs; a graph without any is unchanged. */
+/**
+ * Replaces random operators by lookups in tables, which become inputs. A graph without random operators is unchanged.
+ */
 export function seedNoise(model: ModelProto): ModelProto {
   const { graph } = model;
   const used = new Set<keyof typeof TABLES>();
@@ -87,7 +153,7 @@ function findKind({ domain, opType }: Node): keyof typeof TABLES | undefined {
   return opType === "RandomUniform" || opType === "RandomUniformLike" ? "uniform" : undefined;
 }
 
-/** Nodes that replace a random operator: as many elements of a table as its output has. */
+/** Makes the nodes that replace a random operator. They take as many elements of a table as its output has. */
 function lookUp(
   node: Node,
   { kind, number }: { readonly kind: keyof typeof TABLES; readonly number: number },
@@ -124,7 +190,7 @@ function lookUp(
   ];
 }
 
-/** `from · spread + shift`, as the operator's attributes say. */
+/** Computes `from · spread + shift`, with numbers from the operator's attributes. */
 function scaled(
   node: Node,
   { kind, from, to }: {

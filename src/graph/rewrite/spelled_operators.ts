@@ -1,23 +1,26 @@
 /**
- * Replaces operators with those that kernels compute. The fused operators that onnxruntime-genai's builder writes around
- * linear attention and shared experts are spelled out. Normalization by Euclidean length becomes an RMS norm.
+ * Replaces operators by others that Hearth's kernels compute. Fused operators that onnxruntime-genai's builder writes
+ * around linear attention and shared experts are spelled out, and so are operators for rotary embeddings. Normalization
+ * by
+ * Euclidean length becomes an RMS norm.
  *
  * @module
  */
-import { toDtypeCode } from "../file/dtype.ts";
+import { toDtypeCode } from "../file/tensor.ts";
 import {
   type AttributeValue,
   floatAttribute,
   type Graph,
   int64Tensor,
   intAttribute,
+  intsAttribute,
   makeNode,
   type Node,
   type Tensor,
 } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
-/** The nodes and constants that replace a fused node. */
+/** Collects the nodes and constants that replace a fused node. */
 class Spelled {
   readonly nodes: Node[] = [];
   readonly constants: Tensor[] = [];
@@ -48,13 +51,13 @@ class Spelled {
 
 type Speller = (node: Node, spelled: Spelled, probes: Probes) => void;
 
-/** `routed + shared * gate`, with one gate per token. */
+/** Computes `routed + shared * gate`, with one gate per token. */
 const spellGatedAdd: Speller = ({ inputs, outputs }, spelled) => {
   const [routed, shared, gate] = inputs as [string, string, string];
   spelled.add("Add", [routed, spelled.add("Mul", [shared, gate])], {}, outputs[0]);
 };
 
-/** The decay `a * softplus(x + bias)`, with `bias` and `a` in f32, and the rate `sigmoid(b)`. */
+/** Computes the decay `a * softplus(x + bias)`, with `bias` and `a` in f32, and the rate `sigmoid(b)`. */
 const spellGates: Speller = ({ inputs, outputs }, spelled, probes) => {
   const [x, bias, a, b] = inputs as [string, string, string, string?];
   const isHalf = probes.at(SHORT_LENGTHS[0]).value(x)?.dtype === "float16";
@@ -67,7 +70,7 @@ const spellGates: Speller = ({ inputs, outputs }, spelled, probes) => {
   if (b) spelled.add("Sigmoid", [b], {}, outputs[1]);
 };
 
-/** `norm(x) * silu(gate)`; each norm is over as many elements as there are factors. */
+/** Computes `norm(x) * silu(gate)`. Each norm is over as many elements as there are factors. */
 const spellGatedNorm: Speller = (node, spelled, probes) => {
   const [x, factors, gate] = node.inputs as [string, string, string];
   const read = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)!.shape;
@@ -89,7 +92,7 @@ const SPELLERS: Readonly<Record<string, Speller>> = {
   GatedRMSNorm: spellGatedNorm,
 };
 
-/** Spells out the fused operators of {@linkcode SPELLERS} in a graph. */
+/** Spells out the fused operators of a graph. */
 export function spellOperators(probes: Probes): Graph {
   const { graph } = probes.index;
   const constants: Tensor[] = [];
@@ -111,7 +114,7 @@ export function spellOperators(probes: Probes): Graph {
 /** Prevents division by zero for rows of zeros. It is too small to change the result for other rows. */
 const EPSILON = 1e-12;
 
-/** Replaces Euclidean `LpNormalization` with `SimplifiedLayerNormalization`. */
+/** Replaces Euclidean `LpNormalization` by `SimplifiedLayerNormalization`. */
 export function normByMeanSquare(probes: Probes): Graph {
   const { graph } = probes.index;
   const factors: Tensor[] = [];
@@ -136,4 +139,177 @@ export function normByMeanSquare(probes: Probes): Graph {
   });
   if (factors.length === 0) return graph;
   return { ...graph, nodes, initializers: [...graph.initializers, ...factors] };
+}
+
+/**
+ * Spells out rotary embeddings that are operators of their own. `RotaryEmbedding` of com.microsoft looks cosines and
+ * sines
+ * up by position, or reads rows that the graph gathered for the tokens of the step. `MRotaryEmbedding` takes several
+ * positions per token.
+ */
+export function spellRotary(probes: Probes): Graph {
+  const { graph } = probes.index;
+  const constants: Tensor[] = [];
+  const nodes = graph.nodes.flatMap((node) => {
+    const spelled = readsOwnRows(probes, node)
+      ? spell(probes, node)
+      : node.opType === "MRotaryEmbedding"
+      ? spellSections(probes, node)
+      : node.opType === "RotaryEmbedding"
+      ? spellPositions(probes, node)
+      : undefined;
+    constants.push(...spelled?.constants ?? []);
+    return spelled?.nodes ?? [node];
+  });
+  if (constants.length === 0) return graph;
+  const added = new Map(constants.map((tensor) => [tensor.name, tensor]));
+  return { ...graph, nodes, initializers: [...graph.initializers, ...added.values()] };
+}
+
+/** Whether token `t` reads row `t` of tables that have as many rows as the step has tokens. */
+function readsOwnRows(probes: Probes, { opType, domain, inputs }: Node): boolean {
+  const [, rows, cos] = inputs;
+  if (opType !== "RotaryEmbedding" || domain !== "com.microsoft") return false;
+  return probes.short().every((run, i) => {
+    const { numTokens } = SHORT_LENGTHS[i]!;
+    const data = run.value(rows!)?.data;
+    return run.value(cos!)?.shape[0] === numTokens && data?.length === numTokens &&
+      data.every((row, token) => row === token);
+  });
+}
+
+/**
+ * Gathers the rows of each token from both tables, and spells out the rest; `undefined` if tables or positions do not
+ * have
+ * the expected shapes.
+ */
+function spellPositions(
+  probes: Probes,
+  node: Node,
+): { readonly nodes: readonly Node[]; readonly constants: readonly Tensor[] } | undefined {
+  const [x, ...others] = node.inputs as [string, ...string[]];
+  const [positions, ...tables] = node.domain === "" ? others.toReversed() : others;
+  const [first, second] = node.domain === "" ? tables.toReversed() : tables;
+  const isOfTokens = probes.short().every((run, i) => {
+    const shape = run.value(positions ?? "")?.shape;
+    return shape?.length === 2 && shape[1] === SHORT_LENGTHS[i]!.numTokens;
+  });
+  const shape = probes.at(SHORT_LENGTHS[0]).value(first ?? "")?.shape;
+  const isTable = others.length === 3 && shape?.length === 2 && probes.index.constants.has(first!);
+  if (!isOfTokens || !isTable || intAttribute(node, "is_packed_batching")) return undefined;
+  const [output] = node.outputs as [string];
+  const rows = ["cos", "sin"].map((name) => `${output}/${name}_row`);
+  const gathering = [first!, second!].map((table, i) =>
+    makeNode("Gather", [table, positions!], [rows[i]!], { attributes: { axis: 0 } })
+  );
+  const spelled = spell(probes, { ...node, inputs: [x, "", ...rows] }, shape[1]);
+  return spelled && { ...spelled, nodes: [...gathering, ...spelled.nodes] };
+}
+
+/** Gathers the angle of each pair of elements by the position that rotates it, and spells out the rest. */
+function spellSections(
+  probes: Probes,
+  node: Node,
+): { readonly nodes: readonly Node[]; readonly constants: readonly Tensor[] } | undefined {
+  const [x, positions, ...tables] = node.inputs as [string, string, string, string];
+  const [output] = node.outputs as [string];
+  const { shape, dtype } = probes.at(SHORT_LENGTHS[0]).value(tables[0]) ?? {};
+  const isFloat = dtype === "float32" || dtype === "float16";
+  if (shape === undefined || !isFloat || intAttribute(node, "is_packed_batching")) return undefined;
+  const half = shape[1]!;
+  const sections = assignSections(node, half);
+  const chosen = new (dtype === "float32" ? Float32Array : Float16Array)(3 * half);
+  sections.forEach((section, i) => chosen[section * half + i] = 1);
+  // Equal masks have equal names, so that queries and keys of all layers read the same angles.
+  const mask: Tensor = {
+    ...{ name: `sections_${sections.join("")}`, dtype, shape: [3, 1, 1, half], rest: [] },
+    data: { kind: "memory", bytes: new Uint8Array(chosen.buffer) },
+  };
+  const first = int64Tensor("first_axis", [1], [0]);
+  const rows = ["cos", "sin"].map((name) => `${output}/${name}_row`);
+  const gathering = rows.flatMap((row, i) => [
+    makeNode("Gather", [tables[i]!, positions], [`${row}/all`], { attributes: { axis: 0 } }),
+    makeNode("Mul", [`${row}/all`, mask.name], [`${row}/own`]),
+    makeNode("ReduceSum", [`${row}/own`, first.name], [row], { attributes: { keepdims: 0 } }),
+  ]);
+  const spelled = spell(probes, { ...node, inputs: [x, "", ...rows] }, half);
+  return spelled && {
+    nodes: [...gathering, ...spelled.nodes],
+    constants: [mask, first, ...spelled.constants],
+  };
+}
+
+/** The index of the position that rotates each pair. Sections follow each other, or are interleaved. */
+function assignSections(node: Node, half: number): number[] {
+  const sizes = intsAttribute(node, "mrope_section") ?? [half];
+  if (intAttribute(node, "mrope_layout") !== 1) {
+    return sizes.flatMap((size, section) => new Array<number>(size).fill(section));
+  }
+  return Array.from({ length: half }, (_, i) => i < 3 * (sizes[i % 3] ?? 0) ? i % 3 : 0);
+}
+
+/**
+ * Computes `concat(x[.. size] * cos + rotated(x[.. size]) * sin, x[size ..])`; `undefined` if pairs are neighbouring
+ * elements.
+ */
+function spell(
+  probes: Probes,
+  node: Node,
+  half = probes.at(SHORT_LENGTHS[0]).value(node.inputs[2]!)?.shape.at(-1),
+): { readonly nodes: readonly Node[]; readonly constants: readonly Tensor[] } | undefined {
+  const [x, , cos, sin] = node.inputs as [string, string, string, string];
+  const [output] = node.outputs as [string];
+  const shape = probes.at(SHORT_LENGTHS[0]).value(x)?.shape;
+  if (intAttribute(node, "interleaved") === 1 || shape === undefined || half === undefined) {
+    return undefined;
+  }
+  const isRows = shape.length === 3;
+  // Without an attribute, whole heads are rotated.
+  const numHeads = isRows ? intAttribute(node, "num_heads") || shape[2]! / (2 * half) : 0;
+  const headDim = isRows ? shape[2]! / numHeads : shape[3]!;
+  if (!Number.isInteger(headDim) || readScale(node) !== 1) return undefined;
+  const constants: Tensor[] = [];
+  const nodes: Node[] = [];
+  const ints = (values: readonly number[]) => {
+    const name = `sizes_${values.join("_")}`;
+    constants.push(int64Tensor(name, [values.length], values));
+    return name;
+  };
+  const add = (
+    opType: string,
+    inputs: readonly string[],
+    [what, ...more]: readonly [string, ...string[]],
+    axis?: number,
+  ) => {
+    const outputs = [what, ...more].map((name) => name === output ? name : `${output}/${name}`);
+    const attributes = axis === undefined ? {} : { axis };
+    nodes.push(makeNode(opType, inputs, outputs, { attributes }));
+    return outputs as [string, ...string[]];
+  };
+  const heads = isRows ? add("Reshape", [x, ints([0, 0, numHeads, headDim])], ["heads"])[0] : x;
+  // These are slices, because a split of a product's heads would later become a split of its rows.
+  const slice = (what: string, from: number, to: number) =>
+    add("Slice", [heads, ints([from]), ints([to]), ints([-1])], [what])[0];
+  const [first, rest] = 2 * half === headDim
+    ? [heads, undefined]
+    : [slice("first", 0, 2 * half), slice("rest", 2 * half, headDim)];
+  const [before, behind] = add("Split", [first, ints([half, half])], ["a", "b"], -1);
+  const [negated] = add("Neg", [behind!], ["negated"]);
+  const [rotated] = add("Concat", [negated, before], ["rotated"], -1);
+  const twice = (table: string, what: string) => {
+    const [row] = add("Concat", [table, table], [what], -1);
+    return isRows ? add("Reshape", [row, ints([-1, 1, 2 * half])], [`${what}_rows`])[0] : row;
+  };
+  const [straight] = add("Mul", [first, twice(cos, "cos")], ["straight"]);
+  const [crossed] = add("Mul", [rotated, twice(sin, "sin")], ["crossed"]);
+  const whole = rest === undefined && !isRows ? output : "sum";
+  let [sum] = add("Add", [straight, crossed], [whole]);
+  if (rest !== undefined) [sum] = add("Concat", [sum, rest], [isRows ? "joined" : output], -1);
+  if (isRows) add("Reshape", [sum, ints([0, 0, numHeads * headDim])], [output]);
+  return { nodes, constants };
+}
+
+/** Reads the factor that scales a rotation. */
+function readScale(node: Node): number {
+  return floatAttribute(node, "scale") ?? 1;
 }

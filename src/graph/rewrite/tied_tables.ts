@@ -1,10 +1,10 @@
 /**
- * Tables that a graph makes of its constants before it looks up rows.
+ * Tables that a graph computes from constants before it looks up rows: replaces them by constants.
  *
  * @module
  */
-import { transposeMatrix } from "../experts/join_weights.ts";
-import { countElements } from "../file/dtype.ts";
+import { transposeMatrix } from "../experts/mixture.ts";
+import { countElements } from "../file/tensor.ts";
 import {
   type Graph,
   hasSubgraph,
@@ -19,16 +19,18 @@ import { GraphIndex, liveNodes, readIntegers } from "../graph_index.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
 /**
- * Makes tables of token embeddings constants that the graph computes from those of its last product, because both are
- * one matrix: with another shape (blocks of 4 or 8 bits), or transposed. A transposed table is then the product's matrix
- * too, so that it is held once.
+ * Replaces tables that are reshaped or transposed constants by constants. In graphs whose token embeddings are tied to
+ * the
+ * vocabulary projection, the table is the matrix of the last product, reshaped (blocks of 4 or 8 bits) or transposed.
+ * The
+ * product then reads the transposed table as well, so that it is in memory once.
  */
 export function readTiedTables(graph: Graph): Graph {
   const index = new GraphIndex(graph);
   const tables = new Map<string, Tensor>();
-  /** Names of tables by those of the nodes' outputs. */
+  /** Names of tables, by the outputs of the nodes that compute them. */
   const names = new Map<string, string>();
-  /** The transposed table, by the name of the matrix. */
+  /** Transposed tables, by the names of the matrices that they are made from. */
   const transposed = new Map<string, Tensor>();
   const others = graph.nodes.filter((node) => {
     const turned = transposeConstant(index, node);
@@ -60,7 +62,7 @@ export function readTiedTables(graph: Graph): Graph {
   };
 }
 
-/** A constant in another shape. */
+/** The constant that a node only reshapes, in its new shape. */
 function reshapeConstant(index: GraphIndex, node: Node, source: Tensor): Tensor | undefined {
   const sizes = readIntegers(index, node.inputs[1]);
   const axes = sizes ?? intsAttribute(node, "axes");
@@ -69,19 +71,19 @@ function reshapeConstant(index: GraphIndex, node: Node, source: Tensor): Tensor 
     : node.opType === "Reshape"
     ? sizes && fillSizes(sizes, source.shape)
     : undefined;
-  // Named by content, so that layers share it.
+  // Equal tables have equal names, so that layers share them.
   return shape?.every((size) => size > 0)
     ? { ...source, name: `${source.name}/${shape.join("x")}`, shape }
     : undefined;
 }
 
-/** A shape whose sizes of 0 are those of the source, and of which -1 stands for what is left. */
+/** The shape after a `Reshape`: 0 keeps the size of the source, and -1 is what remains. */
 function fillSizes(sizes: readonly number[], source: readonly number[]): number[] {
   const kept = sizes.map((size, axis) => size === 0 ? source[axis] ?? 0 : size);
   return kept.map((size) => size === -1 ? countElements(source) / -countElements(kept) : size);
 }
 
-/** A matrix of floats whose transpose is only read by row. */
+/** The transpose of a matrix of floats, if only its rows are looked up. */
 function transposeConstant(index: GraphIndex, node: Node): Tensor | undefined {
   const [output] = node.outputs as [string];
   const isTransposed = node.opType === "Transpose" &&
@@ -95,11 +97,11 @@ function transposeConstant(index: GraphIndex, node: Node): Tensor | undefined {
   return isFloat && isTable ? { ...source!, ...transposeMatrix(source!), name: output } : undefined;
 }
 
-/** Reads constants themselves where PyTorch's exports read copies: layers with equal constants share one. */
+/** Replaces copies of constants by the constants. PyTorch's exports copy one to share it between layers. */
 export function readOriginals(graph: Graph): Graph {
   const originals = new Map(graph.initializers.map(({ name }) => [name, name]));
   const outputs = new Set(graph.outputs.map(({ name }) => name));
-  // Graphs of their own read copies by name.
+  // Nested graphs read copies by name.
   if (graph.nodes.some(hasSubgraph)) return graph;
   const nodes = graph.nodes.flatMap((node) => {
     const [input = "", ...others] = node.inputs;
@@ -113,12 +115,12 @@ export function readOriginals(graph: Graph): Graph {
   return nodes.length === graph.nodes.length ? graph : { ...graph, nodes };
 }
 
-/** Operators between a table that is cut and the lookup of its rows. */
+/** Operators that may be between a sliced table and the lookup of its rows. */
 const PASSING = new Set(["Cast", "Identity", "Squeeze"]);
 
 /**
- * Looks up rows of whole tables. Older exports first take as many rows of a table of cosines as the sequence has tokens
- * (`cos_cached[:length][position_ids]`), or the rows of the step's tokens (`positions[past:past + tokens]`).
+ * Makes a graph look up rows in whole tables. Older exports first slice a table, either to the length of the sequence
+ * (`cos_cached[:length][position_ids]`) or to the tokens of the step (`positions[past:past + tokens]`).
  */
 export function readWholeTables(probes: Probes): Graph {
   const { graph } = probes.index;
@@ -151,7 +153,7 @@ export function readWholeTables(probes: Probes): Graph {
   return castRows(readTiedTables({ ...graph, nodes: live, initializers }));
 }
 
-/** Casts rows of tables after they are looked up. */
+/** Moves casts of tables to the rows that are looked up. */
 function castRows(graph: Graph): Graph {
   const { constants, producers } = new GraphIndex(graph);
   const nodes = graph.nodes.flatMap((node) => {
@@ -178,7 +180,7 @@ function castRows(graph: Graph): Graph {
   return { ...graph, nodes };
 }
 
-/** Whether a node takes a row of a constant for each token so far, and rows of these are looked up. */
+/** Whether a node slices a table to the length of the sequence, and only rows of the slice are looked up. */
 function takesFirstRows(probes: Probes, { opType, inputs, outputs }: Node): boolean {
   const { index } = probes;
   if (opType !== "Slice" || !index.constants.has(inputs[0]!)) return false;
@@ -191,7 +193,7 @@ function takesFirstRows(probes: Probes, { opType, inputs, outputs }: Node): bool
   return isFirst && step?.join() === "1" && isOnlyLookedUp(probes, outputs[0]!);
 }
 
-/** Whether a node takes a row of a constant for each token of the step, from that of the first token on. */
+/** Whether a node slices a table to the rows of the step's tokens. */
 function takesOwnRows(probes: Probes, { opType, inputs }: Node): boolean {
   const { index } = probes;
   if (opType !== "Slice" || !index.constants.has(inputs[0]!)) return false;

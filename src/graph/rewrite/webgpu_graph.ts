@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { storedBytes } from "../file/stored_tensor.ts";
+import { storedBytes } from "../file/tensor.ts";
 import {
   getOpset,
   hasSubgraph,
@@ -13,15 +13,15 @@ import {
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
-import { makeValueInfo } from "../file/proto_write.ts";
+import { makeValueInfo } from "../file/proto_codec.ts";
 
-/** Smaller constants stay in the graph. */
+/** Constants of fewer bytes stay in the graph. */
 const MIN_BYTES = 32 * 1024;
 
-/** A graph by itself keeps its weights if they are smaller: an input costs a few microseconds per run. */
+/** A graph that is not cut keeps its weights if they have fewer bytes: an input costs a few microseconds per run. */
 const MIN_GRAPH_BYTES = 32 * 2 ** 20;
 
-/** Which inputs of an operator may be inputs of the graph: `B`, `scales` and `zero_points`. */
+/** Indices of an operator's inputs that may be inputs of the graph: `B`, `scales` and `zero_points`. */
 const READ_AS_THEY_ARE: ReadonlyMap<string, readonly number[]> = new Map([
   ["com.microsoft:MatMulNBits", [1, 2, 3]],
   [":MatMul", [1]],
@@ -38,8 +38,9 @@ export interface WeightInputs {
 }
 
 /**
- * Applies {@linkcode liftWeights} to graphs with many large weights. Others stay as they are, and so do graphs with
- * nested graphs, which may read the outer one's constants.
+ * Applies {@linkcode liftWeights} to graphs with at least 32 MiB of large weights. Other graphs stay as they are, and
+ * so do
+ * graphs with nested graphs, which may read constants of the outer graph.
  */
 export function liftLargeWeights(model: ModelProto): WeightInputs {
   const left = { model, weights: [] };
@@ -50,15 +51,15 @@ export function liftLargeWeights(model: ModelProto): WeightInputs {
 }
 
 /**
- * Turns a graph's large weights into inputs, so that it reads the caller's buffers instead of holding a copy.
+ * Turns large weights of a graph into inputs, so that it reads the caller's buffers instead of holding a copy.
  *
- * ONNX Runtime optimizes a graph by its constants: it folds them (transposes, casts, zero points), repacks convolution
- * weights, and reads sizes and axes. Inputs are unknown until a run. So only those weights become inputs that its
- * WebGPU kernels read as they are, whether constant or not: `READ_AS_THEY_ARE`.
+ * When a session opens, ONNX Runtime folds constants, repacks the weights of convolutions, and reads sizes and axes. It
+ * cannot do that with inputs, which it does not know before a run. So only weights that its WebGPU kernels read
+ * unchanged
+ * become inputs: those in `READ_AS_THEY_ARE`.
  *
- * These stay constants: what any other operator reads too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`,
- * `Transpose`, `Cast` …), the scales of norms, biases, rotary tables, and small tensors: each input costs a few
- * microseconds per run.
+ * Weights stay constants if they are small, because each input costs a few microseconds per run, or if another operator
+ * reads them too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`, `Transpose`, `Cast` …).
  */
 export function liftWeights(model: ModelProto): WeightInputs {
   const { graph } = model;
@@ -86,8 +87,9 @@ function listConstantInputs({ domain, opType, inputs }: Node): string[] {
 const BROADCASTING = 8;
 
 /**
- * Replaces sums of several tensors with additions of two, in the same order. ONNX Runtime has no WebGPU kernel for `Sum`:
- * each would be computed on the CPU, with all its inputs read back from the GPU first.
+ * Replaces each `Sum` by additions of two tensors, in the same order. ONNX Runtime has no WebGPU kernel for `Sum`: it
+ * would
+ * first copy all inputs from the GPU, and add them on the CPU.
  */
 export function sumsToAdditions(model: ModelProto): ModelProto {
   const isSum = ({ opType, domain }: Node) => opType === "Sum" && domain === "";

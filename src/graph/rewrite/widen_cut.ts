@@ -1,15 +1,15 @@
 /**
- * Widens an f16 cut to f32 for the CPU: ONNX Runtime has no f16 arithmetic there and would cast around each node, and
- * our kernels take f32 alone.
+ * Widens an f16 cut to f32 for the CPU. ONNX Runtime has no f16 arithmetic there and would cast before and after each
+ * node,
+ * and Hearth's kernels only compute in f32.
  *
  * @module
  */
 import { widenBytes } from "../../../kernels/common/floats.ts";
-import { toDtypeCode } from "../file/dtype.ts";
+import { storedBytes, toDtypeCode } from "../file/tensor.ts";
 import { attribute, hasSubgraph, intAttribute, makeNode, withGraph } from "../file/proto.ts";
 import type { Node, Tensor } from "../file/proto.ts";
-import { makeValueInfo } from "../file/proto_write.ts";
-import { storedBytes } from "../file/stored_tensor.ts";
+import { makeValueInfo } from "../file/proto_codec.ts";
 import type {
   AttentionNode,
   ExpertsNode,
@@ -20,19 +20,19 @@ import type {
 } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
 
-/** Larger tables stay in f16; rows are widened when they are read. */
+/** Tables of more bytes stay in f16. Their rows are widened when they are read. */
 const MAX_TABLE_BYTES = 4 * 2 ** 20;
 
-/** Most bytes of f32 matrices in a segment's model: ONNX Runtime reads it as a file of at most 2 GiB. */
+/** Most bytes of f32 matrices in a segment, because ONNX Runtime reads its model as a file of at most 2 GiB. */
 const MAX_MATRIX_BYTES = 2 ** 30;
 
 const [FLOAT16, FLOAT32] = [toDtypeCode("float16"), toDtypeCode("float32")];
 
 /**
- * Converts constants, and the tensors that cross between segments, to f32; the cut's inputs stay as they are.
+ * Converts constants, and tensors that cross between segments, to f32. The inputs of the cut stay as they are.
  *
- * @returns the cut itself if nothing in it is f16, if its graph creates f16 tensors other than by a cast, or if its f16
- * matrices exceed {@linkcode MAX_MATRIX_BYTES}.
+ * @returns the cut itself if nothing in it is f16, if a node other than a cast creates f16 tensors, or if a segment's
+ * matrices would exceed {@linkcode MAX_MATRIX_BYTES}.
  */
 export function widenCut(cut: GraphCut): GraphCut {
   const hasHalves = cut.segments.some(({ outputs, model: { graph } }) =>
@@ -65,13 +65,13 @@ function canWiden({ model: { graph } }: Segment): boolean {
     if (isTableLookup(index, node)) return true;
     if (node.inputs.some((name) => tables.has(name))) return false;
     const { opType } = node;
-    // The attribute `dtype` of random operators and their like.
+    // Random operators and similar ones have an attribute `dtype`.
     return !hasSubgraph(node) && opType !== "ConstantOfShape" && opType !== "Constant" &&
       intAttribute(node, "dtype") !== FLOAT16;
   });
 }
 
-/** Whether a node reads rows of a large table of f16. */
+/** Whether a node reads rows of a large f16 table. */
 function isTableLookup({ constants }: GraphIndex, node: Node): boolean {
   const table = node.opType === "Gather" ? constants.get(getTable(node)) : undefined;
   return table?.dtype === "float16" && storedBytes(table) > MAX_TABLE_BYTES;
@@ -135,7 +135,7 @@ function widenPort(port: TensorPort): TensorPort {
   return port.dtype === "float16" ? { ...port, dtype: "float32" } : port;
 }
 
-/** Widens a constant when it is read; one in memory is widened at once. */
+/** Widens a constant: now if it is in memory, otherwise when it is read. */
 function widenTensor(tensor: Tensor): Tensor {
   const length = 2 * storedBytes(tensor);
   const { data } = tensor;

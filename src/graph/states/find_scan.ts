@@ -1,22 +1,23 @@
 /**
  * Linear attention that runs token by token in a `Scan`, as PyTorch exporters write the gated delta rule and Mamba-2.
  *
- * The body's nodes are not matched. It is run once on known numbers, and its results must be those of a linear
- * attention, for one of the few ways in which its inputs may be queries, keys, values, decay and rates.
+ * The nodes of the body are not matched. Instead the body is evaluated once on known numbers. For one assignment of its
+ * inputs to queries, keys, values, decay and rates, the results must be those of a linear attention.
  *
  * @module
  */
 import { getName } from "../attention/attention.ts";
-import { countElements } from "../file/dtype.ts";
+import { countElements } from "../file/tensor.ts";
 import { Evaluation, readScan, type Scan } from "../evaluate/evaluation.ts";
 import { normalizeAxis, toValue, type Value } from "../evaluate/value.ts";
 import { describeNode } from "../graph_index.ts";
 import type { Node } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
-import { type FoundState, isPastState, type LinearAttention, type StateSearch } from "./state.ts";
+import type { LinearAttention } from "../graph_cut.ts";
+import { type FoundState, isPastState, type StateSearch } from "./find_operators.ts";
 
-/** One run of a body for one token, with a batch of one. */
+/** One evaluation of a body, for one token and a batch of one. */
 interface Measured {
   /** `[heads, rows, columns]`. */
   readonly state: Float64Array;
@@ -26,7 +27,7 @@ interface Measured {
   readonly sizes: readonly [heads: number, rows: number, columns: number];
 }
 
-/** Which input of the body is what. */
+/** The roles of the body's inputs, by their indices. */
 interface Roles {
   readonly q: number;
   readonly k: number;
@@ -35,7 +36,11 @@ interface Roles {
   readonly rates?: number | undefined;
 }
 
-/** A `Scan` over the tokens whose one state is a linear attention's; `undefined` if it reads no state. */
+/**
+ * A `Scan` over the tokens that computes a linear attention; `undefined` if it reads no recurrent state.
+ *
+ * @throws {Refusal} when it reads a state but computes something else.
+ */
 export function findScan(node: Node, search: StateSearch): FoundState | undefined {
   const scan = readScan(node);
   if (scan === undefined || !isPastState(search, node.inputs[0])) return undefined;
@@ -62,14 +67,14 @@ export function findScan(node: Node, search: StateSearch): FoundState | undefine
   };
 }
 
-/** The permutation to `[batch, tokens, …]` from tokens on another axis. */
+/** The permutation to `[batch, tokens, …]` of a tensor whose tokens are on `axis`; `undefined` if that is axis 1. */
 function tokensSecond(axis: number, rank: number): number[] | undefined {
   if (axis === 1) return undefined;
   const others = Array.from({ length: rank }, (_, i) => i).filter((i) => i !== axis);
   return [others[0]!, axis, ...others.slice(1)];
 }
 
-/** Numbers between 0.1 and 0.9 in no order, valid as decays and as their logarithms. */
+/** Irregular numbers between 0.1 and 0.9, which are valid decays and valid logarithms of decays. */
 function makeNumbers(length: number, seed: number): Float64Array {
   return Float64Array.from(
     { length },
@@ -77,14 +82,14 @@ function makeNumbers(length: number, seed: number): Float64Array {
   );
 }
 
-/** Runs the body; `undefined` if its state is not three-dimensional or it cannot be run. */
+/** Evaluates the body; `undefined` if that is not possible, or if its state is not three-dimensional. */
 function measure(node: Node, scan: Scan, { index, probes }: StateSearch): Measured | undefined {
   const { body, inputs, outputs, numStates, inputAxes } = scan;
   if (numStates !== 1 || outputs.length !== 2) return undefined;
   const run = probes.at(SHORT_LENGTHS[0]);
   const feeds = new Map<string, Value>();
   for (const { inputs: read } of body.graph.nodes) {
-    // Constants of the outer graph that the body reads.
+    // The body may read constants of the outer graph.
     for (const name of read) {
       const constant = index.constants.get(name);
       if (constant !== undefined) feeds.set(name, toValue(constant));
@@ -111,7 +116,7 @@ function measure(node: Node, scan: Scan, { index, probes }: StateSearch): Measur
   return { state, inputs: others, newState, output, sizes: sizes as [number, number, number] };
 }
 
-/** The roles of the inputs, and what the body computes with them. */
+/** The roles of the inputs, and the linear attention that the body computes; `undefined` if there is none. */
 function findRoles(
   measured: Measured,
 ): { readonly roles: Roles; readonly recurrence: LinearAttention } | undefined {
@@ -142,7 +147,7 @@ function findRoles(
   return undefined;
 }
 
-/** All ways in which three to five inputs may have roles. */
+/** All assignments of roles to three, four or five inputs. */
 function* assignments(numInputs: number): Generator<Roles> {
   const optional: ("decay" | "rates")[][] = numInputs === 3
     ? [[]]
@@ -169,7 +174,7 @@ function* permutations(
   }
 }
 
-/** The factor of the output, if state and output are those of this linear attention. */
+/** The scale of the output, if state and output are those of this linear attention; `undefined` if they are not. */
 function measureScale(
   { state, inputs, newState, output }: Measured,
   { roles, shape, isTransposed }: {

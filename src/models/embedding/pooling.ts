@@ -17,7 +17,7 @@ import {
   type Node,
   withGraph,
 } from "../../graph/file/proto.ts";
-import { makeValueInfo } from "../../graph/file/proto_write.ts";
+import { makeValueInfo } from "../../graph/file/proto_codec.ts";
 import { keepOutput } from "../folder/graph_file.ts";
 
 /** `cls` is the very first token, `first` the first one that counts. */

@@ -7,8 +7,8 @@
 import type { Backend } from "../../device/backend.ts";
 import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
-import { computeFirstRows } from "../../graph/cut/first_token_rows.ts";
-import { countPositions, splitEncoder } from "../../graph/cut/split_encoder.ts";
+import { computeFirstRows } from "../../graph/cut/picked_token.ts";
+import { countPositions, splitEncoder } from "../../graph/cut/split.ts";
 import type { ModelProto as Graph } from "../../graph/file/proto.ts";
 import type { DecoderLoadOptions } from "../folder/decoder_load.ts";
 import { type GraphFile, keepOutput, readGraph } from "../folder/graph_file.ts";

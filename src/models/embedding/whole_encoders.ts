@@ -4,7 +4,7 @@
  * @module
  */
 import type { Backend, Storage } from "../../device/backend.ts";
-import { countElements } from "../../graph/file/dtype.ts";
+import { countElements } from "../../graph/file/tensor.ts";
 import type { FolderFiles } from "../../graph/file/external_data.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../device/ort/ort.ts";

@@ -10,25 +10,25 @@ import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import {
   type EncoderDecoderOptions,
   openEncoderDecoder,
+  openWholeEncoderDecoder,
 } from "../../decoder/open_encoder_decoder.ts";
 import type { KernelRule } from "../../decoder/kernel_rule.ts";
 import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
-import type { HeadBytes } from "../../decoder/cache_pools.ts";
 import {
   choosePagedLimits,
   chooseStateSlots,
   computeBlockBytes,
+  type HeadBytes,
   stepLimits,
 } from "../../decoder/paged_limits.ts";
 import { countMost, decodingLimits } from "../../decoder/paged_decoder.ts";
-import { UnsupportedGraphError } from "../../decoder/whole_inputs.ts";
+import { UnsupportedGraphError } from "../../decoder/step_inputs.ts";
 import { WholeDecoder } from "../../decoder/whole_decoder.ts";
-import { openWholeEncoderDecoder } from "../../decoder/open_whole_encoder_decoder.ts";
 import { StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { adaptForCpu, cutForGpu } from "../../program/adapt_cut.ts";
 import type { GraphSession, ValueInfo } from "../../device/ort/ort.ts";
-import type { TensorType } from "../../graph/file/dtype.ts";
+import type { TensorType } from "../../graph/file/tensor.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { divideMerged } from "../../graph/cut/merged_decoder.ts";
 import { splitGraph } from "../../graph/cut/split.ts";

@@ -11,9 +11,9 @@ import type { GraphSession } from "../../device/ort/ort.ts";
 import type { OpenContext } from "../model.ts";
 import type { ChosenGraph } from "./graph_choice.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
-import { makeValueInfo, writeModel } from "../../graph/file/proto_write.ts";
+import { makeValueInfo, writeModel } from "../../graph/file/proto_codec.ts";
 import type { Backend } from "../../device/backend.ts";
-import { toDtypeCode } from "../../graph/file/dtype.ts";
+import { toDtypeCode } from "../../graph/file/tensor.ts";
 
 export type GraphContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
 

@@ -19,7 +19,7 @@ import {
 } from "../../hub/model_folder.ts";
 import { log } from "../../base/log.ts";
 import { findWeights } from "../../graph/experts/mixture.ts";
-import { storedBytes } from "../../graph/file/stored_tensor.ts";
+import { storedBytes } from "../../graph/file/tensor.ts";
 import type { GraphCut } from "../../graph/graph_cut.ts";
 
 /** onnxruntime-web keeps weights in the memory of one WebAssembly module. */

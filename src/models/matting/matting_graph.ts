@@ -18,7 +18,7 @@ import {
   type Node,
   withGraph,
 } from "../../graph/file/proto.ts";
-import { makeValueInfo } from "../../graph/file/proto_write.ts";
+import { makeValueInfo } from "../../graph/file/proto_codec.ts";
 import type { MattingFamily } from "./matting_family.ts";
 import type { Levels, Size } from "../folder/preprocessor_config.ts";
 

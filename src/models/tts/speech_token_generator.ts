@@ -18,9 +18,9 @@ import {
   requireKnownInputs,
 } from "../folder/graph_file.ts";
 import { readContextLength } from "../folder/text_sizes.ts";
-import { type TensorType, toDtypeCode } from "../../graph/file/dtype.ts";
+import { type TensorType, toDtypeCode } from "../../graph/file/tensor.ts";
 import { int64Tensor, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
-import { makeValueInfo } from "../../graph/file/proto_write.ts";
+import { makeValueInfo } from "../../graph/file/proto_codec.ts";
 import { tensorFor } from "../plain_tensor.ts";
 
 /** 40 seconds of sound; lines are at most half as long. */

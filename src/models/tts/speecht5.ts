@@ -19,7 +19,7 @@ import {
   textFeeds,
   TtsGraph,
 } from "./synthesizer.ts";
-import { emptyState } from "../../decoder/whole_inputs.ts";
+import { emptyState } from "../../decoder/step_inputs.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
 import { isCrossCache, pickCache, requireMerged } from "../../graph/cut/merged_decoder.ts";
 import { MERGED } from "../folder/graph_choice.ts";

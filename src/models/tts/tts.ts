@@ -11,7 +11,7 @@ import { stretchTime } from "../../media/sound_rate.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
 import { yieldToEvents } from "../../base/yield_to_events.ts";
-import { noiseOffset, normalNoise } from "../../graph/rewrite/noise_table.ts";
+import { noiseOffset, normalNoise } from "../../graph/rewrite/seeded_noise.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import { type Model, type OpenContext, requireTask } from "../model.ts";
 import { Semaphore } from "../threads/semaphore.ts";

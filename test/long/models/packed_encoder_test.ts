@@ -15,7 +15,7 @@ import type { EncoderCut } from "../../../src/graph/graph_cut.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { type GraphSession, openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { splitEncoder } from "../../../src/graph/cut/split_encoder.ts";
+import { splitEncoder } from "../../../src/graph/cut/split.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 

@@ -16,7 +16,7 @@ import type { Dtype } from "../../../src/base/config.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
+import { writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { loadNative } from "../../../src/device/ort/ort.ts";
 import { countCalls } from "../../fixtures/engine/count_calls.ts";
 import { generate, withWholeEngine } from "../../fixtures/engine/generate.ts";

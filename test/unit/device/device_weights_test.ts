@@ -3,7 +3,7 @@ import { DeviceWeights } from "../../../src/device/device_weights.ts";
 import type { GpuContext } from "../../../src/gpu/device.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { FolderFiles, type ModelFiles } from "../../../src/graph/file/external_data.ts";
-import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../../../src/graph/file/tensor.ts";
 import { countCalls } from "../../fixtures/engine/count_calls.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 

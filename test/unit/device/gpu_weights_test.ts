@@ -8,7 +8,7 @@ import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { liftWeights } from "../../../src/graph/rewrite/webgpu_graph.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";
+import { storedBytes } from "../../../src/graph/file/tensor.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 
 const CASES = [

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import type { GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
 import type { ModelFiles } from "../../../src/graph/file/external_data.ts";
-import { storedBytes } from "../../../src/graph/file/stored_tensor.ts";
+import { storedBytes } from "../../../src/graph/file/tensor.ts";
 import {
   divideLargeProducts,
   padProducts,

@@ -8,7 +8,7 @@ import { SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import { packMatrices, packWeights } from "../../../src/device/cpu/pack_weights.ts";
 import { StartupError } from "../../../src/base/errors.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
-import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../../../src/graph/file/tensor.ts";
 import { CapturedStderr } from "../../fixtures/servers/capture_stderr.ts";
 
 const [K, OUTPUTS] = [4096, 32_768];

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import type { DecoderLimits, SampledToken, StepBatch } from "../../../src/decoder/decoder.ts";
 import type { GenerationRequest, Sequence } from "../../../src/engine/sequence.ts";
 import type { SchedulerStats } from "../../../src/engine/scheduler.ts";
-import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
+import { mostWindowBlocks } from "../../../src/decoder/paged_limits.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
 import {
   GREEDY,

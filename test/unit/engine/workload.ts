@@ -8,7 +8,7 @@ import type { DecoderLimits, SampledToken } from "../../../src/decoder/decoder.t
 import { PoolSize } from "../../../src/engine/length_limits.ts";
 import { Scheduler, SuspendedStepError } from "../../../src/engine/scheduler.ts";
 import { type ScheduledStep, StepBuilder } from "../../../src/engine/step.ts";
-import { mostWindowBlocks } from "../../../src/decoder/cache_pools.ts";
+import { mostWindowBlocks } from "../../../src/decoder/paged_limits.ts";
 import { Invariants, type Tracked } from "./invariants.ts";
 import { Random } from "./random.ts";
 import { GREEDY, makeLimits, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";

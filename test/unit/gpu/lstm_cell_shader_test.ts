@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { shareLstmCell } from "../../../src/gpu/lstm_cell_shader.ts";
+import { shareLstmCell } from "../../../src/gpu/ort_shaders.ts";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";

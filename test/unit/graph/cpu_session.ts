@@ -13,7 +13,7 @@ import {
 import type { ModelFiles } from "../../../src/graph/file/external_data.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
+import { writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 
 // Native sessions that are open when the process ends may bring it down.

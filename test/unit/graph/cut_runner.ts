@@ -21,7 +21,7 @@ import {
   stateConstants,
   stateSize,
 } from "../../../src/device/sequence_states.ts";
-import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../../../src/graph/file/tensor.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { copyWeights } from "../../../src/device/ort/pack_model.ts";

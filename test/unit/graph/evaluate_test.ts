@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { TensorType } from "../../../src/graph/file/dtype.ts";
+import type { TensorType } from "../../../src/graph/file/tensor.ts";
 import { Evaluation } from "../../../src/graph/evaluate/evaluation.ts";
 import type { Value } from "../../../src/graph/evaluate/value.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";

@@ -1,7 +1,7 @@
 /** Expanded weights give what ONNX Runtime gives for the packed ones. */
 import assert from "node:assert/strict";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
-import { expandQuantized } from "../../../src/graph/rewrite/expand_quantized.ts";
+import { expandQuantized } from "../../../src/graph/rewrite/cpu_graph.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";

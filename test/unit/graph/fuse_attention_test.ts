@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { fuseAttention } from "../../../src/graph/rewrite/fused_operators.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
+import { writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { attention, encoderLayer } from "../../fixtures/graphs/graph_layers.ts";
 import { decodeModel } from "../../fixtures/graphs/decode_model.ts";

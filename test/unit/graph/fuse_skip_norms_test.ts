@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { fuseSkipNorms } from "../../../src/graph/rewrite/fused_operators.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
 import { makeNode, type ModelProto, type Node } from "../../../src/graph/file/proto.ts";
-import { makeValueInfo, writeModel } from "../../../src/graph/file/proto_write.ts";
+import { makeValueInfo, writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeNormal } from "../../kernels/exact_sampling.ts";
 import { openCpuSession } from "./cpu_session.ts";

@@ -4,7 +4,7 @@ import {
   permute,
   regroup,
   ROW_AXES,
-} from "../../../src/graph/attention/operand_steps.ts";
+} from "../../../src/graph/attention/unmasked_attention.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 
 const SIZES = { b: 2, t: 5, h: 3, d: 4 };

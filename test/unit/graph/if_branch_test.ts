@@ -4,7 +4,7 @@ import { keepOutputs, takeBranch } from "../../../src/graph/cut/merged_decoder.t
 import { loadNative } from "../../../src/device/ort/ort.ts";
 import { makeNode, type ModelProto } from "../../../src/graph/file/proto.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
+import { writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
 import { graphAttribute } from "../../fixtures/graphs/merged_decoder_graph.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { liveNodes } from "../../../src/graph/graph_index.ts";
-import { namesRead, sortNodes } from "../../../src/graph/node_order.ts";
+import { liveNodes, namesRead, sortNodes } from "../../../src/graph/graph_index.ts";
 import { ATTRIBUTE, makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
-import { makeConvolutionsPlanar } from "../../../src/graph/rewrite/planar_convolutions.ts";
+import { makeConvolutionsPlanar } from "../../../src/graph/rewrite/cpu_graph.ts";
 import type { ModelProto } from "../../../src/graph/file/proto.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
+import { writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { decodeModel } from "../../fixtures/graphs/decode_model.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { gelu } from "../../fixtures/graphs/graph_layers.ts";

@@ -8,9 +8,8 @@ import {
   makeNode,
   stringAttribute,
 } from "../../../src/graph/file/proto.ts";
-import { decodeTensorMessage } from "../../../src/graph/file/proto_decode.ts";
+import { decodeTensorMessage, writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
 import {
   int64Varint,
   MessageWriter,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { RowFile } from "../../../src/graph/file/stored_range.ts";
-import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../../../src/graph/file/tensor.ts";
 
 const ELEMENTS = Float32Array.from({ length: 12 }, (_, i) => i / 2);
 const OFFSET = 8;

@@ -1,9 +1,14 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
-import { noiseOffset, normalNoise, normalTable } from "../../../src/graph/rewrite/noise_table.ts";
+import {
+  noiseOffset,
+  normalNoise,
+  normalTable,
+  readNoiseInput,
+  seedNoise,
+} from "../../../src/graph/rewrite/seeded_noise.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
-import { readNoiseInput, seedNoise } from "../../../src/graph/rewrite/seeded_noise.ts";
+import { writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { tensorFor } from "../../../src/models/plain_tensor.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { openCpuSession } from "./cpu_session.ts";

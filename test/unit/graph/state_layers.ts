@@ -4,7 +4,7 @@
  * @module
  */
 import { makeNode, type Node, type ValueInfo } from "../../../src/graph/file/proto.ts";
-import { writeModel } from "../../../src/graph/file/proto_write.ts";
+import { writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { MessageWriter, readFields } from "../../../src/graph/file/wire.ts";
 import { constant, type Declared } from "../../fixtures/graphs/onnx_builder.ts";
 import type { DecoderBuilder } from "./test_decoder.ts";

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import {
   appendInCacheDtype,
   keepOutputs,
+  nameStepAttentions,
   takeBranch,
 } from "../../../src/graph/cut/merged_decoder.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
-import { nameStepAttentions } from "../../../src/graph/attention/step_attention.ts";
-import { swapHeadsAndTokens } from "../../../src/graph/rewrite/output_transposes.ts";
+import { swapHeadsAndTokens } from "../../../src/graph/rewrite/transposes.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 import { makeTinyOcr } from "../../fixtures/models/tiny_ocr.ts";
 

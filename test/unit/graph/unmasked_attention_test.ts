@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
-import { makeValueInfo } from "../../../src/graph/file/proto_write.ts";
+import { makeValueInfo } from "../../../src/graph/file/proto_codec.ts";
 import { findUnmaskedAttentions } from "../../../src/graph/attention/unmasked_attention.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 

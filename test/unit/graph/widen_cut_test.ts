@@ -7,7 +7,7 @@ import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { readRange, readStoredBytes } from "../../../src/graph/file/stored_range.ts";
-import type { StoredTensor } from "../../../src/graph/file/stored_tensor.ts";
+import type { StoredTensor } from "../../../src/graph/file/tensor.ts";
 import type { GraphCut } from "../../../src/graph/graph_cut.ts";
 import { widenCut } from "../../../src/graph/rewrite/widen_cut.ts";
 import { QWEN3, writeQwen3 } from "../../bench/real/qwen3.ts";

@@ -1,24 +1,40 @@
 /**
- * Decodes the messages of an ONNX file that are in memory. Byte fields stay views of what is passed in.
+ * Decodes and encodes the messages of an ONNX file. Byte fields of decoded messages stay views of what is passed in.
+ * Constants that lie in files are written as references to them (external data).
  *
  * @module
  */
-import { countElementBytes, countElements, toDtype } from "./dtype.ts";
-import type { TensorBytes } from "./stored_tensor.ts";
-import { ATTRIBUTE, type Node, type OperatorSet, type Tensor, type ValueInfo } from "./proto.ts";
+import {
+  countElementBytes,
+  countElements,
+  type TensorBytes,
+  type TensorType,
+  toDtype,
+  toDtypeCode,
+} from "./tensor.ts";
+import {
+  ATTRIBUTE,
+  type Graph,
+  type ModelProto,
+  type Node,
+  type OperatorSet,
+  type Tensor,
+  type ValueInfo,
+} from "./proto.ts";
 import {
   decodeInt64s,
   decodeText,
   type Field,
   int64Varint,
+  MessageWriter,
   readFields,
   smallVarint,
 } from "./wire.ts";
 
-/** Field numbers of TensorProto that a reader must know before it decodes the rest. */
+/** Field numbers of TensorProto for the fields that may be too large to be read with the graph. */
 export const TENSOR = { floatData: 4, rawData: 9, doubleData: 10 } as const;
 
-/** The raw bytes of elements that the file holds as varints. */
+/** Converts elements from varints to the bytes that `raw_data` would hold. */
 function packInts(bytesPerElement: number, values: Iterable<bigint>): Uint8Array {
   const bytes: number[] = [];
   for (const value of values) {
@@ -53,7 +69,7 @@ function externalData(fields: readonly Field[]): TensorBytes | undefined {
   return { kind: "file", file, offset, length: Number(entries.get("length") ?? NaN) };
 }
 
-/** Builds a tensor from its fields; `range` says where its raw data lie if they were not read. */
+/** Builds a tensor from its fields. @param range where the raw data are, if they were not read. */
 export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tensor {
   let [name, code] = ["", 0];
   const shape: number[] = [];
@@ -90,7 +106,7 @@ export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tens
         external.push(field);
         break;
       case 14:
-        // data_location follows from where the data are.
+        // The data location is known from the other fields.
         break;
       default:
         rest.push(field);
@@ -112,7 +128,7 @@ export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tens
   return { name, dtype, shape, data, rest };
 }
 
-/** Decodes a TensorProto that is in memory; its bytes stay where they are. */
+/** Decodes a TensorProto without copying its bytes. */
 export function decodeTensorMessage(message: Uint8Array): Tensor {
   return decodeTensor(readFields(message));
 }
@@ -196,4 +212,87 @@ export function decodeOperatorSet(message: Uint8Array): OperatorSet {
     if (field.number === 2) version = Number(int64Varint(field.payload));
   }
   return { domain: domain === "ai.onnx" ? "" : domain, version };
+}
+
+function writeRest(message: MessageWriter, rest: readonly Field[]): MessageWriter {
+  for (const field of rest) message.field(field);
+  return message;
+}
+
+function encodeNode(node: Node): MessageWriter {
+  const message = new MessageWriter();
+  for (const input of node.inputs) message.text(1, input);
+  for (const output of node.outputs) message.text(2, output);
+  message.text(3, node.name).text(4, node.opType);
+  for (const attribute of node.attributes) message.bytes(5, attribute.message);
+  if (node.domain !== "") message.text(7, node.domain);
+  return writeRest(message, node.rest);
+}
+
+function encodeTensor({ name, dtype, shape, data, rest }: Tensor): MessageWriter {
+  const message = new MessageWriter();
+  for (const size of shape) message.int(1, size);
+  message.int(2, toDtypeCode(dtype)).text(8, name);
+  if (data.kind === "file") {
+    const entries = { location: data.file, offset: data.offset, length: data.length };
+    for (const [key, value] of Object.entries(entries)) {
+      message.message(13, new MessageWriter().text(1, key).text(2, String(value)));
+    }
+    message.int(14, 1);
+  } else if (data.kind !== "memory") {
+    throw new Error(
+      `"${name}" is computed when it is read, so it cannot be written to a graph's file.`,
+    );
+  } else if (dtype !== "string") {
+    // Strings have a field of their own, kept in `rest`.
+    message.bytes(9, data.bytes);
+  }
+  return writeRest(message, rest);
+}
+
+function encodeTensorType(dtype: TensorType, shape: readonly (number | string)[]): MessageWriter {
+  const dims = new MessageWriter();
+  for (const size of shape) {
+    const dim = new MessageWriter();
+    if (typeof size === "number") dim.int(1, size);
+    else dim.text(2, size);
+    dims.message(1, dim);
+  }
+  const tensor = new MessageWriter().int(1, toDtypeCode(dtype)).message(2, dims);
+  return new MessageWriter().message(1, tensor);
+}
+
+/** Declares an input or output. Sizes that are only known when the graph runs are given as symbols. */
+export function makeValueInfo(
+  name: string,
+  dtype: TensorType,
+  shape: readonly (number | string)[],
+): ValueInfo {
+  return { name, dtype, shape, type: encodeTensorType(dtype, shape).finish(), rest: [] };
+}
+
+function encodeValueInfo({ name, type, rest }: ValueInfo): MessageWriter {
+  const message = new MessageWriter().text(1, name);
+  if (type !== undefined) message.bytes(2, type);
+  return writeRest(message, rest);
+}
+
+function encodeGraph(graph: Graph): MessageWriter {
+  const message = new MessageWriter();
+  for (const node of graph.nodes) message.message(1, encodeNode(node));
+  message.text(2, graph.name);
+  for (const tensor of graph.initializers) message.message(5, encodeTensor(tensor));
+  for (const input of graph.inputs) message.message(11, encodeValueInfo(input));
+  for (const output of graph.outputs) message.message(12, encodeValueInfo(output));
+  for (const value of graph.valueInfos) message.message(13, encodeValueInfo(value));
+  return writeRest(message, graph.rest);
+}
+
+/** Encodes a model. The bytes of constants in memory are copied once, into the result. */
+export function writeModel(model: ModelProto): Uint8Array {
+  const message = new MessageWriter().int(1, model.irVersion).message(7, encodeGraph(model.graph));
+  for (const { domain, version } of model.operatorSets) {
+    message.message(8, new MessageWriter().text(1, domain).int(2, version));
+  }
+  return writeRest(message, model.rest).finish();
 }

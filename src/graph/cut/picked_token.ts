@@ -1,27 +1,34 @@
 /**
- * Classifiers and embedders that read only the first token: row-wise work of the last layer, above all its products, is
- * done for that token alone.
+ * Graphs that pick the first or the last token. Decoders may compute the logits of only the last token, classifiers and
+ * embedders read the first.
+ *
+ * A cut computes the rows that its caller asks for, so the pick is removed from the graph ({@linkcode keepAllTokens}).
+ * In
+ * a graph that is not cut, the nodes before a pick of the first token are made to compute only that token's row
+ * ({@linkcode computeFirstRows}).
  *
  * @module
  */
-import { liftConstants } from "../decoder_inputs.ts";
+import { findEncoderInputs, liftConstants } from "../decoder_inputs.ts";
 import { ELEMENTWISE_RULES } from "../evaluate/elementwise.ts";
 import {
+  type Graph,
   hasSubgraph,
   int64Tensor,
   intAttribute,
   makeNode,
   type ModelProto,
   type Node,
+  type Tensor,
   withGraph,
 } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 import { Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
-import { picksToken } from "./last_token.ts";
-import { findEncoderInputs } from "./split_encoder.ts";
+import { numbered } from "../attention/traced_operand.ts";
+import type { Evaluation } from "../evaluate/evaluation.ts";
 
-/** Operators whose output elements depend only on the same elements of their inputs, or whose rows on the same rows. */
+/** Operators that compute each row of their output from the same row of their inputs. */
 const ROW_OPERATORS = new Set([
   ...Object.keys(ELEMENTWISE_RULES),
   ...["Erf", "Gelu", "FastGelu", "BiasGelu", "QuickGelu", "Elu", "Selu", "Softplus", "LeakyRelu"],
@@ -34,10 +41,11 @@ const ROW_OPERATORS = new Set([
 const FIRST = "first_token";
 
 /**
- * Lets nodes that only lead to a pick of the first token compute its row alone. Their results do not change; rows
- * quantised together stay together.
+ * Makes row-wise nodes that only lead to a pick of the first token compute that token's row alone. Results do not
+ * change:
+ * rows that are quantised together still are.
  *
- * @param wanted the output.
+ * @param wanted the output of the graph that is read.
  * @returns the model itself if the graph picks no token, or if nothing before the pick is row-wise.
  */
 export function computeFirstRows(
@@ -45,7 +53,7 @@ export function computeFirstRows(
   { wanted, padTokenId }: { readonly wanted: string; readonly padTokenId: number },
 ): ModelProto {
   const index = new GraphIndex(liftConstants(model.graph));
-  // What a nested graph reads is not visible here.
+  // The index does not show what a nested graph reads.
   if (index.graph.nodes.some(hasSubgraph)) return model;
   const probes = findProbes(index, padTokenId);
   const pick = probes && findPick(probes);
@@ -77,7 +85,7 @@ function findProbes(index: GraphIndex, padTokenId: number): Probes | undefined {
   }
 }
 
-/** The only node that picks the first token's row of a tensor. */
+/** The node that picks the first token's row of a tensor; `undefined` if there are several. */
 function findPick(probes: Probes): Node | undefined {
   const picks = probes.index.graph.nodes.filter((node) => picksToken(probes, "first", node));
   return picks.length === 1 ? picks[0] : undefined;
@@ -88,7 +96,7 @@ function isRowAxis(axis: number): boolean {
   return axis === 2 || axis === -1;
 }
 
-/** Partial evaluations of a graph. */
+/** Which tensors of a graph have a row for each token, by partial evaluation. */
 class KnownTensors {
   readonly #probes: Probes;
   readonly #constant = new Map<string, boolean>();
@@ -97,7 +105,7 @@ class KnownTensors {
     this.#probes = probes;
   }
 
-  /** Whether a tensor is `[1, tokens, …]` of three axes. */
+  /** Whether a tensor is `[1, tokens, width]`. */
   isRows(name: string): boolean {
     return this.#probes.short().every((run, i) => {
       const shape = run.value(name)?.shape;
@@ -105,12 +113,12 @@ class KnownTensors {
     });
   }
 
-  /** The number of axes of a tensor that depends on no input; `undefined` for any other. */
+  /** The number of axes of a tensor that does not depend on an input; `undefined` for any other tensor. */
   countConstantAxes(name: string): number | undefined {
     return this.#isConstant(name) ? this.#probes.short()[0]!.value(name)?.shape.length : undefined;
   }
 
-  /** Whether a node computes the shape of rows, and only their length is read from it. */
+  /** Whether a node computes a tensor's shape, of which only the row length is read. */
   isRowLength({ opType, outputs }: Node): boolean {
     const { index } = this.#probes;
     return opType === "Shape" && !index.isOutput(outputs[0]!) &&
@@ -121,7 +129,7 @@ class KnownTensors {
       });
   }
 
-  /** Whether a node works along the last axis of `[1, tokens, …]`, if it works along any. */
+  /** Whether a node works along the last axis of `[1, tokens, width]`, if it works along an axis at all. */
   isAlongRow(node: Node): boolean {
     if (node.opType === "Slice") {
       const axes = this.#probes.short()[0]!.value(node.inputs[3] ?? "")?.data;
@@ -143,7 +151,7 @@ class KnownTensors {
   }
 }
 
-/** Whether a token's row of the outputs needs nothing but the same row of the inputs. */
+/** Whether a token's row of the outputs depends only on the same row of the inputs. */
 function isRowWise(node: Node, tensors: KnownTensors): boolean {
   const { opType, inputs } = node;
   if (!ROW_OPERATORS.has(opType) || !tensors.isAlongRow(node)) return false;
@@ -151,13 +159,13 @@ function isRowWise(node: Node, tensors: KnownTensors): boolean {
   if (opType === "Split" || opType === "Slice") return tensors.isRows(inputs[0]!);
   return inputs.every((name, i) => {
     const axes = tensors.countConstantAxes(name);
-    // A product may have any matrix; other operators only inputs that are the same for all tokens.
+    // A product may take any constant matrix. The constants of other operators must be the same for all tokens.
     if (axes !== undefined) return axes <= 1 || (opType.startsWith("MatMul") && i > 0);
     return name === "" || (tensors.isRows(name) && !(opType === "MatMul" && i > 0));
   });
 }
 
-/** Inserts a pick of the first row wherever row-wise nodes begin. */
+/** Inserts a pick of the first row before the first of the row-wise nodes. */
 function withFirstRows(
   model: ModelProto,
   index: GraphIndex,
@@ -187,4 +195,55 @@ function withFirstRows(
     initializers: [...graph.initializers, int64Tensor(FIRST, [1], [0])],
     valueInfos: graph.valueInfos.filter(({ name }) => !computed.has(name)),
   });
+}
+
+/** Operators with which exporters pick a token. */
+const PICKING = new Set(["Gather", "Slice", "GatherND"]);
+
+/** Which token a graph picks. */
+export type PickedToken = "first" | "last";
+
+/** Whether a node only takes that token's row of `[1, tokens, …]`. */
+function picksToken(probes: Probes, which: PickedToken, node: Node): boolean {
+  return PICKING.has(node.opType) &&
+    probes.short().every((run, i) => picks(which, node, run, SHORT_LENGTHS[i]!.numTokens));
+}
+
+function picks(which: PickedToken, node: Node, run: Evaluation, numTokens: number): boolean {
+  const [from, to] = [node.inputs[0]!, node.outputs[0]!];
+  const all = run.value(from);
+  if (all?.shape[0] !== 1 || all.shape[1] !== numTokens) return false;
+  const source = numbered(all);
+  const picked = run.valueWith(to, new Map([[from, source]]))?.data;
+  const width = source.data!.length / numTokens;
+  const row = which === "first" ? source.data!.subarray(0, width) : source.data!.subarray(-width);
+  return picked?.length === row.length && picked.every((x, i) => x === row[i]);
+}
+
+/**
+ * Removes the pick of a token from a graph, so that the output has a row for each token.
+ *
+ * @param wanted the output.
+ */
+export function keepAllTokens(
+  probes: Probes,
+  wanted: string,
+  which: PickedToken = "last",
+): Graph {
+  const { graph } = probes.index;
+  const [short, , longer] = probes.short();
+  const [shape, longerShape] = [short, longer].map((run) => run?.value(wanted)?.shape.join());
+  if (shape === undefined || shape !== longerShape) return graph;
+  const constants: Tensor[] = [];
+  const nodes = graph.nodes.map((node) => {
+    if (!picksToken(probes, which, node)) return node;
+    const [from, to] = [node.inputs[0]!, node.outputs[0]!];
+    const [all, picked] = [from, to].map((name) => short!.value(name)!.shape);
+    if (all!.length === picked!.length) return makeNode("Identity", [from], [to]);
+    // The pick removed the tokens' axis. Here it takes the position of the batch axis, which has size 1.
+    const sizes = int64Tensor(`${to}/all_tokens`, [picked!.length], [-1, ...picked!.slice(1)]);
+    constants.push(sizes);
+    return makeNode("Reshape", [from, sizes.name], [to]);
+  });
+  return { ...graph, nodes, initializers: [...graph.initializers, ...constants] };
 }

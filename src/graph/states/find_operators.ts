@@ -1,0 +1,214 @@
+/**
+ * Recurrences that a graph has as operators: causal convolutions, and linear attention.
+ * A causal convolution is `CausalConvWithState`, or a `Conv` over the state and the tokens of the step. Linear attention
+ * is `LinearAttention`; one that runs token by token is found by `find_scan.ts`.
+ *
+ * @module
+ */
+import type { Convolution, LinearAttention } from "../graph_cut.ts";
+import { describeNode, type GraphIndex } from "../graph_index.ts";
+import { type Probes, SHORT_LENGTHS } from "../probes.ts";
+import { getName, requireConstant } from "../attention/attention.ts";
+import { countElements } from "../file/tensor.ts";
+import {
+  floatAttribute,
+  intAttribute,
+  intsAttribute,
+  type Node,
+  stringAttribute,
+} from "../file/proto.ts";
+import { Refusal } from "../refusal.ts";
+
+/** A recurrence that was found in a graph. */
+export interface FoundState {
+  readonly name: string;
+  readonly recurrence: Convolution | LinearAttention;
+  /**
+   * Names of the operands: `x` of a convolution; `q`, `k`, `v` of a linear attention, followed by its decay and by the
+   * rates of the delta rule, if it has them.
+   */
+  readonly operands: readonly string[];
+  /** The tensor that holds its result. */
+  readonly output: string;
+  /**
+   * Permutations of the operands to `[1, tokens, …]`, and of the result from that to the graph's layout; `undefined` or
+   * absent if they already have that layout.
+   */
+  readonly operandOrders?: readonly (readonly number[] | undefined)[];
+  readonly outputOrder?: readonly number[] | undefined;
+}
+
+/** A graph in which recurrences are searched. */
+export interface StateSearch {
+  readonly index: GraphIndex;
+  readonly probes: Probes;
+}
+
+/** Whether a tensor is an input for a recurrent state, possibly cast. */
+export function isPastState({ index, probes }: StateSearch, tensor: string | undefined): boolean {
+  for (let name = tensor; name !== undefined;) {
+    if (probes.inputs.states?.has(name)) return true;
+    const node = index.producers.get(name);
+    name = node && ["Identity", "Cast"].includes(node.opType) ? node.inputs[0] : undefined;
+  }
+  return false;
+}
+
+/** Swaps `[1, channels, tokens]` and `[1, tokens, channels]`. */
+const SWAP = [0, 2, 1];
+
+/** `CausalConvWithState` of ONNX Runtime and, since opset 27, of ONNX. */
+export function findCausalConv(node: Node, search: StateSearch): FoundState | undefined {
+  if (node.opType !== "CausalConvWithState") return undefined;
+  const [x, weightName, biasName, past] = node.inputs as [string, string, string?, string?];
+  if (!isPastState(search, past)) {
+    throw new Refusal(`The past of ${describeNode(node)} is computed; it should be an input.`);
+  }
+  const isPlain = (intAttribute(node, "ndim") ?? 1) === 1 &&
+    (intAttribute(node, "dilation") ?? 1) === 1 && !intAttribute(node, "state_window") &&
+    (intsAttribute(node, "dilations") ?? []).every((dilation) => dilation === 1);
+  const activation = stringAttribute(node, "activation") ?? "none";
+  if (!isPlain || !["none", "silu", "swish"].includes(activation)) {
+    throw new Refusal(`${describeNode(node)} has dilations or an activation that Hearth lacks.`);
+  }
+  const weights = requireConstant(search, weightName, node);
+  const isChannelsLast = intAttribute(node, "channels_last") === 1;
+  return {
+    name: getName(node),
+    recurrence: {
+      kind: "convolution",
+      channels: weights.shape[0]!,
+      taps: weights.shape[2]!,
+      weights,
+      bias: biasName ? requireConstant(search, biasName, node) : undefined,
+      activation: activation === "none" ? undefined : "silu",
+    },
+    operands: [x],
+    output: node.outputs[0]!,
+    ...isChannelsLast ? {} : { operandOrders: [SWAP], outputOrder: SWAP },
+  };
+}
+
+/** `Conv(Concat(state, x))`, possibly followed by a `Slice` that keeps only the results for the step's tokens. */
+export function findSpelledOutConv(node: Node, search: StateSearch): FoundState | undefined {
+  const { index } = search;
+  const joined = node.opType === "Conv" ? index.producers.get(node.inputs[0]!) : undefined;
+  const [past, x, ...more] = joined?.inputs ?? [];
+  if (joined?.opType !== "Concat" || more.length > 0 || !isPastState(search, past)) {
+    return undefined;
+  }
+  const weights = requireConstant(search, node.inputs[1]!, node);
+  const [channels, perGroup, taps, ...others] = weights.shape as [number, number, number];
+  const isDepthwise = perGroup === 1 && intAttribute(node, "group") === channels &&
+    others.length === 0;
+  const isPlain = ["strides", "dilations"].every((name) =>
+    (intsAttribute(node, name) ?? [1])[0] === 1
+  );
+  const axis = intAttribute(joined, "axis");
+  if (!isDepthwise || !isPlain || (axis !== 2 && axis !== -1)) {
+    throw new Refusal(`${describeNode(node)} reads a state, but not as a causal convolution.`);
+  }
+  const output = findResults(search, node, { past: past!, taps });
+  const biasName = node.inputs[2];
+  return {
+    name: getName(node),
+    recurrence: {
+      kind: "convolution",
+      ...{ channels, taps, weights },
+      bias: biasName ? requireConstant(search, biasName, node) : undefined,
+    },
+    operands: [x!],
+    output,
+    operandOrders: [SWAP],
+    outputOrder: SWAP,
+  };
+}
+
+/**
+ * The tensor that holds a `Conv`'s result for each token of the step, and for no others.
+ *
+ * @throws {Refusal} when there is none.
+ */
+function findResults(
+  { index, probes }: StateSearch,
+  conv: Node,
+  { past, taps }: { readonly past: string; readonly taps: number },
+): string {
+  const [made] = conv.outputs as [string];
+  const consumer = index.onlyConsumer(made);
+  const sliced = consumer?.opType === "Slice" ? consumer.outputs[0]! : made;
+  const pad = intsAttribute(conv, "pads")?.[0] ?? 0;
+  for (const lengths of SHORT_LENGTHS) {
+    const run = probes.at(lengths);
+    const [shape, width] = [run.value(made)?.shape, run.value(past)?.shape[2]];
+    if (shape === undefined || width === undefined) {
+      throw new Refusal(`What ${describeNode(conv)} reads cannot be followed.`);
+    }
+    // The index of each result: that of token 0 begins `taps - 1` tokens before it.
+    const data = Float64Array.from({ length: countElements(shape) }, (_, i) => i % shape[2]!);
+    const indices = sliced === made
+      ? data
+      : run.valueWith(sliced, new Map([[made, { dtype: "float32", shape, data }]]))?.data;
+    const first = width - taps + 1 + pad;
+    const { numTokens } = lengths;
+    const isEach = indices?.length === shape[1]! * numTokens &&
+      indices.every((index, i) => index === first + i % numTokens);
+    if (first < 0 || !isEach) {
+      throw new Refusal(`${describeNode(conv)} does not give a result for each token.`);
+    }
+  }
+  return sliced;
+}
+
+/** Which update rules have a decay, and which are delta rules, with rates. */
+const RULES: Readonly<Record<string, { readonly decays: boolean; readonly isDelta: boolean }>> = {
+  linear: { decays: false, isDelta: false },
+  gated: { decays: true, isDelta: false },
+  delta: { decays: false, isDelta: true },
+  gated_delta: { decays: true, isDelta: true },
+};
+
+/**
+ * `LinearAttention` of ONNX Runtime's own operator set (com.microsoft) and, since opset 27, of ONNX. The rows of q, k
+ * and
+ * v consist of heads.
+ *
+ * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+ */
+export function findLinearAttention(node: Node, search: StateSearch): FoundState | undefined {
+  if (node.opType !== "LinearAttention") return undefined;
+  const [q, k, v, past, decay, rates] = node.inputs as [string, string, string, ...string[]];
+  if (!isPastState(search, past)) {
+    throw new Refusal(`The past of ${describeNode(node)} is computed; it should be an input.`);
+  }
+  const rule = RULES[stringAttribute(node, "update_rule") ?? "gated_delta"];
+  const queryHeads = intAttribute(node, "q_num_heads") ?? 0;
+  const heads = intAttribute(node, "kv_num_heads") ?? queryHeads;
+  if (rule === undefined || queryHeads > heads || heads === 0) {
+    throw new Refusal(
+      `${describeNode(node)} has ${queryHeads} heads of queries for ${heads} states, or a rule ` +
+        "of its own.",
+    );
+  }
+  const findWidth = (name: string | undefined) => {
+    const width = search.probes.at(SHORT_LENGTHS[0]).value(name ?? "")?.shape.at(-1);
+    if (width !== undefined) return width;
+    throw new Refusal(`${describeNode(node)} takes "${name}", of which nothing is known.`);
+  };
+  const keyDim = findWidth(q) / queryHeads;
+  const scale = floatAttribute(node, "scale") || 1 / Math.sqrt(keyDim);
+  return {
+    name: getName(node),
+    recurrence: {
+      kind: "linear_attention",
+      ...{ heads, queryHeads, keyDim, scale },
+      keyHeads: findWidth(k) / keyDim,
+      valueDim: findWidth(v) / heads,
+      decay: rule.decays ? "logarithm" : undefined,
+      decaysRows: rule.decays && findWidth(decay) === heads * keyDim && keyDim > 1,
+      rates: rule.isDelta ? findWidth(rates) : 0,
+    },
+    operands: [q, k, v, ...rule.decays ? [decay!] : [], ...rule.isDelta ? [rates!] : []],
+    output: node.outputs[0]!,
+  };
+}
