@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { startThread, type Thread } from "../../src/base/start_thread.ts";
+import { startThread, type Thread } from "../../src/base/threads.ts";
 import type { AttentionExports } from "./attention_module.ts";
 import {
   type KernelName,

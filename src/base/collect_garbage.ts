@@ -1,6 +1,6 @@
 /**
- * Returns memory that a thread no longer uses to the system. V8 collects garbage only when it allocates: an idle thread
- * would keep the hundreds of megabytes that large requests left behind.
+ * Returns memory that a thread no longer uses to the system. V8 collects garbage only while it allocates, so an idle
+ * thread would keep the hundreds of megabytes that large requests left behind.
  *
  * @module
  */
@@ -12,12 +12,12 @@ const LOOK_AFTER_MS = 3_000;
 /** Less garbage than this is not worth a collection, which stops the thread for tens of milliseconds. */
 const MIN_GARBAGE_BYTES = 8 * 2 ** 20;
 /**
- * Memory that was in use at the last collection may be garbage by now, so another is due after this many checks. The
- * number doubles after each collection that found little.
+ * Checks after which another collection is due, because memory in use at the last one may be garbage by now. The number
+ * doubles after each collection that found little.
  */
 const MIN_LOOKS = 4;
 const MAX_LOOKS = 16;
-/** How often memory that was freed without garbage is returned. */
+/** How often memory is returned that was freed without a collection. */
 const TRIM_EVERY_MS = 20_000;
 
 /** Decides when a thread's garbage is worth a collection. Pure. */
@@ -59,7 +59,7 @@ let mayHaveFreed = false;
 let trimmedAtMs = 0;
 
 /**
- * Collects the thread's garbage some seconds from now, if there may be much. To be called whenever a task has ended.
+ * Collects the thread's garbage some seconds from now, if there may be much. Call it whenever a task has ended.
  *
  * @param isIdle checked at that time; a busy thread is skipped until the next call.
  */

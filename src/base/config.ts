@@ -1,16 +1,23 @@
 /**
- * The settings a running server has, after the command line and the environment were read.
+ * The program's version, and the settings of a running server after the command line and the environment were read.
  *
  * @module
  */
+import manifest from "../../deno.json" with { type: "json" };
+
+/** The version in deno.json. */
+export const VERSION: string = manifest.version;
+
+/** The command that runs this copy of Hearth, for messages that show a command. */
+export const PROGRAM: string = Deno.build.standalone ? "hearth" : "deno run -A main.ts";
 
 /** The process's environment, or a part of it. */
 export type Environment = Readonly<Record<string, string>>;
 
-/** Where a model may run. `auto` takes a hardware WebGPU adapter if there is one and the CPU otherwise. */
+/** The device that a model runs on. `auto` takes a hardware WebGPU adapter if there is one, or else the CPU. */
 export type DeviceChoice = "auto" | "webgpu" | "cpu";
 
-/** ONNX Runtime's builds for the CPU; `auto` takes the native one, or the other where that does not load. */
+/** ONNX Runtime's builds for the CPU. `auto` takes the native one, or the web one if the native one does not load. */
 export const CPU_RUNTIMES = ["auto", "native", "web"] as const;
 
 export type CpuRuntimeChoice = typeof CPU_RUNTIMES[number];
@@ -48,7 +55,7 @@ export interface ResolvedModel {
   readonly folder: string;
 }
 
-/** Names of the field of chat completions that holds what the model thought. */
+/** Names for the field of a chat completion that holds the model's reasoning. */
 export const REASONING_FIELDS = ["reasoning_content", "reasoning"] as const;
 
 export type ReasoningField = typeof REASONING_FIELDS[number];
@@ -73,11 +80,11 @@ export interface ListenSettings {
   readonly apiKeys: readonly ApiKey[];
   /** Addresses and ranges of proxies whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[];
-  /** Time that requests in flight have to finish when the server stops. */
+  /** How long requests in flight may take to finish when the server stops. */
   readonly drainSeconds: number;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
-  /** Most open connections; fewer where the process may not open that many files. */
+  /** Most open connections; fewer if the process may not open that many files. */
   readonly maxConnections: number;
 }
 
@@ -85,14 +92,14 @@ export interface ListenSettings {
 export interface ServerSettings extends ListenSettings {
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
-  /** Most responses kept for `previous_response_id`, and most bytes of all of them. */
+  /** Most responses kept for `previous_response_id`, and most bytes of all of them together. */
   readonly maxStoredResponses: number;
   readonly storedResponsesBytes: number;
-  /** Field of chat completions that holds the thought. */
+  /** Field of a chat completion that holds the reasoning. */
   readonly reasoningField: ReasoningField;
 }
 
-/** How keys and values are kept: as the device computes with them, or in 8 bits. */
+/** Formats of the cached keys and values: the data type that the device computes with, or 8 bits. */
 export const KV_CACHE_DTYPES = ["auto", "q8"] as const;
 
 export type KvCacheDtype = typeof KV_CACHE_DTYPES[number];
@@ -101,7 +108,7 @@ export type KvCacheDtype = typeof KV_CACHE_DTYPES[number];
 export interface EngineSettings {
   /** Most MiB of device memory for keys and values. */
   readonly kvCacheMb?: number | undefined;
-  /** How keys and values are kept; as the device computes with them if absent. */
+  /** Format of the cached keys and values; `auto` if absent. */
   readonly kvCacheDtype?: KvCacheDtype | undefined;
   /** Most tokens of prompt and completion in one sequence. */
   readonly maxModelLength?: number | undefined;
@@ -113,13 +120,16 @@ export interface EngineSettings {
   readonly cpuThreads?: number | undefined;
   /** Whether requests share the keys and values of equal prefixes. */
   readonly prefixCache: boolean;
-  /** Whether the rows of a step are computed alike, to the bit, whatever is beside them; by default where that costs nothing. */
+  /**
+   * Whether each row of a step gives the same bits whatever other rows are in the step. If absent, only where that
+   * costs nothing.
+   */
   readonly batchInvariant?: boolean | undefined;
   /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
   /** Most pages of a PDF file; 100 if absent. */
   readonly maxPdfPages?: number | undefined;
-  /** Path or name of an ffmpeg that converts recordings that are not read here; none if absent. */
+  /** Path or name of the ffmpeg that converts recordings whose format Hearth cannot read; none if absent. */
   readonly ffmpeg?: string | undefined;
 }
 

@@ -30,7 +30,7 @@ export type ErrorKind =
   | "model_not_loaded"
   | "shutting_down";
 
-/** An error as it crosses from the worker to the server. */
+/** An error in the form in which it crosses from the worker to the server. */
 export interface WireError {
   readonly kind: ErrorKind;
   readonly message: string;
@@ -83,14 +83,12 @@ export class HearthError extends Error {
     return new HearthError(
       "inference_failed",
       "The model failed on this request; the server's log says why.",
-      {
-        cause: error,
-      },
+      { cause: error },
     );
   }
 }
 
-/** The settings that can keep a model from loading, or let it load. */
+/** The settings that decide whether a model can be loaded, or a request served. */
 export type Setting =
   | "device"
   | "dtype"
@@ -102,7 +100,7 @@ export type Setting =
   | "speakerEncoderFolder"
   | "vadFolder";
 
-/** The user's names of settings: flags on the command line. */
+/** The names under which users know settings: flags of the command line. */
 export type SettingNames = Readonly<Record<Setting, string>>;
 
 /** An error that ends a command: the message goes to standard error as it is, and the process exits with 1. */
@@ -117,7 +115,7 @@ export class StartupError extends Error {
   }
 }
 
-/** Whether the operating system refused something; the message says what and why. */
+/** Whether the operating system reported the error. Its message says what was refused and why. */
 export function isSystemError(error: unknown): error is Error {
   return error instanceof Error && /\(os error \d+\)/.test(error.message);
 }
@@ -125,7 +123,7 @@ export function isSystemError(error: unknown): error is Error {
 /**
  * Runs one step of starting up.
  *
- * @param explain converts the message of an error that the step throws to one for the user.
+ * @param explain converts the message of an error that the step throws to a message for the user.
  * @throws {StartupError} with that message.
  */
 export async function startupStep<T>(

@@ -1,6 +1,6 @@
 /**
  * Functions of the C library, on Linux: returning memory to the system, large pages, and ending the process at once.
- * With another library, or without permission, they do nothing or what Deno does.
+ * With another C library, or without permission, they do nothing or fall back to Deno's own function.
  *
  * @module
  */
@@ -12,7 +12,7 @@
 /** glibc's names of parameters, from `malloc.h`. */
 const M_TRIM_THRESHOLD = -1;
 const M_MMAP_THRESHOLD = -3;
-/** The threshold that glibc sets by itself when blocks of this size have been freed. */
+/** The threshold that glibc itself sets once a block of this size has been freed. */
 const MMAP_THRESHOLD_BYTES = 16 * 2 ** 20;
 const TRIM_THRESHOLD_BYTES = 2 * MMAP_THRESHOLD_BYTES;
 /** Large enough for its `free` to check the arena's end. */
@@ -56,11 +56,11 @@ export function trimOwnArena(): void {
 }
 
 /**
- * Shortens this thread's arena, and returns pages that are free within all arenas; runs on another thread, since it
- * takes milliseconds.
+ * Shortens this thread's arena, then returns the free pages within all arenas. The latter takes milliseconds, and runs
+ * on another thread.
  *
- * @param work runs first. Memory that other threads free meanwhile shortens their arenas too: those of V8's garbage
- * collection threads would keep tens of megabytes otherwise.
+ * @param work runs first, such as a garbage collection. Memory that other threads free during it shortens their arenas
+ * too; the arenas of V8's garbage collection threads would otherwise keep tens of megabytes.
  */
 export async function trimAllArenas(work?: () => void): Promise<void> {
   setTrimThreshold(PROBE_BYTES);
@@ -73,8 +73,8 @@ export async function trimAllArenas(work?: () => void): Promise<void> {
 let endTimer: ReturnType<typeof setTimeout> | undefined;
 
 /**
- * Has the memory of a thread that is about to end returned. Nothing shortens its arena afterwards. To be called before
- * it ends.
+ * Returns the memory of a thread soon after it has ended. Call it just before: nothing else shortens the arena of an
+ * ended thread.
  */
 export function trimEndingThread(): void {
   setTrimThreshold(PROBE_BYTES);
@@ -97,8 +97,8 @@ function freeProbe(): void {
 const LARGE_PAGES = 14;
 
 /**
- * Asks Linux to back memory with pages of 2 MiB as it is first written to, instead of 4 KiB: processors fetch ahead to the
- * end of a page. Elsewhere it does nothing.
+ * Asks Linux to back memory with pages of 2 MiB instead of 4 KiB when it is first written to, because processors
+ * prefetch only up to the end of a page. On other systems it does nothing.
  *
  * @param memory begins at a page's first byte.
  */
@@ -117,9 +117,9 @@ export function adviseLargePages({ buffer }: WebAssembly.Memory): void {
 }
 
 /**
- * Ends the process with `exitCode`. `Deno.exit` runs the destructors of native libraries while other threads still use
- * them: a server that was told to stop while ONNX Runtime was being loaded died of a corrupted heap once in 75 times.
- * `_exit` of the C library runs none.
+ * Ends the process with `exitCode`, using `_exit` of the C library. `Deno.exit` runs the destructors of native
+ * libraries while other threads still use them: one in 75 servers that were stopped while ONNX Runtime loaded died of a
+ * corrupted heap.
  */
 export function endProcess(exitCode: number): never {
   if (Deno.build.os === "linux") {

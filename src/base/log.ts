@@ -6,7 +6,7 @@
  */
 import process from "node:process";
 import { LOG_LEVELS, type LogLevel, type LogSettings } from "./config.ts";
-import { within } from "./wait.ts";
+import { within } from "./timing.ts";
 
 const encoder = new TextEncoder();
 
@@ -38,14 +38,14 @@ interface LogQueueOptions {
 }
 
 /**
- * A bounded queue in front of a stream whose writes run on a thread of their own, as Deno's asynchronous ones do. Lines
- * are written in order; those that do not fit are dropped and counted.
+ * A bounded queue in front of a stream. The stream's writes must run on another thread, as Deno's asynchronous writes
+ * do. Lines are written in order; lines that do not fit are dropped and counted.
  */
 export class LogQueue {
   readonly #target: Target;
   readonly #options: LogQueueOptions;
   readonly #chunks: Chunk[] = [];
-  /** Lines after those chunks, which will become another chunk. */
+  /** Lines after those chunks, which become the next chunk. */
   #last = "";
   /** Length of what has not been written. */
   #length = 0;
@@ -74,7 +74,7 @@ export class LogQueue {
     this.#writing ??= this.#write();
   }
 
-  /** Waits until all lines are written or `timeoutMs` have passed. To be called before the process ends. */
+  /** Waits until all lines are written, at most `timeoutMs`. Call it before the process ends. */
   async flush(timeoutMs: number): Promise<void> {
     if (this.#writing !== undefined) await within(this.#writing, timeoutMs);
   }
@@ -94,7 +94,7 @@ export class LogQueue {
     while (this.#length > 0) {
       if (this.#chunks.length === 0) this.#endChunk();
       const { bytes, length } = this.#chunks.shift()!;
-      await this.#writePiece(bytes);
+      await this.#writeChunk(bytes);
       this.#length -= length;
       if (this.#numUntold === 0 || this.#length > this.#options.maxLength / 2) continue;
       const numLines = this.#numUntold;
@@ -104,7 +104,7 @@ export class LogQueue {
     this.#writing = undefined;
   }
 
-  async #writePiece(bytes: Uint8Array): Promise<void> {
+  async #writeChunk(bytes: Uint8Array): Promise<void> {
     let rest = bytes;
     try {
       while (rest.length > 0) {
@@ -121,14 +121,14 @@ type LogFields = Readonly<Record<string, unknown>>;
 
 let settings: LogSettings = { level: "info", format: "text" };
 
-/** Sets level and format for this thread. Node's warnings become log lines: Node would wait for their reader. */
+/** Sets level and format for this thread. Node's warnings become log lines too, because Node's own writes can block. */
 export function configureLog(next: LogSettings): void {
   settings = next;
   process.removeAllListeners("warning");
   process.on("warning", (error) => write("warn", "a runtime warning", { error }));
 }
 
-/** Characters of log lines that wait for a reader of standard error that has stalled. */
+/** Most characters of log lines that wait while standard error is not read. */
 const MAX_WAITING_LENGTH = 1024 * 1024;
 
 /** This thread's queue. While a server runs, all output to standard error goes through it. */

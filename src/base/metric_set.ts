@@ -1,5 +1,5 @@
 /**
- * Metrics of one part of the worker, in a registry of its own: they cross to the server as JSON.
+ * Metrics of one part of the program, in a registry of their own. Those of the worker cross to the server as JSON.
  *
  * @module
  */
@@ -10,8 +10,8 @@ import gauge from "prom-client/lib/gauge.js";
 import histogram from "prom-client/lib/histogram.js";
 import registry from "prom-client/lib/registry.js";
 
-// The classes of prom-client that are used here. Its main module imports a pushing client, a digest of quantiles and
-// metrics of Node as well, which takes each thread 20 to 40 ms before it begins. The types are those of the main module:
+// The classes of prom-client that are used here. Its main module also imports a pushing client, a digest of quantiles
+// and metrics of Node, which costs each thread 20 to 40 ms at its start. The types come from the main module, because
 // these modules have none.
 type Main = typeof prometheus;
 export const AggregatorRegistry = cluster as unknown as Main["AggregatorRegistry"];
@@ -20,14 +20,14 @@ export const Gauge = gauge as unknown as Main["Gauge"];
 export const Histogram = histogram as unknown as Main["Histogram"];
 export const Registry = registry as unknown as Main["Registry"];
 
-// deno-fmt-ignore -- a scale reads better in a line
+// deno-fmt-ignore -- a scale reads better on one line
 /** Durations from a millisecond to a minute. */
 const SECONDS_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
 /** Sizes of batches. */
 export const COUNT_BUCKETS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
-/** Makes metrics; names are Prometheus's. */
+/** Makes metrics in one registry. Names and help texts are Prometheus's. */
 export class MetricSet {
   readonly registry = new Registry();
   readonly #registers = [this.registry];
@@ -61,7 +61,7 @@ export class MetricSet {
     });
   }
 
-  /** @param buckets upper bounds; those of durations in seconds if absent. */
+  /** @param buckets upper bounds; bounds for durations in seconds if absent. */
   histogram(
     name: string,
     help: string,
@@ -71,22 +71,22 @@ export class MetricSet {
   }
 }
 
-/** Metrics of a model whose requests are counted, and whose engine, if it has one, has metrics of its own. */
+/** Metrics of a model: counts of its requests, and the metrics of its engine, if it has one. */
 export class RequestMetrics extends MetricSet {
-  /** Counts of running and waiting requests, provided by whoever schedules them. */
+  /** Counts running and waiting requests. Whatever schedules them replaces this function. */
   requests = (): { readonly running: number; readonly waiting: number } => ({
     running: 0,
     waiting: 0,
   });
 
-  /** @param what the requests are: `Recordings`. */
+  /** @param what the plural of what a request asks for, capitalized: `Recordings`. */
   constructor(what: string) {
     super();
     this.gauge("hearth_sequences_running", `${what} worked on.`, () => this.requests().running);
     this.gauge("hearth_sequences_waiting", `${what} that wait.`, () => this.requests().waiting);
   }
 
-  /** Replaces metrics with those of another registry with the same names, except for `staying`. */
+  /** Replaces metrics with those of the same names in another registry, except for `staying`. */
   adopt(from: prometheus.Registry, staying: readonly string[] = []): void {
     const kept = [...staying, "hearth_sequences_running", "hearth_sequences_waiting"];
     for (const metric of from.getMetricsAsArray()) {

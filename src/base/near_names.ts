@@ -6,8 +6,8 @@
 import { distance } from "fastest-levenshtein";
 
 /**
- * The known names that lie close to `name`, nearest first: those that contain it or begin it, and those at most
- * a third of its letters away.
+ * Finds known names that are similar to `name`, the most similar first: names that contain it, and names whose edit
+ * distance from it is at most a third of its length, or two.
  *
  * ```ts
  * import { findNearNames } from "./near_names.ts";
@@ -28,7 +28,7 @@ export function findNearNames(name: string, known: readonly string[], limit = 3)
 }
 
 function measure(wanted: string, candidate: string): number {
-  // Three letters are too few to say that the one is part of the other by intent.
+  // With three letters or fewer, containing them is likely a coincidence.
   const contains = wanted.length > 3 && candidate.includes(wanted);
   return contains ? 1 : distance(wanted, candidate);
 }

@@ -6,7 +6,7 @@
  */
 import { isSystemError, StartupError, startupMessage } from "../base/errors.ts";
 import { COMMON_FLAGS, SETTING_FLAGS } from "./shared_flags.ts";
-import { PROGRAM, VERSION } from "../base/version.ts";
+import { PROGRAM, VERSION } from "../base/config.ts";
 import {
   type Command,
   defineCommand,

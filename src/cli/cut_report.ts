@@ -14,7 +14,7 @@ import {
 } from "../decoder/paged_limits.ts";
 import { MOST_FEW_ROWS_ON_CPU, unpacksWeights } from "../decoder/kernel_rule.ts";
 import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
-import { formatBytes } from "../base/format_bytes.ts";
+import { formatBytes } from "../base/bytes.ts";
 import { adaptForCpu, cutForCpu, cutForGpu } from "../program/adapt_cut.ts";
 import {
   type AttentionNode,

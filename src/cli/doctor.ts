@@ -5,13 +5,13 @@
  */
 import type { BackendOptions } from "../device/open.ts";
 import { configureLog } from "../base/log.ts";
-import { VERSION } from "../base/version.ts";
+import { VERSION } from "../base/config.ts";
 import type { DeviceTestResult } from "./doctor_thread.ts";
 import { quietenVulkan } from "./loading.ts";
 import { formatTable, printLine } from "./print.ts";
 import { findAdapter } from "../gpu/device.ts";
 import manifest from "../../deno.json" with { type: "json" };
-import { formatBytes } from "../base/format_bytes.ts";
+import { formatBytes } from "../base/bytes.ts";
 import { canTakeRangeEarly } from "../gpu/ort_buffers.ts";
 import { askHub } from "../hub/hub_request.ts";
 import { listCachedIds, measureFolder, readHubSettings } from "../hub/cache.ts";

@@ -9,7 +9,7 @@ import { stderrQueue } from "../base/log.ts";
 import type { LoadProgress } from "../models/model.ts";
 import { printProblem } from "./print.ts";
 import { leaveOnStopSignal } from "./stop_signals.ts";
-import { formatBytes } from "../base/format_bytes.ts";
+import { formatBytes } from "../base/bytes.ts";
 import type { DownloadProgress } from "../hub/download.ts";
 import type { DeviceChoice, Dtype, ModelKind, ResolvedModel } from "../base/config.ts";
 import type { HubModel } from "../hub/resolve.ts";

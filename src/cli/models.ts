@@ -16,9 +16,9 @@ import {
 import type { FlagValues } from "./command.ts";
 import type { PULL_FLAGS } from "./flags.ts";
 import { formatTable, printLine } from "./print.ts";
-import { type Dtype, DTYPES, MODEL_KINDS, type ModelKind } from "../base/config.ts";
+import { type Dtype, DTYPES, MODEL_KINDS, type ModelKind, PROGRAM } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import { formatBytes } from "../base/format_bytes.ts";
+import { formatBytes } from "../base/bytes.ts";
 import { CATALOGUE, findBuiltIn, listAliases, listBuiltIn } from "../hub/catalogue.ts";
 import {
   type CachedModel,
@@ -34,7 +34,6 @@ import { findRunPath } from "../models/load/cut_choice.ts";
 import { identifyFamily } from "../models/load/families.ts";
 import type { WantedGraph } from "../models/folder/graph_choice.ts";
 import { findVariants } from "../models/folder/graph_variants.ts";
-import { PROGRAM } from "../base/version.ts";
 import { findRunning } from "./running.ts";
 
 /**

@@ -7,9 +7,8 @@ import { dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
 import { homedir } from "node:os";
 import process from "node:process";
-import type { Environment, ListenSettings } from "../base/config.ts";
+import { type Environment, type ListenSettings, PROGRAM } from "../base/config.ts";
 import { log } from "../base/log.ts";
-import { PROGRAM } from "../base/version.ts";
 
 const HEALTH_TIMEOUT_MS = 2_000;
 /** Addresses at which this machine reaches a server that listens on all addresses. */

@@ -6,7 +6,7 @@
 import { ANY_NAME } from "../wire/endpoints.ts";
 import type { ListenSettings, LogSettings, ResolvedModel, ServerSettings } from "../base/config.ts";
 import { StartupError, startupMessage } from "../base/errors.ts";
-import { within } from "../base/wait.ts";
+import { within } from "../base/timing.ts";
 import { findCompanions, findFfmpeg, findFolder } from "./flag_values.ts";
 import { HubError, NoGraphsError } from "../hub/hub_request.ts";
 import { DEFAULT_MODEL } from "../hub/catalogue.ts";

@@ -7,7 +7,7 @@ import { formatDuration } from "./loading.ts";
 import { formatTable, printLine } from "./print.ts";
 import { askState, findRunning, NO_ANSWER, type RunningServer } from "./running.ts";
 import { StartupError } from "../base/errors.ts";
-import { sleep } from "../base/wait.ts";
+import { sleep } from "../base/timing.ts";
 import { UsageError } from "./command.ts";
 
 /** Prints one line per server. @returns 0. */

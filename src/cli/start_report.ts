@@ -4,10 +4,9 @@
  *
  * @module
  */
-import type { LogFormat, ResolvedModel } from "../base/config.ts";
+import { type LogFormat, PROGRAM, type ResolvedModel, VERSION } from "../base/config.ts";
 import { DEFAULT_MODEL } from "../hub/catalogue.ts";
 import { log, stderrQueue } from "../base/log.ts";
-import { PROGRAM, VERSION } from "../base/version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { printMessage } from "./print.ts";
 import { type ChildReport, ROUTER_VARIABLE } from "../router/routed_model.ts";

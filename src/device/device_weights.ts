@@ -5,7 +5,7 @@
  * @module
  */
 import { StartupError } from "../base/errors.ts";
-import { formatBytes } from "../base/format_bytes.ts";
+import { formatBytes } from "../base/bytes.ts";
 import { createStorage, type GpuContext, queueDone } from "../gpu/device.ts";
 import { storedBytes, type StoredTensor, type TensorType } from "../graph/file/tensor.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";

@@ -4,11 +4,9 @@
  * @module
  */
 import type { DecoderLimits } from "../decoder/decoder.ts";
-import { BlockIndex } from "./block_index.ts";
-import { BlockTails, FreeList } from "./idle_blocks.ts";
-import { type FoundPrefix, type FoundTail, PrefixSearch } from "./prefix_search.ts";
+import { BlockIndex, type FoundPrefix, type FoundTail, PrefixSearch } from "./prefix_cache.ts";
+import { BlockTails, FreeList, type StateSlots } from "./idle_blocks.ts";
 import type { Sequence } from "./sequence.ts";
-import type { StateSlots } from "./state_slots.ts";
 import { type AdmissionNeeds, type PoolStats, WindowBlocks } from "./window_blocks.ts";
 
 /** Statistics of the main pool. `numUsedBlocks + numCachedBlocks + numFreeBlocks` is its size. */
@@ -88,10 +86,10 @@ export class BlockManager {
   }
 
   /**
-   * Gives a waiting sequence blocks for all its tokens: references to full blocks in the cache, the tail after them if
-   * it begins with the same tokens, and new blocks for the rest. At least the last token is left to compute, for its
-   * logits. In layers with a window, the sequence gets the cached blocks that it needs, and has room for the tokens of
-   * a step after them.
+   * Gives a waiting sequence blocks for all its tokens: references to cached full blocks, the cached tail after them if
+   * it begins with the same tokens, and new blocks for the rest. At least the last token is left to compute, because
+   * its logits are needed. In layers with a window, the sequence gets the cached blocks that it needs, and room for the
+   * tokens of one step after them.
    *
    * @param numSpare blocks of each pool that must remain.
    * @returns false, without changing anything, if there are not enough blocks.
@@ -240,7 +238,7 @@ export class BlockManager {
     for (let blockId = numBlocks; blockId < this.#numBlocks; blockId++) {
       if (this.#references[blockId]! > 0) return false;
     }
-    for (const blockId of this.#blocksBehind(numBlocks)) this.#forgetContent(blockId);
+    for (const blockId of this.#findLost(numBlocks)) this.#forgetContent(blockId);
     this.#free.resize(numBlocks);
     this.#index.resize(numBlocks);
     const references = new Int32Array(numBlocks);
@@ -277,7 +275,7 @@ export class BlockManager {
     };
   }
 
-  /** Puts the indexed blocks of a waiting sequence's prefix into its table, without referencing them yet. */
+  /** Puts the cached blocks of a waiting sequence's prefix into its table, without referencing them yet. */
   #findPrefix(sequence: Sequence): AdmissiblePrefix {
     const { blockIds, length } = sequence;
     const numShareable = this.numShareableTokens(length) / this.#blockSize;
@@ -290,17 +288,17 @@ export class BlockManager {
     return { needs, end, tail };
   }
 
-  /** The cached blocks that must go when a pool loses its blocks from `firstGone` on. */
-  #blocksBehind(firstGone: number): Set<number> {
-    const behind = new Set(this.#index.withPrefixFrom(firstGone));
-    for (const blockId of [...behind]) {
+  /** Finds the cached blocks that become useless when the pool loses its blocks from `firstGone` on. */
+  #findLost(firstGone: number): Set<number> {
+    const lost = new Set(this.#index.withPrefixFrom(firstGone));
+    for (const blockId of [...lost]) {
       const tail = this.#tails.after(blockId);
-      if (tail !== undefined) behind.add(tail);
+      if (tail !== undefined) lost.add(tail);
     }
     for (let blockId = firstGone; blockId < this.#numBlocks; blockId++) {
-      if (this.#tails.has(blockId)) behind.add(blockId);
+      if (this.#tails.has(blockId)) lost.add(blockId);
     }
-    return behind;
+    return lost;
   }
 
   /** Whether a block is findable. */
@@ -363,7 +361,7 @@ export class BlockManager {
     sequence.isComputing = false;
   }
 
-  /** Removes a tail, whose block then holds nothing of use. */
+  /** Removes a tail. Its block then holds nothing useful, and is reused first. */
   #forgetTail(blockId: number): void {
     this.#forgetBehind(blockId);
     this.#tails.remove(blockId);

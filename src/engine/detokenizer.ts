@@ -10,7 +10,7 @@ const MAX_CHAR_BYTES = 4;
  * Returns the bytes that a token adds to the text; `undefined` if it is not shown. The first token that is shown may
  * lose the space before its word.
  */
-export type BytesOfToken = (tokenId: number, isFirst: boolean) => Uint8Array | undefined;
+export type GetTokenBytes = (tokenId: number, isFirst: boolean) => Uint8Array | undefined;
 
 /**
  * Turns the tokens of one completion into text as they arrive, by decoding their concatenated bytes as UTF-8. The bytes
@@ -27,7 +27,7 @@ export type BytesOfToken = (tokenId: number, isFirst: boolean) => Uint8Array | u
  * ```
  */
 export class Detokenizer {
-  readonly #getBytes: BytesOfToken;
+  readonly #getBytes: GetTokenBytes;
   readonly #utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
   /** Bytes of an incomplete character. */
   #heldBack = new Uint8Array(0);
@@ -35,7 +35,7 @@ export class Detokenizer {
   #length = 0;
 
   /** @param options.isFirst whether the completion begins the text. */
-  constructor(getBytes: BytesOfToken, { isFirst = false }: { readonly isFirst?: boolean } = {}) {
+  constructor(getBytes: GetTokenBytes, { isFirst = false }: { readonly isFirst?: boolean } = {}) {
     this.#getBytes = getBytes;
     this.#isFirst = isFirst;
   }
@@ -58,7 +58,7 @@ export class Detokenizer {
     const all = new Uint8Array(this.#heldBack.length + bytes.length);
     all.set(this.#heldBack);
     all.set(bytes, this.#heldBack.length);
-    const end = all.length - lengthOfIncomplete(all);
+    const end = all.length - countIncomplete(all);
     this.#heldBack = all.slice(end);
     return this.#read(all.subarray(0, end));
   }
@@ -77,19 +77,19 @@ export class Detokenizer {
   }
 }
 
-/** Number of bytes at the end that belong to an incomplete character. */
-function lengthOfIncomplete(bytes: Uint8Array): number {
+/** Counts the bytes at the end that belong to an incomplete character. */
+function countIncomplete(bytes: Uint8Array): number {
   for (let length = 1; length < MAX_CHAR_BYTES && length <= bytes.length; length++) {
     const byte = bytes[bytes.length - length]!;
     const isContinuation = (byte & 0xc0) === 0x80;
     if (isContinuation) continue;
-    return length < lengthOfChar(byte) ? length : 0;
+    return length < countCharBytes(byte) ? length : 0;
   }
   return 0;
 }
 
-/** Number of bytes of a character, from its first byte; 1 for a byte that begins no character. */
-function lengthOfChar(lead: number): number {
+/** Counts the bytes of a character by its first byte; 1 for a byte that begins no character. */
+function countCharBytes(lead: number): number {
   if (lead < 0xc2 || lead > 0xf4) return 1;
   return lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
 }
@@ -109,7 +109,7 @@ class TrieNode {
   }
 }
 
-/** Tries by their stop strings, so that the choices of a request share one. */
+/** Tries by their list of stop strings, so that all choices of a request share one trie. */
 const tries = new WeakMap<readonly string[], TrieNode>();
 
 /** The result of {@linkcode StopMatcher.push}. */

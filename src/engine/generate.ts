@@ -1,5 +1,5 @@
 /**
- * Generates a single sequence, for models that are not served by the engine's loop, and for the first run of a decoder.
+ * Generates a single sequence: for tasks that are not chats, such as transcription, and for the first run of a decoder.
  *
  * @module
  */
@@ -76,11 +76,11 @@ export async function generateTokens(
   return { tokens, sumLogprobs, numChosen };
 }
 
-/** Length of the prompt. ONNX Runtime compiles GPU programs when it first sees a shape. */
+/** Length of the prompt that warms up a decoder. ONNX Runtime compiles GPU programs when it first sees a shape. */
 const PROMPT_TOKENS = 24;
 
 /**
- * Runs a short prompt and two next tokens, so that a model that loads but cannot run fails now.
+ * Runs a short prompt and generates three tokens, so that a model that loads but cannot run fails now.
  *
  * @param encoderInput encoder input, for an encoder-decoder.
  * @throws {Error} what the decoder throws.

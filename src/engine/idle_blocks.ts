@@ -1,10 +1,11 @@
 /**
- * Blocks of the paged KV cache that no sequence holds: in the order in which they will be reused, and the partly filled
- * ones.
+ * What is kept of sequences that have ended: free blocks of the paged KV cache in the order in which they will be
+ * reused, partly filled blocks, and slots with recurrent states.
  *
  * @module
  */
 import type { Sequence } from "./sequence.ts";
+import type { StepBatch } from "../decoder/decoder.ts";
 
 const NONE = -1;
 /** Index of the list's two ends: it precedes the first block and follows the last. Block `id` has index `id + 1`. */
@@ -33,7 +34,7 @@ export class FreeList {
   }
 
   /**
-   * Changes the number of blocks. New ones are reused before all others, the lowest first.
+   * Changes the number of blocks. New blocks are reused before all others, the lowest first.
    *
    * @throws {Error} when a block that disappears is not in the list.
    */
@@ -103,8 +104,8 @@ interface Tail {
 
 /**
  * The partly filled last blocks ("tails") of sequences that have ended, by the full block before each. For each full
- * block only the newest tail is kept. Unlike a full block, a tail is not shared: a sequence that continues it takes it
- * over, and writes behind the tokens that they have in common. As in the index of blocks, the full block stands for
+ * block only the newest tail is kept. Unlike a full block, a tail is not shared: a sequence that continues a tail takes
+ * it over, and writes after the tokens that both have in common. As in `BlockIndex`, the full block stands for
  * everything before it.
  *
  * Tails never contain media.
@@ -132,7 +133,7 @@ export class BlockTails {
     return this.#tails.get(this.#predecessors.get(blockId)!)!.tokens.length;
   }
 
-  /** The position, in a sequence's block table, of the block that it leaves as a tail, if it leaves one. */
+  /** Index, in a sequence's block table, of the block that becomes a tail; `undefined` if none does. */
   findIndex(sequence: Sequence): number | undefined {
     const { numComputed, numSealedBlocks } = sequence;
     const start = numSealedBlocks * this.#blockSize;
@@ -179,4 +180,103 @@ export class BlockTails {
 /** Whether there are media among tokens `start` to `end`: equal placeholders may stand for different media. */
 function hasMedia({ media }: Sequence, start: number, end: number): boolean {
   return media.some((span) => span.start < end && span.end > start);
+}
+
+type StateCopy = NonNullable<StepBatch["stateCopies"]>[number];
+
+/**
+ * Hands out slots for recurrent states. A slot that no sequence holds may keep a snapshot: the state after the last
+ * token of a findable block. A cached prefix can be used up to a block that has a snapshot. When no slot is free, the
+ * least recently used snapshot is replaced.
+ *
+ * Copies between slots are collected. The decoder makes them, in order, before the next step.
+ */
+export class StateSlots {
+  readonly #free: number[];
+  /** Slots of snapshots by block, least recently used first. */
+  readonly #snapshots = new Map<number, number>();
+  #copies: StateCopy[] = [];
+  #taken: readonly StateCopy[] = [];
+
+  constructor(numSlots: number) {
+    this.#free = Array.from({ length: numSlots }, (_, i) => numSlots - 1 - i);
+  }
+
+  /** Takes a slot with arbitrary content; `undefined` when sequences hold all of them. */
+  take(): number | undefined {
+    const slot = this.#free.pop();
+    if (slot !== undefined) return slot;
+    const [oldest] = this.#snapshots.keys();
+    if (oldest === undefined) return undefined;
+    const own = this.#snapshots.get(oldest);
+    this.#snapshots.delete(oldest);
+    return own;
+  }
+
+  release(slot: number): void {
+    this.#free.push(slot);
+  }
+
+  /** Whether there is a snapshot after a block. */
+  has(blockId: number): boolean {
+    return this.#snapshots.has(blockId);
+  }
+
+  /** Makes a slot the snapshot after a block. If there is one already, the slot becomes free. */
+  keep(blockId: number, slot: number): void {
+    if (this.has(blockId)) this.release(slot);
+    else this.#snapshots.set(blockId, slot);
+  }
+
+  /** Copies a slot to a new snapshot after a block, unless there is one already, or no slot for it. */
+  save(blockId: number, from: number): void {
+    if (this.has(blockId)) return;
+    const to = this.take();
+    if (to === undefined) return;
+    this.#copies.push({ from, to });
+    this.#snapshots.set(blockId, to);
+  }
+
+  /** Takes a slot, as {@linkcode take} does, with a copy of the snapshot after a block. */
+  takeCopy(blockId: number): number | undefined {
+    const from = this.#snapshots.get(blockId)!;
+    // Marks the snapshot as the most recently used.
+    this.#snapshots.delete(blockId);
+    this.#snapshots.set(blockId, from);
+    const to = this.take();
+    // If the snapshot is the only slot left, it is taken itself, without a copy.
+    if (to !== undefined && to !== from) this.#copies.push({ from, to });
+    return to;
+  }
+
+  /** Takes the slot of the snapshot after a block, which is then no longer a snapshot. */
+  takeSnapshot(blockId: number): number {
+    const slot = this.#snapshots.get(blockId)!;
+    this.#snapshots.delete(blockId);
+    return slot;
+  }
+
+  /** Frees the snapshot after a block whose content is no longer cached, if there is one. */
+  forget(blockId: number): void {
+    const slot = this.#snapshots.get(blockId);
+    if (slot === undefined) return;
+    this.#snapshots.delete(blockId);
+    this.release(slot);
+  }
+
+  /** Takes the copies that the next step must make first. */
+  takeCopies(): readonly StateCopy[] {
+    this.#taken = this.#copies;
+    this.#copies = [];
+    return this.#taken;
+  }
+
+  /**
+   * Forgets the snapshots whose copies the last step should have made, because it failed, perhaps before making them.
+   */
+  abandonCopies(): void {
+    const targets = new Set(this.#taken.map(({ to }) => to));
+    for (const [blockId, slot] of this.#snapshots) if (targets.has(slot)) this.forget(blockId);
+    this.#taken = [];
+  }
 }

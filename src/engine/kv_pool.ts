@@ -1,5 +1,5 @@
 /**
- * Resizes the pools of KV blocks to what sequences need, on the device and in the scheduler.
+ * Resizes the pools of KV blocks, on the device and in the scheduler, to what the sequences need.
  *
  * @module
  */
@@ -8,7 +8,6 @@ import { log } from "../base/log.ts";
 import { PoolSize } from "./length_limits.ts";
 import type { RefusedSequence, Scheduler } from "./scheduler.ts";
 
-/** What a `KvPool` works with. */
 interface KvPoolParts {
   readonly decoder: Pick<Decoder<SampledToken>, "limits" | "resizeCache">;
   readonly scheduler: Scheduler;
@@ -26,7 +25,10 @@ export class KvPool {
     this.#sizes = [limits, ...limits.windows ?? []].map((each) => new PoolSize(each));
   }
 
-  /** Call it before a request is queued: memory that the device refused may be free by now. */
+  /**
+   * Updates the scheduler's limits, because memory that the device refused may be free by now. Call it before a request
+   * is queued.
+   */
   updateLimit(): void {
     for (const [pool, size] of this.#sizes.entries()) {
       this.#parts.scheduler.limitPool(size.mostAt(performance.now()), pool);
@@ -45,7 +47,7 @@ export class KvPool {
       const own = this.#sizes[pool]!;
       const sizes = own.sizesFor(demand, performance.now());
       for (const size of sizes) {
-        // The device may give less than is missing.
+        // The device may grant less than is missing, so the needs are checked again.
         if (await this.#resize(size, pool)) return await this.fit();
       }
       if (sizes.length > 0) this.#noteRefusal(pool);
@@ -58,9 +60,12 @@ export class KvPool {
   #noteRefusal(pool: number): void {
     const size = this.#sizes[pool]!;
     size.refuse(performance.now());
-    log.warn("no more memory is available for keys and values; requests share what is allocated", {
-      ...this.#describe(size.numBlocks, pool),
-    });
+    log.warn(
+      "the device has no more memory for keys and values: requests share what is allocated",
+      {
+        ...this.#describe(size.numBlocks, pool),
+      },
+    );
   }
 
   /** Call it after a step. */
@@ -74,8 +79,8 @@ export class KvPool {
   /**
    * Gives memory back once it has not been needed for a while.
    *
-   * @param exclusively runs the given function while no step runs. If the engine is busy it does not run it, and the
-   * engine calls `shrinkLater` again later.
+   * @param exclusively runs the function that it is given while no step runs. A busy engine does not run it, and calls
+   * `shrinkLater` again when it is idle.
    */
   shrinkLater(exclusively: (shrink: () => Promise<void>) => void): void {
     this.stop();

@@ -1,7 +1,7 @@
 /**
- * Limits on the length of sequences, and the error for a prompt that is too long: what the limit is, why, and which
- * setting may change it. Also how large the pools of KV blocks should be: they grow when sequences need more, and
- * shrink when they have been little used for long. Pure.
+ * Limits on the length of sequences and on the size of the pools of KV blocks. The error for a prompt that is too long
+ * says what the limit is, why, and which setting may change it. Pools grow when sequences need more, and shrink when
+ * they have been little used for a while. Pure.
  *
  * @module
  */
@@ -78,23 +78,25 @@ export class LengthLimits {
   }
 }
 
-/** What the next step needs from the pool. */
+/** What the next step needs from a pool. */
 export interface PoolDemand {
-  /** Blocks that are missing even if all cached blocks are evicted; at most 0 if none is. */
+  /** Blocks that are missing even if all cached blocks are evicted; 0 or less if none are. */
   readonly numMissing: number;
-  /** Cached blocks of other prefixes that would be evicted; at most 0 if none would. */
+  /** Cached blocks of other prefixes that would be evicted; 0 or less if none would be. */
   readonly numEvicted: number;
 }
 
-/** After the device refused memory, how long until it is asked again. */
+/** How long after the device refused memory it is asked again. */
 const RETRY_MS = 30_000;
 /**
- * A pool that was at most half used for this long shrinks. People rarely think longer than this between two messages.
+ * A pool shrinks after being at most half used for this long. People rarely think longer than this between two
+ * messages.
  */
 const SHRINK_AFTER_MS = 10 * 60_000;
-/** Factors by which the pool grows at a time; the device is asked for the next smaller one whenever it refuses. */
+/** Factors by which a pool grows. If the device refuses one, it is asked for the next smaller one. */
 const GROWTH = [2, 1.25, 1.05];
 
+/** The size of one pool of KV blocks. */
 export class PoolSize {
   readonly #limits: PoolLimits;
   readonly #most: number;
@@ -160,7 +162,7 @@ export class PoolSize {
     return Math.max(0, this.#neededAtMs + SHRINK_AFTER_MS - nowMs);
   }
 
-  /** Size of a pool that is not in use, which keeps cached prefixes for later requests. */
+  /** Size to which an idle pool shrinks, which still keeps cached prefixes for later requests. */
   get restingSize(): number {
     const { numBlocks, roomyBlocks = numBlocks } = this.#limits;
     return roomyBlocks;

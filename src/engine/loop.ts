@@ -12,8 +12,8 @@ import {
   type Suspension,
 } from "../decoder/decoder.ts";
 import { log } from "../base/log.ts";
-import { BusyThread } from "../base/yield_to_events.ts";
-import { runStep } from "../base/running_steps.ts";
+import { BusyThread } from "../base/timing.ts";
+import { runStep } from "../base/threads.ts";
 import { EngineMetrics } from "./metrics.ts";
 import type { GenerationRequest, Sequence } from "./sequence.ts";
 import { mostBlocks } from "./length_limits.ts";
@@ -41,7 +41,7 @@ export interface GenerationTimes {
 export type EndReason = "length" | "stop";
 
 /**
- * Receives the tokens of one request. It is called between steps, and never while the request is being cancelled. If it
+ * Receives the tokens of one request. It is called between steps, and never after the request was cancelled. If it
  * throws, only its own request ends, with that error.
  */
 interface TokenListener<Token extends SampledToken = SampledToken> {
@@ -78,7 +78,7 @@ interface Running<Token extends SampledToken> {
   readonly arrivedAtMs: number;
   scheduledAtMs: number | undefined;
   firstTokenAtMs?: number;
-  /** When each sample last got a token. */
+  /** When each sample last got a token, in milliseconds of `performance.now()`. */
   readonly lastTokenAtMs: number[];
 }
 
@@ -294,13 +294,12 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   }
 
   /**
-   * Ends the requests for which a step failed: those whose logits allow no token, or whose image cannot be encoded;
-   * otherwise all requests in the step. The step is not committed, so the tokens of the other requests are computed
-   * again.
+   * Ends the requests for which a step failed: those whose logits allow no token, or whose media cannot be encoded, or
+   * else all requests in the step. The step is not committed, so the tokens of the other requests are computed again.
    */
   #fail(step: ScheduledStep, error: unknown): void {
     const reason = error instanceof EncoderError ? error.cause : error;
-    for (const { sequence } of blame(step, error)) {
+    for (const { sequence } of findFailed(step, error)) {
       const running = this.#running.get(sequence.id);
       if (running !== undefined) this.#failRequest(running, sequence.sampling.failure ?? reason);
     }
@@ -316,7 +315,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   }
 }
 
-/** Times of a finished request. */
+/** Measures the parts of a finished request's time. */
 function measureTimes(running: Running<SampledToken>): GenerationTimes {
   const { arrivedAtMs, scheduledAtMs = arrivedAtMs, firstTokenAtMs = scheduledAtMs } = running;
   return {
@@ -326,8 +325,8 @@ function measureTimes(running: Running<SampledToken>): GenerationTimes {
   };
 }
 
-/** The sequences for which a step failed. */
-function blame({ scheduled }: ScheduledStep, error: unknown): readonly ScheduledSequence[] {
+/** Finds the sequences for which a step failed. */
+function findFailed({ scheduled }: ScheduledStep, error: unknown): readonly ScheduledSequence[] {
   if (error instanceof EncoderError) {
     return scheduled.filter(({ sequence }) => error.sequenceIds.includes(sequence.id));
   }

@@ -19,7 +19,7 @@ export class EngineMetrics {
   readonly #stepSeconds: Histogram;
   readonly #stepSequences: Histogram;
 
-  /** @param mostBlocks size that the pool may grow to. */
+  /** @param mostBlocks blocks that the main pool may grow to. */
   constructor(stats: () => SchedulerStats, mostBlocks: number) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
@@ -56,7 +56,7 @@ export class EngineMetrics {
     gauge("hearth_kv_blocks_free", "KV blocks that are empty.", (s) => s.numFreeBlocks);
     gauge(
       "hearth_kv_usage_ratio",
-      "KV blocks that sequences hold, as a share (0 to 1) of the pool's largest size.",
+      "KV blocks that sequences hold, as a fraction (0 to 1) of the pool's largest size.",
       (s) => s.numUsedBlocks / mostBlocks,
     );
     gauge(

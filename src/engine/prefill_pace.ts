@@ -4,27 +4,28 @@
  *
  * @module
  */
-import { boundedAverage } from "../base/bounded_average.ts";
+import { boundedAverage } from "../base/timing.ts";
 
-/** Wanted time between two next tokens while prompts are read, relative to the usual time. */
+/** Target for the time between two next tokens while prompts are read, as a multiple of the usual time. */
 const AIM = 2;
 /**
  * After this many suspensions, two steps of next tokens run in a row: the second one shows how long a step takes
  * undisturbed.
  */
 const REFRESH_STEPS = 32;
-/** A duration that is longer than the average by more than this factor counts as just this much longer. */
+/** A duration counts as at most this many times the average. */
 const OUTLIER = 1.5;
 /** Fewest prompt tokens in a step. */
 const LEAST_CHUNK = 16;
 /** Prompt tokens in the first steps, while it is not known how long the device takes. */
 const FIRST_CHUNK = 64;
 
+/** Paces the steps that read prompts. */
 export class PrefillPace {
   readonly #isQueued: boolean;
   /** Average duration of a step of next tokens that follows another such step. */
   #usualMs: number | undefined;
-  /** Average duration of a step of next tokens that runs while a prompt's step is suspended, if the clock can tell. */
+  /** Average duration of a step of next tokens that runs while a prompt's step is suspended, if it can be measured. */
   #besideMs: number | undefined;
   /** Average duration of a part of a prompt's step, on a device that runs behind the host. */
   #partMs: number | undefined;

@@ -1,10 +1,15 @@
+/**
+ * Decides how the next token of a sequence is chosen.
+ *
+ * @module
+ */
 import type {
   SampleRow,
   SamplingParams,
   TokenAdjustments,
 } from "../../kernels/sample/sample_row.ts";
 import { type DryOptions, DryPenalty, type TokenRules } from "./token_rules.ts";
-import { refusal } from "./grammar/compiler.ts";
+import { toRefusal } from "./grammar/compiler.ts";
 import type { Grammar } from "./grammar/grammar.ts";
 import { Int32List } from "./int32_list.ts";
 
@@ -73,8 +78,8 @@ export class SamplingState implements SampleRow {
   }
 
   /**
-   * A mask of the tokens that the grammar or the rules allow, computed when the sampler reads it: on a GPU, while the
-   * device runs the step. It allows nothing if that failed.
+   * A mask of the tokens that the grammar or the rules allow. It is computed when the sampler reads it: on a GPU, while
+   * the device runs the step. If computing it fails, it allows nothing.
    */
   get mask(): Uint32Array | undefined {
     const mask = this.#guard(() => this.#rules?.mask);
@@ -124,13 +129,13 @@ export class SamplingState implements SampleRow {
     try {
       return use();
     } catch (error) {
-      this.#failure = refusal(error);
+      this.#failure = toRefusal(error);
       return undefined;
     }
   }
 }
 
-/** Access to the table of logit biases. */
+/** Reads and writes the table of logit biases. */
 interface Biases {
   setBias(tokenId: number, bias: number): void;
   getBias(tokenId: number): number;
@@ -158,12 +163,12 @@ class RepetitionBias {
   #update(): void {
     const { setBias, getBias } = this.#biases;
     for (const id of this.#penalised.keys()) setBias(id, getBias(id));
-    this.#penalised = this.#penalty.of(this.#tokens.view());
+    this.#penalised = this.#penalty.compute(this.#tokens.view());
     for (const [id, penalty] of this.#penalised) setBias(id, getBias(id) - penalty);
   }
 }
 
-/** {@linkcode TokenAdjustments} that grow by doubling. A token keeps its index. */
+/** A growing table of {@linkcode TokenAdjustments}. Its capacity doubles; a token keeps its index. */
 class AdjustmentTable implements TokenAdjustments {
   length = 0;
   tokenIds = new Uint32Array(32);

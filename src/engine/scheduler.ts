@@ -9,7 +9,7 @@ import { chooseStep, isDecoding, SequenceQueue } from "./sequence_queue.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import { type GenerationRequest, longScope, Sequence } from "./sequence.ts";
 import { LengthLimits, type PoolDemand } from "./length_limits.ts";
-import { StateSlots } from "./state_slots.ts";
+import { StateSlots } from "./idle_blocks.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
 /** Cache scope of all sequences while the prefix cache is on. */
@@ -40,9 +40,10 @@ export interface SchedulerOptions {
 
 /**
  * Schedules sequences in order of arrival. A step first takes the next token of every sequence whose prompt has been
- * read, then as many prompt tokens as its budget leaves. If that would keep next tokens waiting too long, the step only
- * reads prompts, and is suspended now and then for a step of next tokens. Only the newest sequence is ever preempted,
- * and it returns to the front of the queue. So the running sequences are always the oldest ones, and none is overtaken.
+ * read, then as many prompt tokens as its budget leaves. If next tokens would have to wait too long, the step only
+ * reads prompts, and is suspended from time to time for a step of next tokens. Only the newest sequence is ever
+ * preempted, and it returns to the front of the queue. So the running sequences are always the oldest ones, and none is
+ * overtaken.
  *
  * A sequence gets the blocks for its whole prompt when it is admitted, so that a long prompt cannot run out of blocks
  * midway. Blocks for its completion are added one at a time.
@@ -352,5 +353,5 @@ export class Scheduler {
   }
 }
 
-/** Says that a suspended step of prompts must be given up; its sequences have not failed. */
+/** Thrown when a suspended step of prompts must be given up. Its sequences have not failed. */
 export class SuspendedStepError extends Error {}

@@ -3,9 +3,14 @@
  *
  * @module
  */
-import type { EmbeddingSource, SamplingParams } from "../decoder/decoder.ts";
+import {
+  type EmbeddingSource,
+  GREEDY,
+  type SampledToken,
+  type SampleRow,
+  type SamplingParams,
+} from "../decoder/decoder.ts";
 import { Int32List } from "./int32_list.ts";
-import { PromptScoring } from "./prompt_scoring.ts";
 import { type SamplingOptions, SamplingState } from "./sampling_state.ts";
 import type { DryOptions, TokenRules } from "./token_rules.ts";
 import type { Grammar } from "./grammar/grammar.ts";
@@ -25,7 +30,7 @@ export interface MediaSpan {
   readonly start: number;
   /** Index after the last placeholder token. */
   readonly end: number;
-  /** Identifies the media by a digest of their bytes and preprocessing: equal keys mean equal content. */
+  /** A digest of the media's bytes and preprocessing: equal keys mean equal content. */
   readonly key: string;
   /** Supplies the placeholders' embeddings, one row per token. */
   readonly source?: EmbeddingSource | undefined;
@@ -48,7 +53,7 @@ export interface WindowTable {
   first: number;
 }
 
-/** What a sequence is made from. */
+/** Options of a {@linkcode Sequence}. */
 export interface SequenceOptions extends SamplingOptions {
   readonly id: number;
   /** Id of the request, shared by its samples. */
@@ -154,7 +159,7 @@ export class Sequence {
   }
 }
 
-/** A prompt, and the completions wanted of it. */
+/** A prompt, and how its completions are generated. */
 export interface GenerationRequest {
   /** Token ids of the prompt, which the engine copies. */
   readonly promptTokens: Int32Array;
@@ -190,9 +195,74 @@ export interface GenerationRequest {
   readonly sectionPositions?: SectionPositions | undefined;
   /**
    * For encoder-decoders: the encoder input that all tokens of the request attend to. It is encoded when the request
-   * runs; the same object is only encoded once while its keys and values are kept.
+   * runs. While its keys and values are kept, the same object is not encoded again.
    */
   readonly encoderInput?: object | undefined;
   /** Creates the token rules of each sample. */
   readonly rules?: ((sampleIndex: number) => TokenRules) | undefined;
+}
+
+/** A bias larger than any difference of logits: greedy sampling always chooses the token that has it. */
+const CERTAIN = 1e30;
+
+/**
+ * Tracks which tokens of a prompt have been scored (`prompt_logprobs`). Each token but the first is scored with the row
+ * of logits of the token before it.
+ */
+class PromptScoring {
+  readonly #tokens: Int32Array;
+  readonly #topLogprobs: number;
+  /** Leading tokens whose rows were seen. After a preemption they are computed again, but not scored again. */
+  #numScored = 0;
+
+  /**
+   * @param promptTokens not copied.
+   * @param topLogprobs how many of the most likely tokens to report for each, 0 to 20.
+   */
+  constructor(promptTokens: Int32Array, topLogprobs: number) {
+    this.#tokens = promptTokens;
+    this.#topLogprobs = topLogprobs;
+  }
+
+  /** How many tokens from `start` on a step may compute if it can return `maxRows` rows of logits. */
+  maxTokens(start: number, maxRows: number): number {
+    if (this.#numScored >= this.#tokens.length - 1) return Infinity;
+    return Math.max(0, this.#numScored - start) + maxRows;
+  }
+
+  /**
+   * Makes the rows of logits that score the prompt when tokens `start` to `end` are computed. The row of the prompt's
+   * last token is not among them.
+   */
+  rows(start: number, end: number): SampleRow[] {
+    const first = Math.max(start, this.#numScored);
+    const last = Math.min(end, this.#tokens.length - 1);
+    return Array.from(
+      { length: Math.max(0, last - first) },
+      (_, i) => makeRow(this.#tokens[first + i + 1]!, this.#topLogprobs),
+    );
+  }
+
+  /** Takes the sampler's result for the next row. @returns the result for the token that the row scores. */
+  take<Token extends SampledToken>(sampled: Token): Token {
+    const tokenId = this.#tokens[++this.#numScored]!;
+    // A token whose logit is -infinity is not chosen whatever its bias.
+    return sampled.tokenId === tokenId ? sampled : { ...sampled, tokenId, logprob: -Infinity };
+  }
+}
+
+/** Makes a row that always chooses the given token. Its log-probability is the model's own, which ignores biases. */
+function makeRow(tokenId: number, topLogprobs: number): SampleRow {
+  return {
+    params: GREEDY,
+    tokenIndex: 0,
+    topLogprobs,
+    adjustments: {
+      length: 1,
+      tokenIds: Uint32Array.of(tokenId),
+      completionCounts: new Uint32Array(1),
+      inContext: new Uint32Array(1),
+      bias: Float32Array.of(CERTAIN),
+    },
+  };
 }

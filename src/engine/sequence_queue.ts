@@ -7,7 +7,7 @@ import type { DecoderLimits } from "../decoder/decoder.ts";
 import type { BlockManager } from "./blocks.ts";
 import type { PoolDemand } from "./length_limits.ts";
 import type { Sequence } from "./sequence.ts";
-import type { StateSlots } from "./state_slots.ts";
+import type { StateSlots } from "./idle_blocks.ts";
 import type { ScheduledSequence, ScheduledStep } from "./step.ts";
 
 /**
@@ -50,7 +50,7 @@ export class SequenceQueue {
     return false;
   }
 
-  /** Admits the longest waiting sequence, if there is room for it. */
+  /** Admits the sequence that has waited longest, if there is room for it. */
   admitNext(): Sequence | undefined {
     const sequence = this.waiting[0];
     if (sequence === undefined || this.running.length === this.#limits.maxSequences) {
@@ -89,8 +89,9 @@ export class SequenceQueue {
   }
 
   /**
-   * What the next step needs from each pool, the main one first, to preempt no sequence and to admit the longest
-   * waiting one. Looks one token ahead, so that a pool that cannot grow is discovered before a sequence has filled it.
+   * What the next step needs from each pool, the main one first, to preempt no sequence and to admit the sequence that
+   * has waited longest. Looks one token ahead, so that a pool that cannot grow is noticed before a sequence has filled
+   * it.
    */
   demand(): PoolDemand[] {
     const { blockSize, maxSequences } = this.#limits;
@@ -235,7 +236,7 @@ class StepChoice {
     return wholeBlocks > 0 ? wholeBlocks : numTokens;
   }
 
-  /** Where to save a sequence's state: after its prompt's last full block, if a chunk goes on beyond that. */
+  /** Chooses where to save a sequence's state: after its prompt's last full block, if the chunk goes on beyond that. */
   #saveState({ numComputed, numPromptTokens }: Sequence, end: number) {
     const { blocks, slots } = this.#source;
     const lastOfPrompt = blocks.numShareableTokens(numPromptTokens);

@@ -23,7 +23,10 @@ export interface ScheduledSequence {
   readonly samples: boolean;
   /** Rows that score tokens of the prompt, before the row that samples; none if absent. */
   readonly scored?: readonly SampleRow[] | undefined;
-  /** Where the state after some of the tokens is saved. The slot is nobody's until the step is committed. */
+  /**
+   * Where the state after some of the tokens is saved. No sequence or snapshot owns the slot until the step is
+   * committed.
+   */
   readonly savedState?: StepSequence["savedState"];
 }
 

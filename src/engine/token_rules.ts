@@ -1,10 +1,10 @@
 /**
  * Rules for the next token of a sequence, and DRY ("don't repeat yourself"): a penalty on tokens that would continue a
- * repetition, which grows with its length.
+ * repetition. It grows with the length of the repetition.
  *
- * A token is penalised by `multiplier * base ^ (n - allowedLength)`, where `n` is the length of the longest suffix of
- * the text that has occurred before, followed by this token, if `n ≥ allowedLength`. Breaker tokens end repetitions: no
- * match extends across them.
+ * A token is penalised by `multiplier * base ^ (n - allowedLength)` if `n ≥ allowedLength`. Here `n` is the length of
+ * the longest suffix of the text that has occurred earlier, followed by this token. No match extends across a breaker
+ * token.
  *
  * @see https://github.com/oobabooga/text-generation-webui/pull/5677
  * @module
@@ -64,7 +64,7 @@ export class DryPenalty {
    *
    * @param tokens prompt and completion so far.
    */
-  of(tokens: Int32Array): ReadonlyMap<number, number> {
+  compute(tokens: Int32Array): ReadonlyMap<number, number> {
     const { multiplier, base, allowedLength, window = Infinity } = this.#options;
     const recent = tokens.subarray(-Math.min(window, tokens.length)).toReversed();
     const longest = recent.findIndex((token) => this.#isBreaker(token));
@@ -72,7 +72,7 @@ export class DryPenalty {
     const penalties = new Map<number, number>();
     if (reach < allowedLength) return penalties;
     const mostExponent = base > 1 ? LARGEST_LOG / Math.log(base) : Infinity;
-    const matches = matchesOfStart(recent);
+    const matches = countMatches(recent);
     for (let at = 1; at < recent.length; at++) {
       const length = Math.min(matches[at]!, reach);
       const next = recent[at - 1]!;
@@ -90,8 +90,8 @@ export class DryPenalty {
   }
 }
 
-/** The Z function: for each index, how many tokens from there on equal those at the start. */
-function matchesOfStart(tokens: Int32Array): Int32Array {
+/** Computes the Z function: for each index, how many tokens from there on equal the tokens at the start. */
+function countMatches(tokens: Int32Array): Int32Array {
   const lengths = new Int32Array(tokens.length);
   // The match that extends furthest, from `left` up to `right`.
   let left = 0;

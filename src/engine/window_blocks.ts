@@ -42,9 +42,9 @@ export interface PrefixEnd {
  * attends to any of its tokens, so a sequence never holds more than its window and the tokens of one step.
  *
  * The content of a block is identified by its anchor: the block of the main pool that holds the same tokens in the
- * other layers (if there are no other layers, a block that takes no memory). A sequence can continue a cached prefix
- * from wherever the window's blocks before that token are still cached. As in the main pool, blocks that no sequence
- * holds stay cached until they are reused, least recently used first.
+ * other layers. (If there are no other layers, that block takes no memory.) A sequence can continue a cached prefix
+ * from any position for which the window's blocks before it are still cached. As in the main pool, blocks that no
+ * sequence holds stay cached until they are reused, least recently used first.
  */
 export class WindowBlocks {
   readonly #window: number;
@@ -78,7 +78,7 @@ export class WindowBlocks {
     this.#free = new FreeList(numBlocks);
   }
 
-  /** Whether there are enough blocks for a waiting sequence. A sequence that is alone makes do with what there is. */
+  /** Whether there are enough blocks for a waiting sequence. If no other sequence holds any, fewer are enough. */
   hasRoomFor({ numBlocks }: AdmissionNeeds, numSpare: number): boolean {
     const numAvailable = this.#free.length;
     return numBlocks + numSpare <= numAvailable || numAvailable === this.#numBlocks;
@@ -188,7 +188,7 @@ export class WindowBlocks {
     const anchor = sequence.blockIds.at(index);
     const ownId = blockIds.at(index);
     const knownId = this.#blockOfAnchor.get(anchor);
-    if (knownId === undefined) return this.#know(ownId, anchor);
+    if (knownId === undefined) return this.#cache(ownId, anchor);
     if (knownId === ownId) return;
     this.#acquire(knownId);
     blockIds.set(index, knownId);
@@ -197,7 +197,7 @@ export class WindowBlocks {
 
   /** Makes a sequence's partly filled block findable, as the main pool does before releasing it. */
   keepTail(sequence: Sequence, index: number): void {
-    this.#know(this.#getTable(sequence).blockIds.at(index), sequence.blockIds.at(index));
+    this.#cache(this.#getTable(sequence).blockIds.at(index), sequence.blockIds.at(index));
   }
 
   /** Takes all blocks from a sequence. */
@@ -243,7 +243,7 @@ export class WindowBlocks {
     return windowTables[this.#tableIndex]!;
   }
 
-  #know(blockId: number, anchor: number): void {
+  #cache(blockId: number, anchor: number): void {
     this.#blockOfAnchor.set(anchor, blockId);
     this.#anchors[blockId] = anchor;
   }

@@ -1,12 +1,13 @@
 /**
- * Gets a folder with the files that serving a hub model needs: from the cache if complete, else from the hub.
+ * Gets a folder with the files that are needed to serve a hub model: from the cache if it has them all, or else from
+ * the hub.
  *
  * @module
  */
 import { basename, dirname, join } from "node:path";
 import type { ResolvedModel } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import { adviseOnnx } from "./advise_onnx.ts";
+import { adviseOnnx } from "./catalogue.ts";
 import { HubError, NoGraphsError } from "./hub_request.ts";
 import { downloadBlob } from "./blob.ts";
 import { findSnapshot, type HubSettings, repositoryFolder, showHubId } from "./cache.ts";
@@ -48,7 +49,7 @@ export interface AcquireOptions extends DownloadOptions {
 /** A snapshot of the cache, and whether it is complete. */
 interface Cached {
   readonly folder: string;
-  /** Whether the hub may have weights that suit the device better; it has not been asked yet. */
+  /** Whether the hub may have weights that suit the device better. It has not been asked yet. */
   readonly isSecondBest: boolean;
 }
 
@@ -68,11 +69,11 @@ export async function acquireModel(
     return { ...model, folder: cached.folder };
   }
   if (settings.isOffline) {
+    const folder = repositoryFolder(settings.cacheFolder, hubId);
     throw new StartupError(
-      `${showHubId(hubId)} is incomplete in ${
-        repositoryFolder(settings.cacheFolder, hubId)
-      } and cannot be ` +
-        "completed: Hearth is offline.",
+      `Files of ${
+        showHubId(hubId)
+      } are missing in ${folder}, and Hearth is offline: go online to download them.`,
       { setting: "offline" },
     );
   }
@@ -84,7 +85,7 @@ export async function acquireModel(
       error instanceof HubError && error.isTransient;
     if (!mayFallBack || !mayPass) throw error;
     const { message: reason } = error;
-    log.warn("better weights cannot be downloaded: using those in the cache", { reason });
+    log.warn("better weights cannot be downloaded: using the weights in the cache", { reason });
     return { ...model, folder: cached.folder };
   }
 }
@@ -147,7 +148,9 @@ async function download(
   });
 }
 
-/** Describes a repository like a folder, by its file list, `config.json` and other files that tell what it holds. */
+/**
+ * Describes a repository as if it were a folder. Downloads only its `config.json` and the other files that identify it.
+ */
 async function describeRepository(
   repository: Repository,
   options: DownloadOptions,
@@ -165,7 +168,7 @@ async function describeRepository(
   });
 }
 
-/** The original repositories of models hold weights for PyTorch, others hold GGUF files. */
+/** Explains that a repository has no ONNX graphs: the original ones hold weights for PyTorch, others GGUF files. */
 async function explainNoGraphs(
   { id, files }: Repository,
   settings: HubSettings,
@@ -176,14 +179,12 @@ async function explainNoGraphs(
     ["weights for MLX", /\.npz$/],
   ] as const;
   const paths = [...files.keys()];
-  const found = formats.filter(([, form]) => paths.some((path) => form.test(path)))
+  const found = formats.filter(([, pattern]) => paths.some((path) => pattern.test(path)))
     .map(([format]) => format);
-  const has = found.length > 0 ? `, but ${found.join(" and ")}` : "";
+  const has = found.length > 0 ? `, only ${found.join(" and ")}` : "";
   const advice = await adviseOnnx(id.name, { settings, except: `${id.owner}/${id.name}` });
   return new NoGraphsError(
-    `${
-      showHubId(id)
-    } has no ONNX graphs${has}; Hearth serves models as transformers.js has them, ` +
-      `whose names on the hub often end in -ONNX. ${advice}`,
+    `${showHubId(id)} has no ONNX graphs${has}. Hearth serves models in the layout of ` +
+      `transformers.js, whose names on the hub often end in -ONNX. ${advice}`,
   );
 }

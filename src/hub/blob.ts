@@ -1,6 +1,6 @@
 /**
- * Downloads one file into the cache. It is written to a draft that is renamed once its size and checksum are right, so
- * that incomplete files are never visible; the draft of a process that died is resumed by the next.
+ * Downloads one file into the cache. The file is written to a draft, which is renamed once its size and checksum are
+ * right, so that incomplete files are never visible. If a process dies, the next one resumes its draft.
  *
  * @module
  */
@@ -98,11 +98,12 @@ async function fill(draft: Draft, options: BlobOptions): Promise<void> {
     }
     await draft.clear();
     if (hasBeenWrong) {
+      const { kind, hex } = file.digest;
       throw new StartupError(
         `${file.path} of ${
           showHubId(repository.id)
-        } came twice with another checksum than the hub says ` +
-          `(${file.digest.kind} ${file.digest.hex}). Something on the way changes it: try another network, or later.`,
+        } was downloaded twice, both times with a wrong ` +
+          `checksum: wanted ${kind} ${hex}. Try again later, or on another network.`,
       );
     }
     hasBeenWrong = true;
@@ -144,14 +145,16 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
   if (draft.bytes < file.bytes) throw brokenOff(options, { at: draft.bytes });
 }
 
-/** Truncates the draft to where the answer begins: servers may ignore the range. */
+/** Truncates the draft to where the answer begins, because servers may ignore the range. */
 async function goTo(draft: Draft, { status, headers }: Response): Promise<void> {
   if (status !== HTTP_PARTIAL_CONTENT) return await draft.clear();
   const range = headers.get("content-range") ?? "";
   if (Number(/^bytes (\d+)-/.exec(range)?.[1]) === draft.bytes) return;
   await draft.clear();
   throw new HubError(
-    `The hub sent another range of the file than requested: ${cleanText(range)}.`,
+    `The hub sent the wrong range of the file: wanted bytes from ${draft.bytes}, saw ${
+      cleanText(range)
+    }.`,
   );
 }
 
@@ -160,15 +163,13 @@ function brokenOff(
   { at, error, hasStalled = false }: { at: number; error?: unknown; hasStalled?: boolean },
 ): HubError {
   const reason = hasStalled
-    ? `nothing came for ${settings.stallMs / 1000} s`
+    ? `no data arrived for ${settings.stallMs / 1000} s`
     : error instanceof Error
     ? error.message
     : "the connection ended";
   return new HubError(
-    `The download of ${file.path} of ${
-      showHubId(repository.id)
-    } broke off at byte ${at} of ${file.bytes}: ` +
-      `${reason}. Run it again to resume.`,
+    `The download of ${file.path} of ${showHubId(repository.id)} broke off at byte ${at} of ` +
+      `${file.bytes}: ${reason}. Run the command again to resume it.`,
     { cause: error },
   );
 }

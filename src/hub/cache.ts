@@ -1,8 +1,8 @@
 /**
  * The Hugging Face cache of this machine, shared with Python's huggingface_hub and other tools:
- * `models--owner--name/refs/<revision>` holds a commit, `models--owner--name/snapshots/<commit>/` its files, each a
- * link to `models--owner--name/blobs/<checksum>`. Its folder, and the hub's address and token, come from the same
- * environment variables as those of huggingface_hub.
+ * `models--owner--name/refs/<revision>` holds a commit, and `models--owner--name/snapshots/<commit>/` its files, each a
+ * link to `models--owner--name/blobs/<checksum>`. The cache's folder and the hub's address and token are read from the
+ * same environment variables as in huggingface_hub.
  *
  * @see https://huggingface.co/docs/huggingface_hub/guides/manage-cache
  * @module
@@ -153,7 +153,7 @@ export async function measureFolder(folder: string): Promise<number> {
       if (isDirectory) bytes += await measureFolder(path);
     }
   } catch (error) {
-    // Another process may remove what is being measured.
+    // Another process may remove the folder meanwhile.
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return bytes;
@@ -181,7 +181,7 @@ export interface HubSettings {
   readonly cacheFolder: string;
   /** `HF_HUB_OFFLINE` or `--offline`: no requests are sent to the hub. */
   readonly isOffline: boolean;
-  /** `HF_HUB_DOWNLOAD_TIMEOUT`: timeout of a connection without data. */
+  /** `HF_HUB_DOWNLOAD_TIMEOUT`: how long a connection may be without data, in milliseconds here. */
   readonly stallMs: number;
   /** Whether snapshots link to blobs; with `HF_HUB_DISABLE_SYMLINKS` they hold copies. */
   readonly usesLinks: boolean;

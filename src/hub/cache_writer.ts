@@ -7,7 +7,7 @@
 import { isSystemError, StartupError } from "../base/errors.ts";
 import type { Digest, HubFile, Repository } from "./repository.ts";
 import { dirname, join, relative } from "node:path";
-import { sleep } from "../base/wait.ts";
+import { sleep } from "../base/timing.ts";
 import { createHash } from "node:crypto";
 import { type HubSettings, repositoryFolder } from "./cache.ts";
 
@@ -111,8 +111,8 @@ const ASK_AGAIN_MS = 200;
 /**
  * A lock between processes, held until it is disposed. Only the holder of a blob's lock writes the blob.
  *
- * Files and system call (`flock`) are those of Python's huggingface_hub. The system releases the lock of a process that
- * dies. The file stays: deleting it while others wait would create a second lock.
+ * It uses the same files and system call (`flock`) as Python's huggingface_hub. The system releases the lock of a
+ * process that dies. The file is not deleted, because deleting it while others wait would create a second lock.
  */
 export class FileLock implements Disposable {
   readonly #file: Deno.FsFile;
@@ -162,8 +162,8 @@ export async function writeCache<T>(
   } catch (error) {
     if (!isSystemError(error)) throw error;
     throw new CacheWriteError(
-      `The cache folder ${cacheFolder} cannot be written: ${error.message}. Choose another with ` +
-        "HF_HOME or HF_HUB_CACHE.",
+      `The cache folder ${cacheFolder} cannot be written: ${error.message}. Choose another folder ` +
+        "with HF_HOME or HF_HUB_CACHE.",
       { cause: error },
     );
   }

@@ -1,10 +1,12 @@
 /**
- * Short names for models on the Hugging Face hub. They are a convenience: any hub id or folder works too.
+ * Short names (aliases) for models on the Hugging Face hub, the built-in models, and suggestions of ONNX models in
+ * place of other formats. Aliases are a convenience: any hub id or folder works too.
  *
  * @module
  */
-import type { ModelKind } from "../base/config.ts";
 import { fileURLToPath } from "node:url";
+import { type ModelKind, PROGRAM } from "../base/config.ts";
+import type { HubSettings } from "./cache.ts";
 
 /** Hub ids by kind and alias. */
 export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, string>>>> = {
@@ -108,7 +110,7 @@ export function listAliases(hubId: string): string[] {
   return [...HUB_ID_OF_ALIAS].filter(([, known]) => known === hubId).map(([alias]) => alias);
 }
 
-// The models that come with Hearth: the folders of `models/` next to the source, or inside the compiled program.
+// The models that come with Hearth: the folders of `models/` next to the source code, or inside the compiled program.
 
 /** The model that is served if none is named. */
 export const DEFAULT_MODEL = "hearth-demo-chat";
@@ -127,4 +129,115 @@ export async function listBuiltIn(): Promise<string[]> {
 /** The folder of a built-in model; `undefined` if there is none with this name. */
 export async function findBuiltIn(name: string): Promise<string | undefined> {
   return (await listBuiltIn()).includes(name) ? `${MODELS_FOLDER}${name}` : undefined;
+}
+
+/** Most models that are suggested. */
+const MAX_NAMED = 3;
+
+/**
+ * Suggests ONNX models in place of a model in another format or of an unknown name. They come from the catalogue, or
+ * else from a search of the hub.
+ *
+ * @param options.settings the hub to search; if absent or offline, it is not searched.
+ * @param options.except id of a hub model that must not be suggested.
+ * @returns sentences, the last of which says what to do.
+ */
+export async function adviseOnnx(
+  name: string,
+  { settings, except }: { readonly settings?: HubSettings | undefined; readonly except?: string } =
+    {},
+): Promise<string> {
+  const known = findOnnxModels(name, MAX_NAMED);
+  const same = known.find(({ isSame }) => isSame);
+  if (same !== undefined) {
+    return `This model in ONNX format is ${same.hubId}. Use its alias: ${PROGRAM} run ${same.alias}.`;
+  }
+  const found = known.length > 0 || settings === undefined || settings.isOffline
+    ? []
+    : (await search(name, settings)).filter((id) => id !== except).slice(0, MAX_NAMED);
+  if (found.length > 0) {
+    return `ONNX models with a similar name on the hub: ${found.join(", ")}. Use one of them.`;
+  }
+  if (known.length > 0) {
+    const names = known.map(({ alias, hubId }) => `${alias} (${hubId})`).join(", ");
+    return `Models of this family in the catalogue: ${names}. Use one of them.`;
+  }
+  return "Look for an ONNX version of it at https://huggingface.co/models?library=transformers.js, and " +
+    `name it as owner/name. ${PROGRAM} list shows the catalogue.`;
+}
+
+async function search(name: string, settings: HubSettings): Promise<string[]> {
+  const words = listWords(name).join(" ");
+  if (words === "") return [];
+  // Imported on demand, because few starts need it.
+  const { searchHub } = await import("./repository.ts");
+  return await searchHub(settings, { words, filter: "transformers.js" });
+}
+
+/** Words in names that do not identify a model. */
+const NOISE = new Set([
+  ...["gguf", "ggml", "onnx", "web", "opt", "instruct", "it", "chat", "hf", "latest", "text"],
+  ...["mlx", "awq", "gptq", "imatrix", "ud", "qat", "v"],
+]);
+/** A quantization within a name: `Q4_K_M`, `IQ3_XXS`, `fp16`, `4bit`. */
+const QUANTIZATION = /[-_.:](i?q\d(_[a-z0-9]+)*|q4f16|b?fp?\d+|f\d+|int\d+|\d+-?bit)(?=$|[-_.:])/gi;
+
+/** An entry of the catalogue that may be the model. */
+interface OnnxModel {
+  readonly alias: string;
+  readonly hubId: string;
+  /** Whether everything in the name matches, including its size. */
+  readonly isSame: boolean;
+}
+
+/** Lists the words and numbers of a name that identify the model: `qwen`, `3`, `0.6b`. */
+function listWords(name: string): string[] {
+  const base = name.replace(/^.*[\\/]/, "").replace(/\.gguf$/i, "").replace(QUANTIZATION, "");
+  const words = base.toLowerCase().match(/\d+(\.\d+)*([bm](?![a-z]))?|[a-z]+/g) ?? [];
+  return words.filter((word) => !NOISE.has(word));
+}
+
+/**
+ * Finds entries of the catalogue that may be a model, the most likely first. `qwen3:0.6b` is the catalogue's
+ * `qwen3-0.6b`.
+ */
+function findOnnxModels(name: string, limit = 3): OnnxModel[] {
+  const wanted = listWords(name);
+  if (wanted.length === 0) return [];
+  return [...HUB_ID_OF_ALIAS]
+    .map(([alias, hubId]) => ({ alias, hubId, ...compare(wanted, alias, hubId) }))
+    .filter(({ isKin }) => isKin)
+    .sort((a, b) => b.score - a.score)
+    .slice(0, limit)
+    .map(({ alias, hubId, isSame }) => ({ alias, hubId, isSame }));
+}
+
+/**
+ * Compares names. Related names begin with the same word, and contain the wanted version and every other wanted word.
+ */
+function compare(
+  wanted: readonly string[],
+  alias: string,
+  hubId: string,
+): { isKin: boolean; isSame: boolean; score: number } {
+  const own = listWords(alias);
+  const known = new Set([...own, ...listWords(hubId)]);
+  let numEqual = 0;
+  let isKin = own[0] === wanted[0];
+  for (const word of wanted) {
+    if (known.has(word)) numEqual++;
+    else if (isSize(word)) continue;
+    else if (!/^\d/.test(word) || ![...known].some((other) => other.startsWith(`${word}.`))) {
+      isKin = false;
+    }
+  }
+  const numMore = own.filter((word) => !wanted.includes(word) && !isSize(word)).length;
+  const hasSize = wanted.some(isSize);
+  // A name without a size matches every size. A name without "vl" does not match a vision model.
+  const isSame = numEqual === wanted.length && numMore === 0 && (hasSize || !own.some(isSize));
+  return { isKin, isSame, score: 2 * numEqual - numMore };
+}
+
+function isSize(word: string): boolean {
+  return /^\d+(\.\d+)*[bm]$/.test(word);
 }

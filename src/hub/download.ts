@@ -5,8 +5,8 @@
  */
 import { statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { formatBytes } from "../base/format_bytes.ts";
-import { sleep } from "../base/wait.ts";
+import { formatBytes } from "../base/bytes.ts";
+import { sleep } from "../base/timing.ts";
 import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts";
 import { type HubSettings, showHubId } from "./cache.ts";
 import { linkInSnapshot, snapshotFolder } from "./cache_writer.ts";
@@ -39,9 +39,9 @@ export interface DownloadOptions extends RetryOptions {
 /**
  * Downloads files of a revision, and links them into the cache's snapshot once all are complete.
  *
- * @param paths files that the repository has; the graph last, since a snapshot with a graph counts as complete.
+ * @param paths files of the repository, with the graph last: a snapshot with a graph counts as complete.
  * @returns the snapshot's folder.
- * @throws {StartupError} when the disk has no room, the hub refuses, or the connection fails for good.
+ * @throws {StartupError} when the disk has too little space, the hub refuses, or the connection fails for good.
  */
 export async function downloadFiles(
   repository: Repository,
@@ -76,8 +76,8 @@ async function requireSpace(
     `${showHubId(repository.id)} needs ${formatBytes(needed)} more on the disk of ` +
       `${settings.cacheFolder}, which has ${
         formatBytes(free)
-      } free. Make room (see \`list\` and \`rm\`), ` +
-      "or keep models elsewhere with HF_HOME.",
+      } free. Free some space (see \`list\` ` +
+      "and `rm`), or keep models on another disk with HF_HOME.",
   );
 }
 
@@ -196,7 +196,7 @@ export class TransferMeter {
   }
 }
 
-/** Says that the disk has no room for a download. */
+/** Thrown when the disk has too little space for a download. */
 class NoSpaceError extends StartupError {}
 
 const ASK_AGAIN_MS = 30_000;

@@ -1,14 +1,14 @@
 /**
- * Sends requests to the hub, retries them, and explains its refusals.
+ * Sends requests to the hub, retries them, and explains why the hub refuses one.
  *
  * @module
  */
 import { StartupError } from "../base/errors.ts";
-import { VERSION } from "../base/version.ts";
+import { VERSION } from "../base/config.ts";
 import type { HubSettings } from "./cache.ts";
-import { sleep } from "../base/wait.ts";
+import { sleep } from "../base/timing.ts";
 
-/** Most bytes read of a refusal's explanation. */
+/** Most bytes that are read of the body of a refusal. */
 const MAX_REASON_BYTES = 64 * 2 ** 10;
 
 /** An error of the hub, or of the connection to it. */
@@ -135,7 +135,7 @@ function adviseOn(
       ? `Check the name; if the model is private, set HF_TOKEN to a token of yours (${tokens}).`
       : "Check the name, and that HF_TOKEN is valid and may read the model.";
   }
-  if (status === 429) return "Wait a while; with HF_TOKEN set the hub allows more.";
+  if (status === 429) return "Wait a while. With HF_TOKEN set, the hub allows more requests.";
   return "Try again later.";
 }
 
@@ -148,7 +148,10 @@ function readRetryAfter(value: string | null): number | undefined {
 }
 
 const MAX_SHOWN = 300;
-/** Control and format characters, which terminals obey: escapes, new lines, marks that change the writing direction. */
+/**
+ * Control and format characters, which terminals interpret: escapes, line breaks, marks that change the writing
+ * direction.
+ */
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]+/gu;
 
 /**
@@ -173,7 +176,7 @@ export async function readBounded(
   return { text: text + decoder.decode(), isWhole: true };
 }
 
-/** A text on one line that fits into a message, without characters that a terminal would obey. */
+/** Shortens a text to one line for a message, without characters that a terminal would interpret. */
 export function cleanText(text: string): string {
   // Cut first, since each step below takes the whole text.
   const clean = text.slice(0, 4 * MAX_SHOWN).replaceAll(UNSEEN, " ").trim();
@@ -181,7 +184,7 @@ export function cleanText(text: string): string {
   return points.length <= MAX_SHOWN ? clean : `${points.slice(0, MAX_SHOWN).join("")}…`;
 }
 
-/** Whether a name can be shown as it is. */
+/** Whether a name has no characters that a terminal would interpret. */
 export function isPlainName(name: string): boolean {
   return name.search(UNSEEN) < 0;
 }
@@ -232,7 +235,7 @@ export class Retries {
 /**
  * Repeats `act` until it succeeds.
  *
- * @throws its last error.
+ * @throws the last error of `act`, when it must not be retried or has failed too often.
  */
 export async function withRetries<T>(act: () => Promise<T>, options: RetryOptions): Promise<T> {
   const retries = new Retries(options);

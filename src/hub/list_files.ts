@@ -1,22 +1,22 @@
 /**
- * Lists the files in a model's folder.
+ * Lists the files in a model's folder, and notices changes to them.
  *
  * @module
  */
 import { basename, dirname, join } from "node:path";
 import { StartupError } from "../base/errors.ts";
-import { requireOwnFile } from "../base/own_file.ts";
+import { requireOwnFile } from "../graph/file/external_data.ts";
 
 /** Matches the names of files that a model may be read from. */
 export const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
 
-/** Refuses a FIFO, a socket or a device among the files, because reading it might never end. @throws {StartupError} */
+/** Checks that a file can be read to its end. @throws {StartupError} when it is a FIFO, a socket or a device. */
 function requireRegular(entry: Deno.DirEntry, path: string): void {
   if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return;
   const target = entry.isSymlink ? stat(path) : undefined;
   // A dangling link is reported by the reader.
   if (entry.isSymlink && (target === undefined || target.isFile || target.isDirectory)) return;
-  throw new StartupError(`${path} is a FIFO, a socket or a device: wanted a file.`);
+  throw new StartupError(`${path} is a FIFO, a socket or a device: want a regular file.`);
 }
 
 function stat(path: string): Deno.FileInfo | undefined {
@@ -57,8 +57,8 @@ export interface ModelFiles {
 }
 
 /**
- * Lists a model's files. If a graph is named (`models/u2net.onnx`), they are that graph and the files whose names begin
- * with its name, which may hold its weights. Other graphs in the folder are other models.
+ * Lists a model's files. If the path is that of a graph (`models/u2net.onnx`), the files are the graph and the external
+ * data beside it. Other graphs in the folder are other models.
  *
  * @throws {StartupError} as {@linkcode listFiles} does.
  */
@@ -93,8 +93,62 @@ async function addFiles(files: Set<string>, path: string, below: string): Promis
     else if (depth < MAX_DEPTH && !isHidden) await addFiles(files, path, `${below}${entry.name}/`);
     if (files.size > MAX_FILES) {
       throw new StartupError(
-        `${path} holds more than ${MAX_FILES} files: wanted a model's folder.`,
+        `${path} holds more than ${MAX_FILES} files, so it is not a model's folder: name that folder itself.`,
       );
     }
+  }
+}
+
+/** The size and modification time of a file. */
+interface Mark {
+  readonly bytes: number;
+  readonly writtenMs: number;
+}
+
+/**
+ * Notices changes to the files of a served model, by their sizes and modification times. Weights are mapped from disk:
+ * writing to such a file changes the model under its running requests, and truncating it ends the process with a bus
+ * error.
+ */
+export class ModelMarks {
+  readonly #marks: ReadonlyMap<string, Mark>;
+
+  private constructor(marks: ReadonlyMap<string, Mark>) {
+    this.#marks = marks;
+  }
+
+  /** Records the model files in these folders. Folders that cannot be read are skipped. */
+  static async take(folders: readonly string[]): Promise<ModelMarks> {
+    const marks = new Map<string, Mark>();
+    for (const path of folders) {
+      const { folder, files } = await listModelFiles(path)
+        .catch(() => ({ folder: path, files: new Set<string>() }));
+      for (const file of [...files].filter((name) => READ_FILE.test(name))) {
+        const mark = await readMark(join(folder, file));
+        if (mark !== undefined) marks.set(join(folder, file), mark);
+      }
+    }
+    return new ModelMarks(marks);
+  }
+
+  /**
+   * Returns the path of a file whose size or time has changed, if there is one. Deleted files do not count, because
+   * they are still mapped.
+   */
+  async findChanged(): Promise<string | undefined> {
+    for (const [path, { bytes, writtenMs }] of this.#marks) {
+      const now = await readMark(path);
+      if (now !== undefined && (now.bytes !== bytes || now.writtenMs !== writtenMs)) return path;
+    }
+    return undefined;
+  }
+}
+
+async function readMark(path: string): Promise<Mark | undefined> {
+  try {
+    const { size, mtime } = await Deno.stat(path);
+    return { bytes: size, writtenMs: mtime?.getTime() ?? 0 };
+  } catch {
+    return undefined;
   }
 }

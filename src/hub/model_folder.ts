@@ -20,11 +20,11 @@ export function numberAt(json: Json, name: string): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-/** The number with the first of these names that has one. @throws {StartupError} with the names, if none has. */
+/** The first number among the fields with these names. @throws {StartupError} when none of them is a number. */
 export function requireNumber(json: Json, ...names: readonly string[]): number {
   const found = names.map((name) => numberAt(json, name)).find((value) => value !== undefined);
   if (found !== undefined) return found;
-  throw new StartupError(`The folder's configuration gives no ${names.join(" or ")}.`);
+  throw new StartupError(`The model's configuration has no number ${names.join(" or ")}.`);
 }
 
 /** The token ids with this name, one or a list of them. Anything that is not an id is left out. */
@@ -80,8 +80,8 @@ export async function openFolder(path: string): Promise<ModelFolder> {
 }
 
 /**
- * Opens a folder like {@linkcode openFolder}, but also accepts folders that only hold graphs, and the path of a graph,
- * which is then the whole model. The `config` is then that of `genai_config.json`, or empty.
+ * Opens a folder like {@linkcode openFolder}, but also accepts folders that hold only graphs, and the path of a graph,
+ * which is then the whole model. Without a `config.json`, `config` comes from `genai_config.json` or is empty.
  *
  * @throws {StartupError} when there is no graph either.
  */
@@ -109,7 +109,7 @@ export async function describeFolder(
   };
   const config = await readAt("config.json") ?? {};
   if (!isRecord(config)) {
-    throw new StartupError(`${join(path, "config.json")} holds no JSON object.`);
+    throw new StartupError(`${join(path, "config.json")} does not hold a JSON object.`);
   }
   const identity: Record<string, unknown> = {};
   for (const name of IDENTITY_FILES) {
@@ -126,7 +126,10 @@ export function locate({ files, settingsIn }: ModelFolder, name: string): string
   return beside !== undefined && files.has(beside) ? beside : undefined;
 }
 
-/** If the folder itself has no settings: the first subfolder with a tokenizer and a graph, or a description of one. */
+/**
+ * Finds the settings of a folder without its own: the first subfolder with a tokenizer and a graph or
+ * genai_config.json.
+ */
 function findSettings(files: ReadonlySet<string>): string | undefined {
   if (files.has("tokenizer.json")) return undefined;
   const places = [...files].filter((file) => /\/([^/]+\.onnx|genai_config\.json)$/.test(file))
@@ -152,8 +155,8 @@ export function requireConfigOrGraphs(path: string, files: Iterable<string>): vo
   const names = [...files];
   if (names.some((file) => file === "config.json" || file.endsWith(".onnx"))) return;
   throw new StartupError(
-    `${path} has no config.json: Hearth runs models in the layout of transformers.js, ` +
-      "which on the Hugging Face hub have names that end in -ONNX.",
+    `${path} has no config.json and no ONNX graph. Hearth runs models in the layout of ` +
+      "transformers.js, whose names on the Hugging Face hub often end in -ONNX.",
   );
 }
 
@@ -165,7 +168,7 @@ export function requireConfigOrGraphs(path: string, files: Iterable<string>): vo
 export async function readJson(folderPath: string, name: string): Promise<Json> {
   const value = await readAnyJson(folderPath, name);
   if (isRecord(value)) return value;
-  throw new StartupError(`${join(folderPath, name)} holds no JSON object.`);
+  throw new StartupError(`${join(folderPath, name)} does not hold a JSON object.`);
 }
 
 /** Reads JSON of any type. @throws {StartupError} naming the file when it cannot be read. */
@@ -185,7 +188,7 @@ export async function readAnyJson(folderPath: string, name: string): Promise<unk
 /** Explains a JSON syntax error without the part of the text that V8's message quotes. */
 function explainJson({ message }: SyntaxError): string {
   const [place = ""] = /\(line \d+ column \d+\)/.exec(message) ?? [];
-  return `it is no valid JSON${place === "" ? "" : ` ${place}`}`;
+  return `it is not valid JSON${place === "" ? "" : ` ${place}`}`;
 }
 
 /** Reads a settings file. @throws {StartupError} when it is missing or invalid. */
@@ -219,14 +222,14 @@ export function externalDataFiles(folder: ModelFolder, graphPath: string): strin
   return [...folder.files].filter((file) => file.startsWith(prefix) || file === other).sort();
 }
 
-/** Fields of `model` and `model.decoder`, by their names in `config.json`. */
-const OF_MODEL = {
+/** Fields of `model` and `model.decoder` in `genai_config.json`, by their names in `config.json`. */
+const MODEL_FIELDS = {
   vocab_size: "vocab_size",
   max_position_embeddings: "context_length",
   bos_token_id: "bos_token_id",
   pad_token_id: "pad_token_id",
 } as const;
-const OF_DECODER = {
+const DECODER_FIELDS = {
   hidden_size: "hidden_size",
   head_dim: "head_size",
   num_attention_heads: "num_attention_heads",
@@ -237,7 +240,7 @@ const OF_DECODER = {
 /** Parts of `model` that language models do not have. */
 const OTHER_PARTS = ["encoder", "vision", "speech", "audio", "encoder_decoder_init"];
 
-/** Adds the missing fields to `config.json`. The tokens that end an answer are those of both files. */
+/** Adds fields of `genai_config.json` that `config.json` lacks. The tokens that end an answer come from both files. */
 export function withGenaiConfig(config: Json, genai: unknown): Json {
   const model = isRecord(genai) && isRecord(genai["model"]) ? genai["model"] : undefined;
   if (model === undefined) return config;
@@ -247,24 +250,24 @@ export function withGenaiConfig(config: Json, genai: unknown): Json {
       from[own] === undefined ? [] : [[name, from[own]]]
     );
   const type = String(model["type"] ?? "");
-  const isText = otherParts(genai).length === 0;
+  const isText = listOtherParts(genai).length === 0;
   const ends = [config["eos_token_id"] ?? [], model["eos_token_id"] ?? []].flat();
   return {
     ...type !== "" && { model_type: type, ...isText && { architectures: [`${type}ForCausalLM`] } },
-    ...Object.fromEntries([...pick(model, OF_MODEL), ...pick(decoder, OF_DECODER)]),
+    ...Object.fromEntries([...pick(model, MODEL_FIELDS), ...pick(decoder, DECODER_FIELDS)]),
     ...config,
     ...ends.length > 0 && { eos_token_id: [...new Set(ends)] },
   };
 }
 
 /** Parts of a model in onnxruntime-genai's format that language models do not have, such as `vision`. */
-export function otherParts(genai: unknown): string[] {
+export function listOtherParts(genai: unknown): string[] {
   const model = isRecord(genai) && isRecord(genai["model"]) ? genai["model"] : {};
   const pipeline = isRecord(model["decoder"]) && "pipeline" in model["decoder"] ? ["pipeline"] : [];
   return [...OTHER_PARTS.filter((part) => part in model), ...pipeline];
 }
 
-/** The file of the decoder's graph, next to the configuration; `undefined` if it is not given. */
+/** The name that `genai_config.json` gives for the file of the decoder's graph, if any. */
 export function readGraphName(genai: unknown): string | undefined {
   const model = isRecord(genai) && isRecord(genai["model"]) ? genai["model"] : {};
   const name = isRecord(model["decoder"]) ? model["decoder"]["filename"] : undefined;

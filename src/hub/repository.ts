@@ -54,7 +54,7 @@ function isSound(path: string): boolean {
 /**
  * Asks the hub for a revision.
  *
- * @throws {HubError} with the hub's own reason, and similar names if the model does not exist.
+ * @throws {HubError} with the hub's own reason, and with similar names if the model does not exist.
  */
 export async function fetchRepository(
   settings: HubSettings,
@@ -74,7 +74,7 @@ export async function fetchRepository(
     const { status } = error;
     const near = status === 401 || status === 404 ? await searchNear(settings, id) : [];
     if (near.length === 0) throw error;
-    const message = `${error.message} Near names: ${near.join(", ")}.`;
+    const message = `${error.message} Similar names: ${near.join(", ")}.`;
     throw new HubError(message, { status, cause: error });
   }
 }
@@ -83,7 +83,7 @@ function readRepository(id: HubId, answer: unknown, { endpoint }: HubSettings): 
   const read = ModelAnswer.safeParse(answer);
   if (!read.success) {
     throw new StartupError(
-      `${endpoint} answers for ${showHubId(id)}, but not as a Hugging Face hub does: ` +
+      `${endpoint} answered for ${showHubId(id)}, but not as a Hugging Face hub does: ` +
         `${cleanText(z.prettifyError(read.error))}. Check HF_ENDPOINT.`,
     );
   }
@@ -91,7 +91,7 @@ function readRepository(id: HubId, answer: unknown, { endpoint }: HubSettings): 
   const siblings = read.data.siblings.filter(({ rfilename }) => isSound(rfilename));
   const numOdd = read.data.siblings.length - siblings.length;
   if (numOdd > 0) {
-    log.warn("files of the repository are left out for their names", {
+    log.warn("files of the repository are left out because their names are unsafe", {
       model: showHubId(id),
       numFiles: numOdd,
     });
@@ -104,7 +104,7 @@ function readRepository(id: HubId, answer: unknown, { endpoint }: HubSettings): 
   return { id, commit: sha, files: new Map(files.map((file) => [file.path, file])) };
 }
 
-/** Models on the hub with similar names and ONNX weights; empty if the hub does not answer. */
+/** Searches the hub for models with similar names and ONNX weights. Finds none if the hub does not answer. */
 async function searchNear(settings: HubSettings, { owner, name }: HubId): Promise<string[]> {
   const words = name.replace(/[-_.]?(onnx|web|instruct|it|gguf)$/i, "");
   const found = await searchHub(settings, { words, filter: "onnx" });
@@ -159,13 +159,12 @@ async function askApi(settings: HubSettings, question: ApiQuestion): Promise<unk
 
 async function readJson(response: Response): Promise<unknown> {
   const { text, isWhole } = await readBounded(response, MAX_BYTES).catch((cause) => {
-    throw new HubError(`${response.url} broke off its answer. Try again.`, { cause });
+    throw new HubError(`The answer of ${response.url} broke off. Try again.`, { cause });
   });
   if (!isWhole) {
     throw new StartupError(
-      `${response.url} answers with more than ${
-        MAX_BYTES / 2 ** 20
-      } MiB, as no hub does. Check HF_ENDPOINT.`,
+      `${response.url} answered with more than ${MAX_BYTES / 2 ** 20} MiB, ` +
+        "which no Hugging Face hub does. Check HF_ENDPOINT.",
     );
   }
   try {

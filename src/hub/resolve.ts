@@ -4,11 +4,11 @@
  * @module
  */
 import { basename, isAbsolute, resolve } from "node:path";
-import type { Environment, ResolvedModel } from "../base/config.ts";
+import { type Environment, PROGRAM, type ResolvedModel } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { findNearNames } from "../base/near_names.ts";
-import { PROGRAM } from "../base/version.ts";
 import {
+  adviseOnnx,
   BUILT_IN_OWNER,
   findBuiltIn,
   HUB_ID_OF_ALIAS,
@@ -63,7 +63,7 @@ export async function nameModel(
     : undefined;
   if (local !== undefined) return local;
   const hubId = parseHubId(HUB_ID_OF_ALIAS.get(name.toLowerCase()) ?? name);
-  if (hubId === undefined && isOfOllama(name)) throw await explainGguf(name, settings);
+  if (hubId === undefined && hasOllamaFormat(name)) throw await explainGguf(name, settings);
   if (hubId === undefined) {
     const advice = await adviseOnnx(name, { settings });
     throw await notFound(name, { advice, cacheFolder: findCacheFolder(environment) });
@@ -72,7 +72,7 @@ export async function nameModel(
 }
 
 /**
- * Finds a model on this machine.
+ * Finds a model on this machine, without asking the hub.
  *
  * @throws {StartupError} as {@linkcode nameModel} does, and when the model is not in the cache.
  */
@@ -94,24 +94,17 @@ function isGguf(name: string): boolean {
 }
 
 /** Whether a name has Ollama's format: `qwen3:0.6b`, `hf.co/owner/name:Q4_K_M`. */
-function isOfOllama(name: string): boolean {
+function hasOllamaFormat(name: string): boolean {
   return /^[\w.-]+(\/[\w.-]+)*:[\w.-]+$/.test(name);
 }
 
 /** Explains that GGUF models of Ollama and llama.cpp cannot be served, and what to use instead. */
 async function explainGguf(name: string, settings?: HubSettings): Promise<StartupError> {
-  const is = isGguf(name)
+  const problem = isGguf(name)
     ? `${name} is a GGUF file`
-    : `There is no model "${name}" here; under such names Ollama has GGUF files`;
+    : `There is no model "${name}" here; such names are Ollama's names of GGUF files`;
   const advice = await adviseOnnx(name, { settings });
-  return new StartupError(`${is}, a format that Hearth does not serve: it serves ONNX. ${advice}`);
-}
-
-/** Advice for an unknown name. Imported on demand, because few starts need it. */
-async function adviseOnnx(
-  ...asked: Parameters<typeof import("./advise_onnx.ts").adviseOnnx>
-): Promise<string> {
-  return await (await import("./advise_onnx.ts")).adviseOnnx(...asked);
+  return new StartupError(`${problem}. Hearth serves ONNX, not GGUF. ${advice}`);
 }
 
 async function resolveBuiltIn(name: string): Promise<ResolvedModel | undefined> {
@@ -186,17 +179,17 @@ async function notFound(
   return new StartupError([
     `There is no model "${name}" on this machine. Looked for:`,
     ...looked.map((where) => `  - ${where}`),
-    ...(near.length > 0 ? [`Near names: ${near.join(", ")}.`] : []),
+    ...(near.length > 0 ? [`Similar names: ${near.join(", ")}.`] : []),
     adviseOn(hubId, advice),
   ].join("\n"));
 }
 
 function adviseOn(hubId: HubId | undefined, advice: string): string {
   if (hubId === undefined) {
-    return "Name a folder, an alias, or a hub model as owner/name[@revision]. If this is a name of " +
-      `Ollama's: its models are GGUF files, which Hearth does not serve; it serves ONNX. ${advice}`;
+    return "Name a folder, an alias, or a hub model as owner/name[@revision]. Names of Ollama's models " +
+      `do not work here: they are GGUF files, and Hearth serves ONNX. ${advice}`;
   }
-  return `To fetch it: ${PROGRAM} pull ${showHubId(hubId)}`;
+  return `To download it: ${PROGRAM} pull ${showHubId(hubId)}`;
 }
 
 const HOSTS = ["huggingface.co", "www.huggingface.co", "hf.co"];
@@ -204,13 +197,13 @@ const HOSTS = ["huggingface.co", "www.huggingface.co", "hf.co"];
 const OTHER_PAGES = ["datasets", "spaces", "collections", "papers", "docs", "blog"];
 
 /**
- * Converts the address of a page to the name of its model. `https://huggingface.co/Xenova/modnet/tree/main` and
+ * Converts the address of a model's page to the model's name. `https://huggingface.co/Xenova/modnet/tree/main` and
  * `hf.co/Xenova/modnet` become `Xenova/modnet`.
  *
  * @param endpoint address of another hub, whose pages are accepted too.
  * @returns `owner/name`, with `@revision` if the address has one other than `main`, and with `:tag` if it ends like
- * Ollama's names of hub models; `undefined` for a text that is not an address of the hub.
- * @throws {StartupError} for a page that is not about a model, and for other addresses.
+ * Ollama's names of hub models; `undefined` for a text that is not an address.
+ * @throws {StartupError} for the address of a page that is not about a model, and of other sites.
  */
 function readHubUrl(text: string, endpoint?: string): string | undefined {
   const name = text.trim().replace(/^hf:\/\/(models\/)?/i, "https://hf.co/");
@@ -222,14 +215,14 @@ function readHubUrl(text: string, endpoint?: string): string | undefined {
   const host = hosts.find((each) => rest.toLowerCase().startsWith(`${each.toLowerCase()}/`));
   if (host === undefined) {
     if (scheme === undefined) return undefined;
-    throw new StartupError(`${text} is no address of a model: wanted ${WANTED}.`);
+    throw new StartupError(`${text} is not the address of a model: want ${WANTED}.`);
   }
   const [path = ""] = rest.slice(host.length + 1).split(/[?#]/, 1);
   const parts = path.split("/").filter((part) => part !== "").map(decode);
   if (parts[0] === "models") parts.shift();
   const [owner, model, page, revision] = parts;
   if (owner === undefined || model === undefined || OTHER_PAGES.includes(owner)) {
-    throw new StartupError(`${text} is no model's page: wanted ${WANTED}.`);
+    throw new StartupError(`${text} is not the page of a model: want ${WANTED}.`);
   }
   const hasRevision = page !== undefined && ["tree", "blob", "resolve", "commit"].includes(page);
   const at = hasRevision && revision !== undefined && revision !== "main" ? `@${revision}` : "";

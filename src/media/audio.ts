@@ -5,7 +5,7 @@
  * @module
  */
 import { HearthError } from "../base/errors.ts";
-import { yieldToEvents } from "../base/yield_to_events.ts";
+import { yieldToEvents } from "../base/timing.ts";
 import { findAdts, readAdts } from "./audio/aac.ts";
 import { isAiff, isAu, readAiff, readAu } from "./audio/aiff.ts";
 import { isCaf, readCaf } from "./audio/caf.ts";

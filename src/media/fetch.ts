@@ -13,7 +13,7 @@ import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP, isIPv4 } from "node:net";
 import { HearthError } from "../base/errors.ts";
-import { joinBytes } from "../base/join_bytes.ts";
+import { joinBytes } from "../base/bytes.ts";
 
 /** The references that a server follows. */
 export interface MediaPolicy {

@@ -17,7 +17,7 @@ import { PNG } from "./image/png.ts";
 import { TIFF } from "./image/tiff.ts";
 import { WEBP } from "./image/webp.ts";
 import { inflateSync } from "node:zlib";
-import { joinBytes } from "../base/join_bytes.ts";
+import { joinBytes } from "../base/bytes.ts";
 import { listPrimaryProperties } from "./image/heif_items.ts";
 
 /** Formats in the order in which they are tried. */

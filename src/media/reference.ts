@@ -6,7 +6,7 @@
  */
 import { isAbsolute, relative } from "node:path";
 import { fetchMedia, invalidMedia, type MediaPolicy, tooLargeMedia } from "./fetch.ts";
-import { ByteCollector } from "../base/join_bytes.ts";
+import { ByteCollector } from "../base/bytes.ts";
 
 /**
  * Reads the bytes that a reference names. Aborting `signal` cancels it.

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../base/join_bytes.ts";
+import { joinBytes } from "../base/bytes.ts";
 import { AudioResampler } from "./sound_rate.ts";
 
 /** Names of the formats in OpenAI's API. */

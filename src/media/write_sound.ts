@@ -11,7 +11,7 @@ import {
   toInt16,
   WavWriter,
 } from "./sound_format.ts";
-import { joinBytes } from "../base/join_bytes.ts";
+import { joinBytes } from "../base/bytes.ts";
 import { AudioResampler } from "./sound_rate.ts";
 import { makeOggPage } from "./audio/ogg_pages.ts";
 import { OPUS_RATE_HZ } from "./audio/opus.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { joinBytes } from "../base/join_bytes.ts";
+import { joinBytes } from "../base/bytes.ts";
 
 /** Size of the first read: enough for the head, and for all of most responses. */
 const FIRST_READ_BYTES = 4 * 1024;
@@ -33,7 +33,7 @@ type Framing =
 /** Reads one response after another: the head, then the body up to its end. */
 export class AnswerReader {
   readonly #connection: Pick<Deno.Conn, "read">;
-  /** Bytes that were read and not passed on yet. */
+  /** Bytes that were read but not passed on yet. */
   #rest: Buffer = NOTHING;
   #readBytes = FIRST_READ_BYTES;
   #framing: Framing = { type: "length", left: 0 };
@@ -50,15 +50,15 @@ export class AnswerReader {
       this.#rest.length === 0;
   }
 
-  /** Bytes read after the last head, for a connection that leaves HTTP. */
+  /** Bytes that were read after the last head. A connection that leaves HTTP continues with them. */
   get rest(): Uint8Array {
     return this.#rest;
   }
 
   /**
-   * Reads the head of the next response; interim responses are skipped.
+   * Reads the head of the next response, skipping interim responses.
    *
-   * @param method of the request.
+   * @param method the request's method, which decides whether the response has a body.
    * @throws {Error} when the connection ends first.
    */
   async readHead(method: string): Promise<AnswerHead> {

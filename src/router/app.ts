@@ -5,22 +5,24 @@
  */
 import { Hono } from "hono";
 import type { ListenSettings } from "../base/config.ts";
+import { HearthError } from "../base/errors.ts";
+import { within } from "../base/timing.ts";
 import { addRoutes } from "../server/http/app.ts";
 import { bothPaths, guard, requireApiKey } from "../server/http/access.ts";
 import { answerError, identify, plainPath } from "../server/http/requests.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
-import type { App } from "../server/http/connection/node_bridge.ts";
+import { type App, KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";
 import { isLocal, isLoopback } from "../server/http/locality.ts";
 import { pageRoutes } from "../server/http/pages/page.ts";
 import type { Call, Env } from "../server/http/route.ts";
 import { type RunningServer, serveApp } from "../server/http/server.ts";
 import { announceShutdown, type StopDeps } from "../server/http/server_routes.ts";
-import { chooseModel } from "./choose_model.ts";
-import { asksForEvents, streamEarly } from "./early_stream.ts";
-import { forward } from "./forward.ts";
+import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
+import { chooseModel } from "./routed_model.ts";
+import { formatError, forward } from "./forward.ts";
 import type { ModelPool } from "./model_pool.ts";
 import { ownRoutes } from "./own_routes.ts";
-import { readModelName } from "./read_model_name.ts";
+import { type NamedBody, readModelName } from "./read_model_name.ts";
 import { RouterMetrics } from "./router_metrics.ts";
 
 /** What the router depends on. */
@@ -31,7 +33,7 @@ interface RouterDeps extends StopDeps {
   readonly isStopping: () => boolean;
 }
 
-/** Creates the app with the router's own endpoints and those of the models behind it; each also answers below `/v1`. */
+/** Creates the app with the router's own endpoints and those of its models. Each endpoint also answers below `/v1`. */
 function createRouterApp(deps: RouterDeps): App {
   const { pool, settings } = deps;
   const metrics = new RouterMetrics(pool);
@@ -71,7 +73,7 @@ async function passToModel(call: Call, deps: RouterDeps): Promise<Response> {
     });
   })();
   const { status, failure } = pool.states.find((state) => state.model.id === model.id)!;
-  // If a model could not be loaded the last time, the client should get a real error status rather than an early
+  // A model that could not be loaded last time may fail again: the client should get a status rather than an early
   // stream.
   const isEarly = status !== "loaded" && failure === undefined && asksForEvents(raw, named.body);
   return isEarly ? streamEarly(raw, answer) : await answer;
@@ -85,17 +87,82 @@ function isLocalCall(call: Call, settings: ListenSettings): boolean {
   return isLoopback(settings.host) && isLocal(call.req.raw, call.env, settings);
 }
 
-/** Serves the router on a port. The models' processes end with it. @throws as {@linkcode serveApp}. */
+/** Serves the router on a port. The models' processes end with it. @throws as {@linkcode serveApp} does. */
 export function startRouter(deps: Omit<RouterDeps, "isStopping">): RunningServer {
   let isStopping = false;
   const app = createRouterApp({ ...deps, isStopping: () => isStopping });
   return serveApp(app, {
     settings: deps.settings,
     streamsAll: true,
-    // The processes end when their requests are answered, or the grace period is over.
+    // Each process ends when its requests are answered, or when the grace period is over.
     drain: () => {
       isStopping = true;
       return deps.pool.close();
     },
   });
+}
+
+// Streams of a model that is still loading get their headers at once, since clients and proxies wait longer for events
+// than for headers.
+
+const STREAMING_PATHS = /^\/(v1\/)?(chat\/completions|completions|responses|messages)$/;
+
+const encoder = new TextEncoder();
+
+/** Whether a request asks for a stream of events. Only small bodies are examined. */
+function asksForEvents(request: Request, body: NamedBody["body"]): boolean {
+  if (!(body instanceof Uint8Array) || !STREAMING_PATHS.test(new URL(request.url).pathname)) {
+    return false;
+  }
+  try {
+    return JSON.parse(new TextDecoder().decode(body)).stream === true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Starts a stream at once, and later passes on the events of `answer`. By then an error can no longer have a status of
+ * its own, so it is sent as an event.
+ */
+function streamEarly(request: Request, answer: Promise<Response>): Response {
+  const opened = open(request, answer);
+  let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      reader ??= await within(opened, KEEP_ALIVE_MS);
+      if (reader === undefined) return controller.enqueue(encoder.encode(KEEP_ALIVE));
+      const { done, value } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    async cancel(reason) {
+      await (await opened).cancel(reason).catch(() => {});
+    },
+  }, { highWaterMark: 0 });
+  return new Response(body, {
+    headers: {
+      "content-type": "text/event-stream; charset=utf-8",
+      "cache-control": "no-cache",
+      "x-accel-buffering": "no",
+    },
+  });
+}
+
+/** Returns the events of a response; for an error, a single event. Never rejects. */
+async function open(
+  request: Request,
+  answer: Promise<Response>,
+): Promise<ReadableStreamDefaultReader<Uint8Array>> {
+  let text: string;
+  try {
+    const response = await answer;
+    if (response.ok) return response.body!.getReader();
+    const error = await response.json();
+    const isNamed = /\/messages$/.test(new URL(request.url).pathname);
+    text = isNamed ? formatNamedEvent(error) : formatEvent(JSON.stringify(error));
+  } catch (thrown) {
+    text = formatError(request, HearthError.from(thrown));
+  }
+  return ReadableStream.from([encoder.encode(text)]).getReader();
 }

@@ -3,9 +3,12 @@
  *
  * @module
  */
+import { once } from "node:events";
+import type { Duplex } from "node:stream";
 import { HearthError } from "../base/errors.ts";
-import { joinBytes } from "../base/join_bytes.ts";
+import { joinBytes } from "../base/bytes.ts";
 import { log } from "../base/log.ts";
+import { formatHead } from "../server/http/connection/connections.ts";
 import type { Exchange, Upgraded } from "../server/http/connection/node_bridge.ts";
 import { PROXY_HEADERS } from "../server/http/locality.ts";
 import { formatEvent, formatNamedEvent } from "../server/http/sse.ts";
@@ -13,9 +16,6 @@ import { anthropicError, nestedError } from "../wire/error_body.ts";
 import type { ModelAnswer } from "./model_client.ts";
 import type { Lease } from "./model_pool.ts";
 import type { NamedBody } from "./read_model_name.ts";
-import { once } from "node:events";
-import type { Duplex } from "node:stream";
-import { formatHead } from "../server/http/connection/answers.ts";
 
 /** Headers of a single connection (RFC 9110, 7.6.1), and those that the router sets itself. */
 const OWN_HEADERS: ReadonlySet<string> = new Set([
@@ -48,10 +48,10 @@ interface Passage {
 }
 
 /**
- * Forwards a request. If the client disconnects, the request also ends at the model; a client that does not read slows
- * it down. The lease ends with the response.
+ * Forwards a request. If the client disconnects, the request also ends at the model. If the client does not read, the
+ * model waits. The lease ends with the response.
  *
- * @throws {HearthError} `inference_failed` when the process ended before it answered.
+ * @throws {HearthError} `inference_failed` when the process ends before it has answered.
  */
 export async function forward(request: Request, passage: Passage): Promise<Response> {
   const { lease } = passage;
@@ -116,8 +116,8 @@ async function readWhole(answer: ModelAnswer): Promise<Uint8Array<ArrayBuffer>> 
 }
 
 /**
- * Passes on the body of a response. If the process ends midway, a stream of events ends with an error, and anything
- * else is cut off.
+ * Passes on the body of a response. If the process ends midway, a stream of events ends with an error event, and any
+ * other body is cut off.
  */
 function passOn(answer: ModelAnswer, request: Request, lease: Lease): ReadableStream<Uint8Array> {
   const isEvents = answer.headers.get("content-type")?.startsWith("text/event-stream");
@@ -161,9 +161,9 @@ export function formatError(request: Request, error: HearthError): string {
   return formatEvent(JSON.stringify(nestedError(error)));
 }
 
-/** The error for a request whose process ended. */
+/** Logs that a model's process ended, and returns the error for the request that it worked on. */
 function lostError({ model: { id } }: Lease, cause: unknown): HearthError {
-  log.warn("a model's process ended while working on a request", {
+  log.warn("a model's process ended while it worked on a request", {
     model: id,
     reason: cause instanceof Error ? cause.message : String(cause),
   });
@@ -173,8 +173,8 @@ function lostError({ model: { id } }: Lease, cause: unknown): HearthError {
 }
 
 /**
- * Connects the client to the process that accepted the WebSocket: bytes pass both ways as they arrive, and no faster than
- * they are read.
+ * Connects the client to the process that accepted the WebSocket. Bytes are passed on in both directions as they
+ * arrive, with backpressure.
  *
  * @param answer of status 101.
  * @param onEnd called when either side has ended.

@@ -1,10 +1,10 @@
 /**
- * Sends requests to a model's process, over HTTP/1.1 connections that are kept open. `fetch` would take a millisecond
- * longer for each, and would send large bodies without their length.
+ * Sends requests to a model's process over HTTP/1.1 connections that are kept open. `fetch` would take a millisecond
+ * longer for each request, and would send large bodies without their length.
  *
  * @module
  */
-import { joinBytes } from "../base/join_bytes.ts";
+import { joinBytes } from "../base/bytes.ts";
 import { type AnswerHead, AnswerReader } from "./answer_reader.ts";
 
 /** Connections idle for longer are not reused, since the process closes them after 75 s. */
@@ -20,7 +20,7 @@ interface ModelRequest {
   readonly path: string;
   readonly headers: Iterable<readonly [name: string, value: string]>;
   readonly body: Uint8Array | ReadableStream<Uint8Array> | null;
-  /** Length of the body; if absent and the body is a stream, it is unknown. */
+  /** Length of a body that is a stream; unknown if absent. */
   readonly bodyBytes?: number | undefined;
   /** Aborting it closes the connection. */
   readonly signal: AbortSignal;
@@ -159,7 +159,7 @@ export class ModelClient {
 /**
  * Sends a request.
  *
- * @returns whether all of it was sent; even if not, there may be a response.
+ * @returns whether the whole request was sent. Even if it was not, there may be a response.
  * @throws what the body's stream throws.
  */
 async function sendRequest(connection: Deno.TcpConn, request: ModelRequest): Promise<boolean> {
@@ -183,7 +183,7 @@ async function sendRequest(connection: Deno.TcpConn, request: ModelRequest): Pro
     if (done) return !isChunked || await writeAll(connection, LAST_CHUNK);
     isSent = await writeAll(connection, isChunked ? makeChunk(value) : value);
   }
-  // The client need not send what nobody reads.
+  // The process no longer reads, so the client need not send the rest.
   reader.cancel().catch(() => {});
   return false;
 }

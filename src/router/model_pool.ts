@@ -5,9 +5,8 @@
  * @module
  */
 import { HearthError } from "../base/errors.ts";
-import { chooseLeaving, chooseStarts, type RoomLimits } from "./make_room.ts";
+import { chooseLeaving, chooseStarts, type RoomLimits, type RoutedModel } from "./routed_model.ts";
 import type { ModelAddress, ModelProcess } from "./model_process.ts";
-import type { RoutedModel } from "./routed_model.ts";
 
 /** Options of a pool. */
 interface PoolOptions extends RoomLimits {
@@ -17,7 +16,7 @@ interface PoolOptions extends RoomLimits {
   readonly start: (model: RoutedModel) => ModelProcess;
 }
 
-/** The right to send one request to a loaded model, until it is disposed of. */
+/** The right to send one request to a loaded model. It ends when it is disposed of. */
 export interface Lease extends Disposable {
   readonly model: RoutedModel;
   readonly address: ModelAddress;
@@ -127,7 +126,7 @@ export class ModelPool {
     await Promise.all(processes.map(({ ended }) => ended));
   }
 
-  /** Starts, ends and serves whatever can be now. Called after each change. */
+  /** Starts and ends models and answers waiting requests, as far as possible now. Called after each change. */
   #schedule(): void {
     if (this.#isClosing) return;
     for (const slot of this.#slots) this.#serve(slot);
@@ -278,7 +277,8 @@ function shuttingDown(): HearthError {
 }
 
 /**
- * The error when a model cannot be loaded. The reason is only in the log, because it may contain paths on this machine.
+ * The error for requests that wait for a model that could not be loaded. The reason is only logged, because it may
+ * contain paths on this machine.
  */
 function notLoaded({ model: { id } }: Slot): HearthError {
   return new HearthError(

@@ -1,5 +1,5 @@
 /**
- * The process of one model: `serve` on a loopback port of its own, with a key that only the router knows.
+ * The process of one model: `serve` on a loopback port of its own, with an API key that only the router knows.
  *
  * @module
  */
@@ -36,7 +36,7 @@ export interface ModelProcess {
 
 /** How processes are started. */
 interface ProcessOptions {
-  /** Command line that runs this program, without the program's command. */
+  /** Command line that runs this program, without the name of a command such as `serve`. */
   readonly program: readonly string[];
   readonly environment: Environment;
   /** Time between asking the process to stop and killing it. */
@@ -60,7 +60,7 @@ export function startModelProcess(
     stderr: "inherit",
   }).spawn();
   const ready = readReports(child.stdout, key);
-  // Callers that wait for the address get the error; there may be none.
+  // The error reaches callers that wait for the address, but there may be none.
   ready.catch(() => {});
   let killTimer: ReturnType<typeof setTimeout> | undefined;
   const ended = child.status.then(async ({ code, signal }) => {
@@ -107,7 +107,7 @@ async function readReports(
   let text = "";
   for (;;) {
     const { done, value } = await reader.read();
-    if (done) throw new Error("its process ended");
+    if (done) throw new Error("its process ended before the model was loaded");
     const lines = `${text}${value}`.split("\n");
     text = lines.pop()!;
     for (const report of lines.filter(isReport).map((line): ChildReport => JSON.parse(line))) {

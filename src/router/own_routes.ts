@@ -13,13 +13,13 @@ import type { Call, Route } from "../server/http/route.ts";
 import { shutdownRoute, type StopDeps } from "../server/http/server_routes.ts";
 import { MODEL_KINDS } from "../base/config.ts";
 import { AudioModelList, ModelObject } from "../wire/model_object.ts";
-import { requireModel } from "./choose_model.ts";
+import { requireModel } from "./routed_model.ts";
 import type { ModelPool, ModelState } from "./model_pool.ts";
 import type { RouterMetrics } from "./router_metrics.ts";
 
 const DESCRIPTION =
-  "Several models behind one address. A request names its model in `model`, or as `?model=`; without " +
-  "a name, the only model that serves the path answers. Models are loaded when they are requested. " +
+  "Several models behind one address. A request names its model in `model`, or as `?model=`. Without " +
+  "a name, the only model that serves the path answers. A model is loaded on its first request. " +
   "Every path also answers below `/v1`.";
 
 const STATUSES = ["unloaded", "loading", "loaded", "unloading"] as const;
@@ -28,7 +28,7 @@ const RoutedModelObject = ModelObject.omit({ meta: true }).extend({
   kind: z.enum(MODEL_KINDS).optional().describe("Absent while unknown"),
   status: z.object({
     value: z.enum(STATUSES),
-    failed: z.literal(true).optional().describe("The last attempt to load it failed"),
+    failed: z.literal(true).optional().describe("Present if the last attempt to load it failed"),
   }),
 }).meta({ id: "RoutedModel" });
 
@@ -44,7 +44,7 @@ interface OwnDeps extends StopDeps {
   readonly isStopping: () => boolean;
 }
 
-/** Returns all of them, including the pages that describe the API. */
+/** Returns the routes of these endpoints, and of the pages that describe the API. */
 export function ownRoutes(deps: OwnDeps): Route[] {
   const { pool, metrics } = deps;
   const routes: Route[] = [
@@ -53,7 +53,10 @@ export function ownRoutes(deps: OwnDeps): Route[] {
       path: "/health",
       operation: {
         summary: "Whether the router is running",
-        response: { description: "It does", content: z.object({ status: z.literal("ok") }) },
+        response: {
+          description: "The router is running",
+          content: z.object({ status: z.literal("ok") }),
+        },
         errors: ["shutting_down"],
       },
       handle: (call) => {
@@ -65,7 +68,7 @@ export function ownRoutes(deps: OwnDeps): Route[] {
       method: "GET",
       path: "/metrics",
       operation: {
-        summary: "Metrics for Prometheus: the router's, and those of loaded models by model",
+        summary: "Metrics for Prometheus: the router's own, and those of each loaded model",
         response: { description: "The metrics", content: { "text/plain": z.string() } },
         errors: [],
       },
@@ -117,7 +120,7 @@ export function ownRoutes(deps: OwnDeps): Route[] {
       method: "POST",
       path: "/models/:id{.+}/unload",
       operation: {
-        summary: "End a model when its requests are answered",
+        summary: "Unload a model once its requests are answered",
         response: { description: "The model is no longer loaded", content: RoutedModelObject },
         errors: ["model_not_found"],
       },
@@ -150,7 +153,7 @@ function stateNamed({ states }: ModelPool, call: Call): ModelState {
   return states.find((state) => state.model.id === model.id)!;
 }
 
-/** Describes a model for the list; `status` is llama.cpp's field. */
+/** Describes a model for the list. The field `status` is llama.cpp's. */
 function describeModel(
   { model, status, failure, address }: ModelState,
 ): z.output<typeof RoutedModelObject> {

@@ -1,14 +1,13 @@
 /**
- * Reads as much of a request's body as is needed to find the model's name. Nothing else is checked: the model's server
- * parses the whole body.
+ * Reads as much of a request's body as is needed to find the model's name. Nothing else is checked here, because the
+ * model's server parses the whole body.
  *
  * @module
  */
 import { HearthError } from "../base/errors.ts";
-import { within } from "../base/wait.ts";
-import { type BodyLimits, requireAtMost } from "../server/http/body/body.ts";
-import type { BodyShare } from "../server/http/body/body_memory.ts";
-import { joinBytes } from "../base/join_bytes.ts";
+import { within } from "../base/timing.ts";
+import { type BodyLimits, type BodyShare, requireAtMost } from "../server/http/body/body.ts";
+import { joinBytes } from "../base/bytes.ts";
 
 /** Bodies up to this size are read completely, and forwarded at once with their length. */
 const SMALL_BYTES = 64 * 1024;
@@ -22,8 +21,8 @@ export interface NamedBody {
 }
 
 /**
- * Reads the model's name from JSON or a form. If it comes after a large file or large media, these are held in memory
- * until then, within `limits` and the budget for all bodies.
+ * Reads the model's name from JSON or a form. Everything before the name is held in memory, even a large file, within
+ * `limits` and the memory budget for all bodies.
  *
  * @param share the body's share of that budget.
  * @throws {HearthError} `payload_too_large`, `overloaded`, `request_timeout`.

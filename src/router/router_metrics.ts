@@ -15,7 +15,7 @@ const SCRAPE_MS = 2_000;
 export class RouterMetrics {
   readonly #pool: ModelPool;
   readonly #metrics = new MetricSet();
-  /** By model; `none` for requests that went to no model. */
+  /** Counts of requests by model; `none` stands for requests that went to no model. */
   readonly requests: RequestMetrics = new RequestMetrics(this.#metrics.registry, {
     prefix: "hearth_router",
     label: "model",
@@ -97,7 +97,10 @@ async function scrapeModel(
     });
     return [[id, await response.text()]];
   } catch (error) {
-    log.warn("the metrics of a model are missing", { model: id, reason: (error as Error).message });
+    log.warn("a model's process did not answer with its metrics", {
+      model: id,
+      reason: (error as Error).message,
+    });
     return [];
   }
 }

@@ -18,15 +18,15 @@ import type { SettingNames } from "../base/errors.ts";
 import type { LoadProgress } from "../models/model.ts";
 import type { Task, TaskEvent, Voice, VoiceWindows } from "../models/task.ts";
 
-/** What the worker is to load, and how. */
+/** What the worker loads, and how. */
 export interface LoadOptions {
   readonly model: ResolvedModel;
   readonly device: DeviceChoice;
   /** ONNX Runtime's build for the CPU; the fastest that loads if absent. */
   readonly cpuRuntime?: CpuRuntimeChoice | undefined;
-  /** The best one for the device if absent. */
+  /** Data type of the weights; the best one for the device if absent. */
   readonly dtype?: Dtype | undefined;
-  /** Detected from the folder if absent. */
+  /** What the model does; detected from the folder if absent. */
   readonly kind?: ModelKind | undefined;
   readonly engine: EngineSettings;
   /** Folder of a voice-activity model, for speech recognition. */
@@ -54,21 +54,21 @@ export interface ModelInfo {
   readonly adapter: string;
   /** Tokens of prompt and completion together, where the kind has such a limit. */
   readonly contextLength: number | undefined;
-  /** Fewer if the KV cache holds fewer. */
+  /** Most tokens of prompt and completion that the KV cache can hold, if these are fewer. */
   readonly maxModelLength: number | undefined;
   /** Most requests running at once; others wait. */
   readonly maxSequences: number;
-  /** Codes of the languages that it hears, as far as known; absent unless it recognises speech. */
+  /** Codes of the languages that it recognises, as far as known; absent unless it recognises speech. */
   readonly languages?: readonly string[] | undefined;
-  /** The windows of its voice activity model; absent if it has none. */
+  /** Window sizes of its voice activity model; absent if it has none. */
   readonly voiceActivity?: VoiceWindows | undefined;
   /** The model's voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly Voice[] | undefined;
   /** Why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: string | undefined;
-  /** Its answers in a chat are lines that it reads off an image: no token is sampled. */
+  /** Whether its answers in a chat are lines read from an image, so that no tokens are sampled. */
   readonly readsLines?: boolean | undefined;
-  /** Whether messages of a chat may hold sounds. */
+  /** Whether messages of a chat may hold audio. */
   readonly takesAudio?: boolean | undefined;
 }
 
@@ -77,14 +77,14 @@ export type ToWorker =
   | {
     readonly type: "load";
     readonly options: LoadOptions;
-    /** Where the worker's helpers are started; see `start_thread.ts`. */
+    /** Port on which the worker asks for helper threads; see `startThreadsBy`. */
     readonly threads: MessagePort;
-    /** Where it counts its steps; see `running_steps.ts`. */
+    /** Memory in which the worker counts its steps; see `countStepsIn`. */
     readonly steps: SharedArrayBuffer;
   }
   | { readonly type: "request"; readonly task: Task; readonly port: MessagePort }
   | { readonly type: "metrics"; readonly id: number }
-  /** Answered with `pong` between two pieces of work. */
+  /** Answered with `pong` as soon as the thread handles messages. */
   | { readonly type: "ping" }
   | { readonly type: "stop" };
 
@@ -103,7 +103,7 @@ export type FromWorker =
 export type ToRequest =
   /** The server closes the port after it. */
   | { readonly type: "cancel" }
-  /** The server has read a piece of the answer; see {@linkcode isPaced}. */
+  /** The server has read a chunk of the answer; see {@linkcode isPaced}. */
   | { readonly type: "taken" };
 
 /** Whether the worker waits for a slow reader before it sends more of such events. */
@@ -111,13 +111,13 @@ export function isPaced(event: TaskEvent): boolean {
   return event.type === "audio";
 }
 
-/** Counts chunks that were sent and not yet taken, and makes the sender wait when there are too many. */
+/** Counts chunks that were sent but not yet taken, and makes the sender wait when there are too many. */
 export class Backpressure {
   readonly #max: number;
   #numUnread = 0;
   #room: PromiseWithResolvers<void> | undefined;
 
-  /** @param max unread chunks while another is being made. */
+  /** @param max most unread chunks, including the one that is being made. */
   constructor(max: number) {
     this.#max = max;
   }

@@ -6,8 +6,7 @@
 import { join } from "node:path";
 import { collectGarbageLater } from "../base/collect_garbage.ts";
 import { configureLog, log } from "../base/log.ts";
-import { countStepsIn } from "../base/running_steps.ts";
-import { startThreadsBy } from "../base/start_thread.ts";
+import { countStepsIn, startThreadsBy } from "../base/threads.ts";
 import {
   HearthError,
   type Refusal,
@@ -33,7 +32,7 @@ import {
 
 /** Most unread chunks of an answer. */
 const MAX_UNREAD = 2;
-/** Delays before work that was left for later: while there are no requests, and while there are some. */
+/** Delays before work that can wait: while there are no requests, and while there are some. */
 const LATER_MS = { idle: 20, busy: 2_000 };
 
 interface Loaded {
@@ -96,7 +95,7 @@ async function load(options: LoadOptions): Promise<void> {
         id,
         aliases,
         ownedBy,
-        createdSeconds: await writtenSeconds(options.model.folder),
+        createdSeconds: await readWrittenSeconds(options.model.folder),
         kind,
         dtype,
         backend: backend.kind,
@@ -128,8 +127,8 @@ async function load(options: LoadOptions): Promise<void> {
 }
 
 /**
- * Prepares the model for its first request, then compiles the programs that the first requests could do without, one
- * after the other.
+ * Prepares the model for its first request, then compiles, one after another, the programs that the first requests do
+ * not need.
  */
 function prepareRest({ model, backend }: Loaded): void {
   const prepareLater = (work: () => void) =>
@@ -142,8 +141,8 @@ function prepareRest({ model, backend }: Loaded): void {
   });
 }
 
-/** When a folder's config.json was written, or the folder itself if it has none. */
-async function writtenSeconds(folder: string): Promise<number> {
+/** Reads when a folder's config.json was written, or the folder itself if it has none, in seconds since 1970. */
+async function readWrittenSeconds(folder: string): Promise<number> {
   const { mtime } = await Deno.stat(join(folder, "config.json")).catch(() => Deno.stat(folder));
   return Math.floor((mtime?.getTime() ?? 0) / 1000);
 }
@@ -152,8 +151,8 @@ async function writtenSeconds(folder: string): Promise<number> {
 const open = new Map<MessagePort, () => void>();
 
 /**
- * Cancels all requests. The server tells the clients; errors that follow are not those of a request, and are not logged
- * for each.
+ * Cancels all requests, because the model is lost. The server tells the clients. Errors that follow are not logged for
+ * each request.
  */
 function cancelAll(): void {
   for (const cancel of [...open.values()]) cancel();

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { BusyThread, yieldToEvents } from "../../src/base/yield_to_events.ts";
+import { BusyThread, yieldToEvents } from "../../src/base/timing.ts";
 import { printTable } from "./report.ts";
 
 const MESSAGE_EVERY_MS = 37;

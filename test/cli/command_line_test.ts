@@ -77,7 +77,7 @@ Deno.test("hearth -m with a model that is nowhere says what was looked for and w
     assert.equal(code, 1);
     assert.equal(stdout, "");
     assert.match(stderr, /^hearth: There is no model "qwen3-0\.6" on this machine\. Looked for:\n/);
-    assert.match(stderr, /Near names: qwen3-0\.6b/);
+    assert.match(stderr, /Similar names: qwen3-0\.6b/);
     assert.doesNotMatch(stderr, / {4}at /);
   } finally {
     await Deno.remove(cache, { recursive: true });

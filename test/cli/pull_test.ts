@@ -120,7 +120,7 @@ Deno.test("pull of what the hub refuses gives its reason and exits 1", async () 
     assert.doesNotMatch(gated.stderr, / {4}at /);
     const missing = await runHearth(["pull", "ada/SmolLM2-135M"], { env });
     assert.equal(missing.code, 1);
-    assert.match(missing.stderr, new RegExp(`Near names: ${ID}`));
+    assert.match(missing.stderr, new RegExp(`Similar names: ${ID}`));
   });
 });
 
@@ -220,7 +220,7 @@ Deno.test("serve --offline of a model that is not in the cache says what to do",
       );
       assert.equal(code, 1);
       assert.equal(stdout, "");
-      assert.match(stderr, /To fetch it: .* pull HuggingFaceTB/);
+      assert.match(stderr, /To download it: .* pull HuggingFaceTB/);
       assert.match(stderr, /The server is offline \(--offline, HF_HUB_OFFLINE\)/);
     }
     assert.equal(hub.requests.length, 0);

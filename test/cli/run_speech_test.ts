@@ -37,7 +37,7 @@ Deno.test("run speaks with a voice, at a pace, in the format of the file", async
   assert.notDeepEqual(fast.subarray(0, 1_000), usual.subarray(0, 1_000));
   const unknown = await speak("x.wav", "--voice", "nobody");
   assert.equal(unknown.code, 1);
-  assert.match(unknown.stderr, /voice: want one of those of .*F1, M1.*saw "nobody"/);
+  assert.match(unknown.stderr, /voice: want a voice of .*F1, M1.*saw "nobody"/);
 });
 
 Deno.test("run speaks with the voice of a recording, where --speaker-encoder lets SpeechT5 do so", async () => {

@@ -150,7 +150,7 @@ Deno.test("serve of what is certain to be no model ends with one clear line and 
   const empty = await runHearth([...CPU, "-m", folder]);
   assert.equal(empty.code, 1);
   assert.equal(empty.stdout, "");
-  assert.match(empty.stderr, /^hearth: \S+ has no config\.json: .*\n$/);
+  assert.match(empty.stderr, /^hearth: \S+ has no config\.json and no ONNX graph\. .*\n$/);
   const offline = await runHearth([...CPU, "--offline", "-m", "qwen3-0.6b"], { env });
   assert.equal(offline.code, 1);
   assert.equal(offline.stdout, "");
@@ -196,7 +196,7 @@ Deno.test("serve and run of a hub model without ONNX graphs end with what to tak
     assert.equal(code, 1, stderr);
     assert.match(
       stderr,
-      /^hearth: Qwen\/Qwen3-0\.6B has no ONNX graphs, .* is onnx-community\/Qwen3-0\.6B-ONNX: .*\n$/,
+      /^hearth: Qwen\/Qwen3-0\.6B has no ONNX graphs, .* is onnx-community\/Qwen3-0\.6B-ONNX\. .*\n$/,
     );
   }
 });

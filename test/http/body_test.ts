@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { BODY_LIMITS, readJson } from "../../src/server/http/body/body.ts";
-import { BodyBudget, BodyPace } from "../../src/server/http/body/body_memory.ts";
+import { BODY_LIMITS, BodyBudget, BodyPace, readJson } from "../../src/server/http/body/body.ts";
 import { getInlineMedia } from "../../src/server/http/body/inline_media.ts";
 
 const MIB = 1024 * 1024;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { yieldToEvents } from "../../src/base/yield_to_events.ts";
+import { yieldToEvents } from "../../src/base/timing.ts";
 import type { ChatChunk, ChatCompletion } from "../../src/wire/chat_response.ts";
 import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
 import { fragileSpawner } from "../fixtures/threads/fragile.ts";

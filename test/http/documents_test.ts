@@ -309,7 +309,7 @@ Deno.test("documents: what cannot be read is refused with the part's name and th
         [documentFile("cut off"), /damaged or cut off/],
         [documentFile("text"), /has 2 pages; at most 1 are read \(--max-pdf-pages\)/],
         [documentFile("scan as fax"), /has no text of its own/],
-        [new Uint8Array([0, 1, 2]), /takes PDF files and texts in UTF-8; the file is neither/],
+        [new Uint8Array([0, 1, 2]), /takes PDF files and UTF-8 text, and the file is neither/],
       ];
       for (const [file, reason] of refusals) {
         await assert.rejects(

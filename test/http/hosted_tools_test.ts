@@ -126,7 +126,7 @@ Deno.test("messages: hosted tools are passed over, and so is what they left in t
   assert.equal(refused.status, 400);
 });
 
-Deno.test("other servers' own APIs answer 404 with a sentence that names the base address", async () => {
+Deno.test("other servers' own APIs answer 404 with a sentence that names the base URL", async () => {
   const paths = [
     ["/props", "llama.cpp"],
     ["/slots", "llama.cpp"],
@@ -142,7 +142,7 @@ Deno.test("other servers' own APIs answer 404 with a sentence that names the bas
     const { error } = await response.json();
     assert.equal(error.code, "not_found");
     assert.ok(error.message.includes(owner), error.message);
-    assert.ok(error.message.endsWith(" with the base address http://127.0.0.1:10100/v1."));
+    assert.ok(error.message.endsWith(" with the base URL http://127.0.0.1:10100/v1."));
     assert.equal(error.message.match(/\. /), null, "one sentence");
   }
   assert.equal((await app.post("/api/chat", { model: MODEL })).status, 404);

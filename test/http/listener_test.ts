@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import { fileURLToPath } from "node:url";
 import { startServer } from "../../src/server/http/server.ts";
-import { yieldToEvents } from "../../src/base/yield_to_events.ts";
+import { yieldToEvents } from "../../src/base/timing.ts";
 import { limitConnections } from "../../src/server/http/connection/connections.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
 import { chatBody, ENDLESS, TestApp } from "../fixtures/servers/server.ts";

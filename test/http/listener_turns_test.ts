@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { BUDGET_BYTES, ReadBudget } from "../../src/server/http/connection/tcp_socket.ts";
-import { yieldToEvents } from "../../src/base/yield_to_events.ts";
+import { yieldToEvents } from "../../src/base/timing.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
 
 /** Opens connections to a port; sets the first number of the shared memory when all are open. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BodyBudget } from "../../src/server/http/body/body_memory.ts";
+import { BodyBudget } from "../../src/server/http/body/body.ts";
 import { bridgeUpgrades, MessageSocket } from "../../src/server/http/connection/message_socket.ts";
 import type { App } from "../../src/server/http/connection/node_bridge.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type App, bridge } from "../../src/server/http/connection/node_bridge.ts";
-import { sleep, within } from "../../src/base/wait.ts";
+import { sleep, within } from "../../src/base/timing.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
 
 const MIB = 1024 * 1024;

@@ -51,6 +51,6 @@ Deno.test("OtlpExporter.flush() logs once that a collector refuses spans, and co
     exporter.add(spans());
     await exporter.flush();
   }
-  assert.equal(stderr.lines.join().match(/spans were not sent/g)?.length, 2);
+  assert.equal(stderr.lines.join().match(/spans could not be sent/g)?.length, 2);
   await collector.shutdown();
 });

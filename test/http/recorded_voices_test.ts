@@ -143,7 +143,7 @@ Deno.test("more than one recording, a voice beside one, and images are refused",
   };
   await refuse(recordingBody(LOW, { voice: "default" }), {
     param: "voice",
-    message: /no voice together with a recording/,
+    message: /want it left out, because the voice of the recording is cloned/,
   });
   const text = { type: "text", text: "Hello." };
   const audio = { type: "audio", audio_url: `base64://${LOW.toBase64()}` };
@@ -153,11 +153,11 @@ Deno.test("more than one recording, a voice beside one, and images are refused",
   });
   await refuse(messages(text, audio, audio), {
     param: "messages[0].content[2]",
-    message: /one recording at most, saw 2/,
+    message: /at most one recording, saw 2/,
   });
   await refuse(messages(text, { type: "image", image_url: "base64://AAAA" }), {
     param: "messages[0].content[1]",
-    message: /takes text and recordings, saw a part of type image/,
+    message: /takes text and recordings here, saw a part of type image/,
   });
   await refuse(messages(audio), { param: "messages[0].content", message: /saw nothing/ });
 });

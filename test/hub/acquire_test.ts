@@ -115,12 +115,15 @@ Deno.test("acquireModel() of a repository without graphs says what it has, and n
     hub.addModel(ID, { "config.json": "{}", "model.safetensors": "x" });
     await assert.rejects(
       get(),
-      /^StartupError: ada\/engine has no ONNX graphs, but weights for PyTorch; .* Look for its ONNX form/,
+      /^StartupError: ada\/engine has no ONNX graphs, only weights for PyTorch\. .* Look for an ONNX version of it/,
     );
     hub.addModel("onnx-community/Engine-ONNX", { "config.json": "{}" });
-    await assert.rejects(get(), /Of that name the hub has as ONNX: onnx-community\/Engine-ONNX\./);
+    await assert.rejects(
+      get(),
+      /ONNX models with a similar name on the hub: onnx-community\/Engine-ONNX\./,
+    );
     hub.addModel(ID, { "engine-Q4_0.gguf": "x" });
-    await assert.rejects(get(), /ada\/engine has no ONNX graphs, but GGUF files;/);
+    await assert.rejects(get(), /ada\/engine has no ONNX graphs, only GGUF files\./);
   });
 });
 

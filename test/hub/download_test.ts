@@ -120,7 +120,7 @@ Deno.test("downloadFiles() gives up after five failures in a row, and says what 
     hub.onFile = ({ start }) => ({ type: "cut", afterBytes: start === 0 ? 1000 : 0 });
     const message = await failure(download());
     assert.match(message, /onnx\/model\.onnx of ada\/engine broke off at byte 1000 of 60000: /);
-    assert.match(message, /Run it again to resume\.$/);
+    assert.match(message, /Run the command again to resume it\.$/);
     assert.deepEqual([...cache.files(ID, "snapshots").keys()], []);
   });
 });
@@ -132,7 +132,7 @@ Deno.test("downloadFiles() gives up a connection that brings nothing", async () 
   });
   await withScene(async ({ hub, download }) => {
     hub.onFile = () => ({ type: "stall" });
-    assert.match(await failure(download()), /nothing came for 0\.3 s/);
+    assert.match(await failure(download()), /no data arrived for 0\.3 s/);
   });
 });
 
@@ -153,7 +153,7 @@ Deno.test("downloadFiles() fetches a file with a wrong checksum once more, then 
     hub.onFile = inTurn({ type: "wrong" }, { type: "wrong" });
     assert.match(
       await failure(download()),
-      /twice with another checksum than the hub says \(sha256 /,
+      /twice, both times with a wrong checksum: wanted sha256 /,
     );
     assert.deepEqual([...cache.files(ID, "snapshots").keys()], []);
   });
@@ -186,7 +186,7 @@ Deno.test("downloadFiles() refuses before it begins when the disk has no room", 
     const message = await failure(download({ findFreeBytes: () => Promise.resolve(50_000) }));
     assert.match(message, /^ada\/engine needs 60\.0 kB more on the disk of /);
     assert.ok(message.includes(cache.folder));
-    assert.match(message, /which has 50\.0 kB free\. Make room/);
+    assert.match(message, /which has 50\.0 kB free\. Free some space/);
     assert.equal(hub.numFileRequests, 0);
   });
 });

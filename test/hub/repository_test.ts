@@ -44,10 +44,10 @@ Deno.test("fetchRepository() of an unknown model gives the hub's reason and simi
   hub.addModel("ada/Engine-1-ONNX", { "config.json": "{}" });
   const anonymous = await ask(hub, "bob/engine-1");
   assert.match(anonymous, /401, "Invalid username or password\."\. Check the name; if .*HF_TOKEN/);
-  assert.match(anonymous, /Near names: ada\/Engine-1-ONNX\.$/);
+  assert.match(anonymous, /Similar names: ada\/Engine-1-ONNX\.$/);
   const known = await ask(hub, "bob/nothing", { HF_TOKEN: hub.token });
   assert.match(known, /404, "Repository not found"\. Check the name, and that HF_TOKEN is valid/);
-  assert.doesNotMatch(known, /Near names/);
+  assert.doesNotMatch(known, /Similar names/);
   assert.match(await ask(hub, "bob/nothing", { HF_TOKEN: "hf_wrong" }), /Invalid credentials/);
 });
 
@@ -65,7 +65,7 @@ Deno.test("fetchRepository() tries again when the hub is busy, and then says tha
   await using hub = new FakeHub();
   hub.addModel("ada/engine", { "config.json": "{}" });
   hub.apiStatus = { status: 429, headers: { "retry-after": "1" } };
-  assert.match(await ask(hub, "ada/engine"), /429\. Wait a while; with HF_TOKEN set/);
+  assert.match(await ask(hub, "ada/engine"), /429\. Wait a while\. With HF_TOKEN set/);
   assert.equal(hub.requests.length, 5);
 });
 
@@ -118,7 +118,7 @@ Deno.test("fetchRepository() reads no more of an answer than a hub would send", 
       });
     await using server = alike(endless, { status });
     const error = await askUrl(`http://127.0.0.1:${server.addr.port}`);
-    if (status === 200) assert.match(error.message, /answers with more than 32 MiB/);
+    if (status === 200) assert.match(error.message, /answered with more than 32 MiB/);
     assert.ok(numBytes < 100 * 2 ** 20, `${numBytes} bytes were sent`);
   }
 });

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../src/base/join_bytes.ts";
+import { joinBytes } from "../../src/base/bytes.ts";
 import { FRAME_SAMPLES, makeFlacSilence } from "../fixtures/audio/flac_silence.ts";
 import { greyJpeg, pngFile, zeros } from "../fixtures/images/image_writer.ts";
 

@@ -1,7 +1,7 @@
 /** The vocabulary that grammars need is read while other requests go on. */
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
-import { yieldToEvents } from "../../src/base/yield_to_events.ts";
+import { yieldToEvents } from "../../src/base/timing.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { GrammarCompiler } from "../../src/engine/grammar/compiler.ts";
 import type { GrammarTokens } from "../../src/engine/grammar/grammar.ts";

@@ -6,7 +6,7 @@
 import { basename, dirname, extname, join, resolve } from "node:path";
 import type { ModelKind } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 import { SOUND_FORMATS } from "../../media/sound_format.ts";
 import { writeBytes, writeText } from "../print.ts";
 import type { RunInput } from "./input.ts";

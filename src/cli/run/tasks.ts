@@ -8,7 +8,7 @@ import type { ModelKind } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import { successes } from "../../server/session/task_stream.ts";
 import type { ChatMessage, MessagePart } from "../../models/task.ts";
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 import { closeWavHeader, SOUND_FORMATS, type SoundFormat } from "../../media/sound_format.ts";
 import { findVoice } from "../../server/http/audio/speech.ts";
 import { isPdf } from "../../media/file_bytes.ts";

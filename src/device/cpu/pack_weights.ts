@@ -9,7 +9,7 @@ import type { ReadBytes } from "../../../kernels/cpu/row_kernel.ts";
 import type { SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import type { RowMemory } from "../../../kernels/cpu/row_arena.ts";
 import { log } from "../../base/log.ts";
-import { startThread } from "../../base/start_thread.ts";
+import { startThread } from "../../base/threads.ts";
 import { FolderFiles, type ModelFiles } from "../../graph/file/external_data.ts";
 import { readRange } from "../../graph/file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../../graph/file/tensor.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import type { InferenceSession } from "onnxruntime-common";
-import { runStep } from "../../base/running_steps.ts";
+import { runStep } from "../../base/threads.ts";
 import { keepFreedBlocks } from "../../base/libc.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 

@@ -5,7 +5,7 @@
  */
 import "./no_location.ts";
 import * as ort from "onnxruntime-web/jspi";
-import { runStep } from "../../base/running_steps.ts";
+import { runStep } from "../../base/threads.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
 ort.env.wasm.numThreads = 1;

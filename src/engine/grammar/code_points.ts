@@ -20,7 +20,7 @@ export const ALL_CODE_POINTS: CodePoints = [
   [LAST_SURROGATE + 1, LAST_CODE_POINT],
 ];
 
-/** The code points of a text. */
+/** Collects the code points of a text. */
 export function toCodePoints(text: string): CodePoints {
   return unite(Array.from(text, (char) => [char.codePointAt(0)!, char.codePointAt(0)!] as const));
 }
@@ -43,7 +43,7 @@ export function unite(ranges: readonly (readonly [number, number])[]): CodePoint
   );
 }
 
-/** The complement of a set. */
+/** Computes the complement of a set. */
 export function complementPoints(points: CodePoints): CodePoints {
   const gaps: [number, number][] = [];
   let next = 0;
@@ -55,7 +55,7 @@ export function complementPoints(points: CodePoints): CodePoints {
   return unite(gaps);
 }
 
-/** The intersection of two sets. */
+/** Computes the intersection of two sets. */
 export function intersect(a: CodePoints, b: CodePoints): CodePoints {
   return complementPoints(unite([...complementPoints(a), ...complementPoints(b)]));
 }
@@ -64,7 +64,7 @@ export function hasCodePoint(points: CodePoints, point: number): boolean {
   return points.some(([first, last]) => first <= point && point <= last);
 }
 
-/** An expression that matches one code point of the set, in UTF-8. */
+/** Makes an expression that matches one code point of the set, in UTF-8. */
 export function encodeSet(expressions: Expressions, points: CodePoints): number {
   const alternatives: number[] = [];
   const ascii = new Uint32Array(8);
@@ -85,7 +85,7 @@ export function encodeSet(expressions: Expressions, points: CodePoints): number 
 const utf8 = new TextEncoder();
 const encode = (point: number) => [...utf8.encode(String.fromCodePoint(point))];
 
-/** Matches byte sequences of one length between two others, as products of byte ranges. */
+/** Matches the byte sequences from `low` to `high`, which have the same length, as concatenated byte ranges. */
 function encodeRange(expressions: Expressions, low: number[], high: number[]): number[] {
   const [first, ...lowRest] = low;
   const [last, ...highRest] = high;
@@ -115,8 +115,8 @@ function encodeRange(expressions: Expressions, low: number[], high: number[]): n
 const properties = new Map<string, CodePoints | undefined>();
 const MAX_PROPERTIES = 32;
 
-/** All code points with a Unicode property, tested one by one; `undefined` if the property does not exist. */
-export function codePointsWith(name: string): CodePoints | undefined {
+/** Finds all code points with a Unicode property, by testing each; `undefined` if the property does not exist. */
+export function findCodePoints(name: string): CodePoints | undefined {
   if (properties.has(name)) return properties.get(name);
   let test: RegExp;
   try {

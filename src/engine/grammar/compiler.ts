@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../../base/errors.ts";
-import { BusyThread } from "../../base/yield_to_events.ts";
+import { BusyThread } from "../../base/timing.ts";
 import { Expressions } from "./expressions.ts";
 import { type Frontier, Frontiers } from "./frontier.ts";
 import {
@@ -15,18 +15,19 @@ import {
   type GrammarTokens,
 } from "./grammar.ts";
 import { Rules } from "./rules.ts";
-import { specPhrase } from "./spec_phrase.ts";
-import type { Chunked } from "./token_trie.ts";
-import { Vocabulary } from "./vocabulary.ts";
+import { buildSpec } from "./spec_phrase.ts";
+import { type Chunked, Vocabulary } from "./vocabulary.ts";
 
 /** Most grammars that are cached, and most characters of their sources. */
 const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 
-/** Longest time between two yields while the vocabulary is read: each segment of an engine step may wait this long. */
+/**
+ * Longest time between two yields while the vocabulary is read, because each segment of an engine step may wait for it.
+ */
 const MAX_SLICE_MS = 1;
 
-/** Compiles grammars. Its memory is allocated when the first one is compiled. */
+/** Compiles grammars for one vocabulary. Its memory is allocated when the first grammar is compiled. */
 export class GrammarCompiler {
   readonly #readTokens: () => GrammarTokens;
   #reading: Chunked<Vocabulary> | undefined;
@@ -97,7 +98,7 @@ export class GrammarCompiler {
       expressions.beginWork();
       const rules = new Rules(expressions);
       const root = rules.declare();
-      rules.define(root, specPhrase(spec, rules, vocabulary.tokens));
+      rules.define(root, buildSpec(spec, rules, vocabulary.tokens));
       const grammar = new CompiledGrammar(new Frontiers(rules.build(root)), {
         vocabulary,
         masks: this.#masks,
@@ -106,12 +107,12 @@ export class GrammarCompiler {
       grammar.getMask(grammar.start);
       return grammar;
     } catch (error) {
-      throw refusal(error, getParam(spec));
+      throw toRefusal(error, getParam(spec));
     }
   }
 }
 
-/** The cache key: equal only for equal grammars. A document that several parts refer to is written once. */
+/** Makes the cache key: equal only for equal grammars. A document that several parts refer to is written once. */
 function toKey(spec: GrammarSpec): string {
   const documents = new Map<unknown, number>();
   return JSON.stringify(spec, (name, value) => {
@@ -122,8 +123,8 @@ function toKey(spec: GrammarSpec): string {
   });
 }
 
-/** The error to report to the client for an invalid grammar. */
-export function refusal(error: unknown, fallbackParam?: string): unknown {
+/** Converts an error about an invalid grammar to the error for the client. Other errors are returned unchanged. */
+export function toRefusal(error: unknown, fallbackParam?: string): unknown {
   const isTooDeep = error instanceof RangeError && /call stack/.test(error.message);
   if (!(error instanceof GrammarError) && !isTooDeep) return error;
   const param = (error instanceof GrammarError ? error.param : undefined) ?? fallbackParam;
@@ -132,7 +133,7 @@ export function refusal(error: unknown, fallbackParam?: string): unknown {
   return new HearthError("invalid_value", `${subject}: ${reason}.`, { param, cause: error });
 }
 
-/** The path of a grammar in its request. */
+/** Finds the path of a grammar, or of its first part that has one, in the request. */
 function getParam(spec: GrammarSpec): string | undefined {
   if ("param" in spec) return spec.param;
   switch (spec.kind) {

@@ -1,6 +1,6 @@
 /**
- * The nodes of expressions, and the bytes with which they may begin. Nodes are interned: equal expressions have the same
- * number.
+ * The nodes of expressions, and the bytes with which the texts that they match may begin. Nodes are interned: equal
+ * expressions have the same number.
  *
  * @module
  */
@@ -9,8 +9,8 @@ import { GrammarError } from "./grammar.ts";
 /** Most expressions of one grammar; more would mean exponential growth. */
 const MAX_EXPRESSIONS = 250_000;
 /**
- * Most visits of expressions and their parts in one unit of work, for which other requests wait. This is not a time,
- * because which grammars are accepted must depend neither on the machine nor on its load.
+ * Most visits of expressions and their parts in one unit of work, during which other requests wait. It is not a time
+ * limit, because whether a grammar is accepted must not depend on the machine or its load.
  */
 const MAX_VISITS = 2_500_000;
 
@@ -45,7 +45,7 @@ export class ExpressionNodes {
     return this.#isNullable[id]!;
   }
 
-  /** Whether it may match no text at all without being `NOTHING` itself. */
+  /** Whether the expression may match no text at all, although it is not `NOTHING`. */
   mayBeEmpty(id: number): boolean {
     return this.#mayBeEmpty[id]!;
   }
@@ -145,7 +145,7 @@ function toKey(node: ExpressionNode): string {
 
 const POINT = 0x2e;
 
-/** Classes of the bytes that expressions may begin with. All bytes of a class have the same derivative. */
+/** Divides first bytes into classes, by expression. All bytes of a class have the same derivative. */
 export class FirstBytes {
   readonly #nodes: ExpressionNodes;
   readonly #getSet: (byte: number) => number;
@@ -209,7 +209,7 @@ export interface ByteClasses {
   readonly bytes: readonly number[];
 }
 
-/** The coarsest partition of bytes in which every set is a union of classes. */
+/** Computes the coarsest partition of bytes in which every set is a union of classes. */
 function divideBytes(sets: readonly Uint32Array[]): ByteClasses {
   return divide(sets.map((bits) => (byte) => bits[byte >>> 5]! >>> (byte & 31) & 1));
 }

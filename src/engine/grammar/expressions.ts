@@ -54,7 +54,7 @@ export class Expressions {
     this.#nodes.visit(count);
   }
 
-  /** Matches one of the bytes whose bits are set in a u32 `[8]`, which the expression owns. */
+  /** Matches one byte of a set. @param bits the set as u32 `[8]`, which the expression then owns. */
   set(bits: Uint32Array): number {
     if (bits.every((word) => word === 0)) return NOTHING;
     return this.#nodes.intern({ kind: "set", bits });
@@ -149,8 +149,8 @@ export class Expressions {
   }
 
   /**
-   * Matches decimal digits, with any leading zeros, whose number `divisor` divides; also the empty text. Decimal points
-   * between the digits are skipped.
+   * Matches decimal digits that form a multiple of `divisor`, with any number of leading zeros, and the empty text.
+   * Decimal points between the digits are skipped.
    */
   multipleOf(divisor: number, rest = 0): number {
     return this.#nodes.intern({ kind: "multiple", divisor, rest });
@@ -161,7 +161,7 @@ export class Expressions {
     return this.#nodes.isNullable(id);
   }
 
-  /** The expression for the rest of the text after `byte`; `NOTHING` if the byte cannot come. */
+  /** Computes the expression for the rest of the text after `byte`; `NOTHING` if the byte cannot come. */
   derive(id: number, byte: number): number {
     const key = id * 256 + byte;
     const known = this.#derivatives.get(key);

@@ -9,9 +9,10 @@
  */
 import { type ByteClasses, joinClasses } from "./expression_nodes.ts";
 import { EMPTY_TEXT, NOTHING } from "./expressions.ts";
-import { ANY_TOKEN, type Network } from "./network.ts";
+import { ANY_TOKEN, type Network } from "./rules.ts";
 import { GrammarError } from "./grammar.ts";
 
+/** Everything that can come next in a text: the set of its parse states. */
 export interface Frontier {
   readonly threads: readonly Thread[];
   readonly tokens: readonly TokenEdge[];
@@ -48,7 +49,7 @@ export class Frontiers {
     this.#network.expressions.beginWork();
   }
 
-  /** The frontier after a byte; `null` if the byte cannot come. */
+  /** Computes the frontier after a byte; `null` if the byte cannot come. */
   step(frontier: Frontier, byte: number): Frontier | null {
     const index = frontier.classes.of[byte]!;
     const known = frontier.nexts[index];
@@ -63,7 +64,9 @@ export class Frontiers {
     return frontier.nexts[index] = closure.isEmpty ? null : this.#intern(closure);
   }
 
-  /** The frontier after a special token. A token that is expected by its id does not also match as "any token". */
+  /**
+   * Computes the frontier after a special token. A token that is expected by its id does not also match as "any token".
+   */
   stepToken(frontier: Frontier, id: number): Frontier | null {
     const isNamed = frontier.tokens.some(({ tokenId }) => tokenId === id);
     const closure = new Closure(this.#network);

@@ -1,5 +1,5 @@
 /**
- * Grammars in llama.cpp's notation (GBNF), of which xgrammar's EBNF is a variant.
+ * Parses grammars in llama.cpp's notation (GBNF), of which xgrammar's EBNF is a variant.
  *
  * @see ggml-org/llama.cpp `grammars/README.md`
  * @module
@@ -27,7 +27,7 @@ const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
  * @returns its rule `root`.
  * @throws {GrammarError} with the line and column of the fault.
  */
-export function gbnfPhrase(rules: Rules, text: string): Phrase {
+export function buildGbnf(rules: Rules, text: string): Phrase {
   return new GbnfParser(rules, text).parse();
 }
 

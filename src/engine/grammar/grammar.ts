@@ -1,6 +1,6 @@
 /**
- * The format that an answer must have: plain data, made from a request and sent between threads; and a compiled grammar
- * with its state for one answer.
+ * The format that an answer must have, as plain data that is made from a request and sent to the worker; a compiled
+ * grammar; and its state for one answer.
  *
  * @module
  */
@@ -50,7 +50,10 @@ export class GrammarError extends Error {
   }
 }
 
-/** No value is valid for a schema, nor for any schema that requires it. A choice may still have other options. */
+/**
+ * Thrown when no value is valid for a schema. Schemas that require it are impossible too; a choice may have other
+ * options.
+ */
 export class ImpossibleError extends GrammarError {}
 
 /** Returns what `make` returns, or the result of `otherwise` if a schema is impossible. */
@@ -120,25 +123,25 @@ export type GrammarSpec =
     readonly max?: number | undefined;
   }
   /**
-   * Any text, including other special tokens, up to and including the first of these endings: thought until `</think>`.
-   * It is followed by `then`.
+   * Any text, including special tokens, up to and including the first occurrence of the ending: reasoning up to
+   * `</think>`.
    */
   | { readonly kind: "until"; readonly ending: string }
   /**
-   * Free text up to one of the triggers. The text after a trigger must match its grammar, and is then free again. The
-   * answer may end wherever it is free. (For strict tools with `auto`.)
+   * Free text up to one of the triggers. After a trigger comes text that matches its grammar, then free text again. The
+   * answer may end wherever it is free. (For strict tools with `tool_choice: "auto"`.)
    */
   | {
     readonly kind: "lazy";
     readonly triggers: readonly { readonly text: string; readonly then: GrammarSpec }[];
   };
 
-/** Makes a spec of exactly this text. */
+/** Makes the spec of exactly this text. */
 export function text(text: string): GrammarSpec {
   return { kind: "text", text };
 }
 
-/** Makes a spec of these in sequence, leaving out empty texts. */
+/** Makes the spec of these items in sequence, leaving out empty texts. */
 export function sequence(...items: readonly GrammarSpec[]): GrammarSpec {
   return {
     kind: "sequence",

@@ -28,8 +28,8 @@ const SHORT_ESCAPES: Readonly<Record<number, string>> = {
 };
 
 /**
- * Matches one character of a set inside a JSON string, in the single spelling that `JSON.stringify` uses. Otherwise an
- * excluded character could come in another spelling.
+ * Matches one character of a set inside a JSON string, in the spelling that `JSON.stringify` uses. If other spellings
+ * were allowed, an excluded character could come as an escape.
  */
 export function encodeJsonSet(expressions: Expressions, points: CodePoints): number {
   const alternatives = [encodeSet(expressions, intersect(points, complementPoints(ESCAPED)))];
@@ -44,7 +44,7 @@ export function encodeJsonSet(expressions: Expressions, points: CodePoints): num
 }
 
 /** Matches any character of a JSON string, in any spelling. */
-export function anyJsonChar(expressions: Expressions): number {
+export function matchAnyJsonChar(expressions: Expressions): number {
   const { concat, or, text, range } = {
     concat: (...parts: number[]) => expressions.concat(parts),
     or: (...parts: number[]) => expressions.or(parts),
@@ -151,10 +151,10 @@ export class JsonPhrases {
 }
 
 /** Matches one of these texts, in UTF-8, sharing common prefixes. */
-export function anyText(expressions: Expressions, texts: Iterable<string>): number {
+export function matchAnyText(expressions: Expressions, texts: Iterable<string>): number {
   const utf8 = new TextEncoder();
-  // The order of texts is not always that of their bytes, so equal first bytes may not be adjacent. That only makes the
-  // result larger.
+  // Texts are not always sorted by their bytes, so equal first bytes may not be adjacent. That only makes the result
+  // larger.
   const sorted = [...new Set(texts)].sort().map((text) => utf8.encode(text));
   return branch(expressions, sorted, 0);
 }
@@ -170,7 +170,7 @@ function branch(expressions: Expressions, texts: readonly Uint8Array[], at: numb
     if (byte === undefined) alternatives.push(EMPTY_TEXT);
     else {
       const same = texts.slice(from, to);
-      const end = at + sharedLength(same, at);
+      const end = at + countShared(same, at);
       const shared = expressions.bytes(same[0]!.subarray(at, end));
       alternatives.push(expressions.concat([shared, branch(expressions, same, end)]));
     }
@@ -180,7 +180,7 @@ function branch(expressions: Expressions, texts: readonly Uint8Array[], at: numb
 }
 
 /** Length of the common prefix of all texts, from byte `at` on. */
-function sharedLength(texts: readonly Uint8Array[], at: number): number {
+function countShared(texts: readonly Uint8Array[], at: number): number {
   const [first, last] = [texts[0]!, texts.at(-1)!];
   let end = at;
   while (end < first.length && texts.every((text) => text[end] === first[end])) end++;

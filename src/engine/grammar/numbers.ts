@@ -1,7 +1,7 @@
 /**
  * JSON numbers within bounds, as expressions.
  *
- * Numbers have at most 15 digits before the decimal point, so that different ones are different doubles.
+ * Numbers have at most 15 digits before the decimal point, so that different numbers are different doubles.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export interface NumberBounds {
 
 /** Most digits of a divisor after the decimal point. */
 export const MAX_DIVISOR_DIGITS = 12;
-/** Largest divisor, read without its decimal point: each remainder is a state. */
+/** Largest divisor, read without its decimal point. Each remainder is a state of the grammar. */
 export const MAX_DIVISOR = 10_000;
 
 /** Whether multiples of a number can be enforced. */
@@ -31,8 +31,8 @@ export function isEnforceableDivisor(divisor: number): boolean {
 const MAX_DIGITS = 15;
 const MAX_FRACTION_DIGITS = 15;
 
-/** Matches the numbers within the bounds. */
-export function numberExpression(expressions: Expressions, bounds: NumberBounds): number {
+/** Builds an expression that matches the numbers within the bounds. */
+export function buildNumber(expressions: Expressions, bounds: NumberBounds): number {
   return new NumberBuilder(expressions).build(bounds);
 }
 
@@ -241,7 +241,7 @@ function greatestDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestDivisor(b, a % b);
 }
 
-/** The decimal digits of a non-negative number, exactly as in its shortest form. */
+/** Splits the absolute value of a number into its decimal digits, as in its shortest representation. */
 function toBound(value: number, isExclusive: boolean): Bound {
   const [mantissa, exponent = "0"] = String(Math.abs(value)).split("e");
   const [before, behind = ""] = mantissa!.split(".");

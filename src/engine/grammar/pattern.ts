@@ -17,7 +17,7 @@ interface PatternOptions {
   readonly isSearch: boolean;
 }
 
-/** Most repetitions of an item that looks at what follows it: each repetition is unrolled. */
+/** Most repetitions of an item with an assertion, because each repetition is unrolled. */
 const MAX_ASSERTING_REPEATS = 16;
 /** Most repetitions by nested quantifiers. */
 const MAX_NESTED_REPEATS = 2_000;
@@ -120,11 +120,11 @@ class PatternBuilder {
     return and([isNegative ? not(ahead) : ahead, rest]);
   }
 
-  /** Unrolls repetitions of an item that looks at what follows it. `#charsWithout` handles unbounded ones. */
+  /** Unrolls repetitions of an item with an assertion. `#charsWithout` handles unbounded repetitions. */
   #repeatAsserting(repeat: Extract<Item, { kind: "repeat" }>, rest: number): number {
     const { item, min, max } = repeat;
     if (max === Infinity) return this.#charsWithout(repeat, rest);
-    if (max > MAX_ASSERTING_REPEATS) throw notRepeated();
+    if (max > MAX_ASSERTING_REPEATS) throw cannotRepeat();
     let after = rest;
     for (let i = max; i > 0; i--) {
       const once = this.#item(item, after);
@@ -134,7 +134,7 @@ class PatternBuilder {
   }
 
   /**
-   * Matches `(?:(?!no)[a-z])*` up to the end of the text: the excluded text begins at none of the
+   * Matches patterns such as `(?:(?!no)[a-z])*` up to the end of the text: the excluded text begins at none of the
    * characters.
    */
   #charsWithout({ item, min, max }: Extract<Item, { kind: "repeat" }>, rest: number): number {
@@ -142,10 +142,10 @@ class PatternBuilder {
       ? item.options[0]!
       : [];
     const isPlain = ahead?.kind === "ahead" && ahead.isNegative && char?.kind === "set";
-    if (!isPlain || others.length > 0 || rest !== EMPTY_TEXT) throw notRepeated();
+    if (!isPlain || others.length > 0 || rest !== EMPTY_TEXT) throw cannotRepeat();
     const { concat, or, and, not, isNullable } = bound(this.#expressions);
     const unwanted = or(ahead.options.map((each) => this.#sequence(each, this.#any)));
-    if (isNullable(unwanted)) throw notRepeated();
+    if (isNullable(unwanted)) throw cannotRepeat();
     const chars = this.#expressions.repeat(this.#set(char.points), min, max);
     return and([chars, not(concat([this.#any, unwanted]))]);
   }
@@ -167,7 +167,7 @@ class PatternBuilder {
         }
         return this.#expressions.repeat(this.#plain(item.item), item.min, item.max);
       default:
-        throw notRepeated();
+        throw cannotRepeat();
     }
   }
 
@@ -179,7 +179,7 @@ class PatternBuilder {
   }
 }
 
-function notRepeated(): GrammarError {
+function cannotRepeat(): GrammarError {
   return new GrammarError(
     "the pattern cannot be used: an item with an anchor or lookahead cannot be repeated like this",
   );
@@ -208,7 +208,7 @@ function hasAssertion(items: Sequence): boolean {
   );
 }
 
-/** Total repetitions of nested bounded quantifiers; 1 if there is only one. */
+/** Counts the total repetitions of nested bounded quantifiers; 1 if there is only one quantifier. */
 function countRepeats({ item, min, max }: Extract<Item, { kind: "repeat" }>): number {
   const inner = Math.max(1, ...innerRepeats([item]));
   const own = max === Infinity ? min : max;
@@ -225,11 +225,11 @@ function innerRepeats(items: Sequence): number[] {
 }
 
 /**
- * Creates a test for names that takes time linear in their length.
+ * Makes a test of whether a pattern is found in a name. It takes time linear in the name's length.
  *
- * @returns the test, or an error if the pattern is invalid. The test returns false if the pattern is too complex.
+ * @returns the test, or an error if the pattern is invalid. The test returns false if matching is too complex.
  */
-export function patternTest(pattern: string): ((name: string) => boolean) | GrammarError {
+export function makePatternTest(pattern: string): ((name: string) => boolean) | GrammarError {
   const expressions = new Expressions();
   expressions.beginWork();
   try {

@@ -8,14 +8,14 @@ import {
   ALL_CODE_POINTS,
   closeCase,
   type CodePoints,
-  codePointsWith,
   complementPoints,
+  findCodePoints,
   toCodePoints,
   unite,
 } from "./code_points.ts";
 import { GrammarError } from "./grammar.ts";
 
-/** An item of a sequence. `options` are alternatives. */
+/** An item of a sequence. `options` are alternatives, and `ahead` is a lookahead. */
 export type Item =
   | { readonly kind: "set"; readonly points: CodePoints }
   | { readonly kind: "group"; readonly options: readonly Sequence[] }
@@ -29,6 +29,7 @@ const MAX_DEPTH = 200;
 const MAX_FLAGS = 16;
 /** Most items of a pattern. */
 const MAX_ITEMS = 50_000;
+
 /**
  * Parses a pattern.
  *
@@ -186,7 +187,9 @@ class PatternParser {
       if (flag === "-") isOn = false;
       else if (flag === "i") flags.ignoresCase = isOn;
       else if (flag === "s") flags.dotsAll = isOn;
-      else if (!"ua".includes(flag)) throw this.#fault("the group is of an unknown kind");
+      else if (!"ua".includes(flag)) {
+        throw this.#fault(`saw "(?${flag}", want (?:, (?=, (?!, (?< or the flags i, s, u and a`);
+      }
     }
     return flags;
   }
@@ -296,7 +299,7 @@ class PatternParser {
     );
     if (name === null) throw this.#fault("a property of characters has no name");
     this.#at += name[0].length;
-    const points = codePointsWith(name[1]!);
+    const points = findCodePoints(name[1]!);
     if (points === undefined) throw this.#fault(`no property of characters is called ${name[1]}`);
     return isNegative ? complementPoints(points) : points;
   }

@@ -36,7 +36,7 @@ const COUNT: Check = ["a whole number from 0 up", isCount];
 const NUMBER: Check = ["a number", (value) => typeof value === "number"];
 const TEXT: Check = ["a string", (value) => typeof value === "string"];
 const SCHEMA: Check = ["a schema", isSchema];
-const SCHEMAS: Check = ["an array of schemas that is not empty", isSchemas];
+const SCHEMAS: Check = ["a non-empty array of schemas", isSchemas];
 const SCHEMAS_BY_NAME: Check = [
   "an object of schemas",
   (value) => isRecord(value) && Object.values(value).every(isSchema),
@@ -53,10 +53,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
     (value) =>
       (Array.isArray(value) ? value : [value]).every((each) => TYPES.includes(each as string)),
   ],
-  enum: [
-    "an array that is not empty",
-    (value) => Array.isArray(value) && value.length > 0,
-  ],
+  enum: ["a non-empty array", (value) => Array.isArray(value) && value.length > 0],
   minimum: NUMBER,
   maximum: NUMBER,
   exclusiveMinimum: LIMIT,
@@ -107,6 +104,7 @@ const REFUSED = new Set([
   "$recursiveRef",
 ]);
 
+/** A JSON schema whose parts may refer to each other. */
 export class SchemaDocument {
   readonly root: SchemaNode;
   readonly #rootSchema: unknown;
@@ -129,7 +127,8 @@ export class SchemaDocument {
     let node = this.#nodes.get(schema);
     if (node === undefined) {
       if (!isRecord(schema)) {
-        throw new GrammarError("want a schema: an object, true or false", param);
+        const message = `want a schema (an object, true or false), saw ${show(schema)}`;
+        throw new GrammarError(message, param);
       }
       const keywords = readKeywords(schema, param);
       this.#nodes.set(schema, node = { id: this.#nodes.size, keywords, param });
@@ -149,12 +148,9 @@ export class SchemaDocument {
       target = memberParam(target, name);
     }
     if (path === undefined || !isSchema(schema)) {
-      throw new GrammarError(
-        `"${
-          shorten(reference)
-        }" is not a schema in this document, and other documents are not fetched`,
-        `${param}.$ref`,
-      );
+      const message = `"${shorten(reference)}" is not a schema in this document, and other ` +
+        "documents are not fetched";
+      throw new GrammarError(message, `${param}.$ref`);
     }
     return this.node(schema, target);
   }
@@ -203,8 +199,8 @@ function getMember(value: unknown, name: string): unknown {
   return isThere ? (value as Record<string, unknown>)[name] : undefined;
 }
 
-/** Returns the value that a pointer refers to, if there is one. */
-export function pointedAt(document: unknown, reference: string): unknown {
+/** Finds the value that a JSON pointer such as `#/$defs/a` refers to, if there is one. */
+export function findPointed(document: unknown, reference: string): unknown {
   const path = parsePath(reference);
   return path?.reduce(getMember, document);
 }
@@ -218,6 +214,10 @@ export function memberParam(param: string, name: string): string {
 
 function shorten(text: string): string {
   return text.length <= 60 ? text : `${text.slice(0, 60)}…`;
+}
+
+function show(value: unknown): string {
+  return shorten(JSON.stringify(value) ?? "nothing");
 }
 
 function decodePart(part: string): string {
@@ -258,6 +258,7 @@ function checkKeywords(schema: Readonly<Record<string, unknown>>, param: string)
     }
     if (!Object.hasOwn(CHECKS, name)) continue;
     const [wanted, isGood] = CHECKS[name]!;
-    if (!isGood(value)) throw new GrammarError(`want ${wanted}`, `${param}.${name}`);
+    if (isGood(value)) continue;
+    throw new GrammarError(`want ${wanted}, saw ${show(value)}`, `${param}.${name}`);
   }
 }

@@ -12,7 +12,7 @@ import {
   type SchemaNode,
 } from "./schema_document.ts";
 
-/** Schemas of which one must hold. */
+/** Alternative schemas: one of them must hold. */
 export interface Choice {
   /** An id that is the same for the same keyword of the same schema. */
   readonly id: string;
@@ -60,9 +60,9 @@ export function gatherDemands(
     const { keywords, param } = node;
     const $ref = keywords["$ref"] as string | undefined;
     if ($ref !== undefined) follow(document.resolve($ref, param));
-    for (const each of listAt(document, node, "allOf")) follow(each);
+    for (const each of listSchemas(document, node, "allOf")) follow(each);
     for (const name of ["anyOf", "oneOf"] as const) {
-      const options = listAt(document, node, name);
+      const options = listSchemas(document, node, name);
       if (options.length === 0) continue;
       const isExclusive = name === "oneOf";
       choices.push({ id: `${node.id}${name}`, options, isExclusive, param: `${param}.${name}` });
@@ -73,22 +73,22 @@ export function gatherDemands(
   return { nodes: isImpossible ? undefined : [...nodes], choices };
 }
 
-/** The schemas of which a node says that all, some or one must hold for the same value. */
-export function schemasBeside(document: SchemaDocument, node: SchemaNode): SchemaNode[] {
+/** Lists the schemas in a node's `$ref`, `allOf`, `anyOf` and `oneOf`, which apply to the same value as the node. */
+export function listBeside(document: SchemaDocument, node: SchemaNode): SchemaNode[] {
   if (node.keywords === false) return [];
   const $ref = node.keywords["$ref"] as string | undefined;
   return [
     ...$ref === undefined ? [] : [document.resolve($ref, node.param)],
-    ...["allOf", "anyOf", "oneOf"].flatMap((name) => listAt(document, node, name)),
+    ...["allOf", "anyOf", "oneOf"].flatMap((name) => listSchemas(document, node, name)),
   ];
 }
 
-function listAt(document: SchemaDocument, node: SchemaNode, name: string): SchemaNode[] {
+function listSchemas(document: SchemaDocument, node: SchemaNode, name: string): SchemaNode[] {
   const list = node.keywords === false ? [] : node.keywords[name] as unknown[] ?? [];
   return list.map((each, i) => document.node(each, `${node.param}.${name}[${i}]`));
 }
 
-/** The values of a keyword in all nodes that have it, with their paths. */
+/** Lists the values of a keyword in all nodes that have it, with their paths. */
 export function listValues<T>(
   nodes: readonly SchemaNode[],
   keyword: string,
@@ -99,7 +99,7 @@ export function listValues<T>(
   });
 }
 
-/** The types that a value may have, and whether numbers must be whole. */
+/** Finds the types that a value may have, and whether numbers must be whole. */
 export function findTypes(nodes: readonly SchemaNode[]): {
   readonly types: ReadonlySet<JsonType>;
   readonly isInteger: boolean;
@@ -120,14 +120,14 @@ export function findTypes(nodes: readonly SchemaNode[]): {
   return { types: types as Set<JsonType>, isInteger };
 }
 
-/** The types that a validator allows: all of them if none is named. */
+/** Finds the types that a validator would allow, which are all types if no schema names one. */
 export function findValidTypes(nodes: readonly SchemaNode[]): ReturnType<typeof findTypes> {
   const isNamed = listValues(nodes, "type").length > 0;
   return isNamed ? findTypes(nodes) : { types: new Set(ALL_TYPES), isInteger: false };
 }
 
 /** Keywords by the type that they apply to. */
-export const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = [
+export const KEYWORDS_BY_TYPE: readonly (readonly [JsonType, readonly string[]])[] = [
   ["object", [
     "properties",
     "required",
@@ -143,10 +143,10 @@ export const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = 
   ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
 ];
 
-/** Guesses types for a schema without `type`: those that its keywords apply to, so that it is never too wide. */
+/** Guesses the type of values for a schema without `type`: the type that its keywords apply to. */
 function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
   if (listValues(nodes, "enum").length + listValues(nodes, "const").length > 0) return ALL_TYPES;
-  for (const [type, keywords] of KEYWORDS_OF) {
+  for (const [type, keywords] of KEYWORDS_BY_TYPE) {
     if (keywords.some((keyword) => listValues(nodes, keyword).length > 0)) return [type];
   }
   return ALL_TYPES;
@@ -164,8 +164,8 @@ function byText(list: readonly unknown[]): ReadonlyMap<string, unknown> {
   return found;
 }
 
-/** The values that `enum` and `const` allow, by their canonical texts; `undefined` without either keyword. */
-export function listedByText(
+/** Lists the values that `enum` and `const` allow, by their canonical texts; `undefined` without either keyword. */
+export function listByText(
   nodes: readonly SchemaNode[],
 ): ReadonlyMap<string, unknown> | undefined {
   const lists = [
@@ -177,9 +177,9 @@ export function listedByText(
   return new Map([...first].filter(([text]) => others.every((other) => other.has(text))));
 }
 
-/** The values that `enum` and `const` allow; `undefined` without either keyword. */
-export function listedValues(nodes: readonly SchemaNode[]): unknown[] | undefined {
-  const listed = listedByText(nodes);
+/** Lists the values that `enum` and `const` allow; `undefined` without either keyword. */
+export function listValuesAllowed(nodes: readonly SchemaNode[]): unknown[] | undefined {
+  const listed = listByText(nodes);
   return listed && [...listed.values()];
 }
 
@@ -195,7 +195,7 @@ export function canonical(value: unknown): string {
   );
 }
 
-export function typeOfValue(value: unknown): JsonType {
+export function getType(value: unknown): JsonType {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   return typeof value as JsonType;

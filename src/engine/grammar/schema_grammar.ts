@@ -1,11 +1,10 @@
 /**
- * Grammar rules for exactly the JSON values that a schema accepts.
- *
- * Members of objects come in the order in which the schema names them, then any other members.
+ * Builds grammar rules for the JSON values that a schema accepts. Members of objects come in the order in which the
+ * schema names them, then any other members.
  *
  * @module
  */
-import { anyText, JsonPhrases } from "./json_text.ts";
+import { JsonPhrases, matchAnyText } from "./json_text.ts";
 import type { Expressions } from "./expressions.ts";
 import { GrammarError, type GrammarSpec, orImpossible } from "./grammar.ts";
 import { anyOf, NEVER, type Phrase, type Rules, sequence, terminal } from "./rules.ts";
@@ -17,18 +16,17 @@ import {
   type Demands,
   findTypes,
   gatherDemands,
-  listedValues,
+  getType,
   listValues,
-  typeOfValue,
+  listValuesAllowed,
 } from "./schema_facts.ts";
-import { arrayFacts, itemsPhrase } from "./schema_arrays.ts";
-import { membersPhrase } from "./schema_members.ts";
-import { type ObjectFacts, objectFacts } from "./schema_objects.ts";
-import { plainSpelling, SchemaScalars } from "./schema_scalars.ts";
+import { buildItems, buildMembers, readArrayFacts } from "./schema_contents.ts";
+import { type ObjectFacts, readObjectFacts } from "./schema_objects.ts";
+import { makePlainSpelling, SchemaScalars } from "./schema_scalars.ts";
 
 /** Most rules, and most schemas that rules combine, counted with repetition. */
 const MAX_RULES = 20_000;
-const MAX_BROUGHT_TOGETHER = 40_000;
+const MAX_COMBINED = 40_000;
 
 /** A schema, which may be part of a document. */
 type SchemaSpec = Omit<Extract<GrammarSpec, { kind: "json_schema" }>, "kind"> & {
@@ -39,11 +37,11 @@ type SchemaSpec = Omit<Extract<GrammarSpec, { kind: "json_schema" }>, "kind"> & 
   readonly without?: string;
 };
 
-/** Grammars that share a `Rules`, by document and by `without`: parts of a document share its rules. */
+/** Schema grammars that add to the same `Rules`, by document and by `without`. Parts of a document share its rules. */
 const grammars = new WeakMap<Rules, Map<unknown, Map<string | undefined, SchemaGrammar>>>();
 
 /** Adds a schema to a grammar. @throws {GrammarError} when it is not a schema, or cannot be enforced. */
-export function schemaPhrase(rules: Rules, spec: SchemaSpec): Phrase {
+export function buildSchema(rules: Rules, spec: SchemaSpec): Phrase {
   const { schema, param, without, within = spec } = spec;
   const ofRules = grammars.get(rules) ?? new Map();
   grammars.set(rules, ofRules);
@@ -68,7 +66,7 @@ class SchemaGrammar {
   readonly #open: (() => void)[] = [];
   readonly #json: JsonPhrases;
   readonly #parts: Parameters<typeof excludes>[2];
-  #numBroughtTogether = 0;
+  #numCombined = 0;
 
   constructor(rules: Rules, document: SchemaDocument, without: string | undefined) {
     const { expressions } = rules;
@@ -78,7 +76,7 @@ class SchemaGrammar {
     this.#scalars = new SchemaScalars(expressions);
     this.#written = without === undefined
       ? this.#scalars
-      : new SchemaScalars(expressions, plainSpelling(expressions, without));
+      : new SchemaScalars(expressions, makePlainSpelling(expressions, without));
     this.#json = new JsonPhrases(expressions);
     const parts = { document, expressions, scalars: this.#scalars };
     this.#parts = { ...parts, values: new SchemaValues(parts) };
@@ -97,13 +95,13 @@ class SchemaGrammar {
 
   #meeting({ nodes, choices }: Demands): Phrase {
     if (nodes === undefined) return NEVER;
-    this.#numBroughtTogether += nodes.length + choices.length;
+    this.#numCombined += nodes.length + choices.length;
     const ids = nodes.map(({ id }) => id).sort((a, b) => a - b);
     const key = `${ids.join()}|${choices.map(({ id }) => id).sort().join()}`;
     return this.#named(key, () => {
       const [choice, ...others] = choices;
       if (choice === undefined) return this.#plain(nodes);
-      const listed = listedValues(nodes);
+      const listed = listValuesAllowed(nodes);
       if (listed === undefined) return this.#chosen(choice, { nodes, choices: others });
       const met = listed.filter((value) => this.#parts.values.meets(value, { nodes, choices }));
       return this.#listed(met, nodes);
@@ -114,7 +112,7 @@ class SchemaGrammar {
   #named(key: string, make: () => Phrase): Phrase {
     let phrase = this.#known.get(key);
     if (phrase === undefined) {
-      const isTooMuch = this.#numBroughtTogether > MAX_BROUGHT_TOGETHER;
+      const isTooMuch = this.#numCombined > MAX_COMBINED;
       if (this.#known.size >= MAX_RULES || isTooMuch) {
         throw new GrammarError("the schema combines too many others", this.#document.root.param);
       }
@@ -152,8 +150,8 @@ class SchemaGrammar {
       options.forEach((b, j) => {
         if (i === j || excludes([...nodes, a], [...nodes, b], this.#parts)) return;
         throw new GrammarError(
-          `it cannot be enforced that ${i} and ${j} do not both hold; use anyOf, or require a property ` +
-            "with a different const in each",
+          `it cannot be enforced that the options ${i} and ${j} do not both hold; use anyOf, or require ` +
+            "a property with a different const in each",
           param,
         );
       })
@@ -163,7 +161,7 @@ class SchemaGrammar {
   /** Matches values for which these schemas hold, which have no choices. */
   #plain(nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = findTypes(nodes);
-    const values = listedValues(nodes);
+    const values = listValuesAllowed(nodes);
     if (values !== undefined) return this.#listed(values, nodes);
     const options = ALL_TYPES.filter((type) => types.has(type))
       .map((type) => this.#ifPossible(() => this.#ofType(type, nodes, isInteger)));
@@ -191,12 +189,12 @@ class SchemaGrammar {
       case "string":
         return terminal(this.#written.string(nodes));
       case "array":
-        return itemsPhrase(arrayFacts(nodes, this.#document), {
+        return buildItems(readArrayFacts(nodes, this.#document), {
           json: this.#json,
           getValue: (schemas) => this.#value(schemas),
         });
       case "object":
-        return this.#object(objectFacts(nodes, this.#parts));
+        return this.#object(readObjectFacts(nodes, this.#parts));
     }
   }
 
@@ -207,7 +205,7 @@ class SchemaGrammar {
     const scalars: string[] = [];
     const others: Phrase[] = [];
     for (const value of values) {
-      const type = typeOfValue(value);
+      const type = getType(value);
       if (!types.has(type)) continue;
       if (type === "array" || type === "object") {
         if (this.#parts.values.holds(value, nodes)) others.push(this.#json.value(value));
@@ -221,7 +219,7 @@ class SchemaGrammar {
       }
     }
     const strings = this.#ifPossible(() => terminal(this.#written.listed(texts, nodes)));
-    const plain = terminal(anyText(this.#expressions, scalars));
+    const plain = terminal(matchAnyText(this.#expressions, scalars));
     return anyOf([strings, plain, ...others]);
   }
 
@@ -231,7 +229,7 @@ class SchemaGrammar {
 
   #object(facts: ObjectFacts): Phrase {
     const id = `object ${this.#known.size}`;
-    const members = membersPhrase(facts, {
+    const members = buildMembers(facts, {
       expressions: this.#expressions,
       json: this.#json,
       getValue: (schemas) => this.#value(schemas),

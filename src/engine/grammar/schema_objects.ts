@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { anyText, inside } from "./json_text.ts";
+import { inside, matchAnyText } from "./json_text.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError, ImpossibleError } from "./grammar.ts";
 import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
-import { listValues, schemasBeside } from "./schema_facts.ts";
+import { listBeside, listValues } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
-/** Most unlisted members that can be counted. */
+/** Most required members, beyond those that the schema names, that can be counted. */
 export const MAX_CLASSES = 8;
 
 /** A named member. */
@@ -53,7 +53,7 @@ interface NamedMember {
 }
 
 /** Collects the constraints. @throws {ImpossibleError} when a member is both required and not allowed. */
-export function objectFacts(nodes: readonly SchemaNode[], parts: Parts): ObjectFacts {
+export function readObjectFacts(nodes: readonly SchemaNode[], parts: Parts): ObjectFacts {
   const reader = new ObjectReader(nodes, parts);
   return reader.read();
 }
@@ -90,8 +90,8 @@ class ObjectReader {
     required.forEach((name) => names.add(name));
     const mins = listValues<number>(this.#nodes, "minProperties");
     const min = Math.max(0, ...mins.map((each) => each.value));
-    // Listed names can be counted one by one.
-    if (min > 1) this.#nameSchemas().flatMap(namesIn).flat().forEach((name) => names.add(name));
+    // Names that `propertyNames` lists can be counted one by one.
+    if (min > 1) this.#nameSchemas().flatMap(listNames).flat().forEach((name) => names.add(name));
     const members: Member[] = [];
     this.#parts.expressions.visit(names.size * this.#nodes.length);
     for (const name of names) {
@@ -173,7 +173,7 @@ class ObjectReader {
     const holding = new Set(this.#nodes);
     const open = [node];
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      for (const other of schemasBeside(this.#parts.document, next)) {
+      for (const other of listBeside(this.#parts.document, next)) {
         if (other === node || found.has(other) || !holding.has(other)) continue;
         found.add(other);
         open.push(other);
@@ -198,7 +198,7 @@ class ObjectReader {
     const { expressions, scalars } = this.#parts;
     const nodes = this.#nameSchemas();
     if (nodes.some(({ keywords }) => keywords === false)) return NOTHING;
-    const listed = nodes.flatMap((node) => namesIn(node));
+    const listed = nodes.flatMap((node) => listNames(node));
     const unknown = nodes.find(({ keywords }) =>
       ["$ref", "allOf", "anyOf", "oneOf"].some((name) => Object.hasOwn(keywords as object, name))
     );
@@ -208,13 +208,13 @@ class ObjectReader {
         unknown.param,
       );
     }
-    const lists = listed.map((names) => anyText(expressions, names.map(inside)));
+    const lists = listed.map((names) => matchAnyText(expressions, names.map(inside)));
     return expressions.and([scalars.canonicalInside(nodes), ...lists]);
   }
 
   #otherMembers(names: ReadonlySet<string>): OtherMembers[] {
     const { expressions } = this.#parts;
-    const declared = anyText(expressions, [...names].map(inside));
+    const declared = matchAnyText(expressions, [...names].map(inside));
     const allowed = expressions.and([this.#allowedNames(), expressions.not(declared)]);
     const patterns = [...this.#patterns];
     const others: OtherMembers[] = [];
@@ -235,7 +235,8 @@ class ObjectReader {
   }
 }
 
-function namesIn({ keywords }: SchemaNode): string[][] {
+/** Lists the names that a schema of `propertyNames` allows, once for each `enum` or `const`. */
+function listNames({ keywords }: SchemaNode): string[][] {
   if (keywords === false) return [];
   const lists = [
     ...(Object.hasOwn(keywords, "enum") ? [keywords["enum"] as unknown[]] : []),

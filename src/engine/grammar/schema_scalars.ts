@@ -6,13 +6,13 @@
 import { ALL_CODE_POINTS, type CodePoints, encodeSet } from "./code_points.ts";
 import { ANYTHING, type Expressions } from "./expressions.ts";
 import { GrammarError, ImpossibleError } from "./grammar.ts";
-import { anyJsonChar, anyText, encodeJsonSet, inside, quoted } from "./json_text.ts";
+import { encodeJsonSet, inside, matchAnyJsonChar, matchAnyText, quoted } from "./json_text.ts";
 import {
+  buildNumber,
   isEnforceableDivisor,
   MAX_DIVISOR,
   MAX_DIVISOR_DIGITS,
   type NumberBounds,
-  numberExpression,
 } from "./numbers.ts";
 import { readPattern } from "./pattern.ts";
 import type { SchemaNode } from "./schema_document.ts";
@@ -31,17 +31,17 @@ interface Spelling {
 }
 
 /** Spells strings as JSON. */
-function jsonSpelling(expressions: Expressions): Spelling {
+function makeJsonSpelling(expressions: Expressions): Spelling {
   return {
     encode: (points) => encodeJsonSet(expressions, points),
-    anyChar: anyJsonChar(expressions),
+    anyChar: matchAnyJsonChar(expressions),
     inside,
     whole: (inner) => quoted(expressions, inner),
   };
 }
 
 /** Spells strings as plain text. @param without must not occur in any of them. */
-export function plainSpelling(expressions: Expressions, without: string): Spelling {
+export function makePlainSpelling(expressions: Expressions, without: string): Spelling {
   const encode = (points: CodePoints) => encodeSet(expressions, points);
   const contains = expressions.concat([ANYTHING, expressions.text(without), ANYTHING]);
   return {
@@ -59,7 +59,7 @@ export class SchemaScalars {
   readonly #patterns = new Map<string, number>();
   readonly #canonicalChar: number;
 
-  constructor(expressions: Expressions, spelling = jsonSpelling(expressions)) {
+  constructor(expressions: Expressions, spelling = makeJsonSpelling(expressions)) {
     this.#expressions = expressions;
     this.#spelling = spelling;
     this.#canonicalChar = spelling.encode(ALL_CODE_POINTS);
@@ -81,12 +81,12 @@ export class SchemaScalars {
     return this.#spelling.whole(this.#expressions.and([chars, ...patterns]));
   }
 
-  /** Matches those of the given texts that all nodes allow, with quotation marks. */
+  /** Matches the given texts that all nodes allow, with quotation marks. */
   listed(texts: readonly string[], nodes: readonly SchemaNode[]): number {
     const allowed = this.canonicalInside(nodes);
     const found = texts.map((text) => this.#spelling.inside(text))
       .filter((text) => this.#expressions.matches(allowed, text));
-    return this.#spelling.whole(anyText(this.#expressions, found));
+    return this.#spelling.whole(matchAnyText(this.#expressions, found));
   }
 
   /** Matches JSON strings in which a pattern is found. */
@@ -105,7 +105,7 @@ export class SchemaScalars {
   }
 
   number(nodes: readonly SchemaNode[], isInteger: boolean): number {
-    return numberExpression(this.#expressions, findBounds(nodes, isInteger));
+    return buildNumber(this.#expressions, findBounds(nodes, isInteger));
   }
 
   #compilePatterns(nodes: readonly SchemaNode[]): number[] {
@@ -113,7 +113,7 @@ export class SchemaScalars {
       this.pattern(value, param)
     );
     const formats = listValues<string>(nodes, "format").flatMap(({ value, param }) => {
-      const pattern = patternOfFormat(value);
+      const pattern = findFormatPattern(value);
       return pattern === undefined ? [] : [this.pattern(pattern, param)];
     });
     return [...patterns, ...formats].filter((each) => each !== ANYTHING);
@@ -167,8 +167,8 @@ function findBounds(nodes: readonly SchemaNode[], isWhole: boolean): NumberBound
   for (const { value, param } of listValues<number>(nodes, "multipleOf")) {
     if (!isEnforceableDivisor(value)) {
       throw new GrammarError(
-        `multipleOf can be enforced only with at most ${MAX_DIVISOR_DIGITS} digits after the decimal point and, ` +
-          `without the point, a value of at most ${MAX_DIVISOR}`,
+        `multipleOf can be enforced only with at most ${MAX_DIVISOR_DIGITS} digits after the decimal point, ` +
+          `and a value of at most ${MAX_DIVISOR} without the point; saw ${value}`,
         param,
       );
     }
@@ -257,10 +257,10 @@ const NUMBER_FORMATS: Readonly<
 export const STRING_FORMATS: readonly string[] = Object.keys(PATTERNS);
 
 /**
- * Returns the pattern of a string format; `undefined` for other formats, which are only annotations.
+ * Finds the pattern of a string format; `undefined` for other formats, which are only annotations.
  *
  * @see https://json-schema.org/draft/2020-12/json-schema-validation#section-7.2.1
  */
-function patternOfFormat(format: string): string | undefined {
+function findFormatPattern(format: string): string | undefined {
   return Object.hasOwn(PATTERNS, format) ? `^(?:${PATTERNS[format]})$` : undefined;
 }

@@ -7,7 +7,7 @@
 import type { Expressions } from "./expressions.ts";
 import { orImpossible } from "./grammar.ts";
 import { inside } from "./json_text.ts";
-import { arrayFacts } from "./schema_arrays.ts";
+import { readArrayFacts } from "./schema_contents.ts";
 import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
 import {
   canonical,
@@ -15,11 +15,11 @@ import {
   findTypes,
   findValidTypes,
   gatherDemands,
-  listedByText,
+  getType,
+  listByText,
   listValues,
-  typeOfValue,
 } from "./schema_facts.ts";
-import { type Member, objectFacts } from "./schema_objects.ts";
+import { type Member, readObjectFacts } from "./schema_objects.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
 type Schemas = readonly SchemaNode[];
@@ -80,7 +80,7 @@ export class SchemaValues {
 
   /** Whether a value is valid for all nodes. @param nodes schemas without choices. */
   #fits(value: unknown, nodes: Schemas): boolean {
-    const type = typeOfValue(value);
+    const type = getType(value);
     const key = `${type} ${toKey(nodes)}`;
     let test = this.#tests.get(key);
     if (test === undefined) {
@@ -94,7 +94,7 @@ export class SchemaValues {
     const { types, isInteger } = findValidTypes(nodes);
     if (!types.has(type)) return () => false;
     const fits = this.#testOfType(type, nodes, isInteger);
-    const listed = listedByText(nodes);
+    const listed = listByText(nodes);
     if (listed === undefined) return fits;
     return (value) => listed.has(canonical(value)) && fits(value);
   }
@@ -120,7 +120,7 @@ export class SchemaValues {
   }
 
   #testOfArrays(nodes: Schemas): Test {
-    const { prefix, rest, min, max } = arrayFacts(nodes, this.#parts.document);
+    const { prefix, rest, min, max } = readArrayFacts(nodes, this.#parts.document);
     const isUnique = listValues<boolean>(nodes, "uniqueItems").some((each) => each.value);
     return (value) => {
       const items = value as unknown[];
@@ -135,7 +135,7 @@ export class SchemaValues {
 
   #testOfObjects(nodes: Schemas): Test {
     const { expressions } = this.#parts;
-    const { members, others, min, max } = objectFacts(nodes, this.#parts);
+    const { members, others, min, max } = readObjectFacts(nodes, this.#parts);
     const named = new Map(members.map(({ name, schemas }) => [name, schemas]));
     const required = members.flatMap(({ name, isRequired }) => isRequired ? [name] : []);
     return (value) => {
@@ -184,12 +184,12 @@ export function excludes(
   if (a === undefined || b === undefined) return true;
   if (depth > MAX_DEPTH) return false;
   parts.expressions.visit(VISITS_OF_COMPARISON);
-  const listed = listedByText(a);
-  const otherListed = listedByText(b);
+  const listed = listByText(a);
+  const otherListed = listByText(b);
   const { types } = findTypes(a);
   if (listed !== undefined || otherListed !== undefined) {
     return ![...listed ?? otherListed!].some(([text, value]) =>
-      types.has(typeOfValue(value)) && (otherListed?.has(text) ?? true) &&
+      types.has(getType(value)) && (otherListed?.has(text) ?? true) &&
       parts.values.holds(value, other) && parts.values.holds(value, made)
     );
   }
@@ -237,8 +237,8 @@ function compileScalar(type: "string" | "number", nodes: Schemas, parts: Disjoin
 }
 
 function excludesArrays({ a, b, parts, depth }: Comparison): boolean {
-  const own = arrayFacts(a, parts.document);
-  const other = arrayFacts(b, parts.document);
+  const own = readArrayFacts(a, parts.document);
+  const other = readArrayFacts(b, parts.document);
   if (own.min > other.max || own.max < other.min) return true;
   for (let i = 0; i < Math.min(own.min, 8); i++) {
     const ownItem = own.prefix[i] ?? own.rest ?? [];
@@ -249,8 +249,8 @@ function excludesArrays({ a, b, parts, depth }: Comparison): boolean {
 }
 
 function excludesObjects({ a, b, parts, depth, isOpen }: Comparison): boolean {
-  const own = objectFacts(a, { ...parts, isOpen });
-  const other = objectFacts(b, { ...parts, isOpen });
+  const own = readObjectFacts(a, { ...parts, isOpen });
+  const other = readObjectFacts(b, { ...parts, isOpen });
   if (own.min > other.max || own.max < other.min) return true;
   const byName = (members: readonly Member[]) => new Map(members.map((each) => [each.name, each]));
   const ownMembers = byName(own.members);

@@ -1,30 +1,30 @@
 /**
- * Converts the format that a request wants to the rules of a grammar.
+ * Converts the format that a request demands to the rules of a grammar.
  *
  * @module
  */
 import { encodeSet } from "./code_points.ts";
 import { ANYTHING } from "./expressions.ts";
-import { gbnfPhrase } from "./gbnf.ts";
+import { buildGbnf } from "./gbnf.ts";
 import type { GrammarSpec, GrammarTokens } from "./grammar.ts";
 import { readPattern } from "./pattern.ts";
 import { anyOf, EMPTY_PHRASE, type Phrase, type Rules, sequence, terminal } from "./rules.ts";
-import { schemaPhrase } from "./schema_grammar.ts";
+import { buildSchema } from "./schema_grammar.ts";
 import { at } from "./schema_scalars.ts";
 
 type List = Extract<GrammarSpec, { kind: "list" }>;
 type Lazy = Extract<GrammarSpec, { kind: "lazy" }>;
 
 /** Adds the format of an answer to the rules. @throws {GrammarError} when it cannot be enforced. */
-export function specPhrase(spec: GrammarSpec, rules: Rules, tokens: GrammarTokens): Phrase {
-  const read = (inner: GrammarSpec) => specPhrase(inner, rules, tokens);
+export function buildSpec(spec: GrammarSpec, rules: Rules, tokens: GrammarTokens): Phrase {
+  const read = (inner: GrammarSpec) => buildSpec(inner, rules, tokens);
   const { expressions } = rules;
   switch (spec.kind) {
     case "json_schema":
     case "string":
-      return schemaPhrase(rules, spec);
+      return buildSchema(rules, spec);
     case "json_object":
-      return schemaPhrase(rules, { schema: { type: "object" }, param: "response_format" });
+      return buildSchema(rules, { schema: { type: "object" }, param: "response_format" });
     case "regex":
       return at(spec.param, () =>
         terminal(readPattern(spec.pattern, {
@@ -33,25 +33,25 @@ export function specPhrase(spec: GrammarSpec, rules: Rules, tokens: GrammarToken
           isSearch: false,
         })));
     case "gbnf":
-      return at(spec.param, () => gbnfPhrase(rules, spec.text));
+      return at(spec.param, () => buildGbnf(rules, spec.text));
     case "text":
-      return textPhrase(spec.text, rules, tokens);
+      return buildText(spec.text, rules, tokens);
     case "choice":
-      return anyOf(spec.choices.map((choice) => textPhrase(choice, rules, tokens)));
+      return anyOf(spec.choices.map((choice) => buildText(choice, rules, tokens)));
     case "sequence":
       return sequence(...spec.items.map(read));
     case "any_of":
       return anyOf(spec.options.map(read));
     case "list":
-      return listPhrase(spec, { rules, tokens });
+      return buildList(spec, { rules, tokens });
     case "repeat": {
       const item = rules.asRule(read(spec.item));
       return { kind: "repeat", item, min: spec.min, max: spec.max ?? Infinity };
     }
     case "until":
-      return lazyPhrase([{ text: spec.ending, then: EMPTY_PHRASE }], { rules, tokens }).once;
+      return buildLazy([{ text: spec.ending, then: EMPTY_PHRASE }], { rules, tokens }).once;
     case "lazy":
-      return lazyPhrase(readTriggers(spec, read), { rules, tokens }).repeated;
+      return buildLazy(readTriggers(spec, read), { rules, tokens }).repeated;
   }
 }
 
@@ -60,11 +60,11 @@ function readTriggers({ triggers }: Lazy, read: (spec: GrammarSpec) => Phrase) {
 }
 
 /** Matches a text, in which special tokens are tokens and everything else is bytes. */
-function textPhrase(text: string, { expressions }: Rules, tokens: GrammarTokens): Phrase {
+function buildText(text: string, { expressions }: Rules, tokens: GrammarTokens): Phrase {
   const parts: Phrase[] = [];
   let from = 0;
   for (let i = 0; i < text.length; i++) {
-    const [name, tokenId] = specialTokenAt(text, i, tokens) ?? [];
+    const [name, tokenId] = findSpecialToken(text, i, tokens) ?? [];
     if (name === undefined || tokenId === undefined) continue;
     if (i > from) parts.push(terminal(expressions.text(text.slice(from, i))));
     parts.push({ kind: "token", tokenId });
@@ -75,8 +75,8 @@ function textPhrase(text: string, { expressions }: Rules, tokens: GrammarTokens)
   return sequence(...parts);
 }
 
-/** Finds the longest special token spelled at this position that adds no text. */
-function specialTokenAt(
+/** Finds the longest special token, of those that add no text, that is spelled at this index. */
+function findSpecialToken(
   text: string,
   index: number,
   tokens: GrammarTokens,
@@ -90,15 +90,15 @@ function specialTokenAt(
 }
 
 /** Matches a list. The rest of the list after an item is a rule, which all earlier items share. */
-function listPhrase(
+function buildList(
   { items, separator }: List,
   { rules, tokens }: { readonly rules: Rules; readonly tokens: GrammarTokens },
 ): Phrase {
-  const between = textPhrase(separator, rules, tokens);
+  const between = buildText(separator, rules, tokens);
   let whole: Phrase = EMPTY_PHRASE;
   let rest: Phrase = EMPTY_PHRASE;
   for (const { isRequired, grammar } of items.toReversed()) {
-    const item = rules.asRule(specPhrase(grammar, rules, tokens));
+    const item = rules.asRule(buildSpec(grammar, rules, tokens));
     const first = sequence(item, rest);
     const next = sequence(between, item, rest);
     whole = rules.asRule(isRequired ? first : anyOf([first, whole]));
@@ -108,12 +108,12 @@ function listPhrase(
 }
 
 /** Matches free text up to a trigger, and what must follow the trigger: once, or repeatedly. */
-function lazyPhrase(
+function buildLazy(
   triggers: readonly { readonly text: string; readonly then: Phrase }[],
   { rules, tokens }: { readonly rules: Rules; readonly tokens: GrammarTokens },
 ): { readonly once: Phrase; readonly repeated: Phrase } {
   const { expressions } = rules;
-  const isToken = (text: string) => specialTokenAt(text, 0, tokens)?.[0] === text;
+  const isToken = (text: string) => findSpecialToken(text, 0, tokens)?.[0] === text;
   const texts = triggers.flatMap(({ text }) => isToken(text) ? [] : [expressions.text(text)]);
   const anyTrigger = expressions.or(texts);
   const free = expressions.not(expressions.concat([ANYTHING, anyTrigger, ANYTHING]));
@@ -128,7 +128,7 @@ function lazyPhrase(
     max: Infinity,
   };
   const bound = triggers.map(({ text, then }) => {
-    if (isToken(text)) return sequence(terminal(free), textPhrase(text, rules, tokens), then);
+    if (isToken(text)) return sequence(terminal(free), buildText(text, rules, tokens), then);
     const upTo = expressions.and([
       expressions.concat([ANYTHING, expressions.text(text)]),
       tooLate,

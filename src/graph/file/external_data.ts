@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
-import { requireOwnFile } from "../../base/own_file.ts";
+import { isAbsolute, join, relative, sep } from "node:path";
 
 /** Reads a graph and its external data. Files have the names that the graph uses. */
 export interface ModelFiles {
@@ -132,4 +132,34 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
 async function openFile(path: string, root: string): Promise<OpenFile> {
   const handle = await Deno.open(await requireOwnFile(path, root));
   return { handle, first: await handle.stat() };
+}
+
+/** A folder of the Hugging Face cache, or one within it. */
+const SNAPSHOT = /^(.*[\\/]models--[^\\/]+)[\\/]snapshots[\\/][^\\/]+/;
+
+/**
+ * Resolves the path of a model's file. Links that lead out of the model's folder are refused, because a downloaded
+ * folder could otherwise make Hearth read any file of this machine. Files in a hub cache are links to their
+ * repository's blobs, which are allowed.
+ *
+ * @param path of the file or subfolder.
+ * @param folder of the model.
+ * @throws {StartupError} when the path leads out of the folder.
+ * @throws {Deno.errors.NotFound} when it does not exist.
+ */
+export async function requireOwnFile(path: string, folder: string): Promise<string> {
+  const [real, home] = [await Deno.realPath(path), await Deno.realPath(folder)];
+  const [, repository] = SNAPSHOT.exec(home) ?? [];
+  const isOwn = isWithin(real, home) ||
+    (repository !== undefined && isWithin(real, join(repository, "blobs")));
+  if (isOwn) return real;
+  throw new StartupError(
+    `${path} is a link that leads out of the model's folder, and such links are not followed. ` +
+      "Replace it with the file itself or a hard link.",
+  );
+}
+
+function isWithin(path: string, folder: string): boolean {
+  const steps = relative(folder, path);
+  return steps !== ".." && !steps.startsWith(`..${sep}`) && !isAbsolute(steps);
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
 import { decodeFlac } from "./flac.ts";

@@ -16,7 +16,7 @@ import { countOpusSamples, decodeOpus, parseOpusHead } from "./opus.ts";
 import { type Decoding, type Sound, UnreadSoundError } from "./sound.ts";
 import { hasText } from "../file_bytes.ts";
 import type { OggVorbisDecodedAudio } from "@wasm-audio-decoders/ogg-vorbis";
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 
 const COMMENT_AT = 1;
 /** An empty comment header. It replaces the file's own, which may hold images. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 
 /** A page with a valid checksum. */
 export interface OggPage {

@@ -23,7 +23,7 @@ import {
   type Sound,
   UnreadSoundError,
 } from "./sound.ts";
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 
 /** How a container's sound is stored. Channels are interleaved. */
 export interface SampleFormat<Coding = SampleCoding> {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 import { decodeAac, parseAacConfig } from "./aac.ts";
 import { decodeAlac } from "./alac.ts";
 import { readEbmlFloat, readEbmlInt, readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";

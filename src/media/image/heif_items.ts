@@ -5,7 +5,7 @@
  */
 import { invalidImage } from "./format.ts";
 import { viewData } from "../file_bytes.ts";
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 
 /**
  * The properties of an item: their numbers, counted from 1, with a bit that says whether readers must understand them.

@@ -4,7 +4,7 @@
  * @module
  */
 import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 import type { Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from "./format.ts";
 import { type Orientation, readExifOrientation } from "./tiff_tags.ts";

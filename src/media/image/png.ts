@@ -5,7 +5,7 @@
  * @module
  */
 import { constants, crc32, deflateRawSync, deflateSync, inflateSync } from "node:zlib";
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 import { BAND_BYTES, type Channels, PixelRoom, type Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
 import { readExifOrientation } from "./tiff_tags.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 import { type ImageFormat, invalidImage } from "./format.ts";
 import { JPEG } from "./jpeg.ts";
 import { TIFF_TAG, type TiffTags } from "./tiff_tags.ts";

@@ -27,7 +27,7 @@ import type {
   VoiceWindows,
 } from "../task.ts";
 import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
-import { BusyThread } from "../../base/yield_to_events.ts";
+import { BusyThread } from "../../base/timing.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import { ShortFirst } from "../threads/semaphore.ts";
 

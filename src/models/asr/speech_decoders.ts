@@ -15,7 +15,7 @@ import { findMediaToken, MediaEncoder } from "../media_encoder.ts";
 import { type PlainTensors, toFeeds } from "../plain_tensor.ts";
 import { findContextLength, readVocabSize } from "../folder/text_sizes.ts";
 import type { RecogniserOptions } from "./recogniser.ts";
-import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../base/timing.ts";
 import type { Tensor } from "../../device/ort/ort.ts";
 import { openPart, openSpeechFeatures } from "./speech_features.ts";
 

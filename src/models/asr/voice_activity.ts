@@ -7,7 +7,7 @@
  * @module
  */
 import { join } from "node:path";
-import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../base/timing.ts";
 import { StartupError, startupStep } from "../../base/errors.ts";
 import { type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";

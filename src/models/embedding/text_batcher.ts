@@ -7,8 +7,7 @@
  * @module
  */
 import { COUNT_BUCKETS, MetricSet } from "../../base/metric_set.ts";
-import { BusyThread } from "../../base/yield_to_events.ts";
-import { untilAborted } from "../../base/wait.ts";
+import { BusyThread, untilAborted } from "../../base/timing.ts";
 import { BatchCost, type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { TextJob, TextRunner } from "./text_model.ts";

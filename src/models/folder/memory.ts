@@ -10,7 +10,7 @@ import type { Dtype } from "../../base/config.ts";
 import { type AxisSizes, planActivations } from "../../decoder/activations.ts";
 import { computeStateBytes } from "../../decoder/paged_limits.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
-import { formatBytes } from "../../base/format_bytes.ts";
+import { formatBytes } from "../../base/bytes.ts";
 import {
   externalDataFiles,
   graphFile,

@@ -6,7 +6,7 @@
 import { isRecord } from "../../base/json.ts";
 import type { ModelKind } from "../../base/config.ts";
 import { toModelName } from "../../hub/cache.ts";
-import { hasGraph, locate, type ModelFolder, otherParts } from "../../hub/model_folder.ts";
+import { hasGraph, listOtherParts, locate, type ModelFolder } from "../../hub/model_folder.ts";
 import { sentenceModelType } from "../embedding/embedding_config.ts";
 import { isBuiltAs, isOfType } from "./family.ts";
 
@@ -111,7 +111,7 @@ const RERANKER = /rerank|cross-?encoder|marco|ranker|monobert|monot5/i;
  * @returns `undefined` if the model may be served.
  */
 export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undefined {
-  const parts = otherParts(folder.identity?.["genai_config.json"]);
+  const parts = listOtherParts(folder.identity?.["genai_config.json"]);
   if (parts.length > 0 && !hasGraph(folder, "")) {
     return `is a model with more than a decoder (${
       parts.join(", ")

@@ -18,7 +18,7 @@ import {
 } from "../folder/preprocessor_config.ts";
 import { log } from "../../base/log.ts";
 import { COUNT_BUCKETS, RequestMetrics } from "../../base/metric_set.ts";
-import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../base/timing.ts";
 
 /** Filter for enlarging masks: other filters ring at edges, or show the mask's pixels. */
 const MASK_FILTER: ResampleFilter = "bilinear";

@@ -8,7 +8,7 @@ import type { Dtype } from "../../base/config.ts";
 import type { Decoder } from "../../decoder/decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { GrammarCompiler } from "../../engine/grammar/compiler.ts";
-import { untilAborted } from "../../base/wait.ts";
+import { untilAborted } from "../../base/timing.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import { wantsGrammar } from "./chat/answer_format.ts";
 import { type ChatPrompt, generateChat, type GenerationDefaults } from "./chat_generation.ts";

@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../../base/errors.ts";
-import { BusyThread } from "../../base/yield_to_events.ts";
+import { BusyThread } from "../../base/timing.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 
 /** Shorter texts are encoded at once. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { SampledToken } from "../../decoder/decoder.ts";
-import { type BytesOfToken, Detokenizer, StopMatcher } from "../../engine/detokenizer.ts";
+import { Detokenizer, type GetTokenBytes, StopMatcher } from "../../engine/detokenizer.ts";
 import type { EndReason, GenerationTimes } from "../../engine/loop.ts";
 import type { TokenText } from "./tokenizer_files.ts";
 import type { AnswerFormat } from "./chat/answer_format.ts";
@@ -13,7 +13,7 @@ import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from ".
 
 /** How tokens add to the text of an answer. */
 export interface AnswerTokens {
-  readonly getBytes: BytesOfToken;
+  readonly getBytes: GetTokenBytes;
   /** The text of each token, including hidden ones. */
   readonly tokenTexts: { of(id: number): TokenText };
   /** Whether none of the prompt is shown, so that the first token begins the text. */

@@ -8,7 +8,7 @@ import { HearthError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { Semaphore } from "./semaphore.ts";
 import type { ErrorEvent } from "../task.ts";
-import { untilAborted } from "../../base/wait.ts";
+import { untilAborted } from "../../base/timing.ts";
 
 interface ActiveRequest {
   readonly requestId: string;

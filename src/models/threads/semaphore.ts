@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { BusyThread } from "../../base/yield_to_events.ts";
-import { untilAborted } from "../../base/wait.ts";
+import { BusyThread, untilAborted } from "../../base/timing.ts";
 
 /** How often an entry may be overtaken by later, smaller ones. */
 const MAX_PASSED_OVER = 32;

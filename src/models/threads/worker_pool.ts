@@ -8,7 +8,7 @@ import { collectGarbageLater } from "../../base/collect_garbage.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
 import { Semaphore } from "./semaphore.ts";
 import { parentPort, workerData } from "node:worker_threads";
-import { startThread } from "../../base/start_thread.ts";
+import { startThread } from "../../base/threads.ts";
 import { trimEndingThread } from "../../base/libc.ts";
 
 interface WorkerPoolOptions<Functions extends WorkerFunctions> {

@@ -6,7 +6,7 @@
 import { loadNormalizer } from "../../media/text_normalization/normalize.ts";
 import { halve, splitSegments, type TextSegment } from "../../media/text_normalization/segments.ts";
 import type { Synthesizer } from "./synthesizer.ts";
-import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../base/timing.ts";
 import type { Voice } from "../task.ts";
 
 /** Longest line in characters: long lines sound better, short ones start sooner. */

@@ -20,7 +20,7 @@ import {
   TtsGraph,
 } from "./synthesizer.ts";
 import { emptyState } from "../../decoder/step_inputs.ts";
-import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../base/timing.ts";
 import { isCrossCache, pickCache, requireMerged } from "../../graph/cut/merged_decoder.ts";
 import { MERGED } from "../folder/graph_choice.ts";
 

@@ -6,7 +6,7 @@
  */
 import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../base/timing.ts";
 import { normalNoise } from "../../graph/rewrite/seeded_noise.ts";
 import type { OpenContext } from "../model.ts";
 import {

@@ -5,12 +5,12 @@
  */
 import type { Dtype } from "../../base/config.ts";
 import { HearthError, type Refusal } from "../../base/errors.ts";
-import { joinBytes } from "../../base/join_bytes.ts";
+import { joinBytes } from "../../base/bytes.ts";
 import { limitPeaks } from "../../media/sound_format.ts";
 import { stretchTime } from "../../media/sound_rate.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
-import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../base/timing.ts";
 import { noiseOffset, normalNoise } from "../../graph/rewrite/seeded_noise.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
 import { type Model, type OpenContext, requireTask } from "../model.ts";

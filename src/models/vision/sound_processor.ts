@@ -7,7 +7,7 @@ import { isRecord } from "../../base/json.ts";
 import { countUsmFrames, readUsmSpec, UsmFeatures } from "../../../kernels/log_mel/usm_features.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { yieldToEvents } from "../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../base/timing.ts";
 import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { AudioReader } from "../../media/audio.ts";
 import type { PreparedMedium } from "../images/vision_processor.ts";

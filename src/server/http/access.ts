@@ -12,7 +12,7 @@ import { HearthError } from "../../base/errors.ts";
 import { isIP } from "node:net";
 import { getHost, getHostName, isLoopback } from "./locality.ts";
 
-/** Returns `path` and the same path below `/v1`. */
+/** Returns a path and the same path below `/v1`. */
 export function bothPaths(path: string): string[] {
   return path === "/" ? ["/"] : [path, `/v1${path}`];
 }
@@ -65,32 +65,32 @@ const KEY_PROTOCOL = /(?:^|[\s,])openai-insecure-api-key\.([^\s,]+)/;
  */
 function checkApiKey(request: Request, apiKeys: readonly ApiKey[]): string | undefined {
   if (apiKeys.length === 0) return undefined;
-  const shown = shownKey(request);
-  const found = findKey(shown, apiKeys);
+  const sent = readKey(request);
+  const found = findKey(sent, apiKeys);
   if (found !== undefined) return found.label;
   throw new HearthError(
     "invalid_api_key",
-    shown === undefined
+    sent === undefined
       ? "This server requires an API key: send it as Authorization: Bearer <key>."
-      : "This server does not know the API key that was sent.",
+      : "The API key that was sent is not one of this server's keys.",
   );
 }
 
 /** Whether a request carries one of the keys. */
-export function showsKey(request: Request, apiKeys: readonly ApiKey[]): boolean {
-  return findKey(shownKey(request), apiKeys) !== undefined;
+export function hasKey(request: Request, apiKeys: readonly ApiKey[]): boolean {
+  return findKey(readKey(request), apiKeys) !== undefined;
 }
 
-function shownKey({ headers }: Request): string | undefined {
+function readKey({ headers }: Request): string | undefined {
   return headers.get("authorization")?.match(/^Bearer +(.+)$/i)?.[1] ??
     headers.get("x-api-key") ??
     headers.get("sec-websocket-protocol")?.match(KEY_PROTOCOL)?.[1];
 }
 
 /** Compares all keys, so that the time taken does not reveal which one matched. */
-function findKey(shown: string | undefined, apiKeys: readonly ApiKey[]): ApiKey | undefined {
-  if (shown === undefined) return undefined;
-  const given = digest(shown);
+function findKey(sent: string | undefined, apiKeys: readonly ApiKey[]): ApiKey | undefined {
+  if (sent === undefined) return undefined;
+  const given = digest(sent);
   return apiKeys.filter(({ key }) => timingSafeEqual(given, digest(key)))[0];
 }
 
@@ -107,8 +107,8 @@ type GuardSettings = Pick<
 
 /**
  * Refuses requests whose `Host` is not this server. Otherwise a web page could reach a server on this machine through a
- * domain of its own that resolves to the loopback address (DNS rebinding). Once `--allowed-host` is given, only the
- * hosts that it names and loopback names are served, whatever address the server listens on.
+ * domain of its own that resolves to the loopback address (DNS rebinding). If `--allowed-host` is given, only the hosts
+ * that it names and loopback names are served, whatever address the server listens on.
  *
  * @throws {HearthError} `forbidden`.
  */
@@ -122,7 +122,7 @@ function checkHost(request: Request, settings: GuardSettings): void {
   throw new HearthError(
     "forbidden",
     `This server does not serve the host ${JSON.stringify(getHost(request).slice(0, 100))}. ` +
-      "Start it with --allowed-host to add one.",
+      "Start it with --allowed-host to add a host.",
   );
 }
 
@@ -150,7 +150,7 @@ function checkOrigin(request: Request, settings: GuardSettings): string | undefi
     throw new HearthError(
       "forbidden",
       `Requests from the origin ${JSON.stringify(origin.slice(0, 100))} are not allowed. ` +
-        "Start the server with --cors-origin to allow it.",
+        "Start the server with --cors-origin to allow an origin.",
     );
   }
   const contentType = request.headers.get("content-type") ?? "none";
@@ -158,7 +158,7 @@ function checkOrigin(request: Request, settings: GuardSettings): string | undefi
   if (request.method === "POST" && !needsPreflight) {
     throw new HearthError(
       "unsupported_media_type",
-      "Content-Type: from another origin, want application/json or multipart/form-data, saw " +
+      "Content-Type: want application/json or multipart/form-data from another origin, saw " +
         `${JSON.stringify(contentType.slice(0, 100))}.`,
     );
   }

@@ -10,14 +10,14 @@ import { chatRoute } from "./chat/chat.ts";
 import { cohereEmbedRoute, embeddingsRoute } from "./texts/embeddings.ts";
 import { completionsRoute } from "./completions/completions.ts";
 import { docsRoutes, pageRoutes } from "./pages/page.ts";
-import { bothPaths, guard, requireApiKey, showsKey } from "./access.ts";
+import { bothPaths, guard, hasKey, requireApiKey } from "./access.ts";
 import {
   answerError,
   explainForeignPath,
   identify,
   MAX_SHOWN_PATH,
   plainPath,
-  shownPath,
+  shortenPath,
 } from "./requests.ts";
 import {
   announceShutdown,
@@ -33,7 +33,7 @@ import { messagesRoutes } from "./messages/messages.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { openApiRoute } from "./pages/openapi.ts";
 import type { App } from "./connection/node_bridge.ts";
-import { toSpans, workFields } from "./spans.ts";
+import { makeWorkFields, toSpans } from "./spans.ts";
 import { getWork } from "../session/task_stream.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes, scoreRoute } from "./texts/rerank.ts";
@@ -44,7 +44,7 @@ import { speechRoute, voicesRoute } from "./audio/speech.ts";
 import { transcriptionsRoutes } from "./audio/transcriptions.ts";
 import { realtimeRoute } from "./realtime/realtime.ts";
 
-/** Creates the app with all endpoints; each also answers below `/v1`. */
+/** Creates the app with all endpoints. Each also answers below `/v1`. */
 export function createApp(deps: AppDeps): App {
   const metrics = new ServerMetrics(deps.session, deps.connections);
   const app = new Hono<Env>({ getPath: plainPath });
@@ -65,7 +65,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
   return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
 }
 
-/** The endpoints for the API description of a server that only forwards requests. Their handlers must not be called. */
+/** Returns the endpoints for the API description of a router. Their handlers must not be called. */
 export function describedRoutes(): Route[] {
   const settings = { maxStoredResponses: 0, storedResponsesBytes: 0 };
   // Creating the routes reads only these settings; the handlers read the rest.
@@ -117,14 +117,14 @@ export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
         if (call.req.method === "OPTIONS") return call.body(null, 204);
         throw new HearthError(
           "method_not_allowed",
-          `${shownPath(call)} does not take ${call.req.method}; it takes ${allowed}.`,
+          `${shortenPath(call)} does not take ${call.req.method}; it takes ${allowed}.`,
         );
       });
     }
   }
 }
 
-/** The error message for an unknown path, with the nearest known path. */
+/** Writes the error message for an unknown path. It suggests the most similar known path. */
 function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   const foreign = explainForeignPath(call.req.path, new URL(call.req.url).origin);
   if (foreign !== undefined) return foreign;
@@ -132,7 +132,7 @@ function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   const prefix = call.req.path.startsWith("/v1/") ? "/v1" : "";
   const [nearest] = findNearNames(call.req.path.slice(prefix.length, MAX_SHOWN_PATH), [...paths]);
   const hint = nearest === undefined ? "" : ` Did you mean ${prefix}${nearest}?`;
-  return `There is no endpoint ${call.req.method} ${shownPath(call)}; see /docs.${hint}`;
+  return `There is no endpoint ${call.req.method} ${shortenPath(call)}; see /docs.${hint}`;
 }
 
 /** Counts each request and exports its spans. */
@@ -152,7 +152,7 @@ function observe(
       const { raw: request } = call.req;
       const work = getWork(request.signal);
       if (ended.method === "POST") spans?.add(toSpans({ ...ended, request, route, work }));
-      return workFields(work, ended.startMs);
+      return makeWorkFields(work, ended.startMs);
     },
   };
 }
@@ -168,11 +168,11 @@ function hideReason(thrown: unknown, call: Call, { session, settings }: AppDeps)
     thrown.kind === "model_not_loaded";
   if (!isReason) return thrown;
   const mayKnow = settings.apiKeys.length > 0
-    ? showsKey(call.req.raw, settings.apiKeys)
+    ? hasKey(call.req.raw, settings.apiKeys)
     : isLocal(call.req.raw, call.env, settings);
   if (mayKnow) return thrown;
   return new HearthError(
     "model_not_loaded",
-    "The model is not initialized: it could not be loaded; the server's log says why.",
+    "The model is not initialized, because it could not be loaded; the server's log says why.",
   );
 }

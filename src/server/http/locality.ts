@@ -28,10 +28,10 @@ export const PROXY_HEADERS = [
 type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
 
 /**
- * Whether the caller is on this machine: the connection comes from it, nothing shows that a proxy forwarded the request
- * (some proxies speak HTTP/1.0 by default), and the request is addressed to this machine. If the connection comes from
- * a trusted proxy on this machine, the caller is taken from X-Forwarded-For. A loopback address in the header of
- * another machine's proxy means that machine.
+ * Whether the caller is on this machine: the connection comes from this machine, nothing shows that a proxy forwarded
+ * the request (some proxies speak HTTP/1.0 by default), and the request is addressed to this machine. If the connection
+ * comes from a trusted proxy on this machine, X-Forwarded-For names the caller. For a proxy on another machine, a
+ * loopback address there would mean that other machine.
  */
 export function isLocal(
   request: Request,

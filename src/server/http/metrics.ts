@@ -32,7 +32,8 @@ export class RequestMetrics {
 
   /**
    * @param options.prefix of the metrics' names.
-   * @param options.note says what else the seconds include.
+   * @param options.label name of the label by which requests are counted.
+   * @param options.note what else the seconds include.
    */
   constructor(registry: prometheus.Registry, { prefix, label, note = "" }: {
     readonly prefix: string;
@@ -134,7 +135,7 @@ export class ServerMetrics {
     );
     new Gauge({
       name: "hearth_phase",
-      help: "1 for the phase the session is in, 0 for the others",
+      help: "1 for the session's current phase, 0 for the other phases",
       labelNames: ["phase"] as const,
       registers: [this.#registry],
       collect() {

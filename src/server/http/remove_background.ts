@@ -18,7 +18,7 @@ import type { MatteTask } from "../../models/task.ts";
 import { newCompletionHead } from "../../wire/chat_response.ts";
 import { findOnlyMedia, readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./body/multipart.ts";
-import { mediaDeps, readRequest, warn } from "./requests.ts";
+import { getMediaDeps, readRequest, warn } from "./requests.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route, UPLOAD_ERRORS } from "./route.ts";
 
 const PATH = "/images/remove_background";
@@ -62,7 +62,7 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   requireModelName(info, request.model);
   requireEndpoint(info, PATH);
   const { part, param } = findOnlyMedia(request.messages, { wants: "image", info });
-  const image = await readPart(part, { ...mediaDeps(call, deps), param });
+  const image = await readPart(part, { ...getMediaDeps(call, deps), param });
   const options = mattingOptions(request);
   const png = await matte(call, deps, { image, param, options });
   return call.json(imageCompletion(newCompletionHead(info.id), png));

@@ -29,7 +29,7 @@ export interface EndedRequest {
   readonly seconds: number;
 }
 
-/** What is done with each request. */
+/** What is called at the beginning and the end of each request. */
 interface RequestListener {
   begin(call: Call): void;
   /** Called when the response is complete. @returns further fields of the log line. */
@@ -60,7 +60,7 @@ export function identify(listener: RequestListener): MiddlewareHandler<Env> {
       write("request", {
         requestId,
         method,
-        path: shownPath(call),
+        path: shortenPath(call),
         model: call.get("model"),
         status: ending,
         ...(signal.aborted ? {} : toRefusal(call)),
@@ -73,7 +73,7 @@ export function identify(listener: RequestListener): MiddlewareHandler<Env> {
   };
 }
 
-/** The log fields of a failed request: enough to find the cause, but none of its content. */
+/** Makes the log fields of a failed request: enough to find the cause, but none of the request's content. */
 function toRefusal({ error }: Call): { code?: string; param?: string | undefined } {
   if (error === undefined) return {};
   const { kind, param } = HearthError.from(error);
@@ -118,8 +118,8 @@ export async function readRequest<S extends z.ZodType>(
   return request;
 }
 
-/** The caller on whose behalf a request's media are read. */
-export function mediaDeps(call: Call, { settings, mediaLimits }: AppDeps): MediaDeps {
+/** Describes the caller on whose behalf a request's media are read. */
+export function getMediaDeps(call: Call, { settings, mediaLimits }: AppDeps): MediaDeps {
   const { raw: request } = call.req;
   const { signal } = request;
   return { settings, mediaLimits, signal, isLocal: isLocal(request, call.env, settings) };
@@ -146,7 +146,7 @@ export const MAX_SHOWN_PATH = 100;
 
 const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 
-/** The request id that the client sent, if it is valid; otherwise a new one. */
+/** Chooses the request id: the one that the client sent, if it is valid, or else a new one. */
 function nameRequest({ headers }: Request): string {
   const proposed = headers.get("x-request-id") ?? "";
   return SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
@@ -164,8 +164,8 @@ export function plainPath(request: Request): string {
     .replace(/^((?:\/v1)?)\/reranking$/, "$1/rerank");
 }
 
-/** A request's path for messages and log lines, shortened. */
-export function shownPath({ req: { path } }: Call): string {
+/** Shortens a request's path for messages and log lines. */
+export function shortenPath({ req: { path } }: Call): string {
   return path.length <= MAX_SHOWN_PATH ? path : `${path.slice(0, MAX_SHOWN_PATH)}…`;
 }
 
@@ -188,14 +188,14 @@ export function explainForeignPath(path: string, origin: string): string | undef
   const owner = OWNERS.find(([pattern]) => pattern.test(path))?.[1];
   if (owner === undefined) return undefined;
   return `This path belongs to ${owner}, which is not served here: configure the client for an ` +
-    `OpenAI-compatible server with the base address ${origin}/v1.`;
+    `OpenAI-compatible server with the base URL ${origin}/v1.`;
 }
 
 /**
- * Renames an error's field, in `param` and in the message, to the client's own. The error is about the request that the
- * client's was converted to.
+ * Renames the field that an error is about, in `param` and in the message. The error names a field of the request to
+ * which the client's request was converted.
  *
- * @param ownParam maps a path in the chat request to the client's own.
+ * @param ownParam maps the path of that field to the path of the client's field.
  */
 export function inOwnWords(error: unknown, ownParam: (param: string) => string): unknown {
   if (!(error instanceof HearthError) || error.param === undefined) return error;
@@ -206,9 +206,9 @@ export function inOwnWords(error: unknown, ownParam: (param: string) => string):
 
 // Warnings about a request that is answered anyway: one log line, and the answer's `warning` header.
 
-/** Longest warning, since clients may have chosen a part of it. */
+/** Most characters of a warning, because clients may have chosen a part of it. */
 const MAX_CHARS = 200;
-/** Longest text of a `warning` header. */
+/** Most characters in a `warning` header. */
 const MAX_HEADER_CHARS = 500;
 
 /** Adds warnings to a request. Each names the field and says what happens instead. */
@@ -236,8 +236,8 @@ function reportWarnings(call: Call): void {
 }
 
 /**
- * Makes a warning safe for a header, which may hold neither line breaks nor all characters, as clients may have chosen
- * a part of it.
+ * Makes a warning safe for a header, which must not hold line breaks and some other characters. Clients may have chosen
+ * a part of the warning.
  */
 function quotable(text: string): string {
   return shorten(text, MAX_HEADER_CHARS).replace(/["\\]/g, "'").replace(/[^\x20-\x7e]/g, "?");

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ListenSettings } from "../../base/config.ts";
-import { within } from "../../base/wait.ts";
+import { within } from "../../base/timing.ts";
 import { createApp } from "./app.ts";
 import {
   type ConnectionFigures,

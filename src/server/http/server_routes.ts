@@ -5,8 +5,7 @@
  */
 import { z } from "zod";
 import { integerFrom } from "../../wire/fields.ts";
-import { type ListenSettings, MODEL_KINDS } from "../../base/config.ts";
-import { VERSION } from "../../base/version.ts";
+import { type ListenSettings, MODEL_KINDS, VERSION } from "../../base/config.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { requireEndpoint, requireModelName } from "../../wire/endpoints.ts";
 import {
@@ -32,7 +31,7 @@ const Info = z.object({
   max_sequences: integerFrom(1).describe("Requests that the model works on at once"),
   takes_audio: z.boolean().describe("Whether messages of a chat may hold sounds"),
   takes_reference_voice: z.boolean().describe("Whether it can speak with the voice of a recording"),
-  version: z.string().describe("Of Hearth"),
+  version: z.string().describe("Version of Hearth"),
 }).meta({ id: "Info" });
 
 /** Describes the running server. */
@@ -97,7 +96,7 @@ export function modelsRoute({ session }: AppDeps): Route {
       response: { description: "The list", content: ModelList },
       errors: ["model_not_loaded", "shutting_down"],
     },
-    handle: (call) => call.json(modelList(listed(session.requireReady(), call))),
+    handle: (call) => call.json(modelList(makeEntry(session.requireReady(), call))),
   };
 }
 
@@ -114,7 +113,7 @@ export function modelRoute({ session }: AppDeps): Route {
     handle: (call) => {
       const info = session.requireReady();
       requireModelName(info, call.req.param("id")!);
-      return call.json(modelObject(listed(info, call)));
+      return call.json(modelObject(makeEntry(info, call)));
     },
   };
 }
@@ -132,14 +131,14 @@ export function audioModelsRoute({ session }: AppDeps): Route {
     handle: (call) => {
       const info = session.requireReady();
       if (info.kind !== "asr") requireEndpoint(info, "/audio/speech", "/audio/models");
-      const list = modelList(listed(info, call));
+      const list = modelList(makeEntry(info, call));
       return call.json({ ...list, models: list.data.map(({ id }) => ({ id, name: id })) });
     },
   };
 }
 
-/** One entry of the list. The specification has `created` null, but typed clients, which use `/v1`, need a number. */
-function listed(info: ModelInfo, { req: { path } }: Call) {
+/** Makes the list's entry. The specification has `created` null, but typed clients, which use `/v1`, need a number. */
+function makeEntry(info: ModelInfo, { req: { path } }: Call) {
   return { ...info, createdSeconds: path.startsWith("/v1/") ? info.createdSeconds : null };
 }
 

@@ -6,7 +6,7 @@
  * @module
  */
 import { log } from "../../base/log.ts";
-import { VERSION } from "../../base/version.ts";
+import { VERSION } from "../../base/config.ts";
 import { randomBytes } from "node:crypto";
 import type { Work } from "../session/task_stream.ts";
 
@@ -32,7 +32,7 @@ const TIMEOUT_MS = 10_000;
 const KINDS = { internal: 1, server: 2 } as const;
 const ERROR_STATUS = 2;
 
-/** The collector's address, and the labels of the spans. */
+/** The collector's address, and the attributes that all spans have. */
 interface ExporterSettings {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -58,7 +58,12 @@ export class OtlpExporter {
       (base && `${base.replace(/\/$/, "")}/v1/traces`);
     if (!url || /^true$/i.test(read("OTEL_SDK_DISABLED") ?? "")) return undefined;
     if (!URL.canParse(url)) {
-      log.warn("no spans are sent: the collector's address is not a URL", { endpoint: url });
+      log.warn(
+        "no spans are sent: the collector's address in OTEL_EXPORTER_OTLP_ENDPOINT is not a URL",
+        {
+          endpoint: url,
+        },
+      );
       return undefined;
     }
     const attributes = readPairs(read("OTEL_RESOURCE_ATTRIBUTES"));
@@ -94,10 +99,12 @@ export class OtlpExporter {
         signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       await response.body?.cancel();
-      if (!response.ok) throw new Error(`it answered ${response.status}`);
+      if (!response.ok) throw new Error(`the collector answered ${response.status}`);
       this.#isFailing = false;
     } catch (error) {
-      if (!this.#isFailing) log.warn("spans were not sent", { reason: (error as Error).message });
+      if (!this.#isFailing) {
+        log.warn("spans could not be sent to the collector", { reason: (error as Error).message });
+      }
       this.#isFailing = true;
     }
   }
@@ -154,10 +161,10 @@ function decode(value: string): string {
 }
 
 /**
- * Log fields about the model's work, in seconds and tokens. `readSeconds` is the time from the request's start until
- * that work began.
+ * Makes the log fields about the model's work, in seconds and tokens. `readSeconds` is the time from the request's
+ * start until that work began.
  */
-export function workFields(work: Work | undefined, startMs: number): Record<string, unknown> {
+export function makeWorkFields(work: Work | undefined, startMs: number): Record<string, unknown> {
   if (work === undefined) return {};
   const { times, usage } = work;
   return {

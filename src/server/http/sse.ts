@@ -7,7 +7,7 @@ import { KEEP_ALIVE, KEEP_ALIVE_MS } from "./connection/node_bridge.ts";
 import { nestedError } from "../../wire/error_body.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { within } from "../../base/wait.ts";
+import { within } from "../../base/timing.ts";
 import type { TaskEvent } from "../../models/task.ts";
 
 const encoder = new TextEncoder();
@@ -97,7 +97,10 @@ export type TaskEvents<Event> =
   & AsyncIterable<Event>
   & Required<Pick<AsyncIterator<Event>, "next" | "return">>;
 
-/** Proxies give up on a response without headers after a minute, and a worker may be busy for longer. */
+/**
+ * Longest wait for admission: proxies give up on a response without headers after a minute, and a worker may be busy
+ * for longer.
+ */
 export const LONGEST_WAIT_MS = 5000;
 
 /**

@@ -1,13 +1,12 @@
 /**
- * The server's end of the connection to one worker, which notices when the worker no longer responds.
+ * The server's end of the connection to one worker. It notices when the worker no longer responds.
  *
  * @module
  */
 import type { MetricObject } from "prom-client";
 import type { LoadProgress } from "../../models/model.ts";
-import { makeStepMemory, readSteps } from "../../base/running_steps.ts";
-import { within } from "../../base/wait.ts";
-import { serveThreads } from "../../base/start_thread.ts";
+import { makeStepMemory, readSteps, serveThreads } from "../../base/threads.ts";
+import { within } from "../../base/timing.ts";
 import { listMedia, type Task } from "../../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../../worker/protocol.ts";
 
@@ -184,13 +183,13 @@ export class WorkerClient {
 /** Number of beats within the time that a worker may be silent. */
 const BEATS = 6;
 
-/** A step of the model, or a stage of its loading, may take this many times as long as a silence between steps. */
+/** A step of the model, or a stage of its loading, may take this many times the allowed silence between steps. */
 export const STEP_FACTOR = 20;
 
 interface HeartbeatOptions {
   /** How long the worker may be silent while it neither loads nor runs a step. */
   readonly timeoutMs: number;
-  /** Counters of the worker's steps; see `running_steps.ts`. */
+  /** Counters of the worker's steps; see `readSteps`. */
   readonly steps: SharedArrayBuffer;
 }
 

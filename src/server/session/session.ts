@@ -134,7 +134,8 @@ export class Session {
     if (this.#streams.size < this.capacity) return info;
     throw new HearthError(
       "overloaded",
-      `${this.#streams.size} requests are running or waiting, the most that this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
+      `${this.#streams.size} requests are running or waiting, the most that this server admits ` +
+        `(--max-queue ${this.#maxQueue}). Try again later.`,
     );
   }
 

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Starts a thread. */
+/** Starts a worker thread. */
 export function spawnModelWorker(): Worker {
   return new Worker(new URL("../../worker/worker.ts", import.meta.url), { type: "module" });
 }

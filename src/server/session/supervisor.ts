@@ -1,6 +1,6 @@
 /**
- * Keeps a worker running: resolves which model to load, starts the worker, and replaces it when it is lost. Tells the
- * state of the session, which says why it is not ready.
+ * Keeps a worker running: resolves which model to load, starts the worker, and replaces it when it is lost. Reports the
+ * session's state, which says why the session is not ready.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import type { LoadProgress } from "../../models/model.ts";
 import type { Task } from "../../models/task.ts";
 import type { LoadOptions, ModelInfo } from "../../worker/protocol.ts";
 import { type LossCause, WorkerClient } from "./client.ts";
-import { ModelMarks, RestartPolicy } from "./restart_policy.ts";
+import { ModelMarks } from "../../hub/list_files.ts";
 import { spawnModelWorker } from "./spawn_worker.ts";
 
 const METRICS_TIMEOUT_MS = 1_000;
@@ -55,6 +55,7 @@ interface SupervisorListener {
   onLost(reason: string): number;
 }
 
+/** Starts, watches and replaces the worker of one session. */
 export class WorkerSupervisor {
   readonly #load: LoadOptions | Prepare;
   readonly #spawnWorker: () => Worker;
@@ -106,7 +107,7 @@ export class WorkerSupervisor {
   /** Sends a request to the worker, which must be ready. Its events arrive at the other end of `port`. */
   request(task: Task, port: MessagePort): void {
     if (this.#client === undefined) {
-      throw new Error("A request was made before there was a worker.");
+      throw new Error("A request was made before a worker was started.");
     }
     this.#client.request(task, port);
   }
@@ -223,7 +224,7 @@ export type SessionState =
   | { readonly phase: "ready"; readonly info: ModelInfo }
   /** Loading failed, or the worker was lost too often. */
   | { readonly phase: "failed"; readonly reason: string }
-  /** The model's files were changed after it was loaded. The reason reveals nothing that callers must not know. */
+  /** The model's files were changed after it was loaded. The reason may be shown to any caller. */
   | { readonly phase: "failed"; readonly reason: string; readonly isChanged: true }
   | { readonly phase: "stopping" };
 
@@ -245,5 +246,33 @@ function explain(state: Exclude<SessionState, { phase: "ready" }>): string {
       const { what, fraction } = state.progress;
       return `loading: ${what}${fraction === undefined ? "" : ` ${Math.floor(fraction * 100)}%`}`;
     }
+  }
+}
+
+const WINDOW_MS = 5 * 60_000;
+const MAX_LOSSES_IN_WINDOW = 5;
+const FIRST_WAIT_MS = 500;
+
+/**
+ * Decides how long to wait before a lost worker is replaced. After the first loss there is no wait, and after each
+ * further loss within five minutes the wait doubles. The sixth loss is final, because the fault will not go away by
+ * itself.
+ */
+export class RestartPolicy {
+  readonly #lossesMs: number[] = [];
+
+  /**
+   * Records a loss at `nowMs`.
+   *
+   * @returns milliseconds to wait before the next worker is started, or `undefined` to give up.
+   */
+  recordLoss(nowMs: number): number | undefined {
+    while (this.#lossesMs.length > 0 && nowMs - this.#lossesMs[0]! >= WINDOW_MS) {
+      this.#lossesMs.shift();
+    }
+    const earlier = this.#lossesMs.length;
+    this.#lossesMs.push(nowMs);
+    if (earlier >= MAX_LOSSES_IN_WINDOW) return undefined;
+    return earlier === 0 ? 0 : FIRST_WAIT_MS * 2 ** (earlier - 1);
   }
 }

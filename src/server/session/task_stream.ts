@@ -111,7 +111,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
 }
 
 /**
- * The events of a task that succeeds.
+ * Yields the events of a task that succeeds.
  *
  * @throws {HearthError} the error of an error event; `inference_failed` when the stream ends before the task has.
  */
@@ -129,7 +129,7 @@ export async function* successes<Event extends TaskEvent>(
   }
 }
 
-/** Waits for the end of a task. @throws {HearthError} as {@linkcode successes}. */
+/** Waits for the last event of a task. @throws {HearthError} as {@linkcode successes} does. */
 export async function lastEvent<Event extends TaskEvent>(
   stream: AsyncIterable<Event>,
 ): Promise<Extract<Event, { type: "done" }>> {

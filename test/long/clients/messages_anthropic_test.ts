@@ -409,7 +409,7 @@ Deno.test("anthropic: errors have its shape and types", async () => {
   await assert.rejects(
     client.messages.create({ ...REQUEST, messages: [{ role: "user", content: [document] }] }),
     isRefused(
-      /^400 .*messages\[0\]\.content\[0\]: .*takes PDF files and texts in UTF-8; the file is neither/,
+      /^400 .*messages\[0\]\.content\[0\]: .*takes PDF files and UTF-8 text, and the file is neither/,
     ),
   );
   const cited = {

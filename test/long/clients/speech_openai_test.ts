@@ -72,7 +72,7 @@ Deno.test("openai: stream_format sse carries the sound as events; what cannot be
     });
   };
   await refused({ input: "" }, /input: want a text/);
-  await refused({ voice: "marin" }, /voice: want one of/);
+  await refused({ voice: "marin" }, /voice: want a voice of/);
   const other = "wma" as SpeechCreateParams["response_format"];
   await refused({ response_format: other! }, /want one of mp3, opus, flac, wav, pcm/);
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { joinBytes } from "../../../src/base/join_bytes.ts";
+import { joinBytes } from "../../../src/base/bytes.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../../../src/media/sound_format.ts";
 import { createSoundWriter } from "../../../src/media/write_sound.ts";
 import { TestApp } from "../../fixtures/servers/server.ts";

@@ -244,7 +244,7 @@ Deno.test({
     );
     await tab.fill("Key", "wrong");
     await tab.click("Continue");
-    await tab.text("form", /does not know the API key/);
+    await tab.text("form", /not one of this server's keys/);
     await tab.fill("Key", "secret");
     await tab.click("Continue");
     await tab.fill("Message", "What does a cow say?");

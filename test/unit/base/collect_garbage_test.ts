@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { collectGarbageLater, CollectionSchedule } from "../../../src/base/collect_garbage.ts";
-import { decodeBody } from "../../../src/server/http/body/json_decoder.ts";
+import { decodeBody } from "../../../src/server/http/body/decode_json.ts";
 
 const MIB = 2 ** 20;
 const LARGE_BYTES = 64 * MIB;

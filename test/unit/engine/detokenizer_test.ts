@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type BytesOfToken, Detokenizer } from "../../../src/engine/detokenizer.ts";
+import { Detokenizer, type GetTokenBytes } from "../../../src/engine/detokenizer.ts";
 import { Random } from "./random.ts";
 import { type LoadedTokenizer, TOKENIZER_FOLDERS, tokenizerTest } from "./tokenizers.ts";
 
@@ -24,7 +24,7 @@ const SNIPPETS = [
 ];
 
 /** Tokens that are bytes, as in byte-level tokenizers. */
-const getBytes: BytesOfToken = (byte) => Uint8Array.of(byte);
+const getBytes: GetTokenBytes = (byte) => Uint8Array.of(byte);
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 const decodeBytes = (bytes: readonly number[]) => utf8.decode(Uint8Array.from(bytes));
 

@@ -8,13 +8,13 @@ const NONE = () => false;
 const USUAL = { multiplier: 0.8, base: 1.75, allowedLength: 2, isBreaker: NONE };
 
 function getPenalties(tokens: readonly number[], options = {}): Record<number, number> {
-  const found = new DryPenalty({ ...USUAL, ...options }).of(Int32Array.from(tokens));
+  const found = new DryPenalty({ ...USUAL, ...options }).compute(Int32Array.from(tokens));
   return Object.fromEntries(
     [...found].map(([token, penalty]) => [token, Number(penalty.toFixed(6))]),
   );
 }
 
-Deno.test("DryPenalty.of() penalises what would go on a repetition, by its length", () => {
+Deno.test("DryPenalty.compute() penalises what would go on a repetition, by its length", () => {
   assert.deepEqual(getPenalties([1, 2, 3, 1]), {}, "one token is no repetition");
   assert.deepEqual(getPenalties([1, 2, 3, 1, 2]), { 3: 0.8 });
   assert.deepEqual(getPenalties([1, 2, 3, 4, 1, 2, 3]), { 4: 1.4 });
@@ -24,7 +24,7 @@ Deno.test("DryPenalty.of() penalises what would go on a repetition, by its lengt
   assert.deepEqual(getPenalties([9, 1, 2, 5, 1, 2, 5, 9, 1, 2]), { 5: 1.4 });
 });
 
-Deno.test("DryPenalty.of() looks back on its window, and not across breakers", () => {
+Deno.test("DryPenalty.compute() looks back on its window, and not across breakers", () => {
   const tokens = [1, 2, 3, 9, 9, 9, 1, 2];
   assert.deepEqual(getPenalties(tokens), { 3: 0.8 });
   assert.deepEqual(getPenalties(tokens, { window: 7 }), {});
@@ -36,7 +36,7 @@ Deno.test("DryPenalty.of() looks back on its window, and not across breakers", (
   assert.deepEqual(getPenalties([1, 2, 3, 1, 7], { isBreaker }), {});
 });
 
-Deno.test("DryPenalty.of() stays finite in repetitions without end", () => {
+Deno.test("DryPenalty.compute() stays finite in repetitions without end", () => {
   const { 1: penalty } = getPenalties(Array(5_000).fill(1));
   assert.ok(Number.isFinite(penalty) && penalty! > 1e37 && penalty! < 3.5e38);
   assert.deepEqual(getPenalties(Array(50).fill(1), { base: 1 }), { 1: 0.8 });
@@ -62,7 +62,7 @@ function naive(
   return longest;
 }
 
-Deno.test("DryPenalty.of() is what its definition says, on 2,000 random sequences", () => {
+Deno.test("DryPenalty.compute() is what its definition says, on 2,000 random sequences", () => {
   const random = new Random(5);
   let numPenalised = 0;
   for (let round = 0; round < 2_000; round++) {

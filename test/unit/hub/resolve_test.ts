@@ -101,7 +101,7 @@ Deno.test("resolveModel() says what it looked for, where, and what is near", asy
     assert.match(message, /built-in model \(there is .*hearth-demo-chat/);
     assert.ok(message.includes(`a folder at ${resolve("qwen3-0.7b")}`));
     assert.match(message, /an alias of the catalogue/);
-    assert.match(message, /Near names: qwen3-0\.6b/);
+    assert.match(message, /Similar names: qwen3-0\.6b/);
   });
 });
 
@@ -110,7 +110,7 @@ Deno.test("resolveModel() says how to fetch a model that the cache has not got",
     const message = await failure("whisper-tiny", cache);
     assert.ok(message.includes(join(cache, "models--onnx-community--whisper-tiny")));
     assert.match(message, /pull onnx-community\/whisper-tiny$/);
-    assert.doesNotMatch(message, /Near names/);
+    assert.doesNotMatch(message, /Similar names/);
   });
 });
 
@@ -148,7 +148,7 @@ Deno.test("nameModel() takes the address of a model's page for its name", async 
   for (const given of [...others, "https://huggingface.co/ada", "hf.co/bert-base-uncased"]) {
     await assert.rejects(nameModel(given, {}), (error) => {
       assert.ok(error instanceof StartupError);
-      assert.match(error.message, /: wanted https:\/\/huggingface\.co\/owner\/name/);
+      assert.match(error.message, /: want https:\/\/huggingface\.co\/owner\/name/);
       return true;
     });
   }
@@ -173,13 +173,13 @@ Deno.test("nameModel() says of names of Ollama and llama.cpp that GGUF is not se
   ] as const;
   for (const [name, advice] of names) {
     const message = await nameModel(name, {}).then(() => "found", ({ message }) => message);
-    assert.match(message, /GGUF.*does not serve.*it serves ONNX/s, name);
+    assert.match(message, /GGUF.*Hearth serves ONNX/s, name);
     const lastLine = message.split("\n").at(-1);
     assert.ok(lastLine.includes(advice), `${name}: ${message}`);
   }
   // Another size is not the same model, and one that ranks not one that embeds.
   const other = await nameModel("qwen3:8b", {}).catch(({ message }) => message);
-  assert.match(other, /The catalogue has of this family: qwen3-0\.6b/);
+  assert.match(other, /Models of this family in the catalogue: qwen3-0\.6b/);
   const ranks = await nameModel("mxbai-embed-large:latest", {}).catch(({ message }) => message);
   assert.doesNotMatch(ranks, /rerank/);
 });
@@ -195,6 +195,9 @@ Deno.test("nameModel() asks the hub for what the catalogue lacks, if it may", as
   assert.doesNotMatch(await ask({}, false), /Phi/);
   assert.doesNotMatch(await ask({ HF_HUB_OFFLINE: "1" }, true), /Phi/);
   assert.equal(hub.requests.length, 0);
-  assert.match(await ask({}, true), /the hub has as ONNX: onnx-community\/Phi-4-mini-ONNX\./);
-  assert.match(await ask({ HF_ENDPOINT: "http://127.0.0.1:9" }, true), /Look for its ONNX form/);
+  assert.match(await ask({}, true), /similar name on the hub: onnx-community\/Phi-4-mini-ONNX\./);
+  assert.match(
+    await ask({ HF_ENDPOINT: "http://127.0.0.1:9" }, true),
+    /Look for an ONNX version of it/,
+  );
 });

@@ -18,7 +18,7 @@ Deno.test("readAnyJson() says what is wrong with a file, and quotes nothing of i
   for (const text of texts) {
     Deno.writeTextFileSync(join(folder, "config.json"), text);
     await assert.rejects(readAnyJson(folder, "config.json"), ({ message }: Error) => {
-      assert.match(message, /config\.json cannot be read: it is no valid JSON/);
+      assert.match(message, /config\.json cannot be read: it is not valid JSON/);
       assert.doesNotMatch(message, /s3|root/);
       return true;
     }, text);

@@ -8,7 +8,7 @@ import { imageFile, IMAGES } from "../../fixtures/images/images.ts";
 import { swapsSides } from "../../../src/media/image/tiff_tags.ts";
 import { greyJpeg, pngFile } from "../../fixtures/images/image_writer.ts";
 import { decode } from "fast-png";
-import { joinBytes } from "../../../src/base/join_bytes.ts";
+import { joinBytes } from "../../../src/base/bytes.ts";
 import fixtures from "../../fixtures/images/profiles.json" with { type: "json" };
 import { mattingTest, postImage } from "../../fixtures/servers/matting_server.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assertClose } from "../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
 import { HearthError } from "../../../src/base/errors.ts";
-import { joinBytes } from "../../../src/base/join_bytes.ts";
+import { joinBytes } from "../../../src/base/bytes.ts";
 import {
   decodeWhole,
   makeWav,

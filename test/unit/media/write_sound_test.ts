@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { decodeAudio } from "../../../src/media/audio.ts";
-import { joinBytes } from "../../../src/base/join_bytes.ts";
+import { joinBytes } from "../../../src/base/bytes.ts";
 import {
   closeWavHeader,
   limitPeaks,

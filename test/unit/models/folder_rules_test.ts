@@ -124,7 +124,7 @@ function tokenizer(change: (json: Json, model: Json) => void): string {
 
 Deno.test("readTokenizer() names the file and the field that is wrong", async () => {
   const cases: readonly (readonly [string, RegExp])[] = [
-    ["[]", /^tokenizer.json holds no JSON object\.$/],
+    ["[]", /^tokenizer.json does not hold a JSON object\.$/],
     ["{", /^tokenizer.json cannot be read: /],
     ["{}", /^tokenizer.json: model: want an object, saw nothing\.$/],
     [

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { WorkerRpc } from "../../../src/models/threads/worker_pool.ts";
-import { serveThreads } from "../../../src/base/start_thread.ts";
+import { serveThreads } from "../../../src/base/threads.ts";
 import type { NumberedWorker } from "../../fixtures/threads/numbered_worker.ts";
 import { listWorkerThreads } from "../../fixtures/threads/worker_threads.ts";
 

@@ -1,8 +1,7 @@
 /** The model's thread, by its messages. */
 import assert from "node:assert/strict";
-import { makeStepMemory } from "../../../src/base/running_steps.ts";
+import { makeStepMemory, serveThreads } from "../../../src/base/threads.ts";
 import { spawnModelWorker } from "../../../src/server/session/spawn_worker.ts";
-import { serveThreads } from "../../../src/base/start_thread.ts";
 import type { FromWorker, ToWorker } from "../../../src/worker/protocol.ts";
 import { loadOptions } from "../../fixtures/servers/server.ts";
 

@@ -4,11 +4,11 @@
  * @module
  */
 import { HearthError } from "../../../base/errors.ts";
-import { refusal } from "../../../engine/grammar/compiler.ts";
+import { toRefusal } from "../../../engine/grammar/compiler.ts";
 import { GrammarError, type GrammarSpec, sequence, text } from "../../../engine/grammar/grammar.ts";
-import { patternTest } from "../../../engine/grammar/pattern.ts";
-import { memberParam, pointedAt } from "../../../engine/grammar/schema_document.ts";
-import { KEYWORDS_OF, typeOfValue } from "../../../engine/grammar/schema_facts.ts";
+import { makePatternTest } from "../../../engine/grammar/pattern.ts";
+import { findPointed, memberParam } from "../../../engine/grammar/schema_document.ts";
+import { getType, KEYWORDS_BY_TYPE } from "../../../engine/grammar/schema_facts.ts";
 import type { ToolFunction } from "../../task.ts";
 
 interface Parameter {
@@ -116,9 +116,9 @@ function requireEnforced(
   for (
     const pattern of holding.flatMap((each) => Object.keys(asObject(each["patternProperties"])))
   ) {
-    const fault = patternTest(pattern);
+    const fault = makePatternTest(pattern);
     if (fault instanceof GrammarError) {
-      throw refusal(fault, memberParam(`${param}.patternProperties`, pattern));
+      throw toRefusal(fault, memberParam(`${param}.patternProperties`, pattern));
     }
   }
   if (keyword === undefined) return;
@@ -134,7 +134,7 @@ function requireEnforced(
 export function rawToJson(raw: string, types: ReadonlySet<string>): string {
   const word = { True: "true", False: "false", None: "null" }[raw.trim()] ?? raw.trim();
   try {
-    const type = typeOfValue(JSON.parse(word));
+    const type = getType(JSON.parse(word));
     const isInteger = type === "number" && types.has("integer");
     if (types.has(type) || isInteger) return word;
   } catch {
@@ -211,7 +211,7 @@ function compilePatterns(patternProperties: Schema): readonly Pattern[] {
   let found = patterns.get(patternProperties);
   if (found === undefined) {
     found = Object.entries(patternProperties).flatMap(([pattern, schema]): Pattern[] => {
-      const test = patternTest(pattern);
+      const test = makePatternTest(pattern);
       return typeof test === "function" ? [[test, schema]] : [];
     });
     patterns.set(patternProperties, found);
@@ -240,10 +240,10 @@ function typesOfSchemas(schemas: readonly unknown[], document: Schema): Readonly
     const known = Array.isArray(values) ? values : value === undefined ? [] : [value];
     const others = BESIDE.flatMap((name) => schemasAt(schema, name));
     const inner = [...others, ...referredBy(schema, document)];
-    const guessed = KEYWORDS_OF.find(([, keywords]) =>
+    const guessed = KEYWORDS_BY_TYPE.find(([, keywords]) =>
       keywords.some((each) => Object.hasOwn(schema, each))
     );
-    for (const each of [...stated, ...known.map(typeOfValue)]) types.add(each);
+    for (const each of [...stated, ...known.map(getType)]) types.add(each);
     if (nullable === true) types.add("null");
     if (stated.length + known.length + inner.length === 0 && guessed) types.add(guessed[0]);
     for (const each of inner) open.push(each);
@@ -252,7 +252,7 @@ function typesOfSchemas(schemas: readonly unknown[], document: Schema): Readonly
 }
 
 function referredBy({ $ref }: Schema, document: Schema): unknown[] {
-  return typeof $ref === "string" ? [pointedAt(document, $ref)] : [];
+  return typeof $ref === "string" ? [findPointed(document, $ref)] : [];
 }
 
 function schemasAt(schema: Schema, keyword: string): unknown[] {

@@ -1,11 +1,11 @@
 /**
- * `POST /audio/speech`.
+ * `POST /audio/speech` and `GET /audio/voices`: speech as JSON, audio or server-sent events.
  *
  * @module
  */
 import { z } from "zod";
 import { requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
-import { AudioCompletion } from "../../../wire/media_completion.ts";
+import { AudioCompletion, audioCompletion } from "../../../wire/media_completion.ts";
 import {
   type ParsedSpeechRequest,
   parseSpeech,
@@ -19,12 +19,24 @@ import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { readJson } from "../body/body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { type LocatedPart, readPart, toMedium } from "../media.ts";
-import { formatSpeech, NO_SPEECH, speechAsJson, speechAsSound } from "./speech_answer.ts";
-import { streamEvents, untilAdmitted } from "../sse.ts";
-import { mediaDeps, warn } from "../requests.ts";
+import {
+  formatErrorEvent,
+  formatEvent,
+  logFailure,
+  streamEvents,
+  type TaskEvents,
+  untilAdmitted,
+  withFirst,
+} from "../sse.ts";
+import { getMediaDeps, warn } from "../requests.ts";
 import { isWords } from "../../../wire/chat_message.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
+import { joinBytes } from "../../../base/bytes.ts";
+import { closeWavHeader, CONTENT_TYPES, type SoundFormat } from "../../../media/sound_format.ts";
+import type { SpeakEvent } from "../../../models/task.ts";
+import { newCompletionHead } from "../../../wire/chat_response.ts";
+import { successes } from "../../session/task_stream.ts";
 
 const PATH = "/audio/speech";
 
@@ -39,8 +51,8 @@ export function speechRoute(deps: AppDeps): Route {
       description:
         "With `messages` the answer is a chat completion that holds the audio. An audio part " +
         "beside the text is a recording whose voice is cloned, if the model supports it. With " +
-        "`input` the answer is the audio itself, sent sentence by sentence; after the first " +
-        "sentence, an error cuts the answer short.",
+        "`input` the answer is the audio itself, sent sentence by sentence. An error after the " +
+        "first sentence cuts the answer short.",
       request: SpeechRequest,
       requestExamples: {
         "a text": { model: "hearth-demo-tts", input: "Hello there.", voice: "af_alloy" },
@@ -79,7 +91,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const voice = wish.voice === undefined ? undefined : findVoice(info, wish.voice);
   const { signal } = call.req.raw;
   const recording = placed && {
-    audio: await readPart(placed.part, { ...mediaDeps(call, deps), param: placed.param }),
+    audio: await readPart(placed.part, { ...getMediaDeps(call, deps), param: placed.param }),
     param: placed.param,
   };
   const wanted = { text, param, voice, recording, speed, format, seed };
@@ -126,13 +138,10 @@ function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText 
   const [recording, another] = recordings;
   for (const each of recordings) requireRecordings(each, info);
   if (another !== undefined) {
-    throw invalid(another.param, `want one recording at most, saw ${recordings.length}`);
+    throw invalid(another.param, `want at most one recording, saw ${recordings.length}`);
   }
   if (recording !== undefined && wish.voice !== undefined) {
-    throw invalid(
-      "voice",
-      "want no voice together with a recording, because the recording's voice is cloned",
-    );
+    throw invalid("voice", "want it left out, because the voice of the recording is cloned");
   }
   return { text: texts.join("\n\n"), param, recording };
 }
@@ -147,7 +156,7 @@ function requireRecordings(
   { id, kind, noRecordings }: ModelInfo,
 ): void {
   const why = toMedium(part) !== "audio"
-    ? `takes text and recordings, saw a part of type ${part.type}`
+    ? `takes text and recordings here, saw a part of type ${part.type}`
     : noRecordings && `cannot clone the voice of a recording: ${noRecordings}`;
   if (why === undefined) return;
   throw new HearthError(
@@ -182,8 +191,8 @@ export function voicesRoute({ session }: AppDeps): Route {
 }
 
 /**
- * Finds the id of the voice called `name`. A name matches an id in any case, or the part of an id after `_` if no other
- * id has the same one: `alloy` is `af_alloy`. `default` is the first voice.
+ * Finds the id of the voice called `name`. A name matches an id regardless of case, or the part of an id after `_` if
+ * only one id has that part: `alloy` is `af_alloy`. `default` is the first voice.
  *
  * @throws {HearthError} `invalid_value`, naming the available voices, if any.
  */
@@ -195,19 +204,118 @@ export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): 
     (wanted === "default" ? voices[0] : undefined);
   if (found !== undefined) return found.id;
   if (voices.length === 0) {
-    throw new HearthError(
-      "invalid_value",
-      `voice: ${model} has no voice of its own; to clone a voice, send text and a recording in messages.`,
-      { param: "voice" },
-    );
+    const advice = "to clone a voice, send text and a recording in messages";
+    throw invalid("voice", `${model} has no voice of its own; ${advice}`);
   }
   const shown = voices.slice(0, MAX_SHOWN).map(({ id }) => id).join(", ");
   const more = voices.length > MAX_SHOWN ? ` and ${voices.length - MAX_SHOWN} more` : "";
-  throw new HearthError(
-    "invalid_value",
-    `voice: want one of those of ${model}: ${shown}${more} (see /audio/voices), saw ${
-      JSON.stringify(name.slice(0, 40))
-    }.`,
-    { param: "voice" },
+  const seen = JSON.stringify(name.slice(0, 40));
+  throw invalid(
+    "voice",
+    `want a voice of ${model}: ${shown}${more} (see /audio/voices), saw ${seen}`,
   );
+}
+
+const MIB = 1024 * 1024;
+/** Most bytes of audio in a JSON answer. As base64, more would approach JavaScript's longest string. */
+const MAX_WHOLE_BYTES = 100 * MIB;
+
+/**
+ * Reads all the audio and returns it as a chat completion.
+ *
+ * @throws {HearthError} the error of an error event; `invalid_value` when the audio is too long for JSON.
+ */
+async function speechAsJson(
+  events: TaskEvents<SpeakEvent>,
+  { model, format }: { readonly model: string; readonly format: SoundFormat },
+): Promise<AudioCompletion> {
+  const { file, numTokens } = await readWhole(events, format);
+  const head = newCompletionHead(model);
+  return audioCompletion(head, { file, contentType: CONTENT_TYPES[format], numTokens });
+}
+
+/**
+ * Streams audio as it is generated. Audio that came as a single event has a `content-length`. An error after the first
+ * audio is logged, and aborts the answer.
+ */
+async function speechAsSound(
+  events: TaskEvents<SpeakEvent>,
+  { format, requestId }: { readonly format: SoundFormat; readonly requestId: string },
+): Promise<Response> {
+  const headers = { "content-type": CONTENT_TYPES[format] };
+  let result = await events.next();
+  if (result.value?.type === "admitted") result = await events.next();
+  const { value: first } = result;
+  const all = withFirst(Promise.resolve(result), events);
+  if (first?.type !== "audio" || first.isLast) {
+    const { file } = await readWhole(all, format);
+    return new Response(file, { headers: { ...headers, "content-length": `${file.length}` } });
+  }
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { done, value: event } = await all.next();
+      if (done || event.type === "done") return controller.close();
+      if (event.type === "audio") return controller.enqueue(event.bytes);
+      if (event.type === "admitted") return;
+      const error = HearthError.fromWire(event.error);
+      logFailure(requestId, error);
+      controller.error(error);
+    },
+    async cancel() {
+      await all.return();
+    },
+  }, { highWaterMark: 0 });
+  return new Response(body, {
+    // Neither caches nor proxies may buffer the audio.
+    headers: { ...headers, "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" },
+  });
+}
+
+/** An event without audio. */
+const NO_SPEECH: string = writeSpeechEvent({ type: "speech.audio.delta", audio: "" });
+
+function writeSpeechEvent(event: SpeechEvent): string {
+  return formatEvent(JSON.stringify(event));
+}
+
+/** Formats an event of the worker for the client. */
+function formatSpeech(event: SpeakEvent): string {
+  switch (event.type) {
+    case "admitted":
+      return "";
+    case "audio":
+      return writeSpeechEvent({ type: "speech.audio.delta", audio: event.bytes.toBase64() });
+    case "error":
+      return formatErrorEvent(event.error);
+    case "done": {
+      const { textTokens: tokens } = event;
+      const usage = { input_tokens: tokens, output_tokens: 0, total_tokens: tokens };
+      return writeSpeechEvent({ type: "speech.audio.done", usage });
+    }
+  }
+}
+
+/** Reads all the audio into one file. Its header has the length if the format allows it. */
+async function readWhole(
+  events: TaskEvents<SpeakEvent>,
+  format: SoundFormat,
+): Promise<{ file: Uint8Array<ArrayBuffer>; numTokens: number }> {
+  const parts: Uint8Array[] = [];
+  let numBytes = 0;
+  let numTokens = 0;
+  for await (const event of successes(events)) {
+    if (event.type === "done") numTokens = event.textTokens;
+    if (event.type !== "audio") continue;
+    parts.push(event.bytes);
+    numBytes += event.bytes.length;
+    if (numBytes <= MAX_WHOLE_BYTES) continue;
+    throw new HearthError(
+      "invalid_value",
+      `The speech is longer than the ${MAX_WHOLE_BYTES / MIB} MiB that one answer may hold. ` +
+        "Send the text as input, whose answer is streamed, or request mp3 or opus.",
+    );
+  }
+  const file = joinBytes(parts);
+  if (format === "wav") closeWavHeader(file);
+  return { file, numTokens };
 }

@@ -70,7 +70,7 @@ export function transcriptionsRoutes(deps: AppDeps): Route[] {
       summary: writing.summary,
       description:
         "Recordings may be hours long. With `stream` each segment comes as an event as " +
-        "soon as it is final, with its times where `response_format` is `verbose_json`.",
+        "soon as it is final, with its times if `response_format` is `verbose_json`.",
       request: { "multipart/form-data": writing.request },
       response: {
         description: "The transcript, in the requested format",
@@ -104,7 +104,7 @@ async function answerUpload(
   }
   const requestId = call.get("requestId");
   const { temperature, granularities } = options;
-  const language = servedLanguage(call, session.requireReady(), options.language);
+  const language = chooseLanguage(call, session.requireReady(), options.language);
   const events = await untilAdmitted(session.stream({
     type: "transcribe",
     requestId,
@@ -133,10 +133,10 @@ async function answerUpload(
 }
 
 /**
- * The language to give to the model. A valid language code that the model does not know is ignored with a warning,
- * because clients often send their user's language.
+ * Chooses the language to give to the model. A valid language code that the model does not know is ignored with a
+ * warning, because clients often send their user's language.
  */
-function servedLanguage(
+function chooseLanguage(
   call: Call,
   { id, languages = [] }: ModelInfo,
   code: string | undefined,
@@ -180,7 +180,7 @@ async function readTranscript(
   return { language, durationSeconds, truncated, segments };
 }
 
-/** The transcript in the requested format. A `truncated` header says where a recording ends early. */
+/** Makes the answer in the requested format. It has a header `truncated` if the recording ends early. */
 function transcriptAnswer(
   transcript: Transcript,
   options: TranscriptionOptions,

@@ -1,10 +1,12 @@
 /**
- * Decodes the bytes of a JSON body.
+ * Decodes JSON bodies: large ones on a separate thread, so that the server's thread stays responsive. Keeps the
+ * original JSON of objects that JavaScript would write differently.
  *
  * @module
  */
+import { trimEndingThread } from "../../../base/libc.ts";
 
-/** A decoded value, and those of its objects that JavaScript would write differently. */
+/** A decoded value, and the original JSON of its objects that JavaScript would write differently. */
 interface DecodedJson {
   readonly value: unknown;
   readonly written: readonly WrittenObject[];
@@ -31,7 +33,7 @@ function decodeText(bytes: Uint8Array): string {
 }
 
 /** Remembers the original JSON of the objects in `written`, and returns the value. */
-export function keepAllWritten({ value, written }: DecodedJson): unknown {
+function keepAllWritten({ value, written }: DecodedJson): unknown {
   for (const { path, json } of written) {
     const found = path.reduce<unknown>(
       (within, key) => (within as Record<string | number, unknown> | null | undefined)?.[key],
@@ -43,7 +45,7 @@ export function keepAllWritten({ value, written }: DecodedJson): unknown {
   return value;
 }
 
-/** Fields whose objects are shown to the model and have names that the client chooses. */
+/** Fields that hold objects with names of the client's choice, which the model is shown. */
 const FIELDS: ReadonlySet<string> = new Set([
   "parameters",
   "input_schema",
@@ -53,8 +55,8 @@ const FIELDS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Matches numbers that JavaScript writes differently, and keys that it sorts. It may also match within strings: it only
- * decides whether to look closer.
+ * Matches numbers that JavaScript writes differently, and keys that it sorts. It may also match within strings, because
+ * it only decides whether to look closer.
  */
 const MAY_DIFFER = /\d\.0+(?!\d)|\d[eE][-+\d]|\d{16}|-0|"\d+"[ \t\n\r]*:/;
 const FIELD_AT_ALL = new RegExp(`"(?:${[...FIELDS].join("|")})"`);
@@ -221,4 +223,67 @@ export function findWritten(value: object): string | undefined {
 /** Writes an object as JSON, with its numbers and the order of its keys as the client sent them. */
 export function writeAsWritten(value: object): string {
   return texts.get(value) ?? JSON.stringify(value);
+}
+
+/** The largest body that is decoded on the server's thread, in a few milliseconds. */
+const MAX_OWN_BYTES = 256 * 1024;
+
+/** When an idle thread is ended. It holds some 10 MiB, and starts in tens of milliseconds. */
+const IDLE_MS = 20_000;
+
+/** The decoding thread, started for a large body and ended when there has been none for a while. */
+let thread: JsonThread | undefined;
+
+/** Decodes a body. The bytes are transferred. @throws {SyntaxError} with the reason. */
+export async function decodeBody(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
+  if (bytes.length <= MAX_OWN_BYTES) return keepAllWritten(decodeWritten(bytes));
+  thread ??= new JsonThread(() => thread = undefined);
+  return await thread.decode(bytes);
+}
+
+class JsonThread {
+  readonly #worker = new Worker(new URL("./json_thread.ts", import.meta.url), { type: "module" });
+  /** Functions that reject the pending requests. */
+  readonly #rejects = new Set<(error: Error) => void>();
+  readonly #onEnd: () => void;
+  #idle: ReturnType<typeof setTimeout> | undefined;
+
+  /** @param onEnd called when the thread has died or was ended. */
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
+    this.#worker.onerror = (event) => {
+      event.preventDefault();
+      onEnd();
+      const error = new Error(`The thread that decodes JSON died: ${event.message}`);
+      for (const reject of this.#rejects) reject(error);
+    };
+  }
+
+  async decode(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
+    const { port1, port2 } = new MessageChannel();
+    const { promise, resolve, reject } = Promise.withResolvers<FromJsonThread>();
+    clearTimeout(this.#idle);
+    this.#rejects.add(reject);
+    port1.onmessage = ({ data }) => resolve(data);
+    const message: ToJsonThread = { bytes, port: port2 };
+    this.#worker.postMessage(message, [bytes.buffer, port2]);
+    try {
+      const answer = await promise;
+      if ("why" in answer) throw new SyntaxError(answer.why);
+      return keepAllWritten(answer);
+    } finally {
+      port1.close();
+      this.#rejects.delete(reject);
+      if (this.#rejects.size === 0) this.#endWhenIdle();
+    }
+  }
+
+  #endWhenIdle(): void {
+    this.#idle = setTimeout(() => {
+      trimEndingThread();
+      this.#worker.terminate();
+      this.#onEnd();
+    }, IDLE_MS);
+    this.#idle.unref();
+  }
 }

@@ -1,21 +1,21 @@
 /**
- * Media within a JSON body, decoded as it arrives. In the JSON, a short key takes its place, so that neither the parser
- * nor the server's thread ever has to read, copy or decode a string of a hundred megabytes in one go.
+ * Media within a JSON body, decoded as they arrive. In the JSON, a short key takes the place of each, so that neither
+ * the parser nor the server's thread has to read, copy or decode a string of a hundred megabytes at once.
  *
  * @module
  */
-import { ByteCollector } from "../../../base/join_bytes.ts";
+import { ByteCollector } from "../../../base/bytes.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { Base64Decoder } from "../../../media/reference.ts";
 import { decodeJson } from "./decode_json.ts";
 
-/** Length of a key: a random UUID, which a client cannot guess and put into a body. */
+/** Length of a key. It is a random UUID, so that a client cannot guess it and put it into a body. */
 const KEY_CHARS = 36;
 
 /** Base64 is ASCII, so it does not matter that a chunk may end within a character. */
 const decoder = new TextDecoder();
 const QUOTE = new TextEncoder().encode('"');
-/** An escape at the end of a chunk whose rest may come with the next one. */
+/** An incomplete escape at the end of a chunk. The rest may come with the next chunk. */
 const UNFINISHED_ESCAPE = /\\(?:u[\da-f]{0,3})?$/i;
 const MAX_UNFINISHED_CHARS = 5;
 /** Line breaks that base64 may contain and a JSON string may not. Other control characters are invalid in both. */
@@ -115,10 +115,10 @@ export class InlineMedia {
   }
 
   /**
-   * Returns the media that a field's key stands for, and forgets it.
+   * Returns the media that a field's key stands for, and forgets them.
    *
    * @returns `undefined` when the text is not a key.
-   * @throws {HearthError} `invalid_media` when it was not base64.
+   * @throws {HearthError} `invalid_media` when the field was not base64.
    */
   take(text: string): Uint8Array<ArrayBuffer> | undefined {
     const key = text.slice(-KEY_CHARS);
@@ -138,7 +138,7 @@ export class InlineMedia {
     if (sent !== undefined || !this.#decoded.has(text)) return sent ?? text;
     throw new HearthError(
       "payload_too_large",
-      "The text of this document is too long to come before its type; send the type first.",
+      "The text of a document is too long to come before the document's type: send `type` first.",
     );
   }
 

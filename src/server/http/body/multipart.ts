@@ -5,11 +5,11 @@
  * @module
  */
 import { Buffer } from "node:buffer";
-import { ByteCollector } from "../../../base/join_bytes.ts";
+import { ByteCollector } from "../../../base/bytes.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost, requirePlain } from "./body.ts";
 
-/** A form as it was sent. */
+/** The fields and the file of a form. */
 interface MultipartForm {
   /** Names and texts in the order in which they were sent; a name may occur more than once. */
   readonly fields: readonly (readonly [name: string, value: string])[];
@@ -46,7 +46,7 @@ export async function readMultipart(
   const maxBytes = declared > 0 ? declared : limits.maxBytes;
   const parser = new Parser(boundary, { fileName, limits, maxBytes });
   using share = limits.budget.open();
-  // The preamble and the epilogue count too.
+  // Counts the preamble and the epilogue too.
   let numBytes = 0;
   for await (const chunk of readInTime(request.body, { limits, share })) {
     numBytes += chunk.length;
@@ -175,7 +175,7 @@ class Parser {
     if (isFile && this.#file !== undefined) {
       throw new HearthError(
         "invalid_value",
-        `${name}: want one file, saw a second part of this name; send one file per request.`,
+        `${name}: want one file, saw a second part with this name. Send one file per request.`,
         { param: name },
       );
     }

@@ -1,5 +1,5 @@
 /**
- * Measures a JSON body while it is read, before anything of it is decoded.
+ * Measures a JSON body while it is read, before any of it is decoded.
  *
  * @module
  */
@@ -9,7 +9,6 @@ import {
   MEDIA_FIELDS,
   MEDIA_LISTS,
 } from "../../../wire/chat_message.ts";
-import { StringBytes } from "./string_bytes.ts";
 
 const encoder = new TextEncoder();
 const QUOTE = 0x22;
@@ -26,9 +25,9 @@ const CLOSE_BRACE = 0x7d;
 const MEDIA_HEAD = /^(?:base64:(?:\\?\/){2}|data:[^,]*;\s*base64\s*,)/i;
 /** The same where bare base64 is allowed: 16 characters that cannot begin any other reference. */
 const BARE_HEAD = new RegExp(`${MEDIA_HEAD.source}|^(?=[\\w+/-]{16})`, "i");
-/** Names of lists that hold media, which other lists are told apart from. */
+/** Names of the lists that hold media. */
 const LIST_NAMES = new Set([...MEDIA_LISTS].map((path) => path.split(".").at(-2)!));
-/** Bytes of a string that are examined: enough for the names of media fields. */
+/** Bytes examined of a string: enough for the names of media fields. */
 const MAX_PREFIX_BYTES = 16;
 /** Bytes examined in a media field: enough for a media type with its parameters. */
 const MAX_HEAD_BYTES = 256;
@@ -40,7 +39,7 @@ interface Frame {
   readonly isArray: boolean;
   /** Name of the current value. */
   name: string;
-  /** The beginning of the string of that name, as far as it has arrived. */
+  /** The value of the object's `type`, as far as it has arrived. */
   type: string;
   numNames: number;
 }
@@ -49,8 +48,8 @@ interface Frame {
 interface BodyParts {
   onText(bytes: Uint8Array): void;
   /**
-   * Base64 from a string in a media field, as it stands in the JSON. With `mayBeText` it may be a document's text, if
-   * the block's type comes after it.
+   * Called with base64 from a string in a media field, as it is in the JSON. With `mayBeText` it may turn out to be a
+   * document's text, because the block's type comes after it.
    */
   onMedia(bytes: Uint8Array, mayBeText: boolean): void;
   /** Called when the string that held the last media has ended. */
@@ -60,7 +59,7 @@ interface BodyParts {
 /**
  * Measures a JSON body as it arrives: the UTF-8 bytes of its strings (names included), its nesting depth, and its
  * counts of values, objects and names. It also separates text from media, which is base64 in the API's media fields. It
- * accepts any bytes; whether they are JSON is for the parser to decide.
+ * accepts any bytes, because the parser decides whether they are JSON.
  *
  * @example
  * ```ts
@@ -77,10 +76,12 @@ interface BodyParts {
 export class TextMeter {
   readonly #strings = new StringBytes();
   #depth = 0;
-  #maxDepth = 0;
-  #numValues = 0;
-  #maxNames = 0;
-  #numObjects = 0;
+  maxDepth = 0;
+  /** Values in all arrays and objects together, counted by commas. */
+  numValues = 0;
+  numObjects = 0;
+  /** Most names in any one object. */
+  maxNames = 0;
   readonly #frames: Frame[] = [];
   #isInString = false;
   /** Whether the last chunk ended inside a string, in a backslash that escapes the next byte. */
@@ -107,24 +108,6 @@ export class TextMeter {
 
   get textBytes(): number {
     return this.#strings.bytes;
-  }
-
-  get maxDepth(): number {
-    return this.#maxDepth;
-  }
-
-  /** Values in all arrays and objects together, counted by commas. */
-  get numValues(): number {
-    return this.#numValues;
-  }
-
-  get numObjects(): number {
-    return this.#numObjects;
-  }
-
-  /** Most names in any one object. */
-  get maxNames(): number {
-    return this.#maxNames;
   }
 
   /** Takes the next bytes of the body. */
@@ -190,7 +173,7 @@ export class TextMeter {
   #readToken(byte: number): void {
     const isColon = byte === COLON;
     if (isColon) this.#nameValue();
-    else if (byte === COMMA) this.#numValues++;
+    else if (byte === COMMA) this.numValues++;
     else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) this.#open(byte === OPEN_BRACKET);
     else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) this.#close();
     this.#isAfterColon = isColon;
@@ -200,13 +183,13 @@ export class TextMeter {
     const frame = this.#frames.at(-1);
     if (frame === undefined || frame.isArray || this.#depth > MAX_TRACKED_DEPTH) return;
     frame.name = this.#prefix;
-    this.#maxNames = Math.max(this.#maxNames, ++frame.numNames);
+    this.maxNames = Math.max(this.maxNames, ++frame.numNames);
   }
 
   #open(isArray: boolean): void {
-    this.#numValues++;
-    if (!isArray) this.#numObjects++;
-    this.#maxDepth = Math.max(this.#maxDepth, ++this.#depth);
+    this.numValues++;
+    if (!isArray) this.numObjects++;
+    this.maxDepth = Math.max(this.maxDepth, ++this.#depth);
     if (this.#depth <= MAX_TRACKED_DEPTH) {
       this.#frames.push({ isArray, name: "", type: "", numNames: 0 });
     }
@@ -247,7 +230,7 @@ export class TextMeter {
     return start;
   }
 
-  /** Passes on as media what was passed on as text before it could be told from text. */
+  /** Passes on as media the beginning of a string that was passed on as text before it was recognised. */
   #passBeginning(text: string): void {
     this.#parts?.onMedia(encoder.encode(text), this.#mayBeText);
   }
@@ -276,4 +259,71 @@ function countBackslashesBefore(chunk: Uint8Array, end: number, from: number): n
   let at = end;
   while (at > from && chunk[at - 1] === BACKSLASH) at--;
   return end - at;
+}
+
+const LETTER_U = 0x75;
+const HEX_DIGITS = 4;
+
+/**
+ * Counts the decoded UTF-8 bytes of JSON strings. Takes the bytes between their quotes, in any number of chunks.
+ * `\u0430` counts as two bytes, just as `а` does.
+ */
+class StringBytes {
+  bytes = 0;
+  /** Whether the last byte was a backslash that begins an escape. */
+  #isEscaped = false;
+  /** Hex digits of a `\u` that are still to come. */
+  #numDigits = 0;
+  #codeUnit = 0;
+  /** Whether the previous code unit was a high surrogate. */
+  #followsHigh = false;
+
+  /** Counts the next bytes of a string. */
+  add(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.length;) {
+      if (this.#isEscaped) this.#readEscape(chunk[at++]!);
+      else if (this.#numDigits > 0) this.#readDigit(chunk[at++]!);
+      else at = this.#readPlain(chunk, at);
+    }
+  }
+
+  /** Begins another string. */
+  end(): void {
+    this.#isEscaped = false;
+    this.#numDigits = 0;
+    this.#followsHigh = false;
+  }
+
+  /** Reads up to and including the next backslash. */
+  #readPlain(chunk: Uint8Array, start: number): number {
+    const found = chunk.indexOf(BACKSLASH, start);
+    const end = found < 0 ? chunk.length : found;
+    if (end > start) this.#followsHigh = false;
+    this.bytes += end - start;
+    this.#isEscaped = found >= 0;
+    return end + 1;
+  }
+
+  #readEscape(byte: number): void {
+    this.#isEscaped = false;
+    if (byte === LETTER_U) {
+      this.#numDigits = HEX_DIGITS;
+      this.#codeUnit = 0;
+      return;
+    }
+    this.#followsHigh = false;
+    this.bytes++;
+  }
+
+  #readDigit(byte: number): void {
+    // The parser refuses anything that is not a hex digit.
+    this.#codeUnit = this.#codeUnit * 16 + (parseInt(String.fromCharCode(byte), 16) || 0);
+    if (--this.#numDigits > 0) return;
+    const unit = this.#codeUnit;
+    const isLow = unit >= 0xdc00 && unit <= 0xdfff;
+    // A surrogate pair has four bytes, of which three were counted with its first half. A lone half has three.
+    if (isLow && this.#followsHigh) this.bytes += 1;
+    else this.bytes += unit < 0x80 ? 1 : unit < 0x800 ? 2 : 3;
+    this.#followsHigh = unit >= 0xd800 && unit <= 0xdbff;
+  }
 }

@@ -10,11 +10,10 @@ import {
   emptyChunk,
   newCompletionHead,
 } from "../../../wire/chat_response.ts";
-import { completeChat, createChatFormat } from "./chat_answer.ts";
+import { chooseThoughtPosition, completeChat, createChatFormat } from "./chat_answer.ts";
 import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatEvent, streamEvents } from "../sse.ts";
-import { chooseThoughtPosition } from "./thought_position.ts";
 import { listHostedTools, wantsFunctionCall } from "./chat_task.ts";
 import { readRequest, warnOfTools } from "../requests.ts";
 
@@ -29,7 +28,7 @@ export function chatRoute(deps: AppDeps): Route {
       summary: "Continue a conversation",
       description:
         "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. Its headers are " +
-        "sent when the request is admitted; an error after that is sent as an event, " +
+        "sent when the request is admitted. An error after that is sent as an event, " +
         "without `[DONE]`.",
       request: ChatRequest,
       requestExamples: CHAT_EXAMPLES,

@@ -1,5 +1,5 @@
 /**
- * Answers a chat completion with the worker's events, whole or streamed.
+ * Answers a chat completion with the worker's events, whole or streamed, and places the model's reasoning in it.
  *
  * @module
  */
@@ -29,7 +29,9 @@ import type {
 } from "../../../models/task.ts";
 import { successes } from "../../session/task_stream.ts";
 import { formatErrorEvent, formatEvent } from "../sse.ts";
-import { placeThought, ThoughtParts, type ThoughtPosition } from "./thought_position.ts";
+import type { ChatRequest } from "../../../wire/chat_request.ts";
+import { hidesReasoning } from "../../../wire/spellings.ts";
+import type { ReasoningField } from "../../../base/config.ts";
 
 const DONE = formatEvent("[DONE]");
 
@@ -37,7 +39,7 @@ const DONE = formatEvent("[DONE]");
 interface AnswerOptions {
   readonly head: CompletionHead;
   readonly thoughtPosition: ThoughtPosition;
-  /** Whether a call is reported as `function_call`, OpenAI's older field. */
+  /** Whether a tool call is reported as `function_call`, OpenAI's older field. */
   readonly wantsFunctionCall: boolean;
 }
 
@@ -218,4 +220,82 @@ function tokenLogprob({ token, logprob, bytes }: TokenLogprob) {
 
 function choiceLogprob(chosen: ChosenLogprob): ChoiceLogprob {
   return { ...tokenLogprob(chosen), top_logprobs: chosen.top.map(tokenLogprob) };
+}
+
+/** Where an answer holds the model's reasoning: in its own field, in the text between two tags, or nowhere. */
+export type ThoughtPosition = ReasoningField | "content" | "hidden";
+
+/** The fields of a message, or of a delta, that hold text and reasoning. */
+type Placed = Partial<Readonly<Record<ReasoningField | "content", string>>>;
+
+interface Written {
+  readonly text: string;
+  readonly reasoning: string;
+}
+
+const OPEN = "<think>\n";
+const CLOSE = "\n</think>\n\n";
+
+/** Chooses the position that a request asks for, under any server's name for that option, or else `usual`. */
+export function chooseThoughtPosition(
+  request: ChatRequest,
+  usual: ReasoningField,
+): ThoughtPosition {
+  const { include_reasoning: includes, reasoning_format: format } = request;
+  if (includes === false || format === "hidden" || hidesReasoning(request)) return "hidden";
+  const isText = format === "none" || format === "raw" || request.separate_reasoning === false;
+  return isText ? "content" : usual;
+}
+
+/** Puts the text and the reasoning of a whole message into its fields. */
+function placeThought({ text, reasoning }: Written, place: ThoughtPosition): Placed {
+  if (reasoning === "" || place === "hidden") return { content: text };
+  if (place === "content") return { content: OPEN + reasoning + CLOSE + text };
+  return { content: text, [place]: reasoning };
+}
+
+/** Puts text and reasoning into a message's fields, delta by delta. */
+class ThoughtParts {
+  readonly #place: ThoughtPosition;
+  /** Whether a tag in the text is still open. */
+  #isOpen = false;
+
+  constructor(place: ThoughtPosition) {
+    this.#place = place;
+  }
+
+  /** Takes the next delta. @returns the fields to which it adds something. */
+  next({ text, reasoning }: Written): Placed {
+    if (this.#place === "content") return toContent(this.#mark(reasoning) + this.#unmark(text));
+    const hasThought = reasoning !== "" && this.#place !== "hidden";
+    return { ...toContent(text), ...(hasThought && { [this.#place]: reasoning }) };
+  }
+
+  /** Ends the message. @returns the closing tag if the message ended within the reasoning. */
+  end(): Placed {
+    return this.#isOpen ? toContent(this.#close()) : {};
+  }
+
+  #mark(reasoning: string): string {
+    if (reasoning === "" || this.#isOpen) return reasoning;
+    this.#isOpen = true;
+    return OPEN + reasoning;
+  }
+
+  #unmark(text: string): string {
+    return text !== "" && this.#isOpen ? this.#close() + text : text;
+  }
+
+  #close(): string {
+    this.#isOpen = false;
+    return CLOSE;
+  }
+}
+
+/**
+ * Puts text into `content`, unless it is empty: log-probabilities of markup come without text, and clients would take
+ * an empty string for the beginning of an answer.
+ */
+function toContent(text: string): Placed {
+  return text === "" ? {} : { content: text };
 }

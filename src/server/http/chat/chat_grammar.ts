@@ -7,14 +7,14 @@ import type { ChatRequest } from "../../../wire/chat_request.ts";
 import { HearthError } from "../../../base/errors.ts";
 import type { GrammarSpec } from "../../../engine/grammar/grammar.ts";
 
-/** A format, and the path of the field that sets it. */
+/** A format for the answer, and the path of the field that sets it. */
 interface Found {
   readonly param: string;
   readonly spec: GrammarSpec;
 }
 
 /**
- * The format that the answer must have; `undefined` if any is allowed.
+ * Finds the format that the answer must have; `undefined` if any is allowed.
  *
  * @throws {HearthError} `invalid_value` when two fields set one, or a schema given as text is not JSON.
  */
@@ -31,13 +31,11 @@ export function findFormat(request: ChatRequest): Found | undefined {
   const found = [...responseFormats(request), ...structuredOutputs(request), ...others(request)];
   const [first, second] = found;
   if (second === undefined) return first;
-  throw new HearthError(
-    "invalid_value",
-    `${second.param}: the answer's format is already set by ${
-      first!.param
-    }; want only one of the two.`,
-    { param: second.param },
-  );
+  const { param } = second;
+  const message = `${param}: the answer's format is already set by ${
+    first!.param
+  }; want only one of the two.`;
+  throw new HearthError("invalid_value", message, { param });
 }
 
 function responseFormats({ response_format: format }: ChatRequest): Found[] {
@@ -93,13 +91,8 @@ function schemaAt(schemaOrText: unknown, param: string): Found {
     try {
       schema = JSON.parse(schemaOrText);
     } catch {
-      throw new HearthError(
-        "invalid_value",
-        `${param}: want a JSON schema, saw text that is not JSON.`,
-        {
-          param,
-        },
-      );
+      const message = `${param}: want a JSON schema, saw text that is not JSON.`;
+      throw new HearthError("invalid_value", message, { param });
     }
   }
   requireShallow(schema, param);
@@ -131,13 +124,8 @@ function requireShallow(schema: unknown, param: string): void {
   let level: unknown[] = [schema];
   for (let depth = 0; level.length > 0; depth++) {
     if (depth > MAX_DEPTH) {
-      throw new HearthError(
-        "invalid_value",
-        `${param}: the schema is deeper than ${MAX_DEPTH} levels.`,
-        {
-          param,
-        },
-      );
+      const message = `${param}: want a schema of at most ${MAX_DEPTH} levels, saw a deeper one.`;
+      throw new HearthError("invalid_value", message, { param });
     }
     level = level.flatMap((value) =>
       typeof value === "object" && value !== null ? Object.values(value) : []

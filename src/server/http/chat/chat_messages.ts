@@ -66,23 +66,23 @@ function toParts({ content, refusal }: RequestMessage): readonly ContentPart[] {
 }
 
 /**
- * Makes an id for a call in OpenAI's older format, which has none. One per function is enough, as a message holds one
- * call.
+ * Makes an id for a call in OpenAI's older format, which has none. The function's name identifies it, because a message
+ * holds only one call.
  */
-function idOfFunction(name: string | null | undefined): string {
+function makeCallId(name: string | null | undefined): string {
   return `call_${name}`;
 }
 
 function readToolCallId({ role, name, tool_call_id: id }: RequestMessage): string | undefined {
-  return role === "function" ? idOfFunction(name) : id ?? undefined;
+  return role === "function" ? makeCallId(name) : id ?? undefined;
 }
 
 function toToolCalls(
   { tool_calls: calls, function_call: call }: RequestMessage,
 ): ToolCall[] | undefined {
-  if (call) return [{ id: idOfFunction(call.name), name: call.name, arguments: call.arguments }];
+  if (call) return [{ id: makeCallId(call.name), name: call.name, arguments: call.arguments }];
   return calls?.map(({ id, function: { name, arguments: json } }) => ({
-    id: id ?? idOfFunction(name),
+    id: id ?? makeCallId(name),
     name,
     arguments: typeof json === "string" ? json : writeAsWritten(json ?? {}),
   }));
@@ -134,7 +134,7 @@ async function readMediaPart(part: MediaPart, options: ReadPartsOptions): Promis
   return [...name, readFile(bytes, { info, param })];
 }
 
-/** Reads a file by its content, not its name: as a PDF, as text, as a sound if the model hears, or else as an image. */
+/** Reads a file by its content, not its name: as a PDF, as text, as audio if the model takes audio, or as an image. */
 function readFile(
   bytes: Uint8Array<ArrayBuffer>,
   { info, param }: Pick<ReadPartsOptions, "info" | "param">,
@@ -148,8 +148,8 @@ function readFile(
   if (IMAGE_KINDS.has(info.kind)) return { type: "image", bytes, param };
   throw new HearthError(
     "invalid_media",
-    `${param}: the loaded model ${info.id} (${info.kind}) takes PDF files and texts in UTF-8; ` +
-      "the file is neither.",
+    `${param}: the loaded model ${info.id} (${info.kind}) takes PDF files and UTF-8 text, and the ` +
+      "file is neither.",
     { param },
   );
 }
@@ -173,9 +173,9 @@ class MediaMeter {
     if (this.#numBytes <= BODY_LIMITS.maxBytes) return;
     throw new HearthError(
       "payload_too_large",
-      `${param}: the media of this request have more than the ${
+      `${param}: the media of one request may have at most ${
         BODY_LIMITS.maxBytes / 2 ** 20
-      } MiB that they may have together.`,
+      } MiB together.`,
       { param },
     );
   }

@@ -41,15 +41,15 @@ export async function chatTask(
     type: "chat",
     requestId: options.requestId,
     messages: await readMessages(request.messages, options),
-    prompt: promptOptions(request),
-    tools: toolOptions(request),
-    options: generationOptions(request),
+    prompt: readPromptOptions(request),
+    tools: readToolOptions(request),
+    options: readGenerationOptions(request),
     grammar: toGrammar(request),
   };
 }
 
-/** The options with which a request wants its prompt rendered. */
-export function promptOptions(
+/** Reads the options for rendering the prompt. */
+export function readPromptOptions(
   request:
     & Parameters<typeof findEffort>[0]
     & Partial<
@@ -68,8 +68,7 @@ export function promptOptions(
 }
 
 /**
- * Converts the template's variables. Some clients send switches as text, and a template would take the text "false" for
- * true.
+ * Converts the template's variables. Some clients send booleans as text, and to a template the text "false" is true.
  */
 function templateVariables(given: ChatRequest["chat_template_kwargs"]): PromptOptions["variables"] {
   if (!given) return undefined;
@@ -81,8 +80,8 @@ function templateVariables(given: ChatRequest["chat_template_kwargs"]): PromptOp
   );
 }
 
-/** The options with which a request wants its answer generated. */
-export function generationOptions(request: ChatRequest): GenerationOptions {
+/** Reads the options for generating the answer. */
+export function readGenerationOptions(request: ChatRequest): GenerationOptions {
   const stop = request.stop ?? request.stop_sequences ?? [];
   const repeat = findRepeatPenalty(request);
   return {
@@ -126,12 +125,12 @@ function foldSeed(seed: number): number {
 type Choice = Pick<ToolOptions, "functions" | "choice">;
 
 /**
- * The tools of a request; `undefined` if it has none.
+ * Reads the tools of a request; `undefined` if it has none.
  *
  * @throws {HearthError} `invalid_value` when two functions have the same name, or `tool_choice` names a function that
  * is not among them.
  */
-export function toolOptions(request: ToolFields): ToolOptions | undefined {
+export function readToolOptions(request: ToolFields): ToolOptions | undefined {
   const { tools, functions: older } = request;
   const isOlder = !tools?.length && (older?.length ?? 0) > 0;
   const listed = isOlder
@@ -151,7 +150,7 @@ export function toolOptions(request: ToolFields): ToolOptions | undefined {
   return { ...chosen, isParallel: !isOlder && (request.parallel_tool_calls ?? true) };
 }
 
-/** Types of the tools in a request that are not functions. */
+/** Lists the types of the tools in a request that are not functions. */
 export function listHostedTools({ tools }: ToolFields): string[] {
   return (tools ?? []).flatMap((tool) => "function" in tool ? [] : [tool.type]);
 }
@@ -183,7 +182,7 @@ function newerChoice(
   if (functions.length === 0) {
     throw new HearthError(
       "invalid_value",
-      `${param}: want it left out, or sent together with tools.`,
+      `${param}: want tools in the request too, or this field left out.`,
       { param },
     );
   }
@@ -221,9 +220,7 @@ function requireOwnNames(functions: readonly ToolFunction[], field: string): voi
         : `functions[${index}].name`;
       throw new HearthError(
         "invalid_value",
-        `${param}: there are two functions ${
-          JSON.stringify(name)
-        }; want a name of its own for each.`,
+        `${param}: want a different name for each function, saw ${JSON.stringify(name)} twice.`,
         { param },
       );
     }

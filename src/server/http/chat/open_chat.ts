@@ -8,10 +8,10 @@ import { type ChatRequest, readMaxTokens } from "../../../wire/chat_request.ts";
 import { type InferencePath, requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
 import type { ChatEvent, TranscribeEvent } from "../../../models/task.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
-import { chatTask, type ChatTaskOptions, toolOptions } from "./chat_task.ts";
+import { chatTask, type ChatTaskOptions, readToolOptions } from "./chat_task.ts";
 import type { AppDeps, Call } from "../route.ts";
 import { type TaskEvents, untilAdmitted } from "../sse.ts";
-import { mediaDeps, warn } from "../requests.ts";
+import { getMediaDeps, warn } from "../requests.ts";
 import { changesNothing } from "../../../wire/unserved_fields.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { findFormat } from "./chat_grammar.ts";
@@ -51,7 +51,7 @@ export async function openChat(
   const { signal } = call.req.raw;
   const requestId = call.get("requestId");
   const options = {
-    ...mediaDeps(call, deps),
+    ...getMediaDeps(call, deps),
     session,
     info,
     requestId,
@@ -80,14 +80,14 @@ const NO_CHAT: Reasons = {
   skip_special_tokens: "writes text without special tokens",
 };
 
-/** Fields not served by models that read their answer off their input. */
+/** Fields not served by models that read their answer from their input. */
 const NO_GENERATION: Reasons = {
   n: "gives one answer",
   include_stop_str_in_output: "ends before a stop string",
   stop_token_ids: "ends where its input ends, or at a string",
 };
 
-/** Fields ignored by models that read their answer off their input. */
+/** Fields ignored by models that read their answer from their input. */
 const NO_WEIGHTS: Reasons = {
   min_tokens: "ends where its input ends",
   ignore_eos: "ends where its input ends",
@@ -103,7 +103,7 @@ const NO_TRANSCRIPT: Reasons = {
   ...NO_GENERATION,
   stop_token_ids: "ends where the recording ends",
   stop: "ends where the recording ends",
-  logprobs: "tells no log-probabilities of its tokens",
+  logprobs: "gives no log-probabilities",
 };
 
 /** Fields that speech recognition ignores above a temperature of 0. At 0 they have no effect. */
@@ -126,8 +126,8 @@ function fieldsIgnoredBy({ kind, readsLines }: ModelInfo, { temperature }: ChatR
 }
 
 /**
- * Checks the fields that text models serve and the loaded model does not. Those that would change the meaning of the
- * answer are refused; those that only tune it are ignored.
+ * Checks the fields that text models serve and the loaded model does not. Fields that would change the meaning of the
+ * answer are refused, and fields that only tune it are ignored.
  *
  * @returns a warning for each ignored field.
  * @throws {HearthError} `unsupported_by_model` naming the first refused field; `invalid_value` for invalid tools or an
@@ -140,11 +140,11 @@ function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] {
     const message = `${param}: the loaded model ${id} (${kind}) ${why}.`;
     throw new HearthError("unsupported_by_model", message, { param });
   };
-  const { choice = "none" } = toolOptions(request) ?? {};
+  const { choice = "none" } = readToolOptions(request) ?? {};
   if (choice !== "none") refuse("tools", "calls no functions");
   const format = findFormat(request);
   if (format !== undefined) {
-    refuse(format.param, "writes what it reads or hears; its answer cannot be given a format");
+    refuse(format.param, "writes what it reads or hears, so its answer cannot have a given format");
   }
   const isSet = ([name]: [string, string]) =>
     !changesNothing(name, request[name as keyof ChatRequest]);

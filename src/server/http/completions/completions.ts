@@ -16,7 +16,7 @@ import { findOtherLimit } from "../../../wire/spellings.ts";
 import type { ChatEvent, ChatTask } from "../../../models/task.ts";
 import { readJson } from "../body/body.ts";
 import { toGrammar } from "../chat/chat_grammar.ts";
-import { generationOptions } from "../chat/chat_task.ts";
+import { readGenerationOptions } from "../chat/chat_task.ts";
 import {
   choicesToGenerate,
   CompletionBuilder,
@@ -140,7 +140,7 @@ function completionTask(
       echo: echo ?? undefined,
       addsSpecialTokens: adds ?? undefined,
     },
-    options: { ...generationOptions(chat), maxTokens: limit < 0 ? undefined : limit },
+    options: { ...readGenerationOptions(chat), maxTokens: limit < 0 ? undefined : limit },
     grammar: toGrammar(chat),
   };
 }

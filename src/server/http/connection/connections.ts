@@ -1,15 +1,17 @@
 /**
- * The open connections of a server: how many there may be, and which ones are closed first.
+ * The open connections of a server: how many there may be, which ones are closed first, their unfinished responses, and
+ * the answer to input that is not a valid request.
  *
  * @module
  */
-import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import { errorAnswer } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { formatAnswer } from "./answers.ts";
 import { readBudget, TcpSocket, type TcpSocketOptions } from "./tcp_socket.ts";
 import { Buffer } from "node:buffer";
+import { log } from "../../../base/log.ts";
+import process from "node:process";
 
 /** Descriptors reserved for other uses: the model's files, threads, libraries, and requests in progress. */
 const RESERVED_DESCRIPTORS = 96;
@@ -151,20 +153,20 @@ export class Connections {
   }
 }
 
-/** Tells a client that there are too many connections. */
+/** Tells a client that there are too many connections, and closes its connection. */
 export function refuse(socket: Duplex, max: number): void {
   const error = new HearthError(
     "overloaded",
-    `This server has ${max} connections, the most it allows (--max-connections). Try again later.`,
+    `This server already has ${max} connections, the most that it allows (--max-connections). Try again later.`,
   );
   const { headers } = errorAnswer("", error);
   socket.on("error", () => {});
   socket.end(formatAnswer(error, crypto.randomUUID(), headers), () => socket.destroy());
 }
 
-// A connection before its first bytes. Many never send any: scanners, clients that connect in advance, floods. A
-// pending read costs at most half of what a socket under `node:http` does, and when the client closes its end, the
-// connection closes at once.
+// A connection before its first bytes. Many connections never send any: those of scanners, of clients that connect in
+// advance, and of floods. A pending read takes at most half the memory of a socket under `node:http`, and when the
+// client closes its end, the connection closes at once.
 
 /** Size of the first read. It may have to hold several requests, and there may be many new connections. */
 const FIRST_READ_BYTES = 1024;
@@ -217,5 +219,99 @@ export class SilentConnection {
     const wait = readBudget.take(count);
     if (wait !== undefined) await wait;
     return bytes.subarray(0, count);
+  }
+}
+
+/** Makes `server` answer malformed requests with the usual error body. */
+export function answerMalformed(server: Server, getAnswers: GetAnswers): void {
+  server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
+    // A response in progress cannot be followed by another, and after a reset nobody reads one.
+    const hasBegun = [...getAnswers(socket)].some(({ headersSent }) => headersSent);
+    if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
+    const error = explain(cause);
+    const requestId = crypto.randomUUID();
+    log.info("could not parse a request", { requestId, code: error.kind });
+    socket.end(formatAnswer(error, requestId), () => socket.destroy());
+  });
+}
+
+/** Explains an error by the code of Node's parser. */
+function explain({ code, message }: Error & { readonly code?: string }): HearthError {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new HearthError(
+        "headers_too_large",
+        "The path and headers of a request may have at most 16 KiB together.",
+      );
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new HearthError("request_timeout", "The request's headers did not arrive in time.");
+    default: {
+      const detail = message.replaceAll(/Parse Error(: )?/g, "");
+      return new HearthError(
+        "invalid_http",
+        `This is not an HTTP/1.1 request, and this port does not serve HTTPS${
+          detail && `: ${detail}`
+        }.`,
+      );
+    }
+  }
+}
+
+/** Formats a raw HTTP response that closes the connection. */
+export function formatAnswer(
+  error: HearthError,
+  requestId: string,
+  headers: Readonly<Record<string, string>> = {},
+): string {
+  const { status, body } = errorAnswer("", error);
+  const text = JSON.stringify(body);
+  const head = formatHead(status, [
+    ["content-type", "application/json"],
+    ["content-length", `${new TextEncoder().encode(text).length}`],
+    ["x-request-id", requestId],
+    ...Object.entries(headers),
+    ["connection", "close"],
+  ]);
+  return head + text;
+}
+
+/** Formats the head of a response, including the blank line. */
+export function formatHead(status: number, headers: Iterable<readonly [string, string]>): string {
+  const lines = [...headers].map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n`;
+}
+
+// The unfinished responses of each connection. There may be several, because a client may send more requests before the
+// last one is answered.
+
+/** Returns the unfinished responses of a connection. */
+export type GetAnswers = (socket: Duplex) => ReadonlySet<ServerResponse>;
+
+const NONE: ReadonlySet<ServerResponse> = new Set();
+
+/**
+ * Tracks the unfinished responses of `server`, and closes all of them when their connection closes. Call it before
+ * adding other request listeners, so that they find it up to date.
+ */
+export function trackAnswers(server: Server): GetAnswers {
+  const answers = new WeakMap<Duplex, Set<ServerResponse>>();
+  server.on("connection", (socket: Duplex) => {
+    const own = new Set<ServerResponse>();
+    answers.set(socket, own);
+    // `node:http` itself closes only the response that is being written, not those queued behind it.
+    socket.once("close", () => process.nextTick(closeAll, own));
+  });
+  server.on("request", ({ socket }, outgoing) => {
+    const own = answers.get(socket)!;
+    own.add(outgoing);
+    outgoing.once("close", () => own.delete(outgoing));
+  });
+  return (socket) => answers.get(socket) ?? NONE;
+}
+
+function closeAll(answers: ReadonlySet<ServerResponse>): void {
+  for (const answer of answers) {
+    answer.destroy();
+    answer.emit("close");
   }
 }

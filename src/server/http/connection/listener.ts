@@ -8,26 +8,33 @@
  */
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import { log } from "../../../base/log.ts";
-import { sleep } from "../../../base/wait.ts";
-import { answerMalformed, type AnswersOf, trackAnswers } from "./answers.ts";
+import { sleep } from "../../../base/timing.ts";
+import {
+  answerMalformed,
+  type ConnectionFigures,
+  Connections,
+  type GetAnswers,
+  refuse,
+  SilentConnection,
+  trackAnswers,
+} from "./connections.ts";
 import { PROBE } from "./node_bridge.ts";
-import { type ConnectionFigures, Connections, refuse, SilentConnection } from "./connections.ts";
 import { readBudget, type TcpSocket } from "./tcp_socket.ts";
 import { asksForWebSocket, type UpgradeListener } from "./message_socket.ts";
 import type { Socket } from "node:net";
 
 /**
- * Longer than clients keep idle connections, so that no client sends a request on a connection that is being closed.
+ * How long idle connections stay open. Clients close theirs sooner, so none sends a request on a closing connection.
  */
 const KEEP_ALIVE_MS = 75_000;
 /** Timeout for the headers of a request. */
 const HEAD_MS = 20_000;
-/** How often per header timeout overdue connections are looked for. */
+/** How many times within a header timeout the server looks for overdue connections. */
 const HEAD_CHECKS = 10;
 /**
- * Connections that the system queues until they are accepted. A new connection waits for all of those before it: behind
- * 1024 that send requests, on a busy machine, that took a second. When the queue is full, clients retry after a second.
- * That slows floods down, but also delays bursts of honest clients.
+ * Connections that the system queues until they are accepted. A new connection waits for all connections before it:
+ * with 1024 of them sending requests on a busy machine, that took a second. When the queue is full, clients retry after
+ * a second, which slows floods down but also delays bursts of honest clients.
  */
 const BACKLOG = 256;
 /** Wait after a failed accept, in case a descriptor is free by then. */
@@ -50,6 +57,7 @@ export interface ListenerOptions {
   readonly sendMs?: number | undefined;
 }
 
+/** A port whose connections are handed to `node:http`. */
 export class Listener {
   readonly #options: ListenerOptions;
   readonly #connections: Connections;
@@ -132,8 +140,8 @@ export class Listener {
         const connection = await listener.accept();
         this.#take(connection).catch((error) => this.#reportFailure(error));
         await this.#connections.room();
-        // Accepting a waiting connection does not yield to the event loop, just as reading bytes that have arrived does
-        // not.
+        // Accepting a waiting connection does not yield to the event loop, and neither does reading bytes that have
+        // arrived.
         await readBudget.take(0);
       } catch (error) {
         if (this.#isClosing) return;
@@ -159,7 +167,7 @@ export class Listener {
   }
 
   /**
-   * Sends a timeout to connections that never sent a request in time. `node:http` does so for those that it knows, from
+   * Answers connections that have sent no request in time. `node:http` does so only for connections that it knows, from
    * their first bytes on.
    */
   #endOverdue(headMs: number): void {
@@ -181,21 +189,20 @@ export class Listener {
 // Clients that half-close the connection after the request (`shutdown(SHUT_WR)`) and still read the response.
 
 /**
- * When to probe a client that has closed its end. A half-closed client looks like one that is gone; only writing tells
- * them apart, since the second write to a client that is gone fails. The probes are interim responses (RFC 9110, 15.2),
- * which clients ignore, and comments in event streams that have begun. Other responses
- * are written without long pauses.
+ * When to probe a client that has closed its end. Such a client may be half-closed or gone. Only writing tells the two
+ * apart, because the second write to a client that is gone fails. The probes are interim responses (RFC 9110, 15.2),
+ * which clients ignore, or comments once a stream of events has begun. Other responses are written without long pauses.
  */
 const PROBE_AFTER_MS = [0, 100, 500, 2_000];
 const PROBE_EVERY_MS = 5_000;
 /**
- * How long a half-closed HTTP/1.0 client is kept. It cannot be probed, as HTTP/1.0 has no interim responses, and most
+ * How long a half-closed HTTP/1.0 client is kept. It cannot be probed, because HTTP/1.0 has no interim responses. Most
  * such clients are proxies that have hung up.
  */
 const BLIND_MS = 1_000;
 
 /** Makes `server` answer half-closed clients, and drop clients that are gone. */
-function allowHalfClosed(server: Server, getAnswers: AnswersOf): void {
+function allowHalfClosed(server: Server, getAnswers: GetAnswers): void {
   // An option of Node's that is missing from its types.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   server.on("connection", (socket: Socket) => {

@@ -1,15 +1,15 @@
 /**
- * WebSockets (RFC 6455). A request for one passes through the app like all others, so that the same guards apply. The
- * socket is then a sequence of messages: it slows a client down while messages are not read, counts their memory, and
- * notices clients that have vanished.
+ * WebSockets (RFC 6455). A request for a WebSocket passes through the app like all others, so that the same guards
+ * apply. The socket is then a sequence of messages. It slows the client down while messages are not read, counts their
+ * memory, and notices when the client has vanished.
  *
  * @module
  */
 import { Buffer } from "node:buffer";
 import type { EventEmitter } from "node:events";
 import { HearthError } from "../../../base/errors.ts";
-import { type BodyBudget, BodyPace, type BodyShare } from "../body/body_memory.ts";
-import { formatHead } from "./answers.ts";
+import { type BodyBudget, BodyPace, type BodyShare } from "../body/body.ts";
+import { formatHead } from "./connections.ts";
 import { type App, readRequest, type Upgraded } from "./node_bridge.ts";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
@@ -126,7 +126,7 @@ export class MessageSocket implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** Resolves when the message has been sent, or the client is gone. It waits for a client that does not read. */
+  /** Sends a message. Resolves when the client has read enough for it to be sent, or is gone. */
   send(text: string): Promise<void> {
     return new Promise((resolve) => this.#socket.send(text, resolve));
   }
@@ -187,7 +187,9 @@ export function asksForWebSocket({ headers }: IncomingMessage): boolean {
   return headers.upgrade?.toLowerCase() === "websocket";
 }
 
-/** Runs `app` for requests that ask for an upgrade. If it refuses one, its answer is sent and the connection closed. */
+/**
+ * Runs `app` for requests that ask for an upgrade. If it refuses one, its answer is sent and the connection is closed.
+ */
 export function bridgeUpgrades(app: App): UpgradeListener {
   return async (incoming, socket, head) => {
     const completed = Promise.withResolvers<void>();
@@ -199,7 +201,7 @@ export function bridgeUpgrades(app: App): UpgradeListener {
       // Deferred, so that a connection that was closed properly is logged with its own status.
       setTimeout(() => disconnected.abort());
     });
-    // The unread rest of a body would be taken for the first bytes of the new protocol.
+    // The unread rest of a body would be mistaken for the first bytes of the new protocol.
     const hasBody = "transfer-encoding" in incoming.headers ||
       Number(incoming.headers["content-length"] ?? 0) > 0;
     const request = hasBody ? undefined : readRequest(incoming, disconnected.signal);

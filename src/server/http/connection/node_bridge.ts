@@ -1,8 +1,8 @@
 /**
  * Runs an app on `node:http`, with one `Request` and `Response` per exchange.
  *
- * It does not use `Deno.serve`, which up to Deno 2.9 does not notice a disconnect while the handler runs, unless the
- * whole request arrived in one read. Generation would go on with nobody to read it.
+ * It does not use `Deno.serve`, which up to Deno 2.9 notices a disconnect while the handler runs only if the whole
+ * request arrived in one read. Otherwise generation would go on with nobody to read it.
  *
  * @module
  */
@@ -12,18 +12,18 @@ import type { Duplex } from "node:stream";
 import { errorAnswer } from "../../../wire/error_body.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import { joinBytes } from "../../../base/join_bytes.ts";
+import { joinBytes } from "../../../base/bytes.ts";
 
 /**
- * Emitted on a response whose client has closed its sending half, so that the response writes something if it can: only
- * writing shows whether the client is gone.
+ * Event emitted on a response whose client has closed its sending half. The response then writes something if it can,
+ * because only writing shows whether the client is gone.
  */
 export const PROBE = "probe";
 
 /** Stands in for the host of an HTTP/1.0 request that names none. */
 const NO_HOST = "no-host.invalid";
 
-/** How long a client may go on sending a body after the response. */
+/** How long a client may continue to send a body after the response. */
 const LINGER_MS = 3_000;
 
 /** A connection that leaves HTTP once its 101 response is sent. */
@@ -120,8 +120,9 @@ export function readRequest(incoming: IncomingMessage, signal: AbortSignal): Req
 
 /** Answers requests for which no endpoint can exist: `TRACE` and `OPTIONS *`. */
 function refuse({ method, url = "" }: IncomingMessage, outgoing: ServerResponse): void {
-  const message = `There is nothing here for ${method} ${url.slice(0, 100)}: this server takes ` +
-    "GET, HEAD, POST and OPTIONS of a path.";
+  const message =
+    `There is no endpoint ${method} ${url.slice(0, 100)}: this server takes GET, HEAD, ` +
+    "POST and OPTIONS requests for paths.";
   const { status, body } = errorAnswer(url, new HearthError("method_not_allowed", message));
   outgoing.writeHead(status, {
     allow: "GET, HEAD, POST, OPTIONS",
@@ -136,7 +137,7 @@ function readHeaders(raw: readonly string[]): Headers {
   return headers;
 }
 
-/** The body of a request: as bytes if it is complete, or else streamed with backpressure. */
+/** Returns the body of a request: as bytes if it is complete, or else streamed with backpressure. */
 function readBody(incoming: IncomingMessage): BodyInit {
   return incoming.complete ? readWhole(incoming) : streamBody(incoming);
 }
@@ -186,7 +187,9 @@ function stopReading(incoming: IncomingMessage): void {
 /** Content types of bodies that are streamed. */
 const STREAMED = /^(text\/event-stream|audio\/)/;
 const EVENTS = /^text\/event-stream/;
-/** A comment in a stream of events. No blank line follows: some clients would take one for the end of an empty event. */
+/**
+ * A comment in a stream of events. No blank line follows: some clients would take one for the end of an empty event.
+ */
 export const KEEP_ALIVE = ": keep-alive\n";
 /** Silence after which a comment is sent: well below the minute after which proxies close silent connections. */
 export const KEEP_ALIVE_MS = 10_000;

@@ -5,15 +5,15 @@
  */
 import { Buffer } from "node:buffer";
 import { Duplex } from "node:stream";
-import { BusyThread } from "../../../base/yield_to_events.ts";
+import { BusyThread } from "../../../base/timing.ts";
 
-// Shares the time of the event loop fairly among connections. Reads of bytes that have already arrived resolve without
-// yielding to the event loop, up to 128 in a row (Deno 2.9), and so do accepts. A few clients that send, or connect, as
-// fast as they can would starve all others.
+// The time of the event loop is shared fairly among connections. In Deno 2.9, up to 128 reads in a row resolve without
+// yielding to the event loop if their bytes have already arrived, and so do accepts. A few clients that send or connect
+// as fast as they can would starve all others.
 
 /** Most bytes read in one iteration of the event loop; handling them takes a fraction of a millisecond. */
 export const BUDGET_BYTES = 64 * 1024;
-/** The least that a read counts for. */
+/** Bytes that a read counts for at least. */
 const MIN_BYTES = 4 * 1024;
 /**
  * Longest time without an idle moment. While every iteration has work to do, Deno's runtime polls for new events only
@@ -239,7 +239,7 @@ export class TcpSocket extends Duplex {
 
   /** Writes bytes. @returns how many of them were sent. */
   async #write(bytes: Uint8Array): Promise<number> {
-    const giveUp = () => this.destroy(new Error("the client does not read"));
+    const giveUp = () => this.destroy(new Error("the client does not read its response"));
     const timer = setTimeout(giveUp, this.#sendMs);
     try {
       return await this.#connection.write(bytes);

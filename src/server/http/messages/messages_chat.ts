@@ -1,5 +1,6 @@
 /**
- * Converts a request of Anthropic's Messages API to the equivalent chat request.
+ * Converts a request of Anthropic's Messages API to the equivalent chat request, and selects the tools that the model
+ * is shown.
  *
  * @module
  */
@@ -10,9 +11,9 @@ import type {
   CountTokensRequest,
   Message,
   MessagesRequest,
+  MessagesTool,
   ResultBlock,
 } from "../../../wire/messages_request.ts";
-import { shownTools } from "./messages_tools.ts";
 import { writeAsWritten } from "../body/decode_json.ts";
 
 /** Converts a request to the equivalent chat request. */
@@ -20,7 +21,7 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
   const { tool_choice: choice } = request;
   const system = toSystem(request);
   const first: ChatMessage[] = system === "" ? [] : [{ role: "system", content: system }];
-  const tools = shownTools(request);
+  const tools = listShownTools(request);
   const format = request.output_config?.format ?? request.output_format;
   const isParallel = choice && "disable_parallel_tool_use" in choice
     ? !choice.disable_parallel_tool_use
@@ -69,8 +70,8 @@ export function withTexts<Request extends CountTokensRequest>(
 }
 
 /**
- * Claude Code's first line. It is for billing and differs in each conversation, so that no two prompts would share a
- * beginning.
+ * The first line of Claude Code's system prompt, which is left out. It is for billing and differs in each conversation,
+ * so that no two prompts would share a prefix.
  */
 const BILLING_HEADER = /^x-anthropic-billing-header:/;
 
@@ -107,7 +108,10 @@ export function ownParam(param: string, request: MessagesRequest | CountTokensRe
       return `messages[${own}].content${path ?? ""}`;
     })
     .replace(/^response_format\.json_schema/, "output_config.format")
-    .replace(/^tools\[(\d+)\]\.function\./, (_, index) => `${shownTools(request)[index]!.path}.`)
+    .replace(
+      /^tools\[(\d+)\]\.function\./,
+      (_, index) => `${listShownTools(request)[index]!.path}.`,
+    )
     .replace(/^(tools|messages)(\[.*)\.parameters/, "$1$2.input_schema")
     .replace(/^tool_choice\.function\./, "tool_choice.")
     .replace(/^stop\b/, "stop_sequences");
@@ -243,4 +247,71 @@ function documentParts(
   if (typeof content === "string") return [...head, textPart(content)];
   const inner = content.flatMap((each, at) => toPart(each, `${path}.source.content[${at}]`));
   return [...head, ...inner];
+}
+
+/** A tool, and the path of the client's field that defines it. */
+interface ToolAtPath {
+  readonly tool: MessagesTool;
+  readonly path: string;
+}
+
+/**
+ * Lists the tools that a request and its messages define. Leaves out tools with `defer_loading` that the conversation
+ * has not named yet, and tools that a message removes.
+ */
+function listShownTools({ tools, messages }: CountTokensRequest): readonly ToolAtPath[] {
+  const all = (tools ?? []).flatMap((tool, index): ToolAtPath[] =>
+    isOwn(tool) ? [{ tool, path: `tools[${index}]` }] : []
+  );
+  const names = new Set(
+    all.flatMap(({ tool: { name, defer_loading: waits } }) => waits ? [] : [name]),
+  );
+  for (const [index, message] of messages.entries()) {
+    for (const change of findChanges(message, `messages[${index}].content`)) {
+      if (change.isRemoval) names.delete(change.name);
+      else names.add(change.name);
+      if (change.defined) all.push(change.defined);
+    }
+  }
+  return all.filter(({ tool: { name } }) => names.has(name));
+}
+
+type ListedTool = NonNullable<CountTokensRequest["tools"]>[number];
+
+function isOwn(tool: ListedTool): tool is MessagesTool {
+  return "input_schema" in tool;
+}
+
+/** Lists the types of the tools in a request that Anthropic would run. */
+export function listHostedTools({ tools }: CountTokensRequest): string[] {
+  return (tools ?? []).flatMap((tool) => isOwn(tool) ? [] : [tool.type]);
+}
+
+interface ToolChange {
+  readonly name: string;
+  readonly isRemoval?: boolean;
+  readonly defined?: ToolAtPath;
+}
+
+function findChanges({ role, content }: Message, path: string): ToolChange[] {
+  if (content === undefined || typeof content === "string") return [];
+  if (role !== "system") {
+    return content.flatMap((block) =>
+      block.type === "tool_result" && Array.isArray(block.content)
+        ? block.content.flatMap((part) =>
+          part.type === "tool_reference" ? [{ name: part.tool_name }] : []
+        )
+        : []
+    );
+  }
+  return content.flatMap((block, at): ToolChange[] => {
+    if (block.type === "text") return [];
+    const { tool } = block;
+    if (tool.type === "tool_reference") {
+      return [{ name: tool.name, isRemoval: block.type === "tool_removal" }];
+    }
+    const { definition } = tool;
+    const defined = { tool: definition, path: `${path}[${at}].tool.definition` };
+    return [{ name: definition.name, defined }];
+  });
 }

@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { ERROR_KINDS, errorSchema } from "../../../wire/error_body.ts";
 import type { ErrorKind } from "../../../base/errors.ts";
-import { VERSION } from "../../../base/version.ts";
+import { VERSION } from "../../../base/config.ts";
 import type { BodySchemas, Operation, Route } from "../route.ts";
 
 type Json = Record<string, unknown>;
@@ -163,7 +163,7 @@ function describeContent(
 function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json {
   const { $schema: _, $defs = {}, ...own } = z.toJSONSchema(schema, {
     io: "input",
-    // Checks written in code cannot be represented; descriptions next to them say what they do.
+    // Checks written in code cannot be represented. The descriptions of their fields say what they check.
     unrepresentable: "any",
     override: ({ zodSchema, jsonSchema }) => {
       if (zodSchema instanceof z.ZodObject) requireFields(zodSchema, jsonSchema);
@@ -177,7 +177,7 @@ function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json 
   return withComponentRefs(own);
 }
 
-/** Lists the required fields of an object. zod does not report those that are preprocessed. */
+/** Lists the required fields of an object, because zod does not list those that are preprocessed. */
 function requireFields({ shape }: z.ZodObject, schema: Json): void {
   const required = Object.entries(shape).filter(([, field]) => {
     return !z.safeParse(field, undefined).success;

@@ -9,11 +9,10 @@ import page from "../../../ui/page.html" with { type: "text" };
 import style from "../../../ui/style.css" with { type: "text" };
 import type { ListenSettings } from "../../../base/config.ts";
 import type { Call, Route } from "../route.ts";
-import docsPage from "./docs.html" with { type: "text" };
 
 /**
  * Writes the page's Content-Security-Policy. Styles are set by style sheets and by scripts (CSSOM), the fonts of
- * formulas are within a style sheet, and recordings, files and results are shown from blobs.
+ * formulas are embedded in a style sheet, and recordings, files and results are shown from blobs.
  */
 function writePolicy(connected: readonly string[]): string {
   return [
@@ -31,14 +30,14 @@ function writePolicy(connected: readonly string[]): string {
 }
 
 /** Most additional servers that the page may connect to. */
-const MOST_ORIGINS = 20;
+const MAX_ORIGINS = 20;
 
 /**
- * The policy for one request. The page connects only to its own server and to MCP servers that its user has added,
- * whose origins are in the page's address: `/?connect=https://mcp.example.org`.
+ * Writes the policy for one request of the page. The page connects only to its own server and to MCP servers that its
+ * user has added, whose origins are in the page's address: `/?connect=https://mcp.example.org`.
  */
-function policyOfPage(call: Call): string {
-  return writePolicy((call.req.queries("connect") ?? []).filter(isOrigin).slice(0, MOST_ORIGINS));
+function writePagePolicy(call: Call): string {
+  return writePolicy((call.req.queries("connect") ?? []).filter(isOrigin).slice(0, MAX_ORIGINS));
 }
 
 function isOrigin(text: string): boolean {
@@ -46,8 +45,8 @@ function isOrigin(text: string): boolean {
 }
 
 /**
- * The page's files, by path. They hold nothing about the model or its users; the page itself asks for the API key.
- * Large files are read on first use.
+ * The page's files, by path. They hold nothing about the model or its users, because the page itself asks for the API
+ * key. Large files are read on first use.
  */
 const FILES: Readonly<
   Record<string, readonly [type: string, read: () => string | Promise<string>]>
@@ -91,7 +90,7 @@ export function pageRoutes({ settings }: { readonly settings: ListenSettings }):
     return [{ method: "GET", path: "/", handle: (call) => call.redirect("docs") }];
   }
   return Object.entries(FILES).map(([path, [type, read]]) =>
-    staticRoute(path, { type, policy: path === "/" ? policyOfPage : writePolicy([]), read })
+    staticRoute(path, { type, policy: path === "/" ? writePagePolicy : writePolicy([]), read })
   );
 }
 
@@ -135,6 +134,24 @@ async function gzip(text: string): Promise<Uint8Array<ArrayBuffer>> {
   return await new Response(stream).bytes();
 }
 
+const DOCS_PAGE = `<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>Hearth API</title>
+    <link rel="icon" href="data:,">
+    <link rel="stylesheet" href="docs/swagger-ui.css">
+    <script defer src="docs/swagger-ui-bundle.js"></script>
+    <script defer src="docs/start.js"></script>
+  </head>
+  <body>
+    <main
+      id="api"><noscript>This page needs JavaScript; <a href="openapi.json">openapi.json</a> does not.</noscript></main>
+  </body>
+</html>
+`;
+
 const DOCS_SCRIPT = `SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#api",
@@ -158,7 +175,7 @@ const DOCS_POLICY = [
 /** Routes of Swagger UI and its files. Large files are read on first use. */
 export function docsRoutes(): Route[] {
   return [
-    asset("/docs", "text/html", () => Promise.resolve(docsPage)),
+    asset("/docs", "text/html", () => Promise.resolve(DOCS_PAGE)),
     asset("/docs/start.js", "text/javascript", () => Promise.resolve(DOCS_SCRIPT)),
     asset("/docs/swagger-ui-bundle.js", "text/javascript", async () => {
       const bundle = await import("swagger-ui-dist/swagger-ui-bundle.js", {

@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { newId } from "../requests.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { yieldToEvents } from "../../../base/yield_to_events.ts";
+import { yieldToEvents } from "../../../base/timing.ts";
 import {
   type ClientEvent,
   decodeAppended,
@@ -22,14 +22,13 @@ import {
   updateSettings,
 } from "../../../wire/realtime_session.ts";
 import type { Session } from "../../session/session.ts";
-import type { BodyBudget, BodyShare } from "../body/body_memory.ts";
+import type { BodyBudget, BodyShare } from "../body/body.ts";
 import { CLOSE_CODES, type MessageSocket } from "../connection/message_socket.ts";
-import { HeardSound } from "./heard_sound.ts";
+import { HeardSound, PartialTranscripts } from "./partial_transcripts.ts";
 import { LiveTranscripts } from "./live_transcripts.ts";
-import { PartialTranscripts } from "./partial_transcripts.ts";
 import { LoudnessDetector, TurnDetector, VoiceDetector } from "./turn_detector.ts";
 
-/** Speech is looked for in chunks of this length, so that other sessions get time in between. */
+/** Length of the chunks in which speech is detected. Other sessions get time between two chunks. */
 const CHUNK_MS = 500;
 /** Longest audio that may wait to be committed. */
 const MAX_HELD_MS = 15 * 60_000;
@@ -152,10 +151,10 @@ export class LiveSession {
       default:
         throw new HearthError(
           "invalid_value",
-          `type: want session.update, transcription_session.update, or input_audio_buffer.append, .commit or ` +
+          "type: want session.update, transcription_session.update, or input_audio_buffer.append, .commit or " +
             `.clear, saw ${
               JSON.stringify(event.type.slice(0, 60))
-            }: a session here only transcribes.`,
+            }; this session only transcribes.`,
           { param: "type" },
         );
     }
@@ -177,7 +176,9 @@ export class LiveSession {
     if (this.#sound.durationMs + 1000 * samples.length / sampleRateHz > MAX_HELD_MS) {
       throw new HearthError(
         "payload_too_large",
-        `At most ${MAX_HELD_MS / 60_000} minutes of audio may wait; commit or clear it first.`,
+        `At most ${
+          MAX_HELD_MS / 60_000
+        } minutes of audio may be buffered: commit or clear it first.`,
       );
     }
     this.#share.take(samples.byteLength);
@@ -194,8 +195,8 @@ export class LiveSession {
   }
 
   /**
-   * Starts a partial transcript of the open turn, which sends the text that is already final. Skipped while earlier
-   * turns are still being transcribed.
+   * Starts a partial transcript of the open turn, which sends the text that is already final. Does nothing while
+   * earlier turns are still being transcribed.
    */
   #hearOpenTurn(): void {
     const isOpen = this.#listening?.turns.isInTurn ?? this.#settings.turns === undefined;
@@ -240,8 +241,8 @@ export class LiveSession {
   async #commit(): Promise<void> {
     const { durationMs, endMs } = this.#sound;
     if (durationMs < MIN_TURN_MS) {
-      const message = `There is too little audio to commit: ${durationMs.toFixed(0)} ms, and at ` +
-        `least ${MIN_TURN_MS} ms are needed.`;
+      const message = `There is too little audio to commit: want at least ${MIN_TURN_MS} ms, saw ` +
+        `${durationMs.toFixed(0)} ms.`;
       throw new HearthError("input_audio_buffer_commit_empty", message);
     }
     await this.#addTurn(endMs);

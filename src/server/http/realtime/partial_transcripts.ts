@@ -1,6 +1,6 @@
 /**
- * Transcribes a turn while somebody is still speaking. The audio so far is transcribed again and again, and text on
- * which two transcripts in a row agree is sent: LocalAgreement-2.
+ * Buffers a session's audio, and transcribes a turn while somebody is still speaking. The audio so far is transcribed
+ * again and again, and text on which two transcripts in a row agree is sent: LocalAgreement-2.
  *
  * @see Macháček, Dabre and Bojar, "Turning Whisper into Real-Time Transcription System", 2023
  * @module
@@ -11,7 +11,8 @@ import { type ServerEvent, transcriptionEvent } from "../../../wire/realtime_eve
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
 import { successes } from "../../session/task_stream.ts";
-import type { HeardSound } from "./heard_sound.ts";
+import { AgreedText } from "./live_transcripts.ts";
+import { LiveDecoder, type LiveFormat } from "../../../media/audio/stored_sound.ts";
 
 /**
  * New audio between one transcript and the next. It is also the least wall time before the first, so that clients that
@@ -20,7 +21,7 @@ import type { HeardSound } from "./heard_sound.ts";
 const INTERVAL_MS = 1000;
 /** Pause after a transcript, as a multiple of the time it took. */
 const REST = 2;
-/** Once a transcript is this long, the next one begins at a later segment. */
+/** Once a transcript covers this much audio, the next one begins at a later segment. */
 const SETTLED_MS = 10_000;
 /** Audio longer than this is not transcribed before the turn ends. */
 const MAX_SPAN_MS = 60_000;
@@ -153,89 +154,99 @@ function settle(progress: Progress, segments: readonly TranscriptSegment[]): voi
   }
 }
 
-const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+/** Buffered audio in one format. Positions are in milliseconds since the session's first audio. */
+export class HeardSound {
+  readonly format: LiveFormat;
+  readonly #decoder: LiveDecoder;
+  readonly #offsetMs: number;
+  #chunks: Int16Array<ArrayBuffer>[] = [];
+  /** Indexes of the first buffered sample, and of the sample after the last. */
+  #start = 0;
+  #end = 0;
 
-/** The text of one turn. Final text is never taken back. */
-export class AgreedText {
-  #text = "";
-  #hypothesis = "";
-
-  /** All text that is final so far. */
-  get text(): string {
-    return this.#text;
+  /** @param options.startMs position at which the audio in this format begins. */
+  constructor(format: LiveFormat, { startMs }: { readonly startMs: number }) {
+    this.format = format;
+    this.#decoder = new LiveDecoder(format);
+    this.#offsetMs = startMs;
   }
 
-  /**
-   * Takes the next hypothesis.
-   *
-   * @param hypothesis the whole text of the turn so far.
-   * @returns the text that has become final. It ends with a word, because a full stop after it may disappear once the
-   * speaker goes on.
-   */
-  push(hypothesis: string): string {
-    const [before, now] = [this.#hypothesis, hypothesis].map((text) =>
-      splitWords(textAfter(this.#text, text))
-    );
-    this.#hypothesis = hypothesis;
-    let numAgreed = 0;
-    while (numAgreed < now!.length && isSame(now![numAgreed], before![numAgreed])) numAgreed++;
-    while (numAgreed > 0 && !now![numAgreed - 1]!.isWordLike) numAgreed--;
-    return this.#add(joinWords(now!.slice(0, numAgreed)));
+  /** Position at which the buffered audio begins. */
+  get startMs(): number {
+    return this.#offsetMs + this.#start / this.#samplesPerMs;
   }
 
-  /** Takes the final transcript. @returns the text that follows what was final before. */
-  end(transcript: string): string {
-    return this.#add(textAfter(this.#text, transcript));
+  get endMs(): number {
+    return this.#offsetMs + this.#end / this.#samplesPerMs;
   }
 
-  #add(text: string): string {
-    this.#text += text;
-    return text;
+  /** Duration of the buffered audio. */
+  get durationMs(): number {
+    return (this.#end - this.#start) / this.#samplesPerMs;
   }
-}
 
-/**
- * Returns the rest of a text after `beginning`. If the text begins differently, the words at its start that are nearest
- * to `beginning` by edit distance are skipped instead.
- */
-function textAfter(beginning: string, text: string): string {
-  if (text.startsWith(beginning)) return text.slice(beginning.length);
-  const words = splitWords(text);
-  const ends = [...words.keys()].filter((at) => words[at]!.isWordLike);
-  const numWords = findNearestLength(listWords(splitWords(beginning)), listWords(words));
-  const end = numWords === 0 ? 0 : ends[numWords - 1]! + 1;
-  return joinWords(words.slice(end));
-}
+  /** Bytes of the buffered samples. */
+  get numBytes(): number {
+    return (this.#end - this.#start) * Int16Array.BYTES_PER_ELEMENT;
+  }
 
-/** How many words at the start of `words` are nearest to `beginning`, by edit distance. */
-function findNearestLength(beginning: readonly string[], words: readonly string[]): number {
-  let row = [0, ...words.map((_, at) => at + 1)];
-  for (const [index, word] of beginning.entries()) {
-    const next = [index + 1];
-    for (const [at, other] of words.entries()) {
-      const replaced = row[at]! + Number(word !== other);
-      next.push(Math.min(replaced, row[at + 1]! + 1, next[at]! + 1));
+  /** Decodes bytes into samples, without buffering these. */
+  decode(bytes: Uint8Array): Int16Array<ArrayBuffer> {
+    return this.#decoder.push(bytes);
+  }
+
+  push(samples: Int16Array<ArrayBuffer>): void {
+    this.#chunks.push(samples);
+    this.#end += samples.length;
+  }
+
+  /** Copies the audio from a position to the end. */
+  copyFrom(ms: number): Int16Array<ArrayBuffer> {
+    const from = this.#indexAt(ms) - this.#start;
+    const samples = new Int16Array(this.#end - this.#start - from);
+    let at = -from;
+    for (const chunk of this.#chunks) {
+      if (at + chunk.length > 0) samples.set(chunk.subarray(Math.max(0, -at)), Math.max(0, at));
+      at += chunk.length;
     }
-    row = next;
+    return samples;
   }
-  const least = Math.min(...row);
-  const distance = (length: number) => Math.abs(length - beginning.length);
-  const nearest = [...row.keys()].filter((length) => row[length] === least);
-  return nearest.reduce((best, length) => distance(length) < distance(best) ? length : best);
-}
 
-function splitWords(text: string): Intl.SegmentData[] {
-  return [...segmenter.segment(text)];
-}
+  /** Removes and returns the audio up to a position. */
+  takeTo(ms: number): Int16Array<ArrayBuffer> {
+    const taken = new Int16Array(this.#indexAt(ms) - this.#start);
+    for (let at = 0; at < taken.length;) {
+      const chunk = this.#chunks[0]!;
+      const part = chunk.subarray(0, taken.length - at);
+      taken.set(part, at);
+      at += part.length;
+      this.#drop(part.length);
+    }
+    return taken;
+  }
 
-function joinWords(words: readonly Intl.SegmentData[]): string {
-  return words.map(({ segment }) => segment).join("");
-}
+  /** Drops the audio before a position. */
+  dropTo(ms: number): void {
+    for (let left = this.#indexAt(ms) - this.#start; left > 0;) {
+      const length = Math.min(left, this.#chunks[0]!.length);
+      left -= length;
+      this.#drop(length);
+    }
+  }
 
-function listWords(words: readonly Intl.SegmentData[]): string[] {
-  return words.filter(({ isWordLike }) => isWordLike).map(({ segment }) => segment.toLowerCase());
-}
+  /** Drops samples from the first chunk. */
+  #drop(length: number): void {
+    const chunk = this.#chunks.shift()!;
+    if (length < chunk.length) this.#chunks.unshift(chunk.subarray(length));
+    this.#start += length;
+  }
 
-function isSame(a: Intl.SegmentData | undefined, b: Intl.SegmentData | undefined): boolean {
-  return a?.segment === b?.segment;
+  #indexAt(ms: number): number {
+    const index = Math.round((ms - this.#offsetMs) * this.#samplesPerMs);
+    return Math.max(this.#start, Math.min(this.#end, index));
+  }
+
+  get #samplesPerMs(): number {
+    return this.format.sampleRateHz / 1000;
+  }
 }

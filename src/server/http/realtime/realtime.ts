@@ -60,7 +60,7 @@ function openSession(call: Call, { session, bodyLimits = BODY_LIMITS }: AppDeps)
   if (upgrade === undefined) {
     call.header("upgrade", "websocket");
     const message =
-      "This is the address of a WebSocket: want the headers of its handshake, saw none.";
+      "This is the address of a WebSocket: want a WebSocket handshake, saw a plain request.";
     throw new HearthError("upgrade_required", message);
   }
   const { budget } = bodyLimits;

@@ -48,7 +48,7 @@ export class TurnDetector {
     this.#earliestMs = this.#nowMs = startMs;
   }
 
-  /** Position from which audio must be kept: the beginning of the current turn, or the earliest one of the next turn. */
+  /** Position from which audio must be kept: where the current turn begins, or where the next turn may begin. */
   get neededFromMs(): number {
     const beginMs = this.#turnFromMs ??
       (this.#speechFromMs ?? this.#nowMs) - this.#settings.prefixMs;
@@ -148,11 +148,11 @@ const SILENCE_DB = -55;
 const FIRST_NOISE_DB = -45;
 /** Level above the noise at which the likelihood of speech is one half. */
 const SPEECH_DB = 12;
-/** How far the level must rise for the likelihood's odds to grow by a factor of e. */
+/** Rise of the level that multiplies the odds of speech by e. */
 const SLOPE_DB = 3;
 /**
- * The noise estimate is the quietest recent sound: it rises slowly with louder sound, and falls at once with quieter
- * sound.
+ * How fast the noise estimate rises with louder sound. With quieter sound it falls at once, so that it stays near the
+ * quietest recent sound.
  */
 const NOISE_RISE_DB_PER_SECOND = 2;
 

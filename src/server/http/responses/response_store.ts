@@ -26,7 +26,7 @@ interface StoredResponse {
   readonly owner?: string | undefined;
 }
 
-/** The key that asks for a response, and the request field that names the response. */
+/** The API key that asks for a response, and the request field that names the response. */
 interface StoredQuery {
   readonly owner?: string | undefined;
   readonly param?: string;
@@ -81,9 +81,8 @@ export class ResponseStore {
     throw new HearthError(
       "not_found",
       `There is no stored response ${JSON.stringify(id.slice(0, 100))}: it was never stored, ` +
-        "or was deleted, either by a request or to make room. " +
-        `This server keeps the last ${maxResponses} responses, up to ` +
-        `${Math.floor(maxBytes / 2 ** 20)} MiB, in memory.`,
+        "was deleted by a request, or was removed to free memory. This server keeps the last " +
+        `${maxResponses} responses, up to ${Math.floor(maxBytes / 2 ** 20)} MiB.`,
       { param },
     );
   }
@@ -134,14 +133,14 @@ function toItem(item: OutputItem): StoredItem {
   return { type: "message", id: item.id, role: "assistant", content };
 }
 
-/** More characters than any prose has per token, on average. */
+/** A token of prose has fewer characters than this on average, in any language. */
 const MAX_CHARS_PER_TOKEN = 32;
 
 /**
  * Yields how many items to leave out from the beginning, one attempt after another. Only whole turns are left out, so
- * that no tool result is left without its call, and the last attempt keeps only the last turn. Attempts that cannot fit
- * by their length are skipped. Since each attempt tokenizes all that is left, the steps grow: 1, 2, 4 … more turns
- * while most are left, then half of the rest.
+ * that every tool result keeps its call, and the last attempt keeps only the last turn. Attempts that are certainly too
+ * long are skipped. Each attempt tokenizes everything that it keeps, so the steps grow: 1, 2, 4 … turns up to half of
+ * them, then half of the rest.
  *
  * @param contextLength in tokens; unlimited if absent.
  */

@@ -17,9 +17,8 @@ import type { ChatEvent } from "../../../models/task.ts";
 import { getInlineMedia } from "../body/inline_media.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { droppedTurns, ResponseStore, type StoredItem } from "./response_store.ts";
-import { mapMedia, ownParam, toChatRequest, toItems } from "./responses_chat.ts";
+import { listHostedTools, mapMedia, ownParam, toChatRequest, toItems } from "./responses_chat.ts";
 import { inOwnWords, newId, readRequest, warn, warnOfTools } from "../requests.ts";
-import { listHostedTools } from "./new_response.ts";
 import { ResponseBuilder } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
@@ -28,7 +27,7 @@ import { lastEvent, successes } from "../../session/task_stream.ts";
 const PATH = "/responses";
 const INPUT_TOKENS_PATH = "/responses/input_tokens";
 
-/** Most bytes of media in a request whose response is stored, because media are stored as text. */
+/** Most bytes of media in a request whose response is stored. Media are stored as text. */
 const MAX_KEPT_MEDIA_BYTES = 16 * 2 ** 20;
 
 const ERRORS = [
@@ -85,7 +84,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
       if (call.req.query("stream") !== "true") return call.json(response);
       throw new HearthError(
         "invalid_value",
-        'stream: want false, saw "true": a stored response is given whole.',
+        'stream: want false, saw "true": a stored response cannot be streamed.',
         { param: "stream" },
       );
     },
@@ -113,9 +112,8 @@ export function responsesRoutes(deps: AppDeps): Route[] {
       ...missing,
     },
     handle: (call) => {
-      const data = store.get(call.req.param("id")!, { owner: call.get("keyLabel") }).input.map(
-        shownItem,
-      );
+      const data = store.get(call.req.param("id")!, { owner: call.get("keyLabel") }).input
+        .map(toClientItem);
       if (call.req.query("order") !== "asc") data.reverse();
       const [first_id = null, last_id = null] = [data[0]?.id, data.at(-1)?.id];
       return call.json({ object: "list" as const, data, first_id, last_id, has_more: false });
@@ -123,8 +121,8 @@ export function responsesRoutes(deps: AppDeps): Route[] {
   }];
 }
 
-/** An item without the fields that the client did not send. */
-function shownItem(item: StoredItem): StoredItem {
+/** Converts an item to the client's own form, without fields that the client did not send. */
+function toClientItem(item: StoredItem): StoredItem {
   return item.type === "hosted" ? { ...item.item, id: item.id } as unknown as StoredItem : item;
 }
 
@@ -191,7 +189,9 @@ async function createResponse(call: Call, endpoint: Endpoint): Promise<Response>
   if (ignored.length > 0) {
     warn(
       call,
-      `input items are ignored: this server does not have their tools: ${ignored.join(" ")}`,
+      `input items are ignored, because this server does not have their tools: ${
+        ignored.join(" ")
+      }`,
     );
   }
   warnOfTools(call, listHostedTools(request));

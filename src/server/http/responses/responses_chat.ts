@@ -1,14 +1,17 @@
 /**
- * Converts a request of the Responses API to the equivalent chat request.
+ * Converts a request of the Responses API to the equivalent chat request, and maps the names of its functions.
  *
  * @module
  */
 import type { ChatMessage, ContentPart } from "../../../wire/chat_message.ts";
 import { type ChatRequest, readMaxTokens } from "../../../wire/chat_request.ts";
 import type { InputItem, InputPart } from "../../../wire/responses_items.ts";
-import { GENERATION_FIELDS, type ResponsesRequest } from "../../../wire/responses_request.ts";
+import {
+  type FunctionTool,
+  GENERATION_FIELDS,
+  type ResponsesRequest,
+} from "../../../wire/responses_request.ts";
 import { HearthError } from "../../../base/errors.ts";
-import { listFunctions, listHostedTools, shownName } from "./new_response.ts";
 
 /** Returns a request's input as items. */
 export function toItems({ input }: ResponsesRequest): readonly InputItem[] {
@@ -42,7 +45,7 @@ export function toChatRequest(
       const { description, parameters, strict } = named.tool;
       return {
         type: "function",
-        function: { name: shownName(named), description, parameters, strict },
+        function: { name: toShownName(named), description, parameters, strict },
       };
     }),
     tool_choice: toolChoice(request),
@@ -104,7 +107,7 @@ function toMessages(items: readonly InputItem[]): Source[] {
         const { call_id: id, arguments: json } = item;
         message.tool_calls = [
           ...message.tool_calls ?? [],
-          { id, type: "function", function: { name: shownName(item), arguments: json } },
+          { id, type: "function", function: { name: toShownName(item), arguments: json } },
         ];
         break;
       }
@@ -170,13 +173,13 @@ function toolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
   }
   if (!("tools" in choice)) {
     if (!("name" in choice)) throw needsHosted(choice.type);
-    return { type: "function", function: { name: shownName(choice) } };
+    return { type: "function", function: { name: toShownName(choice) } };
   }
   const hosted = choice.tools.find(({ type }) => type !== "function");
   if (hosted !== undefined) throw needsHosted(hosted.type);
   const tools = choice.tools.map(({ name = "", namespace }) => ({
     type: "function" as const,
-    function: { name: shownName({ name, namespace }) },
+    function: { name: toShownName({ name, namespace }) },
   }));
   return { type: "allowed_tools", allowed_tools: { mode: choice.mode, tools } };
 }
@@ -184,9 +187,8 @@ function toolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
 function needsHosted(type: string): HearthError {
   return new HearthError(
     "invalid_value",
-    `tool_choice: want a function among the tools, saw a choice that needs the tool ${
-      JSON.stringify(type.slice(0, 40))
-    }, which this server has not.`,
+    "tool_choice: want a function among the tools, saw a choice that needs the tool " +
+      `${JSON.stringify(type.slice(0, 40))}, which this server does not have.`,
     { param: "tool_choice" },
   );
 }
@@ -236,4 +238,52 @@ function itemParam(
   if (own < 0) return "previous_response_id";
   const isResult = source.message.role === "tool";
   return `input[${own}]${content && isResult ? ".output" : content}`;
+}
+
+/** How a call names its function. */
+interface CallName {
+  readonly name: string;
+  readonly namespace?: string | null | undefined;
+}
+
+interface FunctionAtPath extends CallName {
+  readonly tool: FunctionTool;
+  /** Path of the client's field. */
+  readonly path: string;
+}
+
+/** Lists all functions in order. Tools that only OpenAI hosts are left out. */
+function listFunctions({ tools }: ResponsesRequest): readonly FunctionAtPath[] {
+  return (tools ?? []).flatMap((tool, index): FunctionAtPath[] => {
+    const path = `tools[${index}]`;
+    if (!("tools" in tool)) return "name" in tool ? [{ name: tool.name, tool, path }] : [];
+    const { name: namespace, tools: inner } = tool;
+    return inner.flatMap((each, at) =>
+      "name" in each
+        ? [{ name: each.name, namespace, tool: each, path: `${path}.tools[${at}]` }]
+        : []
+    );
+  });
+}
+
+/** Lists the types of the hosted tools in a request, which are ignored. */
+export function listHostedTools({ tools }: ResponsesRequest): string[] {
+  return (tools ?? []).flatMap((tool) => "tools" in tool ? tool.tools : [tool])
+    .flatMap((tool) => "name" in tool ? [] : [tool.type]);
+}
+
+/** Makes the name under which the model is shown a function. Chat templates have no namespaces. */
+function toShownName({ name, namespace }: CallName): string {
+  return namespace ? `${namespace}__${name}` : name;
+}
+
+/** Maps the names that the model uses to the client's names, for functions in a namespace. */
+export function mapCallNames(
+  request: ResponsesRequest,
+): ReadonlyMap<string, { readonly name: string; readonly namespace: string }> {
+  return new Map(
+    listFunctions(request).flatMap(({ name, namespace }) =>
+      namespace ? [[toShownName({ name, namespace }), { name, namespace }]] : []
+    ),
+  );
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { ResponsesRequest } from "../../../wire/responses_request.ts";
 import type {
   OutputItem,
   OutputLogprob,
@@ -12,30 +13,30 @@ import { HearthError } from "../../../base/errors.ts";
 import { isJson } from "../../../base/json.ts";
 import type { ChatEvent, ToolCallDelta } from "../../../models/task.ts";
 import { newId } from "../requests.ts";
-import { callNames, newResponse, type ResponseHead } from "./new_response.ts";
+import { mapCallNames } from "./responses_chat.ts";
 
 /** An event without its sequence number. */
 type ResponseEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
 
 type Item<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
 
-/** Builds a response from events. */
+/** Builds a response, or the events of its stream, from the model's events. */
 export class ResponseBuilder {
   readonly response: ResponseObject;
   #hasBegun = false;
   /** The open item, which ends where another begins. */
   #open: OutputItem | undefined;
-  /** Whether thought is sent as a summary. */
+  /** Whether reasoning is sent as a summary. */
   readonly #summarises: boolean;
   /** Maps the names that the model uses to the client's names, which may have namespaces. */
-  readonly #callNames: ReturnType<typeof callNames>;
+  readonly #callNames: ReturnType<typeof mapCallNames>;
   #reason: "stop" | "length" | "tool_calls" = "stop";
-  /** Log-probabilities of tokens that no text has come for yet, because it is held back or is markup. */
+  /** Log-probabilities of tokens whose text has not come yet, because it is held back or is markup. */
   #unplacedLogprobs: OutputLogprob[] = [];
 
   constructor(head: ResponseHead) {
     this.response = newResponse(head);
-    this.#callNames = callNames(head.request);
+    this.#callNames = mapCallNames(head.request);
     this.#summarises = this.response.reasoning.summary !== null;
   }
 
@@ -217,7 +218,7 @@ export class ResponseBuilder {
   }
 }
 
-/** The only part of an item's text, the prefix of the types of its events, and their fields that give its position. */
+/** Returns an item's only text part, the prefixes of its event types, and the event field with the part's position. */
 function toPart(item: Item<"message" | "reasoning">) {
   const frame = "response.content_part";
   const index = { content_index: 0 };
@@ -262,5 +263,47 @@ function toLogprob({ token, logprob, bytes, top }: DeltaLogprob): OutputLogprob 
       logprob: rival.logprob,
       bytes: [...rival.bytes],
     })),
+  };
+}
+
+/** The identity of a response, and the request whose fields it repeats. */
+interface ResponseHead {
+  readonly id: string;
+  readonly createdSeconds: number;
+  readonly model: string;
+  readonly request: ResponsesRequest;
+}
+
+/** Creates a response that has no output yet. */
+function newResponse({ id, createdSeconds, model, request }: ResponseHead): ResponseObject {
+  return {
+    id,
+    object: "response",
+    created_at: createdSeconds,
+    status: "in_progress",
+    error: null,
+    incomplete_details: null,
+    instructions: request.instructions ?? null,
+    max_output_tokens: request.max_output_tokens ?? null,
+    model,
+    output: [],
+    parallel_tool_calls: request.parallel_tool_calls ?? true,
+    previous_response_id: request.previous_response_id ?? null,
+    reasoning: {
+      effort: request.reasoning?.effort ?? null,
+      summary: request.reasoning?.summary ?? request.reasoning?.generate_summary ?? null,
+    },
+    store: request.store ?? true,
+    temperature: request.temperature ?? null,
+    text: { format: request.text?.format ?? { type: "text" } },
+    tool_choice: request.tool_choice ?? "auto",
+    tools: request.tools ?? [],
+    top_logprobs: request.top_logprobs ?? 0,
+    top_p: request.top_p ?? null,
+    truncation: request.truncation ?? "disabled",
+    usage: null,
+    user: request.user ?? null,
+    metadata: request.metadata ?? {},
+    background: false,
   };
 }

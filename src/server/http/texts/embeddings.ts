@@ -1,5 +1,5 @@
 /**
- * `POST /embeddings`.
+ * `POST /embeddings`, and `POST /v2/embed` for clients of Cohere's API v2.
  *
  * @module
  */
@@ -74,7 +74,7 @@ function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
     .map((each) => typeof each === "object" && "text" in each ? each.text : each);
 }
 
-/** Names a field as the request named it. */
+/** Maps a field of the task to the request's own field. */
 function ownParam(param: string, request: EmbeddingRequest): string {
   if (param === "dimensions" && (request.dimensions ?? null) === null) return "output_dimension";
   if (param !== "prompt_name" || (request.prompt_name ?? null) !== null) return param;

@@ -1,5 +1,5 @@
 /**
- * `POST /rerank`, and `POST /v2/rerank` for clients of Cohere's API v2.
+ * `POST /rerank`, `POST /v2/rerank` for clients of Cohere's API v2, and `POST /score` in vLLM's format.
  *
  * @module
  */
@@ -103,7 +103,7 @@ function wantsDocuments(request: RerankRequest): boolean | undefined {
   return request.return_documents ?? request.return_text ?? undefined;
 }
 
-/** Scores documents. @param findCuts tells where texts that are too long are cut. */
+/** Scores documents. @param findCuts returns where texts that are too long are cut. */
 async function score(
   call: Call,
   deps: AppDeps,

@@ -13,9 +13,9 @@ import {
   tokenPiece,
 } from "../../../wire/token_requests.ts";
 import type { TokenizeTask } from "../../../models/task.ts";
-import { promptOptions, toolOptions } from "../chat/chat_task.ts";
+import { readPromptOptions, readToolOptions } from "../chat/chat_task.ts";
 import { readMessages } from "../chat/chat_messages.ts";
-import { mediaDeps, readRequest } from "../requests.ts";
+import { getMediaDeps, readRequest } from "../requests.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 
 /** The endpoints. */
@@ -113,10 +113,10 @@ async function readChat(
   request: ApplyTemplateRequest,
   { call, deps }: { readonly call: Call; readonly deps: AppDeps },
 ): Promise<TokenizeTask["chat"]> {
-  const options = { ...mediaDeps(call, deps), info: deps.session.requireReady() };
+  const options = { ...getMediaDeps(call, deps), info: deps.session.requireReady() };
   return {
     messages: await readMessages(request.messages, options),
-    prompt: promptOptions(request),
-    tools: toolOptions(request),
+    prompt: readPromptOptions(request),
+    tools: readToolOptions(request),
   };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Expressions } from "../../../../src/engine/grammar/expressions.ts";
-import { type NumberBounds, numberExpression } from "../../../../src/engine/grammar/numbers.ts";
+import { buildNumber, type NumberBounds } from "../../../../src/engine/grammar/numbers.ts";
 import { Random } from "../random.ts";
 
 Deno.test("numberExpression() holds the numbers within its bounds and no others", () => {
@@ -17,7 +17,7 @@ Deno.test("numberExpression() holds the numbers within its bounds and no others"
       multipleOf: round % 10 === 0 ? [3] : [],
     };
     const expressions = new Expressions();
-    const expression = numberExpression(expressions, bounds);
+    const expression = buildNumber(expressions, bounds);
     const isIn = (value: number) =>
       (!isInteger || Number.isInteger(value)) &&
       (!bounds.min || (bounds.min.isExclusive ? value > low : value >= low)) &&
@@ -41,7 +41,7 @@ Deno.test("numberExpression() holds the multiples of fractions and no others", (
   const random = new Random(8);
   for (const divisor of [0.1, 0.01, 0.5, 0.25, 1.25, 2.5, 0.3, 7.5, 12, 0.125, 100, 0.0005]) {
     const expressions = new Expressions();
-    const expression = numberExpression(expressions, {
+    const expression = buildNumber(expressions, {
       isInteger: Number.isInteger(divisor),
       multipleOf: [divisor],
     });
@@ -66,7 +66,7 @@ Deno.test("numberExpression() holds the multiples of fractions and no others", (
 Deno.test("numberExpression() keeps to bounds of tiny and huge exponents", () => {
   const expressions = new Expressions();
   const within = (min: number, max: number) =>
-    numberExpression(expressions, {
+    buildNumber(expressions, {
       isInteger: false,
       min: { value: min, isExclusive: false },
       max: { value: max, isExclusive: false },

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { countStepsIn, makeStepMemory, runStep } from "../../../../src/base/running_steps.ts";
+import { countStepsIn, makeStepMemory, runStep } from "../../../../src/base/threads.ts";
 import { Heartbeat, STEP_FACTOR } from "../../../../src/server/session/client.ts";
 
 /** A heart whose worker's steps are those of this thread. */

@@ -1,22 +1,24 @@
 /**
- * Starts threads that help the model's thread. The main thread starts them on its behalf: in Deno 2.9 a worker started
- * by a worker waits half a second for a debugger before it runs its first module.
+ * Threads that help the model's thread, and counters that show the main thread which steps the model's thread runs.
+ *
+ * The main thread starts the helpers: in Deno 2.9 a worker started by a worker waits half a second for a debugger
+ * before it runs its first module.
  *
  * @module
  */
 import { Worker } from "node:worker_threads";
 
-/** What a thread receives, and who is told when it ends. */
+/** What a thread receives, and what happens when it ends. */
 interface ThreadOptions {
   /** The module's `workerData`; its memory may be shared. */
   readonly workerData: unknown;
   /** Ports in that data. */
   readonly ports?: readonly MessagePort[];
-  /** Whether the process is to wait until it has ended. */
+  /** Whether the process stays alive until the thread has ended. */
   readonly isAwaited?: boolean;
   /**
-   * Called when the thread has ended or says why it will: with the message that it posts to its parent, or the error
-   * that ended it. Not called if it is terminated first.
+   * Called once when the thread has ended, or has posted the reason why it will end. `failure` is that reason, or the
+   * error that ended the thread. Not called if the thread is terminated first.
    */
   readonly onEnd: (failure?: string) => void;
 }
@@ -43,15 +45,15 @@ interface ThreadEnd {
   readonly failure: string | undefined;
 }
 
-/** The main thread's port, in a worker that was given it. */
+/** In a worker: asks the main thread to start threads. */
 let starter: ThreadStarter | undefined;
 
-/** From now on, lets {@linkcode serveThreads} at the other end of `port` start this worker's threads. */
+/** Makes {@linkcode serveThreads} at the other end of `port` start this worker's threads from now on. */
 export function startThreadsBy(port: MessagePort): void {
   starter = new ThreadStarter(port);
 }
 
-/** Starts a thread. @param module the address of its file; `deno compile` must be told of it. */
+/** Starts a thread. @param module URL of its file, which must also be passed to `deno compile`. */
 export function startThread(module: URL, options: ThreadOptions): Thread {
   return starter?.start(module, options) ?? startHere(module, options);
 }
@@ -68,7 +70,7 @@ function startHere(
     onEnd(failure);
   };
   worker.on("message", (failure: string) => end(failure));
-  // An uncaught error, such as a module that does not load; Deno writes it to standard error too.
+  // An uncaught error, such as a module that does not load. Deno also writes it to standard error.
   worker.on("error", (error) => end(error.message));
   worker.on("exit", (code) => end(code === 0 ? undefined : `It ended with code ${code}.`));
   if (!isAwaited) worker.unref();
@@ -110,8 +112,8 @@ class ThreadStarter {
 }
 
 /**
- * Starts the threads that a worker at the other end of `port` asks for, until the port is closed. Those that run then end
- * by themselves.
+ * Starts the threads that a worker at the other end of `port` asks for, until the port is closed. Threads that are
+ * still running then end by themselves.
  */
 export function serveThreads(port: MessagePort): void {
   const running = new Map<number, Thread>();
@@ -130,4 +132,51 @@ export function serveThreads(port: MessagePort): void {
       running.delete(id);
     }
   };
+}
+
+// Counters of the model's running steps, in memory that another thread can read: a thread that computes answers no
+// messages.
+
+const RUNNING = 0;
+const CHANGES = 1;
+
+/** The counters as a watching thread sees them. */
+export interface StepCounts {
+  /** Steps that have begun and not ended. */
+  readonly running: number;
+  /** How often a step has begun or ended; it wraps around. */
+  readonly changes: number;
+}
+
+let counters: Int32Array = new Int32Array(2);
+
+/** Makes memory for the counters of a thread. */
+export function makeStepMemory(): SharedArrayBuffer {
+  return new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT);
+}
+
+/** Makes this thread count its steps in `memory`. Call it before the first step. */
+export function countStepsIn(memory: SharedArrayBuffer): void {
+  counters = new Int32Array(memory);
+}
+
+/** Reads the counters of another thread. */
+export function readSteps(memory: SharedArrayBuffer): StepCounts {
+  const words = new Int32Array(memory);
+  return { running: Atomics.load(words, RUNNING), changes: Atomics.load(words, CHANGES) };
+}
+
+/** Runs a step of the model and counts it. Steps may be nested. */
+export async function runStep<T>(step: () => Promise<T>): Promise<T> {
+  change(1);
+  try {
+    return await step();
+  } finally {
+    change(-1);
+  }
+}
+
+function change(by: 1 | -1): void {
+  Atomics.add(counters, RUNNING, by);
+  Atomics.add(counters, CHANGES, 1);
 }

@@ -1,6 +1,6 @@
 /** Threads that a worker asks the main thread for. */
 import assert from "node:assert/strict";
-import { serveThreads } from "../../../src/base/start_thread.ts";
+import { serveThreads } from "../../../src/base/threads.ts";
 
 const GREETING = new URL("../../fixtures/threads/greeting_thread.ts", import.meta.url);
 const NOWHERE = new URL("../fixtures/nowhere.ts", import.meta.url);

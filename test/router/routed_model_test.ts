@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import type { ModelKind } from "../../src/base/config.ts";
 import type { HearthError } from "../../src/base/errors.ts";
-import { chooseModel } from "../../src/router/choose_model.ts";
-import type { RoutedModel } from "../../src/router/routed_model.ts";
+import { chooseModel, type RoutedModel } from "../../src/router/routed_model.ts";
 
 function model(id: string, kind: ModelKind | undefined, aliases: string[] = []): RoutedModel {
   return { id, kind, aliases, ownedBy: "test", args: [] };

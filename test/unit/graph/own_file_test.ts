@@ -21,7 +21,7 @@ async function layOut(
 
 const REFUSAL = {
   name: "StartupError",
-  message: /is a link that leads out of the model's folder, and is not followed/,
+  message: /is a link that leads out of the model's folder, and such links are not followed/,
 };
 
 Deno.test("listFiles() refuses links out of the folder: files, folders, chains, any name", {

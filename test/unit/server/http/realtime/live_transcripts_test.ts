@@ -1,6 +1,6 @@
 /** What is certain of the text of a turn that goes on. */
 import assert from "node:assert/strict";
-import { AgreedText } from "../../../../../src/server/http/realtime/partial_transcripts.ts";
+import { AgreedText } from "../../../../../src/server/http/realtime/live_transcripts.ts";
 
 /** What each hypothesis makes certain, then what the final text adds. */
 function follow(hypotheses: readonly string[], final: string): string[] {

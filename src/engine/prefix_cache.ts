@@ -1,8 +1,17 @@
+/**
+ * The prefix cache: full blocks of the KV cache indexed by their content, and the search for a prompt's prefix among
+ * them.
+ *
+ * @module
+ */
 import type { MediaSpan, Sequence } from "./sequence.ts";
+import type { BlockTails, StateSlots } from "./idle_blocks.ts";
+import type { Int32List } from "./int32_list.ts";
+import type { PrefixEnd, WindowBlocks } from "./window_blocks.ts";
 
 const NONE = -1;
 
-/** Everything that identifies the content of a full block. */
+/** What identifies the content of a full block. */
 interface BlockContent {
   /** Token ids: i32 `[blockSize]`. */
   readonly tokens: Int32Array;
@@ -16,12 +25,12 @@ interface BlockContent {
 /**
  * The full blocks of a pool, indexed by their content.
  *
- * A block's content is its own tokens, the media that they stand for, and its predecessor: the one block that holds
- * everything before it. This makes it both a hash chain and a tree. The hash (32 bits, of the tokens, the media and the
- * predecessor's hash) only says where to look; what is found is then compared by the predecessor's id, the media and
- * every token. Since no content is stored twice, equal predecessor ids mean equal tokens back to the first. So two
- * prefixes are never confused, whatever their hashes, and neither a wrong answer nor a leak of another client's prompt
- * depends on luck. This costs 4 bytes per token.
+ * A block's content is its own tokens, the media that they stand for, and its predecessor: the block that holds
+ * everything before it. So the blocks form a tree, and their hashes a chain. A hash (32 bits, of the tokens, the media
+ * and the predecessor's hash) only says where to look. The blocks found there are compared by the predecessor's id, the
+ * media and every token. Since no content is stored twice, equal predecessor ids mean equal tokens back to the first.
+ * So two prefixes are never confused, even if their hashes are equal, and no client ever gets another's prompt. This
+ * costs 4 bytes per token.
  *
  * The owner must remove a block before its predecessor.
  */
@@ -71,7 +80,7 @@ export class BlockIndex {
 
   /** Lists the indexed blocks from `first` on, and the blocks that have one of them among their predecessors. */
   withPrefixFrom(first: number): number[] {
-    /** Whether blocks before `first` that were visited have such a predecessor. */
+    /** For each visited block before `first`: whether it has such a predecessor. */
     const known = new Map<number, boolean>();
     const isBehind = (start: number): boolean => {
       // A loop, not a recursion: a prefix may have thousands of blocks.
@@ -207,4 +216,104 @@ function spreadHash(hash: number): number {
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
   h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
   return h ^ (h >>> 16);
+}
+
+/** A tail, and how many of its tokens a sequence can reuse. */
+export interface FoundTail {
+  readonly blockId: number;
+  readonly numTokens: number;
+}
+
+/** The position from which a sequence continues, and the tail that it ends with, if any. */
+export interface FoundPrefix {
+  readonly tail: FoundTail | undefined;
+  readonly end: PrefixEnd;
+}
+
+/** What is searched: the main pool, and the states and window blocks that belong to its blocks. */
+interface PrefixSearchParts {
+  readonly blockSize: number;
+  readonly index: BlockIndex;
+  readonly tails: BlockTails;
+  readonly slots: StateSlots | undefined;
+  readonly windows: readonly WindowBlocks[];
+}
+
+/**
+ * Finds the longest cached prefix of a waiting sequence. A prefix is cached as far as its blocks, the recurrent state
+ * after them, and the blocks of all windows before that position are cached.
+ */
+export class PrefixSearch {
+  readonly #parts: PrefixSearchParts;
+
+  constructor(parts: PrefixSearchParts) {
+    this.#parts = parts;
+  }
+
+  /** Puts the cached blocks among a sequence's first `numBlocks` into its empty table, without referencing them. */
+  find(sequence: Sequence, numBlocks: number): FoundPrefix {
+    for (let i = 0; i < numBlocks; i++) {
+      const blockId = this.#parts.index.find(sequence, i);
+      if (blockId === undefined) break;
+      sequence.blockIds.push(blockId);
+    }
+    const tail = this.#trimToKnown(sequence);
+    return { tail, end: this.#findEnd(sequence, tail) };
+  }
+
+  /** The position from which a sequence continues, given that its table holds the cached full blocks. */
+  #findEnd({ blockIds }: Sequence, tail: FoundTail | undefined): PrefixEnd {
+    const numTokens = blockIds.length * this.#parts.blockSize + (tail?.numTokens ?? 0);
+    return { numTokens, tail: tail?.blockId };
+  }
+
+  /** Finds the tail after a sequence's full blocks, if it begins with the same tokens. */
+  #findTail(sequence: Sequence): FoundTail | undefined {
+    const numTokens = this.#parts.tails.countSame(sequence);
+    if (numTokens === 0) return undefined;
+    const { blockIds } = sequence;
+    return { blockId: this.#parts.tails.after(blockIds.at(blockIds.length - 1))!, numTokens };
+  }
+
+  /**
+   * Drops blocks from the end of a sequence's table until the state and the window blocks for the position after the
+   * rest are cached.
+   *
+   * @returns the tail that the sequence can continue from, if any.
+   */
+  #trimToKnown(sequence: Sequence): FoundTail | undefined {
+    const tail = this.#findTail(sequence);
+    if (tail !== undefined && this.#isKnownBehind(sequence, tail)) return tail;
+    const { blockIds } = sequence;
+    let numKept = blockIds.length;
+    while (numKept > 0) {
+      const gap = this.#findGap(blockIds, numKept);
+      if (gap === undefined) break;
+      numKept = gap;
+    }
+    blockIds.truncate(numKept);
+    return undefined;
+  }
+
+  #isKnownBehind(sequence: Sequence, tail: FoundTail): boolean {
+    const slots = this.#parts.slots;
+    const isWhole = tail.numTokens === this.#parts.tails.getLength(tail.blockId);
+    if (slots !== undefined && !(isWhole && slots.has(tail.blockId))) return false;
+    const { blockIds } = sequence;
+    const end = this.#findEnd(sequence, tail);
+    return this.#parts.windows.every((each) =>
+      each.findGap(blockIds, blockIds.length, end) === undefined
+    );
+  }
+
+  /** If something is missing for a prefix of `numKept` blocks: the most blocks to try next. `undefined` otherwise. */
+  #findGap(blockIds: Int32List, numKept: number): number | undefined {
+    if (this.#parts.slots?.has(blockIds.at(numKept - 1)) === false) return numKept - 1;
+    const end = { numTokens: numKept * this.#parts.blockSize };
+    for (const window of this.#parts.windows) {
+      const gap = window.findGap(blockIds, numKept, end);
+      if (gap !== undefined) return gap;
+    }
+    return undefined;
+  }
 }

@@ -1,10 +1,10 @@
 /**
- * Concatenates byte arrays: at once, or as they arrive.
+ * Concatenates byte arrays, at once or as they arrive, and formats byte counts.
  *
  * @module
  */
 
-/** A copy of all parts in one array. */
+/** Copies all parts into one array. */
 export function joinBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
   let at = 0;
@@ -20,15 +20,15 @@ const FIRST_BYTES = 1024;
 const MAX_MOVED_BYTES = 4 * 2 ** 20;
 
 /**
- * A buffer that grows. It never copies much: it reserves generously, since the system only provides memory that is
- * written to.
+ * A buffer that grows. It reserves generously instead of copying often, because the system provides only memory that
+ * is written to.
  */
 export class ByteCollector {
   readonly #maxBytes: number;
   #bytes: Uint8Array<ArrayBuffer>;
   #length = 0;
 
-  /** @param options.maxBytes most that it will hold. */
+  /** @param options.maxBytes most bytes that it will hold. */
   constructor({ maxBytes }: { maxBytes: number }) {
     this.#maxBytes = maxBytes;
     this.#bytes = new Uint8Array(Math.min(FIRST_BYTES, maxBytes));
@@ -43,14 +43,14 @@ export class ByteCollector {
     this.advance(chunk.length);
   }
 
-  /** Where the next bytes go, at least `numBytes` of them. */
+  /** The free part of the buffer, with room for at least `numBytes` bytes. Call {@linkcode advance} after writing. */
   room(numBytes: number): Uint8Array<ArrayBuffer> {
     const length = this.#length + numBytes;
     if (length > this.#bytes.length) this.#grow(length);
     return this.#bytes.subarray(this.#length);
   }
 
-  /** Keeps as many bytes as were written to `room`. */
+  /** Keeps the first `numBytes` bytes that were written to `room`. */
   advance(numBytes: number): void {
     this.#length += numBytes;
   }
@@ -70,4 +70,27 @@ export class ByteCollector {
     moved.set(this.#bytes.subarray(0, this.#length));
     this.#bytes = moved;
   }
+}
+
+const UNITS = ["bytes", "kB", "MB", "GB", "TB"] as const;
+
+/**
+ * Formats a byte count with three digits and a decimal unit, the convention of disks and model hubs.
+ *
+ * ```ts
+ * import { formatBytes } from "./bytes.ts";
+ * import assert from "node:assert/strict";
+ *
+ * assert.equal(formatBytes(568_300_000), "568 MB");
+ * ```
+ */
+export function formatBytes(bytes: number): string {
+  const power = bytes < 1000 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log10(bytes) / 3));
+  const amount = bytes / 1000 ** power;
+  const text = power === 0 ? String(amount) : amount.toPrecision(Math.max(3, countDigits(amount)));
+  return `${text} ${UNITS[power]}`;
+}
+
+function countDigits(amount: number): number {
+  return Math.floor(Math.log10(amount)) + 1;
 }

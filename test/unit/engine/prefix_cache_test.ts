@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BlockIndex, mixHash } from "../../../src/engine/block_index.ts";
+import { BlockIndex, mixHash } from "../../../src/engine/prefix_cache.ts";
 import { makeSequence } from "./make_sequence.ts";
 
 function makeSequenceWithBlocks(tokens: readonly number[], blockIds: readonly number[]) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RestartPolicy } from "../../../../src/server/session/restart_policy.ts";
+import { RestartPolicy } from "../../../../src/server/session/supervisor.ts";
 
 const MINUTE_MS = 60_000;
 
