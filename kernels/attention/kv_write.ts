@@ -30,6 +30,8 @@ export interface HeadNormParams {
   readonly ofKeys: boolean;
   /** Whether all heads of a token share one root mean square; otherwise each head has its own. */
   readonly ofRows?: boolean | undefined;
+  /** Whether they are normalised after their rotation, each head by itself; otherwise before it. */
+  readonly isAfterRotation?: boolean | undefined;
 }
 
 /** The layout of a token's heads in a tensor, in elements; both are multiples of 4. */
@@ -45,8 +47,8 @@ export interface KvWriteParams {
   /** If absent, keys are copied, and queries are left unchanged. */
   readonly rotary?: RotaryParams | undefined;
   /**
-   * Normalisation before the rotation. If each head has its own root mean square, 256 must be a multiple of the
-   * head size, so that a workgroup holds whole heads.
+   * If each head has its own root mean square, 256 must be a multiple of the head size, so that a workgroup holds whole
+   * heads.
    */
   readonly norms?: HeadNormParams | undefined;
   readonly q: RowLayout;
@@ -105,6 +107,8 @@ const THREADS = 64;
  *
  * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`
  *
+ * Some models normalise heads after the rotation (`isAfterRotation`).
+ *
  * Keys and values go to slot `p` of their sequence's blocks, rotated queries to `qOut`.
  */
 export class KvWrite {
@@ -150,6 +154,7 @@ export class KvWrite {
         NORMS_KEYS: norms?.ofKeys ? 1 : 0,
         EPSILON: norms?.epsilon ?? 0,
         NORMS_ROWS: norms?.ofRows ? 1 : 0,
+        NORMS_ROTATED: norms?.isAfterRotation ? 1 : 0,
         NUM_QUERY_HEADS: shape.heads,
       },
     });
@@ -208,6 +213,11 @@ export function checkNorms(norms: HeadNormParams | undefined, shape: HeadShape):
     throw new RangeError(
       `Norms of ${heads} and ${kvHeads} heads of ${headSize}: ` +
         `kv_write takes ${MAX_FACTORS} factors at most.`,
+    );
+  }
+  if (norms.ofRows && norms.isAfterRotation) {
+    throw new RangeError(
+      "kv_write normalises all heads of a token together only before they are rotated.",
     );
   }
   if (norms.ofRows || 4 * THREADS % headSize === 0) return;

@@ -2,8 +2,9 @@
 // kv_write.ts for formula and shapes.
 //
 // One workgroup takes 64 vec4s of one token, and each thread one vec4 of one head: it rotates a query into `q_out`,
-// rotates a key into the cache, or copies a value there. Heads may be normalised first. If each head has its own root
-// mean square, a workgroup holds whole heads. If all heads of a token share one, each workgroup computes it by itself.
+// rotates a key into the cache, or copies a value there. Heads may be normalised before that, or after it. If each head
+// has its own root mean square, a workgroup holds whole heads. If all heads of a token share one, each workgroup computes
+// it by itself.
 // Workgroup memory: 128 floats.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
@@ -44,6 +45,8 @@ override NORMS_KEYS: bool;
 override EPSILON: f32;
 // Whether all heads of a token share one norm.
 override NORMS_ROWS: bool;
+// Whether heads are normalised after their rotation.
+override NORMS_ROTATED: bool;
 // Number of query heads, whether or not they are rotated or normalised.
 override NUM_QUERY_HEADS: u32;
 
@@ -102,13 +105,26 @@ fn arrange_other(values: vec4<f32>) -> vec4<f32> {
 }
 
 // `1 / rms` of the head that contains the thread's vec4; called by all threads.
-fn measure_head(thread: u32, head: u32, column: u32, token: u32) -> f32 {
+fn measure_head(thread: u32, head: u32, column: u32, token: u32, position: u32) -> f32 {
+  let is_rotated = NORMS_ROTATED && column < ROTARY_FOURS;
   var own = vec4<f32>();
+  var other = vec4<f32>();
   if (head < HEADS && NORMS_QUERIES) {
-    own = unpack(q[token * Q_STRIDE + Q_OFFSET + head * HEAD_FOURS + column]);
+    let at = token * Q_STRIDE + Q_OFFSET + head * HEAD_FOURS;
+    own = unpack(q[at + column]);
+    if (is_rotated) {
+      other = unpack(q[at + other_column(column)]);
+    }
   }
   if (head >= HEADS && head < HEADS + KV_HEADS && NORMS_KEYS) {
-    own = unpack(k[token * K_STRIDE + K_OFFSET + (head - HEADS) * HEAD_FOURS + column]);
+    let at = token * K_STRIDE + K_OFFSET + (head - HEADS) * HEAD_FOURS;
+    own = unpack(k[at + column]);
+    if (is_rotated) {
+      other = unpack(k[at + other_column(column)]);
+    }
+  }
+  if (is_rotated) {
+    own = rotate(own, arrange_other(other), position, column);
   }
   squares[thread] = dot(own, own);
   workgroupBarrier();
@@ -145,19 +161,30 @@ fn measure_rows(thread: u32, token: u32) -> vec2<f32> {
   return inverseSqrt(sum / vec2<f32>(fours * 4u) + EPSILON);
 }
 
+// What a query's vec4 is multiplied by if queries are normalised.
+fn query_factors(head: u32, column: u32, scale: f32) -> vec4<f32> {
+  return scale * factors_at(select(0u, head, NORMS_ROWS) * HEAD_FOURS + column);
+}
+
+// The same for a key.
+fn key_factors(head: u32, column: u32, scale: f32) -> vec4<f32> {
+  return scale * factors_at(select(1u, NUM_QUERY_HEADS + head, NORMS_ROWS) * HEAD_FOURS + column);
+}
+
+// A query before its rotation.
 fn query_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   let value = unpack(q[at + column]);
-  if (NORMS_QUERIES) {
-    return value * scale * factors_at(select(0u, head, NORMS_ROWS) * HEAD_FOURS + column);
+  if (NORMS_QUERIES && !NORMS_ROTATED) {
+    return value * query_factors(head, column, scale);
   }
   return value;
 }
 
+// A key before its rotation.
 fn key_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   let value = unpack(k[at + column]);
-  if (NORMS_KEYS) {
-    let factors = select(1u, NUM_QUERY_HEADS + head, NORMS_ROWS) * HEAD_FOURS;
-    return value * scale * factors_at(factors + column);
+  if (NORMS_KEYS && !NORMS_ROTATED) {
+    return value * key_factors(head, column, scale);
   }
   return value;
 }
@@ -223,7 +250,7 @@ fn kv_write(
     let scales = measure_rows(thread, token);
     scale = select(scales.y, scales.x, head < HEADS);
   } else if (NORMS_QUERIES || NORMS_KEYS) {
-    scale = measure_head(thread, head, column, token);
+    scale = measure_head(thread, head, column, token, position);
   }
 
   if (head < HEADS) {
@@ -232,6 +259,9 @@ fn kv_write(
     if (is_rotated) {
       let other = arrange_other(query_four(at, head, other_column(column), scale));
       rotated = rotate(rotated, other, position, column);
+    }
+    if (NORMS_QUERIES && NORMS_ROTATED) {
+      rotated *= query_factors(head, column, scale);
     }
     q_out[(token * HEADS + head) * HEAD_FOURS + column] = pack(rotated);
   }
@@ -249,6 +279,9 @@ fn kv_write(
     if (is_rotated) {
       let other = arrange_other(key_four(at, kv_head, other_column(column), scale));
       values = rotate(values, other, position, column);
+    }
+    if (NORMS_KEYS && NORMS_ROTATED) {
+      values *= key_factors(kv_head, column, scale);
     }
   }
   let token_at = (slot / BLOCK_SIZE * KV_HEADS + kv_head) * BLOCK_SIZE + slot % BLOCK_SIZE;

@@ -30,6 +30,16 @@ export function widenBytes(source: Uint8Array, into: Uint8Array): void {
   into.set(new Uint8Array(floats.buffer));
 }
 
+/** Converts bfloat16, the upper halves of float32, likewise. */
+export function widenBfloat16(source: Uint8Array, into: Uint8Array): void {
+  for (let i = 0; i < source.length; i += 2) {
+    into[2 * i] = 0;
+    into[2 * i + 1] = 0;
+    into[2 * i + 2] = source[i]!;
+    into[2 * i + 3] = source[i + 1]!;
+  }
+}
+
 const STEPS = 64;
 const LOWEST = -87;
 const SCALE = STEPS * Math.LOG2E;

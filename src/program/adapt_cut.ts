@@ -94,9 +94,10 @@ function widenTables(model: ModelProto): ModelProto {
  * way; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
  */
 export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut {
+  const sizes = new Set(cut.attentions.flatMap(({ headDim, vHeadDim }) => [headDim, vHeadDim]));
   return mapModels(
     cut,
-    (model) => mergeProducts(slicesToSplits(splitRowsForHeads(model)), options),
+    (model) => mergeProducts(slicesToSplits(splitRowsForHeads(model, sizes)), options),
   );
 }
 

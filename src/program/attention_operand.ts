@@ -30,7 +30,11 @@ interface LayoutSearch {
 }
 
 /** A norm of an operand: of each head by itself, or of all heads of a row together. */
-type OperandNorm = FoundNorm & { readonly ofRows: boolean };
+type OperandNorm = FoundNorm & {
+  readonly ofRows: boolean;
+  /** Whether heads are rotated before they are normalised. */
+  readonly isAfterRotation: boolean;
+};
 
 /** An operand of an attention node. */
 export interface AttentionOperand {
@@ -58,13 +62,18 @@ export function findOperandLayout(search: LayoutSearch, node: AttentionNode): Op
   const epsilons = new Set([q, k].flatMap(({ norm }) => norm?.params.epsilon ?? []));
   if (epsilons.size > 1) throw new Refusal("The norms of its queries and keys differ.");
   const [epsilon] = epsilons;
-  const [ofRows, ...others] = new Set([q, k].flatMap(({ norm }) => norm?.ofRows ?? []));
-  if (others.length > 0) throw new Refusal("The norms of its queries and keys differ.");
+  const readBoth = (field: "ofRows" | "isAfterRotation") => {
+    const [first, ...others] = new Set([q, k].flatMap(({ norm }) => norm?.[field] ?? []));
+    if (others.length > 0) throw new Refusal("The norms of its queries and keys differ.");
+    return first;
+  };
+  const [ofRows, isAfterRotation] = [readBoth("ofRows"), readBoth("isAfterRotation")];
   const numHeads = ofRows ? [node.heads, node.kvHeads] as const : [1, 1] as const;
   const sizes = [numHeads[0] * node.headDim, numHeads[1] * node.headDim] as const;
-  const norms = epsilon === undefined
-    ? undefined
-    : { epsilon, ofRows: ofRows!, sizes, q: q.norm?.gamma, k: k.norm?.gamma };
+  const norms = epsilon === undefined ? undefined : {
+    ...{ epsilon, ofRows: ofRows!, isAfterRotation: isAfterRotation!, sizes },
+    ...{ q: q.norm?.gamma, k: k.norm?.gamma },
+  };
   const rotary = findRotary(search.tables, [q, k], node);
   return { layer: node.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
 }
@@ -95,22 +104,25 @@ function readOperand(
       name = producer.inputs[0]!;
       continue;
     }
-    if (kind === "v" || offset !== 0 || norm !== undefined) break;
+    if (kind === "v" || offset !== 0) break;
     // Only for queries, because the attention's scale is not applied to keys before they are cached.
-    const isScaled = kind === "q" && (producer.opType === "Mul" || producer.opType === "Div");
+    const isScaled = kind === "q" && norm === undefined &&
+      (producer.opType === "Mul" || producer.opType === "Div");
     const scaled = isScaled ? readScale(index, producer) : undefined;
     if (scaled !== undefined) {
       scale *= scaled.scale;
       name = scaled.input;
       continue;
     }
-    const mayRotate = rotation === undefined && node.rotary === undefined;
+    const mayRotate = rotation === undefined && node.rotary === undefined && !norm?.ofRows;
     const found = mayRotate ? findRotation(index, name, node.headDim) : undefined;
     if (found !== undefined) {
       rotation = found;
+      if (norm !== undefined) norm = { ...norm, isAfterRotation: true };
       name = found.input;
       continue;
     }
+    if (norm !== undefined) break;
     norm = findHeadNorm(index, name, node.headDim) ??
       (isHeadMajor ? undefined : findRowNorm(index, name, { kind, node }));
     if (norm === undefined) break;
@@ -133,7 +145,7 @@ function findHeadNorm(index: GraphIndex, name: string, headDim: number): Operand
   const norm = findNorm(index, name);
   const isTaken = norm !== undefined && norm.params.kind === "rms" && norm.inputs.length === 1 &&
     norm.gamma.shape[0] === headDim && 256 % headDim === 0;
-  return isTaken ? { ...norm, ofRows: false } : undefined;
+  return isTaken ? { ...norm, ofRows: false, isAfterRotation: false } : undefined;
 }
 
 /** Finds a norm of all heads of a token, if the kernel has room for its factors. */
@@ -148,7 +160,7 @@ function findRowNorm(
   const isRow = norm?.params.kind === "rms" && norm.inputs.length === 1 &&
     norm.gamma.shape[0] === width;
   return isRow && hasRoomForRowNorms({ heads, kvHeads, headSize: headDim })
-    ? { ...norm, ofRows: true }
+    ? { ...norm, ofRows: true, isAfterRotation: false }
     : undefined;
 }
 
@@ -234,6 +246,7 @@ export function computeOperand(
     const sections = findSections(tables, rotation);
     const shape = { heads, headSize, size, isInterleaved, sections };
     steps.push((name, x) => program.rotate(name, { x, cos, sin, positions, ...shape }));
+    if (norm?.isAfterRotation) steps.reverse();
   }
   if (scale !== 1) steps.push((name, a) => program.pointwise(name, { a, scale }));
   const { tensor, tokenStride: stride, offset } = rows;

@@ -144,8 +144,7 @@ class Compiler {
     if (node === undefined) return this.#input(name);
     const plan = this.#planner.plan(name);
     if (plan !== undefined) return this.#product(name, plan);
-    const headDim = this.#operands.get(name)?.node.headDim;
-    if (headDim && findRotation(this.#index, name, headDim)) return this.#operand(name, node);
+    if (this.#isRotated(name)) return this.#operand(name, node);
     const norm = findNorm(this.#index, name);
     if (norm !== undefined) return this.#program.norm(name, { x: this.#normed(norm), norm });
     if (isReshape(node)) return this.#rows(node.inputs[0]!);
@@ -181,6 +180,16 @@ class Compiler {
       default:
         throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
+  }
+
+  /** Whether a tensor is an operand with rotated heads, token by token, which may have been normalised after that. */
+  #isRotated(name: string): boolean {
+    const { node } = this.#operands.get(name) ?? {};
+    if (node === undefined) return false;
+    const norm = findNorm(this.#index, name);
+    const isOfHeads = norm?.inputs.length === 1 && norm.gamma.shape[0] === node.headDim;
+    const rotated = isOfHeads ? findOriginal(this.#index, norm.inputs[0]!) : name;
+    return findRotation(this.#index, rotated, node.headDim) !== undefined;
   }
 
   #operand(name: string, node: Node): Rows {

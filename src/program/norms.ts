@@ -52,7 +52,7 @@ function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   ) return undefined;
   const kind = plain === "LayerNormalization" ? "layer" : "rms";
   const [gammaName, betaName] = isSkip ? inputs.slice(2) : inputs.slice(1);
-  const gamma = readVector(index, gammaName);
+  const gamma = readFactors(index, gammaName ?? "");
   const beta = kind === "layer" ? readVector(index, betaName) : undefined;
   if (kind === "layer" && betaName && beta === undefined) return undefined;
   const axis = intAttribute(node, "axis") ?? -1;

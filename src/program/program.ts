@@ -81,6 +81,8 @@ interface HeadNorms {
   readonly epsilon: NormParams["epsilon"];
   /** Whether they normalise all heads of a token together, rather than each head. */
   readonly ofRows: boolean;
+  /** Whether heads are normalised after their rotation. */
+  readonly isAfterRotation: boolean;
   /** Number of factors for queries and for keys. */
   readonly sizes: readonly [q: number, k: number];
   readonly q?: Tensor | undefined;

@@ -68,8 +68,9 @@ function makeTensors(shape: AttentionShape, step: PackedStep, rotary?: RotaryPar
   const angle = (i: number) => Math.floor(i / half) / 100 ** ((i % half) / half);
   return {
     rows: new Float32Array(length).map(() => elem === "f16" ? Math.f16round(normal()) : normal()),
-    cos: new Float32Array(64 * half).map((_, i) => Math.cos(angle(i))),
-    sin: new Float32Array(64 * half).map((_, i) => Math.sin(angle(i))),
+    // A rotation may also scale what it rotates.
+    cos: new Float32Array(64 * half).map((_, i) => 1.25 * Math.cos(angle(i))),
+    sin: new Float32Array(64 * half).map((_, i) => 1.25 * Math.sin(angle(i))),
   };
 }
 
@@ -95,11 +96,11 @@ function writeExactly(
   };
   const rotate = (at: number, position: number, norm?: ReturnType<typeof makeNorm>) => {
     const head = Float64Array.from(rows.subarray(at, at + headSize));
-    if (norms && norm) {
-      const { gammas, span } = norm;
+    const normalize = (span: ArrayLike<number>, gammas: Float32Array) => {
       const square = Float64Array.from(span).reduce((sum, x) => sum + x * x, 0) / span.length;
-      head.forEach((x, i) => head[i] = x * gammas[i]! / Math.sqrt(square + norms.epsilon));
-    }
+      head.forEach((x, i) => head[i] = x * gammas[i]! / Math.sqrt(square + norms!.epsilon));
+    };
+    if (norm && !norms?.isAfterRotation) normalize(norm.span, norm.gammas);
     const half = (rotary?.size ?? 0) / 2;
     for (let i = 0; i < half; i++) {
       const [a, b] = rotary!.isInterleaved ? [2 * i, 2 * i + 1] : [i, i + half];
@@ -108,6 +109,7 @@ function writeExactly(
       head[a] = x * c - y * s;
       head[b] = x * s + y * c;
     }
+    if (norm && norms?.isAfterRotation) normalize(head, norm.gammas);
     return head;
   };
   const q = new Float64Array(step.numTokens * heads * headSize);
@@ -223,6 +225,9 @@ const ROTARIES: Record<string, RotaryParams | undefined> = {
 
 const NORMS: Record<string, HeadNormParams> = {
   "queries and keys": { epsilon: 1e-6, ofQueries: true, ofKeys: true },
+  "queries and keys after the rotation": {
+    ...{ epsilon: 1e-2, ofQueries: true, ofKeys: true, isAfterRotation: true },
+  },
   "keys alone": { epsilon: 1e-2, ofQueries: false, ofKeys: true },
   "all heads together": { epsilon: 1e-6, ofQueries: true, ofKeys: true, ofRows: true },
   "all keys together": { epsilon: 1e-2, ofQueries: false, ofKeys: true, ofRows: true },

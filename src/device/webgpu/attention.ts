@@ -120,6 +120,7 @@ export class WebGpuAttention implements PagedAttention {
         ofQueries: norms.q !== undefined,
         ofKeys: norms.k !== undefined,
         ofRows: norms.ofRows,
+        isAfterRotation: norms.isAfterRotation,
       },
     );
     const withLayout: Layer = {

@@ -16,7 +16,7 @@ import {
 } from "./wire.ts";
 
 /** An attribute in encoded form; read it with {@linkcode intAttribute} or a similar function. */
-interface Attribute {
+export interface Attribute {
   readonly name: string;
   /** The encoded AttributeProto. */
   readonly message: Uint8Array;
@@ -89,13 +89,21 @@ export const ATTRIBUTE = {
   string: 4,
   tensor: 5,
   graph: 6,
+  floats: 7,
   ints: 8,
   graphs: 11,
   type: 20,
 } as const;
 
 /** `AttributeProto.AttributeType`. */
-const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, tensor: 4, floats: 6, ints: 7 } as const;
+export const ATTRIBUTE_TYPE = {
+  float: 1,
+  int: 2,
+  string: 3,
+  tensor: 4,
+  floats: 6,
+  ints: 7,
+} as const;
 
 function attributeField(node: Node, name: string, number: number): Field | undefined {
   const attribute = node.attributes.find((candidate) => candidate.name === name);
@@ -139,6 +147,16 @@ export function intsAttribute(node: Node, name: string): number[] | undefined {
     if (field.number === ATTRIBUTE.ints) values.push(...[...decodeInt64s(field)].map(Number));
   }
   return values;
+}
+
+/** The values of an attribute of floats, as the bytes of f32. */
+export function floatsAttribute(node: Node, name: string): Uint8Array | undefined {
+  const attribute = node.attributes.find((candidate) => candidate.name === name);
+  if (attribute === undefined) return undefined;
+  const parts = [...readFields(attribute.message)].filter(({ number }) =>
+    number === ATTRIBUTE.floats
+  );
+  return Uint8Array.from(parts.flatMap(({ payload }) => [...payload]));
 }
 
 /** Whether the node runs graphs of its own (`If`, `Loop`, `Scan`). */

@@ -229,7 +229,8 @@ function encodeNode(node: Node): MessageWriter {
   return writeRest(message, node.rest);
 }
 
-function encodeTensor({ name, dtype, shape, data, rest }: Tensor): MessageWriter {
+/** Encodes a constant. */
+export function encodeTensor({ name, dtype, shape, data, rest }: Tensor): MessageWriter {
   const message = new MessageWriter();
   for (const size of shape) message.int(1, size);
   message.int(2, toDtypeCode(dtype)).text(8, name);

@@ -4,6 +4,7 @@
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
+import { widenBfloat16 } from "./bfloat16.ts";
 import { isIndexDtype, storedBytes } from "./tensor.ts";
 import type { ModelFiles } from "./external_data.ts";
 import { readStoredBytes } from "./stored_range.ts";
@@ -192,7 +193,8 @@ async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> 
 }
 
 /**
- * Reads a model, but of its weights only where they are in the file. Sorts its nodes topologically.
+ * Reads a model, but of its weights only where they are in the file. Sorts its nodes topologically, and reads bfloat16 as
+ * float32.
  *
  * @param file name of the graph among `files`.
  * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.
@@ -226,5 +228,5 @@ async function readWhole(files: ModelFiles, file: string): Promise<ModelProto> {
   if (graph === undefined) throw new Error("it holds no graph.");
   const initializers: Tensor[] = [];
   for (const tensor of graph.initializers) initializers.push(await readConstant(tensor, files));
-  return { irVersion, operatorSets, graph: { ...graph, initializers }, rest };
+  return widenBfloat16({ irVersion, operatorSets, graph: { ...graph, initializers }, rest });
 }

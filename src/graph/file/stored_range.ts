@@ -3,9 +3,15 @@
  *
  * @module
  */
-import { widenBytes } from "../../../kernels/common/floats.ts";
+import { widenBfloat16, widenBytes } from "../../../kernels/common/floats.ts";
 import type { ModelFiles } from "./external_data.ts";
-import { storedBytes, type StoredTensor, type TensorBytes } from "./tensor.ts";
+import {
+  countElementBytes,
+  storedBytes,
+  type StoredTensor,
+  type TensorBytes,
+  type TensorType,
+} from "./tensor.ts";
 import { StartupError } from "../../base/errors.ts";
 
 /** Most bytes of a source that are in memory at a time. */
@@ -39,7 +45,8 @@ export async function readRange(
   else if (data.kind === "widened") {
     const halves = new Uint8Array(length / 2);
     await readRange(data.source, { files, offset: offset / 2, scratch }, halves);
-    widenBytes(halves, into);
+    if (data.source.dtype === "bfloat16") widenBfloat16(halves, into);
+    else widenBytes(halves, into);
   } else if (data.kind === "transposed") {
     await readTransposed(data, { files, offset, scratch }, into);
   } else if (data.kind === "looked_up") {
@@ -184,8 +191,8 @@ async function readTransposed(
 }
 
 /**
- * Reads single rows of a matrix of f32, or of f16 that is widened to f32, from its file. A table of angles may have
- * hundreds of MiB, of which a step needs a few rows.
+ * Reads single rows of a matrix of f32, or of f16 or bf16 that is widened to f32, from its file. A table of angles may
+ * have hundreds of MiB, of which a step needs a few rows.
  */
 export class RowFile implements Disposable {
   readonly #file: Deno.FsFile;
@@ -194,22 +201,24 @@ export class RowFile implements Disposable {
   /** The row that was read last. */
   readonly #row: Float32Array<ArrayBuffer>;
   /** The same row in the type that the file has. */
-  readonly #stored: Float32Array<ArrayBuffer> | Float16Array<ArrayBuffer>;
+  readonly #stored: Uint8Array<ArrayBuffer>;
+  readonly #dtype: TensorType;
 
   private constructor(
     file: Deno.FsFile,
-    { path, offset, width, isHalf }: {
+    { path, offset, width, dtype }: {
       readonly path: string;
       readonly offset: number;
       readonly width: number;
-      readonly isHalf: boolean;
+      readonly dtype: TensorType;
     },
   ) {
     this.#file = file;
     this.#path = path;
     this.#offset = offset;
     this.#row = new Float32Array(width);
-    this.#stored = isHalf ? new Float16Array(width) : this.#row;
+    this.#stored = new Uint8Array(countElementBytes(dtype, width));
+    this.#dtype = dtype;
   }
 
   /** Whether a constant can be read row by row. */
@@ -218,15 +227,19 @@ export class RowFile implements Disposable {
   }
 
   /** @throws {StartupError} when there is no such file. */
-  static async open({ data, shape }: StoredTensor, files: ModelFiles): Promise<RowFile> {
+  static async open(
+    { data, dtype: own, shape }: StoredTensor,
+    files: ModelFiles,
+  ): Promise<RowFile> {
     const source = findSource(data);
+    const dtype = data.kind === "widened" ? data.source.dtype : own;
     if (source.kind !== "file" || files.resolvePath === undefined) {
       throw new StartupError("A table whose rows are read from a file is not in one.");
     }
     const path = await files.resolvePath(source.file);
     const file = await Deno.open(path);
     const [{ offset }, width] = [source, shape.at(-1)!];
-    return new RowFile(file, { path, offset, width, isHalf: data.kind === "widened" });
+    return new RowFile(file, { path, offset, width, dtype });
   }
 
   /**
@@ -236,7 +249,7 @@ export class RowFile implements Disposable {
    * @throws {Error} when the file has become shorter.
    */
   read(row: number): Float32Array {
-    const bytes = new Uint8Array(this.#stored.buffer);
+    const bytes = this.#stored;
     this.#file.seekSync(this.#offset + row * bytes.length, Deno.SeekMode.Start);
     for (let done = 0; done < bytes.length;) {
       const count = this.#file.readSync(bytes.subarray(done));
@@ -247,7 +260,10 @@ export class RowFile implements Disposable {
       }
       done += count;
     }
-    if (this.#stored !== this.#row) this.#row.set(this.#stored);
+    const widened = new Uint8Array(this.#row.buffer);
+    if (this.#dtype === "float32") widened.set(bytes);
+    else if (this.#dtype === "bfloat16") widenBfloat16(bytes, widened);
+    else this.#row.set(new Float16Array(bytes.buffer));
     return this.#row;
   }
 

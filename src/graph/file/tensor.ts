@@ -99,7 +99,7 @@ export type TensorBytes =
     /** Bytes of all rows. */
     readonly length: number;
   }
-  /** The elements of a float16 constant as float32. */
+  /** The elements of a constant of float16 or bfloat16 as float32. */
   | { readonly kind: "widened"; readonly source: StoredTensor; readonly length: number }
   /** The transpose of a constant of bytes, each of them XOR `flip`. */
   | {

@@ -1,11 +1,17 @@
 /**
- * Replaces splits within each head by one split of the whole row. If a matrix computes, say, the query and the gate of
- * each head, head by head, its outputs are reordered: first the queries of all heads, then all gates.
+ * Reorders the outputs of matrices that compute queries, keys and values head by head, so that each of them is one part
+ * of the row. Exports write such rows in many orders: queries, keys and values of a head side by side (GPT-NeoX), of a
+ * group of heads (Falcon, InternLM 2) or of a part of the heads (CodeGen), or a head's queries and their gate (Qwen3.5).
+ *
+ * Which output of the matrix becomes which element of a head is found by evaluating the nodes in between.
  *
  * @module
  */
-import { GraphIndex, readIntegers, readVector } from "../graph_index.ts";
+import { Evaluation } from "../evaluate/evaluation.ts";
+import type { Value } from "../evaluate/value.ts";
+import { GraphIndex, readVector } from "../graph_index.ts";
 import {
+  attribute,
   getOpset,
   int64Tensor,
   intAttribute,
@@ -16,34 +22,63 @@ import {
   type Tensor,
   withGraph,
 } from "../file/proto.ts";
-import { storedBytes } from "../file/tensor.ts";
+import { countElements, storedBytes } from "../file/tensor.ts";
 
 /** From this opset on, `Split` takes its sizes as an input. */
 const SPLIT_BY_INPUT = 13;
+/** Lengths for which the nodes are evaluated; no number of heads is likely to be both. */
+const NUM_TOKENS = [5, 7] as const;
+/** Most outputs for each of the original ones, if heads of keys and values are repeated. */
+const MOST_REPEATED = 4;
 
-/** A split of heads. */
-interface HeadParts {
-  readonly split: Node;
-  /** `[batch, tokens, heads, size]`. */
-  readonly reshape: Node;
-  readonly shape: readonly [number, number, number, number];
-  readonly sizes: readonly number[];
-  readonly product: Node;
-  /** The node that adds a vector to the product. */
+/** Operators that only move or repeat elements. */
+const MOVING = new Set(
+  ["Reshape", "Transpose", "Split", "Slice", "Gather", "Squeeze", "Unsqueeze", "Expand"],
+);
+/** Those that take a part of their input. */
+const TAKING = new Set(["Split", "Slice", "Gather"]);
+
+/** A product with a constant matrix, and the node that adds a vector to it. */
+interface Product {
+  readonly node: Node;
   readonly add?: Node | undefined;
+  /** The sum, or the product. */
+  readonly output: string;
+  readonly numOutputs: number;
 }
 
-/** Replaces such splits in a model. */
-export function splitRowsForHeads(model: ModelProto): ModelProto {
+/** A tensor that consists of some outputs of a product, in some order. */
+interface Part {
+  readonly tensor: string;
+  /** The product's outputs in a token's row of it. */
+  readonly columns: readonly number[];
+  /** Its shape; tokens are on axis 1, or on axis 2 if it is head-major. */
+  readonly shape: readonly number[];
+  readonly isHeadMajor: boolean;
+}
+
+/** What a product's outputs are divided into. */
+interface Division {
+  readonly parts: readonly Part[];
+  /** The nodes between the product and its parts. */
+  readonly moves: ReadonlySet<Node>;
+}
+
+/** @param headSizes elements of the heads that attentions read. */
+export function splitRowsForHeads(
+  model: ModelProto,
+  headSizes: ReadonlySet<number> = new Set(),
+): ModelProto {
   if (getOpset(model) < SPLIT_BY_INPUT) return model;
   const { graph } = model;
   const index = new GraphIndex(graph);
   const replaced = new Map<Node, readonly Node[]>();
   const constants: Tensor[] = [];
   for (const node of graph.nodes) {
-    const found = node.opType === "Split" ? findParts(index, node) : undefined;
-    if (found === undefined) continue;
-    const done = rewrite(index, found);
+    const product = findProduct(index, node);
+    const division = product && findDivision(index, product, headSizes);
+    if (division === undefined) continue;
+    const done = rewrite(index, product!, division);
     for (const [old, nodes] of done.replaced) replaced.set(old, nodes);
     constants.push(...done.constants);
   }
@@ -53,119 +88,213 @@ export function splitRowsForHeads(model: ModelProto): ModelProto {
   return withGraph(model, { nodes, initializers });
 }
 
-function findParts(index: GraphIndex, split: Node): HeadParts | undefined {
-  const reshape = index.producers.get(split.inputs[0]!);
-  const shape = readIntegers(index, reshape?.inputs[1]);
-  const isLast = [-1, 3].includes(intAttribute(split, "axis") ?? 0);
-  const isAlone = index.onlyConsumer(split.inputs[0]!) === split;
-  if (reshape?.opType !== "Reshape" || shape?.length !== 4 || !isLast || !isAlone) return undefined;
-  const [, , heads, size] = shape as [number, number, number, number];
-  const even = size / split.outputs.length;
-  const sizes = split.inputs[1]
-    ? readIntegers(index, split.inputs[1])
-    : split.outputs.map(() => even);
-  const isWhole = sizes?.every(Number.isInteger) && sizes.reduce((sum, n) => sum + n, 0) === size;
-  if (heads < 2 || sizes === undefined || !isWhole) return undefined;
-  const [input] = reshape.inputs as [string];
-  const last = index.producers.get(input);
-  const add = last?.opType === "Add" ? last : undefined;
-  const made = add?.inputs.find((name) => readVector(index, name) === undefined) ?? input;
-  const product = index.producers.get(made);
-  const isOwn = index.onlyConsumer(input) === reshape &&
-    (add === undefined || index.onlyConsumer(made) === add);
-  if (product === undefined || !isOwn || countOutputs(index, product) !== heads * size) {
-    return undefined;
-  }
-  const vectors = (add?.inputs ?? []).filter((name) => name !== made);
-  if (vectors.some((name) => readVector(index, name, heads * size) === undefined)) return undefined;
-  return { split, reshape, shape: shape as [number, number, number, number], sizes, product, add };
+/** The product that a node computes, if nothing but the sum with a vector reads it. */
+function findProduct(index: GraphIndex, node: Node): Product | undefined {
+  const numOutputs = countOutputs(index, node);
+  if (numOutputs === undefined) return undefined;
+  const [made] = node.outputs as [string];
+  const add = index.onlyConsumer(made);
+  const vector = add?.opType === "Add" ? add.inputs.find((name) => name !== made) : undefined;
+  const isSum = vector !== undefined && readVector(index, vector, numOutputs) !== undefined;
+  return isSum
+    ? { node, add, output: add!.outputs[0]!, numOutputs }
+    : { node, output: made, numOutputs };
 }
 
-/** The number of outputs of a product with a constant matrix; `undefined` if its outputs cannot be reordered. */
-function countOutputs(index: GraphIndex, { opType, inputs, ...node }: Node): number | undefined {
+/** The number of outputs of a product with a constant matrix. */
+function countOutputs(index: GraphIndex, node: Node): number | undefined {
+  const { opType, inputs } = node;
+  if (opType !== "MatMul" && opType !== "MatMulNBits") return undefined;
   const weights = inputs.slice(1).filter((name) => name !== "");
   const tensors = weights.map((name) => index.constants.get(name));
   if (tensors.length === 0 || tensors.includes(undefined)) return undefined;
   if (opType === "MatMul") return tensors[0]!.shape.length === 2 ? tensors[0]!.shape[1] : undefined;
-  // The fifth input, `g_idx`, reorders the matrix, which is not supported here.
-  if (opType !== "MatMulNBits" || inputs[4]) return undefined;
-  const n = intAttribute({ opType, inputs, ...node }, "N")!;
+  // The fifth input reorders the matrix's rows.
+  if (inputs[4]) return undefined;
+  const n = intAttribute(node, "N")!;
   return tensors.every((tensor) => storedBytes(tensor!) % n === 0) ? n : undefined;
 }
 
-function rewrite(index: GraphIndex, { split, reshape, shape, sizes, product, add }: HeadParts) {
-  const [batch, tokens, heads, size] = shape;
+/** The nodes behind a tensor that only move its elements, in order. */
+function listMoves(index: GraphIndex, tensor: string): Node[] {
+  const moved = new Set([tensor]);
+  return index.graph.nodes.filter(({ opType, inputs, outputs }) => {
+    const isMove = MOVING.has(opType) && moved.has(inputs[0]!) &&
+      inputs.slice(1).every((name) => name === "" || index.constants.has(name));
+    if (isMove) { for (const name of outputs) moved.add(name); }
+    return isMove;
+  });
+}
+
+/**
+ * Finds what a product's outputs are divided into: whole heads, and tensors that anything but a move reads.
+ *
+ * @returns `undefined` if the outputs already are in this order, or if a part is not the same for each token.
+ */
+function findDivision(
+  index: GraphIndex,
+  { output, numOutputs }: Product,
+  headSizes: ReadonlySet<number>,
+): Division | undefined {
+  const moves = listMoves(index, output);
+  if (!moves.some(({ opType }) => TAKING.has(opType))) return undefined;
+  const moving = new GraphIndex({ ...index.graph, nodes: moves });
+  const runs = NUM_TOKENS.map((numTokens) => {
+    const shape = [1, numTokens, numOutputs];
+    const data = Float64Array.from({ length: numTokens * numOutputs }, (_, i) => i);
+    return new Evaluation(moving, new Map([[output, { dtype: "float32", shape, data }]]));
+  });
+  const areHeads = (name: string) => {
+    const shapes = runs.map((run) => run.value(name)?.shape ?? []);
+    const [, second, third, size] = shapes[0]!;
+    return shapes.every((shape) => shape.length === 4) && headSizes.has(size!) &&
+      [second, third].includes(NUM_TOKENS[0]) && shapes[1]!.includes(NUM_TOKENS[1]);
+  };
+  const isMove = new Set(moves);
+  const passed = new Set<Node>();
+  const tensors: string[] = [];
+  const open = [output];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    const consumers = index.consumers(name);
+    const isEnd = consumers.length === 0 || index.isOutput(name) ||
+      consumers.some((node) => !isMove.has(node)) || (name !== output && areHeads(name));
+    if (isEnd) {
+      tensors.push(name);
+      continue;
+    }
+    for (const node of consumers) passed.add(node);
+    open.push(...consumers.toReversed().flatMap(({ outputs }) => outputs.toReversed()));
+  }
+  const parts = tensors.map((tensor) => readPart(runs.map((run) => run.value(tensor)), tensor));
+  if (parts.includes(undefined)) return undefined;
+  const columns = parts.flatMap((part) => part!.columns);
+  const isOrdered = columns.every((column, i) => column === i);
+  const isTooLong = columns.length > MOST_REPEATED * numOutputs;
+  return isOrdered || isTooLong ? undefined : { parts: parts as Part[], moves: passed };
+}
+
+/** Reads which of the product's outputs a tensor holds, from its values in the two runs. */
+function readPart(values: readonly (Value | undefined)[], tensor: string): Part | undefined {
+  const [first, second] = values.map((value, i) => value && readColumns(value, NUM_TOKENS[i]!));
+  const isSame = first !== undefined && second !== undefined &&
+    first.columns.length === second.columns.length &&
+    first.columns.every((column, i) => column === second.columns[i]);
+  return isSame ? { tensor, shape: values[0]!.shape, ...first } : undefined;
+}
+
+/** The product's outputs in a row of a tensor, if they are the same in each token's row. */
+function readColumns(
+  { shape, data }: Value,
+  numTokens: number,
+): Pick<Part, "columns" | "isHeadMajor"> | undefined {
+  const isHeadMajor = shape[1] !== numTokens;
+  const hasTokens = isHeadMajor ? shape.length === 4 && shape[2] === numTokens : shape.length > 2;
+  if (data === undefined || shape[0] !== 1 || !hasTokens) return undefined;
+  const width = countElements(shape) / numTokens;
+  const size = shape.at(-1)!;
+  const at = (token: number, i: number) =>
+    isHeadMajor ? (Math.floor(i / size) * numTokens + token) * size + i % size : token * width + i;
+  const columns = Array.from({ length: width }, (_, i) => data[at(0, i)]!);
+  const numOutputs = data[at(1, 0)]! - columns[0]!;
+  const isAlike = columns.every((column, i) =>
+    Array.from({ length: numTokens }, (_, token) => data[at(token, i)]! - token * numOutputs)
+      .every((each) => each === column)
+  );
+  return isAlike ? { columns, isHeadMajor } : undefined;
+}
+
+function rewrite(
+  index: GraphIndex,
+  { node, add, output, numOutputs }: Product,
+  { parts, moves }: Division,
+) {
   const constants: Tensor[] = [];
-  const order = { heads, size, sizes };
-  const ordered = (name: string, numRows: number) => {
+  const columns = parts.flatMap((part) => part.columns);
+  const ordered = (name: string, axis: number) => {
     const tensor = index.constants.get(name);
     if (tensor === undefined) return name;
-    const moved = reorder(tensor, { ...order, numRows, name: `${name} for ${split.outputs[0]}` });
+    const moved = reorder(tensor, { axis, columns, numOutputs, name: `${name} for ${output}` });
     constants.push(moved);
     return moved.name;
   };
-  const numRows = product.opType === "MatMul"
-    ? index.constants.get(product.inputs[1]!)!.shape[0]!
-    : 1;
-  const inputs = product.inputs.map((name, i) => i === 0 ? name : ordered(name, numRows));
-  const row = reshape.inputs[0]!;
-  const parts = split.outputs.map((name) => `${name}/row`);
+  const axis = node.opType === "MatMul" ? 1 : 0;
   const ints = (name: string, values: readonly number[]) => {
-    const tensor = int64Tensor(`${split.outputs[0]}/${name}`, [values.length], values);
+    const tensor = int64Tensor(`${output}/${name}`, [values.length], values);
     constants.push(tensor);
     return tensor.name;
   };
-  const widths = ints("widths", sizes.map((each) => heads * each));
-  const replaced: (readonly [Node, readonly Node[]])[] = [
-    [product, [{ ...product, inputs }]],
-    [reshape, []],
-    [split, [
-      makeNode("Split", [row, widths], parts, { attributes: { axis: -1 } }),
-      ...split.outputs.map((name, i) => {
-        const part = ints(`shape_${i}`, [batch, tokens, heads, sizes[i]!]);
-        return makeNode("Reshape", [parts[i]!, part], [name]);
-      }),
-    ]],
+  const widths = ints("widths", parts.map((part) => part.columns.length));
+  const split = makeNode("Split", [output, widths], parts.map(({ tensor }) => `${tensor}/row`), {
+    attributes: { axis: -1 },
+  });
+  const product: Node = {
+    ...node,
+    inputs: node.inputs.map((name, i) => i === 0 ? name : ordered(name, axis)),
+    attributes: node.attributes.map((each) =>
+      each.name === "N" ? attribute("N", columns.length) : each
+    ),
+  };
+  const divided = [
+    split,
+    ...parts.flatMap(({ tensor, shape, isHeadMajor }, i) => {
+      const sizes = isHeadMajor ? [shape[1]!, shape[3]!] : shape.slice(2);
+      const heads = isHeadMajor ? `${tensor}/heads` : tensor;
+      const reshape = makeNode("Reshape", [
+        split.outputs[i]!,
+        ints(`shape_${i}`, [0, 0, ...sizes]),
+      ], [heads]);
+      const transpose = makeNode("Transpose", [heads], [tensor], {
+        attributes: { perm: [0, 2, 1, 3] },
+      });
+      return isHeadMajor ? [reshape, transpose] : [reshape];
+    }),
   ];
-  if (add !== undefined) {
-    replaced.push([add, [{ ...add, inputs: add.inputs.map((name) => ordered(name, 1)) }]]);
-  }
+  const sum = add && {
+    ...add,
+    inputs: add.inputs.map((name) => index.constants.has(name) ? ordered(name, -1) : name),
+  };
+  const replaced = new Map<Node, readonly Node[]>([...moves].map((move) => [move, []]));
+  replaced.set(node, sum ? [product] : [product, ...divided]);
+  if (sum) replaced.set(add, [sum, ...divided]);
   return { replaced, constants };
 }
 
-/** Reorders each row of a constant: first one part of all heads, then the next part. */
+/** A constant with these of its rows along an axis; one of any shape whose first axis has several rows' elements too. */
 function reorder(
   source: Tensor,
-  { name, numRows, heads, size, sizes }: {
+  { name, axis, columns, numOutputs }: {
     readonly name: string;
-    readonly numRows: number;
-    readonly heads: number;
-    readonly size: number;
-    readonly sizes: readonly number[];
+    readonly axis: number;
+    readonly columns: readonly number[];
+    readonly numOutputs: number;
   },
 ): Tensor {
-  const length = storedBytes(source);
-  const each = length / numRows / (heads * size);
-  const starts = sizes.map((_, i) => sizes.slice(0, i).reduce((sum, n) => sum + n, 0));
-  const parts = sizes.flatMap((count, i) =>
-    Array.from({ length: heads }, (_, head) => ({
-      from: (head * size + starts[i]!) * each,
-      length: count * each,
-    }))
-  );
-  const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
-    const stride = length / numRows;
-    let at = 0;
-    for (let row = 0; row < length; row += stride) {
-      for (const part of parts) {
-        into.set(bytes!.subarray(row + part.from, row + part.from + part.length), at);
-        at += part.length;
+  const at = axis < 0 ? source.shape.length + axis : axis;
+  const outer = countElements(source.shape.slice(0, at));
+  const bytes = storedBytes(source);
+  const each = bytes / outer / numOutputs;
+  const length = bytes / numOutputs * columns.length;
+  const runs: { from: number; length: number }[] = [];
+  for (const column of columns) {
+    const last = runs.at(-1);
+    if (last && last.from + last.length === column * each) last.length += each;
+    else runs.push({ from: column * each, length: each });
+  }
+  const compute = ([stored]: readonly Uint8Array[], into: Uint8Array) => {
+    const stride = bytes / outer;
+    let written = 0;
+    for (let start = 0; start < bytes; start += stride) {
+      for (const run of runs) {
+        const from = start + run.from;
+        into.set(stored!.subarray(from, from + run.length), written);
+        written += run.length;
       }
     }
   };
   return {
     ...source,
     name,
+    shape: source.shape.with(at, source.shape[at]! / numOutputs * columns.length),
     data: { kind: "computed", sources: [source], length, compute },
     rest: [],
   };

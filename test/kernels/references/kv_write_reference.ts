@@ -92,8 +92,12 @@ export class ReferenceKvWrite {
         const from = headAt(q, token, head * headSize);
         const to = (token * heads + head) * headSize;
         copyHead(queries, from, qOut!, to, headSize);
-        if (norms?.ofQueries) normalize(qOut!, to, norms.ofRows ? head * headSize : 0, ofQueries);
+        const norm = () => {
+          if (norms?.ofQueries) normalize(qOut!, to, norms.ofRows ? head * headSize : 0, ofQueries);
+        };
+        if (!norms?.isAfterRotation) norm();
         if (rotary !== undefined) turn(arrays.rotary!, rotary, qOut!, to, angle);
+        if (norms?.isAfterRotation) norm();
       }
     }
     for (let head = 0; head < kvHeads; head++) {
@@ -101,8 +105,12 @@ export class ReferenceKvWrite {
       copyHead(arrays.v, headAt(v, token, head * headSize), arrays.vCache, to, headSize);
       copyHead(keys, headAt(k, token, head * headSize), kCache, to, headSize);
       const factors = norms?.ofRows ? heads + head : 1;
-      if (norms?.ofKeys) normalize(kCache, to, factors * headSize, ofKeys);
+      const norm = () => {
+        if (norms?.ofKeys) normalize(kCache, to, factors * headSize, ofKeys);
+      };
+      if (!norms?.isAfterRotation) norm();
       if (rotary !== undefined) turn(arrays.rotary!, rotary, kCache, to, angle);
+      if (norms?.isAfterRotation) norm();
       if (!this.#shape.isQuantized) continue;
       for (const cache of [kCache, arrays.vCache]) roundTo8Bits(cache.subarray(to, to + headSize));
     }

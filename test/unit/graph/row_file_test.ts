@@ -46,6 +46,24 @@ Deno.test("RowFile widens rows of f16", async () => {
   await Deno.remove(folder, { recursive: true });
 });
 
+Deno.test("RowFile widens rows of bf16", async () => {
+  const folder = await Deno.makeTempDir();
+  // The upper half of each float, which is all of it for these numbers.
+  const bits = new Uint16Array(ELEMENTS.buffer).filter((_, i) => i % 2 === 1);
+  await Deno.writeFile(`${folder}/weights`, new Uint8Array(bits.buffer));
+  const data = { kind: "file", file: "weights", offset: 0, length: 24 } as const;
+  const source = { name: "brain", dtype: "bfloat16", shape: [3, 4], data } as const;
+  const widened = { kind: "widened", source, length: 48 } as const;
+  const wide: StoredTensor = { name: "table", dtype: "float32", shape: [3, 4], data: widened };
+  {
+    await using files = new FolderFiles(folder);
+    using rows = await RowFile.open(wide, files);
+    assert.deepEqual(rows.read(2), ELEMENTS.subarray(8, 12));
+    assert.deepEqual(rows.read(1), ELEMENTS.subarray(4, 8));
+  }
+  await Deno.remove(folder, { recursive: true });
+});
+
 Deno.test("RowFile takes f32 in files", () => {
   assert(RowFile.canRead(table(48)));
   assert(!RowFile.canRead({ ...table(48), dtype: "float16" }));

@@ -1,0 +1,278 @@
+/**
+ * Decoders as exporters spell them compile on both devices, and give what ONNX Runtime gives over the whole graph: alone,
+ * four at once with prompts of different lengths, and after a prefix from the cache.
+ */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/device/backend.ts";
+import { CpuBackend } from "../../src/device/cpu/cpu.ts";
+import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { compileForCpu, compileForGpu } from "../../src/cli/cut_report.ts";
+import { EngineLoop } from "../../src/engine/loop.ts";
+import { toDtypeCode } from "../../src/graph/file/tensor.ts";
+import { attribute, type Node, type Tensor, withGraph } from "../../src/graph/file/proto.ts";
+import { readModel } from "../../src/graph/file/proto_read.ts";
+import { makeValueInfo, writeModel } from "../../src/graph/file/proto_codec.ts";
+import { splitGraph } from "../../src/graph/cut/split.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
+import { generate, type Prompt } from "../fixtures/engine/generate.ts";
+import { gpuTest } from "../fixtures/engine/gpu.ts";
+import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { constant } from "../fixtures/graphs/onnx_builder.ts";
+import {
+  type AddAttention,
+  decoder,
+  type DecoderBuilder,
+  type DecoderOptions,
+  inMemory,
+  MASK,
+  POSITIONS,
+  projections,
+  SIZES,
+} from "../unit/graph/test_decoder.ts";
+import { WholeGraph } from "../unit/graph/whole_graph.ts";
+
+const MAX_POSITIONS = 96;
+const PROMPTS = [2, 9, 30, 17].map((length, seed) =>
+  Array.from({ length }, (_, i) => (seed * 5 + i * 11) % SIZES.vocab)
+);
+const MAX_TOKENS = 10;
+
+/** The graph's norms, rotation and attention, in the order in which a family applies them to its heads. */
+interface Spelling {
+  readonly attention: AddAttention;
+  readonly options?: DecoderOptions;
+  /** How the graph is changed afterwards; what is changed still computes the same. */
+  readonly change?: (model: Uint8Array) => Promise<Uint8Array>;
+}
+
+/** Cosines or sines of each token, `[1, tokens, 8]`. */
+function addAngles(graph: DecoderBuilder, of: (angle: number) => number, name: string): string {
+  const half = graph.sizes.headDim / 2;
+  const table = constant(
+    `${name}_table`,
+    [MAX_POSITIONS, half],
+    Float32Array.from(
+      { length: MAX_POSITIONS * half },
+      (_, i) => of(Math.floor(i / half) / 40 ** ((i % half) / half)),
+    ),
+  );
+  const rows = `${name}_rows`;
+  return graph.nodes.some(({ outputs }) => outputs.includes(rows))
+    ? rows
+    : graph.add("Gather", [graph.constant(table), "position_ids"], { outputs: [rows] });
+}
+
+/** A constant of integers as builders write it, as a node. */
+function addInts(graph: DecoderBuilder, values: readonly number[]): string {
+  return graph.add("Constant", [], { attributes: { value_ints: values } });
+}
+
+/** Rotates rows of heads by ONNX's own operator. */
+function rotate(graph: DecoderBuilder, rows: string, heads: number): string {
+  const angles = [addAngles(graph, Math.cos, "cos"), addAngles(graph, Math.sin, "sin")];
+  return graph.add("RotaryEmbedding", [rows, ...angles], { attributes: { num_heads: heads } });
+}
+
+/** Normalises each head by ONNX's own operator, with factors of which the file has one less. */
+function normalise(graph: DecoderBuilder, rows: string): string {
+  const heads = graph.add("Reshape", [rows, addInts(graph, [0, 0, -1, graph.sizes.headDim])]);
+  const factors = graph.add("Add", [graph.weights([graph.sizes.headDim]), graph.float(1)]);
+  const epsilon = { epsilon: { float: 1e-5 } };
+  const normed = graph.add("RMSNormalization", [heads, factors], { attributes: epsilon });
+  return graph.add("Reshape", [normed, addInts(graph, [0, 0, -1])]);
+}
+
+/** Attends over rows by ONNX's own operator, with a mask of padding alone: it is causal itself. */
+function attend(
+  graph: DecoderBuilder,
+  [q, k, v]: readonly string[],
+  layer: Parameters<AddAttention>[1],
+): string {
+  const { heads, kvHeads } = graph.sizes;
+  const isToken = graph.add("Cast", ["attention_mask"], { attributes: { to: 9 } });
+  const sizes = ([["input_ids", 0], ["input_ids", 1], ["attention_mask", 1]] as const).map(
+    ([tensor, axis]) =>
+      graph.add("Shape", [tensor], { attributes: { start: axis, end: axis + 1 } }),
+  );
+  const square = graph.add("Expand", [
+    graph.add("Unsqueeze", [isToken, addInts(graph, [1])]),
+    graph.add("Concat", sizes, { attributes: { axis: 0 } }),
+  ]);
+  const mask = graph.add("Unsqueeze", [square, addInts(graph, [1])]);
+  return graph.add("Attention", [q!, k!, v!, mask, layer.pastKey, layer.pastValue], {
+    outputs: [`attended_${layer.index}`, layer.presentKey, layer.presentValue],
+    attributes: { q_num_heads: heads, kv_num_heads: kvHeads, is_causal: 1 },
+  });
+}
+
+/** Queries, keys and values of one product, those of a head side by side. */
+function projectByHead(graph: DecoderBuilder, input: string): string[] {
+  const { hidden, heads, headDim } = graph.sizes;
+  const product = graph.add("MatMul", [input, graph.weights([hidden, 3 * heads * headDim])]);
+  const rows = graph.add("Add", [product, graph.weights([3 * heads * headDim])]);
+  const byHead = graph.add("Reshape", [rows, graph.ints([0, 0, heads, 3 * headDim])]);
+  return [0, 1, 2].map((part) => {
+    const [from, to] = [part, part + 1].map((at) => graph.ints([at * headDim]));
+    const heads = graph.add("Slice", [byHead, from!, to!, graph.ints([3])]);
+    return graph.add("Reshape", [heads, graph.ints([0, 0, graph.sizes.heads * headDim])]);
+  });
+}
+
+const OPTIONS: DecoderOptions = { opset: 23, inputs: [MASK, POSITIONS] };
+
+/** Norms, if any, before or after the rotation. */
+function spell(norms: "before" | "after" | "none", byHead = false): AddAttention {
+  return (graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const [q, k, v] = byHead ? projectByHead(graph, layer.input) : projections(graph, layer);
+    const [queries, keys] = [[q!, heads], [k!, kvHeads]].map(([rows, count]) => {
+      const before = norms === "before" ? normalise(graph, rows as string) : rows as string;
+      const rotated = rotate(graph, before, count as number);
+      return norms === "after" ? normalise(graph, rotated) : rotated;
+    });
+    return attend(graph, [queries!, keys!, v!], layer);
+  };
+}
+
+const SPELLINGS: Readonly<Record<string, Spelling>> = {
+  "ONNX's own operators": { attention: spell("before") },
+  "heads normalised after their rotation": { attention: spell("after") },
+  "queries, keys and values head by head": {
+    attention: spell("none", true),
+    options: { sizes: { kvHeads: SIZES.heads } },
+  },
+  "bfloat16": { attention: spell("before"), change: toBfloat16 },
+};
+
+/** Greedy answers of the whole graph. */
+async function readGoldens(model: Uint8Array): Promise<number[][]> {
+  await using whole = await WholeGraph.open(model);
+  const answers: number[][] = [];
+  for (const prompt of PROMPTS) {
+    const tokens = [...prompt];
+    while (tokens.length < prompt.length + MAX_TOKENS) {
+      const logits = (await whole.run([tokens])).at(-1)!;
+      tokens.push(logits.indexOf(Math.max(...logits)));
+    }
+    answers.push(tokens.slice(prompt.length));
+  }
+  return answers;
+}
+
+/** A folder with a graph. */
+async function makeFolder({ attention, options, change }: Spelling) {
+  const model = decoder(attention, { ...OPTIONS, ...options });
+  const rounded = change === undefined ? model : await roundWeights(model);
+  const path = await Deno.makeTempDir();
+  await Deno.writeFile(`${path}/model.onnx`, await change?.(rounded) ?? rounded);
+  const { layers, heads, kvHeads, headDim, hidden, vocab } = { ...SIZES, ...options?.sizes };
+  const config = {
+    ...{ model_type: "llama", architectures: ["LlamaForCausalLM"] },
+    ...{ hidden_size: hidden, num_hidden_layers: layers, head_dim: headDim, vocab_size: vocab },
+    ...{ num_attention_heads: heads, num_key_value_heads: kvHeads },
+    max_position_embeddings: MAX_POSITIONS,
+  };
+  await Deno.writeTextFile(`${path}/config.json`, JSON.stringify(config));
+  return { path, model: rounded };
+}
+
+async function assertGolden(spelling: Spelling, backend: Backend): Promise<void> {
+  const { path, model } = await makeFolder(spelling);
+  const goldens = await readGoldens(model);
+  const bytes = await Deno.readFile(`${path}/model.onnx`);
+  const result = splitGraph(await readModel(inMemory(bytes), "model.onnx"), {
+    contextLength: MAX_POSITIONS,
+  });
+  assert.ok("cut" in result, JSON.stringify(result));
+  const compile = backend.kind === "webgpu" ? compileForGpu : compileForCpu;
+  assert.deepEqual(
+    compile(result.cut).flatMap((segment) => "refused" in segment ? segment.refused : []),
+    [],
+  );
+  const options = { backend, engine: { prefixCache: true } };
+  const { decoder } = await loadDecoder(makeContext(await openFolder(path), options));
+  const engine = new EngineLoop(decoder, { prefixCache: true });
+  const prompts: Prompt[] = PROMPTS.map((tokens) => ({ tokens, maxTokens: MAX_TOKENS }));
+  const alone: number[][] = [];
+  for (const prompt of prompts) alone.push([...(await generate(engine, prompt)).ids]);
+  assert.deepEqual(alone, goldens);
+  const together = await Promise.all(prompts.map((prompt) => generate(engine, prompt)));
+  assert.deepEqual(together.map(({ ids }) => [...ids]), goldens, "in a batch of four");
+  const [prompt, answer] = [PROMPTS[2]!, goldens[2]!];
+  const again = await generate(engine, { tokens: [...prompt, ...answer], maxTokens: 1 });
+  assert.ok(again.numCachedTokens >= 32, `${again.numCachedTokens} cached tokens`);
+  await engine.close();
+  await decoder.dispose();
+  await Deno.remove(path, { recursive: true });
+}
+
+for (const [name, spelling] of Object.entries(SPELLINGS)) {
+  Deno.test(`a decoder of ${name} gives the whole graph's tokens on the CPU`, async () => {
+    const backend = await CpuBackend.open({ threads: 1 });
+    await assertGolden(spelling, backend);
+    await backend.dispose();
+  });
+
+  gpuTest(`a decoder of ${name} gives the whole graph's tokens on a GPU`, async (gpu) => {
+    await assertGolden(spelling, await WebGpuBackend.create(gpu));
+  });
+}
+
+// A model in bfloat16: weights are rounded to it first, so that its twin in float32 computes the same.
+
+/** Changes each constant in f32. */
+async function mapWeights(
+  bytes: Uint8Array,
+  map: (tensor: Tensor, bits: Uint16Array) => Tensor,
+) {
+  const model = await readModel(inMemory(bytes), "model.onnx");
+  const initializers = model.graph.initializers.map((tensor) => {
+    if (tensor.dtype !== "float32") return tensor;
+    const { data } = tensor;
+    const floats = data.kind === "memory"
+      ? data.bytes
+      : bytes.subarray((data as { offset: number }).offset).subarray(0, data.length);
+    return map(tensor, new Uint16Array(floats.slice().buffer));
+  });
+  return withGraph(model, { initializers });
+}
+
+/** Cuts the lower halves of weights off. */
+async function roundWeights(bytes: Uint8Array): Promise<Uint8Array> {
+  return writeModel(
+    await mapWeights(bytes, (tensor, bits) => ({
+      ...tensor,
+      data: { kind: "memory", bytes: new Uint8Array(bits.map((x, i) => i % 2 ? x : 0).buffer) },
+    })),
+  );
+}
+
+/** The same model as it is exported for CUDA: weights, caches and what is computed in bfloat16. */
+async function toBfloat16(bytes: Uint8Array): Promise<Uint8Array> {
+  const model = await mapWeights(bytes, (tensor, bits) => ({
+    ...tensor,
+    dtype: "bfloat16",
+    data: { kind: "memory", bytes: new Uint8Array(bits.filter((_, i) => i % 2 === 1).buffer) },
+  }));
+  const { graph } = model;
+  const declare = (info: typeof graph.inputs[number]) =>
+    info.dtype === "float32" && info.name !== "logits"
+      ? makeValueInfo(info.name, "bfloat16", info.shape as (string | number)[])
+      : info;
+  const cast = { to: toDtypeCode("float32") };
+  const nodes = graph.nodes.map((node): Node =>
+    node.outputs[0] === "logits" ? { ...node, outputs: ["logits_bf16"] } : node
+  );
+  nodes.push({
+    ...{ opType: "Cast", domain: "", name: "widen", inputs: ["logits_bf16"], outputs: ["logits"] },
+    ...{ attributes: [attribute("to", cast.to)], rest: [] },
+  });
+  return writeModel(
+    withGraph(model, {
+      nodes,
+      inputs: graph.inputs.map(declare),
+      outputs: graph.outputs.map(declare),
+    }),
+  );
+}
