@@ -162,8 +162,8 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
 const LINE_WIDTH = 80;
 const INDENT = " ".repeat(6);
 const NOTES = [
-  "Each flag can also be set by the environment variable in its brackets; the command line has " +
-  "precedence. A switch is turned off by --no- and its name; in the environment it takes 1 or 0.",
+  "Each flag can also be set by the environment variable in its brackets. The command line has " +
+  "precedence. A switch is turned off with --no-<name>, or with the value 0 in the environment.",
   "Exit codes: 0 success, 1 failure, 2 invalid command line.",
 ];
 const REPEATS = { never: [], again: ["repeatable"], commas: ["repeatable, or with commas"] };

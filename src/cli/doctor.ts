@@ -86,7 +86,7 @@ function printReport(
   printLine(`\n${isHealthy ? "Healthy." : "Not healthy: see FAILED above."}`);
 }
 
-/** What is reported about an adapter. */
+/** The report on an adapter. */
 interface AdapterReport {
   readonly name: string;
   readonly isSoftware: boolean;
@@ -189,12 +189,12 @@ function checkRuntime(): Check {
   };
 }
 
-/** Checks the memory that models can take. */
+/** Checks the memory that models can use. */
 async function checkMemory(): Promise<Check> {
   const name = "memory";
   const available = await readAvailableBytes();
   if (available === undefined) {
-    return { name, status: "warning", text: "the system does not report how much is free" };
+    return { name, status: "warning", text: "the system does not report how much memory is free" };
   }
   const { cacheBytes } = shareMemory({ weightsBytes: 0, activationBytes: 0 }, available);
   return {
@@ -236,7 +236,7 @@ async function checkHub(): Promise<Check> {
   const settings = readHubSettings();
   const { endpoint, token, isOffline } = settings;
   if (isOffline) {
-    return { name, status: "ok", text: `$${endpoint} is not contacted: HF_HUB_OFFLINE is set` };
+    return { name, status: "ok", text: `${endpoint} is not contacted: HF_HUB_OFFLINE is set` };
   }
   try {
     const response = await askHub(settings, {

@@ -52,7 +52,7 @@ export const SERVE_FLAGS = {
     short: "a",
     placeholder: "<address>",
     fallback: "127.0.0.1",
-    help: "Address to listen on. Any other than loopback lets other machines in: see --api-key.",
+    help: "Address to listen on. Any address but loopback lets other machines in: see --api-key.",
   }),
   port: integer({
     short: "p",
@@ -81,8 +81,8 @@ export const SERVE_FLAGS = {
     max: 86_400,
     fallback: 30,
     help:
-      "Time that the model's thread may be unresponsive. It is then replaced, and its requests end " +
-      "with a 503. A step of the model, or a stage of its loading, may take twenty times as long.",
+      "Time that the model's thread may be unresponsive. After that, the thread is replaced, and its " +
+      "requests end with a 503. One step of the model, or one stage of loading, may take twenty times as long.",
   }),
   drainSeconds: integer({
     placeholder: "<seconds>",
@@ -90,8 +90,8 @@ export const SERVE_FLAGS = {
     max: 3600,
     fallback: 1,
     help:
-      "Time for requests in progress to finish when the server is asked to stop. If it is more " +
-      "than 1, new requests get a 503 during that time, so that a proxy sends them elsewhere.",
+      "Time for requests in progress to finish when the server is asked to stop. With more than 1, " +
+      "new requests get a 503 during that time, so that a proxy sends them elsewhere.",
   }),
   maxConnections: integer({
     placeholder: "<count>",
@@ -99,31 +99,30 @@ export const SERVE_FLAGS = {
     max: 1_000_000,
     fallback: 4096,
     help:
-      "Most open connections. Beyond that, idle ones are closed, or else new ones refused. Fewer " +
-      "if the process may not open enough files (ulimit -n).",
+      "Most open connections. Beyond that, idle ones are closed; if there are none, new ones are refused. " +
+      "The limit is lower if the process may not open that many files (ulimit -n).",
   }),
   bodyMemoryMb: integer({
     placeholder: "<MiB>",
     min: 1,
     max: 1_048_576,
-    help: "Memory for all request bodies being read, in total; further requests get a 429. " +
-      "Default: an eighth of the memory of the machine or container, at most 1024.",
+    help: "Most memory for the bodies of all requests together; further requests get a 429. " +
+      "Default: an eighth of the memory of the machine or container, from 128 to 1024.",
   }),
   kvCacheMb: integer({
     placeholder: "<MiB>",
     min: 1,
     max: 1_048_576,
     help:
-      "Most device memory for keys and values, allocated as requests need it. Default: what the " +
-      "device offers; on the CPU, or a GPU without memory of its own, 60 % of the free memory.",
+      "Most device memory for keys and values, which is allocated as requests need it. Default: what the " +
+      "device offers; on the CPU, and on a GPU without memory of its own, 60 % of the free memory.",
   }),
   kvCacheDtype: choice({
     values: KV_CACHE_DTYPES,
     fallback: "auto",
     help:
-      "Data type of cached keys and values. auto: the type that the device computes with, 16 bits on a " +
-      "GPU or 32. q8: 8 bits with a scale for each token and head, which takes half of 16 bits, or a quarter " +
-      "of 32.",
+      "Data type of cached keys and values. auto: the type that the device computes with, which has 16 or 32 " +
+      "bits. q8: 8 bits with a scale for each token and head, about half the memory of 16 bits.",
   }),
   maxModelLen: integer({
     placeholder: "<tokens>",
@@ -159,14 +158,14 @@ export const SERVE_FLAGS = {
     min: 1,
     max: 65_536,
     fallback: 64,
-    help: "Memory for these answers; the oldest are dropped first.",
+    help: "Most memory for stored answers of /responses; the oldest are dropped first.",
   }),
   reasoningField: choice({
     values: REASONING_FIELDS,
     fallback: "reasoning_content",
     help:
-      "Field of chat completions that holds the thought. Clients that only read reasoning need " +
-      "reasoning; having both would break clients that join the two.",
+      "Field of chat completions that holds the model's reasoning. Some clients only read reasoning. Only " +
+      "one of the two fields is sent, because other clients would show both.",
   }),
   ui: toggle({
     fallback: true,
@@ -203,16 +202,16 @@ export const SERVE_FLAGS = {
   apiKeyFile: text({
     placeholder: "<file>",
     help:
-      "File of such keys, one per line as label:key; the log names callers by their label. A server " +
-      "that was started without a terminal reads it again on SIGHUP.",
+      "File of API keys, one per line as label:key; the log names callers by their label. A server " +
+      "that was started without a terminal reads the file again on SIGHUP.",
   }),
   trustedProxy: list({
     placeholder: "<address>",
     parseItem: parseProxy,
     help:
-      "Address or range (10.0.0.0/8) of a proxy whose X-Forwarded-For is trusted. No other request " +
-      "from there counts as local. Use 127.0.0.1 if a proxy on this machine " +
-      "may hide for whom it sends a request.",
+      "Address or range (10.0.0.0/8) of a proxy whose X-Forwarded-For header is trusted. A request from " +
+      "there only counts as local if that header says so. Use 127.0.0.1 if a proxy on this machine does not " +
+      "mark the requests that it forwards.",
   }),
   mediaDir: text({
     placeholder: "<folder>",
@@ -265,7 +264,7 @@ export const ROUTER_FLAGS = {
   model: texts({
     short: "m",
     placeholder: "<model>",
-    help: "Model to route to, named as for serve. The flag may be repeated.",
+    help: "Model to route to, named as for serve.",
   }),
   config: text({
     placeholder: "<file>",
@@ -285,15 +284,15 @@ export const ROUTER_FLAGS = {
     min: 1,
     max: 100_000_000,
     help:
-      "Most memory of all loaded models together. To load another, models are ended as with --max-loaded " +
-      "until it fits. A model counts as much as its process holds in RAM, or what the file of --config gives " +
-      "as memory-mb; GPU memory only counts if it is given there. Default: no limit.",
+      "Most memory of all loaded models together. To load another, models are ended as with --max-loaded, " +
+      "until it fits. A model counts with the RAM of its process, or with its memory-mb in the file of " +
+      "--config. GPU memory only counts as part of memory-mb. Default: no limit.",
   }),
   idleTimeout: integer({
     placeholder: "<seconds>",
     min: 1,
     max: 1_000_000,
-    help: "Time without a request after which a model is ended. Default: never.",
+    help: "Time without a request after which a model's process is ended. Default: never.",
   }),
   address,
   port,
@@ -331,7 +330,7 @@ export const RUN_FLAGS = {
     help:
       "File to write the result to, once it is complete. Its name gives the format of speech: " +
       ".wav, .mp3, .flac, .opus, .pcm; an image without its background is a .png. For several such " +
-      "images: a folder, or a name to which numbers are added. Default, and for -: standard output.",
+      "images: a folder, or a name to which numbers are added. Default, or with -: standard output.",
   }),
   temperature: number({
     placeholder: "<number>",

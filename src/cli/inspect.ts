@@ -59,11 +59,11 @@ async function findGraphs(path: string): Promise<string[]> {
       `${path} has no graph to inspect: it holds no onnx/model*.onnx and no other .onnx file.`,
     );
   }
-  const run = graphsOfFamily(folder);
+  const run = listFamilyGraphs(folder);
   return (run.length > 0 ? run : all).map((graph) => join(path, graph));
 }
 
-function graphsOfFamily(folder: ModelFolder): string[] {
+function listFamilyGraphs(folder: ModelFolder): string[] {
   try {
     const files = identifyFamily(folder).graphs(folder).flatMap(({ name, paths }) =>
       DTYPES.map((dtype) => paths === undefined ? graphFile(name, dtype) : paths[dtype])

@@ -23,7 +23,7 @@ const MAX_FLUSH_MS = 1000;
 // Width that is assumed for a terminal that does not report one.
 const DEFAULT_COLUMNS = 80;
 
-/** A progress line on standard error. It is only written if that is a terminal. */
+/** A progress line on standard error. Nothing is written unless standard error is a terminal. */
 export class ProgressLine {
   readonly #title: string;
   #isThere = false;
@@ -72,7 +72,7 @@ export function removeOnStopSignal(line: ProgressLine, explain: () => string | u
   });
 }
 
-/** Formats the line. The bar comes first, so that a narrow terminal cuts off what matters least. */
+/** Formats the line. The bar comes first, so that a narrow terminal cuts off the least important part. */
 function formatProgress(title: string, { what, fraction, detail }: LoadProgress): string {
   if (fraction === undefined) return `${title}: ${what}`;
   const filled = Math.floor(fraction * BAR_CELLS);

@@ -88,7 +88,7 @@ interface LocalModel {
 
 /** Prints the models. @returns 0. */
 export async function list({ json }: { readonly json: boolean }): Promise<number> {
-  const local = [...await listOfBuiltIn(), ...await listOfCache()];
+  const local = [...await readBuiltIn(), ...await readCached()];
   const ids = new Set(local.map(({ id }) => id));
   const catalogue = MODEL_KINDS.flatMap((kind) =>
     Object.entries(CATALOGUE[kind]).map(([alias, id]) => ({ alias, id, kind, isHere: ids.has(id) }))
@@ -116,7 +116,7 @@ export async function list({ json }: { readonly json: boolean }): Promise<number
   return 0;
 }
 
-async function listOfBuiltIn(): Promise<LocalModel[]> {
+async function readBuiltIn(): Promise<LocalModel[]> {
   const names = await listBuiltIn();
   return await Promise.all(names.map(async (id): Promise<LocalModel> => {
     const folder = (await findBuiltIn(id))!;
@@ -125,7 +125,7 @@ async function listOfBuiltIn(): Promise<LocalModel[]> {
   }));
 }
 
-async function listOfCache(): Promise<LocalModel[]> {
+async function readCached(): Promise<LocalModel[]> {
   const cached = await scanCache(readHubSettings().cacheFolder);
   const described = await Promise.all(cached.map(describeCached));
   return described.filter((model) => model !== undefined);
@@ -168,7 +168,7 @@ function listDtypes(folder: ModelFolder, main: WantedGraph): Dtype[] {
   const variants = graphs.length > 0 ? [] : findVariants(folder, name, "cpu");
   return DTYPES.filter((dtype) => {
     const suffix = graphFile("", dtype).slice("onnx/".length);
-    return graphs.some((file) => isOfDtype(file, suffix)) ||
+    return graphs.some((file) => hasDtype(file, suffix)) ||
       variants.some((variant) => variant.dtype === dtype);
   });
 }
@@ -190,10 +190,10 @@ async function findPath(
 }
 
 /**
- * Whether a file's name says that it has the dtype with this suffix. A name without a suffix is fp32, unless it ends
- * like another dtype's.
+ * Whether a file's name says that its weights have the dtype with this suffix. The suffix of fp32 is just `.onnx`, so
+ * its names are those that end in no other dtype's suffix.
  */
-function isOfDtype(file: string, suffix: string): boolean {
+function hasDtype(file: string, suffix: string): boolean {
   if (suffix !== ".onnx") return file.endsWith(suffix);
   return DTYPES.every((dtype) => {
     const other = graphFile("", dtype).slice("onnx/".length);

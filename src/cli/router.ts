@@ -15,7 +15,7 @@ import { ROUTED_FLAGS, ROUTER_FLAGS, SERVE_FLAGS } from "./flags.ts";
 import { printMessage } from "./print.ts";
 import { ServerProcess } from "./server_process.ts";
 import { parse } from "yaml";
-import { ANY_NAME } from "../wire/endpoints.ts";
+import { ANY_NAME } from "../wire/models.ts";
 import { StartupError } from "../base/errors.ts";
 import { isRecord } from "../base/json.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
@@ -81,7 +81,7 @@ const { model, modelAlias, anyModel, kind } = SERVE_FLAGS;
 const FILE_FLAGS = { ...ROUTED_FLAGS, model, modelAlias, anyModel, kind };
 
 /**
- * Returns all models that are named.
+ * Reads the models that the flags and the configuration file name.
  *
  * @throws {StartupError} when there is none, one is not found or named twice, or the file is invalid.
  */
@@ -135,7 +135,7 @@ async function describe(
 /** Parses the flags of a model. @throws {UsageError} when a flag is unknown or its value is out of range. */
 function parseWords(words: readonly string[]): FlagValues<typeof FILE_FLAGS> {
   const call = parseCall(SERVE, words, {});
-  if (typeof call === "string") throw new UsageError(`There is no flag ${call} of a model.`);
+  if (typeof call === "string") throw new UsageError(`A model has no flag --${call}.`);
   // Safe: these flags are the ones that were parsed.
   return call.flags as FlagValues<typeof FILE_FLAGS>;
 }

@@ -208,8 +208,8 @@ export async function explainListenError(
 }
 
 /**
- * Explains that a port is taken: by whom, as far as this user can find out, and what to do. A Hearth server is known by
- * its process-id file, and on Linux another program by its process.
+ * Explains who has a port, as far as this user can find out, and what to do. A Hearth server is found by its process-id
+ * file; another program, on Linux, by the sockets that it has open.
  */
 async function explainTakenPort(host: string, port: number): Promise<string> {
   const taken = `Port ${port} of ${host} is taken.`;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { ANY_NAME } from "../wire/endpoints.ts";
+import { ANY_NAME } from "../wire/models.ts";
 import type { ListenSettings, LogSettings, ResolvedModel, ServerSettings } from "../base/config.ts";
 import { StartupError, startupMessage } from "../base/errors.ts";
 import { within } from "../base/timing.ts";
@@ -21,8 +21,7 @@ import { getModel, ProgressLine, quietenVulkan, SparseLines } from "./loading.ts
 import { SETTING_FLAGS } from "./shared_flags.ts";
 import type { FlagValues } from "./command.ts";
 import { SERVE_FLAGS } from "./flags.ts";
-import { RouterLink, StartReport } from "./start_report.ts";
-import { ServerProcess } from "./server_process.ts";
+import { RouterLink, ServerProcess, StartReport } from "./server_process.ts";
 
 /** Longest wait for the last spans to be exported. */
 const LAST_SPANS_MS = 1_000;
@@ -85,7 +84,7 @@ function toLogSettings({ logLevel, logFormat }: ServeFlags): LogSettings {
   return { level: logLevel, format: logFormat };
 }
 
-/** Whether it is of no use to wait and ask the hub again. */
+/** Whether asking the hub again later cannot help. */
 function isFinal(error: unknown): boolean {
   return error instanceof NoGraphsError || error instanceof HubError && !error.isTransient;
 }
@@ -145,7 +144,7 @@ async function makeSession(
 /**
  * Gets a model of the hub, as soon as there is space for it.
  *
- * @param options.onRefused called where asking again does not help.
+ * @param options.onRefused called if asking again later cannot help.
  * @throws {StartupError} when it cannot be had.
  */
 async function getFromHub(

@@ -78,18 +78,19 @@ export const SPEECH_FLAGS = {
   vad: text({
     placeholder: "<folder>",
     help:
-      "Folder of a voice activity model (Silero VAD in ONNX), with which speech models skip everything " +
+      "Folder of a voice activity model (Silero VAD in ONNX). Speech recognition then skips everything " +
       "but speech. Default: whole recordings are transcribed.",
   }),
   ffmpeg: text({
     placeholder: "<program>",
-    help: "Path of an ffmpeg, or ffmpeg for the installed one. It converts recordings that " +
+    help:
+      "Path of the ffmpeg program, or ffmpeg for the installed one. It converts recordings that " +
       "Hearth cannot read (AMR, WMA, AC-3 and others). Default: such recordings are refused.",
   }),
   speakerEncoder: text({
     placeholder: "<folder>",
-    help: "Folder of a speaker embedding model (x-vector, in ONNX), with which SpeechT5 clones " +
-      "the voice of a recording. Default: only the voices in its folder.",
+    help: "Folder of a speaker embedding model (x-vector, in ONNX). SpeechT5 needs it to clone " +
+      "the voice of a recording. Default: only the voices in SpeechT5's folder.",
   }),
 } satisfies FlagTable;
 

@@ -19,7 +19,7 @@ const MAX_DEPTH = 200;
 
 const CHARS_PER_STEP = 32;
 
-/** Steps cost different amounts of time, above all on different machines, so time is limited too. */
+/** Time is limited too, because a step takes longer on some machines, and some steps take longer than others. */
 const MAX_MILLISECONDS = 1500;
 const STEPS_BETWEEN_LOOKS = 5000;
 
@@ -28,7 +28,7 @@ let depth = 0;
 let nextLook = 0;
 let deadline = 0;
 
-/** Starts counting for a template. */
+/** Resets the counts, before a template is compiled or rendered. */
 export function startMeter(): void {
   numSteps = 0;
   depth = 0;

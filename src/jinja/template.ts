@@ -4,17 +4,16 @@
  *
  * @module
  */
-import { Frame, Variables } from "./compile/frame.ts";
+import { compileEnter, Frame, Variables } from "./compile/frame.ts";
 import { setAutoescape, str } from "./python/repr.ts";
 import { makeGlobals } from "./library/globals.ts";
 import { charge, descend, startMeter } from "./meter.ts";
-import { Dict } from "./python/dict.ts";
+import { Dict } from "./python/collections.ts";
 import { Callable, Float, isRaised, PyObject, TemplateError, type Value } from "./python/values.ts";
 import { parseTemplate } from "./syntax/parser.ts";
-import { compileEnter } from "./compile/variables.ts";
 import { compileBody } from "./compile/statements.ts";
 import { FunctionSlots, Scope } from "./compile/symbols.ts";
-import { readsName } from "./compile/walk.ts";
+import { readsName } from "./syntax/nodes.ts";
 import { parseJson } from "./python/json.ts";
 
 export class Template {
@@ -58,7 +57,7 @@ function catchOverflow<T>(run: () => T): T {
   }
 }
 
-/** Converts a JSON value to Python's. A number without a fraction becomes an int. */
+/** Converts a JSON value to a Python value. A number without a fraction becomes an int. */
 function toValue(value: unknown): Value {
   charge(1);
   if (typeof value === "string" || typeof value === "boolean" || typeof value === "bigint") {

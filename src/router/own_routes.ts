@@ -12,7 +12,7 @@ import { openApiRoute } from "../server/http/pages/openapi.ts";
 import type { Call, Route } from "../server/http/route.ts";
 import { shutdownRoute, type StopDeps } from "../server/http/server_routes.ts";
 import { MODEL_KINDS } from "../base/config.ts";
-import { AudioModelList, ModelObject } from "../wire/model_object.ts";
+import { AudioModelList, ModelObject } from "../wire/models.ts";
 import { requireModel } from "./routed_model.ts";
 import type { ModelPool, ModelState } from "./model_pool.ts";
 import type { RouterMetrics } from "./router_metrics.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import type { ModelKind } from "../base/config.ts";
-import { ANY_NAME, servesPath } from "../wire/endpoints.ts";
+import { ANY_NAME, servesPath } from "../wire/models.ts";
 import { HearthError } from "../base/errors.ts";
 
 /** A model, and how its process is started. */

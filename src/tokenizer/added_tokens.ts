@@ -5,7 +5,8 @@
  */
 import { BudgetError } from "./regex/matcher.ts";
 import type { ConfigReader } from "./config_reader.ts";
-import { RUST_WORD, trimEnd, trimStart } from "./unicode.ts";
+import { trimEnd, trimStart } from "./normalizers.ts";
+import { RUST_WORD } from "./regex/char_set.ts";
 
 export interface AddedToken {
   readonly id: number;
@@ -16,12 +17,17 @@ export interface AddedToken {
   readonly isNormalized: boolean;
   /** Whether it only matches if no letter or digit touches it. */
   readonly isSingleWord: boolean;
-  /** Whether it includes the white space before it. */
+  /** Whether white space before the token is removed. */
   readonly stripsLeft: boolean;
+  /** Whether white space after the token is removed. */
   readonly stripsRight: boolean;
 }
 
-/** @param id the token's id in the vocabulary, if it is there. */
+/**
+ * Reads an entry of `added_tokens`.
+ *
+ * @param id finds a token's id in the vocabulary, which has precedence over the entry's own.
+ */
 export function readAddedToken(
   reader: ConfigReader,
   id: (content: string) => number | undefined,
@@ -38,7 +44,7 @@ export function readAddedToken(
   };
 }
 
-/** Most steps of a search, plus some for each character of the text: a fraction of a second. */
+/** Most steps of a search, to which some are added for each character of the text. They take a fraction of a second. */
 const MAX_STEPS = 1_000_000;
 const MAX_STEPS_PER_CHAR = 16;
 
@@ -52,11 +58,11 @@ interface Found {
 /** A text without added tokens, or the id of an added token. */
 export type Section = string | number;
 
-/** Finds added tokens in texts: the leftmost one, and among those the longest. */
+/** Finds added tokens in texts: the leftmost one first, and of several that begin there, the longest. */
 export class AddedTokenFinder {
   readonly #root: Node = { token: undefined, children: new Map() };
 
-  /** @param tokens with the text by which each is found. */
+  /** @param tokens each token, with the text to search for. */
   constructor(tokens: Iterable<readonly [spelling: string, token: AddedToken]>) {
     for (const [spelling, token] of tokens) {
       let node = this.#root;
@@ -81,7 +87,7 @@ export class AddedTokenFinder {
       const { token, end, ...found } = this.#longestAt(text, at);
       numSteps += found.numSteps;
       if (numSteps > MAX_STEPS + MAX_STEPS_PER_CHAR * text.length) {
-        throw new BudgetError("added tokens begin alike too often");
+        throw new BudgetError("too many added tokens begin alike");
       }
       if (token === undefined) {
         at++;

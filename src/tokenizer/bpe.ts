@@ -4,6 +4,7 @@ import { readVocabulary, type TokenModel, type Vocabulary } from "./vocabulary.t
 
 /** Most words whose tokens are cached. */
 const MAX_CACHED_WORDS = 10_000;
+/** Longest word whose tokens are cached, in UTF-16 units. */
 const MAX_CACHED_LENGTH = 256;
 
 const encoder = new TextEncoder();
@@ -17,7 +18,7 @@ export class BpeModel implements TokenModel {
   readonly #suffix: string;
   readonly #fusesUnknown: boolean;
   readonly #ignoresMerges: boolean;
-  /** Absent if unknown characters are not spelled as bytes. */
+  /** Ids of the byte tokens, by byte; absent if unknown characters do not become bytes. */
   readonly #byteIds: Int32Array | undefined;
   #cache = new Map<string, readonly number[]>();
 
@@ -86,12 +87,12 @@ export class BpeModel implements TokenModel {
 
   #readMerges(merges: readonly unknown[]): MergeTable {
     const table = new MergeTable(merges.length);
-    /** Most vocabularies have the merged tokens in the order of the merges. */
+    // Most vocabularies list the merged tokens in the order of the merges, so the next id is the likely result.
     let expected = 0;
     for (let rank = 0; rank < merges.length; rank++) {
       const merge = merges[rank];
       const pair = typeof merge === "string" ? splitPair(merge) : merge as string[] | null;
-      // Not destructured, which takes longer for hundreds of thousands.
+      // Not destructured: that is slower, and there are hundreds of thousands of merges.
       const left = pair?.[0];
       const right = pair?.[1];
       const leftId = this.vocabulary.tokenToId(left!);
@@ -112,8 +113,8 @@ export class BpeModel implements TokenModel {
   }
 
   /**
-   * The id of the token that joins two texts. Comparing them with the expected token is faster than joining them for a
-   * lookup.
+   * Finds the id of the token that two texts join to. Comparing them with the expected token is faster than joining
+   * them for a lookup.
    */
   #findMerged(left: string, right: string, expected: number): number | undefined {
     const token = this.vocabulary.idToToken(expected);
@@ -132,7 +133,7 @@ function splitPair(merge: string): string[] {
 const MAX_SCANNED = 24;
 
 /**
- * Merges neighbouring tokens: the pair of the lowest rank first, among equals the leftmost.
+ * Merges neighbouring tokens: the pair of the lowest rank first, and of equal ranks the leftmost.
  *
  * @param ids may be modified.
  */

@@ -1,5 +1,6 @@
 import { StartupError } from "../base/errors.ts";
-import { type Pattern, RegexPattern, StringPattern } from "./regex/pattern.ts";
+import { Matcher } from "./regex/matcher.ts";
+import { compileRegex, type Program } from "./regex/program.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -24,7 +25,7 @@ export class ConfigReader {
     this.#fields = value as Fields;
   }
 
-  /** The type of the part; empty if it does not say. */
+  /** The part's `type`; empty if it has none. */
   get type(): string {
     const type = this.#fields["type"];
     return typeof type === "string" ? type : "";
@@ -38,7 +39,7 @@ export class ConfigReader {
     return this.#fields[name];
   }
 
-  /** @throws {StartupError} when the field has another type; the other readers do too. */
+  /** @throws {StartupError} when the field has another type. So do the methods below. */
   string(name: string, fallback?: string): string {
     const value = this.#fields[name] ?? fallback;
     if (typeof value !== "string") throw wrongValue(this.#joinPath(name), value, "a string");
@@ -113,3 +114,76 @@ function wrongValue(path: string, saw: unknown, wanted: string): StartupError {
   const shown = JSON.stringify(saw)?.slice(0, 80) ?? "nothing";
   return new StartupError(`tokenizer.json: ${path}: want ${wanted}, saw ${shown}.`);
 }
+
+/** Something to search for in a text: a regular expression or a plain string. */
+export interface Pattern {
+  /**
+   * All matches in a text from left to right: start and end of each, alternating.
+   *
+   * @throws {BudgetError} when the search takes too many steps.
+   */
+  findAll(text: string): number[];
+}
+
+/**
+ * A regular expression in Oniguruma's syntax.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const words = new RegexPattern("\\p{L}+|\\s+(?!\\S)|\\s");
+ * assert.deepEqual(words.findAll("ab  c"), [0, 2, 2, 3, 3, 4, 4, 5]);
+ * ```
+ */
+export class RegexPattern implements Pattern {
+  readonly #program: Program;
+
+  /** @throws {SyntaxError} saying what is invalid or unknown. */
+  constructor(source: string) {
+    this.#program = compileRegex(source);
+  }
+
+  findAll(text: string): number[] {
+    const found: number[] = [];
+    const matcher = new Matcher(this.#program, text);
+    let lastEnd = -1;
+    for (let from = 0; from <= text.length;) {
+      const match = matcher.find(from);
+      if (match === undefined) break;
+      const [start, end] = match;
+      // An empty match right after another match does not count.
+      if (start === end && end === lastEnd) {
+        from = end + (text.codePointAt(end)! > 0xffff ? 2 : 1);
+        continue;
+      }
+      found.push(start, end);
+      from = lastEnd = end;
+    }
+    return found;
+  }
+}
+
+export class StringPattern implements Pattern {
+  readonly #wanted: string;
+
+  constructor(wanted: string) {
+    this.#wanted = wanted;
+  }
+
+  findAll(text: string): number[] {
+    const found: number[] = [];
+    const { length } = this.#wanted;
+    if (length === 0) return EMPTY_PATTERN.findAll(text);
+    for (
+      let at = text.indexOf(this.#wanted);
+      at >= 0;
+      at = text.indexOf(this.#wanted, at + length)
+    ) {
+      found.push(at, at + length);
+    }
+    return found;
+  }
+}
+
+const EMPTY_PATTERN = new RegexPattern("");

@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { readSpelledBytes } from "./unicode.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { replaceAll } from "./normalizers.ts";
-import { readPrependScheme } from "./pre_tokenizers.ts";
+import { readPrependScheme, readSpelledBytes } from "./pre_tokenizers.ts";
 
 /** Turns tokens into segments of text. */
 export type Decoder = (tokens: readonly string[]) => readonly string[];
@@ -76,7 +75,7 @@ function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return all;
 }
 
-/** The byte that a SentencePiece token such as `<0x0A>` stands for. */
+/** The byte that a SentencePiece token such as `<0x0A>` stands for; `undefined` for other tokens. */
 export function readByteToken(token: string): number | undefined {
   const digits = /^<0x([0-9A-Fa-f]{2})>$/.exec(token)?.[1];
   return digits === undefined ? undefined : Number.parseInt(digits, 16);
@@ -140,7 +139,7 @@ const CLEAN_UPS = [
   ...[[" 'm", "'m"], [" do not", " don't"], [" 's", "'s"], [" 've", "'ve"], [" 're", "'re"]],
 ] as const;
 
-/** Removes spaces that English does not write; like the Rust library, it looks at each token by itself. */
+/** Removes spaces before English punctuation and contractions, in each token by itself, like the Rust library. */
 function cleanUp(token: string): string {
   return CLEAN_UPS.reduce((text, [from, to]) => text.replaceAll(from!, to!), token);
 }

@@ -4,17 +4,8 @@
  * @module
  */
 import { BudgetError } from "./regex/matcher.ts";
-import {
-  CONTROL,
-  filterChars,
-  lowercaseChars,
-  MARK,
-  NONSPACING_MARK,
-  spellBytes,
-  trimEnd,
-  trimStart,
-  WHITESPACE,
-} from "./unicode.ts";
+import { CONTROL, MARK, NONSPACING_MARK, WHITESPACE } from "./regex/char_set.ts";
+import { spellBytes } from "./pre_tokenizers.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { StartupError } from "../base/errors.ts";
 
@@ -208,4 +199,32 @@ class PrecompiledMap {
 
 function readOffset(unit: number): number {
   return (unit >>> 10) << ((unit & 0x200) >>> 6);
+}
+
+/** Keeps the characters that pass a test. */
+function filterChars(text: string, isKept: (codePoint: number) => boolean): string {
+  let kept = "";
+  for (const char of text) if (isKept(char.codePointAt(0)!)) kept += char;
+  return kept;
+}
+
+/** Converts each character to lower case by itself: a sigma at the end of a word is not special. */
+function lowercaseChars(text: string): string {
+  const lower = text.toLowerCase();
+  // Only Σ depends on its context.
+  return lower.includes("ς") && text.includes("Σ")
+    ? Array.from(text, (char) => char.toLowerCase()).join("")
+    : lower;
+}
+
+export function trimStart(text: string): string {
+  let at = 0;
+  while (at < text.length && WHITESPACE.has(text.charCodeAt(at))) at++;
+  return text.slice(at);
+}
+
+export function trimEnd(text: string): string {
+  let end = text.length;
+  while (end > 0 && WHITESPACE.has(text.charCodeAt(end - 1))) end--;
+  return text.slice(0, end);
 }

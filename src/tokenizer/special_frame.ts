@@ -150,14 +150,13 @@ function listIds(elements: readonly Element[]): number[] {
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Tokenizer classes for which a flag that is false removes a token that `tokenizer.json` adds. For others the
- * post-processor stays as it is.
+ * Tokenizer classes for which `add_bos_token` or `add_eos_token` set to false removes a token that `tokenizer.json`
+ * adds. In other classes, false changes nothing.
  */
 const REMOVES_ENDS = /^(?:Code)?(?:Llama|Gemma|Cohere)/;
 
 /**
- * Adds the begin and end tokens that `add_bos_token` and `add_eos_token` ask for, once each, and removes those that
- * they do not want.
+ * Applies `add_bos_token` and `add_eos_token`: adds the first and last token if it is missing, or removes it.
  */
 export function withEnds(
   frames: SpecialFrames,

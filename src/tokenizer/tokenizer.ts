@@ -168,8 +168,8 @@ function withinBudget<T>(work: () => T): T {
     if (!(error instanceof BudgetError)) throw error;
     throw new HearthError(
       "invalid_value",
-      `The model's tokenizer.json takes too long on this text (${error.message}); ` +
-        "a text with fewer repetitions may be served.",
+      `The model's tokenizer.json takes too long on this text (${error.message}). ` +
+        "Send a text with fewer repetitions.",
       { cause: error },
     );
   }

@@ -1,5 +1,5 @@
 /**
- * Token models other than byte-pair encoding: WordPiece and Unigram; and the vocabulary, which all have.
+ * The vocabulary of a tokenizer, and the models other than byte-pair encoding: WordPiece, WordLevel and Unigram.
  *
  * @module
  */
@@ -63,7 +63,7 @@ export class Vocabulary {
   }
 }
 
-/** Far more ids than any vocabulary has, to bound the arrays whose length is the largest id. */
+/** Far more than any vocabulary has. It bounds the arrays whose length is the largest id. */
 export const MAX_TOKEN_ID = 2 ** 24;
 
 function isTokenId(id: unknown): id is number {
@@ -79,7 +79,7 @@ export function readVocabulary(reader: ConfigReader): Vocabulary {
   reader.part("vocab");
   const vocabulary = new Vocabulary();
   const ids = reader.raw("vocab") as Readonly<Record<string, unknown>>;
-  // Half the time of a list of keys, or of entries: there are 30,000 to 260,000.
+  // Takes half as long as Object.keys or Object.entries. A vocabulary has 30,000 to 260,000 tokens.
   // deno-lint-ignore guard-for-in -- a file's objects inherit nothing that is listed
   for (const token in ids) vocabulary.set(token, ids[token]);
   return vocabulary;
@@ -157,7 +157,7 @@ export class WordLevelModel implements TokenModel {
   }
 }
 
-/** How much worse the score of an unknown character is than that of the unlikeliest token. */
+/** The score of an unknown character is that of the least likely token minus this. */
 const UNK_PENALTY = 10;
 
 /** Most steps for one word. SentencePiece's own tokens have at most 16 characters. */
@@ -166,7 +166,7 @@ const MAX_STEPS_PER_CHAR = 100;
 
 const encoder = new TextEncoder();
 
-/** SentencePiece's unigram model: splits a word in the likeliest way (Kudo 2018). */
+/** SentencePiece's unigram model: splits a word into the most likely sequence of tokens (Kudo 2018). */
 export class UnigramModel implements TokenModel {
   readonly vocabulary = new Vocabulary();
   readonly #scores: number[] = [];
@@ -249,7 +249,7 @@ export class UnigramModel implements TokenModel {
         if (end + 1 === charEnd) isKnown = true;
       }
       if (numSteps > MAX_STEPS + MAX_STEPS_PER_CHAR * word.length) {
-        throw new BudgetError("its long tokens fit too often");
+        throw new BudgetError("too many long tokens match");
       }
       if (!isKnown) offer(start, charEnd, { id: -1, score: this.#unkScore });
       start = charEnd;

@@ -1,15 +1,67 @@
 /**
- * Small components that several pages share, and the clipboard.
+ * Small components and hooks that several pages share, and the clipboard.
  *
  * @module
  */
-import type { ComponentChildren, JSX } from "preact";
+import type { AllHTMLAttributes, ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** An error message, announced by screen readers. */
 export function Failure({ message }: { message: string | undefined }): JSX.Element | null {
   if (message === undefined || message === "") return null;
   return <p class="failure" role="alert">{message}</p>;
+}
+
+type FieldAttribute =
+  | ("autocomplete" | "class" | "dir" | "inputMode" | "maxLength" | "placeholder" | "required")
+  | ("rows" | "spellcheck" | "aria-invalid");
+
+interface TextFieldProps extends Pick<AllHTMLAttributes, FieldAttribute> {
+  readonly type?: "password";
+  readonly label: ComponentChildren;
+  /** Small print below the label. */
+  readonly hint?: ComponentChildren;
+  /** Whether the field is only as wide as a few words. */
+  readonly isShort?: boolean;
+  readonly value: string;
+  readonly onInput: (value: string) => void;
+}
+
+/** A labelled text field: one line, or an area if `rows` is given. Other properties are attributes of the field. */
+export function TextField(
+  { label, hint, isShort = false, value, onInput, ...attributes }: TextFieldProps,
+): JSX.Element {
+  const field = {
+    ...attributes,
+    value,
+    onInput: ({ currentTarget }: { currentTarget: { value: string } }) =>
+      onInput(currentTarget.value),
+  };
+  return (
+    <label class={isShort ? "short" : ""}>
+      {label}
+      {hint && <small>{hint}</small>}
+      {attributes.rows === undefined ? <input {...field} /> : <textarea {...field} />}
+    </label>
+  );
+}
+
+/** A labelled checkbox. */
+export function Check({ label, isOn, onChange }: {
+  label: string;
+  isOn: boolean;
+  onChange: (isOn: boolean) => void;
+}): JSX.Element {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        checked={isOn}
+        onChange={(event) => onChange(event.currentTarget.checked)}
+      />
+      {label}
+    </label>
+  );
 }
 
 /** The image formats that the server decodes. */
@@ -27,7 +79,7 @@ export function refuseLarge({ name, size }: File, maxMib: number): string | unde
   const mib = size / 2 ** 20;
   return mib <= maxMib
     ? undefined
-    : `${name} has ${Math.ceil(mib)} MiB. Choose a file of at most ${maxMib} MiB.`;
+    : `${name} is ${Math.ceil(mib)} MiB large. Choose a file of at most ${maxMib} MiB.`;
 }
 
 /** An area in which files of one kind can be dropped, pasted or chosen. */

@@ -5,10 +5,9 @@
  */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { Failure, formatMs } from "./controls.tsx";
+import { Failure, formatMs, TextField } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
-import { type PageProps, post } from "./server.ts";
-import { useWork } from "./observed.ts";
+import { type PageProps, post, useWork } from "./server.ts";
 
 const EXAMPLE = [
   "How do I reset my password?",
@@ -50,15 +49,13 @@ export function EmbeddingPage({ info }: PageProps): JSX.Element {
   return (
     <main class="wide">
       <h1>Compare texts</h1>
-      <label>
-        One text a line, at most {MOST_LINES}
-        <textarea
-          rows={6}
-          dir="auto"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label={`One text per line, at most ${MOST_LINES}`}
+        rows={6}
+        dir="auto"
+        value={text}
+        onInput={setText}
+      />
       <div class="row">
         <button
           type="button"

@@ -1,16 +1,15 @@
 /**
  * The whole page: waits for the model, asks for the API key if the server wants one, then shows the page for the
- * model's kind.
+ * model's kind, or the live figures.
  *
  * @module
  */
 import { type ComponentType, type JSX, render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ChatPage } from "./chat/chat_page.tsx";
-import { useDroppedFiles } from "./controls.tsx";
+import { TextField, useDroppedFiles } from "./controls.tsx";
 import { EmbeddingPage } from "./embedding_page.tsx";
-import { LivePage } from "./live_page.tsx";
-import { useMetricsHistory } from "./metrics.ts";
+import { type History, KEPT_SECONDS, LivePage, parseMetrics } from "./live_page.tsx";
 import { MattingPage } from "./matting_page.tsx";
 import { OcrPage } from "./ocr_page.tsx";
 import { RerankPage } from "./rerank_page.tsx";
@@ -146,16 +145,14 @@ function KeyForm({ message, onKey }: { message: string; onKey: () => void }): JS
         {hasApiKey() ? message : "This server requires an API key."}{" "}
         The key is kept in this page's memory until you leave.
       </p>
-      <label>
-        Key
-        <input
-          type="password"
-          autocomplete="off"
-          required
-          value={key}
-          onInput={(event) => setKey(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label="Key"
+        type="password"
+        autocomplete="off"
+        required
+        value={key}
+        onInput={setKey}
+      />
       <button type="submit" class="main">Continue</button>
     </form>
   );
@@ -200,6 +197,41 @@ function Shell(
       {isLive && <LivePage info={info} history={history} />}
     </>
   );
+}
+
+const SCRAPE_EVERY_MS = 1000;
+
+/** Reads the metrics every second while the page is visible, and keeps those of the last five minutes. */
+function useMetricsHistory(): History {
+  const [moments, setMoments] = useState<History["moments"]>([]);
+  const [failure, setFailure] = useState<string>();
+  useEffect(() => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const scrape = async () => {
+      try {
+        if (!document.hidden) {
+          const text = await (await call("metrics", { signal })).text();
+          const seconds = Date.now() / 1000;
+          setMoments((before) => [
+            ...before.filter((each) => each.seconds > seconds - KEPT_SECONDS),
+            { seconds, scrape: parseMetrics(text) },
+          ]);
+          setFailure(undefined);
+        }
+      } catch (error) {
+        if (!signal.aborted) setFailure((error as Error).message);
+      }
+      if (!signal.aborted) timer = setTimeout(scrape, SCRAPE_EVERY_MS);
+    };
+    scrape();
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+  }, []);
+  return { moments, failure };
 }
 
 const CHOSEN_KEY = "hearth.model";

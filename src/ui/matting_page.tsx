@@ -9,6 +9,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
 import {
+  Check,
   copyImage,
   Failure,
   FileDrop,
@@ -18,8 +19,7 @@ import {
   useObjectUrl,
 } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
-import { call, type PageProps } from "./server.ts";
-import { useWork } from "./observed.ts";
+import { call, type PageProps, useWork } from "./server.ts";
 
 const PATH = "v1/images/remove_background";
 
@@ -246,23 +246,6 @@ function toFormFields(options: Options): (readonly [string, string])[] {
     ...options.crop ? [["crop", "true"] as const] : [],
     ...options.refine ? [["refine", "true"] as const] : [],
   ];
-}
-
-function Check({ label, isOn, onChange }: {
-  label: string;
-  isOn: boolean;
-  onChange: (isOn: boolean) => void;
-}): JSX.Element {
-  return (
-    <label class="check">
-      <input
-        type="checkbox"
-        checked={isOn}
-        onChange={(event) => onChange(event.currentTarget.checked)}
-      />
-      {label}
-    </label>
-  );
 }
 
 function BeforeAfter({ before, after, isCropped }: {

@@ -7,6 +7,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
 import {
+  Check,
   CopyButton,
   Failure,
   FileDrop,
@@ -15,10 +16,10 @@ import {
   MAX_IN_JSON_MIB,
   readDataUrl,
   SaveButton,
+  TextField,
 } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
-import { type PageProps, post, readEvents } from "./server.ts";
-import { useWork } from "./observed.ts";
+import { type PageProps, post, readEvents, useWork } from "./server.ts";
 
 /** A prompt that makes Florence-2, or a detector with a recogniser, give the box of each line. */
 const REGION_TASK = "<OCR_WITH_REGION>";
@@ -67,27 +68,21 @@ export function OcrPage({ info }: PageProps): JSX.Element {
         maxMib={MAX_IN_JSON_MIB}
         onFiles={async ([file]) => read(await readDataUrl(file!))}
       />
-      <label class="short">
-        Instruction
-        <small>
-          Depends on the model: a script (en), a task ({"<CAPTION>"}) or a question
-        </small>
-        <input
-          value={instruction}
-          onInput={(event) => setInstruction(event.currentTarget.value)}
-        />
-      </label>
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={asksBoxes}
-          onChange={({ currentTarget: { checked } }) => {
-            setAsksBoxes(checked);
-            if (image) read(image, checked);
-          }}
-        />
-        Boxes around the lines
-      </label>
+      <TextField
+        label="Instruction"
+        hint="Depends on the model: a script (en), a task (<CAPTION>) or a question"
+        isShort
+        value={instruction}
+        onInput={setInstruction}
+      />
+      <Check
+        label="Boxes around the lines"
+        isOn={asksBoxes}
+        onChange={(isOn) => {
+          setAsksBoxes(isOn);
+          if (image) read(image, isOn);
+        }}
+      />
       <Failure message={work.failure} />
       {image && (
         <div class="two">

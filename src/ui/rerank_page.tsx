@@ -6,10 +6,9 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import { Failure, formatMs } from "./controls.tsx";
+import { Failure, formatMs, TextField } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
-import { type PageProps, post } from "./server.ts";
-import { useWork } from "./observed.ts";
+import { type PageProps, post, useWork } from "./server.ts";
 
 const EXAMPLE = {
   query: "What is the capital of France?",
@@ -44,19 +43,14 @@ export function RerankPage({ info }: PageProps): JSX.Element {
   return (
     <main class="narrow">
       <h1>Rank documents</h1>
-      <label>
-        Query
-        <input dir="auto" value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
-      </label>
-      <label>
-        Documents, one a line
-        <textarea
-          rows={6}
-          dir="auto"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
-      </label>
+      <TextField label="Query" dir="auto" value={query} onInput={setQuery} />
+      <TextField
+        label="Documents, one per line"
+        rows={6}
+        dir="auto"
+        value={text}
+        onInput={setText}
+      />
       <div class="row">
         <button
           type="button"

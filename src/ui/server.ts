@@ -1,9 +1,11 @@
 /**
- * Calls to the server that this page came from. The API key, if there is one, is only kept in memory. Also loads the
- * parts of the page that few conversations need: separate bundles beside the page's script.
+ * Calls to the server that this page came from, and the hook with which components make them. The API key, if there is
+ * one, is only kept in memory. Also loads the parts of the page that few conversations need: separate bundles beside
+ * the page's script.
  *
  * @module
  */
+import { useEffect, useRef, useState } from "preact/hooks";
 
 /** The answer of `GET /info`. */
 export interface ServerInfo {
@@ -199,4 +201,47 @@ export function loadPart<Name extends keyof Parts>(name: Name): Promise<Parts[Na
   loading.set(name, part);
   part.catch(() => loading.delete(name));
   return part;
+}
+
+/** The state of a component's work, and its controls. */
+interface Work {
+  readonly isBusy: boolean;
+  readonly failure: string | undefined;
+  /** Duration of the last run. */
+  readonly tookMs: number | undefined;
+  /** Aborts the running request and starts `act`. */
+  readonly start: (act: (signal: AbortSignal) => Promise<void>) => Promise<void>;
+  readonly stop: () => void;
+}
+
+/** Asynchronous work of the calling component, which is aborted when the component unmounts. */
+export function useWork(): Work {
+  const [state, setState] = useState<Pick<Work, "isBusy" | "failure" | "tookMs">>({
+    isBusy: false,
+    failure: undefined,
+    tookMs: undefined,
+  });
+  const current = useRef<AbortController | undefined>(undefined);
+  const stop = () => current.current?.abort();
+  useEffect(() => stop, []);
+  return {
+    ...state,
+    stop,
+    start: async (act) => {
+      stop();
+      const controller = current.current = new AbortController();
+      const { signal } = controller;
+      setState({ isBusy: true, failure: undefined, tookMs: undefined });
+      const startedMs = performance.now();
+      let failure: string | undefined;
+      try {
+        await act(signal);
+      } catch (error) {
+        if (!signal.aborted) failure = (error as Error).message;
+      }
+      if (current.current !== controller) return;
+      const tookMs = failure === undefined ? performance.now() - startedMs : undefined;
+      setState({ isBusy: false, failure, tookMs });
+    },
+  };
 }

@@ -14,13 +14,13 @@ import {
   SaveButton,
   saveFile,
   SOUND_FORMATS,
+  TextField,
   useObjectUrl,
 } from "./controls.tsx";
-import { RecordButton } from "./recorder.tsx";
+import { RecordButton } from "./microphone.tsx";
 import { RequestCode } from "./request_code.tsx";
-import { call, type PageProps, post, readBytes } from "./server.ts";
+import { call, type PageProps, post, readBytes, useWork } from "./server.ts";
 import { findPeaks, readPeaks, SpeechPlayer, Waveform, wavFile } from "./sound.tsx";
-import { useWork } from "./observed.ts";
 
 interface Voice {
   readonly id: string;
@@ -76,15 +76,7 @@ export function SpeechPage({ info }: PageProps): JSX.Element {
   return (
     <main class="narrow">
       <h1>Speak a text</h1>
-      <label>
-        Text
-        <textarea
-          rows={5}
-          dir="auto"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
-      </label>
+      <TextField label="Text" rows={5} dir="auto" value={text} onInput={setText} />
       <div class="row">
         {voices.length > 0 && reference === undefined && (
           <label>

@@ -13,14 +13,13 @@ import {
   formatMs,
   SaveButton,
   SOUND_FORMATS,
+  TextField,
   useObjectUrl,
 } from "./controls.tsx";
-import { LivePanel } from "./live_panel.tsx";
-import { RecordButton } from "./recorder.tsx";
+import { LivePanel, RecordButton } from "./microphone.tsx";
 import { RequestCode } from "./request_code.tsx";
-import { call, type PageProps, readEvents, ServerError } from "./server.ts";
+import { call, type PageProps, readEvents, ServerError, useWork } from "./server.ts";
 import { readPeaks, Waveform } from "./sound.tsx";
-import { useWork } from "./observed.ts";
 
 const PATH = "v1/audio/transcriptions";
 
@@ -72,16 +71,15 @@ export function TranscriptionPage({ info }: PageProps): JSX.Element {
       >
         <RecordButton onRecorded={transcribe} onFailure={setMicrophoneFailure} />
       </FileDrop>
-      <label class="short">
-        Language
-        <small>A code such as en; detected if empty</small>
-        <input
-          value={language}
-          maxLength={3}
-          placeholder="en"
-          onInput={(event) => setLanguage(event.currentTarget.value)}
-        />
-      </label>
+      <TextField
+        label="Language"
+        hint="A code such as en; detected if empty"
+        isShort
+        maxLength={3}
+        placeholder="en"
+        value={language}
+        onInput={setLanguage}
+      />
       <LivePanel model={info.id} language={language.trim()} />
       <Failure message={work.failure ?? microphoneFailure} />
       {file && (

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { anyText, cutAtFirstBad, listSchema, openObject, text } from "./fields.ts";
 
 const MEDIA_SCHEMES = ["file://", "base64://", "https://", "http://", "data:"] as const;
-/** Formats by the names that clients use. What the bytes are is read from the bytes. */
+/** Format names that clients send. The real format is detected from the bytes. */
 const AUDIO_FORMATS = [
   ...["wav", "mp3", "m4a", "ogg", "flac", "webm", "mp4", "mpeg", "mpga", "aac", "opus", "oga"],
   ...["aiff", "aif", "caf", "au", "mka"],
@@ -43,7 +43,7 @@ const AudioPart = z.object({
   audio_url: WrappedReference,
 }).meta({ id: "AudioPart" });
 
-/** A sound in base64, as OpenAI's chats and responses have it. */
+/** A recording in base64, as in OpenAI's chat completions and responses. */
 export const InputAudioPart = z.object({
   type: z.literal("input_audio"),
   input_audio: z.object({
@@ -59,7 +59,7 @@ const FilePart = z.object({
       "A PDF, an image or a text file: a media reference, or base64",
     ),
     filename: anyText().nullish(),
-  }, { error: "an object with file_data; files by id are not served" }),
+  }, { error: "an object with file_data; files by id are not supported" }),
 }).meta({ id: "FilePart" });
 
 const RefusalPart = z.object({
@@ -72,9 +72,9 @@ const ThinkingPart = z.object({
   thinking: anyText(),
 }).meta({ id: "ThinkingPart" });
 
-/** A content part: text, an image, audio or a file; in assistant messages also a refusal or a thought. */
+/** A content part: text, an image, audio or a file; in assistant messages also a refusal or reasoning. */
 export const ContentPart = z.preprocess(
-  readOtherForm,
+  readOtherFormat,
   z.discriminatedUnion(
     "type",
     [TextPart, ImagePart, AudioPart, InputAudioPart, FilePart, RefusalPart, ThinkingPart],
@@ -95,7 +95,7 @@ const OTHER_TYPES: Readonly<Record<string, string>> = {
 type Fields = Readonly<Record<string, unknown>>;
 
 /** Converts a part from another API's format: the Responses API, Anthropic's images, or other names for images. */
-function readOtherForm(part: unknown): unknown {
+function readOtherFormat(part: unknown): unknown {
   if (typeof part !== "object" || part === null) return part;
   const fields = part as Fields;
   const type = OTHER_TYPES[String(fields["type"])] ?? fields["type"];
@@ -168,7 +168,7 @@ export const ChatMessage = z.preprocess(
     ),
     refusal: anyText().nullish(),
     reasoning_content: anyText().nullish().describe(
-      "What the assistant thought; for templates that take it",
+      "The assistant's reasoning, for chat templates that use it",
     ),
     reasoning: anyText().nullish().describe("Another name of reasoning_content"),
   }, { error: "a message object with role and content" })
@@ -191,8 +191,8 @@ function appendImages(message: unknown): unknown {
 }
 
 /**
- * Whether a message has the content that its role needs. Some clients keep an answer that was stopped without its text,
- * and functions may return nothing.
+ * Whether a message has the content that its role needs. Some clients keep a stopped answer without its text, and
+ * functions may return nothing.
  */
 function hasContent(
   { role, content }: { readonly role: string; readonly content?: unknown },
@@ -202,8 +202,8 @@ function hasContent(
 }
 
 /**
- * Paths of media fields in the request schemas: names, and `[]` for an array's item. In these fields a string that
- * begins with `base64://` or `data:` is media. In any other field it is text.
+ * Paths of the media fields of requests: names, and `[]` for an array's item. Only in these fields is a string that
+ * begins with `base64://` or `data:` media. In all others it is text.
  */
 export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].image_url",
@@ -226,7 +226,7 @@ export const FILE_FIELDS: ReadonlySet<string> = new Set([
 /** Paths of lists whose items may also be base64 without a prefix. */
 export const MEDIA_LISTS: ReadonlySet<string> = new Set(["messages.[].images.[]"]);
 
-/** Paths of fields that hold base64 without a prefix. Documents have text in the same field, which is not base64. */
+/** Paths of fields that hold base64 without a prefix. A text document has plain text in `source.data` instead. */
 export const BASE64_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].input_audio.data",
   "input.[].content.[].input_audio.data",

@@ -1,5 +1,5 @@
 /**
- * The body of a chat completion request.
+ * The body of a chat completion request, and the log-probabilities of prompts in vLLM's format.
  *
  * @module
  */
@@ -17,10 +17,8 @@ import {
   tokenId,
   tokenLimit,
 } from "./fields.ts";
-import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 import { EffortField, findOtherLimit, type LimitSpellings, SPELLINGS } from "./spellings.ts";
-import { STRUCTURED_OUTPUT } from "./structured_output.ts";
-import { TOOL_FIELDS } from "./tool_request.ts";
+import { STRUCTURED_OUTPUT, TOOL_FIELDS } from "./tools_and_formats.ts";
 
 const MAX_MESSAGES = 4096;
 const MAX_CHOICES = 16;
@@ -69,6 +67,21 @@ const Seed = orText(
     .max(2 ** 64, { error: seedWanted })
     .refine(Number.isInteger, { error: seedWanted }),
 );
+
+export const PromptLogprobsField = integerFrom(0, 20).nullish().describe(
+  "Report the log-probability of each token of the prompt, and of this many of the most likely tokens",
+);
+
+/** Streamed chunks have no field for a prompt's log-probabilities. */
+export const NO_PROMPT_LOGPROBS_IN_STREAMS = [
+  ({ prompt_logprobs: top, stream }: PromptLogprobsRequest) => !stream || typeof top !== "number",
+  { path: ["prompt_logprobs"], error: "no value in a stream, which cannot report them" },
+] satisfies [unknown, unknown];
+
+interface PromptLogprobsRequest {
+  readonly prompt_logprobs?: number | null | undefined;
+  readonly stream?: boolean | null | undefined;
+}
 
 /** A chat completion request. `null` counts as absent; unknown fields are ignored. */
 export const ChatRequest = z.object({
@@ -124,12 +137,12 @@ export const ChatRequest = z.object({
     .describe("none turns thinking off if the model's chat template can; other values turn it on"),
   include_reasoning: flag().nullish()
     .describe(
-      "Whether the answer includes the model's thought, as reasoning_content; default true",
+      "Whether the answer includes the model's reasoning, as reasoning_content; default true",
     ),
   reasoning_format: z.enum(REASONING_FORMATS, {
     error: `one of ${REASONING_FORMATS.join(", ")}`,
   }).nullish().describe(
-    "none and raw leave the thought in the text, between <think> and </think>; hidden removes it",
+    "none and raw leave the reasoning in the text, between <think> and </think>; hidden removes it",
   ),
   separate_reasoning: flag().nullish()
     .describe("SGLang's field: false means reasoning_format none; default true"),
@@ -140,7 +153,7 @@ export const ChatRequest = z.object({
     include_usage: flag().nullish(),
     continuous_usage_stats: flag().nullish(),
   }, { error: "an object" }).nullish().describe(
-    "include_usage adds a last chunk with the usage; continuous_usage_stats too puts it into each",
+    "include_usage adds a last chunk with the usage; continuous_usage_stats also adds it to each chunk",
   ),
 }, { error: "a JSON object" })
   .refine(({ top_logprobs: top, logprobs }) => !top || logprobs === true, {
@@ -192,4 +205,49 @@ export function wantsRunningUsage(
   { stream_options: options }: Pick<ChatRequest, "stream_options">,
 ): boolean {
   return options?.include_usage === true && options.continuous_usage_stats === true;
+}
+
+/** The number that vLLM and OpenAI write for minus infinity, which JSON lacks. */
+const LOWEST = -9999;
+
+/**
+ * For each token of the prompt, the log-probabilities of that token and of the most likely ones, by token id; `null`
+ * for the first token.
+ */
+export const PromptLogprobs = z.array(
+  z.record(
+    z.string(),
+    z.object({
+      logprob: z.number(),
+      rank: integerFrom(1).nullable().describe(
+        "1 for the most likely; null for a token that is not among the reported ones",
+      ),
+      decoded_token: z.string(),
+    }),
+  ).nullable(),
+);
+
+/** A token as the model reports it. */
+interface ScoredToken {
+  readonly id: number;
+  readonly token: string;
+  /** Absent for the first token of the prompt. */
+  readonly logprob?: number | undefined;
+}
+
+/** @param numTop how many of the most likely tokens are reported. */
+export function promptLogprobs(
+  tokens: readonly (ScoredToken & { readonly top: readonly ScoredToken[] })[],
+  numTop: number,
+): z.output<typeof PromptLogprobs> {
+  return tokens.map(({ id, token, logprob, top }) => {
+    if (logprob === undefined) return null;
+    const position = top.findIndex((rival) => rival.id === id);
+    const own = { id, token, logprob, rank: position < 0 ? null : position + 1 };
+    const rivals = top.slice(0, numTop).map((rival, index) => ({ ...rival, rank: index + 1 }));
+    return Object.fromEntries([own, ...rivals].map(({ id, token, logprob = LOWEST, rank }) => [
+      `${id}`,
+      { logprob: Math.max(logprob, LOWEST), rank, decoded_token: token },
+    ]));
+  });
 }

@@ -1,11 +1,12 @@
 /**
- * The answers to a chat completion request, whole or in chunks.
+ * The answers to a chat completion request, whole or in chunks. The content of a whole one may be an image or audio,
+ * from endpoints that take `messages` and create files.
  *
  * @module
  */
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
-import { PromptLogprobs } from "./prompt_logprobs.ts";
+import { PromptLogprobs } from "./chat_request.ts";
 
 export const TokenLogprob = z.object({
   token: z.string(),
@@ -27,10 +28,10 @@ const Usage = z.object({
   total_tokens: integerFrom(0),
   prompt_tokens_details: z.object({
     cached_tokens: integerFrom(0).describe("Prompt tokens that did not have to be computed again"),
-    audio_tokens: integerFrom(0).optional().describe("Prompt tokens that stand for sound"),
+    audio_tokens: integerFrom(0).optional().describe("Prompt tokens that stand for audio"),
   }),
   completion_tokens_details: z.object({
-    reasoning_tokens: integerFrom(0).describe("Completion tokens that are thought"),
+    reasoning_tokens: integerFrom(0).describe("Completion tokens of the model's reasoning"),
   }).optional(),
 }).meta({ id: "Usage" });
 
@@ -42,16 +43,16 @@ const ToolCall = z.object({
   function: FunctionCall,
 });
 
-const thought = {
-  reasoning_content: z.string().optional().describe("What the model thought, if it did"),
+const reasoningFields = {
+  reasoning_content: z.string().optional().describe("The model's reasoning, if any"),
   reasoning: z.string().optional()
-    .describe("The same as reasoning_content; --reasoning-field says which of them is used"),
+    .describe("The same as reasoning_content; --reasoning-field chooses between the two"),
 };
 
 const Message = z.object({
   role: z.literal("assistant"),
   content: z.string().nullable().describe("null if the model only called functions"),
-  ...thought,
+  ...reasoningFields,
   tool_calls: z.array(ToolCall).optional(),
   function_call: FunctionCall.optional().meta({ deprecated: true }),
 });
@@ -59,7 +60,7 @@ const Message = z.object({
 const Delta = z.object({
   role: z.literal("assistant").optional(),
   content: z.string().nullable().optional(),
-  ...thought,
+  ...reasoningFields,
   tool_calls: z.array(z.object({
     index: integerFrom(0),
     id: z.string().optional(),
@@ -125,9 +126,9 @@ interface UsageCounts {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number;
-  /** Prompt tokens that stand for sound; absent if there are none. */
+  /** Prompt tokens that stand for audio; absent if there are none. */
   readonly audioTokens?: number | undefined;
-  /** Tokens of thought; absent if the model does not reason. */
+  /** Tokens of the model's reasoning; absent if it does not reason. */
   readonly reasoningTokens?: number | undefined;
 }
 
@@ -224,5 +225,82 @@ export function newCompletionHead(model: string): CompletionHead {
     id: `chatcmpl-${crypto.randomUUID()}`,
     createdSeconds: Math.floor(Date.now() / 1000),
     model,
+  };
+}
+
+const ImageContent = z.object({
+  type: z.literal("image"),
+  image_url: z.object({ url: z.string().describe("A data: URL of a PNG file") }),
+}).meta({ id: "ImageContent" });
+
+const AudioContent = z.object({
+  type: z.literal("audio"),
+  audio_url: z.object({ url: z.string().describe("A data: URL of an audio file") }),
+}).meta({ id: "AudioContent" });
+
+/** An answer that holds an image. */
+export const ImageCompletion = completionSchema(ImageContent).meta({ id: "ImageCompletion" });
+
+/** An answer that holds speech. */
+export const AudioCompletion = completionSchema(AudioContent).meta({ id: "AudioCompletion" });
+
+export type ImageCompletion = z.output<typeof ImageCompletion>;
+
+export type AudioCompletion = z.output<typeof AudioCompletion>;
+
+/** Builds an answer that holds a PNG file. */
+export function imageCompletion(head: CompletionHead, png: Uint8Array): ImageCompletion {
+  const url = `data:image/png;base64,${png.toBase64()}`;
+  return completion(head, { content: { type: "image", image_url: { url } }, numTokens: 0 });
+}
+
+/** Builds an answer that holds an audio file. @param speech.numTokens of the text. */
+export function audioCompletion(
+  head: CompletionHead,
+  speech: {
+    readonly file: Uint8Array;
+    readonly contentType: string;
+    readonly numTokens: number;
+  },
+): AudioCompletion {
+  const { file, contentType, numTokens } = speech;
+  const url = `data:${contentType.replaceAll(" ", "")};base64,${file.toBase64()}`;
+  return completion(head, { content: { type: "audio", audio_url: { url } }, numTokens });
+}
+
+function completionSchema<T extends z.ZodType>(content: T) {
+  return z.object({
+    id: z.string(),
+    object: z.literal("chat.completion"),
+    created: integerFrom(0).describe("Seconds since 1970"),
+    model: z.string(),
+    choices: z.array(z.object({
+      index: integerFrom(0),
+      message: z.object({ role: z.literal("assistant"), content: z.array(content) }),
+      finish_reason: z.literal("stop"),
+    })),
+    usage: z.object({
+      prompt_tokens: integerFrom(0),
+      completion_tokens: integerFrom(0),
+      total_tokens: integerFrom(0),
+    }).describe("Tokens of text; images and audio do not count as tokens"),
+  });
+}
+
+function completion<Content>(
+  head: CompletionHead,
+  { content, numTokens }: { readonly content: Content; readonly numTokens: number },
+) {
+  return {
+    id: head.id,
+    object: "chat.completion" as const,
+    created: head.createdSeconds,
+    model: head.model,
+    choices: [{
+      index: 0,
+      message: { role: "assistant" as const, content: [content] },
+      finish_reason: "stop" as const,
+    }],
+    usage: { prompt_tokens: numTokens, completion_tokens: 0, total_tokens: numTokens },
   };
 }

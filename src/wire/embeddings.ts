@@ -1,11 +1,10 @@
 /**
- * Requests to `/embeddings` and their answers.
+ * Embedding requests and their answers: `/embeddings` as in OpenAI's API, `/v2/embed` as in Cohere's.
  *
  * @module
  */
 import { z } from "zod";
 import { flag, integerFrom, listSchema, text, tokenId } from "./fields.ts";
-import { embeddingsByType } from "./cohere_embed.ts";
 
 /** Most inputs of a request, which bounds memory: all vectors are held until the last one is computed. */
 const MAX_INPUTS = 16_384;
@@ -35,8 +34,8 @@ export const TRUNCATION_FIELDS = {
   truncate: z.union([flag(), z.enum(["END", "NONE"], { error: cutWanted })], { error: cutWanted })
     .nullish()
     .describe(
-      "Cut texts longer than the model's limit at their end; by default they are an error, and on " +
-        "/v2/rerank true",
+      "Cut texts longer than the model's limit at their end. By default such texts are an error; " +
+        "/v2/rerank cuts them",
     ),
   truncation: flag().nullish().describe("Voyage's name for truncate"),
   truncate_prompt_tokens: z.union(
@@ -72,7 +71,7 @@ export function readTruncation(
 const VECTOR_TYPES = ["float", "base64", "int8", "uint8", "binary", "ubinary"] as const;
 const VectorType = z.enum(VECTOR_TYPES, { error: `one of ${VECTOR_TYPES.join(", ")}` });
 
-/** How the elements of vectors are written. */
+/** The type in which the elements of vectors are written. */
 type VectorType = typeof VECTOR_TYPES[number];
 
 const INPUT_TYPES = ["query", "document", "passage", "search_query", "search_document"] as const;
@@ -220,7 +219,114 @@ function writeVector(vector: Float32Array, format: VectorType): string {
   return `[${rows[format]![0]!.join(",")}]`;
 }
 
-/** Encodes as little-endian, which all machines that Deno runs on are. */
+/** Encodes as little-endian, the byte order of every machine that Deno runs on. */
 function encodeBase64({ buffer, byteOffset, byteLength }: Float32Array): string {
   return new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength).toBase64();
+}
+
+const COHERE_INPUT_TYPES = [
+  "search_document",
+  "search_query",
+  "classification",
+  "clustering",
+] as const;
+
+/** A request to `/v2/embed`. `null` counts as absent; unknown fields are ignored. */
+export const CohereEmbedRequest = z.object({
+  model: z.unknown().optional().describe("Ignored: the loaded model is used"),
+  texts: listSchema(text(), manyInputs),
+  input_type: z.enum(COHERE_INPUT_TYPES, { error: `one of ${COHERE_INPUT_TYPES.join(", ")}` })
+    .nullish(),
+  embedding_types: listSchema(VectorType).nullish()
+    .describe("Default float"),
+  output_dimension: integerFrom(1).nullish(),
+  truncate: z.enum(["NONE", "END"], { error: "NONE or END" }).nullish()
+    .describe("END, the default, cuts texts that are longer than the model's limit"),
+  max_tokens: integerFrom(1).nullish()
+    .describe("Cut each text to this many tokens, special ones included"),
+  images: z.null({ error: "no value, because images cannot be embedded" }).optional(),
+  inputs: z.null({ error: "texts instead" }).optional(),
+}, { error: "a JSON object" })
+  .refine(({ truncate, max_tokens: most }) => truncate !== "NONE" || typeof most !== "number", {
+    path: ["max_tokens"],
+    error: "no value together with truncate NONE, with which no text is cut",
+  })
+  .meta({ id: "CohereEmbedRequest" });
+
+const Vectors = z.array(z.array(z.number()));
+
+/** The answer of `/v2/embed`. */
+export const CohereEmbedResponse = z.object({
+  id: z.string(),
+  response_type: z.literal("embeddings_by_type"),
+  embeddings: z.object({
+    float: Vectors,
+    int8: Vectors,
+    uint8: Vectors,
+    binary: Vectors,
+    ubinary: Vectors,
+    base64: z.array(z.base64()),
+  }).partial(),
+  texts: z.array(z.string()),
+  meta: z.object({
+    api_version: z.object({ version: z.literal("2") }),
+    billed_units: z.object({ input_tokens: integerFrom(0) }),
+  }),
+}).meta({ id: "CohereEmbeddings" });
+
+export type CohereEmbedResponse = z.output<typeof CohereEmbedResponse>;
+
+/**
+ * Converts vectors to the requested types. Elements are between -1 and 1; as bytes, they are multiplied by 127. Bits
+ * are the signs of elements, eight to a byte, with the first element in the highest bit.
+ *
+ * @param vectors f32 `[texts, dimensions]`, row-major, each row of length 1.
+ *
+ * @example
+ * ```ts
+ * import { embeddingsByType } from "./embeddings.ts";
+ * import assert from "node:assert/strict";
+ * const vectors = Float32Array.of(1, -0.5, 0, 0, 0, 0, 0, 0.25);
+ * const { int8, ubinary, binary } = embeddingsByType(vectors, { dimensions: 8, types: ["int8", "ubinary", "binary"] });
+ * assert.deepEqual(int8, [[127, -63, 0, 0, 0, 0, 0, 32]]);
+ * assert.deepEqual([ubinary, binary], [[[129]], [[1]]]);
+ * ```
+ */
+export function embeddingsByType(
+  vectors: Float32Array,
+  { dimensions, types }: { readonly dimensions: number; readonly types: readonly VectorType[] },
+): CohereEmbedResponse["embeddings"] {
+  const numRows = vectors.length / dimensions;
+  const rows = Array.from(
+    { length: numRows },
+    (_, row) => vectors.subarray(row * dimensions, (row + 1) * dimensions),
+  );
+  const toRows = (make: (row: Float32Array) => Iterable<number>) =>
+    rows.map((row) => Array.from(make(row)));
+  const bytes = (offset: number) => toRows((row) => Array.from(row, (x) => toByte(x) + offset));
+  const bits = (offset: number) => toRows((row) => packBits(row).map((byte) => byte - offset));
+  const makers = {
+    float: () => toRows((row) => row),
+    int8: () => bytes(0),
+    uint8: () => bytes(128),
+    binary: () => bits(128),
+    ubinary: () => bits(0),
+    base64: () => rows.map((row) => new Uint8Array(row.slice().buffer).toBase64()),
+  };
+  return Object.fromEntries(types.map((type) => [type, makers[type]()]));
+}
+
+function toByte(value: number): number {
+  return Math.max(-128, Math.min(127, Math.round(value * 127)));
+}
+
+/** Packs the signs of a vector into bytes. Zero counts as not positive. */
+function packBits(row: Float32Array): number[] {
+  return Array.from({ length: Math.ceil(row.length / 8) }, (_, byte) => {
+    let packed = 0;
+    for (let bit = 0; bit < 8; bit++) {
+      packed = packed << 1 | Number((row[byte * 8 + bit] ?? 0) > 0);
+    }
+    return packed;
+  });
 }

@@ -1,12 +1,12 @@
 /**
- * The JSON of errors. The specification has three shapes, which depend on path and status.
+ * The JSON of errors. The specification has three shapes, chosen by path and status; Anthropic's API has its own.
  *
  * @module
  */
 import { z } from "zod";
 import type { ErrorKind, HearthError } from "../base/errors.ts";
 
-/** OpenAI's shape, which is the usual one. */
+/** OpenAI's shape, used unless another one is required. */
 const NestedError = z.object({
   error: z.object({
     message: z.string(),

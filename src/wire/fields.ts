@@ -1,15 +1,17 @@
 /**
- * Field types of requests. Each has an error that says what is expected.
+ * Field types of requests, each with an error that says what is expected, and the parser of requests. Its errors name
+ * the field, the value seen and the value wanted.
  *
  * @module
  */
 import { z } from "zod";
 import { isRecord } from "../base/json.ts";
+import { HearthError, type WireError } from "../base/errors.ts";
 
 /** A number in decimal digits, as in forms and settings. */
 const DECIMAL = /^[+-]?(\d{1,400}(\.\d{0,400})?|\.\d{1,400})(e[+-]?\d{1,3})?$/i;
 
-/** Accepts a number, or its text: many clients send what their users typed, or an environment variable. */
+/** Accepts a number, or its text: many clients send what their users typed, or an environment variable's value. */
 export function orText<T extends z.ZodType>(number: T): z.ZodPreprocess<T> {
   return z.preprocess(
     (value) => typeof value === "string" && DECIMAL.test(value.trim()) ? Number(value) : value,
@@ -38,7 +40,7 @@ export function integerFrom(
   return orText(wholeNumber(min, max));
 }
 
-/** A token id. It is never accepted as text, since where both are allowed a text would be read as one. */
+/** A token id. Its text is not accepted: where a field takes text or token ids, every string is text. */
 export function tokenId(): z.ZodInt {
   return wholeNumber(0, 2 ** 31 - 1);
 }
@@ -69,13 +71,13 @@ export function text(what = "a string that is not empty"): z.ZodString {
 }
 
 /**
- * Longest stop string. Longer ones are of no use, since a completion is searched for each of them from its first token
- * on.
+ * Longest stop string. A completion is searched for each stop string from its first token on, so longer ones cost time
+ * and are of no use.
  */
 const MAX_STOP_CHARACTERS = 1024;
 /** Most stop strings; code editors send two dozen. */
 const MAX_STOP_STRINGS = 64;
-/** Most characters of all stop strings together, for which the model's thread prepares a search. */
+/** Most characters of all stop strings together. The model's thread prepares a search for them. */
 const MAX_ALL_STOP_CHARACTERS = 16 * 1024;
 
 /** A string that ends a completion; an empty string ends none. */
@@ -113,8 +115,8 @@ export function listSchema<T extends z.ZodType>(
 }
 
 /**
- * Shows `schema` an array only up to its first bad item, and not far beyond `max`. Zod reports every bad item, and a
- * request of a few megabytes can hold so many that the reports alone exhaust the memory.
+ * Cuts an array after its first bad item, and after `max` + 1 items, before `schema` checks it. Zod reports every bad
+ * item, and a request of a few megabytes can hold so many that the reports alone exhaust the memory.
  */
 export function cutAtFirstBad<T extends z.ZodType>(
   item: z.ZodType,
@@ -146,7 +148,7 @@ export function jsonSchema(): z.ZodType {
 /** What a JSON schema may be. */
 export const SCHEMA_WANTED = "a JSON schema: an object, true or false";
 
-/** A field that only accepts `null` and false. `instead` says what else to do. */
+/** A field that only accepts `null` and false. `instead` tells the client what to do instead. */
 export function notServed(instead?: string): z.ZodOptional<z.ZodType> {
   const hint = instead === undefined ? "" : `; ${instead}`;
   const error = `no value, because it is not supported${hint}`;
@@ -159,4 +161,116 @@ export function openObject(
 ): z.ZodCustom<Record<string, unknown>, Record<string, unknown>> {
   return z.custom<Record<string, unknown>>(isRecord, { error })
     .meta({ type: "object", additionalProperties: {} });
+}
+
+const MAX_SHOWN_CHARS = 40;
+
+type Path = readonly PropertyKey[];
+
+/**
+ * Checks `body` against `schema`.
+ *
+ * @throws {HearthError} `invalid_value` for the first invalid field, its path in `param`.
+ *
+ * @example
+ * ```ts
+ * import { z } from "zod";
+ * import { parseRequest } from "./fields.ts";
+ * const schema = z.object({ n: z.number({ error: "a number" }) });
+ * parseRequest(schema, { n: 1 });
+ * ```
+ */
+export function parseRequest<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
+  const result = schema.safeParse(body);
+  if (result.success) return result.data;
+  const { path, wanted, isName } = findFault(result.error.issues[0]!, []);
+  const param = path.length === 0 ? undefined : formatPath(path);
+  const subject = param ?? "The request body";
+  const seen = describeValue(isName ? path.at(-1) : valueAt(body, path));
+  throw new HearthError("invalid_value", `${subject}: want ${wanted}, saw ${seen}.`, { param });
+}
+
+interface Fault {
+  readonly path: Path;
+  readonly wanted: string;
+  /** Whether the last name of the path is itself invalid, rather than its value. */
+  readonly isName?: boolean;
+}
+
+/**
+ * Finds the innermost error. In a union, follows the alternative whose type matched: the one whose error is about a
+ * length, or about a value inside.
+ */
+function findFault(issue: z.core.$ZodIssue, parents: Path): Fault {
+  const path = [...parents, ...issue.path];
+  if (issue.code === "invalid_key") {
+    return { path, wanted: issue.issues[0]?.message ?? issue.message, isName: true };
+  }
+  if (issue.code === "invalid_union") {
+    const fitting = issue.errors.find(([first]) =>
+      first?.code === "too_big" && first.path.length === 0
+    ) ?? issue.errors.find((issues) => issues.every((each) => each.path.length > 0));
+    if (fitting?.[0] !== undefined) return findFault(fitting[0], path);
+  }
+  return { path, wanted: issue.message };
+}
+
+function valueAt(body: unknown, path: Path): unknown {
+  return path.reduce<unknown>((value, key) => {
+    const isInside = typeof value === "object" && value !== null && Object.hasOwn(value, key);
+    return isInside ? (value as Record<PropertyKey, unknown>)[key] : undefined;
+  }, body);
+}
+
+function formatPath(path: Path): string {
+  return path.map((key, index) => {
+    if (typeof key === "number") return `[${key}]`;
+    const name = shorten(String(key));
+    // Names with brackets: forms write lists as include[].
+    if (!/^[A-Za-z_]\w*(\[\])?$/.test(name)) return `[${JSON.stringify(name)}]`;
+    return index === 0 ? name : `.${name}`;
+  }).join("");
+}
+
+function describeValue(value: unknown): string {
+  if (value === undefined) return "nothing";
+  if (typeof value === "string") return JSON.stringify(shorten(value));
+  if (Array.isArray(value)) return `an array of ${value.length}`;
+  if (typeof value === "object" && value !== null) return "an object";
+  return String(value);
+}
+
+function shorten(value: string): string {
+  return value.length <= MAX_SHOWN_CHARS ? value : `${value.slice(0, MAX_SHOWN_CHARS)}…`;
+}
+
+/** Names of request fields, by those of task fields that are named differently. */
+const REQUEST_FIELDS: Readonly<Record<string, string>> = {
+  continuesFinalMessage: "continue_final_message",
+  logitBias: "logit_bias",
+  promptName: "prompt_name",
+  stopTokenIds: "stop_token_ids",
+  timesWords: "timestamp_granularities",
+  truncation: "truncate_prompt_tokens",
+};
+
+/**
+ * Translates a model's error whose `param` is a task's field to the field of the request, whose name then also begins
+ * its message. Errors that already name a request's field are unchanged.
+ *
+ * @example
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const error = { kind: "invalid_value", message: "there is no token 7.", param: 'logitBias["7"]' } as const;
+ * const { param, message } = inRequestFields(error);
+ * assert.deepEqual([param, message], ['logit_bias["7"]', 'logit_bias["7"]: there is no token 7.']);
+ * ```
+ */
+export function inRequestFields(error: WireError): WireError {
+  const [own = ""] = /^\w+/.exec(error.param ?? "") ?? [];
+  const field = REQUEST_FIELDS[own];
+  if (field === undefined) return error;
+  const param = field + error.param!.slice(own.length);
+  return { ...error, param, message: `${param}: ${error.message}` };
 }

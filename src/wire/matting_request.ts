@@ -5,11 +5,11 @@
  */
 import { z } from "zod";
 import { ChatRequest } from "./chat_request.ts";
-import { flag, text } from "./fields.ts";
-import { parseRequest } from "./parse.ts";
+import { flag, parseRequest, text } from "./fields.ts";
 
 const colorWanted = "a colour such as #ffffff, #fff, #ffffff80 or white";
 const switchWanted = "true or false";
+const MASK_ALONE = "no value together with mask_only";
 
 const Color = z.string({ error: colorWanted })
   .refine((color) => parseColor(color) !== undefined, { error: colorWanted })
@@ -18,8 +18,8 @@ const Color = z.string({ error: colorWanted })
 const TEXTS = {
   mask_only: "Return only the alpha channel, as a grey image; default false",
   crop: "Crop the image to its subject; default false",
-  refine: "Let the outline follow the image's own edges, and take the background's colour out of " +
-    "the subject's rim; default false",
+  refine: "Align the outline with the image's edges, and remove the background's colour from the " +
+    "subject's rim; default false",
 } as const;
 
 /** A JSON request. Unknown fields are ignored. */
@@ -33,7 +33,7 @@ export const MattingRequest = z.object({
   crop: flag().nullish().describe(TEXTS.crop),
   refine: flag().nullish().describe(TEXTS.refine),
 }, { error: "a JSON object" })
-  .refine(isMaskOrBackground, { path: ["background"], error: "nothing beside mask_only" })
+  .refine(isMaskOrBackground, { path: ["background"], error: MASK_ALONE })
   .meta({ id: "MattingRequest" });
 
 export type MattingRequest = z.output<typeof MattingRequest>;
@@ -48,7 +48,7 @@ const Fields = z.object({
   mask_only: Switch.optional().meta({ description: TEXTS.mask_only }),
   crop: Switch.optional().meta({ description: TEXTS.crop }),
   refine: Switch.optional().meta({ description: TEXTS.refine }),
-}).refine(isMaskOrBackground, { path: ["background"], error: "nothing beside mask_only" });
+}).refine(isMaskOrBackground, { path: ["background"], error: MASK_ALONE });
 
 /** A form. Unknown fields are ignored. */
 export const MattingForm = z.object({

@@ -9,7 +9,7 @@ import { anyText, flag, integerFrom, listSchema, text } from "./fields.ts";
 
 const MAX_DOCUMENTS = 16_384;
 
-/** How scores are given. Shared by both requests. */
+/** Fields that choose between scores and logits, shared by both requests. */
 const SCORE_FIELDS = {
   raw_scores: flag().nullish()
     .describe("Return logits, which are unbounded, instead of scores from 0 to 1"),
@@ -48,7 +48,7 @@ export const RerankRequest = z.object({
     .describe("What relevance means, for language models that rerank; the model's own if absent"),
   max_tokens_per_doc: integerFrom(1).nullish()
     .describe(
-      "Cut each document to this many tokens; by default up to the model's limit, on /v2/rerank 4096",
+      "Cut each document to this many tokens; default: the model's limit, on /v2/rerank 4096",
     ),
   ...TRUNCATION_FIELDS,
 }, { error: "a JSON object" }).meta({ id: "RerankRequest" });
@@ -60,7 +60,7 @@ const RerankResult = z.object({
   relevance_score: z.number()
     .describe("Higher is more relevant; from 0 to 1, unless raw_scores is set"),
   document: z.union([z.string(), z.object({ text: z.string() })]).optional()
-    .describe("The document as the request had it"),
+    .describe("The document as it was in the request"),
 }).meta({ id: "RerankResult" });
 
 /** Results, most relevant first. */
@@ -138,7 +138,7 @@ export const ScoreList = z.object({
   usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
 }).meta({ id: "ScoreList" });
 
-/** Returns the texts of one side as a list. */
+/** Returns one text, or several, as a list. */
 export function listTexts(texts: string | readonly string[]): readonly string[] {
   return typeof texts === "string" ? [texts] : texts;
 }

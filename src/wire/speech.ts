@@ -7,13 +7,12 @@ import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
 import { SOUND_FORMATS, type SoundFormat } from "../media/sound_format.ts";
 import { ChatRequest } from "./chat_request.ts";
-import { anyText, flag, integerFrom, numberFrom, text } from "./fields.ts";
-import { parseRequest } from "./parse.ts";
+import { anyText, flag, integerFrom, numberFrom, parseRequest, text } from "./fields.ts";
 
-/** Longest text of a request: some ten hours of speech. */
+/** Longest text of a request, in characters: about ten hours of speech. */
 const MAX_CHARS = 500_000;
 
-/** A format of OpenAI's that is not supported. */
+/** A format of OpenAI's API that is not supported: the answer is MP3 instead. */
 const UNWRITTEN = "aac";
 
 const voiceWanted = "the name of a voice, or an object with its id";
@@ -34,7 +33,7 @@ export const SpeechRequest = z.object({
     error: `one of ${SOUND_FORMATS.join(", ")}`,
   }).nullish()
     .describe(
-      "Default mp3, with messages wav; pcm is 24 kHz, 16 bits, one channel, no header; for " +
+      "Default mp3, or wav with messages; pcm is 24 kHz, 16 bits, one channel, no header; for " +
         "aac the answer is mp3",
     ),
   speed: numberFrom(0.25, 4).nullish().describe("Default 1; the pitch does not change"),
@@ -75,6 +74,7 @@ export interface ParsedSpeechRequest {
   readonly voice: string | undefined;
   readonly format: SoundFormat;
   readonly speed: number;
+  /** Whether the audio is sent in events. */
   readonly isEvents: boolean;
   readonly seed: number;
   /** Warnings about what is ignored. */

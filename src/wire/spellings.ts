@@ -7,7 +7,7 @@
 import { z } from "zod";
 import { flag, integerFrom, listSchema, numberFrom, stopField, text } from "./fields.ts";
 
-/** Tokens that llama.cpp's repeat penalty looks back on by default. */
+/** How many previous tokens llama.cpp's repeat penalty covers by default. */
 const REPEAT_LAST_N = 64;
 
 const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
@@ -82,9 +82,11 @@ const GENERATION_SPELLINGS = {
   dry_allowed_length: integerFrom(0).nullish()
     .describe("Longest repetition without a DRY penalty; default 2"),
   dry_penalty_last_n: integerFrom(-1).nullish()
-    .describe("Tokens that DRY looks back on; default -1, which means all; 0 turns DRY off"),
+    .describe("How many previous tokens DRY covers; default -1, which means all; 0 turns DRY off"),
   dry_sequence_breakers: breakersField().nullish()
-    .describe('Repetitions do not reach across tokens with these; default line breaks, : " *'),
+    .describe(
+      'A repetition ends at a token that contains one of these; default line breaks, : " *',
+    ),
   repeat_last_n: integerFrom(-1).nullish().meta({
     deprecated: true,
     description: `Default ${REPEAT_LAST_N}; -1 means all, 0 turns repeat_penalty off`,
@@ -114,7 +116,7 @@ const THINKING_SPELLINGS = {
   thinking_token_budget: budget(),
 };
 
-/** All other names in chat requests. Completions only have those of generation. */
+/** All other names in chat requests. Completion requests only have the names about generation. */
 export const SPELLINGS = {
   ...GENERATION_SPELLINGS,
   ...THINKING_SPELLINGS,
@@ -189,7 +191,7 @@ function effortIn(reasoning: Spelled["reasoning"]): Effort {
   return enabled === false ? "none" : effort ?? (enabled ? "medium" : undefined);
 }
 
-/** Whether the answer must not include the thought. */
+/** Whether the answer must not include the model's reasoning. */
 export function hidesReasoning({ reasoning }: Spelled): boolean {
   return isRecord(reasoning) && reasoning.exclude === true;
 }

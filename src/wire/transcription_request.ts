@@ -6,14 +6,13 @@
 import { z } from "zod";
 import { HearthError } from "../base/errors.ts";
 import { detectsLanguage, LANGUAGES, readLanguage } from "../media/languages.ts";
-import { numberFrom } from "./fields.ts";
-import { parseRequest } from "./parse.ts";
+import { numberFrom, parseRequest } from "./fields.ts";
 
 const GRANULARITIES = ["word", "segment"] as const;
-/** Names that clients use for the field, which they send once per value. */
+/** The two names of this field. Clients send it once per value. */
 const NAMES = ["timestamp_granularities[]", "timestamp_granularities"] as const;
 
-/** Matches these names, also with an index, which some forms add. */
+/** Matches both names, also with an index, which some forms add. */
 const INDEXED = /^timestamp_granularities(\[\d*\])?$/;
 
 /** The parts of a transcript that can have times. */
@@ -56,9 +55,9 @@ function readGranularities(
     if ((GRANULARITIES as readonly string[]).includes(value)) continue;
     throw new HearthError(
       "invalid_value",
-      `${param}: want one of ${GRANULARITIES.join(", ")}, saw ${
+      `${param}: want ${GRANULARITIES.join(", ")} or both, saw ${
         JSON.stringify(value.slice(0, 40))
-      } or both.`,
+      }.`,
       { param },
     );
   }
@@ -115,7 +114,7 @@ const Fields = z.object({
       description: "Answer as server-sent events; default false",
     }),
   model: z.string().optional().describe("Ignored: the loaded model is used"),
-  prompt: z.string().optional().describe("Accepted and ignored"),
+  prompt: z.string().optional().describe("Ignored"),
   "include[]": Included,
   include: Included,
 });
@@ -136,7 +135,7 @@ export const TranslationRequest = TranscriptionRequest.omit({
   "timestamp_granularities[]": true,
   timestamp_granularities: true,
 }).extend({
-  to_language: z.enum(["en"], { error: '"en", which is all that is translated into' }).optional(),
+  to_language: z.enum(["en"], { error: '"en", the only target language' }).optional(),
 }).meta({ id: "TranslationRequest" });
 
 /** The parsed request. */
@@ -152,8 +151,8 @@ export interface TranscriptionOptions {
 }
 
 /**
- * Validates a form's fields. An empty field counts as absent. Of several fields with the same name, the last counts,
- * except for granularities.
+ * Validates a form's fields. An empty field counts as absent. If a field is repeated, its last value counts; all
+ * granularities count.
  *
  * @throws {HearthError} `unsupported_format` for the format, `invalid_value` for any other field.
  */

@@ -159,7 +159,7 @@ function describeSegment(segment: TranscriptSegment): z.output<typeof Segment> {
   };
 }
 
-/** Rounds away the floating-point errors of sums of hundredths. */
+/** Rounds to decimal digits: sums of hundredths of a second have floating-point errors. */
 function roundTo(value: number, digits: number): number {
   return Number(value.toFixed(digits));
 }

@@ -1,6 +1,6 @@
 /**
- * Known fields that are not supported. Those that would change the meaning of the answer are refused; those that tune
- * sampling, or how the answer is computed, are ignored with a warning.
+ * Known fields that are not supported. A field that would change the meaning of the answer is refused. A field that
+ * tunes sampling, or how the answer is computed, is ignored with a warning.
  *
  * @module
  */
@@ -230,7 +230,7 @@ const UNSERVED = {
   image: IMAGE,
 } as const satisfies Readonly<Record<string, Fields>>;
 
-/** Values, one or several for each field, that change nothing, besides empty values, false and 0. */
+/** Values by field, one or several, that change nothing. So do empty values, false and 0 in every field. */
 const HARMLESS: Readonly<Record<string, unknown>> = {
   best_of: 1,
   embed_dtype: "float32",
@@ -290,7 +290,7 @@ export function findUnserved(body: unknown, answer: AnswerFamily = "text"): stri
     .map(([name, instead]) => `${name} is ignored; use ${instead}`);
 }
 
-/** Whether a field's value is as good as absent: null, `false`, 0, an empty list or object, or its default. */
+/** Whether a value changes nothing: it is `null`, `false`, 0, an empty list or object, or the field's default. */
 export function changesNothing(name: string, value: unknown): boolean {
   if (value === 0) return !ZERO_COUNTS.has(name);
   if (value === false) return !FALSE_COUNTS.has(name);

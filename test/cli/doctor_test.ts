@@ -61,6 +61,6 @@ Deno.test("doctor with a cache that cannot be written is not healthy and exits 1
   const { code, stdout } = await runHearth(["doctor"], { env });
   assert.equal(code, 1);
   assert.match(stdout, /^ {2}FAILED +cache +.*file cannot be written: .*Set HF_HOME\.$/m);
-  assert.match(stdout, /^ {2}ok +hub +.* is not contacted: HF_HUB_OFFLINE is set$/m);
+  assert.match(stdout, /^ {2}ok +hub +https?:\S+ is not contacted: HF_HUB_OFFLINE is set$/m);
   assert.match(stdout, /\nNot healthy: see FAILED above\.\n$/);
 });

@@ -19,5 +19,5 @@ Deno.test("run of an OCR model reads each image, under the instruction that goes
   assert.equal(stdout, goldens.map(({ text }) => `${text}\n`).join("\n"));
   const refused = await runHearth([...words, "-i", "What does it say?"]);
   assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /takes images or PDF files.*there is no file "What does it say\?"/);
+  assert.match(refused.stderr, /takes images or PDF files.*There is no file "What does it say\?"/);
 });

@@ -145,7 +145,7 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
     );
     const text = await runHearth([...words, "-i", "a cat"]);
     assert.equal(text.code, 1);
-    assert.match(text.stderr, /takes image files: -i photo\.jpg; there is no file "a cat"/);
+    assert.match(text.stderr, /takes image files: -i photo\.jpg\. There is no file "a cat"/);
     const noImage = await runHearth([...words, "-i", "deno.json"]);
     assert.equal(noImage.code, 1);
     assert.match(noImage.stderr, /^hearth: deno\.json: The file is not a supported image/);

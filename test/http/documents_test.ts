@@ -343,7 +343,7 @@ Deno.test("documents: what cannot be read is refused with the part's name and th
           // deno-lint-ignore no-explicit-any -- the client's types want one of the fields
           input: [{ role: "user", content: [{ type: "input_file", file_id: "file-1" } as any] }],
         }),
-        /input\[0\]\.content\[0\].*files by id are not served/,
+        /input\[0\]\.content\[0\].*files by id are not supported/,
       );
     },
   ));

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { InputItem } from "../../src/wire/responses_items.ts";
+import type { InputItem } from "../../src/wire/responses_request.ts";
 import { droppedTurns } from "../../src/server/http/responses/response_store.ts";
 
 const CONTEXT = 100;

@@ -279,7 +279,7 @@ Deno.test("live speech: garbage is answered with errors, and the session goes on
       ["", "invalid_json", /not JSON/],
       ["{", "invalid_json", /not JSON/],
       ["[1]", "invalid_value", /want an object/],
-      ["{}", "invalid_value", /^type: want a text, saw nothing/],
+      ["{}", "invalid_value", /^type: want a string, saw nothing/],
       [crypto.getRandomValues(new Uint8Array(500)), "invalid_json", /not JSON/],
       [many, "payload_too_large", /at most 1000 values/],
       ["[".repeat(60_000), "invalid_json", /not JSON/],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
-import { requireEndpoint } from "../../src/wire/endpoints.ts";
+import { requireEndpoint } from "../../src/wire/models.ts";
 import type { TestApp } from "../fixtures/servers/server.ts";
 import { decodeAll, openTtsApp, speechBody, VOICE_MODEL } from "../fixtures/servers/tts_server.ts";
 import { eventJson } from "../fixtures/servers/sse.ts";

@@ -217,6 +217,9 @@ speechTest("transcriptions: what cannot be asked for is refused by name", async 
     const error = await readError(await postSpeech(app, audio, fields));
     assert.deepEqual(error, { status: 400, code, param }, JSON.stringify(fields));
   }
+  const letters = { "timestamp_granularities[]": "letter", response_format: "verbose_json" };
+  const { error } = await (await postSpeech(app, audio, letters)).json();
+  assert.match(error.message, /want word, segment or both, saw "letter"\.$/);
   const unknown = await (await postSpeech(app, audio, { language: "Latin" })).json();
   assert.match(unknown.error.message, /it knows zh, en, de, fr, es, it, ja/);
 });

@@ -69,7 +69,7 @@ Deno.test("readRoutedModels() says what is wrong and where", async () => {
       [`models: [{${chat}, prot: 1}]`, /model 1: There is no flag --prot/],
       [`models: [{${chat}, port: 1}]`, /model 1: There is no flag --port/],
       [`models: [{${chat}, api-key: x}]`, /model 1: There is no flag --api-key/],
-      [`models: [{${chat}, help: true}]`, /model 1: There is no flag help/],
+      [`models: [{${chat}, help: true}]`, /model 1: A model has no flag --help/],
       [`models: [{${chat}, device: tpu}]`, /model 1: --device wants one of auto, webgpu, cpu/],
       [`models: [{${chat}, memory-mb: 1.5}]`, /model 1: memory-mb: want a whole number of MiB/],
       [`models: [{${chat}, memory-mb: many}]`, /model 1: memory-mb: want a whole number of MiB/],

@@ -71,7 +71,7 @@ async function* writeReadings(task: RunTask) {
   const texts = inputs.filter(({ isFile }) => !isFile);
   if (images.length === 0) {
     throw new StartupError(
-      `An OCR model takes images or PDF files, and perhaps a text: -i scan.png; there is no file "${
+      `An OCR model takes images or PDF files, and perhaps a text: -i scan.png. There is no file "${
         texts[0]?.name
       }".`,
     );
@@ -131,7 +131,7 @@ async function* writeCutOuts({ session, inputs }: RunTask) {
   const text = inputs.find(({ isFile }) => !isFile);
   if (text !== undefined) {
     throw new StartupError(
-      `A background-removal model takes image files: -i photo.jpg; there is no file "${text.name}".`,
+      `A background-removal model takes image files: -i photo.jpg. There is no file "${text.name}".`,
     );
   }
   for (const { name: param, bytes: image } of inputs) {

@@ -225,7 +225,7 @@ const ALIASES: Readonly<Record<string, string>> = { "?": "help", exit: "bye", qu
 export const CHAT_HELP = [
   ...CHAT_COMMANDS.map(([name, operand, help]) => `  ${`/${name} ${operand}`.padEnd(16)}${help}`),
   "",
-  '  A line that ends in \\ goes on in the next one; """ begins and ends a text of several lines.',
+  '  A line that ends in \\ continues on the next one. """ begins and ends a text of several lines.',
   "  ^C stops an answer. Arrow up and down recall earlier entries.",
   "",
 ].join("\n");

@@ -1,24 +1,28 @@
 /**
- * Compiles tags whose body is rendered into an output of its own: `set` blocks, `filter` blocks, named blocks, macros, and
- * `call` blocks, which are macros too.
+ * Compiles tags whose body is rendered into an output of its own: `set` blocks, `filter` blocks, named blocks, macros,
+ * and `call` blocks, which are macros too.
  *
  * @module
  */
 import { markIfEscaping, toPrinted } from "../python/repr.ts";
 import { type Arguments, Callable, raise, Tuple, Undefined, type Value } from "../python/values.ts";
-import type {
-  BlockNode,
-  Expression,
-  FilterBlockNode,
-  FilterNode,
-  MacroNode,
-  SetBlockNode,
-  Statement,
+import {
+  type BlockNode,
+  type Expression,
+  type FilterBlockNode,
+  type FilterNode,
+  type MacroNode,
+  readsName,
+  type SetBlockNode,
+  type Statement,
 } from "../syntax/nodes.ts";
-import { compileAssign, compileEnter, compileRead, compileWrite } from "./variables.ts";
 import {
   type BodyContext,
+  compileAssign,
   type CompileBody,
+  compileEnter,
+  compileRead,
+  compileWrite,
   type Execute,
   type ExpressionContext,
   Frame,
@@ -29,8 +33,7 @@ import {
 import { compileExpression, compileFilter } from "./expressions.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 import { descend } from "../meter.ts";
-import { Dict } from "../python/dict.ts";
-import { readsName } from "./walk.ts";
+import { Dict } from "../python/collections.ts";
 
 /** Compiles a body with a scope of its own, within the same function. */
 export function compileScoped(
@@ -147,14 +150,18 @@ export function compileBlock(
   return (frame) => void frame.output.write(render(frame));
 }
 
-/** Which of the names that Jinja2 defines in every macro are read by this one. */
+/** Which of the names that Jinja2 defines in every macro are read by this macro. */
 interface Special {
   readonly caller: boolean;
   readonly kwargs: boolean;
   readonly varargs: boolean;
 }
 
-/** @param context a context with the macro's own scope, in a function of its own. */
+/**
+ * Compiles a macro to a function that makes the macro's value.
+ *
+ * @param context has the macro's own scope, in a function of its own.
+ */
 export function makeMacro(
   { name, params, defaults, body }: Omit<MacroNode, "kind">,
   context: BodyContext,

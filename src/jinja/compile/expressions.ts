@@ -8,8 +8,7 @@ import { applyFilter, applyTest, isFilter, isTest } from "../library/apply.ts";
 import { addTexts, applyBinary, negate, posit } from "../python/arithmetic.ts";
 import { getAttribute, getSubscript } from "../python/attributes.ts";
 import { areEqual, contains, isOrdered } from "../python/compare.ts";
-import { Dict } from "../python/dict.ts";
-import { isTrue, iterate, Slice } from "../python/collections.ts";
+import { Dict, isTrue, iterate, Slice } from "../python/collections.ts";
 import { callValue } from "../python/call.ts";
 import {
   type Arguments,
@@ -23,8 +22,7 @@ import {
 } from "../python/values.ts";
 import type { CallArguments, CompareOperator, Expression, FilterNode } from "../syntax/nodes.ts";
 import { charge } from "../meter.ts";
-import type { Evaluate, ExpressionContext, Frame } from "./frame.ts";
-import { compileRead } from "./variables.ts";
+import { compileRead, type Evaluate, type ExpressionContext, type Frame } from "./frame.ts";
 
 /** @throws {TemplateError} `TemplateSyntaxError` for filters and tests that do not exist. */
 export function compileExpression(node: Expression, context: ExpressionContext): Evaluate {
@@ -168,7 +166,7 @@ function compileCondition(
   };
 }
 
-/** @param value the expression to which the filter is applied. */
+/** Compiles a filter. @param value the expression to which it is applied. */
 export function compileFilter(
   node: FilterNode,
   context: ExpressionContext,
@@ -203,7 +201,7 @@ function requireKnown(
 
 const NO_ARGUMENTS: Arguments = { positional: [], named: NO_NAMED };
 
-/** The arguments of a call. */
+/** Compiles the arguments of a call. */
 export function compileArguments(
   { positional, named, rest, restNamed }: CallArguments,
   compile: (node: Expression) => Evaluate,

@@ -1,26 +1,28 @@
 /**
- * The context in which a template is compiled, and its state while it is rendered.
+ * The context in which a template is compiled, its state while it is rendered, and code that reads and writes
+ * variables.
  *
  * @module
  */
-import type { Statement } from "../syntax/nodes.ts";
-import type { FunctionSlots, Scope } from "./symbols.ts";
+import type { Expression, Statement, Target } from "../syntax/nodes.ts";
+import type { FunctionSlots, Load, Reference, Scope } from "./symbols.ts";
 import { requireShort } from "../meter.ts";
-import type { Value } from "../python/values.ts";
+import { Namespace, raise, type Value } from "../python/values.ts";
+import { iterate } from "../python/collections.ts";
 
 /** The context in which an expression is compiled. */
 export interface ExpressionContext {
   readonly scope: Scope;
-  /** Whether it may never run. An unknown filter is then an error only when it is called. */
+  /** Whether the expression may never run. An unknown filter is then an error only when it is called. */
   readonly isConditional: boolean;
-  /** Counts a node of the template. */
+  /** Counts a node of the syntax tree. */
   readonly count: () => void;
 }
 
 /** The context in which a statement is compiled. */
 export interface BodyContext {
   readonly scope: Scope;
-  /** Whether names that it assigns become variables of the template. */
+  /** Whether names that the statement assigns become variables of the template. */
   readonly isTop: boolean;
   readonly isInLoop: boolean;
   readonly isConditional: boolean;
@@ -37,8 +39,8 @@ export function toExpressionContext(
 }
 
 /**
- * Compiles the statements of a body. It is passed to the functions that compile single statements, which need it for
- * their own bodies.
+ * Compiles the statements of a body. Functions that compile single statements receive it, since they have bodies
+ * themselves.
  */
 export type CompileBody = (body: readonly Statement[], context: BodyContext) => Execute;
 
@@ -116,3 +118,87 @@ export type Signal = undefined | "break" | "continue";
 
 /** Runs a statement. */
 export type Execute = (frame: Frame) => Signal;
+
+/** Compiles reading a variable; it gives `undefined` if the variable has no value. */
+export function compileRead({ owner, slot }: Reference): (frame: Frame) => Value | undefined {
+  return (frame) => {
+    let holder = frame;
+    while (holder.owner !== owner) holder = holder.parent!;
+    return holder.slots[slot];
+  };
+}
+
+/** Compiles writing a variable. */
+export function compileWrite(
+  { owner, slot }: Reference,
+): (frame: Frame, value: Value | undefined) => void {
+  return (frame, value) => {
+    let holder = frame;
+    while (holder.owner !== owner) holder = holder.parent!;
+    holder.slots[slot] = value;
+  };
+}
+
+/** Compiles the initialisation of a scope's variables. */
+export function compileEnter(scope: Scope): (frame: Frame) => void {
+  const loads = scope.loads.flatMap(([reference, load]) => compileLoad(reference, load) ?? []);
+  return (frame) => {
+    for (const load of loads) load(frame);
+  };
+}
+
+function compileLoad(reference: Reference, load: Load): ((frame: Frame) => void) | undefined {
+  if (load.kind === "parameter") return undefined;
+  const write = compileWrite(reference);
+  if (load.kind === "undefined") return (frame) => write(frame, undefined);
+  if (load.kind === "variable") return (frame) => write(frame, frame.variables.get(load.name));
+  const read = compileRead(load.reference);
+  return (frame) => write(frame, read(frame));
+}
+
+/** Compiles an assignment of a value. */
+export function compileAssign(
+  target: Target | Expression,
+  context: BodyContext,
+): (frame: Frame, value: Value) => void {
+  if (target.kind === "name") {
+    const { name } = target;
+    const write = compileWrite(context.scope.find(name)!);
+    if (!context.isTop) return write;
+    return (frame, value) => {
+      write(frame, value);
+      frame.variables.set(name, value);
+    };
+  }
+  if (target.kind === "namespace") {
+    const read = compileRead(context.scope.find(target.name)!);
+    const { attribute } = target;
+    return (frame, value) => {
+      const namespace = read(frame);
+      if (!(namespace instanceof Namespace)) {
+        raise("TemplateRuntimeError", "cannot assign attribute on non-namespace object");
+      }
+      (namespace as Namespace).values.set(attribute, value);
+    };
+  }
+  if (target.kind !== "tuple") throw new Error(`A ${target.kind} is no target.`);
+  const all = target.items.map((each) => compileAssign(each, context));
+  return (frame, value) => {
+    const values = unpack(value, all.length);
+    all.forEach((assign, index) => assign(frame, values[index]!));
+  };
+}
+
+function unpack(value: Value, wanted: number): Value[] {
+  const values: Value[] = [];
+  for (const each of iterate(value)) {
+    if (values.length === wanted) {
+      raise("ValueError", `too many values to unpack (expected ${wanted})`);
+    }
+    values.push(each);
+  }
+  if (values.length < wanted) {
+    raise("ValueError", `not enough values to unpack (expected ${wanted}, got ${values.length})`);
+  }
+  return values;
+}

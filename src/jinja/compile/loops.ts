@@ -18,19 +18,26 @@ import {
   type Value,
   valueOr,
 } from "../python/values.ts";
-import type { ForNode } from "../syntax/nodes.ts";
+import {
+  allStatements,
+  assignsName,
+  type ForNode,
+  listTargets,
+  readsName,
+} from "../syntax/nodes.ts";
 import { compileExpression } from "./expressions.ts";
 import {
   type BodyContext,
+  compileAssign,
   type CompileBody,
+  compileEnter,
+  compileWrite,
   type Execute,
   Frame,
   type Signal,
   toExpressionContext,
 } from "./frame.ts";
-import { compileAssign, compileEnter, compileWrite } from "./variables.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
-import { allStatements, assignsName, listTargets, readsName } from "./walk.ts";
 
 /** Runs the loop over values. */
 type Run = (frame: Frame, values: Value, recursion?: Recursion) => Signal;

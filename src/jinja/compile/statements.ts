@@ -10,7 +10,15 @@ import { callValue } from "../python/call.ts";
 import { raise, type Value } from "../python/values.ts";
 import type * as nodes from "../syntax/nodes.ts";
 import { compileArguments, compileExpression } from "./expressions.ts";
-import { compileAssign, compileEnter } from "./variables.ts";
+import {
+  type BodyContext,
+  compileAssign,
+  compileEnter,
+  type Execute,
+  type Frame,
+  type Signal,
+  toExpressionContext,
+} from "./frame.ts";
 import {
   compileBlock,
   compileFilterBlock,
@@ -18,13 +26,6 @@ import {
   compileSetBlock,
   makeMacro,
 } from "./blocks.ts";
-import {
-  type BodyContext,
-  type Execute,
-  type Frame,
-  type Signal,
-  toExpressionContext,
-} from "./frame.ts";
 import { compileFor } from "./loops.ts";
 import { FunctionSlots, Scope } from "./symbols.ts";
 

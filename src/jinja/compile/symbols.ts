@@ -1,13 +1,17 @@
 /**
  * Resolves the names of a template to variables. Jinja2 compiles templates to Python functions, which defines what a
- * name means: a name that a scope assigns is a variable of that scope, and begins with the outer value; a name that
- * nobody assigns is looked up among the template's variables when its scope is entered.
+ * name means. A name that a scope assigns is a variable of that scope, and begins with the outer value. A name that no
+ * scope assigns is looked up among the template's variables when its scope is entered.
  *
  * @module
  */
-import type { Expression, Statement, Target } from "../syntax/nodes.ts";
+import {
+  type Expression,
+  listSubexpressions,
+  type Statement,
+  type Target,
+} from "../syntax/nodes.ts";
 import { charge } from "../meter.ts";
-import { listSubexpressions } from "./walk.ts";
 
 /** Where a variable gets its value when its scope is entered. */
 export type Load =

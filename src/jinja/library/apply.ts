@@ -21,13 +21,11 @@ import {
   Undefined,
   type Value,
 } from "../python/values.ts";
-import { formatPercent } from "../python/percent_format.ts";
-import { Dict } from "../python/dict.ts";
+import { formatPercent } from "../python/string_format.ts";
+import { Dict, getLength, isTrue, iterate, tryIterate } from "../python/collections.ts";
 import { COLLECTION_FILTERS, type Getter, makeGetter } from "./collection_filters.ts";
-import { HTML_FILTERS } from "./html_filters.ts";
-import { NUMBER_FILTERS } from "./number_filters.ts";
+import { HTML_FILTERS, NUMBER_FILTERS } from "./number_and_html_filters.ts";
 import { TEXT_FILTERS } from "./text_filters.ts";
-import { getLength, isTrue, iterate, tryIterate } from "../python/collections.ts";
 import { applyBinary } from "../python/arithmetic.ts";
 import { areEqual, contains, isOrdered, isSame } from "../python/compare.ts";
 import { asNumber } from "../python/numbers.ts";

@@ -7,8 +7,8 @@ import { charge } from "../meter.ts";
 import { applyBinary, requireFew } from "../python/arithmetic.ts";
 import { findAttribute, getSubscript } from "../python/attributes.ts";
 import { areEqual, isOrdered, sortBy, ValueSet } from "../python/compare.ts";
-import { Dict } from "../python/dict.ts";
 import {
+  Dict,
   getItem,
   isTrue,
   iterate,
@@ -236,7 +236,7 @@ function splitPath(path: Value): Value[] {
   return text.split(".").map((part) => /^\d+$/.test(part) ? Number(part) : part);
 }
 
-/** @param otherwise replaces undefined values. */
+/** Makes a function that gets the value at a path such as `a.0.b`. @param otherwise replaces undefined values. */
 export function makeGetter(path: Value, otherwise: Value = null): Getter {
   const parts = splitPath(path);
   return (item) => {

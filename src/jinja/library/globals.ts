@@ -5,8 +5,7 @@
  */
 import { makeRange } from "../python/arithmetic.ts";
 import { getAttribute } from "../python/attributes.ts";
-import { Dict } from "../python/dict.ts";
-import { iterate, toList } from "../python/collections.ts";
+import { Dict, iterate, toList } from "../python/collections.ts";
 import { str } from "../python/repr.ts";
 import { callNative, native } from "../python/call.ts";
 import { requireText } from "../python/string_methods.ts";

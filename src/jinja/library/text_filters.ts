@@ -10,11 +10,10 @@ import { callValue, type Native, native } from "../python/call.ts";
 import { isTrue, requireLength, toList } from "../python/collections.ts";
 import { parseJson, writeJson } from "../python/json.ts";
 import { requireIndex } from "../python/numbers.ts";
-import { escape, isAutoescaping, str } from "../python/repr.ts";
+import { escape, isAutoescaping, prettyPrint, str } from "../python/repr.ts";
 import { requireText } from "../python/string_methods.ts";
 import { countChars, fill, sliceChars, splitLines } from "../python/text.ts";
 import { Markup, NO_NAMED, raise, toText, type Value } from "../python/values.ts";
-import { prettyPrint } from "./pretty_print.ts";
 
 /** Makes a filter that calls a method of the value's text. */
 const method = (name: string, params = ""): Native =>
@@ -24,7 +23,7 @@ const method = (name: string, params = ""): Native =>
       callValue(getAttribute(softText(value), name), { positional: args, named: NO_NAMED }),
   );
 
-/** The value as a string; text that is HTML stays marked as such. */
+/** The value as a string. Markup stays Markup. */
 function softText(value: Value): string | Markup {
   return value instanceof Markup ? value : str(value);
 }

@@ -18,7 +18,7 @@ import {
 } from "./values.ts";
 import { escape } from "./repr.ts";
 import { asInt, asNumber, type Int, requireIndex, toInt } from "./numbers.ts";
-import { formatPercent } from "./percent_format.ts";
+import { formatPercent } from "./string_format.ts";
 import { repeatText } from "./text.ts";
 
 export type BinaryOperator = "+" | "-" | "*" | "/" | "//" | "%" | "**";

@@ -1,17 +1,22 @@
 /**
- * Python's `value.name` and `value[key]`, with the restrictions of Jinja2's sandbox.
+ * Python's `value.name` and `value[key]`, with the restrictions of Jinja2's sandbox, and the methods and fields of
+ * lists, tuples, dicts, numbers and bytes.
  *
  * @module
  */
 import { chargeText } from "../meter.ts";
 import {
   type Arguments,
+  Bytes,
   Callable,
+  Float,
   getTypeName,
   isRaised,
   Markup,
   NO_NAMED,
   PyObject,
+  raise,
+  Range,
   toItems,
   toText,
   Tuple,
@@ -21,12 +26,12 @@ import {
   valueOr,
 } from "./values.ts";
 import { escape, repr, str } from "./repr.ts";
-import { type FieldAccess, formatBraces } from "./brace_format.ts";
-import { Dict } from "./dict.ts";
-import { getItem, iterate } from "./collections.ts";
-import { findField, findMethod, isRefused } from "./methods.ts";
-import { callNative } from "./call.ts";
+import { type FieldAccess, formatBraces } from "./string_format.ts";
+import { Dict, DictView, getItem, iterate } from "./collections.ts";
+import { callNative, type Native, native } from "./call.ts";
 import { joinTexts, STRING_METHODS } from "./string_methods.ts";
+import { areEqual } from "./compare.ts";
+import { type Int, requireIndex } from "./numbers.ts";
 
 /**
  * Gets `value.name`: an attribute, or an item if there is no attribute.
@@ -100,7 +105,7 @@ function refuse(value: Value, name: string): Undefined {
   );
 }
 
-/** What the fields of `str.format` may access. */
+/** How the fields of `str.format` access attributes and items. */
 const ACCESS: FieldAccess = { attribute: getAttribute, item: getSubscript };
 
 function stringMethod(self: string | Markup, text: string, name: string): Value | undefined {
@@ -136,7 +141,8 @@ const ESCAPING = new Set(
   `capitalize title lower upper replace ljust rjust lstrip rstrip center strip translate expandtabs swapcase zfill
   casefold removeprefix removesuffix`.split(/\s+/),
 );
-const PIECES = new Set(["split", "rsplit", "splitlines", "partition", "rpartition"]);
+/** Methods of Markup that return its parts, which are Markup too. */
+const SPLITTING = new Set(["split", "rsplit", "splitlines", "partition", "rpartition"]);
 
 function callOnMarkup(
   name: string,
@@ -148,7 +154,7 @@ function callOnMarkup(
     const values = Array.from(iterate(args.positional[0] ?? []), escape);
     return new Markup(joinTexts(text, values));
   }
-  if (PIECES.has(name)) {
+  if (SPLITTING.has(name)) {
     const parts = call(args);
     const marked = toItems(parts)!.map((part) => new Markup(toText(part)!));
     return parts instanceof Tuple ? new Tuple(marked) : marked;
@@ -156,4 +162,128 @@ function callOnMarkup(
   if (!ESCAPING.has(name)) return call(args);
   const escaped = args.positional.map((each) => toText(each) === undefined ? each : escape(each));
   return new Markup(toText(call({ positional: escaped, named: NO_NAMED }))!);
+}
+
+/** Methods by name. Each entry binds the method to a value. */
+type Methods<T extends Value> = Readonly<Record<string, (self: T) => Native>>;
+
+const SEQUENCE_METHODS: Methods<Value> = {
+  count: (self) =>
+    native(
+      "_value",
+      (value: Value) => [...iterate(self)].filter((each) => areEqual(each, value)).length,
+    ),
+  index: (self) =>
+    native(
+      "_value, _start, _stop",
+      (value: Value, start: Value = 0, stop: Value = Number.MAX_SAFE_INTEGER) => {
+        const items = toItems(self) ?? [...iterate(self)];
+        const at = (bound: number) => bound < 0 ? Math.max(0, bound + items.length) : bound;
+        const [from, to] = [at(requireIndex(start)), at(requireIndex(stop))];
+        const found = items.findIndex((each, index) =>
+          index >= from && index < to && areEqual(each, value)
+        );
+        return found < 0 ? raise("ValueError", `${repr(value)} is not in list`) : found;
+      },
+    ),
+};
+
+/** The methods of lists that the sandbox allows. As in Jinja2, `clear` and `pop` are among them. */
+const LIST_METHODS: Methods<Value[]> = {
+  ...SEQUENCE_METHODS,
+  clear: (self) =>
+    native("", () => {
+      self.length = 0;
+      return null;
+    }),
+  copy: (self) => native("", () => self.slice()),
+  pop: (self) =>
+    native("_index", (index: Value = -1) => {
+      if (self.length === 0) raise("IndexError", "pop from empty list");
+      const at = requireIndex(index);
+      if (at >= self.length || at < -self.length) raise("IndexError", "pop index out of range");
+      return self.splice(at, 1)[0]!;
+    }),
+};
+
+const DICT_METHODS: Methods<Dict> = {
+  copy: (self) => native("", () => new Dict(self.entries())),
+  fromkeys: () =>
+    native(
+      "_iterable, _value",
+      (keys: Value, value: Value = null) =>
+        new Dict(Array.from(iterate(keys), (key) => [key, value] as const)),
+    ),
+  get: (self) =>
+    native(
+      "_key, _default",
+      (key: Value, otherwise: Value = null) => valueOr(self.get(key), () => otherwise),
+    ),
+  items: (self) => native("", () => new DictView(self, "items")),
+  keys: (self) => native("", () => new DictView(self, "keys")),
+  values: (self) => native("", () => new DictView(self, "values")),
+};
+
+/** Methods that the sandbox refuses because they change a list or dict. */
+const REFUSED: Readonly<Record<string, ReadonlySet<string>>> = {
+  list: new Set(["append", "extend", "insert", "remove", "reverse", "sort"]),
+  dict: new Set(["clear", "pop", "popitem", "setdefault", "update"]),
+};
+
+/** Whether the sandbox refuses access to a method because it would change the value. */
+export function isRefused(typeName: string, name: string): boolean {
+  return REFUSED[typeName]?.has(name) ?? false;
+}
+
+const INT_METHODS: Methods<Int> = {
+  as_integer_ratio: (self) => native("", () => new Tuple([self, 1])),
+  bit_count: (self) => native("", () => absolute(self).toString(2).replaceAll("0", "").length),
+  bit_length: (self) =>
+    native("", () => Number(self) === 0 ? 0 : absolute(self).toString(2).length),
+  conjugate: (self) => native("", () => self),
+};
+
+function absolute(value: Int): bigint {
+  return BigInt(value) < 0n ? -BigInt(value) : BigInt(value);
+}
+
+const FLOAT_METHODS: Methods<Float> = {
+  conjugate: (self) => native("", () => self),
+  is_integer: ({ value }) => native("", () => Number.isInteger(value)),
+};
+
+const BYTES_METHODS: Methods<Bytes> = {
+  decode: ({ bytes }) => native("encoding, errors", () => new TextDecoder().decode(bytes)),
+  hex: ({ bytes }) => native("", () => bytes.toHex()),
+};
+
+/** Finds a method of a value that is not a str. */
+export function findMethod(value: Value, name: string): Native | undefined {
+  if (value instanceof Dict) return own(DICT_METHODS, name)?.(value);
+  if (Array.isArray(value)) return own(LIST_METHODS, name)?.(value);
+  if (value instanceof Tuple || value instanceof Range) return own(SEQUENCE_METHODS, name)?.(value);
+  if (value instanceof Float) return own(FLOAT_METHODS, name)?.(value);
+  if (value instanceof Bytes) return own(BYTES_METHODS, name)?.(value);
+  if (typeof value === "number" || typeof value === "bigint") {
+    return own(INT_METHODS, name)?.(value);
+  }
+  return typeof value === "boolean" ? own(INT_METHODS, name)?.(Number(value)) : undefined;
+}
+
+function own<T>(table: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
+/** Finds a field of a number, such as `real`. */
+export function findField(value: Value, name: string): Value | undefined {
+  if (value instanceof Float) {
+    return name === "real" ? value : name === "imag" ? new Float(0) : undefined;
+  }
+  if (typeof value !== "number" && typeof value !== "bigint" && typeof value !== "boolean") {
+    return undefined;
+  }
+  const int = typeof value === "boolean" ? Number(value) : value;
+  if (name === "real" || name === "numerator") return int;
+  if (name === "imag") return 0;
+  return name === "denominator" ? 1 : undefined;
 }

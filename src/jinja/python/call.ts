@@ -33,7 +33,9 @@ export function callValue(value: Value, args: Arguments): Value {
   return value.call(args);
 }
 
-/** Takes its values by position; absent ones are `undefined`, so that TypeScript's defaults apply. */
+/**
+ * A function that takes its arguments by position. Absent ones are `undefined`, so that TypeScript's defaults apply.
+ */
 // deno-lint-ignore no-explicit-any
 export type Implementation = (...values: any[]) => Value;
 

@@ -15,8 +15,7 @@ import {
   Undefined,
   type Value,
 } from "./values.ts";
-import { Dict, DictView, toKey } from "./dict.ts";
-import { iterate, tryIterate } from "./collections.ts";
+import { Dict, DictView, iterate, toKey, tryIterate } from "./collections.ts";
 import { asInt, asNumber } from "./numbers.ts";
 import { compareTexts } from "./text.ts";
 
@@ -135,10 +134,10 @@ function compareItems(a: readonly Value[], operator: Order, b: readonly Value[])
 /** Python's `sorted(values, key=…)`: stable, and descending on request. */
 export function sortBy<T>(
   values: readonly T[],
-  keyOfItem: (value: T) => Value,
+  getKey: (value: T) => Value,
   isReverse = false,
 ): T[] {
-  const keyed = values.map((value) => ({ value, key: keyOfItem(value) }));
+  const keyed = values.map((value) => ({ value, key: getKey(value) }));
   const compare = (a: Value, b: Value) => {
     charge(4);
     return isOrdered(a, "<", b) ? -1 : isOrdered(b, "<", a) ? 1 : 0;

@@ -176,7 +176,7 @@ function padGrouped(body: string, spec: Spec, width: number): string {
 const MAX_PRECISION = 1200;
 
 interface FloatFormat {
-  /** One of `eEfFgG%`; or `r`, the shortest text that reads back as the same number, for `repr` and an empty type. */
+  /** One of `eEfFgG%`; or `r` for `repr` and an empty type: the shortest text that reads back as the same number. */
   readonly type: string;
   readonly precision: number | undefined;
   /** The flag `#`, which keeps the point and trailing zeros. */
@@ -217,7 +217,8 @@ function formatScientific(size: number, precision: number, point: string): strin
 }
 
 /**
- * JavaScript also rounds exponential notation by the exact value, but rounds ties up, where Python rounds them to even.
+ * Splits a number into the digits and the exponent of its exponential notation. JavaScript rounds by the exact value,
+ * as Python does, but rounds ties up, where Python rounds them to even.
  */
 function splitExponent(size: number, precision: number): [string, number] {
   const text = precision <= 100

@@ -5,7 +5,7 @@
  */
 import { charge, chargeText, descend, requireShort } from "../meter.ts";
 import { Float, getTypeName, raise, toItems, toText, type Value } from "./values.ts";
-import { Dict } from "./dict.ts";
+import { Dict } from "./collections.ts";
 import { asInt, formatFloat, formatInt, toInt } from "./numbers.ts";
 import { compareTexts, fill } from "./text.ts";
 

@@ -16,8 +16,7 @@ import {
   swapCase,
   titleWords,
 } from "./string_operations.ts";
-import { Dict } from "./dict.ts";
-import { isTrue, iterate } from "./collections.ts";
+import { Dict, isTrue, iterate } from "./collections.ts";
 import { requireIndex } from "./numbers.ts";
 import { type Implementation, type Native, native } from "./call.ts";
 import { countChars, fill, sliceChars, splitLines, strip, stripEnd, stripStart } from "./text.ts";

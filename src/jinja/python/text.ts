@@ -11,7 +11,7 @@ const SPACES =
 /** A character that counts as white space in Python. */
 export const SPACE = new RegExp(`[${SPACES}]`);
 export const SPACE_RUN = new RegExp(`[${SPACES}]+`, "g");
-/** How many times as long it takes to look at each character as to copy it. */
+/** How many times longer it takes to look at each character than to copy it. */
 const SLOW = 16;
 const LEADING = new RegExp(`^[${SPACES}]+`);
 
@@ -35,7 +35,7 @@ export function splitChars(text: string): string[] {
   return isWide(text) ? Array.from(text) : text.split("");
 }
 
-/** The UTF-16 offset of a code point. */
+/** The UTF-16 offset at which the code point with an index begins. */
 function unitOffset(text: string, chars: number): number {
   if (!isWide(text)) return Math.min(chars, text.length);
   let offset = 0;

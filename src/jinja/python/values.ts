@@ -73,7 +73,7 @@ export class GroupTuple extends Tuple {
   }
 }
 
-/** A string that is already HTML: text that is added to it is escaped. */
+/** A string that is already HTML. Text that is added to it is escaped. */
 export class Markup extends PyObject {
   readonly typeName = "Markup";
   readonly text: string;
@@ -117,28 +117,11 @@ export class Undefined extends PyObject {
 }
 
 /** Attributes that Python's values have but the sandbox hides. */
-export const UNSAFE_NAMES: ReadonlySet<string> = new Set([
-  "__class__",
-  "__dict__",
-  "__dir__",
-  "__doc__",
-  "__eq__",
-  "__format__",
-  "__getattribute__",
-  "__hash__",
-  "__init__",
-  "__init_subclass__",
-  "__module__",
-  "__ne__",
-  "__new__",
-  "__reduce__",
-  "__reduce_ex__",
-  "__repr__",
-  "__setattr__",
-  "__sizeof__",
-  "__str__",
-  "__subclasshook__",
-]);
+export const UNSAFE_NAMES: ReadonlySet<string> = new Set(
+  `__class__ __dict__ __dir__ __doc__ __eq__ __format__ __getattribute__ __hash__ __init__
+  __init_subclass__ __module__ __ne__ __new__ __reduce__ __reduce_ex__ __repr__ __setattr__
+  __sizeof__ __str__ __subclasshook__`.split(/\s+/),
+);
 
 /** The value of `namespace()`, whose variables loops may assign to. */
 export class Namespace extends PyObject {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { CallArguments, Expression, FilterNode } from "./nodes.ts";
-import type { TokenStream } from "./token_stream.ts";
+import type { TokenStream } from "./lexer.ts";
 
 const NO_ARGUMENTS: CallArguments = {
   positional: [],

@@ -5,9 +5,8 @@
  */
 import { SPACE } from "../python/text.ts";
 import { ExpressionParser } from "./expression_parser.ts";
-import { tokenize } from "./lexer.ts";
+import { tokenize, TokenStream } from "./lexer.ts";
 import type { Expression, IfNode, NameNode, Signature, Statement, Target } from "./nodes.ts";
-import { TokenStream } from "./token_stream.ts";
 
 /** @throws {TemplateError} `TemplateSyntaxError` */
 export function parseTemplate(source: string): Statement[] {

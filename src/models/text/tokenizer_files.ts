@@ -26,7 +26,7 @@ import {
   TEXT,
   whole,
 } from "../folder/field_rules.ts";
-import { readSpelledBytes } from "../../tokenizer/unicode.ts";
+import { readSpelledBytes } from "../../tokenizer/pre_tokenizers.ts";
 import { readByteToken } from "../../tokenizer/decoders.ts";
 
 /** The two files of a tokenizer, and the tokenizer itself. */

@@ -4,18 +4,17 @@
  * @module
  */
 import { z } from "zod";
-import { requireEndpoint, requireModelName } from "../../wire/endpoints.ts";
+import { requireEndpoint, requireModelName } from "../../wire/models.ts";
 import {
   MattingForm,
   mattingOptions,
   MattingRequest,
   parseMattingForm,
 } from "../../wire/matting_request.ts";
-import { ImageCompletion, imageCompletion } from "../../wire/media_completion.ts";
+import { ImageCompletion, imageCompletion, newCompletionHead } from "../../wire/chat_response.ts";
 import { findUnserved } from "../../wire/unserved_fields.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { MatteTask } from "../../models/task.ts";
-import { newCompletionHead } from "../../wire/chat_response.ts";
 import { findOnlyMedia, readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./body/multipart.ts";
 import { getMediaDeps, readRequest, warn } from "./requests.ts";

@@ -5,9 +5,9 @@
  */
 import type { MiddlewareHandler } from "hono";
 import type { z } from "zod";
-import { type InferencePath, requireEndpoint } from "../../wire/endpoints.ts";
+import { type InferencePath, requireEndpoint } from "../../wire/models.ts";
 import { errorAnswer } from "../../wire/error_body.ts";
-import { parseRequest } from "../../wire/parse.ts";
+import { parseRequest } from "../../wire/fields.ts";
 import { type AnswerFamily, findUnserved } from "../../wire/unserved_fields.ts";
 import { collectGarbageLater } from "../../base/collect_garbage.ts";
 import { HearthError } from "../../base/errors.ts";

@@ -7,14 +7,15 @@ import { z } from "zod";
 import { integerFrom } from "../../wire/fields.ts";
 import { type ListenSettings, MODEL_KINDS, VERSION } from "../../base/config.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
-import { requireEndpoint, requireModelName } from "../../wire/endpoints.ts";
 import {
   AudioModelList,
   ModelList,
   modelList,
   ModelObject,
   modelObject,
-} from "../../wire/model_object.ts";
+  requireEndpoint,
+  requireModelName,
+} from "../../wire/models.ts";
 import type { ModelInfo } from "../../worker/protocol.ts";
 import type { MiddlewareHandler } from "hono";
 import { HearthError } from "../../base/errors.ts";

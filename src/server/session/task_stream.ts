@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { inRequestFields } from "../../wire/parse.ts";
+import { inRequestFields } from "../../wire/fields.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
 import type { TaskEvent, TokenUsage } from "../../models/task.ts";
 import { isPaced, type ToRequest } from "../../worker/protocol.ts";

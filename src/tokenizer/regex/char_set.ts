@@ -46,14 +46,14 @@ function findPropertyTest(name: string): CharTest | undefined {
   const spellings = [name, capital.join("_"), words.join("_").toUpperCase()];
   for (const spelling of spellings) {
     for (const property of [spelling, `Script=${spelling}`]) {
-      const test = testOfPattern(`\\p{${property}}`);
+      const test = toCharTest(`\\p{${property}}`);
       if (test !== undefined) return test;
     }
   }
   return undefined;
 }
 
-function testOfPattern(pattern: string): CharTest | undefined {
+function toCharTest(pattern: string): CharTest | undefined {
   try {
     const regExp = new RegExp(`^${pattern}$`, "u");
     return (codePoint) => regExp.test(String.fromCodePoint(codePoint));
@@ -62,26 +62,45 @@ function testOfPattern(pattern: string): CharTest | undefined {
   }
 }
 
-const isWord = testOfPattern("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]")!;
-const isSpace = testOfPattern("\\p{White_Space}")!;
-const isDigit = testOfPattern("\\p{Nd}")!;
-const isHexDigit = testOfPattern("[0-9A-Fa-f]")!;
+const isWord = toCharTest("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]")!;
+const isSpace = toCharTest("\\p{White_Space}")!;
+const isDigit = toCharTest("\\p{Nd}")!;
+const isHexDigit = toCharTest("[0-9A-Fa-f]")!;
+
+// Classes of characters as the Rust library defines them.
+
+/** Rust's `char::is_whitespace`. */
+export const WHITESPACE = toCharSet("\\p{White_Space}");
+/** Rust's `char::is_numeric`. */
+export const NUMERIC = toCharSet("\\p{N}");
+/** Characters that separate words: Unicode's punctuation, and the symbols of ASCII. */
+export const PUNCTUATION = toCharSet("[\\p{P}!-\\/:-@\\[-`{-~]");
+/** Characters that BERT drops: control, format and private-use characters. */
+export const CONTROL = toCharSet("[\\p{Cc}\\p{Cf}\\p{Co}]");
+export const NONSPACING_MARK = toCharSet("\\p{Mn}");
+export const MARK = toCharSet("\\p{M}");
+/** `\w` in Rust's `regex` crate. */
+export const RUST_WORD = toCharSet("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]");
+
+function toCharSet(pattern: string): CharSet {
+  return new CharSet(toCharTest(pattern)!);
+}
 
 /** Oniguruma's bracket classes and its additional properties, for Unicode. */
 const POSIX: Readonly<Record<string, CharTest>> = {
-  alnum: testOfPattern("[\\p{Alphabetic}\\p{Nd}]")!,
-  alpha: testOfPattern("\\p{Alphabetic}")!,
+  alnum: toCharTest("[\\p{Alphabetic}\\p{Nd}]")!,
+  alpha: toCharTest("\\p{Alphabetic}")!,
   any: () => true,
   ascii: (codePoint) => codePoint < 0x80,
-  blank: testOfPattern("[\\t\\p{Zs}]")!,
-  cntrl: testOfPattern("\\p{Cc}")!,
+  blank: toCharTest("[\\t\\p{Zs}]")!,
+  cntrl: toCharTest("\\p{Cc}")!,
   digit: isDigit,
-  graph: testOfPattern("[^\\p{White_Space}\\p{Cc}\\p{Cs}\\p{Cn}]")!,
-  lower: testOfPattern("\\p{Lowercase}")!,
-  print: testOfPattern("[^\\p{Cc}\\p{Cs}\\p{Cn}\\p{Zl}\\p{Zp}]")!,
-  punct: testOfPattern("[\\p{P}\\p{S}]")!,
+  graph: toCharTest("[^\\p{White_Space}\\p{Cc}\\p{Cs}\\p{Cn}]")!,
+  lower: toCharTest("\\p{Lowercase}")!,
+  print: toCharTest("[^\\p{Cc}\\p{Cs}\\p{Cn}\\p{Zl}\\p{Zp}]")!,
+  punct: toCharTest("[\\p{P}\\p{S}]")!,
   space: isSpace,
-  upper: testOfPattern("\\p{Uppercase}")!,
+  upper: toCharTest("\\p{Uppercase}")!,
   word: isWord,
   xdigit: isHexDigit,
 };

@@ -2,7 +2,7 @@ import { Op, type Program } from "./program.ts";
 
 /** Number of backtracking steps per character of the text after which failed branches are remembered. */
 const FREE_STEPS = 8;
-/** Most steps of a search, plus some for each character of the text: a fraction of a second. */
+/** Most steps of a search, to which some are added for each character of the text. They take a fraction of a second. */
 const MAX_STEPS = 500_000;
 const MAX_STEPS_PER_CHAR = 12;
 
@@ -30,9 +30,7 @@ export class Matcher {
   #behindEnd = -1;
   /** A bit for each branch instruction and position: whether it is being tried, or has failed. */
   #marks: Uint32Array | undefined;
-  /**
-   * Marks that were set since the branches on the stack were pushed. If one of them led to a match, it has not failed.
-   */
+  /** Marks set since the branches on the stack were pushed. They are removed after a match: nothing has failed then. */
   #trail: number[] = [];
 
   constructor(program: Program, text: string) {
@@ -59,7 +57,7 @@ export class Matcher {
     return (this.#text.codePointAt(position) ?? 0) > 0xffff ? 2 : 1;
   }
 
-  /** @returns the end of the match that starts at instruction `pc` and `place`; -1 if there is none. */
+  /** @returns the end of the match that starts at an instruction and a position; -1 if there is none. */
   #match(pc: number, position: number): number {
     const { ops, a, b, c, sets, asserts } = this.#program;
     const text = this.#text;
@@ -198,7 +196,7 @@ export class Matcher {
     return end;
   }
 
-  /** The end of a run, at most the position where it was entered before: everything from there on has been tried. */
+  /** Finds the end of a run. It stops where the run was entered before: everything from there on has been tried. */
   #findUntriedEnd(pc: number, start: number): number {
     const set = this.#program.sets[this.#program.a[pc]!]!;
     let position = start;
@@ -216,7 +214,7 @@ export class Matcher {
     if (length > 64) this.#countSteps(length / 4);
   }
 
-  /** The end of at most `max` characters of a set; `#numTaken` is their number. */
+  /** Takes at most `max` characters of a set, and returns where they end; `#numTaken` is their number. */
   #findRunEnd(setIndex: number, start: number, max: number): number {
     const text = this.#text;
     const { length } = text;

@@ -37,7 +37,7 @@ export interface Look {
   readonly behind?: readonly number[];
 }
 
-/** Instructions, as one array for each of their parts. */
+/** Instructions as parallel arrays: operations, and their operands `a`, `b` and `c`. */
 export interface Program {
   readonly ops: Uint8Array;
   readonly a: Int32Array;
@@ -47,9 +47,7 @@ export interface Program {
   readonly sets: readonly CharSet[];
   readonly asserts: readonly ((text: string, at: number) => boolean)[];
   readonly looks: readonly Look[];
-  /**
-   * For each branching instruction (`split` or `run`) outside lookbehinds: its index among these. -1 for all others.
-   */
+  /** For each `split` or `run` outside lookbehinds, its index among these; -1 for all other instructions. */
   readonly branches: Int32Array;
   readonly numBranches: number;
   /** Whether a loop may repeat without taking a character, so that the matcher must remember its positions. */
@@ -82,7 +80,7 @@ class Compiler {
 
   emit(op: number, a = 0, b = 0, c = 0): number {
     if (this.#ops.length >= MAX_INSTRUCTIONS) {
-      throw new SyntaxError("the expression is too long once its repetitions are written out");
+      throw new SyntaxError("the expression is too long once its repetitions are unrolled");
     }
     this.#operands.push([a, b, c]);
     return this.#ops.push(op) - 1;

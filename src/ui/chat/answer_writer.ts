@@ -5,8 +5,8 @@
  */
 import { saveTurn } from "./chat_database.ts";
 import { chatRequest, type ChatRequestOptions } from "./chat_request.ts";
-import { OwnWriting } from "./other_tabs.ts";
-import type { Message, TokenChoice, ToolCall, Turn } from "./turns.ts";
+import { OwnWriting } from "./chat_state.ts";
+import type { Message, TokenChoice, ToolCall, Turn } from "./conversation.ts";
 import { post, readEvents } from "../server.ts";
 
 /** How often a growing answer is stored, so that little is lost if the page closes. */
@@ -18,7 +18,7 @@ interface LiveAnswer {
   readonly controller: AbortController;
 }
 
-/** Shows and stores the answers. */
+/** Shows and stores answers. */
 interface AnswerKeeper {
   /** Called when an answer begins or grows. */
   show(turn: Turn): void;
@@ -56,7 +56,7 @@ export class AnswerWriter {
   }
 
   /**
-   * Lets a model write an answer, or continue one.
+   * Asks a model to write an answer, or to continue one.
    *
    * @param begun the answer so far, perhaps empty.
    */

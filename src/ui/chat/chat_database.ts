@@ -4,20 +4,20 @@
  * Each turn is a record of its own, and conversations are changed field by field within a transaction, so several tabs
  * can write to one conversation without undoing each other's work. Tabs tell each other what they wrote.
  *
+ * Changing a stored conversation requires reading it first, for which a closing page has no time. So each change is
+ * also kept in local storage until it is in the database. If it did not get there, the next visit applies it.
+ *
  * @module
  */
-import { type Conversation, growTree, type ListedConversation } from "./conversation.ts";
-import { announceChange } from "./other_tabs.ts";
-import type { Attachment, Turn } from "./turns.ts";
-import { listUnwritten, storeChange } from "./unwritten_changes.ts";
-
-/** A message that is not sent yet. */
-export interface Draft {
-  readonly conversationId: string;
-  readonly text: string;
-  readonly images: readonly string[];
-  readonly files: readonly Attachment[];
-}
+import {
+  type Conversation,
+  type Draft,
+  growTree,
+  type ListedConversation,
+  newId,
+  type Turn,
+} from "./conversation.ts";
+import { announceChange } from "./chat_state.ts";
 
 type StoreName = "conversations" | "turns" | "drafts";
 
@@ -253,4 +253,55 @@ function upgradeDatabase(request: IDBOpenDBRequest, oldVersion: number): void {
     for (const turn of turns) transaction!.objectStore("turns").add(turn);
     cursor.continue();
   };
+}
+
+const PREFIX = "hearth.unwritten.";
+
+interface StoredChange {
+  /** The conversation before the change. */
+  readonly conversation: Conversation;
+  readonly fields: Partial<Conversation>;
+  /** Names of the fields that were removed. */
+  readonly removed: readonly string[];
+}
+
+/** A change that is not in the database yet. */
+interface UnwrittenChange {
+  readonly conversation: Conversation;
+  readonly change: (stored: Conversation) => Conversation;
+  readonly forget: () => void;
+}
+
+/**
+ * Stores a change.
+ *
+ * @returns a function that removes it, to be called when it is written.
+ */
+export function storeChange(before: Conversation, after: Conversation): () => void {
+  const old: Readonly<Record<string, unknown>> = { ...before };
+  const changed = Object.entries(after).filter(([name, value]) => value !== old[name]);
+  const fields = Object.fromEntries(changed);
+  const removed = Object.keys(before).filter((name) => !(name in after));
+  const key = PREFIX + newId();
+  const noted: StoredChange = { conversation: before, fields, removed };
+  try {
+    localStorage.setItem(key, JSON.stringify(noted));
+  } catch {
+    // The storage is full: the change depends on reaching the database in time.
+  }
+  return () => localStorage.removeItem(key);
+}
+
+/** All stored changes. */
+export function listUnwritten(): UnwrittenChange[] {
+  const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
+  return keys.map((key) => {
+    const { conversation, fields, removed }: StoredChange = JSON.parse(localStorage.getItem(key)!);
+    const isKept = ([name]: [string, unknown]) => !removed.includes(name);
+    const change = (stored: Conversation) =>
+      Object.fromEntries(
+        Object.entries({ ...stored, ...fields }).filter(isKept),
+      ) as unknown as Conversation;
+    return { conversation, change, forget: () => localStorage.removeItem(key) };
+  });
 }

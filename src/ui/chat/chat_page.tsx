@@ -4,24 +4,34 @@
  * @module
  */
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Failure } from "../controls.tsx";
-import { useObserved } from "../observed.ts";
+import {
+  type ChatState,
+  followAddress,
+  readConversationId,
+  showConversationId,
+  useObserved,
+} from "./chat_state.ts";
 import { RequestCode } from "../request_code.tsx";
 import { hasApiKey, type PageProps, resolveAddress, type ServerInfo } from "../server.ts";
 import { chatRequest } from "./chat_request.ts";
-import { ChatSettingsPanel } from "./chat_settings.tsx";
+import { ChatSettingsPanel, defaultSettings } from "./chat_settings.tsx";
 import { ChatStore } from "./chat_store.ts";
 import { Composer } from "./composer.tsx";
-import type { ChatSettings } from "./conversation.ts";
-import { followAddress, readConversationId, showConversationId } from "./chat_state.ts";
+import {
+  type ChatSettings,
+  listChildren,
+  type Message,
+  newId,
+  pathThrough,
+  type Turn,
+} from "./conversation.ts";
 import { ConversationList } from "./conversation_list.tsx";
 import { DictateButton, useVoice } from "./voice.tsx";
-import { MessageList } from "./message_list.tsx";
-import { defaultSettings } from "./presets.tsx";
-import { type Message, newId, pathThrough, type Turn } from "./turns.ts";
+import { MessageItem } from "./message_item.tsx";
 
-/** One store for the whole page, so that answers go on whichever conversation is shown. */
+/** One store for the whole page, so that an answer goes on when another conversation is opened. */
 const store = new ChatStore();
 let isLoading = false;
 
@@ -65,7 +75,7 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
                 This conversation was deleted.{" "}
                 <button
                   type="button"
-                  class="quiet act"
+                  class="quiet"
                   onClick={() => store.restoreConversation(open)}
                 >
                   Restore it
@@ -85,7 +95,7 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
                 Deleted.{" "}
                 <button
                   type="button"
-                  class="quiet act"
+                  class="quiet"
                   onClick={() => store.restoreTurn(state.deletedTurn!)}
                 >
                   Undo
@@ -146,14 +156,14 @@ function isUnanswered(messages: readonly Message[]): boolean {
   return messages.length > 0 && messages.at(-1)!.role !== "assistant";
 }
 
-/** Offers to repeat or edit a question without an answer, as the server may keep refusing its image. */
+/** Offers to repeat or delete a question without an answer: the server may refuse its image again and again. */
 function Unanswered({ turn }: { turn: Turn }): JSX.Element {
   return (
     <p>
-      <button type="button" class="quiet act" onClick={() => store.answer(turn.id)}>
+      <button type="button" class="quiet" onClick={() => store.answer(turn.id)}>
         Try again
       </button>
-      <button type="button" class="quiet act" onClick={() => store.deleteTurn(turn)}>
+      <button type="button" class="quiet" onClick={() => store.deleteTurn(turn)}>
         Take it back
       </button>
     </p>
@@ -227,10 +237,10 @@ function LastRequest({ model, messages, settings }: {
   }
 }
 
-/** The gauge warns from this share on. */
+/** Share of the context from which on the gauge warns. */
 const NEARLY_FULL = 0.85;
 
-/** Shows nothing before the first answer, which tells the number of tokens. */
+/** Shows how much of the context is used; nothing before the first answer, which tells the number of tokens. */
 function ContextGauge({ path, contextLength }: {
   path: readonly Message[];
   contextLength: number | null;
@@ -252,5 +262,50 @@ function ContextGauge({ path, contextLength }: {
       />
       <span>{text}{isNearlyFull && ": begin a new conversation soon"}</span>
     </p>
+  );
+}
+
+/** Within this distance of the end, the list scrolls along with new text. */
+const NEAR_END_PIXELS = 80;
+
+export function MessageList({ path, state: { turns, writtenElsewhere }, liveId, store, greeting }: {
+  path: readonly Turn[];
+  state: ChatState;
+  /** Id of the answer that is being written. */
+  liveId: string | undefined;
+  store: ChatStore;
+  greeting: JSX.Element;
+}): JSX.Element {
+  const list = useRef<HTMLOListElement>(null);
+  const isAtEnd = useRef(true);
+  useLayoutEffect(() => {
+    if (isAtEnd.current) list.current?.scrollTo({ top: list.current.scrollHeight });
+  }, [path]);
+  return (
+    <ol
+      class="messages"
+      ref={list}
+      tabIndex={0}
+      aria-label="Conversation"
+      onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
+        isAtEnd.current = scrollHeight - scrollTop - clientHeight < NEAR_END_PIXELS;
+      }}
+    >
+      {path.length === 0 && <li class="greeting">{greeting}</li>}
+      {path.map((turn, index) => {
+        const siblings = listChildren(turns, turn.parentId).map(({ id }) => id);
+        return (
+          <MessageItem
+            key={turn.id}
+            turn={turn}
+            siblings={siblings.join(" ")}
+            isLast={index === path.length - 1}
+            isStreaming={turn.id === liveId}
+            isElsewhere={writtenElsewhere.has(turn.parentId ?? "")}
+            store={store}
+          />
+        );
+      })}
+    </ol>
   );
 }

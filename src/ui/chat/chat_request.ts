@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { ChatSettings } from "./conversation.ts";
-import type { Attachment, Message } from "./turns.ts";
+import type { Attachment, ChatSettings, Message } from "./conversation.ts";
 
 /** The content of a request. */
 export interface ChatRequestOptions {

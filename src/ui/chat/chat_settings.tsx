@@ -5,11 +5,9 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Failure, SidePanel } from "../controls.tsx";
-import type { ChatSettings } from "./conversation.ts";
-import { McpPanel } from "./mcp_panel.tsx";
-import type { McpServers } from "./mcp_servers.ts";
-import { PresetPicker } from "./presets.tsx";
+import { Check, Failure, SidePanel, TextField } from "../controls.tsx";
+import { type ChatSettings, DEFAULT_SETTINGS, readSettings } from "./conversation.ts";
+import { McpPanel, type McpServers } from "./mcp_servers.tsx";
 import { call } from "../server.ts";
 
 export function ChatSettingsPanel({ model, settings, servers, onChange }: {
@@ -37,15 +35,13 @@ export function ChatSettingsPanel({ model, settings, servers, onChange }: {
     <SidePanel title="Settings" class="settings">
       <p class="soft">For this conversation</p>
       <PresetPicker settings={settings} onChange={onChange} />
-      <label>
-        System prompt
-        <textarea
-          rows={5}
-          dir="auto"
-          value={settings.system}
-          onInput={(event) => onChange({ ...settings, system: event.currentTarget.value })}
-        />
-      </label>
+      <TextField
+        label="System prompt"
+        rows={5}
+        dir="auto"
+        value={settings.system}
+        onInput={(system) => onChange({ ...settings, system })}
+      />
       <label>
         Thinking
         <select
@@ -73,25 +69,21 @@ export function ChatSettingsPanel({ model, settings, servers, onChange }: {
       <McpPanel servers={servers} />
       <fieldset>
         <legend>For developers</legend>
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={settings.showsProbabilities}
-            onChange={(event) =>
-              onChange({ ...settings, showsProbabilities: event.currentTarget.checked })}
-          />
-          Ask for token probabilities
-        </label>
-        <JsonBox
+        <Check
+          label="Ask for token probabilities"
+          isOn={settings.showsProbabilities}
+          onChange={(showsProbabilities) => onChange({ ...settings, showsProbabilities })}
+        />
+        <TextField
           label="JSON schema of the answer"
           placeholder='{ "type": "object", … }'
-          value={settings.schema}
+          {...describeJson(settings.schema)}
           onInput={(schema) => onChange({ ...settings, schema })}
         />
-        <JsonBox
+        <TextField
           label="Tools"
           placeholder='[{ "type": "function", … }]'
-          value={settings.tools}
+          {...describeJson(settings.tools)}
           onInput={(tools) => onChange({ ...settings, tools })}
         />
       </fieldset>
@@ -129,34 +121,14 @@ function NumberField({ field, value, onChange }: {
   );
 }
 
-function JsonBox({ label, placeholder, value, onInput }: {
-  label: string;
-  placeholder: string;
-  value: string;
-  onInput: (text: string) => void;
-}): JSX.Element {
-  return (
-    <label>
-      {label}
-      <textarea
-        class="json"
-        rows={3}
-        spellcheck={false}
-        placeholder={placeholder}
-        aria-invalid={value.trim() !== "" && !isJson(value)}
-        value={value}
-        onInput={(event) => onInput(event.currentTarget.value)}
-      />
-    </label>
-  );
-}
-
-function isJson(text: string): boolean {
+/** The properties of a text field that holds JSON, or nothing. */
+function describeJson(value: string) {
+  const field = { class: "json", rows: 3, spellcheck: false, value };
   try {
-    JSON.parse(text);
-    return true;
+    JSON.parse(value.trim() || "{}");
+    return field;
   } catch {
-    return false;
+    return { ...field, "aria-invalid": true };
   }
 }
 
@@ -221,4 +193,113 @@ function listTypes({ type }: Schema): readonly string[] {
 
 function isNumber(schema: Schema): boolean {
   return listTypes(schema).some((type) => type === "number" || type === "integer");
+}
+
+const DEFAULT_KEY = "hearth.chat";
+const PRESETS_KEY = "hearth.presets";
+
+/** Name of the preset for new conversations. */
+const DEFAULT_NAME = "Default";
+
+/** All presets by name, the default one first. */
+function loadPresets(): ReadonlyMap<string, ChatSettings> {
+  const named = Object.entries(load(PRESETS_KEY)).sort(([a], [b]) => a.localeCompare(b));
+  return new Map([
+    [DEFAULT_NAME, defaultSettings()],
+    ...named.map(([name, value]) => [name, readSettings(value)] as const),
+  ]);
+}
+
+/** The settings of new conversations. */
+export function defaultSettings(): ChatSettings {
+  return readSettings({ ...DEFAULT_SETTINGS, ...load(DEFAULT_KEY) });
+}
+
+/** Stores settings under a name, replacing earlier ones. */
+function savePreset(name: string, settings: ChatSettings): void {
+  if (name === DEFAULT_NAME) return store(DEFAULT_KEY, settings);
+  store(PRESETS_KEY, { ...load(PRESETS_KEY), [name]: settings });
+}
+
+/** Deletes a preset. The default preset goes back to the model's defaults. */
+function deletePreset(name: string): void {
+  if (name === DEFAULT_NAME) return localStorage.removeItem(DEFAULT_KEY);
+  const { [name]: _, ...others } = load(PRESETS_KEY);
+  store(PRESETS_KEY, others);
+}
+
+function load(key: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(localStorage.getItem(key) ?? "{}");
+    return typeof value === "object" && value !== null ? value as Record<string, unknown> : {};
+  } catch {
+    return {};
+  }
+}
+
+function store(key: string, value: unknown): void {
+  localStorage.setItem(key, JSON.stringify(value));
+}
+
+export function PresetPicker({ settings, onChange }: {
+  settings: ChatSettings;
+  onChange: (settings: ChatSettings) => void;
+}): JSX.Element {
+  const [presets, setPresets] = useState(loadPresets);
+  const [name, setName] = useState("");
+  const wanted = JSON.stringify(settings);
+  const [current] = [...presets].find(([, each]) => JSON.stringify(each) === wanted) ?? [];
+  const save = () => {
+    savePreset(name.trim(), settings);
+    setPresets(loadPresets());
+    setName("");
+  };
+  const forget = (preset: string) => {
+    deletePreset(preset);
+    const left = loadPresets();
+    setPresets(left);
+    if (preset === DEFAULT_NAME) onChange(left.get(DEFAULT_NAME)!);
+  };
+  return (
+    <fieldset>
+      <label>
+        Preset
+        <select
+          value={current ?? ""}
+          onChange={({ currentTarget: { value } }) => onChange(presets.get(value)!)}
+        >
+          {current === undefined && <option value="">changed</option>}
+          {[...presets.keys()].map((preset) => <option key={preset} value={preset}>{preset}
+          </option>)}
+        </select>
+      </label>
+      <form
+        class="row"
+        onSubmit={(event) => {
+          event.preventDefault();
+          save();
+        }}
+      >
+        <input
+          aria-label="Name of a preset"
+          placeholder="Save as …"
+          list="presets"
+          required
+          maxLength={60}
+          value={name}
+          onInput={(event) => setName(event.currentTarget.value)}
+        />
+        <datalist id="presets">
+          {[...presets.keys()].map((preset) => <option key={preset} value={preset} />)}
+        </datalist>
+        <button type="submit" disabled={name.trim() === ""}>Save preset</button>
+      </form>
+      {current !== undefined && (
+        <button type="button" class="quiet" onClick={() => forget(current)}>
+          {current === DEFAULT_NAME ? "Reset to the model's defaults" : `Delete preset ${current}`}
+        </button>
+      )}
+      <small>New conversations begin with the preset {DEFAULT_NAME}.</small>
+    </fieldset>
+  );
 }

@@ -1,11 +1,18 @@
 /**
- * The state of the chat page: the conversations, the open one, its address, and the answers being written.
+ * The state of the chat page: the conversations, the open one, its address, and the answers being written in this tab
+ * and others. Tabs tell each other what they store and write. Components observe values.
  *
  * @module
  */
-import type { Draft } from "./chat_database.ts";
-import { type Conversation, newConversation } from "./conversation.ts";
-import { pathThrough, type Turn } from "./turns.ts";
+import { useEffect, useState } from "preact/hooks";
+import {
+  type Conversation,
+  type Draft,
+  newConversation,
+  newId,
+  pathThrough,
+  type Turn,
+} from "./conversation.ts";
 
 /** The state to show. */
 export interface ChatState {
@@ -54,7 +61,7 @@ export function pathTo({ turns }: ChatState, id: string): Turn[] {
   return path.slice(0, path.findIndex((turn) => turn.id === id) + 1);
 }
 
-/** Id of the last turn shown. A question that another tab has added, and that waits for its answer, does not count. */
+/** Id of the last turn shown, not counting a question from another tab that waits for its answer. */
 export function findPathEnd(state: ChatState): string | null {
   const path = shownPath(state);
   const elsewhere = path.findIndex(({ id }) => state.writtenElsewhere.has(id));
@@ -89,4 +96,107 @@ export function followAddress(onChange: (id: string | undefined) => void): () =>
     removeEventListener("popstate", listen);
     removeEventListener("hashchange", listen);
   };
+}
+
+/** A tab that is writing an answer announces it this often, since a tab that is closed cannot announce the end. */
+const ANNOUNCE_EVERY_MS = 1000;
+/** How long the other tabs believe an announcement. */
+const BELIEVED_MS = 3500;
+
+type Announcement =
+  | { readonly changed: string }
+  | { readonly tab: string; readonly writing: readonly string[] };
+
+const channel = new BroadcastChannel("hearth.conversations");
+const ownTab = newId();
+
+function announce(announcement: Announcement): void {
+  channel.postMessage(announcement);
+}
+
+/** Tells the other tabs that a conversation or turns of it were stored. */
+export function announceChange(conversationId: string): void {
+  announce({ changed: conversationId });
+}
+
+/** The answers that this tab is writing, by the ids of the turns that they follow. */
+export class OwnWriting {
+  #ids: readonly string[] = [];
+  #timer: number | undefined;
+
+  /** Announces these ids to the other tabs, until others are set. */
+  set(ids: readonly string[]): void {
+    clearInterval(this.#timer);
+    const hadAny = this.#ids.length > 0;
+    this.#ids = ids;
+    if (ids.length === 0 && !hadAny) return;
+    const announceWriting = () => announce({ tab: ownTab, writing: this.#ids });
+    announceWriting();
+    if (ids.length > 0) this.#timer = Number(setInterval(announceWriting, ANNOUNCE_EVERY_MS));
+  }
+}
+
+/**
+ * Listens to other tabs.
+ *
+ * @param listen.onChange called with the id of each conversation that another tab has written to.
+ * @param listen.onWriting called with the ids of all turns whose answers other tabs are writing, when they change.
+ */
+export function followOtherTabs({ onChange, onWriting }: {
+  readonly onChange: (conversationId: string) => void;
+  readonly onWriting: (ids: ReadonlySet<string>) => void;
+}): void {
+  const tabs = new Map<string, readonly string[]>();
+  const timers = new Map<string, number>();
+  let known = "";
+  const hear = (tab: string, ids: readonly string[]) => {
+    if (ids.length > 0) tabs.set(tab, ids);
+    else tabs.delete(tab);
+    const all = [...tabs.values()].flat();
+    if (all.join() === known) return;
+    known = all.join();
+    onWriting(new Set(all));
+  };
+  channel.addEventListener("message", ({ data }: MessageEvent<Announcement>) => {
+    if ("changed" in data) return onChange(data.changed);
+    clearTimeout(timers.get(data.tab));
+    timers.set(data.tab, Number(setTimeout(() => hear(data.tab, []), BELIEVED_MS)));
+    hear(data.tab, data.writing);
+  });
+}
+
+/** A value that informs its listeners of each change. */
+export class Observed<Value> {
+  #value: Value;
+  readonly #listeners = new Set<() => void>();
+
+  constructor(value: Value) {
+    this.#value = value;
+  }
+
+  get value(): Value {
+    return this.#value;
+  }
+
+  set value(next: Value) {
+    this.#value = next;
+    for (const listener of this.#listeners) listener();
+  }
+
+  /** Calls `listener` after each change. Returns a function that ends this. */
+  subscribe(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}
+
+/** The current value. The calling component renders again when it changes. */
+export function useObserved<Value>(observed: Observed<Value>): Value {
+  const [value, setValue] = useState(observed.value);
+  useEffect(() => {
+    const follow = () => setValue(observed.value);
+    follow();
+    return observed.subscribe(follow);
+  }, [observed]);
+  return value;
 }

@@ -4,17 +4,30 @@
  *
  * @module
  */
-import { Observed } from "../observed.ts";
+import {
+  type ChatState,
+  findPathEnd,
+  followOtherTabs,
+  initialState,
+  Observed,
+  pathTo,
+  shownPath,
+} from "./chat_state.ts";
 import { AnswerWriter } from "./answer_writer.ts";
 import * as database from "./chat_database.ts";
-import { type ChatState, findPathEnd, initialState, pathTo, shownPath } from "./chat_state.ts";
-import { type Conversation, newConversation } from "./conversation.ts";
+import {
+  type Conversation,
+  type Draft,
+  makeTitle,
+  newConversation,
+  newTurn,
+  type Turn,
+  withTurn,
+} from "./conversation.ts";
 import type { Export } from "./conversation_file.ts";
-import { followOtherTabs } from "./other_tabs.ts";
-import { defaultSettings } from "./presets.tsx";
+import { defaultSettings } from "./chat_settings.tsx";
 import type { Voice } from "./voice.tsx";
 import { createTools } from "./tool_calls.tsx";
-import { makeTitle, newTurn, type Turn, withTurn } from "./turns.ts";
 
 export class ChatStore {
   /** Id of the model that answers. */
@@ -179,7 +192,7 @@ export class ChatStore {
   }
 
   /** Stores a message that is not sent yet. */
-  saveDraft(draft: database.Draft): void {
+  saveDraft(draft: Draft): void {
     this.#set({ drafts: new Map(this.#state.drafts).set(draft.conversationId, draft) });
     this.#attempt(() => database.saveDraft(draft));
   }

@@ -14,8 +14,7 @@ import {
   useDroppedFiles,
   usePastedFiles,
 } from "../controls.tsx";
-import type { Draft } from "./chat_database.ts";
-import type { Attachment } from "./turns.ts";
+import type { Attachment, Draft } from "./conversation.ts";
 
 /** A draft is stored when nothing was typed for this long, and when the page is left. */
 const KEEP_AFTER_MS = 200;
@@ -195,7 +194,7 @@ function Attached({ written, onChange }: {
 /** Largest text file: a longer text fits into no context. */
 const MAX_TEXT_MIB = 4;
 
-/** The attached files in the form in which they are sent. */
+/** The attached files, as they are sent. */
 interface Attached {
   readonly images: readonly string[];
   readonly files: readonly Attachment[];

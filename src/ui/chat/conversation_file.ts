@@ -1,5 +1,5 @@
 /**
- * Conversations as a file: exports them, and checks them when they are imported.
+ * Conversations in a file: writes exported ones, and checks those that are imported.
  *
  * @module
  */
@@ -8,8 +8,8 @@ import {
   growTree,
   type ListedConversation,
   readSettings,
+  type Turn,
 } from "./conversation.ts";
-import type { Turn } from "./turns.ts";
 
 const FORMAT = "hearth-conversations";
 const VERSION = 2;

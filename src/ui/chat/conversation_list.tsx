@@ -6,11 +6,10 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Failure, SaveButton, SidePanel } from "../controls.tsx";
-import { type Draft, searchTurns } from "./chat_database.ts";
+import { searchTurns } from "./chat_database.ts";
 import type { ChatState } from "./chat_state.ts";
 import type { ChatStore } from "./chat_store.ts";
-import type { Conversation } from "./conversation.ts";
-import { makeTitle, newId } from "./turns.ts";
+import { type Conversation, type Draft, makeTitle, newId } from "./conversation.ts";
 import { readExport, writeExport } from "./conversation_file.ts";
 
 /** The search starts when nothing was typed for this long. */

@@ -8,9 +8,10 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { CopyButton, formatMs } from "../controls.tsx";
 import type { ChatStore } from "./chat_store.ts";
-import { Markdown, ReadAloudButton, TokenList } from "./message_parts.tsx";
+import { Markdown } from "./markdown_view.tsx";
+import { ReadAloudButton } from "./voice.tsx";
 import { ToolCalls } from "./tool_calls.tsx";
-import type { AnswerFigures, Turn } from "./turns.ts";
+import type { AnswerFigures, TokenChoice, Turn } from "./conversation.ts";
 
 interface Props {
   readonly turn: Turn;
@@ -52,7 +53,7 @@ function Question({ turn, siblings, store }: Props): JSX.Element {
       {!isEditing && (
         <span class="acts">
           <Branches turn={turn} siblings={siblings} store={store} />
-          <CopyButton class="quiet act" text={() => text} />
+          <CopyButton class="quiet" text={() => text} />
           <Act onClick={() => setIsEditing(true)}>Edit</Act>
           <Act onClick={() => store.deleteTurn(turn)}>Delete</Act>
         </span>
@@ -119,7 +120,7 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
           {figures && <Figures figures={figures} />}
           <span class="acts">
             <Branches turn={turn} siblings={siblings} store={store} />
-            <CopyButton class="quiet act" text={() => text} />
+            <CopyButton class="quiet" text={() => text} />
             {speaker && text !== "" && (
               <ReadAloudButton
                 model={speaker}
@@ -159,7 +160,7 @@ function Act({ isPressed, onClick, children }: {
   return (
     <button
       type="button"
-      class="quiet act"
+      class="quiet"
       {...(isPressed !== undefined && { "aria-pressed": isPressed })}
       onClick={onClick}
     >
@@ -177,7 +178,7 @@ function Branches({ turn, siblings, store }: Pick<Props, "turn" | "siblings" | "
     <span class="branches" role="group" aria-label="Versions">
       <button
         type="button"
-        class="quiet act"
+        class="quiet"
         aria-label="Previous version"
         disabled={at === 0}
         onClick={() => store.show(ids[at - 1]!)}
@@ -189,7 +190,7 @@ function Branches({ turn, siblings, store }: Pick<Props, "turn" | "siblings" | "
       </span>
       <button
         type="button"
-        class="quiet act"
+        class="quiet"
         aria-label="Next version"
         disabled={at === ids.length - 1}
         onClick={() => store.show(ids[at + 1]!)}
@@ -246,4 +247,61 @@ function Editor({ text, action, onDone, onCancel }: {
       </div>
     </>
   );
+}
+
+/**
+ * The tokens of an answer. The less likely a token, the stronger its colour; the hovered or focused one shows its
+ * alternatives.
+ */
+function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.Element {
+  const [chosen, setChosen] = useState<number>();
+  const choose = (event: Event) => {
+    const index = (event.target as HTMLElement).dataset["index"];
+    if (index !== undefined) setChosen(Number(index));
+  };
+  const choice = chosen === undefined ? undefined : tokens[chosen];
+  return (
+    <div class="tokens">
+      <p onMouseOver={choose} onFocusIn={choose}>
+        {tokens.map(({ token, logprob }, index) => (
+          <span
+            key={index}
+            data-index={index}
+            tabIndex={0}
+            data-doubt={computeDoubt(logprob)}
+            aria-current={index === chosen}
+          >
+            {token}
+          </span>
+        ))}
+      </p>
+      <table aria-live="polite">
+        <caption>
+          {choice
+            ? `Alternatives to ${JSON.stringify(choice.token)}`
+            : "Point at a token to see its alternatives"}
+        </caption>
+        <tbody>
+          {choice?.top_logprobs.map(({ token, logprob }) => (
+            <tr key={token}>
+              <td>
+                <code>{JSON.stringify(token)}</code>
+              </td>
+              <td>{percent(logprob)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** How unlikely a token is, from 0 (certain) to 4. */
+function computeDoubt(logprob: number): number {
+  const probability = Math.exp(logprob);
+  return [0.9, 0.6, 0.3, 0.1].filter((bound) => probability < bound).length;
+}
+
+function percent(logprob: number): string {
+  return `${(Math.exp(logprob) * 100).toFixed(1)} %`;
 }

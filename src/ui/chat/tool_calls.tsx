@@ -6,11 +6,11 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Observed, useObserved } from "../observed.ts";
-import type { ToolCall, Turn } from "./turns.ts";
-import { McpServers } from "./mcp_servers.ts";
+import { Observed, useObserved } from "./chat_state.ts";
+import type { ToolCall, Turn } from "./conversation.ts";
+import { McpServers } from "./mcp_servers.tsx";
 
-/** Calls in turns from earlier visits need a click, whatever was allowed then. */
+/** When the page was opened. Calls in turns from earlier visits need a click, whatever was allowed then. */
 const OPENED_MS = Date.now();
 
 export type Result = Pick<Turn, "text" | "toolCallId">;
@@ -135,7 +135,7 @@ interface ToolRun {
   readonly text: string;
 }
 
-/** What the model is told about a call that the user refused. */
+/** The result that the model gets for a call that the user refused. */
 const REFUSED = "The user refused this call.";
 /** Storage key of the names of tools that are always allowed in this tab. */
 const ALLOWED_KEY = "hearth.mcp.allowed";

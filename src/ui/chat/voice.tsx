@@ -1,16 +1,17 @@
 /**
- * Speech models behind the same address as the model that chats, and dictation: the text of what the microphone hears is
- * added to the message.
+ * Speech in a chat, by speech models behind the same address as the model that chats: dictation, and answers read
+ * aloud.
  *
  * @module
  */
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { Failure } from "../controls.tsx";
-import { RecordButton } from "../recorder.tsx";
-import { call, type ListedModel } from "../server.ts";
-import { useWork } from "../observed.ts";
+import { RecordButton } from "../microphone.tsx";
+import { call, type ListedModel, post, readBytes, useWork } from "../server.ts";
+import { SpeechPlayer } from "../sound.tsx";
 
+/** A button that records speech, and adds its text to the message. */
 export function DictateButton({ model, onText }: {
   model: string;
   onText: (text: string) => void;
@@ -45,6 +46,40 @@ export function DictateButton({ model, onText }: {
   );
 }
 
+/** A button that reads a text aloud. @param props.text gives the text when the button is pressed. */
+export function ReadAloudButton({ model, text }: {
+  model: string;
+  text: () => string;
+}): JSX.Element {
+  const work = useWork();
+  const read = () =>
+    work.start(async (signal) => {
+      const player = new SpeechPlayer();
+      signal.addEventListener("abort", () => player.close());
+      try {
+        const body = { model, input: text(), response_format: "pcm" };
+        const response = await post("v1/audio/speech", body, signal);
+        for await (const bytes of readBytes(response)) player.add(bytes);
+        await player.finished();
+      } finally {
+        await player.close();
+      }
+    });
+  return (
+    <>
+      <button
+        type="button"
+        class="quiet"
+        aria-pressed={work.isBusy}
+        onClick={work.isBusy ? work.stop : read}
+      >
+        {work.isBusy ? "Stop reading" : "Read aloud"}
+      </button>
+      <Failure message={work.failure} />
+    </>
+  );
+}
+
 /** Ids of speech models; absent if there is no model of the kind. */
 export interface Voice {
   /** Transcribes dictated messages. */
@@ -53,6 +88,7 @@ export interface Voice {
   readonly speaker?: string;
 }
 
+/** The first speech model of each kind that did not fail to load. */
 export function useVoice(models: readonly ListedModel[]): Voice {
   return useMemo(() => {
     const find = (kind: ListedModel["kind"]) =>

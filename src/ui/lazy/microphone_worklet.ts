@@ -14,15 +14,15 @@ declare function registerProcessor(name: string, processor: typeof AudioWorkletP
 const CHUNK_SAMPLES = 2400;
 
 class Microphone extends AudioWorkletProcessor {
-  #piece = new Int16Array(CHUNK_SAMPLES);
+  #chunk = new Int16Array(CHUNK_SAMPLES);
   #filled = 0;
 
   process([channels]: Float32Array[][]): boolean {
     for (const sample of channels?.[0] ?? []) {
-      this.#piece[this.#filled++] = Math.max(-1, Math.min(1, sample)) * 32767;
+      this.#chunk[this.#filled++] = Math.max(-1, Math.min(1, sample)) * 32767;
       if (this.#filled < CHUNK_SAMPLES) continue;
-      this.port.postMessage(this.#piece, [this.#piece.buffer]);
-      this.#piece = new Int16Array(CHUNK_SAMPLES);
+      this.port.postMessage(this.#chunk, [this.#chunk.buffer]);
+      this.#chunk = new Int16Array(CHUNK_SAMPLES);
       this.#filled = 0;
     }
     return true;

@@ -213,7 +213,7 @@ pageTest("page: it says how many of too many texts are compared", {
   model: "hearth-demo-embed",
 }, async ({ tab }) => {
   const many = Array.from({ length: 130 }, (_, at) => `text ${at}`).join("\n");
-  await tab.fill("One text a line, at most 100", many);
+  await tab.fill("One text per line, at most 100", many);
   await tab.text("main .row", /the first 100 of 130 texts/);
 });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
-import { RegexPattern } from "../../../src/tokenizer/regex/pattern.ts";
+import { RegexPattern } from "../../../src/tokenizer/config_reader.ts";
 import { Random } from "../engine/random.ts";
 
 /** Expressions that V8 reads alike. */
@@ -98,8 +98,12 @@ Deno.test("Tokenizer bounds replacements, added tokens and long pieces", () => {
       ...doubling.map((normalizers) =>
         [{ model, normalizer: { type: "Sequence", normalizers } }, "a", /too long/] as const
       ),
-      [{ model, added_tokens: added }, long(30_000), /begin alike/],
-      [{ model: { type: "Unigram", unk_id: 0, vocab: pieces } }, long(30_000), /tokens fit/],
+      [{ model, added_tokens: added }, long(30_000), /too many added tokens begin alike/],
+      [
+        { model: { type: "Unigram", unk_id: 0, vocab: pieces } },
+        long(30_000),
+        /too many long tokens match/,
+      ],
     ] as const
   ) {
     const tokenizer = new Tokenizer(json);

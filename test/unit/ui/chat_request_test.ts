@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { chatRequest } from "../../../src/ui/chat/chat_request.ts";
-import { DEFAULT_SETTINGS } from "../../../src/ui/chat/conversation.ts";
-import type { Message } from "../../../src/ui/chat/turns.ts";
+import { DEFAULT_SETTINGS, type Message } from "../../../src/ui/chat/conversation.ts";
 
 const QUESTION: Message = {
   id: "1",

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import type { Conversation } from "../../../src/ui/chat/conversation.ts";
+import type { Conversation, Turn } from "../../../src/ui/chat/conversation.ts";
 import { readExport, writeExport } from "../../../src/ui/chat/conversation_file.ts";
-import type { Turn } from "../../../src/ui/chat/turns.ts";
 
 const CONVERSATION: Conversation = { id: "c", title: "A cow", updatedMs: 7, headId: "2" };
 const TURNS: Turn[] = [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ChatRequest } from "../../../src/wire/chat_request.ts";
-import { parseRequest } from "../../../src/wire/parse.ts";
+import { parseRequest } from "../../../src/wire/fields.ts";
 import { HearthError } from "../../../src/base/errors.ts";
 
 const GOOD = { model: "m", messages: [{ role: "user", content: "Hello" }] };

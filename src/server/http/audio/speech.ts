@@ -4,8 +4,12 @@
  * @module
  */
 import { z } from "zod";
-import { requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
-import { AudioCompletion, audioCompletion } from "../../../wire/media_completion.ts";
+import { requireEndpoint, requireModelName } from "../../../wire/models.ts";
+import {
+  AudioCompletion,
+  audioCompletion,
+  newCompletionHead,
+} from "../../../wire/chat_response.ts";
 import {
   type ParsedSpeechRequest,
   parseSpeech,
@@ -35,7 +39,6 @@ import type { ModelInfo } from "../../../worker/protocol.ts";
 import { joinBytes } from "../../../base/bytes.ts";
 import { closeWavHeader, CONTENT_TYPES, type SoundFormat } from "../../../media/sound_format.ts";
 import type { SpeakEvent } from "../../../models/task.ts";
-import { newCompletionHead } from "../../../wire/chat_response.ts";
 import { successes } from "../../session/task_stream.ts";
 
 const PATH = "/audio/speech";

@@ -4,7 +4,7 @@
  * @module
  */
 import { z } from "zod";
-import { requireEndpoint } from "../../../wire/endpoints.ts";
+import { requireEndpoint } from "../../../wire/models.ts";
 import {
   parseTranscription,
   parseTranslation,

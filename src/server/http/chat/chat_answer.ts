@@ -18,7 +18,7 @@ import {
   runningUsage,
   usageChunk,
 } from "../../../wire/chat_response.ts";
-import { promptLogprobs } from "../../../wire/prompt_logprobs.ts";
+import { promptLogprobs } from "../../../wire/chat_request.ts";
 import type {
   ChatEvent,
   ChatFinishReason,

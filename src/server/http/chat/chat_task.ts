@@ -15,7 +15,7 @@ import type {
 } from "../../../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
 import { toGrammar } from "./chat_grammar.ts";
-import type { ToolFields } from "../../../wire/tool_request.ts";
+import type { ToolFields } from "../../../wire/tools_and_formats.ts";
 import { HearthError } from "../../../base/errors.ts";
 
 /** The seed that other servers take to mean "no seed". */

@@ -5,7 +5,7 @@
  */
 import { log } from "../../../base/log.ts";
 import { type ChatRequest, readMaxTokens } from "../../../wire/chat_request.ts";
-import { type InferencePath, requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
+import { type InferencePath, requireEndpoint, requireModelName } from "../../../wire/models.ts";
 import type { ChatEvent, TranscribeEvent } from "../../../models/task.ts";
 import type { ModelInfo } from "../../../worker/protocol.ts";
 import { chatTask, type ChatTaskOptions, readToolOptions } from "./chat_task.ts";

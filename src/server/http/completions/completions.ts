@@ -8,9 +8,9 @@ import {
   CompletionsRequest,
   DEFAULT_MAX_TOKENS,
   TextCompletion,
-} from "../../../wire/completions.ts";
-import { requireEndpoint, requireModelName } from "../../../wire/endpoints.ts";
-import { parseRequest } from "../../../wire/parse.ts";
+} from "../../../wire/text_endpoints.ts";
+import { requireEndpoint, requireModelName } from "../../../wire/models.ts";
+import { parseRequest } from "../../../wire/fields.ts";
 import { findUnserved } from "../../../wire/unserved_fields.ts";
 import { findOtherLimit } from "../../../wire/spellings.ts";
 import type { ChatEvent, ChatTask } from "../../../models/task.ts";

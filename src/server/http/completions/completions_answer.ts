@@ -7,10 +7,9 @@ import type {
   CompletionLogprobs,
   CompletionsRequest,
   TextCompletion,
-} from "../../../wire/completions.ts";
-import { wantsRunningUsage } from "../../../wire/chat_request.ts";
+} from "../../../wire/text_endpoints.ts";
+import { promptLogprobs, wantsRunningUsage } from "../../../wire/chat_request.ts";
 import { runningUsage } from "../../../wire/chat_response.ts";
-import { promptLogprobs } from "../../../wire/prompt_logprobs.ts";
 import type { ChatEvent, ChosenLogprob, PromptToken, TokenUsage } from "../../../models/task.ts";
 import { formatErrorEvent, formatEvent } from "../sse.ts";
 

@@ -4,13 +4,14 @@
  *
  * @module
  */
-import { CountTokensRequest, MessagesRequest } from "../../../wire/messages_request.ts";
 import {
+  CountTokensRequest,
   type MessageBlock,
   MessageEvent,
   MessageObject,
+  MessagesRequest,
   TokenCount,
-} from "../../../wire/messages_response.ts";
+} from "../../../wire/messages.ts";
 import { getInlineMedia } from "../body/inline_media.ts";
 import { listHostedTools, ownParam, toChatRequest, withTexts } from "./messages_chat.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";

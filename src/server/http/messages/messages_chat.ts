@@ -13,7 +13,7 @@ import type {
   MessagesRequest,
   MessagesTool,
   ResultBlock,
-} from "../../../wire/messages_request.ts";
+} from "../../../wire/messages.ts";
 import { writeAsWritten } from "../body/decode_json.ts";
 
 /** Converts a request to the equivalent chat request. */

@@ -10,17 +10,15 @@ import { yieldToEvents } from "../../../base/timing.ts";
 import {
   type ClientEvent,
   decodeAppended,
-  errorEvent,
-  parseClientEvent,
-  type ServerEvent,
-} from "../../../wire/realtime_events.ts";
-import {
   DEFAULT_SETTINGS,
   describeOlderSession,
   describeSession,
+  errorEvent,
+  parseClientEvent,
   type RealtimeSettings,
+  type ServerEvent,
   updateSettings,
-} from "../../../wire/realtime_session.ts";
+} from "../../../wire/realtime.ts";
 import type { Session } from "../../session/session.ts";
 import type { BodyBudget, BodyShare } from "../body/body.ts";
 import { CLOSE_CODES, type MessageSocket } from "../connection/message_socket.ts";

@@ -7,11 +7,7 @@
 import { HearthError } from "../../../base/errors.ts";
 import { makeWavFile } from "../../../media/sound_format.ts";
 import type { TranscribeEvent } from "../../../models/task.ts";
-import {
-  describeError,
-  type ServerEvent,
-  transcriptionEvent,
-} from "../../../wire/realtime_events.ts";
+import { describeError, type ServerEvent, transcriptionEvent } from "../../../wire/realtime.ts";
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
 import { successes, type TaskStream } from "../../session/task_stream.ts";

@@ -7,7 +7,7 @@
  */
 import { log } from "../../../base/log.ts";
 import { makeWavFile } from "../../../media/sound_format.ts";
-import { type ServerEvent, transcriptionEvent } from "../../../wire/realtime_events.ts";
+import { type ServerEvent, transcriptionEvent } from "../../../wire/realtime.ts";
 import { type TranscriptSegment, transcriptText } from "../../../wire/transcription_response.ts";
 import type { Session } from "../../session/session.ts";
 import { successes } from "../../session/task_stream.ts";

@@ -5,7 +5,7 @@
  */
 import { HearthError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import { requireEndpoint } from "../../../wire/endpoints.ts";
+import { requireEndpoint } from "../../../wire/models.ts";
 import { BODY_LIMITS } from "../body/body.ts";
 import type { ServerMetrics } from "../metrics.ts";
 import { MessageSocket } from "../connection/message_socket.ts";

@@ -7,7 +7,7 @@
  * @see https://github.com/snakers4/silero-vad
  * @module
  */
-import type { RealtimeTurns } from "../../../wire/realtime_session.ts";
+import type { RealtimeTurns } from "../../../wire/realtime.ts";
 import { AudioResampler } from "../../../media/sound_rate.ts";
 import type { VoiceState, VoiceWindows } from "../../../models/task.ts";
 import type { Session } from "../../session/session.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { InputItem } from "../../../wire/responses_items.ts";
+import type { InputItem } from "../../../wire/responses_request.ts";
 import type { OutputItem, ResponseObject } from "../../../wire/responses_response.ts";
 import { HearthError } from "../../../base/errors.ts";
 

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { InputItem } from "../../../wire/responses_items.ts";
-import { ResponsesRequest } from "../../../wire/responses_request.ts";
+import { type InputItem, ResponsesRequest } from "../../../wire/responses_request.ts";
 import {
   DeletedResponse,
   InputItemList,

@@ -5,10 +5,11 @@
  */
 import type { ChatMessage, ContentPart } from "../../../wire/chat_message.ts";
 import { type ChatRequest, readMaxTokens } from "../../../wire/chat_request.ts";
-import type { InputItem, InputPart } from "../../../wire/responses_items.ts";
 import {
   type FunctionTool,
   GENERATION_FIELDS,
+  type InputItem,
+  type InputPart,
   type ResponsesRequest,
 } from "../../../wire/responses_request.ts";
 import { HearthError } from "../../../base/errors.ts";

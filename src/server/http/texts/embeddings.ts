@@ -4,8 +4,11 @@
  * @module
  */
 import {
+  CohereEmbedRequest,
+  CohereEmbedResponse,
   EmbeddingList,
   EmbeddingRequest,
+  embeddingsByType,
   readNormalization,
   readPurpose,
   readTruncation,
@@ -15,11 +18,6 @@ import {
 import type { TextInput } from "../../../models/task.ts";
 import { inOwnWords, readRequest } from "../requests.ts";
 import { type AppDeps, type Call, type Route, TEXT_ERRORS } from "../route.ts";
-import {
-  CohereEmbedRequest,
-  CohereEmbedResponse,
-  embeddingsByType,
-} from "../../../wire/cohere_embed.ts";
 
 /** The endpoint of OpenAI's format. */
 export function embeddingsRoute(deps: AppDeps): Route {

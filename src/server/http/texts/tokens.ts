@@ -11,7 +11,7 @@ import {
   TokenizeRequest,
   TokenizeResponse,
   tokenPiece,
-} from "../../../wire/token_requests.ts";
+} from "../../../wire/text_endpoints.ts";
 import type { TokenizeTask } from "../../../models/task.ts";
 import { readPromptOptions, readToolOptions } from "../chat/chat_task.ts";
 import { readMessages } from "../chat/chat_messages.ts";

@@ -4,7 +4,7 @@ import {
   type InferencePath,
   requireEndpoint,
   requireModelName,
-} from "../../../src/wire/endpoints.ts";
+} from "../../../src/wire/models.ts";
 import { MODEL_KINDS, type ModelKind } from "../../../src/base/config.ts";
 
 const PATHS: readonly InferencePath[] = [

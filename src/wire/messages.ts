@@ -1,5 +1,5 @@
 /**
- * The body of a request to `/messages`, the chat endpoint of Anthropic's API.
+ * The requests to `/messages` and `/messages/count_tokens`, the chat endpoints of Anthropic's API, and their answers.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import {
   stopStrings,
   text,
 } from "./fields.ts";
-import { Parameters } from "./tool_request.ts";
+import { Parameters } from "./tools_and_formats.ts";
 
 const MAX_MESSAGES = 4096;
 
@@ -102,12 +102,12 @@ const ToolResultBlock = z.object({
 const ThinkingBlock = z.object({ type: z.literal("thinking"), thinking: anyText() });
 const RedactedBlock = z.object({ type: z.literal("redacted_thinking") });
 
-/** A call, or the result, of a tool that Anthropic ran. The model is not shown it. */
+/** A call of a tool that Anthropic ran, or its result. The model does not see it. */
 const HostedBlock = z.object({ type: z.literal("hosted") });
 const HOSTED_BLOCKS =
   /^(server_tool_use|(?!tool_result$)\w+_tool_result|mcp_tool_use|container_upload|compaction|fallback)$/;
 
-/** Converts Anthropic's own blocks to ones that the schema accepts. */
+/** Replaces a block about a tool that Anthropic ran with a `hosted` block, which the schema accepts. */
 function readHostedBlock(block: unknown): unknown {
   const type = typeof block === "object" && block !== null && "type" in block ? block.type : "";
   return typeof type === "string" && HOSTED_BLOCKS.test(type) ? { type: "hosted" } : block;
@@ -183,7 +183,7 @@ const SystemMessage = z.object({
     z.union([z.string(), z.array(SystemBlock)], { error: contentWanted }),
   ).optional(),
   clear_at: z.enum(["next_user_message", "never"], { error: '"next_user_message" or "never"' })
-    .nullish().describe("next_user_message leaves the message out once a later one is the user's"),
+    .nullish().describe("next_user_message leaves the message out once a user message follows it"),
 });
 const Message = z.discriminatedUnion("role", [Turn, SystemMessage], {
   error: "a message object whose role is user, assistant or system",
@@ -242,7 +242,7 @@ const PROMPT_FIELDS = {
 export const MessagesRequest = z.object({
   ...PROMPT_FIELDS,
   max_tokens: integerFrom(0).describe(
-    "Most tokens of the answer; 0 only computes the prompt, which caches it for requests that begin with it",
+    "Most tokens of the answer; 0 only computes the prompt and caches it for requests that begin with it",
   ),
   stop_sequences: stopStrings().nullish(),
   stream: flag().nullish(),
@@ -264,3 +264,44 @@ export type ContentBlock = z.output<typeof Block>;
 export type ResultBlock = z.output<typeof ResultPart>;
 export type Message = z.output<typeof Message>;
 export type MessagesTool = z.output<typeof OwnTool>;
+
+const OutputBlock = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("text"), text: z.string() }),
+  z.object({ type: z.literal("thinking"), thinking: z.string(), signature: z.string() }),
+  z.object({
+    type: z.literal("tool_use"),
+    id: z.string(),
+    name: z.string(),
+    input: z.record(z.string(), z.unknown()),
+  }),
+]).meta({ id: "MessageBlock" });
+
+const StopReason = z.enum(["end_turn", "max_tokens", "stop_sequence", "tool_use"]);
+
+/** A whole message. */
+export const MessageObject = z.object({
+  id: z.string(),
+  type: z.literal("message"),
+  role: z.literal("assistant"),
+  model: z.string(),
+  content: z.array(OutputBlock),
+  stop_reason: StopReason.nullable(),
+  stop_sequence: z.string().nullable(),
+  usage: z.object({
+    input_tokens: integerFrom(0).describe(
+      "Tokens of the prompt, not counting cache_read_input_tokens",
+    ),
+    cache_creation_input_tokens: integerFrom(0),
+    cache_read_input_tokens: integerFrom(0),
+    output_tokens: integerFrom(0),
+  }),
+}).meta({ id: "Message" });
+
+/** An event of a stream. */
+export const MessageEvent = z.looseObject({ type: z.string() }).meta({ id: "MessageEvent" });
+
+/** The number of tokens of a prompt. */
+export const TokenCount = z.object({ input_tokens: integerFrom(0) }).meta({ id: "TokenCount" });
+
+export type MessageObject = z.output<typeof MessageObject>;
+export type MessageBlock = z.output<typeof OutputBlock>;

@@ -8,6 +8,8 @@
  * @module
  */
 import DOMPurify from "dompurify";
+import type { JSX } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { Marked, type Token, type Tokens } from "marked";
 import {
   escapeHtml,
@@ -52,8 +54,32 @@ const marked = new Marked({
   extensions: FORMULAS,
 });
 
-/** Renders Markdown into an element of its own. */
-export class MarkdownView {
+/** Shows the text of an answer. @param props.isComplete whether no more text follows. */
+export function Markdown({ text, isComplete }: { text: string; isComplete: boolean }): JSX.Element {
+  const root = useRef<HTMLDivElement>(null);
+  const view = useRef<MarkdownView | undefined>(undefined);
+  const pending = useRef<number | undefined>(undefined);
+  const restUntilMs = useRef(0);
+  useLayoutEffect(() => {
+    const update = () => {
+      view.current ??= new MarkdownView(root.current!);
+      const startedMs = performance.now();
+      view.current.update(text, isComplete);
+      // Rendering takes at most a quarter of the page's time, even if a block is long: it pauses three times as long as
+      // it took.
+      const endedMs = performance.now();
+      restUntilMs.current = endedMs + 3 * (endedMs - startedMs);
+    };
+    const restMs = isComplete ? 0 : restUntilMs.current - performance.now();
+    if (restMs <= 0) update();
+    else pending.current = setTimeout(update, restMs);
+    return () => clearTimeout(pending.current);
+  }, [text, isComplete]);
+  return <div class="markdown" ref={root} />;
+}
+
+/** Renders Markdown into an element. */
+class MarkdownView {
   readonly #root: HTMLElement;
   /** The text whose blocks are final. */
   #done = "";
@@ -187,7 +213,7 @@ function countFolds(html: string): number {
 function joinFolds(tokens: readonly Token[]): Token[] {
   const joined: Token[] = [];
   for (let at = 0; at < tokens.length; at++) {
-    const end = isOpenFold(tokens[at]!) ? findEndOfFold(tokens, at) : -1;
+    const end = isOpenFold(tokens[at]!) ? findFoldEnd(tokens, at) : -1;
     if (end < 0) {
       joined.push(tokens[at]!);
       continue;
@@ -201,7 +227,7 @@ function joinFolds(tokens: readonly Token[]): Token[] {
   return joined;
 }
 
-function findEndOfFold(tokens: readonly Token[], begin: number): number {
+function findFoldEnd(tokens: readonly Token[], begin: number): number {
   let open = 0;
   for (let at = begin; at < Math.min(tokens.length, begin + MAX_FOLDED); at++) {
     const { type, raw } = tokens[at]!;

@@ -1,11 +1,12 @@
 /**
- * The MCP servers whose tools the model may call. They are stored in this browser, and connected to when the page
- * opens. The page's content security policy only lets it connect to servers whose origins are in its address.
+ * The MCP servers whose tools the model may call, and the panel in which the user adds and removes them. They are
+ * stored in this browser, and connected to when the page opens. The page's content security policy only allows
+ * connections to servers whose origins are in the page's address.
  *
  * @module
  */
 import { loadPart } from "../server.ts";
-import { Observed } from "../observed.ts";
+import { Observed, useObserved } from "./chat_state.ts";
 import type { Connection, RemoteTool } from "../lazy/mcp.ts";
 import {
   forgetSignIn,
@@ -14,6 +15,9 @@ import {
   listSignInOrigins,
   receiveAnswer,
 } from "../mcp_sign_in.ts";
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { Failure, TextField } from "../controls.tsx";
 
 /** A server that the user added. */
 export interface McpServer {
@@ -186,4 +190,93 @@ function openPolicyFor(urls: readonly string[]): boolean {
   for (const origin of origins) address.searchParams.append("connect", origin);
   location.replace(address);
   return true;
+}
+
+export function McpPanel({ servers }: { servers: McpServers }): JSX.Element {
+  const list = useObserved(servers.observed);
+  const [url, setUrl] = useState("");
+  const [token, setToken] = useState("");
+  const [failure, setFailure] = useState<string>();
+  const add = () => {
+    try {
+      servers.add(url, token);
+      setUrl("");
+      setToken("");
+      setFailure(undefined);
+    } catch (error) {
+      setFailure((error as Error).message);
+    }
+  };
+  return (
+    <fieldset>
+      <legend>Tools of MCP servers</legend>
+      {list.length > 0 && (
+        <ul>
+          {list.map((server) => <Entry key={server.url} server={server} servers={servers} />)}
+        </ul>
+      )}
+      <form
+        class="stack"
+        onSubmit={(event) => {
+          event.preventDefault();
+          add();
+        }}
+      >
+        <TextField
+          label="Address"
+          inputMode="url"
+          placeholder="https://example.org/mcp"
+          value={url}
+          onInput={setUrl}
+        />
+        <TextField
+          label="Token"
+          hint="Only if the server requires one and has no sign-in. It is kept until this tab is closed."
+          type="password"
+          autocomplete="off"
+          value={token}
+          onInput={setToken}
+        />
+        <button type="submit" disabled={url.trim() === ""}>Add server</button>
+      </form>
+      <Failure message={failure} />
+      <small>Streamable HTTP. Each call is shown and waits until you allow it.</small>
+    </fieldset>
+  );
+}
+
+function Entry({ server, servers }: { server: McpServer; servers: McpServers }): JSX.Element {
+  const { url, state, name = url, tools, failure, signInAddress } = server;
+  return (
+    <li class="stack">
+      <details>
+        <summary>
+          {name}{" "}
+          <span class="soft" role="status">
+            {state === "connected" ? `${tools.length} tools` : state}
+          </span>
+        </summary>
+        <ul>
+          {tools.map((tool) => (
+            <li key={tool.name} class="stack">
+              <code>{tool.name}</code>
+              <small>{tool.description}</small>
+            </li>
+          ))}
+        </ul>
+      </details>
+      <Failure message={failure} />
+      <div class="row">
+        {signInAddress && (
+          <button type="button" onClick={() => location.assign(signInAddress)}>Sign in</button>
+        )}
+        {state === "failed" && (
+          <button type="button" onClick={() => servers.retry(url)}>Try again</button>
+        )}
+        <button type="button" aria-label={`Remove ${name}`} onClick={() => servers.remove(url)}>
+          Remove
+        </button>
+      </div>
+    </li>
+  );
 }

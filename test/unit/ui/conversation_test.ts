@@ -6,7 +6,7 @@ import {
   pathThrough,
   type Turn,
   withTurn,
-} from "../../../src/ui/chat/turns.ts";
+} from "../../../src/ui/chat/conversation.ts";
 
 function turn(
   id: string,

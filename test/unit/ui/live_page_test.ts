@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseMetrics, PLOTS } from "../../../src/ui/metrics.ts";
+import { parseMetrics, PLOTS } from "../../../src/ui/live_page.tsx";
 
 function makeLine(plot: string, label: string) {
   const line = PLOTS.find(({ title }) => title === plot)!.lines.find((each) =>
