@@ -172,7 +172,7 @@ const ENCODER_MASK = "encoder_attention_mask";
 /**
  * Opens the decoder without cutting its graph.
  *
- * @throws {StartupError} when the graph is not merged of two.
+ * @throws {StartupError} when the graph is not a merged decoder.
  * @throws {UnsupportedGraphError} when it has unknown inputs.
  */
 export async function openWholeEncoderDecoder<Input extends object>(

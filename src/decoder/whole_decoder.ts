@@ -40,7 +40,7 @@ const MAX_STEP_TOKENS = 512;
 export interface EncodedInputs {
   /** Names of the inputs of the graph that it computes. */
   readonly names: readonly string[];
-  /** Computes them for an encoder input. They stay owned by this object, and are valid until the next other input. */
+  /** Computes them for an encoder input. This object owns them; they are valid until it is called for another input. */
   feeds(input: object): Promise<Tensors>;
   dispose(): Promise<void>;
 }

@@ -43,7 +43,7 @@ interface BindGroupNode {
 const kernelsByContext = new WeakMap<GpuContext, Map<string, AnyKernel>>();
 const modulesByContext = new WeakMap<GpuContext, Map<string, WeakRef<GPUShaderModule>>>();
 
-/** The kernels' name of a tensor's data type. */
+/** The kernels' name for the data type of a tensor. */
 export function toElem(dtype: "float32" | "float16"): Elem {
   return dtype === "float16" ? "f16" : "f32";
 }

@@ -23,7 +23,7 @@ export interface TensorPort {
   readonly isIndex?: boolean | undefined;
 }
 
-/** One segment of the graph between attention levels, a complete model of its own. */
+/** A segment of the graph between kernel nodes, as a complete model. */
 export interface Segment {
   readonly index: number;
   readonly model: ModelProto;
@@ -45,7 +45,7 @@ export interface HeadRows {
 
 /** Rotary position embedding that the attention node applies to q and k, by the token's position in its sequence. */
 export interface Rotary {
-  /** `[positions, dim / 2]`; nodes that share a table name the same tensor. */
+  /** `[positions, dim / 2]`. Nodes that share a table refer to the same tensor. */
   readonly cos: StoredTensor;
   readonly sin: StoredTensor;
   /** How many leading elements of a head are rotated. */
@@ -78,7 +78,7 @@ export interface AttentionNode {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly vHeadDim: number;
-  /** The factor itself, never 0 for "default". */
+  /** The factor itself; 0 does not stand for a default. */
   readonly scale: number;
   /** Dtype of q, k, v and output. */
   readonly dtype: "float32" | "float16";
@@ -106,8 +106,10 @@ export interface Convolution {
 }
 
 /**
- * Linear attention: each head has a matrix `S`, `[keyDim, valueDim]`. For each token it is multiplied by the decay, then
- * gains `k ⊗ v`, or by the delta rule `k ⊗ beta (v - Sᵀ k)`; the output is `scale * Sᵀ q`.
+ * Linear attention: each head has a matrix `S`, `[keyDim, valueDim]`. For each token, `S` is multiplied by the decay.
+ * Then
+ * `k ⊗ v` is added, or `k ⊗ beta (v - Sᵀ k)` with the delta rule, where `beta` is the rate. The output is `scale * Sᵀ
+ * q`.
  *
  * @see {@link https://arxiv.org/abs/2412.06464 | Gated Delta Networks}
  * @see {@link https://arxiv.org/abs/2405.21060 | Mamba-2: k is B, v is x, q is C}
@@ -138,7 +140,7 @@ export interface LinearAttention {
 export interface RecurrenceNode {
   /** Index among nodes of this kind, in the order they run. */
   readonly index: number;
-  /** The segment that must have run before; the next one may need this node's output. */
+  /** The segment that runs before this node. The next segment may read this node's output. */
   readonly afterSegment: number;
   /** Name of the graph's node, for messages. */
   readonly name: string;
@@ -155,7 +157,7 @@ export interface RecurrenceNode {
 export interface ExpertsNode {
   /** Index among nodes of this kind, in the order they run. */
   readonly index: number;
-  /** The segment that must have run before; the next one may need this node's output. */
+  /** The segment that runs before this node. The next segment may read this node's output. */
   readonly afterSegment: number;
   /** Name of the graph's node, for messages. */
   readonly name: string;

@@ -44,7 +44,7 @@ export class GraphIndex {
     );
   }
 
-  /** The nodes that take a tensor, each once. */
+  /** The nodes that read a tensor, each listed once. */
   consumers(name: string): readonly Node[] {
     return this.#consumers.get(name) ?? [];
   }
@@ -54,7 +54,7 @@ export class GraphIndex {
     return this.graph.outputs.some((output) => output.name === name);
   }
 
-  /** The only node that takes the tensor; `undefined` when there are more or it is an output of the graph. */
+  /** The only node that reads a tensor; `undefined` if there are several, or if it is an output of the graph. */
   onlyConsumer(name: string): Node | undefined {
     const consumers = this.consumers(name);
     return consumers.length === 1 && !this.isOutput(name) ? consumers[0] : undefined;
@@ -107,7 +107,9 @@ export function readVector(
   return length === undefined || size === length ? tensor : undefined;
 }
 
-/** Finds the input of a node with two inputs for which a test finds something, and names the other input. */
+/**
+ * Tests the two inputs of a node. Returns what the test finds for the first that passes, and the other input's name.
+ */
 export function eitherInput<T>(
   { inputs }: Node,
   test: (name: string) => T | undefined,

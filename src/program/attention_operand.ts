@@ -21,7 +21,7 @@ import type { ProgramBuilder, Rows } from "./program_builder.ts";
 import { isReshape } from "./row_nodes.ts";
 import { findRotation, type FoundRotation } from "./rotary.ts";
 
-/** A segment in which the layout of an operand is searched. */
+/** The segment that computes the operands. */
 interface LayoutSearch {
   readonly index: GraphIndex;
   readonly tables: PositionTables;

@@ -1,5 +1,5 @@
 /**
- * Tables of what a cut graph computes from the positions of tokens only, such as cosines and sines of rotary
+ * Tables of the tensors that a cut graph computes from token positions only, such as cosines and sines of rotary
  * embeddings.
  *
  * @module
@@ -153,7 +153,7 @@ export class PositionTables {
    * Evaluates the tables for a range of positions.
    *
    * @param stored contents of the tables in the file.
-   * @param section the only one with these positions, while those of others are 0; all sections if absent.
+   * @param section the only section that gets these positions, while others get 0; all sections if absent.
    */
   #evaluate(from: number, count: number, stored: readonly Value[], section?: number): Evaluation {
     const numSections = this.#numSections;

@@ -218,7 +218,9 @@ export class ProgramBuilder {
     return out;
   }
 
-  /** Adds an elementwise computation. With `a` alone it copies the rows, contiguous. */
+  /**
+   * Adds an elementwise computation. Without a second operand or an activation, it copies rows to contiguous memory.
+   */
   pointwise(name: string, what: Pointwise): Rows {
     const { a, add, multiply, activation = "none", scale = 1, elem = a.elem } = what;
     const second = add ?? multiply;

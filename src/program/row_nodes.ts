@@ -101,7 +101,7 @@ export function denseRows({ program, getRows }: RowSearch, name: string): Rows {
   return isDense ? rows : program.pointwise(`${name}/copy`, { a: rows });
 }
 
-/** Returns the part of rows that the output `name` of a Split is. */
+/** Returns the rows of an output of a Split, which are a part of the rows that it divides. */
 export function readPart(
   graph: GraphIndex,
   { whole, node, name }: { readonly whole: Rows; readonly node: Node; readonly name: string },

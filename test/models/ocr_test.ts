@@ -329,7 +329,7 @@ Deno.test("loadModel() says what an OCR folder lacks", async () => {
       /no onnx\/encoder_model\*\.onnx/,
       (folder) => Deno.remove(join(folder, "onnx/encoder_model.onnx")),
     ],
-    [/not merged of two decoders/, (folder) =>
+    [/is not a merged decoder/, (folder) =>
       Deno.copyFile(
         join(folder, "onnx/encoder_model.onnx"),
         join(folder, "onnx/decoder_model_merged.onnx"),

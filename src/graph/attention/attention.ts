@@ -57,7 +57,7 @@ export interface FoundAttention {
   readonly constants?: readonly Tensor[] | undefined;
 }
 
-/** A graph in which attentions are searched. */
+/** A graph to search for attentions. */
 export interface Search {
   readonly index: GraphIndex;
   readonly probes: Probes;

@@ -5,7 +5,7 @@
  */
 import { StartupError } from "../../base/errors.ts";
 import type { EmbeddingLookup } from "./embedding_lookup.ts";
-import type { ModelFiles } from "../file/external_data.ts";
+import { type ModelFiles, readOpenFile } from "../file/external_data.ts";
 import { readStoredBytes } from "../file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../file/tensor.ts";
 
@@ -145,7 +145,7 @@ export class EmbeddingTable {
           `${data.offset} on; the download may be incomplete.`,
       );
     }
-    return (offset, into) => readAt(file, data.offset + offset, into);
+    return (offset, into) => readOpenFile({ file, path, offset: data.offset + offset }, into);
   }
 }
 
@@ -170,18 +170,4 @@ function readLevels(
     levels[i] = isSigned && level >= range / 2 ? level - range : level;
   }
   return levels;
-}
-
-/** Synchronous: rows are usually in the page cache, and waiting for an I/O thread would take longer. */
-function readAt(file: Deno.FsFile, offset: number, into: Uint8Array): void {
-  file.seekSync(offset, Deno.SeekMode.Start);
-  for (let done = 0; done < into.length;) {
-    const count = file.readSync(into.subarray(done));
-    if (count === null) {
-      throw new Error(
-        "The model's file became shorter while it was in use: restore it and start again.",
-      );
-    }
-    done += count;
-  }
 }

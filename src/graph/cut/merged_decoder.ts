@@ -62,7 +62,7 @@ export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
 export function requireMerged(merged: ModelProto, path: string): DecoderGraphs {
   const graphs = divideMerged(merged);
   if (graphs !== undefined) return graphs;
-  throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
+  throw new StartupError(`${path} is not a merged decoder, as Optimum exports it.`);
 }
 
 /** A cut, and which of its attentions are cross-attentions. */

@@ -1,8 +1,7 @@
 /**
  * Mixtures of experts whose matrices are gathered for each row and multiplied in a batch, and the gates of spelled-out
- * experts. PyTorch's exports of transformers 5 (`batched_mm`) are written so, and those of onnxruntime-genai's builder
- * for
- * devices without `MoE`.
+ * experts. PyTorch's exports of transformers 5 (`batched_mm`) compute experts this way, and so does onnxruntime-genai's
+ * builder for devices without `MoE`.
  *
  * @module
  */

@@ -1,7 +1,7 @@
 /**
  * Mixtures of experts that are written as an unrolled loop over the experts, each of which computes the rows that chose
  * it.
- * PyTorch exports them so (Qwen3-MoE and Mixtral by Optimum). Products may be quantised.
+ * PyTorch's exports are of this kind (Qwen3-MoE and Mixtral by Optimum). Products may be quantised.
  *
  * @module
  */

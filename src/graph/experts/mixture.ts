@@ -53,7 +53,7 @@ export interface FoundMixture {
   readonly output: string;
 }
 
-/** A graph in which mixtures of experts are searched. */
+/** A graph to search for mixtures of experts. */
 export interface MixtureSearch {
   readonly index: GraphIndex;
   readonly probes: Probes;

@@ -163,3 +163,29 @@ function isWithin(path: string, folder: string): boolean {
   const steps = relative(folder, path);
   return steps !== ".." && !steps.startsWith(`..${sep}`) && !isAbsolute(steps);
 }
+
+/**
+ * Fills `into` from an open file. This is synchronous, because rows of tables are usually in the page cache, and waiting
+ * for an I/O thread would take longer.
+ *
+ * @throws {Error} when the file has become shorter.
+ */
+export function readOpenFile(
+  { file, path, offset }: {
+    readonly file: Deno.FsFile;
+    readonly path: string;
+    readonly offset: number;
+  },
+  into: Uint8Array,
+): void {
+  file.seekSync(offset, Deno.SeekMode.Start);
+  for (let done = 0; done < into.length;) {
+    const count = file.readSync(into.subarray(done));
+    if (count === null) {
+      throw new Error(
+        `${path} has become shorter while it is served: restore the file and start again.`,
+      );
+    }
+    done += count;
+  }
+}

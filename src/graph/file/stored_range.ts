@@ -1,10 +1,10 @@
 /**
- * Reads constants: whole, in parts, so that no large one has to be in memory at once, or row by row.
+ * Reads constants: whole, in parts if they are too large for memory, or row by row.
  *
  * @module
  */
 import { widenBfloat16, widenBytes } from "../../../kernels/common/floats.ts";
-import type { ModelFiles } from "./external_data.ts";
+import { type ModelFiles, readOpenFile } from "./external_data.ts";
 import {
   countElementBytes,
   storedBytes,
@@ -195,8 +195,7 @@ async function readTransposed(
  * have hundreds of MiB, of which a step needs a few rows.
  */
 export class RowFile implements Disposable {
-  readonly #file: Deno.FsFile;
-  readonly #path: string;
+  readonly #source: { readonly file: Deno.FsFile; readonly path: string };
   readonly #offset: number;
   /** The row that was read last. */
   readonly #row: Float32Array<ArrayBuffer>;
@@ -205,16 +204,14 @@ export class RowFile implements Disposable {
   readonly #dtype: TensorType;
 
   private constructor(
-    file: Deno.FsFile,
-    { path, offset, width, dtype }: {
-      readonly path: string;
+    source: { readonly file: Deno.FsFile; readonly path: string },
+    { offset, width, dtype }: {
       readonly offset: number;
       readonly width: number;
       readonly dtype: TensorType;
     },
   ) {
-    this.#file = file;
-    this.#path = path;
+    this.#source = source;
     this.#offset = offset;
     this.#row = new Float32Array(width);
     this.#stored = new Uint8Array(countElementBytes(dtype, width));
@@ -239,27 +236,19 @@ export class RowFile implements Disposable {
     const path = await files.resolvePath(source.file);
     const file = await Deno.open(path);
     const [{ offset }, width] = [source, shape.at(-1)!];
-    return new RowFile(file, { path, offset, width, dtype });
+    return new RowFile({ file, path }, { offset, width, dtype });
   }
 
   /**
    * A row by its number.
    *
-   * @returns f32 `[width]`, good until the next row is read.
+   * @returns f32 `[width]`, valid until the next row is read.
    * @throws {Error} when the file has become shorter.
    */
   read(row: number): Float32Array {
     const bytes = this.#stored;
-    this.#file.seekSync(this.#offset + row * bytes.length, Deno.SeekMode.Start);
-    for (let done = 0; done < bytes.length;) {
-      const count = this.#file.readSync(bytes.subarray(done));
-      if (count === null) {
-        throw new Error(
-          `${this.#path} has become shorter while it is served: restore the file and start again.`,
-        );
-      }
-      done += count;
-    }
+    const { file, path } = this.#source;
+    readOpenFile({ file, path, offset: this.#offset + row * bytes.length }, bytes);
     const widened = new Uint8Array(this.#row.buffer);
     if (this.#dtype === "float32") widened.set(bytes);
     else if (this.#dtype === "bfloat16") widenBfloat16(bytes, widened);
@@ -268,7 +257,7 @@ export class RowFile implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#file.close();
+    this.#source.file.close();
   }
 }
 

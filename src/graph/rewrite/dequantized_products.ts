@@ -107,7 +107,7 @@ function makeParts(matrix: Matrix, output: string): Tensor[] {
       (bytes, into) => turnScales(bytes, into, { ...order, blocks }),
     ),
   ];
-  // Without zero points, `MatMulNBits` takes the middle of the range, which 0 is for signed levels.
+  // Without zero points, `MatMulNBits` uses the middle of the range, which is what 0 becomes in signed levels.
   if (isSigned && zeroPoints === undefined) return parts;
   const shape = [n * Math.ceil(blocks * bits / 8)];
   return [
@@ -137,7 +137,7 @@ function packLevels(
       else {
         const level = ((bytes[from >> 1]! >> (4 * (from & 1))) & 15) ^ flip;
         const byte = at + (i >> 1);
-        // `into` may not be zero before.
+        // `into` may hold other bytes before.
         into[byte] = i % 2 === 0 ? level : into[byte]! | level << 4;
       }
     }

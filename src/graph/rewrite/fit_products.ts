@@ -174,8 +174,7 @@ const OPSET = 13;
 const MIN_BYTES = 32 * 1024;
 
 /**
- * Appends columns of zeros to the matrices `[k, n]` of products until `n` is a multiple of 4, and splits their results
- * off.
+ * Appends columns of zeros to the matrices `[k, n]` of products until `n` is a multiple of 4, and drops their results.
  */
 export function padProducts(model: ModelProto): ModelProto {
   const { graph } = model;

@@ -1,5 +1,5 @@
 /**
- * Replaces attentions and norms that exporters spell out by ONNX Runtime's own fused operators.
+ * Replaces spelled-out attentions and norms with fused operators of ONNX Runtime.
  *
  * @module
  */

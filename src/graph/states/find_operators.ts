@@ -38,7 +38,7 @@ export interface FoundState {
   readonly outputOrder?: readonly number[] | undefined;
 }
 
-/** A graph in which recurrences are searched. */
+/** A graph to search for recurrences. */
 export interface StateSearch {
   readonly index: GraphIndex;
   readonly probes: Probes;
