@@ -68,7 +68,7 @@ Deno.test("hearth with a bad value in the environment names the variable and exi
   );
 });
 
-Deno.test("hearth -m with a model that is nowhere says what was looked for and where, and exits 1", async () => {
+Deno.test("hearth -m with an unknown model says what was looked for and where, and exits 1", async () => {
   const cache = await Deno.makeTempDir();
   try {
     const { code, stdout, stderr } = await runHearth(["-m", "qwen3-0.6"], {
@@ -97,7 +97,7 @@ Deno.test("hearth inspect takes a model by name and a graph by path, and prints 
   assert.match(missing.stderr, /^hearth: There is no file .*nowhere\/model\.onnx\.\n$/);
 });
 
-Deno.test("hearth says in one line what the system refuses, and exits 1", async () => {
+Deno.test("hearth reports an error of the system in one line, and exits 1", async () => {
   const file = await Deno.makeTempFile({ prefix: "hearth-no-folder-" });
   try {
     const { code, stderr } = await runHearth(["rm", "ada/model"], { env: { HF_HOME: file } });

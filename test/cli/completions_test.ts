@@ -24,7 +24,7 @@ async function hasShell(name: string): Promise<boolean> {
   }
 }
 
-/** What bash offers for a command line whose last word is to be completed. */
+/** The completions that bash offers for the last word of a command line. */
 async function completeInBash(script: string, words: readonly string[]): Promise<string[]> {
   const quoted = words.map((word) => `'${word}'`).join(" ");
   const program = `${script}
@@ -45,7 +45,7 @@ for (const shell of SHELLS) {
     assert.ok(script.includes("qwen3-0.6b"));
   });
 
-  // What the shell itself says of the syntax; PowerShell has no such question.
+  // Lets the shell check the syntax, which PowerShell cannot do.
   const check = SYNTAX_CHECKS[shell];
   if (check === undefined) continue;
   Deno.test({
@@ -102,7 +102,7 @@ Deno.test({
   },
 });
 
-Deno.test("completions of an unknown shell names those it knows and exits 2", async () => {
+Deno.test("completions of an unknown shell names the supported shells and exits 2", async () => {
   const { code, stderr } = await runHearth(["completions", "tcsh"]);
   assert.equal(code, 2);
   assert.match(stderr, /wants one of bash, zsh, fish, powershell, got "tcsh"/);

@@ -16,7 +16,7 @@ function readText({ checks }: Report, name: string): string {
   return `${status}: ${text}`;
 }
 
-Deno.test("doctor --json tells versions, adapters, the device it would take, self-tests, cache and hub", async () => {
+Deno.test("doctor --json reports versions, adapters, the device it would use, self-tests, cache and hub", async () => {
   await using hub = new FakeHub();
   await using cache = new ScratchCache();
   await Deno.mkdir(`${cache.folder}/models--ada--engine/blobs`, { recursive: true });
@@ -39,7 +39,7 @@ Deno.test("doctor --json tells versions, adapters, the device it would take, sel
   assert.ok(report.adapters[0]!.limits["maxBufferSize"]! > 0);
 });
 
-Deno.test("doctor on a terminal prints the same, and warns of a hub that refuses", async () => {
+Deno.test("doctor at a terminal prints the same, and warns if the hub refuses a request", async () => {
   await using hub = new FakeHub();
   hub.apiStatus = { status: 500 };
   await using cache = new ScratchCache();
@@ -53,7 +53,7 @@ Deno.test("doctor on a terminal prints the same, and warns of a hub that refuses
   assert.match(screen, /\nHealthy\.\n$/);
 });
 
-Deno.test("doctor with a cache that cannot be written is not healthy and exits 1", async () => {
+Deno.test("doctor with a read-only cache reports a problem and exits 1", async () => {
   await using cache = new ScratchCache();
   const file = `${cache.folder}/file`;
   await Deno.writeTextFile(file, "");

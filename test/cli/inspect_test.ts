@@ -3,7 +3,7 @@ import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 const MODEL = new URL("../../models/hearth-demo-chat/", import.meta.url).pathname;
 
-Deno.test("hearth inspect of a folder prints a line per graph and one cut in full", async () => {
+Deno.test("hearth inspect of a folder prints a line per graph, and one cut in detail", async () => {
   const { code, stdout: out } = await runHearth(["inspect", MODEL]);
   assert.equal(code, 0);
   for (const suffix of ["", "_fp16", "_q4", "_q4f16"]) {
@@ -36,7 +36,7 @@ Deno.test("hearth inspect says which segments a GPU leaves to ONNX Runtime, and 
   assert.match(last!, /GPU {2}3 dispatches for decoding, 6 for prompts/);
 });
 
-Deno.test("hearth inspect of an encoder tells how its attentions are cut out", async () => {
+Deno.test("hearth inspect of an encoder says how it is cut at its attention nodes", async () => {
   const folder = new URL("../../models/hearth-demo-embed/", import.meta.url).pathname;
   const { code, stdout: out } = await runHearth(["inspect", folder]);
   assert.equal(code, 0);
@@ -44,7 +44,7 @@ Deno.test("hearth inspect of an encoder tells how its attentions are cut out", a
   assert.match(out, /^segment 2: \d+ nodes, /m);
 });
 
-Deno.test("hearth inspect of a speech model's encoder tells how its attentions are cut out", async () => {
+Deno.test("hearth inspect of a speech model's encoder says how it is cut at its attention nodes", async () => {
   const folder = new URL("../../models/hearth-demo-asr/", import.meta.url).pathname;
   const whole = await runHearth(["inspect", folder]);
   assert.match(whole.stdout, /onnx\/encoder_model\.onnx: cut into 4 segments around 3 attentions/);
@@ -72,7 +72,7 @@ Deno.test("hearth inspect --json prints the cut without weights", async () => {
   assert.ok(out.length < 200_000);
 });
 
-Deno.test("hearth inspect of a detector and recognisers says of each graph why it is not cut", async () => {
+Deno.test("hearth inspect of a detector and recognisers says for each graph why it is not cut", async () => {
   const folder = new URL("../../models/hearth-demo-ocr/", import.meta.url).pathname;
   const { code, stdout, stderr } = await runHearth(["inspect", folder]);
   assert.equal(code, 1);
@@ -83,7 +83,7 @@ Deno.test("hearth inspect of a detector and recognisers says of each graph why i
   assert.match(lines[1]!, /onnx\/rec_en\.onnx: not cut\. \S/);
 });
 
-Deno.test("hearth inspect of a family with several graphs looks at those that it runs, and at no other", async () => {
+Deno.test("hearth inspect of a family with several graphs reads only the graphs that run", async () => {
   const source = new URL("../../models/hearth-demo-asr/", import.meta.url).pathname;
   const folder = await Deno.makeTempDir();
   try {

@@ -11,7 +11,10 @@ const ID = "HuggingFaceTB/SmolLM2-135M-Instruct";
 const ALIAS = "smollm2-135m";
 const COMMIT = "12fd25f77366fa6b3b4b768ec3050bf629380bac";
 
-/** A cache as Python's huggingface_hub leaves it: blobs by checksum, links to them, a reference, notes of absence. */
+/**
+ * Writes a cache as Python's huggingface_hub does: blobs by checksum, links to them, a reference, and markers for files
+ * that do not exist.
+ */
 async function writePythonCache(cache: string): Promise<void> {
   const repository = join(cache, `models--${ID.replace("/", "--")}`);
   const snapshot = join(repository, "snapshots", COMMIT);
@@ -35,17 +38,17 @@ async function withPythonCache(
 ): Promise<void> {
   await using cache = new ScratchCache();
   await writePythonCache(cache.folder);
-  // A model of other tools, and one whose download was cut.
+  // A model of other tools, and one whose download was interrupted.
   await Deno.mkdir(join(cache.folder, "models--bert--base", "snapshots", COMMIT), {
     recursive: true,
   });
   await Deno.mkdir(join(cache.folder, "models--ada--cut", "blobs"), { recursive: true });
   await Deno.writeTextFile(join(cache.folder, "models--ada--cut", "blobs", "0.incomplete"), "half");
-  // Nobody listens there.
+  // Nothing listens on this port.
   await use({ HF_HUB_CACHE: cache.folder, HF_ENDPOINT: "http://127.0.0.1:9" }, cache);
 }
 
-Deno.test("list --json tells kind, dtypes and size of built-in and cached models, and the catalogue", async () => {
+Deno.test("list --json reports kind, dtypes and size of built-in and cached models, and the catalogue", async () => {
   await withPythonCache(async (env) => {
     const { code, stdout } = await runHearth(["list", "--json"], { env });
     assert.equal(code, 0);
@@ -75,7 +78,7 @@ Deno.test("list --json tells kind, dtypes and size of built-in and cached models
   });
 });
 
-Deno.test("list prints a table, on a terminal and piped", async () => {
+Deno.test("list prints a table, at a terminal and to a pipe", async () => {
   await withPythonCache(async (env) => {
     const { stdout } = await runHearth(["list"], { env });
     assert.match(
@@ -98,7 +101,7 @@ Deno.test("list prints a table, on a terminal and piped", async () => {
   });
 });
 
-Deno.test("pull and inspect take a model out of Python's cache", async () => {
+Deno.test("pull and inspect use a model in Python's cache", async () => {
   await withPythonCache(async (env) => {
     const { code, stdout } = await runHearth(["inspect", ALIAS], { env });
     assert.equal(code, 0);
@@ -106,7 +109,7 @@ Deno.test("pull and inspect take a model out of Python's cache", async () => {
     const offline = await runHearth(["pull", ALIAS, "--offline", "--device", "cpu"], { env });
     assert.equal(offline.code, 0, offline.stderr);
     assert.match(offline.stdout, new RegExp(`ready to be served from .*${COMMIT}\n$`));
-    // The note says that there is no q8; that there is no fp32, nobody has noted.
+    // A marker says that there is no q8; there is no such marker for fp32.
     const other = await runHearth(["pull", ALIAS, "--offline", "--dtype", "fp32"], { env });
     assert.equal(other.code, 1);
     assert.match(other.stderr, /incomplete in .*Hearth is offline/);
@@ -146,7 +149,7 @@ Deno.test("rm removes a model from the cache, and asks before it does", async ()
   });
 });
 
-Deno.test("rm leaves built-in models and folders alone", async () => {
+Deno.test("rm does not remove built-in models and folders", async () => {
   const { code, stderr } = await runHearth(["rm", "hearth-demo-chat", "--yes"]);
   assert.equal(code, 1);
   assert.match(stderr, /hearth-demo-chat is a folder, not in the cache; rm only removes/);

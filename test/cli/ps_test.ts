@@ -6,7 +6,7 @@ import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
 
-/** A run folder of its own. */
+/** Runs `use` with its own folder for process-id files. */
 async function withRunFolder(use: (env: Record<string, string>) => Promise<void>): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "hearth-run-" });
   try {
@@ -16,7 +16,7 @@ async function withRunFolder(use: (env: Record<string, string>) => Promise<void>
   }
 }
 
-Deno.test("ps without servers says so, and cleans up after those that were killed", async () => {
+Deno.test("ps without servers says so, and removes the files of killed servers", async () => {
   await withRunFolder(async (env) => {
     assert.equal((await runHearth(["ps"], { env })).stdout, "No server is running.\n");
     await using killed = new HearthProcess(CPU, { env });
@@ -31,7 +31,7 @@ Deno.test("ps without servers says so, and cleans up after those that were kille
   });
 });
 
-Deno.test("ps where a file stands in the run folder's place finds no server", async () => {
+Deno.test("ps finds no servers if a file has the path of the folder for process-id files", async () => {
   await withRunFolder(async (env) => {
     await Deno.writeTextFile(join(env["XDG_RUNTIME_DIR"]!, "hearth"), "");
     const { code, stdout, stderr } = await runHearth(["ps"], { env });
@@ -89,7 +89,7 @@ Deno.test("ps shows each server with process, model, address, uptime and state; 
   });
 });
 
-Deno.test("stop leaves alone what has taken the process id of a server that was killed", async () => {
+Deno.test("stop does not end another process that has the id of a killed server", async () => {
   await withRunFolder(async (env) => {
     const listener = Deno.listen({ port: 0 });
     const { port } = listener.addr as Deno.NetAddr;
@@ -108,7 +108,7 @@ Deno.test("stop leaves alone what has taken the process id of a server that was 
   });
 });
 
-Deno.test("ps tells of a server that is loading or has failed", async () => {
+Deno.test("ps shows servers that are loading or have failed", async () => {
   await withRunFolder(async (env) => {
     const folder = await Deno.makeTempDir();
     await Deno.writeTextFile(join(folder, "config.json"), "{");
@@ -120,8 +120,8 @@ Deno.test("ps tells of a server that is loading or has failed", async () => {
   });
 });
 
-Deno.test("ps tells servers on one port at two addresses apart", {
-  // Only there all of 127.0.0.0/8 is this machine.
+Deno.test("ps distinguishes servers on one port at two addresses", {
+  // Only on Linux, all of 127.0.0.0/8 is this machine.
   ignore: Deno.build.os !== "linux",
 }, async () => {
   await withRunFolder(async (env) => {

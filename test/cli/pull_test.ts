@@ -6,7 +6,7 @@ import { NEEDED_FILES, readHubModel } from "../fixtures/servers/hub_model.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/servers/terminal.ts";
 import { ScratchCache } from "../hub/scratch_cache.ts";
 
-// In the catalogue, so that it can be called by its alias too.
+// A model in the catalogue, so that its alias works too.
 const ID = "HuggingFaceTB/SmolLM2-135M-Instruct";
 const ALIAS = "smollm2-135m";
 const FILES = readHubModel();
@@ -40,7 +40,7 @@ async function health(url: string): Promise<unknown> {
   return await (await fetch(`${url}/health`)).json();
 }
 
-Deno.test("pull downloads what serving in the device's dtype needs and nothing more, and tells of it in lines", async () => {
+Deno.test("pull downloads only what serving in the device's dtype needs, and reports it in lines", async () => {
   await withScene(async (scene) => {
     const { cache, commit, env } = scene;
     const { code, stdout, stderr } = await runHearth(["pull", ALIAS, ...Q4], { env });
@@ -53,7 +53,7 @@ Deno.test("pull downloads what serving in the device's dtype needs and nothing m
   });
 });
 
-Deno.test("pull killed at any moment leaves nothing half-visible, and the next one goes on from there", async () => {
+Deno.test("pull that is killed at any moment leaves no partial file visible, and the next pull continues", async () => {
   await withScene(async (scene) => {
     const { hub, cache, env } = scene;
     hub.onFile = () => ({ type: "slow", pieceBytes: 200_000, pauseMs: 100 });
@@ -72,7 +72,7 @@ Deno.test("pull killed at any moment leaves nothing half-visible, and the next o
   });
 });
 
-Deno.test("pull and run that are interrupted leave the terminal whole, say what stays, and end by the signal", async () => {
+Deno.test("pull and run restore the terminal when interrupted, say what is kept, and end by the signal", async () => {
   await withScene(async (scene) => {
     const { hub, env } = scene;
     const stopped = "hearth: Stopped. What has been downloaded is kept, and the next download " +
@@ -98,7 +98,7 @@ Deno.test("pull and run that are interrupted leave the terminal whole, say what 
   });
 });
 
-Deno.test("pull by two processes at once gives each the whole model", async () => {
+Deno.test("pull by two processes at the same time gives both the whole model", async () => {
   await withScene(async (scene) => {
     const { hub, env } = scene;
     hub.onFile = ({ path }) =>
@@ -111,7 +111,7 @@ Deno.test("pull by two processes at once gives each the whole model", async () =
   });
 });
 
-Deno.test("pull of what the hub refuses gives its reason and exits 1", async () => {
+Deno.test("pull of a model that the hub refuses gives the hub's reason and exits 1", async () => {
   await withScene(async ({ hub, env }) => {
     hub.addModel("ada/secret", FILES, { isGated: true });
     const gated = await runHearth(["pull", "ada/secret"], { env });
@@ -124,7 +124,7 @@ Deno.test("pull of what the hub refuses gives its reason and exits 1", async () 
   });
 });
 
-Deno.test("pull --dtype of one the repository has not names those it has", async () => {
+Deno.test("pull --dtype with a missing dtype names those that the repository has", async () => {
   await withScene(async ({ env }) => {
     const { code, stderr } = await runHearth(["pull", ID, "--dtype", "int8"], { env });
     assert.equal(code, 1);
@@ -143,12 +143,12 @@ Deno.test("pull again fetches the newer commit", async () => {
   });
 });
 
-Deno.test("serve downloads in the background: health tells how far it is, and the next start asks nobody", async () => {
+Deno.test("serve downloads in the background: /health reports the progress, and the next start sends no requests", async () => {
   await withScene(async (scene) => {
     const { hub, env, commit } = scene;
     const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-    // The next piece comes when health has told of the one before and another report is due. A piece that follows
-    // too soon is not told of.
+    // Sends the next chunk when /health has reported the previous one and another report is due. A chunk that follows
+    // too soon would not be reported.
     let told = Promise.withResolvers<void>();
     const next = async () => {
       told = Promise.withResolvers();

@@ -1,4 +1,4 @@
-/** The first examples of the README, run as they are written but for the port. */
+/** Runs the README's first examples as written, except for the port. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
@@ -7,7 +7,7 @@ const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const README = await Deno.readTextFile(`${ROOT}README.md`);
 const START = /^deno run -A main\.ts(?: -m (\S+))?$/;
 
-/** What a command of the README should print or write, by a word of it. */
+/** What commands of the README should print or write, by a word in the command. */
 const WANTED: readonly (readonly [RegExp, (output: Uint8Array) => boolean])[] = [
   [/capital of France/, saying(/Paris/)],
   [/circle\.png/, saying(/A red circle on a white background\./)],
@@ -25,13 +25,13 @@ function saying(form: RegExp): (output: Uint8Array) => boolean {
 }
 
 interface Example {
-  /** The model to serve; `undefined` for the default, and no server for a command that needs none. */
+  /** The model to serve: `undefined` for the default, absent if the command needs no server. */
   readonly model?: string | undefined;
   readonly needsServer: boolean;
   readonly command: string;
 }
 
-/** The commands of the shell blocks below "First answers", each with the server of the line before it. */
+/** The commands in the shell blocks below "First answers", each with the server that an earlier line starts. */
 function readExamples(): Example[] {
   const section = README.slice(
     README.indexOf("## First answers"),
@@ -53,7 +53,7 @@ function readExamples(): Example[] {
   return examples;
 }
 
-/** Runs it in the repository's root; what it would write to a file it writes out. */
+/** Runs a command in the repository's root, and returns its output, or what it would write to a file. */
 async function runShell(command: string): Promise<Uint8Array> {
   const { stdout } = await new Deno.Command("bash", {
     args: ["-c", command.trim().replace(/ -o \S+$/, "").replace(/^curl/, "curl -s")],

@@ -4,7 +4,7 @@ import { runHearth } from "../fixtures/servers/hearth_process.ts";
 import { OCR_GOLDENS } from "../fixtures/models/ocr_goldens.ts";
 import { makeTinyOcr, ocrImage } from "../fixtures/models/tiny_ocr.ts";
 
-Deno.test("run of an OCR model reads each image, under the instruction that goes with them", async () => {
+Deno.test("run of an OCR model reads each image with the given instruction", async () => {
   await using tiny = await makeTinyOcr("florence");
   const goldens = OCR_GOLDENS.florence.filter(({ request }) => request === "<OCR>").slice(0, 2);
   const inputs: string[] = [];

@@ -7,7 +7,7 @@ import { decodeAll } from "../fixtures/servers/tts_server.ts";
 
 const TEXT = "Hello there. How are you?";
 
-Deno.test("run of a model that speaks writes a WAV file with its length", async () => {
+Deno.test("run of a speech synthesizer writes a WAV file with its length", async () => {
   await using tiny = await makeTinyTts("vits");
   const output = join(tiny.folder, "hello.wav");
   const { code, stdout, stderr } = await runHearth(
@@ -20,7 +20,7 @@ Deno.test("run of a model that speaks writes a WAV file with its length", async 
   assert.ok(samples.length > 4_000 && samples.some((sample) => Math.abs(sample) > 0.05));
 });
 
-Deno.test("run speaks with a voice, at a pace, in the format of the file", async () => {
+Deno.test("run speaks with the given voice and speed, in the format that the file's name says", async () => {
   await using tiny = await makeTinyTts("supertonic");
   const speak = async (name: string, ...flags: string[]) => {
     const output = join(tiny.folder, name);
@@ -40,7 +40,7 @@ Deno.test("run speaks with a voice, at a pace, in the format of the file", async
   assert.match(unknown.stderr, /voice: want a voice of .*F1, M1.*saw "nobody"/);
 });
 
-Deno.test("run speaks with the voice of a recording, where --speaker-encoder lets SpeechT5 do so", async () => {
+Deno.test("run speaks with the voice of a recording, with SpeechT5 and --speaker-encoder", async () => {
   await using tiny = await makeTinyTts("speecht5");
   await using speakers = await makeSpeakerEncoder();
   const recording = join(tiny.folder, "somebody.wav");
@@ -70,7 +70,7 @@ Deno.test("run speaks with the voice of a recording, where --speaker-encoder let
   }
 });
 
-Deno.test("run says what is missing of a model that speaks", async () => {
+Deno.test("run says which files of a speech synthesizer are missing", async () => {
   const cases = [
     [
       { "onnx/decoder_postnet_and_vocoder.onnx": undefined },
@@ -96,7 +96,7 @@ Deno.test("run says what is missing of a model that speaks", async () => {
   }
 });
 
-Deno.test("run refuses to write speech under the name of a format that it cannot write", async () => {
+Deno.test("run refuses a file name whose format it cannot write", async () => {
   await using tiny = await makeTinyTts("vits");
   const output = join(tiny.folder, "hello.ogg");
   const { code, stderr } = await runHearth(

@@ -29,7 +29,7 @@ async function withFolder(use: (folder: string) => Promise<void>): Promise<void>
   }
 }
 
-Deno.test("run of a text model answers a text, a file and a terminal alike", async () => {
+Deno.test("run of a text model gives the same answer for a text, a file and terminal input", async () => {
   await withFolder(async (folder) => {
     const question = "What is the capital of France?";
     const expected = "The capital of France is Paris.\n";
@@ -73,7 +73,7 @@ Deno.test("run --verbose writes timings and tokens/s to standard error, and the 
     assert.ok(times, spoken.stderr);
     assert.ok(Number(times[2]) <= Number(times[1]), times[0]);
     const heard = await runHearth(["run", "hearth-demo-asr", ...CPU, "-i", sound, "--verbose"]);
-    // Its one piece of text has no rate.
+    // An answer of a single chunk has no rate.
     assert.match(
       heard.stderr,
       /, \d+ tokens in \S+ s, first after \S+ s, \S+ times as fast as the \d+\.\d\d s of audio\n$/,
@@ -117,7 +117,7 @@ Deno.test("run of a reranker writes documents with their scores, the best first"
   assert.match(alone.stderr, /takes a query and then documents/);
 });
 
-Deno.test("run of a speech model writes down recordings, and refuses what is none", async () => {
+Deno.test("run of a speech model transcribes recordings, and refuses other files", async () => {
   const words = ["run", "hearth-demo-asr", ...CPU, "-i"];
   const text = await runHearth([...words, "hello"]);
   assert.equal(text.code, 1);
@@ -190,7 +190,7 @@ Deno.test("run of a background-removal model makes a file of each image", async 
   });
 });
 
-Deno.test("run of a vision model answers a message of images and texts, and refuses what is neither", async () => {
+Deno.test("run of a vision model answers a message of images and texts, and refuses other files", async () => {
   await using model = await makeVisionFolder("idefics3");
   await withFolder(async (folder) => {
     const image = join(folder, "waves.png");
@@ -253,7 +253,7 @@ Deno.test("run of a speech model writes a line per recording", async () => {
 });
 
 speechTest(
-  "run of the built-in speech model writes what is said, with --vad too",
+  "run of the built-in speech model transcribes, also with --vad",
   async (folder) => {
     const words = ["run", "hearth-demo-asr", ...CPU, "-i", `${folder}/demo/${CLIP.file}`];
     const expected = { code: 0, stdout: `${CLIP_TEXT}\n`, stderr: "" };
@@ -286,7 +286,7 @@ Deno.test("run without an input, with a bad output or a broken model says so and
   });
 });
 
-Deno.test("run refuses a flag that models of this kind have no use for", async () => {
+Deno.test("run refuses a flag that does not apply to the kind of model", async () => {
   for (
     const [model, ...flag] of [
       ["hearth-demo-chat", "--voice", "af_nova"],
@@ -304,7 +304,7 @@ Deno.test("run refuses a flag that models of this kind have no use for", async (
   }
 });
 
-Deno.test("run that fails leaves no file where there was none", async () => {
+Deno.test("run that fails creates no file", async () => {
   await withFolder(async (folder) => {
     const output = join(folder, "\u00e4 new.wav");
     for (
@@ -336,7 +336,7 @@ Deno.test("run takes - for standard input and output", async () => {
   assert.match(twice.stderr, /Standard input can only be read once/);
 });
 
-Deno.test("run that is refused leaves the output file as it was; one that answers replaces it", async () => {
+Deno.test("run replaces the output file if it succeeds, and leaves it unchanged if it is refused", async () => {
   await withFolder(async (folder) => {
     const output = join(folder, "kept.wav");
     const kept = "What was there before, and longer than the answer to the question below.\n";
@@ -351,7 +351,7 @@ Deno.test("run that is refused leaves the output file as it was; one that answer
     const question = ["-i", "What is the capital of France?"];
     assert.equal((await runHearth([...CHAT, ...question, "-o", output])).code, 0);
     assert.equal(await Deno.readTextFile(output), "The capital of France is Paris.\n");
-    // Not a file, and nothing to cut.
+    // A device, which cannot be truncated.
     assert.equal((await runHearth([...CHAT, ...question, "-o", "/dev/null"])).code, 0);
   });
 });

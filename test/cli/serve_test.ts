@@ -53,7 +53,7 @@ Deno.test("serve without -m serves the built-in model, says so, and reports what
   );
 });
 
-Deno.test("serve without XDG_RUNTIME_DIR shows no complaint of the driver, and its process-id file is in the home folder", async () => {
+Deno.test("serve without XDG_RUNTIME_DIR prints no warning of the driver, and its process-id file is in the home folder", async () => {
   const home = await Deno.makeTempDir();
   try {
     const env = { XDG_RUNTIME_DIR: "", HOME: home, DENO_DIR: readDenoDir() };
@@ -72,7 +72,7 @@ function readDenoDir(): string {
   return JSON.parse(new TextDecoder().decode(stdout)).denoDir;
 }
 
-Deno.test("serve writes no progress line where standard error is not a terminal", async () => {
+Deno.test("serve writes no progress line if standard error is not a terminal", async () => {
   await using hearth = new HearthProcess(CPU);
   await hearth.ready();
   const output = hearth.stdout + hearth.stderr;
@@ -98,7 +98,7 @@ Deno.test("serve leaves the server up and unhealthy when the model fails to load
 Deno.test("serve on a taken port ends with one clear line, which says who has it, and exit code 1", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
-  // Where the machine is busy, the model has begun to load.
+  // On a busy machine, the model may have begun to load.
   const { code, stdout, stderr } = await runHearth(["-p", String(port), "--log-level", "error"]);
   assert.equal(code, 1);
   assert.equal(stdout, "");
@@ -144,7 +144,7 @@ Deno.test("serve with a folder that is not there ends with one clear line and ex
   );
 });
 
-Deno.test("serve of what is certain to be no model ends with one clear line and exit code 1", async () => {
+Deno.test("serve of something that cannot be a model ends with one clear line and exit code 1", async () => {
   const folder = await Deno.makeTempDir();
   const env = { HF_HUB_CACHE: folder };
   const empty = await runHearth([...CPU, "-m", folder]);
@@ -170,10 +170,10 @@ Deno.test("serve of a model that the hub refuses ends with one clear line and ex
   }
 });
 
-Deno.test("serve of a model that the hub cannot give now stays up and says why", async () => {
+Deno.test("serve stays up and says why if the hub is unavailable", async () => {
   await using cache = new ScratchCache();
   await using hearth = new HearthProcess([...CPU, "-m", "nobody/nothing"], {
-    // Nothing listens there.
+    // Nothing listens on this port.
     env: { HF_ENDPOINT: "http://127.0.0.1:9", HF_HUB_CACHE: cache.folder, HF_HOME: cache.folder },
   });
   await hearth.logged(/ERROR the model could not be loaded/);
@@ -185,7 +185,7 @@ Deno.test("serve of a model that the hub cannot give now stays up and says why",
   );
 });
 
-Deno.test("serve and run of a hub model without ONNX graphs end with what to take in its place", async () => {
+Deno.test("serve and run of a hub model without ONNX graphs end with an alternative", async () => {
   await using hub = new FakeHub();
   await using cache = new ScratchCache();
   hub.addModel("Qwen/Qwen3-0.6B", { "config.json": "{}", "model.safetensors": "weights" });
@@ -229,7 +229,7 @@ Deno.test("serve reads every setting from the environment too, and the command l
   assert.equal((await ask(ready.url, "/health")).status, 200);
 });
 
-Deno.test("serve passes over a port that is a Kubernetes service's address, and says so", async () => {
+Deno.test("serve ignores a HEARTH_PORT that is a Kubernetes service's address, and says so", async () => {
   const env = { HEARTH_PORT: "tcp://10.96.0.7:80", HEARTH_LOG_FORMAT: "json" };
   await using hearth = new HearthProcess(["--device", "cpu", "-p", "0"], { env });
   const [line] = await hearth.logged(/.*"variable":.*/);
@@ -246,7 +246,7 @@ Deno.test("serve warns when other machines can call it without a key", async () 
   await hearth.logged(/WARN .*no --api-key is set/);
 });
 
-Deno.test("serve goes on when nobody reads its standard output any more", async () => {
+Deno.test("serve continues when nobody reads its standard output any more", async () => {
   await using model = new HeldModel();
   await using hearth = new HearthProcess([...CPU, "-m", model.id], { env: model.env });
   const url = await hearth.url();
@@ -284,7 +284,7 @@ Deno.test({
   },
 });
 
-/** The port of the server whose process-id file comes into `folder`. */
+/** The port of the server that writes its process-id file into `folder`. */
 async function findPort(folder: string): Promise<string> {
   for (;;) {
     const names = await Array.fromAsync(Deno.readDir(folder)).catch(() => []);
@@ -294,7 +294,7 @@ async function findPort(folder: string): Promise<string> {
   }
 }
 
-Deno.test("serve --model-alias answers to more names, and --any-model to all", async () => {
+Deno.test("serve answers to more names with --model-alias, and to any with --any-model", async () => {
   const readStatus = async (url: string, model: string) => {
     const response = await fetch(`${url}/v1/chat/completions`, {
       method: "POST",

@@ -7,7 +7,7 @@ import { HearthProcess } from "../fixtures/servers/hearth_process.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
 
-/** Starts replies that go on to the end of the context, for many seconds, and resolves with its first event. */
+/** Starts answers that continue for many seconds, to the end of the context, and resolves with the first event. */
 async function startLongReplies(url: string): Promise<ReadableStreamDefaultReader<string>> {
   const answer = await fetch(`${url}/v1/chat/completions`, {
     method: "POST",
@@ -15,7 +15,7 @@ async function startLongReplies(url: string): Promise<ReadableStreamDefaultReade
     body: JSON.stringify({
       model: "hearth-demo-chat",
       messages: [{ role: "user", content: "Tell me a story." }],
-      // Never one of the tokens that would end it.
+      // Excludes the tokens that would end the answer.
       logit_bias: Object.fromEntries(generationConfig.eos_token_id.map((id) => [id, -100])),
       n: 8,
       stream: true,
@@ -54,14 +54,14 @@ for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
 
 for (const signal of ["SIGTERM", "SIGHUP"] as const) {
   Deno.test(`serve on ${signal} within its first second leaves no process-id file`, async () => {
-    // At the first sign of life, when the file is there, and some time before.
+    // At the first sign of life, when the file exists, and at earlier times.
     for (const waitMs of [undefined, 100, 300, 500, 700]) {
       await using hearth = new HearthProcess(CPU);
       if (waitMs === undefined) await hearth.url();
       else await new Promise((resolve) => setTimeout(resolve, waitMs));
       hearth.kill(signal);
       const { code, signal: endedBy, stderr } = await hearth.ending;
-      // Before its own code runs the system ends it.
+      // Before Hearth's own code runs, the signal ends the process by default.
       assert.ok(
         code === 0 || endedBy === signal,
         `${code} ${endedBy} after ${waitMs} ms: ${stderr}`,
@@ -104,7 +104,7 @@ Deno.test("serve stops while the model is still loading", async () => {
   assert.equal(hearth.pidFiles().size, 0);
 });
 
-Deno.test("serve lets a request in flight finish before it stops", async () => {
+Deno.test("serve lets a request in progress finish before it stops", async () => {
   await using hearth = new HearthProcess(CPU);
   const url = await hearth.ready();
   const answer = fetch(`${url}/v1/chat/completions`, {
@@ -117,14 +117,14 @@ Deno.test("serve lets a request in flight finish before it stops", async () => {
       stream: true,
     }),
   });
-  // Its head is here, so it is in flight.
+  // Its headers have arrived, so the request is in progress.
   const body = (await answer).text();
   hearth.kill("SIGTERM");
   assert.match(await body, /data: \[DONE\]\n\n$/);
   assert.equal((await hearth.ending).code, 0);
 });
 
-Deno.test("serve takes no new connection while it stops, and ends what outlasts its grace with an error", async () => {
+Deno.test("serve accepts no new connection while it stops, and ends requests with an error when the grace period is over", async () => {
   await using hearth = new HearthProcess([...CPU, "--dtype", "fp32"]);
   const url = await hearth.ready();
   const reply = await startLongReplies(url);
@@ -132,7 +132,7 @@ Deno.test("serve takes no new connection while it stops, and ends what outlasts 
   await hearth.logged(/stopping/);
   const rest = readToEnd(reply);
   const { hostname, port } = new URL(url);
-  // Those that wait to be accepted when it stops to listen are reset.
+  // Connections that wait to be accepted when listening stops are reset.
   await assert.rejects(async () => {
     while (true) {
       const connection = await Deno.connect({ hostname, port: Number(port) }).catch((error) => {
@@ -149,12 +149,12 @@ Deno.test("serve takes no new connection while it stops, and ends what outlasts 
   assert.equal(hearth.pidFiles().size, 0);
 });
 
-Deno.test("serve ends at once at a second signal, without its process-id file", async () => {
+Deno.test("serve ends at once at a second signal, and removes its process-id file", async () => {
   await using hearth = new HearthProcess([...CPU, "--dtype", "fp32", "--drain-seconds", "600"]);
   const reply = await startLongReplies(await hearth.ready());
   hearth.kill("SIGTERM");
   await hearth.logged(/stopping/);
-  // It is removed after the wait for the requests in flight.
+  // The file is removed after the wait for requests in progress.
   assert.equal(hearth.pidFiles().size, 1);
   hearth.kill("SIGINT");
   const { code } = await hearth.ending;

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
-/** With one log line each, more than a pipe of 64 KiB takes. */
+/** Each request writes one log line; together they exceed a pipe's 64 KiB. */
 const NUM_REQUESTS = 600;
 const NUM_AHEAD = 50;
 
-/** Sends requests without waiting for answers; the last asks for the end of the connection. */
+/** Sends requests without waiting for answers; the last one asks to close the connection. */
 async function sendAhead(url: string): Promise<void> {
   const { hostname, port, host } = new URL(url);
   using connection = await Deno.connect({ hostname, port: Number(port) });
@@ -18,7 +18,7 @@ async function sendAhead(url: string): Promise<void> {
   assert.equal(text.match(/HTTP\/1\.1 200/g)?.length, NUM_AHEAD + 1);
 }
 
-Deno.test("a reader of standard error that stalls holds up neither answers nor SIGTERM", {
+Deno.test("a stalled reader of standard error delays neither answers nor SIGTERM", {
   ignore: Deno.build.os === "windows",
 }, async () => {
   const child = new Deno.Command(Deno.execPath(), {
@@ -43,14 +43,14 @@ Deno.test("a reader of standard error that stalls holds up neither answers nor S
     assert.match(metrics, /^hearth_log_lines_dropped_total \d+$/m);
     child.kill("SIGTERM");
     while (!(await stdout.read()).done);
-    // Its standard error has not been read until here.
+    // Nothing has read its standard error so far.
     await child.stderr.cancel();
     assert.equal((await child.status).code, 0);
   } finally {
     try {
       child.kill("SIGKILL");
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
 });

@@ -16,7 +16,7 @@ interface Attribute {
   readonly value: { readonly stringValue: string };
 }
 
-Deno.test("serve sends a request's spans, below its traceparent, and tells its times in the log", async () => {
+Deno.test("serve sends a request's spans as children of its traceparent, and logs the request's times", async () => {
   const bodies: string[] = [];
   const collector = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },

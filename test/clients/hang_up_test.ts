@@ -8,7 +8,7 @@ const NUM_REQUESTS = 300;
 const NUM_HANG_UPS = 100;
 const LONGEST_PATIENCE_MS = 2_000;
 
-Deno.test("300 requests of which 100 hang up at random moments leave nothing behind", async () => {
+Deno.test("300 requests, of which 100 are aborted at random moments, leave nothing behind", async () => {
   await using server = await TestServer.start({ maxQueue: NUM_REQUESTS });
   const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
   const random = new Random(11);
@@ -54,7 +54,7 @@ Deno.test("300 requests of which 100 hang up at random moments leave nothing beh
   );
 });
 
-Deno.test("a client that hangs up while it waits gives its place in the queue to the next", async () => {
+Deno.test("a client that disconnects while it waits frees its slot in the queue", async () => {
   const engine = { prefixCache: true, maxSequences: 1 };
   const { spawnWorker, workers } = fragileSpawner();
   await using server = await TestServer.start({ engine, maxQueue: 1, spawnWorker });
@@ -70,7 +70,7 @@ Deno.test("a client that hangs up while it waits gives its place in the queue to
   const running = await post(chatBody({ stream: true, ...ENDLESS }));
   for (const stream of [false, true]) {
     const waiting = new AbortController();
-    // The head of a stream comes while it waits; the rest of it does not.
+    // The headers of a stream arrive while the request waits, but no events.
     const hungUp = assert.rejects(async () => {
       await (await post(chatBody({ stream }), waiting.signal)).text();
     });

@@ -35,7 +35,7 @@ const QUESTION = {
 };
 const ANSWER = "The capital of France is Paris.";
 
-/** The error with which a call fails. */
+/** Returns the error with which a call fails. */
 async function failure(call: PromiseLike<unknown>): Promise<unknown> {
   try {
     await call;
@@ -66,14 +66,14 @@ Deno.test("openai: stream with usage", async () => {
   assert.equal(chunks.at(-1)!.usage!.completion_tokens, 8);
 });
 
-Deno.test("openai: the streaming helper puts a completion together", async () => {
+Deno.test("openai: the streaming helper assembles a completion", async () => {
   const stream = shared.client.chat.completions.stream({ ...QUESTION, n: 2, logprobs: true });
   const completion = await stream.finalChatCompletion();
   assert.deepEqual(completion.choices.map(({ message }) => message.content), [ANSWER, ANSWER]);
   assert.equal(completion.choices[1]!.logprobs!.content!.length, 8);
 });
 
-/** A server whose model takes more than half a minute for an answer without an end. */
+/** Opens a server whose model takes more than half a minute for an endless answer. */
 async function openSlow(): Promise<Opened> {
   const { spawnWorker, workers } = fragileSpawner();
   const opened = await open({ spawnWorker });
@@ -96,7 +96,7 @@ Deno.test("openai: abort in the middle of a stream stops the generation", async 
   );
 });
 
-Deno.test("openai: abort of a call that is not streamed stops the generation", async () => {
+Deno.test("openai: abort of a call without a stream stops the generation", async () => {
   await using opened = await openSlow();
   const { client, server } = opened;
   const controller = new AbortController();
@@ -149,7 +149,7 @@ Deno.test("openai: BadRequestError for an endpoint of another kind", async () =>
   }
 });
 
-Deno.test("openai: APIError 503 while the model is not there", async () => {
+Deno.test("openai: APIError 503 while the model is not loaded", async () => {
   const { spawnWorker } = fragileSpawner("lose-on=request", "deaf-to=load");
   await using opened = await open({ spawnWorker });
   const { client } = opened;

@@ -1,4 +1,6 @@
-/** Every stream, over a port, to a reader that takes each blank line for the end of an event that holds JSON. */
+/**
+ * Reads every stream over a port with a reader that treats each blank line as the end of an event that contains JSON.
+ */
 import assert from "node:assert/strict";
 import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/servers/server.ts";
 import { fragileSpawner } from "../fixtures/threads/fragile.ts";
@@ -23,7 +25,7 @@ async function post(server: TestServer, path: string, body: unknown): Promise<Re
   return response;
 }
 
-Deno.test("streams of a chat model: each block holds one event of JSON, from the first byte on", async () => {
+Deno.test("streams of a chat model: each block contains one JSON event, from the first byte on", async () => {
   await using server = await TestServer.start();
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const common = { model: MODEL, stream: true };
@@ -39,7 +41,7 @@ Deno.test("streams of a chat model: each block holds one event of JSON, from the
   }
 });
 
-Deno.test("streams: the head of a request that waits arrives before any byte of its body", async () => {
+Deno.test("streams: the headers of a waiting request arrive before any byte of its body", async () => {
   const { spawnWorker, workers } = fragileSpawner();
   await using server = await TestServer.start({
     engine: { prefixCache: true, maxSequences: 1 },
@@ -58,7 +60,7 @@ Deno.test("streams: the head of a request that waits arrives before any byte of 
   assert.ok(readStrictly(text).length > 2);
 });
 
-Deno.test("streams of speech, heard and spoken, are read strictly too", async () => {
+Deno.test("streams of recognition and synthesis pass the strict reader too", async () => {
   await using ears = await openSpeechServer();
   const form = speechForm(await readRecording(CLIP.file), { stream: "true" });
   const heard = readStrictly(await (await post(ears, "/v1/audio/transcriptions", form)).text());

@@ -8,14 +8,14 @@ import { TestApp } from "../fixtures/servers/server.ts";
 
 const FOLDER = fileURLToPath(new URL("../../deploy/", import.meta.url));
 const FILES = ["nginx.conf", "hearth.service", "Dockerfile", "kubernetes.yaml", "kserve.yaml"];
-/** What may be in an image, by the names that .dockerignore admits. */
+/** The repository's root, the build context of the image. */
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 function read(name: string): string {
   return Deno.readTextFileSync(FOLDER + name);
 }
 
-Deno.test("deploy/: every variable is one of a flag", () => {
+Deno.test("deploy/: every variable belongs to a flag", () => {
   const known = new Set(
     Object.keys(SERVE_FLAGS).map((name) =>
       `HEARTH_${name.replaceAll(/[A-Z]/g, "_$&").toUpperCase()}`
@@ -28,12 +28,12 @@ Deno.test("deploy/: every variable is one of a flag", () => {
   }
 });
 
-Deno.test("deploy/Dockerfile has no fault that a linter knows", () => {
+Deno.test("deploy/Dockerfile passes a linter", () => {
   assert.deepEqual(validate(read("Dockerfile")), []);
   assert.notDeepEqual(validate(read("Dockerfile").replace("ENTRYPOINT", "ENTRY")), []);
 });
 
-/** Skipped where there is no systemd. */
+/** Tests of the unit are skipped without systemd. */
 const hasSystemd = ["/usr/bin/systemd-analyze", "/bin/systemd-analyze"].some((path) => {
   try {
     return Deno.statSync(path).isFile;
@@ -42,10 +42,10 @@ const hasSystemd = ["/usr/bin/systemd-analyze", "/bin/systemd-analyze"].some((pa
   }
 });
 
-/** What `systemd-analyze verify` says of a unit. */
+/** The output of `systemd-analyze verify` for a unit. */
 async function verifyUnit(unit: string): Promise<string> {
   const path = join(Deno.makeTempDirSync(), "hearth.service");
-  // Where Deno is installed is the machine's affair.
+  // Uses this machine's path of Deno.
   Deno.writeTextFileSync(path, unit.replace("/usr/local/bin/deno", Deno.execPath()));
   const { success, stderr } = await new Deno.Command("systemd-analyze", {
     args: ["verify", path],
@@ -54,7 +54,7 @@ async function verifyUnit(unit: string): Promise<string> {
 }
 
 Deno.test(
-  "deploy/hearth.service is a unit that systemd takes",
+  "deploy/hearth.service is a valid systemd unit",
   { ignore: !hasSystemd },
   async () => {
     const unit = read("hearth.service");
@@ -80,7 +80,7 @@ Deno.test(
   },
 );
 
-Deno.test(".dockerignore leaves the image all that the program needs, and not the tests", async () => {
+Deno.test(".dockerignore includes all that the program needs, and excludes the tests", async () => {
   const image = Deno.makeTempDirSync();
   const admitted = Deno.readTextFileSync(ROOT + ".dockerignore").split("\n")
     .flatMap((line) => line.startsWith("!") ? [line.slice(1)] : []);
@@ -114,7 +114,7 @@ Deno.test(".dockerignore leaves the image all that the program needs, and not th
   Deno.removeSync(image, { recursive: true });
 });
 
-/** Every metric that a server with a model offers. */
+/** The names of all metrics of a server with a model. */
 async function metricNames(): Promise<Set<string>> {
   await using app = await new TestApp().ready();
   await app.request("/health");
@@ -127,7 +127,7 @@ function readMetrics(expressions: readonly string[]): string[] {
     .map((name) => name.replace(/_(bucket|sum|count)$/, ""));
 }
 
-Deno.test("deploy/: dashboard and alerts ask for metrics that there are", async () => {
+Deno.test("deploy/: dashboard and alerts only use metrics that exist", async () => {
   const names = await metricNames();
   const dashboard = JSON.parse(read("grafana.json"));
   const { groups } = parse(read("prometheus_alerts.yaml"));
@@ -141,7 +141,7 @@ Deno.test("deploy/: dashboard and alerts ask for metrics that there are", async 
   for (const name of readMetrics(expressions)) assert.ok(names.has(name), name);
 });
 
-Deno.test("metrics are named as Prometheus wants it: counters end in _total, and nothing else does", async () => {
+Deno.test("metrics have names that Prometheus recommends: counters end in _total, and nothing else does", async () => {
   await using app = await new TestApp().ready();
   const text = await (await app.request("/metrics")).text();
   for (const [, name, type] of text.matchAll(/^# TYPE (\S+) (\S+)/gm)) {

@@ -34,7 +34,7 @@ Deno.test("app: HEAD answers like GET without a body, OPTIONS with Allow", async
   assert.equal(options.headers.get("allow"), "POST, OPTIONS");
 });
 
-Deno.test("app: every answer carries a request id, the client's own when it is sane", async () => {
+Deno.test("app: every answer has a request id, which is the client's own if it is valid", async () => {
   const app = new TestApp();
   const tokenToId = async (path: string, sent?: string) => {
     const headers = sent === undefined ? {} : { "x-request-id": sent };
@@ -74,7 +74,7 @@ Deno.test("models: one by its id or another of its names, slashes included", asy
   assert.equal((await unknown.json()).error.code, "model_not_found");
 });
 
-Deno.test("endpoints of other kinds: a wrong model is 404, the right one names what it serves", async () => {
+Deno.test("endpoints of other kinds: a wrong model is 404, and the right one lists the endpoints that it serves", async () => {
   for (const path of ["/audio/speech", "/v1/images/remove_background"]) {
     const unknown = await app.post(path, chatBody({ model: "gpt-4o" }));
     assert.equal(unknown.status, 404);
@@ -91,7 +91,7 @@ Deno.test("endpoints of other kinds: a wrong model is 404, the right one names w
   }
 });
 
-Deno.test("metrics count requests by route and status, and hold the session's and the worker's", async () => {
+Deno.test("metrics count requests by route and status, and include those of the session and the worker", async () => {
   await using app = await new TestApp({ maxQueue: 3 }).ready();
   await app.post("/v1/chat/completions", chatBody());
   await app.post("/chat/completions", "{");
@@ -123,13 +123,13 @@ Deno.test("metrics count requests by route and status, and hold the session's an
   ) assert.ok(lines.includes(line), line);
 });
 
-Deno.test("metrics are there without a model", async () => {
+Deno.test("metrics exist without a model", async () => {
   const text = await (await new TestApp().request("/metrics")).text();
   assert.match(text, /^hearth_phase\{phase="loading"\} 1$/m);
   assert.match(text, /^hearth_queue_room 0$/m);
 });
 
-Deno.test("app: what fails in the server itself is answered 500, and has its stack and id in the log", async () => {
+Deno.test("app: an error in the server itself is answered 500, and its stack and id are logged", async () => {
   const app = new TestApp();
   app.session.requireRoom = () => {
     throw new TypeError("a mistake in /home/me/app.ts");
@@ -148,7 +148,7 @@ Deno.test("app: what fails in the server itself is answered 500, and has its sta
   assert.match(line.error, /^TypeError: a mistake.*\n +at /);
 });
 
-Deno.test("app: a long path comes back cut", async () => {
+Deno.test("app: an error truncates a long path", async () => {
   const app = new TestApp();
   const long = "x".repeat(10_000);
   for (const [method, path] of [["GET", `/${long}`], ["DELETE", `/models/${long}`]] as const) {
@@ -157,7 +157,7 @@ Deno.test("app: a long path comes back cut", async () => {
   }
 });
 
-Deno.test("app: the log has a line for each request, with what it was refused for and nothing of what it said", async () => {
+Deno.test("app: the log has a line for each request, with the reason for a refusal and without the request's content", async () => {
   const secret = "my mother's maiden name";
   const messages = [{ role: "user", content: secret }];
   const bodies = [
@@ -181,7 +181,7 @@ Deno.test("app: the log has a line for each request, with what it was refused fo
   assert.ok(!stderr.lines.join().includes("mother"));
 });
 
-Deno.test("app: a stream whose client hangs up is one of 499, for the log and the metrics", async () => {
+Deno.test("app: a stream whose client disconnects has status 499 in the log and the metrics", async () => {
   await using server = await TestServer.start();
   using stderr = logging();
   const response = await fetch(`${server.base}/v1/chat/completions`, {
@@ -198,7 +198,7 @@ Deno.test("app: a stream whose client hangs up is one of 499, for the log and th
   assert.equal(JSON.parse(stderr.lines[0]!).status, 499);
 });
 
-Deno.test("app: of a stream that ends in an error the log tells the request and the reason, in a line", async () => {
+Deno.test("app: if a stream ends with an error, the log has a line with the request and the reason", async () => {
   await using app = await new TestApp().ready();
   using stderr = logging();
   const headers = { "x-request-id": "req-2" };
@@ -212,7 +212,7 @@ Deno.test("app: of a stream that ends in an error the log tells the request and 
   assert.partialDeepStrictEqual(end, { message: "a stream ended in an error", ...told });
 });
 
-Deno.test("the log names the field of a refused request without names that its client chose", async () => {
+Deno.test("the log names the field of a refused request, without names that the client chose", async () => {
   using stderr = logging();
   const schema = { type: "object", properties: { secret_name: { type: "strin" } } };
   const cases = [
@@ -238,7 +238,7 @@ Deno.test("the log names the field of a refused request without names that its c
   assert.ok(stderr.lines.every((line) => !line.includes("secret_name")));
 });
 
-/** Has the log written, and taken down, until it is disposed of. */
+/** Turns the log on, and captures it until it is disposed. */
 function logging(): CapturedStderr {
   configureLog({ level: "info", format: "json" });
   const stderr = new CapturedStderr();

@@ -12,7 +12,7 @@ function post(body: BodyInit, headers: Record<string, string> = JSON_TYPE): Requ
 const BEFORE_MEDIA = '{"messages":[{"content":[{"image_url":"base64://';
 const AFTER_MEDIA = '"}]}]}';
 
-/** A body that comes in pieces of one MiB and counts how many were taken. */
+/** A body that arrives in chunks of one MiB, and counts how many were read. */
 function megabytes(count: number): { body: ReadableStream<Uint8Array>; taken: () => number } {
   let taken = 0;
   const piece = new Uint8Array(MIB).fill(0x41);
@@ -41,7 +41,7 @@ Deno.test("readJson() refuses other media types by name", async () => {
   }
 });
 
-Deno.test("readJson() refuses a body that comes packed", async () => {
+Deno.test("readJson() refuses a compressed body", async () => {
   await readJson(post("{}", { ...JSON_TYPE, "content-encoding": "identity" }));
   for (const encoding of ["gzip", "br", "GZIP, identity"]) {
     await assert.rejects(readJson(post("{}", { ...JSON_TYPE, "content-encoding": encoding })), {
@@ -51,7 +51,7 @@ Deno.test("readJson() refuses a body that comes packed", async () => {
   }
 });
 
-Deno.test("readJson() refuses what is not JSON", async () => {
+Deno.test("readJson() refuses invalid JSON", async () => {
   const notUtf8 = new Uint8Array([0x22, 0xff, 0x22]);
   for (const body of ["", "{", "{'a':1}", '{"a":1}x', "undefined", notUtf8]) {
     await assert.rejects(readJson(post(body)), { kind: "invalid_json" });
@@ -70,7 +70,7 @@ Deno.test("readJson() refuses by Content-Length before it reads a byte", async (
   assert.equal(taken(), 0);
 });
 
-Deno.test("readJson() takes 100 MiB of media and stops reading beyond", async () => {
+Deno.test("readJson() accepts 100 MiB of media and then stops reading", async () => {
   const around = BEFORE_MEDIA.length + AFTER_MEDIA.length;
   const largest = BEFORE_MEDIA + "A".repeat(100 * MIB - around) + AFTER_MEDIA;
   assert.equal(largest.length, 100 * MIB);
@@ -79,7 +79,7 @@ Deno.test("readJson() takes 100 MiB of media and stops reading beyond", async ()
   const { image_url: url } = body.messages[0].content[0];
   const media = getInlineMedia(request.signal)!;
   assert.equal(media.take(url)?.length, Math.floor((100 * MIB - around) * 3 / 4));
-  // Nothing of them is in the JSON, which is parsed in one go.
+  // None of the media is in the JSON, which is parsed in one go.
   assert.ok(JSON.stringify(body).length < around + 50);
   const endless = megabytes(200);
   await assert.rejects(readJson(post(endless.body)), {
@@ -89,7 +89,7 @@ Deno.test("readJson() takes 100 MiB of media and stops reading beyond", async ()
   assert.ok(endless.taken() <= 101, `${endless.taken()} MiB were read`);
 });
 
-Deno.test("readJson() takes 5 MiB of text beside media, and no more", async () => {
+Deno.test("readJson() accepts 5 MiB of text besides media, and no more", async () => {
   const media = "A".repeat(10 * MIB);
   const text = (length: number) => `${BEFORE_MEDIA}${media}"}]}],"input":"${"x".repeat(length)}"}`;
   const rest = ["messages", "content", "image_url", "base64://", "input"].join("").length;
@@ -100,7 +100,7 @@ Deno.test("readJson() takes 5 MiB of text beside media, and no more", async () =
   });
 });
 
-Deno.test("readJson() counts strings as UTF-8: neither escapes nor white space, syntax and token ids", async () => {
+Deno.test("readJson() counts the UTF-8 bytes of strings, not escapes, white space, syntax or token ids", async () => {
   const name = "input".length;
   const cyrillic = (letters: number) => `{"input":"${"\\u0430".repeat(letters)}"}`;
   const most = (5 * MIB - name - 1) / 2;
@@ -118,7 +118,7 @@ Deno.test("readJson() counts strings as UTF-8: neither escapes nor white space, 
   });
 });
 
-Deno.test("readJson() refuses what nests too deep", async () => {
+Deno.test("readJson() refuses JSON that is nested too deeply", async () => {
   const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
   await readJson(post(nested(BODY_LIMITS.maxDepth)));
   await assert.rejects(readJson(post(nested(BODY_LIMITS.maxDepth + 1))), { kind: "invalid_json" });
@@ -145,7 +145,7 @@ Deno.test("readJson() gives up a body that pauses, and one that never ends", asy
   assert.equal(cancelled, 2);
 });
 
-Deno.test("readJson() refuses more values, objects and names than a request has use for", async () => {
+Deno.test("readJson() refuses more values, objects and names than any request needs", async () => {
   const { maxNames, maxObjects, maxValues } = BODY_LIMITS;
   const names = (count: number) =>
     JSON.stringify({
@@ -178,7 +178,7 @@ Deno.test("readJson() decodes a large body on another thread without blocking th
   const notUtf8 = new TextEncoder().encode(body);
   notUtf8[20] = 0xff;
   await assert.rejects(readJson(post(notUtf8)), { kind: "invalid_json", message: /UTF-8/ });
-  // Ten that are decoded here would leave this thread no turn between them.
+  // If this thread decoded ten bodies itself, it could not yield between them.
   let turns = 0;
   const timer = setInterval(() => turns++, 0);
   await Promise.all(Array.from({ length: 10 }, () => readJson(post(body))));
@@ -186,7 +186,7 @@ Deno.test("readJson() decodes a large body on another thread without blocking th
   assert.ok(turns > 0);
 });
 
-Deno.test("readJson() lets all bodies together hold no more than the budget", async () => {
+Deno.test("readJson() keeps the memory of all bodies together within the budget", async () => {
   const budget = new BodyBudget(4 * MIB);
   const limits = { ...BODY_LIMITS, budget };
   const held = Promise.withResolvers<void>();
@@ -211,7 +211,7 @@ Deno.test("readJson() lets all bodies together hold no more than the budget", as
   assert.equal(budget.numBytes, 0, "what is read gives its share back, and what failed as well");
 });
 
-Deno.test("BodyPace lets a body that holds memory go when it comes too slowly, sooner when memory is short", () => {
+Deno.test("BodyPace gives up a body that holds memory and arrives too slowly, earlier if memory is short", () => {
   const plenty = { isShort: false };
   const short = { isShort: true };
   const after = (bytes: number, ms: number, budget: { isShort: boolean }) => {

@@ -1,4 +1,4 @@
-/** Files of the served model that are changed under it. */
+/** Files of the model that change while it is served. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fragileSpawner } from "../fixtures/threads/fragile.ts";
@@ -14,7 +14,7 @@ async function openFolder(): Promise<ModelFolder> {
   return folder;
 }
 
-/** Changes of a file that leave its meaning as it is. */
+/** Changes of a file that do not affect its meaning. */
 const CHANGES: Readonly<Record<string, (path: string) => void>> = {
   "is written anew": (path) => Deno.writeTextFileSync(path, `${Deno.readTextFileSync(path)}\n`),
   "gets another time": (path) => Deno.utimeSync(path, new Date(), new Date(Date.now() + 5_000)),
@@ -52,7 +52,7 @@ for (const [name, change] of Object.entries(CHANGES)) {
   });
 }
 
-Deno.test("a lost worker is not replaced once the model's files have changed", async () => {
+Deno.test("a lost worker is not replaced if the model's files have changed", async () => {
   await using folder = await openFolder();
   const { spawnWorker, workers } = fragileSpawner("lose-on=request");
   await using server = await TestServer.start({ folder: folder.path, spawnWorker });

@@ -28,7 +28,7 @@ async function streamData(app: TestApp, extra: Record<string, unknown> = {}): Pr
   return eventData(await response.text());
 }
 
-/** The chunks of a streamed answer that ends as it should. */
+/** The chunks of a stream that ends correctly. */
 async function streamChunks(app: TestApp, extra?: Record<string, unknown>): Promise<ChatChunk[]> {
   const data = await streamData(app, extra);
   assert.equal(data.pop(), "[DONE]");
@@ -40,7 +40,7 @@ function readText(chunks: readonly ChatChunk[], index = 0): string {
   return choices.map(({ delta }) => delta.content ?? "").join("");
 }
 
-Deno.test("chat answers whole", async () => {
+Deno.test("chat answers without a stream", async () => {
   // Its cache is empty.
   await using app = await new TestApp().ready();
   const { id, created, ...completion } = await complete(app);
@@ -65,7 +65,7 @@ Deno.test("chat answers whole", async () => {
   });
 });
 
-Deno.test("chat stream: role first, one chunk a fragment, the finish, then [DONE]", async () => {
+Deno.test("chat stream: the role comes first, then a chunk for each fragment, the finish reason, and [DONE]", async () => {
   const chunks = await streamChunks(app);
   const [first] = chunks;
   for (const { id, object, created, model, choices, ...rest } of chunks) {
@@ -82,7 +82,7 @@ Deno.test("chat stream: role first, one chunk a fragment, the finish, then [DONE
   assert.equal(readText(chunks), (await complete(app)).choices[0]!.message.content);
 });
 
-Deno.test("chat stream: continuous_usage_stats counts in each chunk, where usage is wanted", async () => {
+Deno.test("chat stream: continuous_usage_stats adds usage to each chunk, if usage is requested", async () => {
   const options = { include_usage: true, continuous_usage_stats: true };
   const chunks = await streamChunks(app, { n: 2, temperature: 1, stream_options: options });
   const { usage: total } = chunks.pop()!;
@@ -124,7 +124,7 @@ Deno.test("chat stream: n choices, each with its own index, role and finish", as
 
 Deno.test("chat reports log-probabilities in OpenAI's shape, streamed and not", async () => {
   const options = { logprobs: true, top_logprobs: 2, max_tokens: 3 };
-  // The prompt is in the cache from then on: sums of one row are rounded unlike those of many.
+  // Caches the prompt: sums for one row are rounded differently from those for many rows.
   await complete(app, options);
   const { choices } = await complete(app, options);
   const { content } = choices[0]!.logprobs!;
@@ -140,7 +140,7 @@ Deno.test("chat reports log-probabilities in OpenAI's shape, streamed and not", 
   assert.deepEqual(streamed, content);
 });
 
-Deno.test("chat stream: log-probabilities come with the text that they are of, also of split characters", async () => {
+Deno.test("chat stream: log-probabilities arrive with their text, also for split characters", async () => {
   const guided_choice = ["🦔 it isn't."];
   const chunks = await streamChunks(app, { logprobs: true, guided_choice, max_tokens: 32 });
   const deltas = chunks.flatMap(({ choices: [choice] }) => choice!.logprobs ? [choice!] : []);
@@ -152,7 +152,7 @@ Deno.test("chat stream: log-probabilities come with the text that they are of, a
   assert.equal(readText(chunks, 0), guided_choice[0]);
 });
 
-Deno.test("chat: as many stop strings as editors send end the answer where the first of them is", async () => {
+Deno.test("chat: of many stop strings, as editors send them, the first in the text ends the answer", async () => {
   const others = Array.from({ length: 30 }, (_, i) => `\nfunction ${i}`);
   const { choices } = await complete(app, { stop: [...others, " Fran"] });
   assert.equal(choices[0]!.message.content, "The capital of");
@@ -190,7 +190,7 @@ Deno.test("chat refuses media for a text model, naming the part", async () => {
   assert.equal(error.param, "messages[0].content[1]");
 });
 
-Deno.test("chat: what is wrong with a prompt has a status of its own, also for a stream", async () => {
+Deno.test("chat: faults of a prompt have their own status, also for a stream", async () => {
   for (const stream of [false, true]) {
     const messages = [{ role: "user", content: "word ".repeat(5000) }];
     const response = await app.post(CHAT, chatBody({ messages, stream }));
@@ -201,7 +201,7 @@ Deno.test("chat: what is wrong with a prompt has a status of its own, also for a
   }
 });
 
-Deno.test("chat stream: the head comes at admission, before any token", async () => {
+Deno.test("chat stream: the headers arrive at admission, before any token", async () => {
   const endless = chatBody({ stream: true, ...ENDLESS });
   const running = await Promise.all(
     Array.from({ length: app.session.capacity - 1 }, () => app.post(CHAT, endless)),
@@ -212,7 +212,7 @@ Deno.test("chat stream: the head comes at admission, before any token", async ()
   for (const each of running) await each.body!.cancel();
 });
 
-Deno.test("chat takes what clients send by habit", async () => {
+Deno.test("chat accepts fields that clients send by default", async () => {
   const expected = (await complete(app)).choices;
   const habits = {
     stop: null,
@@ -253,7 +253,7 @@ Deno.test("chat takes what clients send by habit", async () => {
   assert.equal((await complete(app, { messages: history })).choices.length, 1);
 });
 
-Deno.test("chat refuses what would change the answer and is not served, by name", async () => {
+Deno.test("chat refuses unsupported fields that would change the answer, by name", async () => {
   const fields = {
     modalities: ["text", "audio"],
     audio: { voice: "alloy", format: "mp3" },
@@ -273,7 +273,7 @@ Deno.test("chat refuses what would change the answer and is not served, by name"
   }
 });
 
-Deno.test("chat passes over what tunes sampling and is not served, with a header and one line", async () => {
+Deno.test("chat ignores unsupported fields that tune sampling, with a header and one log line", async () => {
   const plain = await complete(app);
   const fields = {
     web_search_options: {},
@@ -401,7 +401,7 @@ Deno.test("chat: continue_final_message continues the last message", async () =>
   assert.equal(choices[0]!.message.content, " France is Paris.");
 });
 
-Deno.test("chat: the same seed gives the same tokens, whatever of 64 bits it is", async () => {
+Deno.test("chat: the same seed of up to 64 bits gives the same tokens", async () => {
   const texts = new Set<string>();
   for (const seed of [1, -2, 2 ** 40, 2 ** 40 + 1]) {
     const options = { seed, temperature: 2, max_tokens: 60, logit_bias: ENDLESS.logit_bias };
@@ -412,7 +412,7 @@ Deno.test("chat: the same seed gives the same tokens, whatever of 64 bits it is"
   assert.equal(texts.size, 4);
 });
 
-Deno.test("chat stream: an error after the beginning is one last event, without [DONE]", async () => {
+Deno.test("chat stream: an error after the beginning is the last event, without [DONE]", async () => {
   const { spawnWorker, workers } = fragileSpawner("lose-on=metrics");
   await using app = await new TestApp({ spawnWorker }).ready();
   const endless = chatBody({ stream: true, ...ENDLESS });
@@ -439,7 +439,7 @@ Deno.test("chat answers 429 with Retry-After when the queue is full", async () =
   assert.equal(response.status, 429);
   assert.ok(response.headers.has("retry-after"));
   assert.equal((await response.json()).error.code, "overloaded");
-  // At the door: what the request holds is not looked at.
+  // Refused at admission, before the request's content is validated.
   assert.equal((await app.post(CHAT, { model: 5 })).status, 429);
   for (const each of running) await each.body!.cancel();
   await complete(app);
@@ -452,7 +452,7 @@ Deno.test("health answers before the generation's next twenty events", async () 
   for (let round = 0; round < 5; round++) {
     let isHealthFirst = true;
     const health = app.request("/health").then(({ status }) => ({ status, isHealthFirst }));
-    // Events that are here already need no turn of the event loop, which an answer needs.
+    // Events that have already arrived need no iteration of the event loop, but an answer does.
     for (let event = 0; event < 20; event++) await Promise.all([events.read(), yieldToEvents()]);
     isHealthFirst = false;
     assert.deepEqual(await health, { status: 200, isHealthFirst: true });
@@ -474,7 +474,7 @@ Deno.test("chat counts the prompt tokens it found in the cache, streamed and not
   assert.equal(chunks.at(-1)!.usage!.prompt_tokens_details!.cached_tokens, whole);
 });
 
-Deno.test("chat: a prompt of megabytes is refused by what the context could hold", async () => {
+Deno.test("chat: a prompt of megabytes is refused because no context could hold it", async () => {
   for (const prefix of ["", "data:", "base64://"]) {
     const content = prefix + "snow ".repeat(1_000_000);
     const response = await app.post(

@@ -1,8 +1,8 @@
-/** What clients and operators see of the context's limits and of the prefix cache. */
+/** What clients and operators can observe of the context's limits and the prefix cache. */
 import assert from "node:assert/strict";
 import { MODEL, TestServer } from "../fixtures/servers/server.ts";
 
-/** A prompt of so many words, which are a token or more each; no two numbers share a beginning. */
+/** A prompt of this many words, each of which is at least a token. Prompts of different numbers share no beginning. */
 function makePrompt(number: number, words: number): string {
   return `${number} ${
     Array.from({ length: words }, (_, i) => `word${(i * 7 + number) % 50}`).join(" ")
@@ -19,7 +19,7 @@ for (
     ["--kv-cache-mb", { kvCacheMb: 1 }],
   ] as const
 ) {
-  Deno.test(`a prompt too long for ${flag} is refused with the limit, its reason and that flag`, async () => {
+  Deno.test(`a prompt that is too long for ${flag} is refused with the limit, its reason and the flag`, async () => {
     await using server = await TestServer.start({ engine: { prefixCache: true, ...setting } });
     const { data: [{ max_model_len: most }] } = await (await server.app.request("/v1/models"))
       .json();
@@ -34,7 +34,7 @@ for (
   });
 }
 
-Deno.test("/metrics counts prompt tokens found in the prefix cache and known blocks that were given up", async () => {
+Deno.test("/metrics counts prompt tokens found in the prefix cache, and evicted blocks", async () => {
   await using server = await TestServer.start({ engine: { prefixCache: true, kvCacheMb: 1 } });
   const figures = async () => ({
     asked: await server.figure("hearth_prefix_query_tokens_total"),
@@ -50,7 +50,7 @@ Deno.test("/metrics counts prompt tokens found in the prefix cache and known blo
   const twice = await figures();
   assert.equal(twice.asked, 2 * once.asked);
   assert.ok(twice.hits > once.asked - 17, `${twice.hits} of ${once.asked} tokens`);
-  // Other prompts take the memory, the longest unused first.
+  // Other prompts take the memory of the least recently used ones.
   for (let number = 2; number < 12; number++) {
     assert.equal((await complete(server, makePrompt(number, 40))).status, 200);
   }

@@ -27,7 +27,7 @@ async function describe(app: TestApp): Promise<Document> {
   return await (await app.request("/openapi.json")).json();
 }
 
-Deno.test("openapi.json describes every endpoint of the specification, and each that it describes exists", async () => {
+Deno.test("openapi.json describes every endpoint of the specification, and only existing ones", async () => {
   const app = new TestApp();
   const { openapi, paths } = await describe(app);
   assert.equal(openapi, "3.1.0");
@@ -71,14 +71,14 @@ Deno.test("openapi.json describes every endpoint of the specification, and each 
     const [method, path] = endpoint.split(" ") as [string, string];
     for (const each of [path, `/v1${path}`]) {
       const { status } = await app.request(each, { method: method.toUpperCase() });
-      // Of responses there is none by that id, which is said of those alone.
+      // No response has that id, so these paths answer 404 with another reason.
       const isStored = endpoint.includes("/responses/{id}");
       assert.ok((isStored || status !== 404) && status !== 405, `${endpoint}: ${status}`);
     }
   }
 });
 
-Deno.test("openapi.json is made of the schemas that check requests", async () => {
+Deno.test("openapi.json consists of the schemas that validate requests", async () => {
   const { paths, components } = await describe(new TestApp());
   const described = components.schemas["ChatRequest"]!.properties;
   assert.deepEqual(Object.keys(described).sort(), Object.keys(ChatRequest.shape).sort());
@@ -90,7 +90,7 @@ Deno.test("openapi.json is made of the schemas that check requests", async () =>
   assert.deepEqual(Object.keys(responses).sort(), statuses);
 });
 
-Deno.test("openapi.json refers only to schemas that it holds", async () => {
+Deno.test("openapi.json only refers to schemas that it contains", async () => {
   const document = await describe(new TestApp());
   const text = JSON.stringify(document);
   const names = [...text.matchAll(/"\$ref":"([^"]*)"/g)].map(([, reference]) => reference!);
@@ -103,7 +103,7 @@ Deno.test("openapi.json refers only to schemas that it holds", async () => {
   }
 });
 
-Deno.test("docs: the page and all it loads come from this server", async () => {
+Deno.test("docs: the page and everything it loads come from this server", async () => {
   const app = new TestApp();
   for (const docs of ["/docs", "/v1/docs"]) {
     const page = await app.request(docs);
@@ -128,7 +128,7 @@ Deno.test("docs: the policy lets the page load nothing from elsewhere", async ()
   assert.deepEqual([...new Set(sources)].sort(), ["'none'", "'self'", "data:"]);
 });
 
-Deno.test("openapi.json tells what is required, and what it tells is refused when it is missing", async () => {
+Deno.test("openapi.json lists required fields, and requests without them are refused", async () => {
   await using app = await new TestApp().ready();
   const { components: { schemas } } = await describe(app);
   const required = {

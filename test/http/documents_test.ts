@@ -1,4 +1,4 @@
-/** PDF files in chats of all families, with the official clients. */
+/** PDF files in chats through all families of the API, with the official clients. */
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI, { BadRequestError } from "openai";
@@ -20,7 +20,7 @@ interface Opened {
   readonly anthropic: Anthropic;
 }
 
-/** By their options; they end with the last test. */
+/** Servers by their options; they end with the last test. */
 const servers = new Map<string, Promise<TestServer>>();
 Deno.test.afterAll(async () => {
   for (const server of servers.values()) await (await server)[Symbol.asyncDispose]();
@@ -51,7 +51,7 @@ function ask(
   return { model, messages: [{ role: "user", content }], temperature: 0 };
 }
 
-/** The pages as PNG files, as a model of this kind gets them. */
+/** Draws the pages as PNG files, as a model of this kind gets them. */
 async function drawPages(
   name: string,
   { kind, preprocessor }: {
@@ -82,7 +82,7 @@ Deno.test("documents: an OCR model reads page by page, in every family of the AP
       assert.equal(choices[0]!.message.content, wanted);
       assert.equal(choices[0]!.finish_reason, "stop");
     }
-    // As an image by reference, too: the content tells.
+    // Also as an image by reference, since the content is what counts.
     const url = `data:application/pdf;base64,${file.toBase64()}`;
     const byImage = await openai.chat.completions.create(
       ask(model, [{ type: "image_url", image_url: { url } }]),
@@ -146,10 +146,10 @@ Deno.test("documents: an OCR model reads page by page, in every family of the AP
     assert.equal((await raw.json()).content[0].text, wanted);
   }));
 
-Deno.test("documents: files of many megabytes are no text, in every family of the API", () =>
+Deno.test("documents: files of many megabytes do not count as text, in every family of the API", () =>
   withServer({ model: "hearth-demo-ocr" }, async ({ openai, anthropic, server }) => {
     const model = "hearth-demo-ocr";
-    // An object that nothing refers to, larger than all text of a request may be.
+    // An unused object, larger than the limit for a request's text.
     const file = writePage("/MediaBox [0 0 200 100]", `% ${"x".repeat(7 * 2 ** 20)}`);
     const data = file.toBase64();
     for (const head of ["", "data:application/pdf;base64,", "base64://"]) {
@@ -206,7 +206,7 @@ Deno.test("documents: max_tokens and stop strings end the reading of pages", () 
     );
   }));
 
-Deno.test("documents: TrOCR answers to pages as to their images", async () => {
+Deno.test("documents: TrOCR answers for pages as for their images", async () => {
   await using tiny = await makeTinyOcr("trocr");
   await withServer({ folder: tiny.folder, model: MODEL }, async ({ openai }) => {
     const config = JSON.parse(await Deno.readTextFile(`${tiny.folder}/preprocessor_config.json`));
@@ -298,7 +298,7 @@ Deno.test("documents: a text model reads a PDF's own text", () =>
     assert.equal(rendered.status, 400);
   }));
 
-Deno.test("documents: what cannot be read is refused with the part's name and the reason", () =>
+Deno.test("documents: unreadable files are refused with the part's name and the reason", () =>
   withServer(
     { model: "hearth-demo-chat", engine: { prefixCache: true, maxPdfPages: 1 } },
     async ({ openai, anthropic }) => {
@@ -348,7 +348,7 @@ Deno.test("documents: what cannot be read is refused with the part's name and th
     },
   ));
 
-Deno.test("documents: a client that hangs up at a hostile file leaves the server working", () =>
+Deno.test("documents: the server keeps working when a client with a hostile file disconnects", () =>
   withServer({ model: "hearth-demo-ocr" }, async ({ openai }) => {
     const model = "hearth-demo-ocr";
     const abort = new AbortController();
@@ -357,7 +357,7 @@ Deno.test("documents: a client that hangs up at a hostile file leaves the server
     });
     setTimeout(() => abort.abort(), 300);
     await assert.rejects(asked);
-    // The second thread reads it meanwhile.
+    // The second thread reads this file in the meantime.
     const { choices } = await openai.chat.completions.create(
       ask(model, [filePart(documentFile("text"))]),
     );

@@ -21,7 +21,7 @@ async function embed(app: TestApp, body: unknown, path = EMBEDDINGS): Promise<Em
   return await response.json();
 }
 
-/** The message of an error in the flat shape. */
+/** The message of an error in the flat format. */
 async function flatError(app: TestApp, body: unknown, path = EMBEDDINGS): Promise<string> {
   const response = await app.post(path, body);
   assert.equal(response.status, 400);
@@ -55,7 +55,7 @@ Deno.test("embeddings answers as specified, on both paths", async () => {
   }
 });
 
-Deno.test("embeddings takes a string, token ids, and any model name or none", async () => {
+Deno.test("embeddings accepts a string, token ids, and any model name or none", async () => {
   const [expected] = (await embed(app, { input: ["How do I boil an egg?"] })).data;
   const ids = [2, 1195, 417, 23, 1779, 303, 876, 61, 3];
   const inputs = ["How do I boil an egg?", ids, [ids]];
@@ -76,7 +76,7 @@ Deno.test("embeddings in base64 are the same numbers as little-endian float32", 
   }
 });
 
-Deno.test("embeddings serves the fields of other APIs", async () => {
+Deno.test("embeddings supports the fields of other APIs", async () => {
   const input = ["an egg", "a dog"];
   const plain = (await embed(app, { input })).data;
   const isSame = async (body: Record<string, unknown>) =>
@@ -104,7 +104,7 @@ Deno.test("embeddings serves the fields of other APIs", async () => {
   const { data: [bits] } = await embed(app, { input, embedding_type: "ubinary" });
   assert.equal(bits!.embedding.length, DIMENSIONS / 8);
   assert.equal((bits!.embedding as number[])[0]! >> 7, Number(floats[0]! > 0));
-  // Clients send a format unasked.
+  // Clients send `encoding_format` by default.
   const typed = { input, output_dtype: "int8", encoding_format: "base64" };
   const { data: [bytes] } = await embed(app, typed);
   assert.equal((bytes!.embedding as number[])[5], Math.round(floats[5]! * 127));
@@ -112,7 +112,7 @@ Deno.test("embeddings serves the fields of other APIs", async () => {
   assert.deepEqual(decode(encoded!.embedding), floats);
 });
 
-Deno.test("embeddings refuses by name what it does not serve", async () => {
+Deno.test("embeddings refuses unsupported fields by name", async () => {
   const cases: readonly (readonly [Record<string, unknown>, RegExp])[] = [
     [{ modality: "image" }, /^modality is not supported; use text\.$/],
     [{ modality: ["image"] }, /^modality is not supported/],
@@ -162,7 +162,7 @@ Deno.test("embeddings truncates long texts on request, and refuses them otherwis
   assert.equal(await readTokens({ truncate_prompt_tokens: 100 }), 100);
 });
 
-Deno.test("embeddings says in the flat shape what is wrong with a request", async () => {
+Deno.test("embeddings reports faults of a request in the flat format", async () => {
   const cases: readonly (readonly [unknown, RegExp])[] = [
     [{}, /^input: want a string, .*, saw nothing\.$/],
     [{ input: 5 }, /^input: want a string, .*, saw 5\.$/],
@@ -202,7 +202,7 @@ Deno.test("embeddings says in the flat shape what is wrong with a request", asyn
   assert.equal(response.status, 415);
 });
 
-Deno.test("embeddings answers 10,000 inputs in order, in an answer that is made as it is sent", async () => {
+Deno.test("embeddings answers 10,000 inputs in order, and writes the answer as it is sent", async () => {
   const input = Array.from(
     { length: 10_000 },
     (_, index) => ["an egg", "a dog", "rice"][index % 3]!,
@@ -222,7 +222,7 @@ Deno.test("embeddings answers 10,000 inputs in order, in an answer that is made 
   }
 });
 
-Deno.test("embeddings of a client that goes away are not computed", async () => {
+Deno.test("embeddings stops computing when the client disconnects", async () => {
   await using app = await open({ engine: { prefixCache: true, maxBatchTokens: 64 } });
   const controller = new AbortController();
   const input = Array(5_000).fill("How do I boil an egg?");
@@ -240,7 +240,7 @@ async function computedTokens(app: TestApp): Promise<number> {
   return Number(/^hearth_batch_tokens_total (\d+)$/m.exec(scrape)?.[1]);
 }
 
-Deno.test("embeddings answers 500 without detail when the model fails, and 503 when it is lost", async () => {
+Deno.test("embeddings answers 500 without details if the model fails, and 503 if it is lost", async () => {
   await using failing = await open(fragileSpawner("garbles=request"));
   const failed = await failing.post(EMBEDDINGS, { input: "a" });
   assert.equal(failed.status, 500);
@@ -315,7 +315,7 @@ function badBody(random: Random): unknown {
   return { input: "an egg", [name]: random.pick(fields[name]!) };
 }
 
-Deno.test("a text that no context could hold is refused, or cut, without being read to its end", async () => {
+Deno.test("a text that no context could hold is refused or truncated without being read to its end", async () => {
   const input = "The train leaves at 7:45, and it is late again. ".repeat(100_000);
   const refused = await app.post("/v1/embeddings", { input });
   assert.equal(refused.status, 400);

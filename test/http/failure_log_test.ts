@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 
-/** Runs a script of the fixtures to its end. */
+/** Runs a fixture script to its end. */
 async function runScript(
   name: string,
   ...args: string[]
@@ -27,7 +27,7 @@ Deno.test("a worker that dies is one error in its log and one in the server's, w
   assert.match(lines.at(-1)!, / numRequests=8$/);
 });
 
-Deno.test("a request that fails within the model has its stack and its id in the log, and neither path nor stack in the answer", async () => {
+Deno.test("a request that fails in the model has its stack and its id in the log, and neither path nor stack in the answer", async () => {
   const { code, stdout, stderr } = await runScript("failing_server.ts", "req-7");
   assert.equal(code, 0, stderr);
   assert.match(stderr, /ERROR request failed requestId=req-7 error=TypeError: .*\n +at .*\.ts:\d+/);

@@ -4,7 +4,7 @@ import { MODEL, TestServer } from "../fixtures/servers/server.ts";
 const NUM_HANG_UPS = 60;
 const NUM_AT_ONCE = 6;
 
-Deno.test("clients that hang up while their answers follow a grammar leave nothing behind", async () => {
+Deno.test("clients that disconnect while their answers follow a grammar leave nothing behind", async () => {
   await using server = await TestServer.start();
   const post = (body: object, signal?: AbortSignal) =>
     fetch(`${server.base}/v1/chat/completions`, {
@@ -19,7 +19,7 @@ Deno.test("clients that hang up while their answers follow a grammar leave nothi
     });
   const hangUp = async (index: number) => {
     const abort = new AbortController();
-    // A grammar of its own each, so that none is there already.
+    // Each request has a new grammar, so that none is cached.
     const response = await post(
       { stream: true, temperature: 1, guided_regex: `[a-z ]{1500,1${600 + index}}` },
       abort.signal,

@@ -5,7 +5,7 @@ import { configureLog } from "../../src/base/log.ts";
 import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
 import { LOCAL_CALLER, TestApp } from "../fixtures/servers/server.ts";
 
-/** Status of a request for a path that always answers. */
+/** The status of a request for a path that always answers. */
 async function status(app: TestApp, headers: Record<string, string>, init: RequestInit = {}) {
   const response = await app.request("/openapi.json", { ...init, headers });
   return response.status;
@@ -76,7 +76,7 @@ Deno.test("guard: --allowed-host is enforced on an open address as well", async 
   }
 });
 
-Deno.test("guard: a foreign origin is refused, the own one is not", async () => {
+Deno.test("guard: a foreign origin is refused, the server's own is not", async () => {
   const app = new TestApp();
   const host = "localhost:10100";
   assert.equal(await status(app, { host, origin: "http://localhost:10100" }), 200);
@@ -91,7 +91,7 @@ Deno.test("guard: a foreign origin is refused, the own one is not", async () => 
   assert.equal(typeof (await response.json()).error, "string");
 });
 
-Deno.test("guard: an application's origin is served where it is allowed", async () => {
+Deno.test("guard: an application's origin is served if it is allowed", async () => {
   const origin = "app://obsidian.md";
   const app = await new TestApp({ settings: { corsOrigins: [origin] } }).ready();
   assert.equal(await status(app, { origin }), 200);
@@ -113,7 +113,7 @@ Deno.test("guard: an allowed origin gets the headers its page needs, on errors t
   }
 });
 
-Deno.test("guard: an allowed origin may post only what its browser asks about first", async () => {
+Deno.test("guard: an allowed origin may only post content types for which its browser sends a preflight", async () => {
   const origin = "https://example.org";
   const app = new TestApp({ settings: { corsOrigins: ["*"] } });
   const post = (contentType?: string) =>
@@ -126,7 +126,7 @@ Deno.test("guard: an allowed origin may post only what its browser asks about fi
   assert.equal((await post("application/json")).status, 200);
 });
 
-Deno.test("guard: the browser's question before a request is answered without a key", async () => {
+Deno.test("guard: a browser's preflight is answered without a key", async () => {
   const app = new TestApp({
     settings: { corsOrigins: ["*"], apiKeys: [{ label: "test", key: "secret" }] },
   });
@@ -149,7 +149,7 @@ Deno.test("guard: the browser's question before a request is answered without a 
   );
 });
 
-Deno.test("guard: with an API key everything but health and the page wants it", async () => {
+Deno.test("guard: with an API key, everything but health and the page requires it", async () => {
   const app = new TestApp({ settings: { apiKeys: [{ label: "test", key: "secret" }] } });
   assert.equal((await app.request("/health")).status, 503);
   assert.equal((await app.request("/v1/health")).status, 503);
@@ -165,11 +165,11 @@ Deno.test("guard: with an API key everything but health and the page wants it", 
   assert.equal(await status(app, { authorization: "secret" }), 401);
 });
 
-Deno.test("guard: without an API key any authorization is taken", async () => {
+Deno.test("guard: without an API key, any authorization is accepted", async () => {
   assert.equal(await status(new TestApp(), { authorization: "Bearer anything" }), 200);
 });
 
-Deno.test("guard: any of several keys is taken, as a bearer token or as x-api-key", async () => {
+Deno.test("guard: any of several keys is accepted, as a bearer token or as x-api-key", async () => {
   const apiKeys = [{ label: "ann", key: "one" }, { label: "ben", key: "two" }];
   const app = new TestApp({ settings: { apiKeys } });
   assert.equal(await status(app, { authorization: "Bearer two" }), 200);
@@ -190,7 +190,7 @@ Deno.test("guard: the log names a caller by the label of the key, never by the k
   assert.ok(!stderr.lines.join().includes("secret"));
 });
 
-Deno.test("callers without the key learn nothing of this machine's files from a model that failed", async () => {
+Deno.test("callers without the key learn nothing about this machine's files from a failed model", async () => {
   const folder = "/nowhere/secret-folder";
   const reason = async (settings: Partial<ServerSettings>, headers = {}, info = LOCAL_CALLER) => {
     const app = new TestApp({ folder, settings });

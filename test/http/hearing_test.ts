@@ -1,4 +1,4 @@
-/** Chat with sounds by way of HTTP: parts of all sorts, in each family of the API. */
+/** Chats with sounds over HTTP: parts of all types, in each family of the API. */
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { makeWav, readFixture, SPEECH_FILES } from "../fixtures/audio/audio_files.ts";
@@ -70,7 +70,7 @@ Deno.test("chat: the official client sends sounds, and their tokens are counted"
   assert.equal(await server.figure("hearth_audio_encoder_runs_total"), 1);
 });
 
-Deno.test("chat: a sound comes in each of the ways that audio comes", async () => {
+Deno.test("chat: sounds are accepted in every format of audio parts", async () => {
   await using folder = await makeVisionFolder("gemma3n");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const ask = async (part: unknown) => {
@@ -84,7 +84,7 @@ Deno.test("chat: a sound comes in each of the ways that audio comes", async () =
   const parts = [
     { type: "audio", audio_url: `data:audio/wav;base64,${DATA}` },
     { type: "audio_url", audio_url: { url: `base64://${DATA}` } },
-    // What is in a file is told by its content.
+    // The format is detected from the content.
     { type: "input_audio", input_audio: { data: DATA, format: "webm" } },
     { type: "file", file: { file_data: `data:audio/wav;base64,${DATA}` } },
   ];
@@ -93,7 +93,7 @@ Deno.test("chat: a sound comes in each of the ways that audio comes", async () =
   await ask({ type: "input_audio", input_audio: { data: opus, format: "webm" } });
 });
 
-Deno.test("chat: sounds that cannot be heard are refused, and say why", async () => {
+Deno.test("chat: unreadable sounds are refused with the reason", async () => {
   await using folder = await makeVisionFolder("gemma3n");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const refuse = async (request: Record<string, unknown>) => {
@@ -119,7 +119,7 @@ Deno.test("chat: sounds that cannot be heard are refused, and say why", async ()
   assert.match(error.message, /takes text and PDF files, saw audio/);
 });
 
-Deno.test("chat: damaged sounds give 400 or an answer, and hurt nobody else", async () => {
+Deno.test("chat: damaged sounds get 400 or an answer, and affect no other request", async () => {
   await using folder = await makeVisionFolder("gemma4");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const random = new Random(11);
@@ -147,12 +147,12 @@ Deno.test("chat: damaged sounds give 400 or an answer, and hurt nobody else", as
   assert.ok(numAnswers > 0 && numAnswers < 60, `${numAnswers} answers`);
 });
 
-Deno.test("chat: clients that hang up while a sound is read or answered leave nothing behind", async () => {
+Deno.test("chat: clients that disconnect while a sound is read or answered leave nothing behind", async () => {
   await using folder = await makeVisionFolder("gemma3n");
   await using server = await TestServer.start({ folder: folder.path });
   const random = new Random(13);
   await Promise.all(Array.from({ length: 30 }, async (_, i) => {
-    // Other samples each time: every sound is read.
+    // Different samples each time, so that every sound is read.
     const data = makeWav(new Float32Array(3 * 16_000).fill(i / 100)).toBase64();
     const request = { ...body({ type: "input_audio", input_audio: { data, format: "wav" } }) };
     try {

@@ -1,4 +1,4 @@
-/** Histories and tools of hosts that run tools themselves: they go on without what is not here. */
+/** Histories and tools of hosts that run tools themselves. Hearth continues without the tools that it does not have. */
 import assert from "node:assert/strict";
 import { MODEL, shareApp, type TestApp } from "../fixtures/servers/server.ts";
 
@@ -15,7 +15,7 @@ async function readAnswer(app: TestApp, path: string, body: Fields) {
 
 const ASKED = { type: "message", role: "user", content: "What is the capital of France?" };
 
-Deno.test("responses: items of tools that are not here are left out, and are told", async () => {
+Deno.test("responses: items of tools that Hearth does not have are left out, with a warning", async () => {
   const others = [
     { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search" } },
     { type: "file_search_call", id: "fs_1", queries: ["x"], status: "completed" },
@@ -41,7 +41,7 @@ Deno.test("responses: items of tools that are not here are left out, and are tol
   assert.deepEqual(data[0].action, { type: "search" });
 });
 
-Deno.test("responses: calls that the client ran are calls in the prompt, whatever their type", async () => {
+Deno.test("responses: calls that the client ran become calls in the prompt, whatever their type", async () => {
   const pairs: readonly Fields[][] = [
     [
       { type: "custom_tool_call", call_id: "c1", name: "apply_patch", input: "*** Begin Patch" },
@@ -78,7 +78,7 @@ Deno.test("responses: calls that the client ran are calls in the prompt, whateve
   assert.equal(answer.usage.input_tokens, withCalls[0]);
 });
 
-Deno.test("responses and messages: a hosted tool's type may hold any character", async () => {
+Deno.test("responses and messages: a hosted tool's type may contain any character", async () => {
   for (const type of ["日本語", 'a\r\nset-cookie: x="y"', "\u0000", "x".repeat(5000)]) {
     const tools = [{ type, name: "x" }];
     const messages = [{ role: "user", content: "Hello" }];
@@ -99,7 +99,7 @@ Deno.test("responses and messages: a hosted tool's type may hold any character",
   }
 });
 
-Deno.test("messages: hosted tools are passed over, and so is what they left in the history", async () => {
+Deno.test("messages: hosted tools are ignored, and so are their calls and results in the history", async () => {
   const asked = { role: "user", content: "What is the capital of France?" };
   const plain = await readAnswer(app, "/v1/messages", { messages: [asked], max_tokens: 20 });
   const hosted = [
@@ -126,7 +126,7 @@ Deno.test("messages: hosted tools are passed over, and so is what they left in t
   assert.equal(refused.status, 400);
 });
 
-Deno.test("other servers' own APIs answer 404 with a sentence that names the base URL", async () => {
+Deno.test("paths of other servers' own APIs answer 404 with a sentence that names the base URL", async () => {
   const paths = [
     ["/props", "llama.cpp"],
     ["/slots", "llama.cpp"],

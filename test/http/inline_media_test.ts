@@ -5,7 +5,7 @@ import { Random } from "../unit/engine/random.ts";
 
 const encoder = new TextEncoder();
 
-/** A request whose body arrives in the pieces into which `cut` divides it. */
+/** A request whose body arrives in the chunks into which `cut` divides it. */
 function inPieces(body: string, cut: () => number): Request {
   const bytes = encoder.encode(body);
   let at = 0;
@@ -19,7 +19,7 @@ function inPieces(body: string, cut: () => number): Request {
   return new Request("http://127.0.0.1/", { method: "POST", body: stream, headers });
 }
 
-/** A chat request whose parts hold the given JSON strings as images. */
+/** A chat request with the given JSON strings as images. */
 function chat(strings: readonly string[]): string {
   const parts = strings.map((each) => `{"type":"image_url","image_url":{"url":${each}}}`);
   return `{"messages":[{"role":"user","content":[${parts}]}]}`;
@@ -29,7 +29,7 @@ interface Chat {
   readonly messages: [{ readonly content: { readonly image_url: { readonly url: string } }[] }];
 }
 
-/** The texts of the images as the parsed body has them, and what they stand for. */
+/** The images' texts in the parsed body, and their bytes. */
 async function read(strings: readonly string[], cut = () => 1_000_000) {
   const request = inPieces(chat(strings), cut);
   const body = await readJson(request) as Chat;
@@ -38,7 +38,7 @@ async function read(strings: readonly string[], cut = () => 1_000_000) {
   return { urls, media, take: () => urls.map((url) => media?.take(url)) };
 }
 
-Deno.test("readJson() decodes media whatever pieces they come in, and however they are written", async () => {
+Deno.test("readJson() decodes media in any chunks and any spelling", async () => {
   const random = new Random(16);
   for (let round = 0; round < 300; round++) {
     const files = Array.from(
@@ -62,7 +62,7 @@ Deno.test("readJson() decodes media whatever pieces they come in, and however th
   }
 });
 
-Deno.test("readJson() decodes media as Uint8Array.fromBase64() does, and refuses what that refuses", async () => {
+Deno.test("readJson() accepts and refuses the same base64 as Uint8Array.fromBase64()", async () => {
   const random = new Random(3);
   const letters = [..."ABab09+/-_== \n*"];
   let numRefused = 0;
@@ -85,7 +85,7 @@ Deno.test("readJson() decodes media as Uint8Array.fromBase64() does, and refuses
   assert.ok(numRefused > 500 && numRefused < 1_900, `${numRefused} were refused`);
 });
 
-Deno.test("readJson() keeps a document's text as it was sent when its type comes after it", async () => {
+Deno.test("readJson() keeps a document's text unchanged if its type comes after it", async () => {
   const random = new Random(29);
   const units = ["a", "\\", '"', "/", "\n", "é", "€", "😀", "\uFEFF", "\\u00", "\u0001"];
   for (let round = 0; round < 300; round++) {
@@ -108,7 +108,7 @@ function escapeUnit(unit: string): string {
   return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-Deno.test("readJson() keeps a document's text beside images whose types come after them", async () => {
+Deno.test("readJson() keeps a document's text next to images whose types come after them", async () => {
   const [url, image, text] = [2_000, 6_000, 3_000].map((length) => "QUJD".repeat(length / 4));
   const parts = [
     { image_url: { url: `data:image/png;base64,${url}` }, type: "image_url" },
@@ -122,7 +122,7 @@ Deno.test("readJson() keeps a document's text beside images whose types come aft
   assert.equal(getInlineMedia(request.signal)!.decodeText(kept), text);
 });
 
-Deno.test("readJson() refuses media in strings that are no JSON", async () => {
+Deno.test("readJson() refuses media in invalid JSON strings", async () => {
   for (
     const bad of ['"base64://AA\nAA"', '"base64://AA\\xAA"', '"base64://AA\\u00"', '"base64://AA']
   ) {
@@ -132,14 +132,14 @@ Deno.test("readJson() refuses media in strings that are no JSON", async () => {
   }
 });
 
-Deno.test("readJson() leaves other references and empty media as they are", async () => {
+Deno.test("readJson() leaves other references and empty media unchanged", async () => {
   const texts = ["https://example.org/a.png", "file:///a", "base64://", "data:text/plain,AAAA", ""];
   const { urls, media } = await read(texts.map((text) => JSON.stringify(text)), () => 2);
   assert.deepEqual(urls, texts);
   assert.equal(media, undefined);
 });
 
-Deno.test("InlineMedia.restore() gives back the text that was sent", async () => {
+Deno.test("InlineMedia.restore() returns the text that was sent", async () => {
   const texts = ["data:image/png;base64,QUJD", "base64://QQ==", "base64://!"];
   const { urls, media } = await read(texts.map((text) => JSON.stringify(text)));
   assert.equal(media?.numBytes, 4);
@@ -152,7 +152,7 @@ Deno.test("readJson() reads a hundred megabytes of spaces within base64 without 
   assert.equal(new TextDecoder().decode(take()[0]), "ABC");
 });
 
-Deno.test("readJson() decodes base64 without a head wherever its first bytes are cut", async () => {
+Deno.test("readJson() decodes base64 without a prefix wherever its first bytes are split", async () => {
   const bytes = Uint8Array.from({ length: 300 }, (_, index) => index * 7);
   const before = '{"messages":[{"content":"x","images":["';
   for (let cut = before.length - 1; cut < before.length + 20; cut++) {

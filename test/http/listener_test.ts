@@ -20,7 +20,7 @@ async function readAll(connection: Deno.TcpConn): Promise<string> {
   return await new Response(connection.readable).text();
 }
 
-/** A server of its own that may open few files. */
+/** A server in its own process that may open few files. */
 class SmallServer implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly port: number;
@@ -30,7 +30,7 @@ class SmallServer implements AsyncDisposable {
     this.port = port;
   }
 
-  /** With `numHeld` descriptors in use for something else. */
+  /** Starts it with `numHeld` descriptors in use for something else. */
   static async start(limits: { maxFiles: number; numHeld: number }): Promise<SmallServer> {
     const { maxFiles, numHeld } = limits;
     const script = `ulimit -n ${maxFiles}; exec "$0" run -A --no-check "$1" ${numHeld}`;
@@ -48,7 +48,7 @@ class SmallServer implements AsyncDisposable {
     return [...Deno.readDirSync(`/proc/${this.#child.pid}/fd`)].length;
   }
 
-  /** Its metrics, over a connection of their own. */
+  /** Reads its metrics over a new connection. */
   async metrics(): Promise<string> {
     using connection = await connect(this.port);
     await connection.write(encoder.encode(
@@ -63,20 +63,20 @@ class SmallServer implements AsyncDisposable {
   }
 }
 
-Deno.test("a server that ran out of file descriptors serves again when there are some", {
+Deno.test("a server that ran out of file descriptors continues when some are free", {
   ignore: Deno.build.os === "windows",
 }, async () => {
   await using server = await SmallServer.start({ maxFiles: 128, numHeld: 60 });
   const connections: Deno.TcpConn[] = [];
   for (let n = 0; n < 150; n++) connections.push(await connect(server.port));
-  // It is among those that are taken when there are descriptors again.
+  // This connection is among those that are accepted when descriptors are free again.
   const metrics = server.metrics();
   await new Promise((resolve) => setTimeout(resolve, 300));
   for (const connection of connections) connection.close();
   assert.match(await metrics, /^hearth_accept_failures_total [1-9]/m);
 });
 
-Deno.test("connections at once, more than descriptors, are all answered", {
+Deno.test("simultaneous connections are all answered, even if there are fewer descriptors", {
   ignore: Deno.build.os !== "linux",
 }, async () => {
   await using server = await SmallServer.start({ maxFiles: 256, numHeld: 0 });
@@ -101,12 +101,12 @@ Deno.test("limitConnections() keeps connections below what the process may open"
   assert.equal(limitConnections(4096, 1_000_000), 4096);
 });
 
-Deno.test("at most a setting's connections are open: the longest idle is closed, else the new one", async () => {
+Deno.test("at the limit of connections, the longest idle one is closed, or else the new one", async () => {
   const server = startServer(new TestApp({ settings: { maxConnections: 2 } }).deps);
   const { port } = server.address;
   const first = await connect(port);
   const second = await connect(port);
-  // Each is at the server before the next comes.
+  // Each connection has reached the server before the next one.
   for (const connection of [first, second]) {
     await connection.write(
       encoder.encode("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"),
@@ -142,7 +142,7 @@ Deno.test("a client that closes its sending half gets its answer", async () => {
   await server.stop();
 });
 
-Deno.test("a client of HTTP/1.0 that closes its sending half gets a short answer, and is given up for a long one", async () => {
+Deno.test("an HTTP/1.0 client that closes its sending half gets a short answer, and is disconnected during a long one", async () => {
   await using app = await new TestApp().ready();
   const server = startServer(app.deps);
   const ask = async (size: { readonly max_tokens: number; readonly n?: number }) => {
@@ -154,13 +154,13 @@ Deno.test("a client of HTTP/1.0 that closes its sending half gets a short answer
     await connection.closeWrite();
     return await readAll(connection);
   };
-  // On a busy machine even one token may take longer than the second that such a client is given.
+  // On a busy machine, even one token may take longer than the second that such a client gets.
   let short = "";
   for (let attempt = 0; attempt < 20 && short === ""; attempt++) {
     short = await ask({ max_tokens: 1 });
   }
   assert.match(short, /^HTTP\/1\.1 200 OK.*"finish_reason"/s);
-  // One of them alone is written within a second.
+  // Only a short one is written within a second.
   assert.equal(await ask({ max_tokens: 2000, n: 16 }), "");
   await server.stop();
 });
@@ -190,7 +190,7 @@ async function withListener(
   assert.equal(listener.figures.open, 0);
 }
 
-Deno.test("Listener answers requests that were sent at once one after the other", async () => {
+Deno.test("Listener answers requests that were sent together, one after the other", async () => {
   const paths: string[] = [];
   const handler: RequestListener = ({ url }, response) => {
     paths.push(url!);
@@ -206,7 +206,7 @@ Deno.test("Listener answers requests that were sent at once one after the other"
   });
 });
 
-Deno.test("Listener answers all that was sent at once by a client that then closes its sending half", async () => {
+Deno.test("Listener answers all requests of a client that sends them together and then closes its sending half", async () => {
   const handler: RequestListener = ({ url }, response) => {
     setTimeout(() => response.end(`of ${url}\n`), 20);
   };
@@ -219,7 +219,7 @@ Deno.test("Listener answers all that was sent at once by a client that then clos
   });
 });
 
-Deno.test("Listener puts no interim response into an answer to a half-closed client that has begun", async () => {
+Deno.test("Listener adds no interim response to an answer that has begun for a half-closed client", async () => {
   const handler: RequestListener = (_, response) => {
     response.write("begun, ");
     setTimeout(() => response.end("complete"), 300);
@@ -235,7 +235,7 @@ Deno.test("Listener puts no interim response into an answer to a half-closed cli
   });
 });
 
-Deno.test("Listener reads no more requests of a client while ten of it are unanswered", async () => {
+Deno.test("Listener reads no more requests from a client while ten are unanswered", async () => {
   const responses: ServerResponse[] = [];
   let numAnswered = 0;
   const handler: RequestListener = (_, response) => void responses.push(response);
@@ -252,13 +252,13 @@ Deno.test("Listener reads no more requests of a client while ten of it are unans
       numAnswered += open.length;
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    // Of the first read of 1 KiB.
+    // Requests in the first read of 1 KiB.
     assert.ok(most <= 1024 / head.length + 20, `${most} requests at once`);
     void received.catch(() => {});
   });
 });
 
-Deno.test("Listener, when it closes, answers a request that came before the last one was answered", async () => {
+Deno.test("Listener answers a request that arrived before the last answer ended, even when it closes", async () => {
   const isAnswered = Promise.withResolvers<void>();
   const handler: RequestListener = ({ url }, response) => {
     if (url === "/1") return void response.end("of /1", () => isAnswered.resolve());
@@ -271,14 +271,14 @@ Deno.test("Listener, when it closes, answers a request that came before the last
   );
   const received = readAll(connection);
   await isAnswered.promise;
-  // The first answer's end has had its turn.
+  // Lets the end of the first answer be processed.
   await new Promise((resolve) => setTimeout(resolve, 50));
   const closed = listener.close();
   assert.match(await received, /of \/1.*of \/2/s);
   await closed;
 });
 
-Deno.test("Listener takes a body no faster than it is read, and sends no faster than is taken", async () => {
+Deno.test("Listener receives a body no faster than it is read, and sends no faster than the client reads", async () => {
   const NUM_BYTES = 64 * 2 ** 20;
   let numTaken = 0;
   let isDrained = true;
@@ -313,7 +313,7 @@ Deno.test("Listener takes a body no faster than it is read, and sends no faster 
   });
 });
 
-Deno.test("Listener takes one piece of the large bodies in each turn of the event loop", async () => {
+Deno.test("Listener reads one chunk of the large bodies in each iteration of the event loop", async () => {
   const numClients = 12;
   const numBytes = 256 * 1024;
   const sent = Promise.withResolvers<void>();
@@ -331,7 +331,7 @@ Deno.test("Listener takes one piece of the large bodies in each turn of the even
   const connections = await Promise.all(
     Array.from({ length: numClients }, () => connect(server.port)),
   );
-  // All of it waits in the system's buffers.
+  // Everything waits in the system's buffers.
   for (const connection of connections) {
     await connection.write(
       encoder.encode(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${numBytes}\r\n\r\n`),
@@ -347,7 +347,7 @@ Deno.test("Listener takes one piece of the large bodies in each turn of the even
   assert.ok(most <= 2 * 64 * 1024, `${most} bytes in one turn`);
 });
 
-Deno.test("Listener disconnects a client that takes nothing of its answer, not one that is slow", async () => {
+Deno.test("Listener disconnects a client that reads nothing of its answer, but not a slow one", async () => {
   const NUM_BYTES = 64 * 2 ** 20;
   let isClosed = false;
   const handler: RequestListener = (_, response) => {
@@ -371,7 +371,7 @@ Deno.test("Listener disconnects a client that takes nothing of its answer, not o
   assert.equal(listener.figures.open, 0);
 });
 
-Deno.test("Listener tells the handler of a client that has gone", async () => {
+Deno.test("Listener tells the handler that its client has disconnected", async () => {
   const gone = Promise.withResolvers<void>();
   await withListener((_, response) => response.once("close", gone.resolve), async (connection) => {
     await connection.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -381,7 +381,7 @@ Deno.test("Listener tells the handler of a client that has gone", async () => {
   });
 });
 
-Deno.test("Listener tells the handlers of all requests that were sent ahead by a client that has gone", async () => {
+Deno.test("Listener tells the handlers of all pipelined requests that their client has disconnected", async () => {
   const numRequests = 3;
   const responses: ServerResponse[] = [];
   const numClosed: number[] = [];
@@ -399,11 +399,11 @@ Deno.test("Listener tells the handlers of all requests that were sent ahead by a
   await withListener(handler, async (connection) => {
     await connection.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(numRequests)));
     await areBegun.promise;
-    // Answered, and waiting for the first.
+    // Answered, and waiting for the first answer.
     responses[1]!.end("second");
     connection.close();
     await areClosed.promise;
-    // What comes too late is dropped.
+    // An answer that comes too late is dropped.
     responses[2]!.on("error", () => {}).end("third");
     await new Promise((resolve) => setTimeout(resolve, 50));
     assert.deepEqual(numClosed, [1, 1, 1]);
@@ -427,7 +427,7 @@ Deno.test("Listener closes connections without a request, and those that are idl
   assert.match(ofServed!, /^HTTP\/1.1 200 .*here$/s);
 });
 
-Deno.test("Listener keeps what was read of a large body as it was, while more of it arrives", async () => {
+Deno.test("Listener does not change chunks of a large body while more of it arrives", async () => {
   const received = Promise.withResolvers<Uint8Array[]>();
   await using listener = new TestListener((incoming, outgoing) => {
     const chunks: Uint8Array[] = [];

@@ -3,7 +3,7 @@ import { BUDGET_BYTES, ReadBudget } from "../../src/server/http/connection/tcp_s
 import { yieldToEvents } from "../../src/base/timing.ts";
 import { TestListener } from "../fixtures/servers/listener.ts";
 
-/** Opens connections to a port; sets the first number of the shared memory when all are open. */
+/** Opens connections to a port, and sets the first number in the shared memory when all are open. */
 const CLIENTS = `onmessage = async ({ data: { port, count, memory } }) => {
   const connect = () => Deno.connect({ hostname: "127.0.0.1", port });
   const connections = await Promise.all(Array.from({ length: count }, connect));
@@ -16,14 +16,14 @@ const CLIENTS = `onmessage = async ({ data: { port, count, memory } }) => {
   };
 };`;
 
-Deno.test("Listener takes a few of the waiting connections in each turn of the event loop", async () => {
+Deno.test("Listener accepts a few of the waiting connections in each iteration of the event loop", async () => {
   const count = 90;
   await using listener = new TestListener((_, response) => response.end());
   const url = URL.createObjectURL(new Blob([CLIENTS], { type: "text/javascript" }));
   const clients = new Worker(url, { type: "module" });
   const memory = new SharedArrayBuffer(4);
   clients.postMessage({ port: listener.port, count, memory });
-  // Nothing is accepted meanwhile.
+  // Nothing is accepted in the meantime.
   Atomics.wait(new Int32Array(memory), 0, 0);
   let most = 0;
   for (let before = 0; before < count;) {
@@ -32,7 +32,7 @@ Deno.test("Listener takes a few of the waiting connections in each turn of the e
     most = Math.max(most, open - before);
     before = open;
   }
-  // Those of the turn that ends and of the one that begins.
+  // Connections of the iteration that ends and of the one that begins.
   assert.ok(most <= 2 * 16 + 2, `${most} connections in one turn`);
   const closed = new Promise((resolve) => clients.onmessage = resolve);
   clients.postMessage("close");
@@ -41,7 +41,7 @@ Deno.test("Listener takes a few of the waiting connections in each turn of the e
   URL.revokeObjectURL(url);
 });
 
-Deno.test("ReadBudget leaves a connection that waits to be read not long unheard", async () => {
+Deno.test("ReadBudget does not let a connection wait long before it is read", async () => {
   const readBudget = new ReadBudget();
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   using client = await Deno.connect({ hostname: "127.0.0.1", port: listener.addr.port });
@@ -49,7 +49,7 @@ Deno.test("ReadBudget leaves a connection that waits to be read not long unheard
   for (let round = 0; round < 3; round++) {
     let isRead = false;
     const read = served.read(new Uint8Array(1)).then(() => isRead = true);
-    // The read is under way, and waits.
+    // The read has begun, and waits.
     await new Promise((resolve) => setTimeout(resolve, 20));
     await client.write(Uint8Array.of(0));
     let numTurns = 0;

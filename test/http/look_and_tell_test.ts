@@ -1,4 +1,4 @@
-/** The built-in models that see and read, on drawings whose content is known, over HTTP. */
+/** The built-in vision and OCR models over HTTP, on drawings with known content. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/image/png.ts";
 import { Drawing, polygon, rectangle } from "../fixtures/images/drawing.ts";
@@ -35,7 +35,7 @@ async function ask(server: TestServer, model: string, messages: unknown[]): Prom
   return choices[0].message.content;
 }
 
-Deno.test("shapes are told by form and color, a second question encodes nothing again, eight at once equal one", async () => {
+Deno.test("shapes are named with their colour, a second question encodes nothing again, and eight at once give the same answers as one", async () => {
   const model = "hearth-demo-vision";
   await using server = await TestServer.start({ model });
   const shapes = ["circle", "square", "triangle"].flatMap((shape) =>
@@ -49,7 +49,7 @@ Deno.test("shapes are told by form and color, a second question encodes nothing 
     shapes.filter(({ shape, color }, i) =>
       answers[i] === `A ${color} ${shape} on a white background.`
     ).length;
-  // The card has 94 of 100 descriptions right.
+  // According to the model card, 94 of 100 descriptions are right.
   assert.ok(numRight >= 8, answers.join("\n"));
 
   const runs = await server.figure("hearth_vision_encoder_runs_total");

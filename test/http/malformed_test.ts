@@ -12,7 +12,7 @@ function listen(): TestListener {
   });
 }
 
-/** Sends `pieces`, each after the answer to the one before has begun, and reads to the end. */
+/** Sends `pieces`, each after the answer to the previous one has begun, and reads to the end. */
 async function exchange({ port }: TestListener, ...pieces: readonly string[]): Promise<string> {
   const connection = await Deno.connect({ hostname: "127.0.0.1", port });
   const reader = connection.readable.pipeThrough(new TextDecoderStream()).getReader();
@@ -53,14 +53,14 @@ Deno.test("answerMalformed() answers bytes that are not a request with an error 
   }
 });
 
-Deno.test("answerMalformed() puts nothing into an answer that has begun", async () => {
+Deno.test("answerMalformed() writes nothing into an answer that has begun", async () => {
   await using server = listen();
   const text = await exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "hello\r\n\r\n");
   assert.match(text, /^HTTP\/1\.1 200 /);
   assert.doesNotMatch(text, /invalid_http/);
 });
 
-Deno.test("answerMalformed() puts nothing into an answer to one of several requests sent at once", async () => {
+Deno.test("answerMalformed() writes nothing into an answer to one of several pipelined requests", async () => {
   const head = (path: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
   for (const begun of ["/1", "/2"]) {
     await using server = new TestListener(({ url }, outgoing) => {

@@ -1,4 +1,4 @@
-/** Media references that must not be followed, through the endpoint that removes backgrounds. */
+/** Media references that must not be followed, tested with the endpoint that removes backgrounds. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { ServerSettings } from "../../src/base/config.ts";
@@ -15,7 +15,7 @@ import type { TestApp, TestServerOptions } from "../fixtures/servers/server.ts";
 
 const PATH = "/v1/images/remove_background";
 const PART = "messages[0].content[0]";
-/** A server that other machines reach. */
+/** A server that other machines can reach. */
 const OPEN: Partial<ServerSettings> = { host: "0.0.0.0" };
 
 async function assertServed(app: TestApp, reference: string): Promise<void> {
@@ -49,7 +49,7 @@ function refusalTest(
   });
 }
 
-/** A media folder with an image, and one beside it that a link leads to. */
+/** Makes a media folder with an image, and another folder to which a link in it leads. */
 async function withFolder(use: (media: string, outside: string) => Promise<void>): Promise<void> {
   const root = await Deno.realPath(await Deno.makeTempDir({ prefix: "hearth-media-" }));
   try {
@@ -67,7 +67,7 @@ async function withFolder(use: (media: string, outside: string) => Promise<void>
 }
 
 refusalTest(
-  "a proxy on this machine makes no caller local",
+  "a proxy on this machine does not make callers local",
   {},
   (app) =>
     withFolder(async (_media, outside) => {
@@ -108,7 +108,7 @@ refusalTest(
     }),
 );
 
-Deno.test("remove_background: a media folder is not left by dots and links", () =>
+Deno.test("remove_background: dots and links do not lead out of a media folder", () =>
   withFolder(async (mediaDir, outside) => {
     await using app = await openMattingApp({ settings: { ...OPEN, mediaDir } });
     await assertServed(app, `file://${mediaDir}/inside.png`);
@@ -124,7 +124,7 @@ Deno.test("remove_background: a media folder is not left by dots and links", () 
     ) await assertRefused(app, `file://${path}`, /not below the folder/);
   }));
 
-refusalTest("base64:// and data: hold images or are refused", {}, async (app) => {
+refusalTest("base64:// and data: contain images or are refused", {}, async (app) => {
   await assertRefused(app, "base64://a*b", /not base64/);
   await assertRefused(app, "base64://", /empty/);
   await assertRefused(
@@ -155,7 +155,7 @@ refusalTest("http:// is fetched for callers on this machine", {}, async (app) =>
 });
 
 refusalTest(
-  "an open server fetches from no private address",
+  "an open server does not fetch from private addresses",
   { settings: OPEN },
   (app) =>
     withServer((_, response) => response.end("secret"), async (base) => {
@@ -170,7 +170,7 @@ refusalTest(
 );
 
 refusalTest(
-  "private addresses are fetched from where that is allowed",
+  "private addresses are fetched from if that is allowed",
   { settings: { ...OPEN, allowPrivateMedia: true } },
   async (app) => {
     const image = discFile();
@@ -179,7 +179,7 @@ refusalTest(
 );
 
 refusalTest(
-  "metadata addresses are never fetched from, nor after a redirect",
+  "metadata addresses are never fetched from, not even after a redirect",
   { settings: { allowPrivateMedia: true } },
   (app) =>
     withServer((request, response) => {
@@ -198,7 +198,7 @@ refusalTest(
 );
 
 refusalTest(
-  "what is too large or too slow is given up",
+  "media that are too large or too slow are given up",
   { mediaLimits: { maxBytes: 100_000, maxTotalMs: 1000 } },
   (app) =>
     withServer((request, response) => {
@@ -221,7 +221,7 @@ refusalTest(
 );
 
 refusalTest(
-  "100 MiB and 30 s are the limits where none are set",
+  "100 MiB and 30 s are the default limits",
   {},
   (app) =>
     withServer((request, response) => {

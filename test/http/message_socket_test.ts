@@ -7,7 +7,7 @@ import { askForWebSocket, makeFrame, writeAll } from "../fixtures/servers/raw_we
 
 const encoder = new TextEncoder();
 
-/** Echoes each message, `delayMs` after it. */
+/** Echoes each message after `delayMs`. */
 function echo({ beatMs, delayMs = 0 }: { beatMs?: number; delayMs?: number } = {}) {
   const budget = new BodyBudget(2 ** 26);
   const seen: { sockets: MessageSocket[]; numMessages: number } = { sockets: [], numMessages: 0 };
@@ -38,7 +38,7 @@ async function readSome(connection: Deno.TcpConn): Promise<string> {
   return new TextDecoder("latin1").decode(bytes.subarray(0, await connection.read(bytes) ?? 0));
 }
 
-Deno.test("MessageSocket outlives the time-outs of HTTP", async () => {
+Deno.test("MessageSocket outlives HTTP's timeouts", async () => {
   const { listener } = echo();
   await using _ = listener;
   const socket = new WebSocket(`ws://127.0.0.1:${listener.port}/`, ["other", "echo"]);
@@ -48,7 +48,7 @@ Deno.test("MessageSocket outlives the time-outs of HTTP", async () => {
   socket.onmessage = ({ data }) => answer.resolve(data);
   await opened.promise;
   assert.equal(socket.protocol, "echo");
-  // Both times have passed when connections that came later are closed for them.
+  // Both timeouts have passed when later connections are closed because of them.
   using silent = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
   using served = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
   await served.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
@@ -61,7 +61,7 @@ Deno.test("MessageSocket outlives the time-outs of HTTP", async () => {
   while (listener.figures.open > 0) await new Promise((resolve) => setTimeout(resolve, 10));
 });
 
-Deno.test("MessageSocket drops a client that answers no pings, and keeps one that does", async () => {
+Deno.test("MessageSocket drops a client that does not answer pings, and keeps one that does", async () => {
   const { listener, seen } = echo({ beatMs: 500 });
   await using _ = listener;
   const alive = new WebSocket(`ws://127.0.0.1:${listener.port}/`);
@@ -75,7 +75,7 @@ Deno.test("MessageSocket drops a client that answers no pings, and keeps one tha
   await closed;
 });
 
-Deno.test("MessageSocket has a client wait whose messages are not read, and counts their memory", async () => {
+Deno.test("MessageSocket makes a client wait while its messages are not read, and counts their memory", async () => {
   const { listener, budget, seen } = echo({ delayMs: 50 });
   await using _ = listener;
   using connection = await askForWebSocket(listener.base);
@@ -86,7 +86,7 @@ Deno.test("MessageSocket has a client wait whose messages are not read, and coun
     for (; numWritten < 100; numWritten++) await writeAll(connection, frame);
   })().catch(() => {});
   while (seen.numMessages < 3) await new Promise((resolve) => setTimeout(resolve, 10));
-  // What is on its way fills the system's buffers.
+  // Data in transit fills the system's buffers.
   assert.ok(numWritten < 30, `${numWritten} MiB were taken`);
   assert.ok(budget.numBytes > 2 ** 20 && budget.numBytes < 12 * 2 ** 20, `${budget.numBytes}`);
   connection.close();
@@ -94,7 +94,7 @@ Deno.test("MessageSocket has a client wait whose messages are not read, and coun
   while (budget.numBytes > 0) await new Promise((resolve) => setTimeout(resolve, 10));
 });
 
-Deno.test("other upgrades than a WebSocket's are plain requests, which a WebSocket may follow", async () => {
+Deno.test("upgrades to anything but a WebSocket are plain requests, which a WebSocket may follow", async () => {
   const { listener } = echo();
   await using _ = listener;
   using connection = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
@@ -112,7 +112,7 @@ Deno.test("other upgrades than a WebSocket's are plain requests, which a WebSock
   assert.equal(await readSome(connection), "\x81\x013");
 });
 
-Deno.test("a handshake that is none is answered with its fault", async () => {
+Deno.test("an invalid handshake is answered with its fault", async () => {
   const { listener } = echo();
   await using _ = listener;
   using connection = await Deno.connect({ hostname: "127.0.0.1", port: listener.port });
@@ -122,7 +122,7 @@ Deno.test("a handshake that is none is answered with its fault", async () => {
   assert.match(await readSome(connection), /^HTTP\/1\.1 400 .*Sec-WebSocket-Key/s);
 });
 
-Deno.test("MessageSocket keeps what was read of a large message as it was", async () => {
+Deno.test("MessageSocket does not change chunks of a large message that were read", async () => {
   const received = Promise.withResolvers<Uint8Array>();
   const limits = { protocol: "echo", maxMessageBytes: 2 ** 24, budget: new BodyBudget(2 ** 26) };
   await using listener = new TestListener(() => {}, {

@@ -13,7 +13,7 @@ function post(body: BodyInit, boundary = "b", headers: Record<string, string> = 
   });
 }
 
-/** A body that comes in pieces of `size` bytes. */
+/** A body that arrives in chunks of `size` bytes. */
 function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
   let at = 0;
   return new ReadableStream({
@@ -26,13 +26,13 @@ function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
 
 const read = (request: Request) => readMultipart(request, { fileName: "file" });
 
-Deno.test("readMultipart() refuses a form that comes packed", async () => {
+Deno.test("readMultipart() refuses a compressed form", async () => {
   await assert.rejects(read(post("--b--", "b", { "content-encoding": "gzip" })), {
     kind: "unsupported_media_type",
   });
 });
 
-Deno.test("readMultipart() reads what FormData writes, in pieces of any size", async () => {
+Deno.test("readMultipart() reads FormData's output, in chunks of any size", async () => {
   const content = Uint8Array.from({ length: 3000 }, (_, i) => i * 7 % 256);
   content.set(encoder.encode("\r\n--"), 100);
   content.set(encoder.encode("\r\n------formdata"), 200);
@@ -51,7 +51,7 @@ Deno.test("readMultipart() reads what FormData writes, in pieces of any size", a
   }
 });
 
-Deno.test("readMultipart() takes a preamble, an epilogue, quoted boundaries and names without quotes", async () => {
+Deno.test("readMultipart() accepts a preamble, an epilogue, quoted boundaries and names without quotes", async () => {
   const body =
     "before\r\n--b c\r\nContent-Disposition: form-data; name=file\r\n\r\nhi\r\n--b c--\r\nafter";
   const { file } = await read(post(body, '"b c"'));
@@ -59,7 +59,7 @@ Deno.test("readMultipart() takes a preamble, an epilogue, quoted boundaries and 
   assert.equal((await read(post("--b--"))).file, undefined);
 });
 
-Deno.test("readMultipart() takes blanks after a boundary, in pieces of any size", async () => {
+Deno.test("readMultipart() accepts blanks after a boundary, in chunks of any size", async () => {
   const body = encoder.encode(
     '--b \t \r\nContent-Disposition: form-data; name="file"\r\n\r\nhi\r\n--b--  \r\n',
   );
@@ -69,7 +69,7 @@ Deno.test("readMultipart() takes blanks after a boundary, in pieces of any size"
   }
 });
 
-Deno.test("readMultipart() refuses a second file, whatever it holds", async () => {
+Deno.test("readMultipart() refuses a second file, whatever its content", async () => {
   const part = 'Content-Disposition: form-data; name="file"; filename="a.wav"';
   for (const contents of [["a", "b"], ["", ""]]) {
     const parts = contents.map((content) => `--b\r\n${part}\r\n\r\n${content}\r\n`);
@@ -81,7 +81,7 @@ Deno.test("readMultipart() refuses a second file, whatever it holds", async () =
   }
 });
 
-Deno.test("readMultipart() refuses what is not a form", async () => {
+Deno.test("readMultipart() refuses bodies that are not forms", async () => {
   const part = 'Content-Disposition: form-data; name="file"';
   const bad = [
     "",
@@ -97,7 +97,7 @@ Deno.test("readMultipart() refuses what is not a form", async () => {
   await assert.rejects(read(noBoundary), { kind: "invalid_value", message: /no boundary/ });
 });
 
-/** A form whose file has as many bytes, and how many of its pieces were taken. */
+/** A form with a file of this size, and the number of its chunks that were read. */
 function upload(fileBytes: number): { body: ReadableStream<Uint8Array>; taken: () => number } {
   let left = fileBytes;
   let taken = 0;
@@ -119,7 +119,7 @@ function upload(fileBytes: number): { body: ReadableStream<Uint8Array>; taken: (
   return { body, taken: () => taken };
 }
 
-Deno.test("readMultipart() takes a file of 100 MiB and refuses one byte more while it is read", async () => {
+Deno.test("readMultipart() accepts a file of 100 MiB, and refuses one byte more while reading", async () => {
   for (const headers of [{}, { "content-length": String(100 * MIB + 500) }]) {
     const { body } = upload(100 * MIB);
     assert.equal((await read(post(body, "b", headers))).file!.length, 100 * MIB);
@@ -139,7 +139,7 @@ Deno.test("readMultipart() takes a file of 100 MiB and refuses one byte more whi
   assert.equal(taken(), 0);
 });
 
-Deno.test("readMultipart() bounds what comes before the first part and after the last one", async () => {
+Deno.test("readMultipart() limits the bytes before the first part and after the last one", async () => {
   for (const start of ["x", "--b--"]) {
     let taken = 0;
     const body = new ReadableStream<Uint8Array>({
@@ -156,7 +156,7 @@ Deno.test("readMultipart() bounds what comes before the first part and after the
   }
 });
 
-Deno.test("readMultipart() bounds the text beside the file", async () => {
+Deno.test("readMultipart() limits the text besides the file", async () => {
   const form = new FormData();
   form.set("prompt", "x".repeat(BODY_LIMITS.maxTextBytes + 1));
   const request = new Request("http://127.0.0.1/", { method: "POST", body: form });

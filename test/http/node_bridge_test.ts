@@ -6,12 +6,12 @@ import { TestListener } from "../fixtures/servers/listener.ts";
 const MIB = 1024 * 1024;
 const encoder = new TextEncoder();
 
-/** `app` on a free port. */
+/** Serves `app` on a free port. */
 function listen(app: App): TestListener {
   return new TestListener(bridge(app));
 }
 
-/** Writes `pieces` one after the other, each in a packet of its own. */
+/** Writes `pieces` one after the other, each in its own packet. */
 async function send(port: number, pieces: readonly string[]): Promise<Deno.TcpConn> {
   const connection = await Deno.connect({ hostname: "127.0.0.1", port });
   connection.setNoDelay(true);
@@ -30,7 +30,7 @@ function post(body: string): string {
   return `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`;
 }
 
-Deno.test("bridge() aborts the signal when a client hangs up while the handler is at work", async () => {
+Deno.test("bridge() aborts the signal when a client disconnects while the handler is working", async () => {
   const requests: readonly string[][] = [
     [post("{}") + "{}"],
     [post("{}"), "{}"],
@@ -62,7 +62,7 @@ Deno.test("bridge() aborts the signal when a client hangs up while the handler i
   }
 });
 
-Deno.test("bridge() lets reading fail when a client hangs up in the middle of its body", async () => {
+Deno.test("bridge() makes reading fail when a client disconnects in the middle of its body", async () => {
   const failure = Promise.withResolvers<unknown>();
   await using server = listen(async (request) => {
     await request.text().catch(failure.resolve);
@@ -108,7 +108,7 @@ Deno.test("bridge() delivers an answer to a client that is still sending", async
   }
 });
 
-Deno.test("bridge() takes a body no faster than it is read", async () => {
+Deno.test("bridge() receives a body no faster than it is read", async () => {
   const goOn = Promise.withResolvers<void>();
   await using server = listen(async (request) => {
     await goOn.promise;
@@ -129,7 +129,7 @@ Deno.test("bridge() takes a body no faster than it is read", async () => {
   assert.equal(await (await answer).text(), String(pieces * MIB));
 });
 
-Deno.test("bridge() streams events one by one, no faster than they are read, until the client goes", async () => {
+Deno.test("bridge() streams events one by one, no faster than they are read, until the client disconnects", async () => {
   let numPulled = 0;
   const cancelled = Promise.withResolvers<void>();
   await using server = listen(() => {
@@ -151,7 +151,7 @@ Deno.test("bridge() streams events one by one, no faster than they are read, unt
   await cancelled.promise;
 });
 
-Deno.test("bridge() notices that the client of a silent stream of events has gone", async () => {
+Deno.test("bridge() notices that the client of a silent event stream has disconnected", async () => {
   const cancelled = Promise.withResolvers<string>();
   await using server = listen(() => {
     const body = new ReadableStream<Uint8Array>({ cancel: () => cancelled.resolve("cancelled") });
@@ -165,7 +165,7 @@ Deno.test("bridge() notices that the client of a silent stream of events has gon
   assert.equal(await within(cancelled.promise, 60_000), "cancelled");
 });
 
-Deno.test("bridge() puts a comment between the lines of a half-closed client's events, and not into them", async () => {
+Deno.test("bridge() writes comments between the lines of a half-closed client's events, and not into them", async () => {
   const half = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>();
   await using server = listen(() => {
     const body = new ReadableStream<Uint8Array>({
@@ -195,7 +195,7 @@ Deno.test("bridge() puts a comment between the lines of a half-closed client's e
   assert.match(body, /^data: one\n\ndata: two\n\n: keep-alive\n/);
 });
 
-Deno.test("bridge() hands over method, address, headers and caller, and answers with a length", async () => {
+Deno.test("bridge() passes on method, address, headers and caller, and answers with a length", async () => {
   await using server = listen(async (request, { callerAddress }) => {
     const { method, url, headers } = request;
     return Response.json({
@@ -223,13 +223,13 @@ Deno.test("bridge() hands over method, address, headers and caller, and answers 
   assert.equal(await answer.text(), "");
 });
 
-Deno.test("bridge() claims no length for an answer to HEAD whose body is gone", async () => {
+Deno.test("bridge() gives no length for an answer to HEAD whose body was removed", async () => {
   await using server = listen(() => Promise.resolve(new Response(null)));
   const answer = await fetch(server.base, { method: "HEAD" });
   assert.equal(answer.headers.get("content-length"), null);
 });
 
-Deno.test("bridge() refuses what a Request cannot hold, and serves the next", async () => {
+Deno.test("bridge() refuses requests that a Request object cannot represent, and serves the next", async () => {
   await using server = listen(() => Promise.resolve(new Response("ok")));
   for (const line of ["TRACE / HTTP/1.1", "OPTIONS * HTTP/1.1"]) {
     const connection = await send(server.port, [`${line}\r\nHost: x\r\nConnection: close\r\n\r\n`]);
@@ -242,7 +242,7 @@ Deno.test("bridge() refuses what a Request cannot hold, and serves the next", as
   assert.equal(await (await fetch(server.base)).text(), "ok");
 });
 
-Deno.test("bridge() answers 500 where an answer fails, and serves the next", async () => {
+Deno.test("bridge() answers 500 if an answer fails, and serves the next request", async () => {
   await using server = listen((request) => {
     if (!request.url.endsWith("/broken")) return Promise.resolve(new Response("ok"));
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error("boom")) });

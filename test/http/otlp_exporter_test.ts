@@ -11,7 +11,7 @@ function spans(headers: Record<string, string> = {}) {
   return toSpans({ request, route: "/x", status: 500, startMs: 0, work: undefined });
 }
 
-Deno.test("OtlpExporter.fromEnvironment() wants a collector's address, and none that is switched off", () => {
+Deno.test("OtlpExporter.fromEnvironment() needs a collector's address, and that the exporter is not disabled", () => {
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://localhost:4318" };
   assert.ok(fromEnvironment(endpoint) !== undefined);
   assert.ok(
@@ -37,7 +37,7 @@ Deno.test("spansOf() follows the caller's trace, or begins one, and records none
   }
 });
 
-Deno.test("OtlpExporter.flush() logs once that a collector refuses spans, and continues", async () => {
+Deno.test("OtlpExporter.flush() logs only once that a collector refuses spans, and continues", async () => {
   const statuses = [500, 500, 200, 500];
   const collector = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },

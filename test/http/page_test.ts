@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { TestApp } from "../fixtures/servers/server.ts";
 
-Deno.test("GET / is the page, whose policy lets nothing in from elsewhere", async () => {
+Deno.test("GET / is the page, whose policy allows nothing from elsewhere", async () => {
   await using app = new TestApp();
   const page = await app.request("/");
   assert.equal(page.status, 200);
@@ -18,7 +18,7 @@ Deno.test("GET / is the page, whose policy lets nothing in from elsewhere", asyn
   }
 });
 
-Deno.test("the page's script comes compressed to those who take that", async () => {
+Deno.test("the page's script is sent compressed to clients that accept it", async () => {
   await using app = new TestApp();
   const plain = await (await app.request("/page/script.js")).text();
   const packed = await app.request("/page/script.js", { headers: { "accept-encoding": "gzip" } });
@@ -27,7 +27,7 @@ Deno.test("the page's script comes compressed to those who take that", async () 
   assert.equal(await new Response(stream).text(), plain);
 });
 
-Deno.test("with an API key the page is open and what it shows is not", async () => {
+Deno.test("with an API key, the page is open but its data are not", async () => {
   await using app = new TestApp({ settings: { apiKeys: [{ label: "test", key: "secret" }] } });
   assert.equal((await app.request("/")).status, 200);
   assert.equal((await app.request("/page/style.css")).status, 200);
@@ -44,7 +44,7 @@ Deno.test("--no-ui leads from / to the API's description", async () => {
   assert.equal((await app.request("/page/script.js")).status, 404);
 });
 
-Deno.test("GET /info tells what is loaded, and 503 before", async () => {
+Deno.test("GET /info describes the loaded model, and answers 503 before", async () => {
   await using app = new TestApp();
   assert.equal((await app.request("/info")).status, 503);
   await app.ready();
@@ -57,7 +57,7 @@ Deno.test("GET /info tells what is loaded, and 503 before", async () => {
   assert.equal(info.takes_reference_voice, false);
 });
 
-Deno.test("the page's policy names the servers of its address, and nothing else", async () => {
+Deno.test("the page's policy names the servers in its address, and nothing else", async () => {
   await using app = new TestApp();
   const getPolicy = async (query: string) => {
     const { headers } = await app.request(`/${query}`);

@@ -1,4 +1,4 @@
-/** Live speech: what is heard, and how sessions begin, go on and end. */
+/** Live speech: transcripts, and the course of sessions. */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import OpenAI from "openai";
@@ -42,17 +42,17 @@ const MANUAL = {
   session: { type: "transcription", audio: { input: { turn_detection: null } } },
 } as const;
 
-/** For the tests that leave it as they found it. */
+/** A server for tests that do not change it. */
 const server = await openSpeechServer();
 Deno.test.afterAll(() => server[Symbol.asyncDispose]());
 
-/** What an upload of the same sound is heard as. */
+/** The transcript of an upload of the same sound. */
 async function transcribe(server: TestServer, wav: Uint8Array<ArrayBuffer>): Promise<string> {
   const init = { method: "POST", body: speechForm(wav) };
   return (await (await fetch(`${server.base}/v1/audio/transcriptions`, init)).json()).text;
 }
 
-/** As a microphone does, but for the time. */
+/** Sends samples like a microphone, but all at once. */
 function appendAll(client: LiveClient, samples: Int16Array<ArrayBuffer>, step = 2400): void {
   for (let at = 0; at < samples.length; at += step) {
     client.append(getBytes(samples.subarray(at, at + step)));
@@ -64,7 +64,7 @@ function deltas(events: readonly LiveEvent[]): string {
     .map(({ delta }) => delta).join("");
 }
 
-Deno.test("live speech: a recording that is committed is heard as its upload is", async () => {
+Deno.test("live speech: a committed recording has the same transcript as its upload", async () => {
   const { samples, wav } = CLIP_SAMPLES;
   using client = await LiveClient.open(server.base);
   const [created] = client.events;
@@ -74,7 +74,7 @@ Deno.test("live speech: a recording that is committed is heard as its upload is"
   const updated = await client.next();
   assert.equal(updated.type, "session.updated");
   assert.equal(updated["session"].audio.input.turn_detection, null);
-  // A sample may be cut between two events.
+  // A sample may be split between two events.
   appendAll(client, samples, 1111);
   const odd = getBytes(samples);
   client.send({ type: "input_audio_buffer.clear" });
@@ -95,7 +95,7 @@ Deno.test("live speech: a recording that is committed is heard as its upload is"
 });
 
 for (const [name, makeVad] of [["by loudness", undefined], ["by a model", makeTinyVad]] as const) {
-  Deno.test(`live speech: turns are found ${name}`, async () => {
+  Deno.test(`live speech: turns are detected ${name}`, async () => {
     await using vad = await makeVad?.();
     await using server = await openSpeechServer({ vadFolder: vad?.folder });
     using client = await LiveClient.open(server.base);
@@ -116,7 +116,7 @@ for (const [name, makeVad] of [["by loudness", undefined], ["by a model", makeTi
       assert.deepEqual(events!.map(({ item_id }) => item_id), items);
     }
     assert.equal(committed![1]!["previous_item_id"], items[0]);
-    // The clip speaks from 0.4 s on, to 0.1 s before its end; 4.9 s later it comes again.
+    // The clip has speech from 0.4 s to 0.1 s before its end, and is repeated 4.9 s later.
     const near = (seen: number, wanted: number) =>
       assert.ok(Math.abs(seen - wanted) < 250, `${seen} ms, not ${wanted}`);
     const periodMs = 1000 * CLIP.seconds + 1000;
@@ -128,7 +128,7 @@ for (const [name, makeVad] of [["by loudness", undefined], ["by a model", makeTi
   });
 }
 
-Deno.test("live speech: G.711 in the older form is heard as its upload is", async () => {
+Deno.test("live speech: G.711 in the older format has the same transcript as its upload", async () => {
   const { samples } = await readSamples(await readRecording(CLIP.file), 8000);
   const laws = [["g711_ulaw", 7, encodeMuLaw], ["g711_alaw", 6, encodeALaw]] as const;
   for (const [format, tag, encode] of laws) {
@@ -158,12 +158,12 @@ Deno.test("live speech: G.711 in the older form is heard as its upload is", asyn
 });
 
 for (const name of ["until it is committed", "in turns that are found"]) {
-  Deno.test(`live speech: text comes while somebody speaks, ${name}`, async () => {
+  Deno.test(`live speech: text arrives while somebody speaks, ${name}`, async () => {
     using client = await LiveClient.open(server.base);
     if (name === "until it is committed") client.send(MANUAL);
     const said: Int16Array<ArrayBuffer>[] = [];
     const isWriting = () => client.events.some(({ type }) => type === `${TRANSCRIPTION}.delta`);
-    // The clip without its pauses, again and again, no faster than it is spoken.
+    // The clip without its pauses, repeated in real time.
     const speech = CLIP_SAMPLES.samples.subarray(0.4 * RATE_HZ, 1.9 * RATE_HZ);
     for (let at = 0; !isWriting(); at += 2400) {
       const piece = speech.slice(at % speech.length, at % speech.length + 2400);
@@ -189,7 +189,7 @@ for (const name of ["until it is committed", "in turns that are found"]) {
 Deno.test("live speech: OpenAI's own client reads it", async () => {
   const { port } = new URL(server.base);
   const openai = new OpenAI({ apiKey: "none", baseURL: `${server.base}/v1` });
-  // It insists on TLS.
+  // The client requires TLS.
   const options = { createConnection: () => connect(Number(port), "127.0.0.1") };
   const client = new OpenAIRealtimeWS({ intent: "transcription", options } as never, openai);
   const completed = Promise.withResolvers<string>();
@@ -208,7 +208,7 @@ Deno.test("live speech: OpenAI's own client reads it", async () => {
   client.close();
 });
 
-Deno.test("live speech: who sends a minute at once gets all turns, in order", async () => {
+Deno.test("live speech: a client that sends a minute at once gets all turns, in order", async () => {
   const budget = new BodyBudget(64 * 2 ** 20);
   await using server = await openSpeechServer({ bodyLimits: { ...BODY_LIMITS, budget } });
   {
@@ -236,7 +236,7 @@ Deno.test("live speech: who sends a minute at once gets all turns, in order", as
   while (budget.numBytes > 0) await new Promise((resolve) => setTimeout(resolve, 10));
 });
 
-Deno.test("live speech: 32 at once are all heard", async () => {
+Deno.test("live speech: 32 simultaneous sessions are all transcribed", async () => {
   await using server = await openSpeechServer({ maxQueue: 8 });
   const texts = await Promise.all(Array.from({ length: 32 }, async () => {
     using client = await LiveClient.open(server.base);
@@ -247,7 +247,7 @@ Deno.test("live speech: 32 at once are all heard", async () => {
   assert.deepEqual([...new Set(texts)], [CLIP_TEXT]);
 });
 
-Deno.test("live speech: a client that vanishes takes its work with it", async () => {
+Deno.test("live speech: the work for a client ends when it disconnects", async () => {
   const budget = new BodyBudget(2 ** 26);
   await using server = await openSpeechServer({ bodyLimits: { ...BODY_LIMITS, budget } });
   const connection = await openWebSocket(server.base);
@@ -265,7 +265,7 @@ Deno.test("live speech: a client that vanishes takes its work with it", async ()
   assert.equal(await transcribe(server, CLIP_SAMPLES.wav), CLIP_TEXT);
 });
 
-Deno.test("live speech: garbage is answered with errors, and the session goes on", async () => {
+Deno.test("live speech: garbage is answered with errors, and the session continues", async () => {
   using client = await LiveClient.open(server.base);
   const error = async (text: string | Uint8Array<ArrayBuffer>): Promise<LiveEvent> => {
     client.socket.send(text);
@@ -344,7 +344,7 @@ Deno.test("live speech: broken frames, and messages that are too large, close th
   await other.until("input_audio_buffer.cleared");
 });
 
-Deno.test("live speech: memory for sound is bounded", async () => {
+Deno.test("live speech: memory for sound is limited", async () => {
   const budget = new BodyBudget(2 ** 20);
   await using server = await openSpeechServer({ bodyLimits: { ...BODY_LIMITS, budget } });
   using client = await LiveClient.open(server.base);
@@ -355,7 +355,7 @@ Deno.test("live speech: memory for sound is bounded", async () => {
   while (budget.numBytes > 0) await new Promise((resolve) => setTimeout(resolve, 10));
 });
 
-Deno.test("live speech: the handshake passes the guards that all requests pass", async () => {
+Deno.test("live speech: the handshake is guarded like all requests", async () => {
   await using server = await openSpeechServer({
     settings: { apiKeys: [{ key: "secret", label: "one" }], corsOrigins: ["https://a.example"] },
   });
@@ -386,7 +386,7 @@ Deno.test("live speech: the handshake passes the guards that all requests pass",
   assert.match((await plain.json()).error.message, /WebSocket/);
 });
 
-Deno.test("live speech: a server that stops transcribes what it has, and says that it goes", async () => {
+Deno.test("live speech: a server that stops transcribes what it has, and then closes with its reason", async () => {
   const server = await openSpeechServer({ settings: { drainSeconds: 20 } });
   const client = await LiveClient.open(server.base);
   client.send(MANUAL);
@@ -399,7 +399,7 @@ Deno.test("live speech: a server that stops transcribes what it has, and says th
   await stopped;
 });
 
-Deno.test("live speech: other models refuse it, and a recogniser says what it serves", async () => {
+Deno.test("live speech: other models refuse it, and a recogniser says what it supports", async () => {
   await using app = await new TestApp().ready();
   const refused = await app.request("/v1/realtime?intent=transcription");
   assert.equal(refused.status, 400);
@@ -408,7 +408,7 @@ Deno.test("live speech: other models refuse it, and a recogniser says what it se
 
 const IDLE_MS = 123_000;
 
-/** The timers of one length, which do not end of themselves, until it is disposed of. */
+/** Holds timers of one duration, which do not fire by themselves, until it is disposed. */
 class HeldTimers implements Disposable {
   numSet = 0;
   readonly waiting = new Map<number, () => void>();
@@ -436,7 +436,7 @@ class HeldTimers implements Disposable {
   }
 }
 
-Deno.test("live speech: a session whose client says nothing ends", async () => {
+Deno.test("live speech: a session whose client sends nothing ends", async () => {
   await using app = await openSpeechApp();
   const { session } = app;
   const budget = new BodyBudget(2 ** 20);
@@ -459,7 +459,7 @@ Deno.test("live speech: a session whose client says nothing ends", async () => {
     client.send({ type: "input_audio_buffer.clear" });
     assert.equal((await client.next()).type, "input_audio_buffer.cleared");
   }
-  // Each message sets the time back.
+  // Each message restarts the timer.
   assert.equal(timers.numSet, 6);
   assert.equal(timers.waiting.size, 1);
   for (const end of timers.waiting.values()) end();

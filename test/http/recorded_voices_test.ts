@@ -40,7 +40,7 @@ for (
     ["speecht5", openSpeechT5App],
   ] as const
 ) {
-  Deno.test(`${family} takes on the voice of a recording, which is listened to once`, async () => {
+  Deno.test(`${family} speaks with the voice of a recording, which is encoded once`, async () => {
     await using app = await open();
     const low = await speakAs(LOW, app);
     const [high, again] = await Promise.all([speakAs(HIGH, app), speakAs(HIGH, app)]);
@@ -48,7 +48,7 @@ for (
     assert.notDeepEqual(low, high);
     assert.deepEqual(await speakAs(LOW, app), low);
     assert.equal(await countVoices(app), 2);
-    // Its own voice is another.
+    // The default voice differs.
     const content = [{ type: "text", text: "Hello there." }];
     const body = { model: VOICE_MODEL, messages: [{ role: "user", content }] };
     assert.notDeepEqual(await makeSound(await app.post(PATH, body)), low);
@@ -56,7 +56,7 @@ for (
   });
 }
 
-Deno.test("a recording may come in each of the ways that audio comes", async () => {
+Deno.test("a recording is accepted in every format of audio parts", async () => {
   const data = LOW.toBase64();
   const parts = [
     { type: "audio", audio_url: `data:audio/wav;base64,${data}` },
@@ -71,7 +71,7 @@ Deno.test("a recording may come in each of the ways that audio comes", async () 
   }
 });
 
-Deno.test("chatterbox speaks with the voice of its folder, sentence by sentence", async () => {
+Deno.test("chatterbox speaks with the voice in its folder, sentence by sentence", async () => {
   const { voices } = await (await chatterbox.request("/v1/audio/voices")).json();
   assert.deepEqual(voices, [{ id: "default", name: "default", language: "en" }]);
   const input = "This is the first. This is the second! And is this the third?";
@@ -90,7 +90,7 @@ Deno.test("chatterbox sounds the same with the same seed, and not with another",
   assert.deepEqual(await say(1), first);
 });
 
-Deno.test("chatterbox without a voice of its own speaks with those of recordings alone", async () => {
+Deno.test("chatterbox without a default voice only speaks with voices of recordings", async () => {
   await using app = await openTtsApp({
     family: "chatterbox",
     changes: { "default_voice.wav": undefined },
@@ -122,7 +122,7 @@ const UNUSABLE: Readonly<Record<string, readonly [Uint8Array<ArrayBuffer>, RegEx
   ],
 };
 for (const [what, [recording, message]] of Object.entries(UNUSABLE)) {
-  Deno.test(`a recording that is ${what} is refused, by its place`, async () => {
+  Deno.test(`a recording that is ${what} is refused, and its part is named`, async () => {
     const response = await chatterbox.post(PATH, recordingBody(recording));
     const { error } = await response.json();
     assert.equal(response.status, 400);
@@ -133,7 +133,7 @@ for (const [what, [recording, message]] of Object.entries(UNUSABLE)) {
   });
 }
 
-Deno.test("more than one recording, a voice beside one, and images are refused", async () => {
+Deno.test("several recordings, a voice in addition to a recording, and images are refused", async () => {
   const refuse = async (body: unknown, { param, message }: { param: string; message: RegExp }) => {
     const response = await chatterbox.post(PATH, body);
     const { error } = await response.json();
@@ -162,7 +162,7 @@ Deno.test("more than one recording, a voice beside one, and images are refused",
   await refuse(messages(audio), { param: "messages[0].content", message: /saw nothing/ });
 });
 
-Deno.test("models that cannot take on a voice say which can, or what they lack", async () => {
+Deno.test("models without voices of recordings say which models have them, or what is missing", async () => {
   for (
     const [family, message] of [
       [
@@ -173,7 +173,7 @@ Deno.test("models that cannot take on a voice say which can, or what they lack",
     ] as const
   ) {
     await using app = await openTtsApp({ family });
-    // Nothing is read that is not used.
+    // A recording that is not used is not read.
     const response = await app.post(PATH, recordingBody(new Uint8Array()));
     const { error } = await response.json();
     assert.equal(response.status, 400);

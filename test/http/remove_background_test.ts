@@ -20,7 +20,7 @@ const PATH = "/images/remove_background";
 const makeBase64 = (file: Uint8Array) => `base64://${file.toBase64()}`;
 
 mattingTest(
-  "remove_background: a chat completion that holds the image, at both paths",
+  "remove_background: a chat completion contains the image, at both paths",
   async (app) => {
     const image = discFile(61, 47);
     for (const path of [PATH, `/v1${PATH}`]) {
@@ -47,7 +47,7 @@ mattingTest(
 );
 
 mattingTest(
-  "remove_background: every form of reference and part gives the same file",
+  "remove_background: every kind of reference and part gives the same file",
   async (app) => {
     const image = discFile();
     const path = await Deno.makeTempFile({ suffix: ".png" });
@@ -82,7 +82,7 @@ mattingTest(
 );
 
 mattingTest(
-  "remove_background: the subject is opaque, what is around it is not, colours stay",
+  "remove_background: the subject is opaque, its surroundings are not, and colours stay",
   async (app) => {
     const image = discImage(120, 90);
     const response = await postImage(app, encodePng(image));
@@ -94,7 +94,7 @@ mattingTest(
       assert.ok(alphaAt(x, y) < 15, `${alphaAt(x, y)}`);
     }
     for (let i = 0; i < width * height; i++) {
-      // What is wholly transparent does not give away what was there.
+      // Fully transparent pixels do not reveal the background.
       const share = data[4 * i + 3] === 0 ? 0 : 1;
       for (let c = 0; c < 3; c++) assert.equal(data[4 * i + c], share * image.data[3 * i + c]!);
     }
@@ -162,7 +162,7 @@ mattingTest("remove_background: options, as JSON and as form fields", async (app
   assert.deepEqual([croppedMask.width, croppedMask.height], [cropped.width, cropped.height]);
 });
 
-mattingTest("remove_background: what cannot be asked for is refused by name", async (app) => {
+mattingTest("remove_background: unsupported fields are refused by name", async (app) => {
   const image = discFile(8, 8);
   const ref = makeBase64(image);
   const content = [{ type: "image", image_url: { url: ref } }];
@@ -247,9 +247,9 @@ Deno.test("remove_background: more than 100 MiB is refused while it is read, on 
   assert.match(message, /100 MiB/);
 });
 
-Deno.test("remove_background: an image above the limit that was set answers 400 and names the flag", async () => {
+Deno.test("remove_background: an image above the configured limit is answered 400 and names the flag", async () => {
   await using app = await openMattingApp({ engine: { prefixCache: true, maxImagePixels: 3e5 } });
-  // One is decoded where the device is, the others on a thread of its own.
+  // One image is decoded in the device's thread, the others in a separate thread.
   assert.equal((await postImage(app, discFile(500, 400))).status, 200);
   assert.equal((await postImage(app, discFile(600, 500))).status, 200);
   const { status, code, message } = await readError(
@@ -259,7 +259,7 @@ Deno.test("remove_background: an image above the limit that was set answers 400 
   assert.match(message, /--max-image-megapixels/);
 });
 
-Deno.test("remove_background: a full queue answers 429, and what waits is answered", async () => {
+Deno.test("remove_background: a full queue answers 429, and waiting requests are answered", async () => {
   const engine = { prefixCache: true, maxSequences: 1 };
   await using app = await openMattingApp({ engine, maxQueue: 2 });
   const image = discFile(600, 400);

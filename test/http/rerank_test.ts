@@ -11,7 +11,7 @@ const DOCUMENTS = [
   "The capital of Portugal is Lisbon.",
 ];
 const BEST = 2;
-/** Of the three pairs, by the model's goldens: 16, 25 and 16. */
+/** Tokens of the three pairs, according to the model's goldens: 16, 25 and 16. */
 const NUM_TOKENS = 57;
 const PATHS = ["/rerank", "/v1/rerank", "/v2/rerank"];
 
@@ -52,7 +52,7 @@ Deno.test("rerank answers as specified, the most relevant document first", async
   }
 });
 
-Deno.test("rerank returns the best top_n, and all of a shorter list", async () => {
+Deno.test("rerank returns the best top_n documents, or all of a shorter list", async () => {
   const { results } = await rerank(app, { top_n: 1 });
   assert.deepEqual(results.map(({ index }) => index), [BEST]);
   assert.equal((await rerank(app, { top_n: 50 })).results.length, DOCUMENTS.length);
@@ -64,7 +64,7 @@ Deno.test("rerank keeps the order of documents with equal scores", async () => {
   assert.deepEqual(results.map(({ index }) => index), [...documents.keys()]);
 });
 
-Deno.test("rerank leaves documents out on request, and repeats them as they came", async () => {
+Deno.test("rerank omits documents on request, and otherwise repeats them unchanged", async () => {
   for (const { document } of (await rerank(app, { return_documents: false })).results) {
     assert.equal(document, undefined);
   }
@@ -73,7 +73,7 @@ Deno.test("rerank leaves documents out on request, and repeats them as they came
   for (const { index, document } of results) assert.deepEqual(document, { text: DOCUMENTS[index] });
 });
 
-Deno.test("rerank on /v2 answers in Cohere's form", async () => {
+Deno.test("rerank on /v2 answers in Cohere's format", async () => {
   const { id, results, meta } = await rerank<CohereRerankList>(app, {}, "/v2/rerank");
   assert.ok(id.length > 0);
   assert.equal(results[0]!.index, BEST);
@@ -88,7 +88,7 @@ Deno.test("rerank on /v2 answers in Cohere's form", async () => {
   assert.equal((await app.post("/v1/v2/rerank", {})).status, 400);
 });
 
-Deno.test("rerank and score serve the fields of other APIs, and refuse by name what they do not serve", async () => {
+Deno.test("rerank and score support the fields of other APIs, and refuse unsupported fields by name", async () => {
   const order = ({ results }: RerankList) => results.map(({ index }) => index);
   assert.deepEqual(order(await rerank(app, { top_k: 1 })), [BEST]);
   const { results: bare } = await rerank(app, { return_text: false });
@@ -154,7 +154,7 @@ Deno.test("rerank truncates long documents on request, and refuses them otherwis
   assert.equal(results[0]!.index, 1);
 });
 
-Deno.test("rerank says in the flat shape what is wrong with a request, on every path", async () => {
+Deno.test("rerank reports faults of a request in the flat format, on every path", async () => {
   const documents = DOCUMENTS;
   const cases: readonly (readonly [unknown, RegExp])[] = [
     [{ documents }, /^query: want a string that is not empty, saw nothing\.$/],
@@ -214,6 +214,6 @@ function badBody(random: Random): unknown {
   };
   if (random.chance(0.1)) return random.pick([[], 5, null, "text", [{ query: "a" }]]);
   const name = random.pick(Object.keys(bad));
-  // On /v2/rerank texts that are too long are cut otherwise.
+  // On /v2/rerank, texts that are too long are truncated by default.
   return { query: QUERY, documents: DOCUMENTS, truncate: false, [name]: random.pick(bad[name]!) };
 }

@@ -4,7 +4,7 @@ import type { ChatEvent, ChosenLogprob } from "../../src/models/task.ts";
 
 type Delta = Extract<ChatEvent, { type: "delta" }>;
 
-/** A token with the log-probability that it would have. */
+/** A token with a log-probability. */
 function chosen(token: string, bytes = [...new TextEncoder().encode(token)]): ChosenLogprob {
   return { token, bytes, logprob: -1, offset: 0, top: [] };
 }
@@ -13,7 +13,7 @@ function delta(text: string, logprobs: ChosenLogprob[], more: Partial<Delta> = {
   return { type: "delta", index: 0, text, logprobs, ...more };
 }
 
-/** The tokens of each text delta, and those of the whole text. */
+/** The tokens of each text delta, and of the whole text. */
 function follow(deltas: readonly Delta[]) {
   const request = { model: "m", input: "Hi" };
   const builder = new ResponseBuilder({ id: "r", createdSeconds: 0, model: "m", request });
@@ -45,7 +45,7 @@ Deno.test("ResponseBuilder.push() begins a stream that fails before its first to
   assert.deepEqual(builder.response.error, { code: "invalid_value", message: "No." });
 });
 
-Deno.test("ResponseBuilder.push() gives the first text the tokens that were held back before it", () => {
+Deno.test("ResponseBuilder.push() attributes held-back tokens to the first text after them", () => {
   const bytes = [...new TextEncoder().encode("🦔")];
   const [first, second] = [chosen("\\xf0\\x9f", bytes.slice(0, 2)), chosen("x", bytes.slice(2))];
   assert.deepEqual(follow([delta("", [first]), delta("🦔", [second])]), {
@@ -54,7 +54,7 @@ Deno.test("ResponseBuilder.push() gives the first text the tokens that were held
   });
 });
 
-Deno.test("ResponseBuilder.push() gives no text the tokens of thought, of calls and of their markup", () => {
+Deno.test("ResponseBuilder.push() attributes tokens of thought, calls and markup to no text", () => {
   const call = { toolCalls: [{ index: 0, id: "c", name: "f", arguments: "{}" }] };
   const { streamed, whole } = follow([
     delta("", [chosen("<think>")]),

@@ -1,4 +1,4 @@
-/** Every field of a chat request to a model other than a chat model works, is ignored or is refused, by its name. */
+/** For models other than chat models, every field of a chat request works, is ignored, or is refused by its name. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/image/png.ts";
 import {
@@ -23,7 +23,7 @@ type Fields = Readonly<Record<string, unknown>>;
 const SCHEMA = { type: "object" };
 const FUNCTION = { name: "f", parameters: SCHEMA };
 
-/** The path in the refusal, and the fields; of models that do not chat. */
+/** Fields that models without chat refuse, each with the path in the refusal. */
 const NO_CHAT: readonly (readonly [param: string, Fields])[] = [
   ["response_format", { response_format: { type: "json_object" } }],
   ["response_format.json_schema.schema", {
@@ -40,14 +40,14 @@ const NO_CHAT: readonly (readonly [param: string, Fields])[] = [
   ["skip_special_tokens", { skip_special_tokens: false }],
 ];
 
-/** Of those that sample no tokens. */
+/** Fields that models without sampling refuse. */
 const NO_GENERATION: typeof NO_CHAT = [
   ["n", { n: 2 }],
   ["include_stop_str_in_output", { include_stop_str_in_output: true }],
   ["stop_token_ids", { stop_token_ids: [3] }],
 ];
 
-/** Passed over by those. */
+/** Fields that these models ignore. */
 const NO_WEIGHTS: typeof NO_CHAT = [
   ["min_tokens", { min_tokens: 2 }],
   ["ignore_eos", { ignore_eos: true }],
@@ -57,7 +57,7 @@ const NO_WEIGHTS: typeof NO_CHAT = [
   ["repetition_penalty", { repetition_penalty: 1.1 }],
 ];
 
-/** What clients send without meaning anything by it. */
+/** Default values that clients send. */
 const DEFAULTS: Fields = {
   temperature: 0,
   top_p: 1,
@@ -92,7 +92,7 @@ async function assertRefused(
   }
 }
 
-/** The answer is that without the field, and a header names it. */
+/** Asserts that the answer is the same as without the field, and that a header names the field. */
 async function assertPassedOver(
   app: TestApp,
   { path, body, cases }: { path: string; body: Fields; cases: typeof NO_CHAT },
@@ -118,7 +118,7 @@ function chatAbout(part: Fields): Fields {
   return { model: MODEL, messages: [{ role: "user", content: [part] }] };
 }
 
-Deno.test("chat: a model that reads lines serves max_tokens, stop and logprobs, and refuses the rest by name", async () => {
+Deno.test("chat: a line recogniser supports max_tokens, stop and logprobs, and refuses the rest by name", async () => {
   const folder = findModelFolder("hearth-demo-ocr")!;
   const { cases: [golden] } = JSON.parse(await Deno.readTextFile(`${folder}/golden.json`));
   const url = `base64://${(await Deno.readFile(`${folder}/${golden.image}`)).toBase64()}`;
@@ -138,7 +138,7 @@ Deno.test("chat: a model that reads lines serves max_tokens, stop and logprobs, 
   assert.deepEqual([stopped.content, stopped.reason], [golden.text.slice(0, 2), "stop"]);
 });
 
-Deno.test("chat: a model that generates what it reads samples, and refuses by name what needs a chat", async () => {
+Deno.test("chat: a generating OCR model samples, and refuses by name what needs a chat", async () => {
   await using tiny = await makeTinyOcr("trocr");
   await using app = await new TestApp({ folder: tiny.folder }).ready();
   const url = `base64://${ocrImage(1).toBase64()}`;
@@ -150,7 +150,7 @@ Deno.test("chat: a model that generates what it reads samples, and refuses by na
   assert.deepEqual(await readAnswer(app, seeded), first);
 });
 
-Deno.test("chat: speech recognition serves max_tokens and temperature, and refuses the rest by name", async () => {
+Deno.test("chat: speech recognition supports max_tokens and temperature, and refuses the rest by name", async () => {
   const url = `base64://${(await readRecording(CLIP.file)).toBase64()}`;
   const body = chatAbout({ type: "audio", audio_url: { url } });
   await using app = await openSpeechApp();
@@ -184,7 +184,7 @@ Deno.test("chat: speech recognition serves max_tokens and temperature, and refus
   }
 });
 
-/** Of what answers with files. */
+/** Fields that models whose answers are files refuse. */
 const BY_FILES: typeof NO_CHAT = [
   ["n", { n: 2 }],
   ["logprobs", { logprobs: true }],
@@ -204,7 +204,7 @@ Deno.test("speech: fields of a chat that would change the answer are refused by 
   const path = "/v1/audio/speech";
   await assertRefused(app, { path, body: speechBody(), cases: BY_FILES });
   await assertPassedOver(app, { path, body: speechBody(), cases: NO_FILE_LIMITS });
-  // The sound of an input is sent as it is made, whatever stream says.
+  // The sound of `input` is streamed, whatever `stream` says.
   for (const stream of [false, true]) {
     const response = await app.post(path, speechBody({ ...FILE_DEFAULTS, stream }));
     assert.equal(response.status, 200);

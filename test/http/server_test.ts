@@ -17,7 +17,7 @@ function post(server: TestServer, body: unknown): Promise<Response> {
   return fetch(`${server.base}${CHAT}`, { method: "POST", headers, body: JSON.stringify(body) });
 }
 
-Deno.test("RunningServer.stop() lets a short request finish, and takes no new one", async () => {
+Deno.test("RunningServer.stop() lets a short request finish, and accepts no new one", async () => {
   const server = await TestServer.start();
   const answer = post(server, chatBody());
   while (server.app.session.numInFlight === 0) await new Promise((resolve) => setTimeout(resolve));
@@ -28,7 +28,7 @@ Deno.test("RunningServer.stop() lets a short request finish, and takes no new on
   await assert.rejects(fetch(`${server.base}/health`));
 });
 
-Deno.test("RunningServer.stop() takes no new connection while it waits for requests in flight", async () => {
+Deno.test("RunningServer.stop() accepts no new connection while it waits for running requests", async () => {
   const server = await TestServer.start();
   const { hostname, port } = new URL(server.base);
   const response = await post(server, chatBody({ stream: true, ...ENDLESS }));
@@ -49,7 +49,7 @@ Deno.test("RunningServer.stop() ends a stream that outlasts the grace period, wi
   assert.equal(last.error.message, "shutting down");
 });
 
-Deno.test("health says that the server is shutting down while it is", async () => {
+Deno.test("health says that the server is shutting down", async () => {
   const app = new TestApp();
   app.session.drain();
   const response = await app.request("/health");
@@ -57,7 +57,7 @@ Deno.test("health says that the server is shutting down while it is", async () =
   assert.deepEqual(await response.json(), { status: "unhealthy", error: "shutting down" });
 });
 
-Deno.test("POST /shutdown answers first, then begins the shutdown, which announces itself", async () => {
+Deno.test("POST /shutdown answers first, and then begins the shutdown, which is announced", async () => {
   const begun = Promise.withResolvers<void>();
   const app = new TestApp({ requestShutdown: begun.resolve });
   const server = startServer(app.deps);
@@ -83,7 +83,7 @@ Deno.test("POST /shutdown begins nothing before its answer has been sent", async
   assert.equal(shutdowns, 1);
 });
 
-Deno.test("POST /shutdown is accepted from elsewhere only where that is allowed", async () => {
+Deno.test("POST /shutdown is accepted from elsewhere only if that is allowed", async () => {
   const caller = { ...LOCAL_CALLER, callerAddress: "10.0.0.9" };
   let shutdowns = 0;
   const requestShutdown = () => shutdowns++;
@@ -99,7 +99,7 @@ Deno.test("POST /shutdown is accepted from elsewhere only where that is allowed"
   assert.equal(shutdowns, 1);
 });
 
-Deno.test("startServer() fails where the port is taken", async () => {
+Deno.test("startServer() fails if the port is taken", async () => {
   const server = startServer(new TestApp().deps);
   const { port } = server.address;
   assert.throws(

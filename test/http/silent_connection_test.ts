@@ -20,7 +20,7 @@ async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-/** Counts the sockets that servers of `node:http` are given, until it is disposed of. */
+/** Counts the sockets that servers of `node:http` get, until it is disposed. */
 class SocketCount implements Disposable {
   count = 0;
 
@@ -36,12 +36,12 @@ class SocketCount implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // That of its own prototype is there again.
+    // Restores the prototype's method.
     Reflect.deleteProperty(Server.prototype, "emit");
   }
 }
 
-Deno.test("Listener gives node:http no connection that closes without a word, and keeps nothing of it", async () => {
+Deno.test("Listener does not pass a connection that closes silently to node:http, and keeps nothing of it", async () => {
   using sockets = new SocketCount();
   await using listener = new TestListener((_, response) => response.end("here"));
   const numFiles = () => [...Deno.readDirSync("/proc/self/fd")].length;
@@ -49,14 +49,14 @@ Deno.test("Listener gives node:http no connection that closes without a word, an
   for (const connection of await connectMany(listener.port, 50)) connection.close();
   const asking = await connect(listener.port);
   await asking.write(REQUEST);
-  // Those before it have been accepted then.
+  // By then, earlier connections have been accepted.
   assert.match(await readAll(asking), /here$/);
   await until(() => listener.figures.open === 0);
   assert.equal(sockets.count, 1);
   if (Deno.build.os === "linux") assert.equal(numFiles(), before);
 });
 
-Deno.test("Listener counts silent connections, and answers those that speak after all", async () => {
+Deno.test("Listener counts silent connections, and answers those that send a request later", async () => {
   using sockets = new SocketCount();
   await using listener = new TestListener((_, response) => response.end("here"));
   const connections = await connectMany(listener.port, 20);
@@ -76,7 +76,7 @@ Deno.test("Listener counts silent connections, and answers those that speak afte
   assert.equal(listener.figures.open, 0);
 });
 
-Deno.test("Listener closes silent connections before one that has begun a request, the longest silent first", async () => {
+Deno.test("Listener closes silent connections first, the longest silent one first, before one that has begun a request", async () => {
   await using listener = new TestListener((_, response) => response.end("here"));
   const { figures, port } = listener;
   using begun = await connect(port);
@@ -96,7 +96,7 @@ Deno.test("Listener closes silent connections before one that has begun a reques
   for (const connection of others) connection.close();
 });
 
-Deno.test("Listener gives a request's headers their time from the accept on, not from their first byte", async () => {
+Deno.test("Listener measures the time limit for a request's headers from the accept, not from the first byte", async () => {
   await using listener = new TestListener((_, response) => response.end(), { headMs: 800 });
   using early = await connect(listener.port);
   await new Promise((resolve) => setTimeout(resolve, 400));

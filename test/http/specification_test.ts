@@ -1,6 +1,4 @@
-/**
- * Every row of the specification's case table and status table, and of the decisions beside it that are about errors.
- */
+/** Tests every row of the specification's case table and status table, and decisions about errors. */
 import assert from "node:assert/strict";
 import { parseTranscription } from "../../src/wire/transcription_request.ts";
 import { CapturedStderr } from "../fixtures/servers/capture_stderr.ts";
@@ -15,7 +13,7 @@ const REMOTE_CALLER = { ...LOCAL_CALLER, callerAddress: "192.168.0.7" };
 const loading = new TestApp();
 const text = [{ role: "user", content: "Hello" }];
 
-/** A test of `path` and its `/v1` twin, on an app whose model is ready. */
+/** Registers a test of `path` and its `/v1` twin, on an app whose model is ready. */
 function testReady(
   name: string,
   path: string,
@@ -49,7 +47,7 @@ async function assertNested(
   return error.message;
 }
 
-/** An answer without what is its own: when it was made, its id, and what the cache had of its prompt. */
+/** Reads an answer without the parts that always differ: its time, its id, and the cached tokens of its prompt. */
 async function readAnswer(response: Response): Promise<string> {
   const text = await response.text();
   return text.replaceAll(/"(?:id|created|cached_tokens)":\s*(?:"[^"]*"|\d+)/g, '""');
@@ -72,7 +70,7 @@ Deno.test("general: paired paths return identical responses, in JSON or as event
   }
 });
 
-Deno.test("chat: temperature and top_p are 1 by default, unless the model names its own", async () => {
+Deno.test("chat: temperature and top_p are 1 by default, unless the model has its own defaults", async () => {
   await using folder = await ModelFolder.create();
   await folder.writeConfig(JSON.stringify(ModelFolder.readConfig(MODEL)));
   await Deno.remove(`${folder.path}/generation_config.json`);
@@ -146,7 +144,7 @@ testReady(
   "/audio/transcriptions",
   async (app, path) => {
     const response = await app.request(path, { method: "POST", body: new FormData() });
-    // The built-in model transcribes nothing, with a file or without.
+    // The built-in chat model cannot transcribe, with or without a file.
     await assertNested(response, invalid("unsupported_by_model"));
   },
 );
@@ -170,7 +168,7 @@ Deno.test("case table: remote shutdown not allowed", async () => {
   assert.equal(shutdowns, 0);
 });
 
-Deno.test("every shutdown request has its line, also one that is refused", async () => {
+Deno.test("every shutdown request is logged, even if it is refused", async () => {
   const request = { method: "POST" };
   const foreign = { ...request, headers: { host: "example.org" } };
   const apiKeys = [{ label: "a", key: "secret" }];
@@ -186,7 +184,7 @@ Deno.test("every shutdown request has its line, also one that is refused", async
   }
 });
 
-Deno.test("transcriptions take every language of the specification, in common spellings too", () => {
+Deno.test("transcriptions accept every language of the specification, also in common spellings", () => {
   const specified =
     "zh en yue ar de fr es pt id it ko ru th vi ja tr hi ms nl sv da fi pl cs fil " +
     "fa el ro hu mk";

@@ -13,7 +13,7 @@ function tokensSpoken(of: TestApp): Promise<number> {
   return readFigure(of, "prompt_tokens_total");
 }
 
-Deno.test("a text of 100 kB waits for a slow reader, and takes no memory for what is read", async () => {
+Deno.test("a text of 100 kB waits for a slow reader, and what was read takes no memory", async () => {
   await using busy = await openTtsApp();
   const sentence =
     "The quick brown fox, which was not lazy at all, jumps over one more of those dogs. ";
@@ -29,7 +29,7 @@ Deno.test("a text of 100 kB waits for a slow reader, and takes no memory for wha
     now = await tokensSpoken(busy);
   }
   assert.ok(before < 6 * perSentence, `${before / perSentence} sentences ahead`);
-  // Whatever ran before may still be freed: from here on it would show if nothing were.
+  // Memory of earlier work may still be freed; from here on, a leak would show.
   let numBytes = 0;
   let [startBytes, mostBytes] = [0, 0];
   for (let read = await reader.read(); !read.done; read = await reader.read()) {
@@ -62,7 +62,7 @@ Deno.test("a client that disconnects ends the speech between two sentences", asy
   await again.bytes();
 });
 
-Deno.test("a short text does not wait for the end of a long one", async () => {
+Deno.test("a short text does not wait until a long one has been spoken", async () => {
   await using shared = await openTtsApp();
   const long = shared.post(PATH, speechBody({ input: "One more sentence is here. ".repeat(150) }));
   const reader = (await long).body!.getReader();
@@ -86,7 +86,7 @@ Deno.test("clients that do not read delay no others", async () => {
   const short = await held.post(PATH, speechBody({ input: "A short one." }));
   assert.equal(short.status, 200);
   await short.bytes();
-  // All of them, once none waits for its turn any more.
+  // Waits until all of them run.
   while (await readFigure(held, "sequences_running") < readers.length);
   await Promise.all(readers.map((reader) => reader.cancel()));
   while (held.session.numInFlight > 0) await new Promise((resolve) => setTimeout(resolve, 10));

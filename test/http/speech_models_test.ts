@@ -72,7 +72,7 @@ for (const model of ["moonshine", "wav2vec2"] as const) {
   });
 }
 
-Deno.test("transcriptions: words have times where their letters do, and are refused where text has none", async () => {
+Deno.test("transcriptions: words have times if letters do; for models without times they are refused", async () => {
   const asked = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
   await withApp("wav2vec2", async (app) => {
     const { words, segments } = await (await postSpeech(app, AUDIO, asked)).json();
@@ -91,12 +91,12 @@ Deno.test("transcriptions: words have times where their letters do, and are refu
   });
 });
 
-Deno.test("transcriptions: a language that the model has not is refused, naming those it has, or passed over", async () => {
+Deno.test("transcriptions: an unknown language is refused with a list of the model's languages, or ignored", async () => {
   const ask = async (app: TestApp, language: string) => {
     const response = await postSpeech(app, AUDIO, { language });
     return [response.status, (await response.json()).error] as const;
   };
-  /** The specification names the language. */
+  /** Asserts that a language of the specification is ignored. */
   const assertPassedOver = async (app: TestApp, language: string) => {
     const response = await postSpeech(app, AUDIO, { language });
     await response.body!.cancel();
@@ -132,7 +132,7 @@ Deno.test("transcriptions: a language that the model has not is refused, naming 
   }, { "config.json": { ...config, language: "de" } });
 });
 
-Deno.test("transcriptions: temperature draws other words, and 0 the same again", async () => {
+Deno.test("transcriptions: a temperature gives different words, and 0 always the same", async () => {
   await withApp("moonshine", async (app) => {
     const ask = async (temperature: string) =>
       (await (await postSpeech(app, AUDIO, { temperature })).json()).text;
@@ -142,7 +142,7 @@ Deno.test("transcriptions: temperature draws other words, and 0 the same again",
   });
 });
 
-/** A CTC graph of frames beside each other. */
+/** Makes a CTC graph that stacks frames. */
 function addFrames(numFrames: number): GraphBuilder {
   const graph = new GraphBuilder({ seed: 5 });
   const frames = graph.add("Reshape", ["input_values", graph.ints([1, numFrames, 400])]);
@@ -157,7 +157,7 @@ function buildFrames(graph: GraphBuilder): Uint8Array<ArrayBuffer> {
   });
 }
 
-/** The graph with its weights in files beside it, as large models have them. */
+/** The graph with its weights in separate files, as in large models. */
 function framesWithFiles(): Readonly<Record<string, Uint8Array>> {
   const graph = addFrames(-1);
   const index = graph.initializers.findIndex(({ dtype }) => dtype === "float32");
@@ -173,13 +173,13 @@ function framesWithFiles(): Readonly<Record<string, Uint8Array>> {
   graph.initializers[index] = { ...weights, data };
   return {
     "onnx/model.onnx": buildFrames(graph),
-    // What stands in the first no tensor needs.
+    // No tensor needs the content of the first file.
     "onnx/model.onnx_data": new Uint8Array(8),
     "onnx/model.onnx_data_1": bytes,
   };
 }
 
-Deno.test("transcriptions: weights may be in files beside the graph", async () => {
+Deno.test("transcriptions: weights may be in separate files", async () => {
   const ask = async (app: TestApp) => await (await postSpeech(app, AUDIO)).json();
   let inside: unknown;
   await withApp("wav2vec2", async (app) => void (inside = await ask(app)), {
@@ -192,8 +192,8 @@ Deno.test("transcriptions: weights may be in files beside the graph", async () =
   );
 });
 
-Deno.test("transcriptions: a run that fails takes its own request with it, and no other", async () => {
-  // As long as the warm-up's second.
+Deno.test("transcriptions: a failing run only ends its own request", async () => {
+  // As long as the warm-up's sound, a second.
   const good = makeWav(goldenSound(1));
   await withApp("wav2vec2", async (app) => {
     for (let round = 0; round < 2; round++) {
@@ -205,7 +205,7 @@ Deno.test("transcriptions: a run that fails takes its own request with it, and n
   }, { "onnx/model.onnx": buildFrames(addFrames(16_000 / 400)) });
 });
 
-Deno.test("transcriptions: eight at a time give what each gives alone; clients that leave make room", async () => {
+Deno.test("transcriptions: eight at a time give the same as alone, and clients that disconnect free their slots", async () => {
   await using tiny = await makeTinySpeech("moonshine");
   await using server = await TestServer.start({ folder: tiny.folder });
   const send = async (signal?: AbortSignal) => {
@@ -228,7 +228,7 @@ Deno.test("transcriptions: eight at a time give what each gives alone; clients t
   assert.ok(await server.figure("hearth_audio_seconds_total") >= 9 * SECONDS);
 });
 
-Deno.test("a recording without end stops when its client leaves", async () => {
+Deno.test("an endless recording stops when its client disconnects", async () => {
   await using tiny = await makeTinySpeech("moonshine");
   const { spawnWorker, workers } = fragileSpawner();
   await using server = await TestServer.start({ folder: tiny.folder, spawnWorker });
@@ -241,6 +241,6 @@ Deno.test("a recording without end stops when its client leaves", async () => {
   abort.abort();
   await leaving;
   await server.untilIdle();
-  // Ten minutes are more than twenty pieces.
+  // Ten minutes would be more than twenty chunks.
   assert.ok(await server.figure("hearth_windows_total") < 15);
 });

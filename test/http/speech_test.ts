@@ -37,7 +37,7 @@ Deno.test("POST /audio/speech answers with the sound, in mp3 unless asked otherw
   await response.bytes();
 });
 
-Deno.test("POST /audio/speech writes into a WAV header what it knows of the length", async () => {
+Deno.test("POST /audio/speech writes the length into a WAV header if it is known", async () => {
   const long = await speak({ response_format: "wav" });
   assert.deepEqual([int32(long, 4), int32(long, 40)], [0xffff_ffff, 0xffff_ffff]);
   assert.equal(int32(long, 24), RATE_HZ);
@@ -47,7 +47,7 @@ Deno.test("POST /audio/speech writes into a WAV header what it knows of the leng
   assert.deepEqual([int32(short, 4), int32(short, 40)], [short.length - 8, short.length - 44]);
 });
 
-Deno.test("POST /audio/speech sends each sentence before the next is asked for", async () => {
+Deno.test("POST /audio/speech sends each sentence before the next is requested", async () => {
   const input = "This is the first. This is the second! And is this the third?";
   const response = await app.post(PATH, speechBody({ input, response_format: "pcm" }));
   const pieces: number[] = [];
@@ -75,12 +75,12 @@ Deno.test("POST /audio/speech with messages answers a chat completion with the s
   const file = Uint8Array.fromBase64(url.slice(prefix.length));
   assert.deepEqual([int32(file, 4), int32(file, 40)], [file.length - 8, file.length - 44]);
   assert.ok(completion.usage.prompt_tokens > 20);
-  // The bytes of the other form, apart from the header.
+  // The same bytes as without messages, except for the header.
   const streamed = await speak({ input: "Hello there.\n\nHow are you?", response_format: "wav" });
   assertSameValues(file.subarray(44), streamed.subarray(44));
 });
 
-Deno.test("POST /audio/speech as events carries the same bytes", async () => {
+Deno.test("POST /audio/speech as events sends the same bytes", async () => {
   for (const format of ["wav", "opus"]) {
     const response = await app.post(
       PATH,
@@ -110,7 +110,7 @@ Deno.test("POST /audio/speech speaks faster and slower", async () => {
   assert.ok(Math.abs(slow / usual - 4) < 0.1 && Math.abs(usual / fast - 4) < 0.1, `${lengths}`);
 });
 
-Deno.test("POST /audio/speech takes its text as it is said, not as it is written", async () => {
+Deno.test("POST /audio/speech normalizes its text", async () => {
   const written = await speak({ input: "Dr. Lee paid $5 on May 3.", response_format: "wav" });
   const said = await speak({
     input: "Doctor Lee paid five dollars on May third.",
@@ -180,7 +180,7 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
   ],
 };
 
-Deno.test("POST /audio/speech passes over instructions, writes mp3 for aac, and takes numbers as text", async () => {
+Deno.test("POST /audio/speech ignores instructions, writes mp3 for aac, and accepts numbers as text", async () => {
   const plain = await app.post(PATH, speechBody({ response_format: "mp3", speed: 1.5 }));
   const wanted = new Uint8Array(await plain.arrayBuffer());
   const extra = { response_format: "aac", speed: "1.5", instructions: "Sound sad." };
@@ -199,7 +199,7 @@ Deno.test("POST /audio/speech passes over instructions, writes mp3 for aac, and 
   assert.notDeepEqual(await random(), await random());
 });
 
-Deno.test("GET /audio/models lists the model as clients of speech read it", async () => {
+Deno.test("GET /audio/models lists the model as speech clients read it", async () => {
   for (const path of ["/audio/models", "/v1/audio/models"]) {
     const list = await (await app.request(path)).json();
     assert.deepEqual(list.models, [{ id: VOICE_MODEL, name: VOICE_MODEL }]);
@@ -218,7 +218,7 @@ for (const [what, [extra, code, message]] of Object.entries(REFUSED)) {
   });
 }
 
-Deno.test("POST /audio/speech refuses a recording to imitate, and says what there is instead", async () => {
+Deno.test("POST /audio/speech refuses a recording of a voice, and names the alternative", async () => {
   const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
   const content = [{ type: "text", text: "Hello." }, audio];
   const body = { model: VOICE_MODEL, messages: [{ role: "user", content }] };
@@ -251,7 +251,7 @@ Deno.test("GET /audio/voices lists the voices, the default first", async () => {
 Deno.test("voices of Kokoro are found by their ids and by OpenAI's names", async () => {
   await using kokoro = await openTtsApp({ family: "kokoro" });
   const { voices } = await (await kokoro.request("/v1/audio/voices")).json();
-  // The Japanese voice is left out: its sounds are not known.
+  // The Japanese voice is left out, because its phonemes are not supported.
   assert.deepEqual(
     voices.map(({ id, language }: { id: string; language: string }) => [id, language]),
     [
@@ -292,7 +292,7 @@ Deno.test("the same seed sounds the same, another does not", async () => {
   assert.deepEqual(await say(), await say(0));
 });
 
-Deno.test("many texts at once sound as each of them alone", async () => {
+Deno.test("many simultaneous texts give the same sound as each alone", async () => {
   const texts = Array.from(
     { length: 24 },
     (_, i) => `Number ${i} is here. It is followed by ${i * i}.`,
@@ -302,7 +302,7 @@ Deno.test("many texts at once sound as each of them alone", async () => {
   for (const [i, text] of texts.entries()) assert.deepEqual(together[i], await say(text));
 });
 
-/** What texts are made of that nobody would say. */
+/** Parts of texts that nobody would say. */
 const HOSTILE = [
   "\u0000",
   "\ufffd",
@@ -346,7 +346,7 @@ const HOSTILE = [
   "`",
 ];
 
-/** @returns how many were spoken, and how many refused. */
+/** @returns how many were spoken, and how many were refused. */
 async function speakHostile(to: TestApp, count: number): Promise<{ 200: number; 400: number }> {
   let state = 5;
   const next = (n: number) => (state = (state * 48271) % 2147483647) % n;
@@ -369,7 +369,7 @@ Deno.test("300 hostile texts: never a 5xx, and always sound or a reason", async 
   assert.ok(answered[200] > 100 && answered[400] > 5, JSON.stringify(answered));
 });
 
-Deno.test("hostile texts are taken by the rules of eSpeak, too", async () => {
+Deno.test("hostile texts are also handled by eSpeak's rules", async () => {
   await using kokoro = await openTtsApp({ family: "kokoro" });
   const answered = await speakHostile(kokoro, 20);
   assert.ok(answered[200] > 10, JSON.stringify(answered));
@@ -377,7 +377,7 @@ Deno.test("hostile texts are taken by the rules of eSpeak, too", async () => {
 
 Deno.test.afterAll(() => app[Symbol.asyncDispose]());
 
-Deno.test("requireEndpoint() names the path that was asked for, where another stands for it", () => {
+Deno.test("requireEndpoint() names the requested path, even if another path is served under it", () => {
   const model = { id: "toy", aliases: [], kind: "text" } as const;
   assert.throws(
     () => requireEndpoint(model, "/audio/speech", "/audio/voices"),

@@ -1,4 +1,4 @@
-/** What clients send that were written for other servers: it means what it means there. */
+/** Requests of clients for other servers have the same meaning here. */
 import assert from "node:assert/strict";
 import { encodePng } from "../../src/media/image/png.ts";
 import { chatBody, ENDLESS, MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
@@ -18,7 +18,7 @@ async function readAnswer(app: TestApp, path: string, body: Fields) {
   return answer;
 }
 
-/** The first choice of an answer to a chat that differs in `fields`. */
+/** The first choice of the answer to a chat with these fields. */
 async function readChoice(app: TestApp, fields: Fields) {
   return (await readAnswer(app, CHAT, chatBody(fields))).choices[0];
 }
@@ -46,7 +46,7 @@ Deno.test("chat: the limit of tokens has many names, and 0 is no limit", async (
   assert.notEqual(choices[0].text, "");
 });
 
-Deno.test("chat: empty stops, biases and options are none, and stop_sequences are stops", async () => {
+Deno.test("chat: empty stops, biases and options have no effect, and stop_sequences are stops", async () => {
   const plain = await readChoice(app, {});
   const empty = { stop: "", logit_bias: [], best_of: 1, echo: false, format: "", tools: [] };
   assert.deepEqual(await readChoice(app, empty), plain);
@@ -58,14 +58,14 @@ Deno.test("chat: empty stops, biases and options are none, and stop_sequences ar
   assert.equal(logprobs.content[0].top_logprobs.length, 2);
 });
 
-Deno.test("chat: seed -1 draws anew each time", async () => {
+Deno.test("chat: seed -1 draws new tokens each time", async () => {
   const options = { seed: -1, temperature: 2, max_tokens: 40, logit_bias: ENDLESS.logit_bias };
   const texts = new Set<string>();
   for (let i = 0; i < 3; i++) texts.add((await readChoice(app, options)).message.content);
   assert.equal(texts.size, 3);
 });
 
-Deno.test("chat: repeat_penalty looks back on repeat_last_n tokens", async () => {
+Deno.test("chat: repeat_penalty considers repeat_last_n tokens", async () => {
   const long = { ...ENDLESS, max_tokens: 60 };
   const text = async (fields: Fields) =>
     (await readChoice(app, { ...long, ...fields })).message.content;
@@ -79,7 +79,7 @@ Deno.test("chat: repeat_penalty looks back on repeat_last_n tokens", async () =>
   assert.ok(windowed !== plain && windowed !== penalised);
 });
 
-Deno.test("DRY keeps a completion from going on a repetition, up to breakers and within its window", async () => {
+Deno.test("DRY keeps a completion from continuing a repetition, up to breakers and within its window", async () => {
   const prompt = "one two three one two three one two three one two";
   const text = async (fields: Fields) => {
     const body = chatBody({ prompt, max_tokens: 16, temperature: 0, ...fields });
@@ -100,13 +100,13 @@ Deno.test("DRY keeps a completion from going on a repetition, up to breakers and
       { dry_multiplier: 5, ...breakers, dry_penalty_last_n: 0 },
       { dry_multiplier: 5, ...breakers, dry_penalty_last_n: 3 },
       { dry_multiplier: 5, ...breakers, dry_allowed_length: 40 },
-      // Each word has one.
+      // Each word contains a breaker.
       { dry_multiplier: 5, dry_sequence_breakers: [" "] },
     ]
   ) assert.equal(await text(off), repeated, JSON.stringify(off));
 });
 
-Deno.test("chat: top_n_sigma keeps the likeliest alone where it is small, and is off at 0 and -1", async () => {
+Deno.test("chat: a small top_n_sigma keeps only the likeliest tokens, and 0 and -1 turn it off", async () => {
   const text = async (fields: Fields) => {
     const body = chatBody({ ...ENDLESS, max_tokens: 40, temperature: 2, seed: 3, ...fields });
     const response = await app.post("/v1/chat/completions", body);
@@ -120,7 +120,7 @@ Deno.test("chat: top_n_sigma keeps the likeliest alone where it is small, and is
   for (const off of [0, -1]) assert.equal(await text({ top_n_sigma: off }), hot);
 });
 
-Deno.test("chat: thinking is switched on and off by each of its names", async () => {
+Deno.test("chat: each name of the switch turns thinking on and off", async () => {
   const thought = "The user asks for the capital of France.";
   const on: readonly Fields[] = [
     { enable_thinking: true },
@@ -160,7 +160,7 @@ Deno.test("chat: thinking is switched on and off by each of its names", async ()
   assert.equal("reasoning_content" in message, false);
 });
 
-Deno.test("chat: a schema is taken beside its type, and as Ollama's format", async () => {
+Deno.test("chat: a schema is accepted next to its type, and as Ollama's format", async () => {
   const schema = {
     type: "object",
     properties: { city: { enum: ["Rome", "Oslo"] } },
@@ -182,7 +182,7 @@ Deno.test("chat: a schema is taken beside its type, and as Ollama's format", asy
   assert.equal((await refused.json()).error.param, "response_format.json_schema");
 });
 
-Deno.test("chat: a call is forced by any, tools may be flat, and hosted ones are passed over", async () => {
+Deno.test("chat: `any` forces a call, tools may be flat, and hosted tools are ignored", async () => {
   const [{ function: weather }] = TOOLS as unknown as [{ function: { name: string } }];
   const flat = { type: "function", ...weather };
   const hosted = { type: '日本語\n"x"', name: "x" };
@@ -207,7 +207,7 @@ Deno.test("chat: a call is forced by any, tools may be flat, and hosted ones are
   }
 });
 
-Deno.test("chat: parts of other APIs are taken, and images in every form reach the reader of images", async () => {
+Deno.test("chat: parts of other APIs are accepted, including images in every format", async () => {
   const plain = await readChoice(app, {});
   const text = "What is the capital of France?";
   for (const type of ["input_text", "output_text"]) {
@@ -239,7 +239,7 @@ Deno.test("chat: parts of other APIs are taken, and images in every form reach t
   }
 });
 
-Deno.test("chat streams read strictly where a thought stays in the text", async () => {
+Deno.test("chat streams can be read strictly if a thought stays in the text", async () => {
   const body = chatBody({ think: true, reasoning_format: "none", stream: true, max_tokens: 40 });
   const chunks = readStrictly(await (await app.post(CHAT, body)).text());
   const text = chunks.map(({ choices: [choice] }) => choice?.delta.content ?? "").join("");

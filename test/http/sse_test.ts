@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { streamEvents, type TaskEvents, untilAdmitted } from "../../src/server/http/sse.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
 
-/** Events that come when they are sent. */
+/** Events that arrive when they are sent. */
 class SentEvents implements TaskEvents<ChatEvent> {
   readonly #stream = new TransformStream<ChatEvent, ChatEvent>();
   readonly #writer = this.#stream.writable.getWriter();
@@ -37,7 +37,7 @@ function readReader(response: Response): ReadableStreamDefaultReader<string> {
   return response.body!.pipeThrough(new TextDecoderStream()).getReader();
 }
 
-Deno.test("streamEvents() writes one comment line in every silence, and loses no event", async () => {
+Deno.test("streamEvents() writes one comment line in every pause, and loses no event", async () => {
   const events = new SentEvents();
   const reader = readReader(
     streamEvents(events, (event) => `data: ${event.type}\n\n`, { requestId: "r", keepAliveMs: 5 }),
@@ -54,7 +54,7 @@ Deno.test("streamEvents() writes one comment line in every silence, and loses no
   assert.deepEqual(written, ["data: delta", "", "data: delta", "", ""]);
 });
 
-Deno.test("streamEvents() loses no event to clients that pass over all that begins with a comment", async () => {
+Deno.test("streamEvents() loses no event with clients that ignore blocks that begin with a comment", async () => {
   const events = new SentEvents();
   const options = { requestId: "r", keepAliveMs: 5, emptyEvent: "data: empty\n\n" };
   const reader = readReader(streamEvents(events, (event) => `data: ${event.type}\n\n`, options));
@@ -63,13 +63,13 @@ Deno.test("streamEvents() loses no event to clients that pass over all that begi
   events.end();
   let text = ": keep-alive\n";
   for (let read = await reader.read(); !read.done; read = await reader.read()) text += read.value;
-  // As Dify reads it.
+  // Reads the stream like Dify.
   const read = text.split("\n\n").filter((piece) => piece !== "" && !piece.startsWith(":"));
   assert.deepEqual(read, ["data: delta"]);
   assert.deepEqual(text.match(/^data: .*$/gm), ["data: empty", "data: delta"]);
 });
 
-Deno.test("streamEvents() ends the events when its reader leaves in a silence", async () => {
+Deno.test("streamEvents() ends the events when its reader disconnects in a pause", async () => {
   const events = new SentEvents();
   const reader = readReader(streamEvents(events, () => "", { requestId: "r", keepAliveMs: 5 }));
   await reader.read();
@@ -77,13 +77,13 @@ Deno.test("streamEvents() ends the events when its reader leaves in a silence", 
   assert.ok(events.hasReturned);
 });
 
-Deno.test("untilAdmitted() throws the error of a request that is refused", async () => {
+Deno.test("untilAdmitted() throws the error of a refused request", async () => {
   const events = new SentEvents();
   events.send({ type: "error", error: { kind: "invalid_value", message: "no" } });
   await assert.rejects(untilAdmitted(events), { kind: "invalid_value" });
 });
 
-Deno.test("untilAdmitted() does not wait for a worker that is busy, and keeps its first event", async () => {
+Deno.test("untilAdmitted() does not wait for a busy worker, and keeps its first event", async () => {
   const events = new SentEvents();
   const admitted = await untilAdmitted(events, 1);
   events.send(DELTA);

@@ -1,10 +1,10 @@
-/** Stored responses belong to the key that they were asked for with. */
+/** Stored responses belong to the key with which they were requested. */
 import assert from "node:assert/strict";
 import { MODEL, TestApp } from "../fixtures/servers/server.ts";
 
 const apiKeys = [{ label: "ann", key: "key-of-ann" }, { label: "ben", key: "key-of-ben" }];
 
-Deno.test("a stored response, its input and its items are found with the key that made them alone", async () => {
+Deno.test("a stored response, its input and its items are only found with the key that created them", async () => {
   await using app = await new TestApp({ settings: { apiKeys } }).ready();
   const headers = (name: string) => ({ authorization: `Bearer key-of-${name}` });
   const create = async (name: string, extra: Record<string, unknown> = {}) => {

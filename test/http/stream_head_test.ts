@@ -1,4 +1,7 @@
-/** The head of a stream goes out when the request is admitted, however long it then waits, and before any byte. */
+/**
+ * The headers of a stream are sent when the request is admitted, before any byte of the body, however long it then
+ * waits.
+ */
 import assert from "node:assert/strict";
 import { makeWav, RATE_HZ } from "../fixtures/audio/audio_files.ts";
 import type { TestApp } from "../fixtures/servers/server.ts";
@@ -7,7 +10,7 @@ import { openTtsApp, speechBody } from "../fixtures/servers/tts_server.ts";
 
 const ONE_AT_A_TIME = { engine: { prefixCache: true, maxSequences: 1 } };
 
-/** Lets no timer of this delay come due: what is awaited then comes for another reason. */
+/** Keeps timers of this delay from firing, so that what is awaited must have another cause. */
 function stopTimers(delayMs: number): Disposable {
   const { setTimeout } = globalThis;
   const stopped = (run: () => void, ms?: number) => setTimeout(run, ms === delayMs ? 2 ** 30 : ms);
@@ -15,7 +18,7 @@ function stopTimers(delayMs: number): Disposable {
   return { [Symbol.dispose]: () => Object.assign(globalThis, { setTimeout }) };
 }
 
-/** Sends requests to a model that answers one at a time: the heads of those that wait come too. */
+/** Sends requests to a model that answers one at a time. The headers of waiting requests must arrive too. */
 async function assertHeads(app: TestApp, send: () => Promise<Response>): Promise<void> {
   using _ = stopTimers(5000);
   const waiting = async () => {
@@ -32,9 +35,9 @@ async function assertHeads(app: TestApp, send: () => Promise<Response>): Promise
   for (const response of responses.toReversed()) await response.body!.cancel();
 }
 
-Deno.test("transcriptions: a stream's head comes at admission", async () => {
+Deno.test("transcriptions: a stream's headers arrive at admission", async () => {
   await using app = await openSpeechApp(ONE_AT_A_TIME);
-  // Of speech there is nothing, of work there is much.
+  // Noise without speech, which takes much work.
   const noise = Float32Array.from({ length: 300 * RATE_HZ }, () => Math.random() - 0.5);
   const audio = makeWav(noise);
   await assertHeads(app, () => postSpeech(app, audio, { stream: "true" }));
@@ -42,12 +45,12 @@ Deno.test("transcriptions: a stream's head comes at admission", async () => {
   assert.equal(refused.status, 400);
 });
 
-Deno.test("speech: a stream's head comes at admission", async () => {
+Deno.test("speech: a stream's headers arrive at admission", async () => {
   await using app = await openTtsApp();
   const options = { param: "input", speed: 1, format: "wav", seed: 1 } as const;
   const task = { type: "speak", requestId: "1", text: "Hello.", ...options } as const;
   const stream = app.session.stream(task);
-  // Nothing is spoken yet; that it lets the head out is what the transcriptions show.
+  // Nothing is spoken yet. The test of transcriptions shows that this event sends the headers.
   assert.deepEqual((await stream.next()).value, { type: "admitted" });
   await stream.return();
   const body = speechBody({ stream_format: "sse" });

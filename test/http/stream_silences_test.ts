@@ -1,4 +1,4 @@
-/** Streams with silences, read as Dify reads: up to each blank line, passing over what begins with a comment. */
+/** Streams with pauses, read like Dify does: up to each blank line, ignoring blocks that begin with a comment. */
 import assert from "node:assert/strict";
 import { chatBody, TestApp } from "../fixtures/servers/server.ts";
 import {
@@ -12,7 +12,7 @@ import { openTtsApp, speechBody } from "../fixtures/servers/tts_server.ts";
 
 const KEEP_ALIVE_MS = 10_000;
 
-/** Makes each moment a silence, until it is disposed of. */
+/** Makes every moment count as a pause, until it is disposed. */
 function hurrySilences(): Disposable {
   const { setTimeout } = globalThis;
   globalThis.setTimeout =
@@ -34,7 +34,7 @@ async function readAsDify(ask: () => Promise<Response>): Promise<any[]> {
     .filter((data) => data !== "[DONE]").map((data) => JSON.parse(data));
 }
 
-Deno.test("streams of a chat model lose nothing to a comment before an event", async () => {
+Deno.test("streams of a chat model lose nothing because of a comment before an event", async () => {
   using _silences = hurrySilences();
   await using app = await new TestApp().ready();
   const read = async (path: string, body: Record<string, unknown>) =>
@@ -55,7 +55,7 @@ Deno.test("streams of a chat model lose nothing to a comment before an event", a
   assert.equal(message.map(({ delta }) => delta?.text ?? "").join(""), said);
 });
 
-Deno.test("streams of speech, heard and spoken, lose nothing to a comment before an event", async () => {
+Deno.test("streams of recognition and synthesis lose nothing because of a comment before an event", async () => {
   using _silences = hurrySilences();
   await using ears = await openSpeechApp();
   const recording = await readRecording(CLIP.file);

@@ -9,7 +9,7 @@ import { Random } from "../unit/engine/random.ts";
 const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
-/** A software adapter takes many times as long for a step, and a device sees no more of a schema than masks. */
+/** A software adapter takes many times as long for a step, and a device only gets masks of a schema. */
 const NUM_SCHEMAS = { cpu: 32, webgpu: 6 };
 const NUM_AT_ONCE = 16;
 
@@ -24,7 +24,7 @@ function readText({ choices }: ChatCompletion, index = 0): string {
   return choices[index]!.message.content as string;
 }
 
-/** Runs jobs, some at once. */
+/** Runs jobs, several at a time. */
 async function runAll<T>(jobs: readonly (() => Promise<T>)[]): Promise<T[]> {
   const results: T[] = [];
   const queue = [...jobs.entries()];
@@ -50,7 +50,7 @@ for (const device of ["cpu", "webgpu"] as const) {
         const completion = await complete(app, {
           temperature,
           seed: i,
-          // A step takes a software adapter many times as long.
+          // A step takes many times as long on a software adapter.
           max_tokens: device === "cpu" ? 160 : 48,
           response_format: { type: "json_schema", json_schema: { name: `schema_${i}`, schema } },
         });
@@ -66,7 +66,7 @@ for (const device of ["cpu", "webgpu"] as const) {
     assert.ok(numEnded > numSchemas / 2, `only ${numEnded} of ${jobs.length} answers ended`);
   });
 
-  Deno.test(`structured requests get the tokens alone that they get together (${device})`, async () => {
+  Deno.test(`structured requests get the same tokens alone and together (${device})`, async () => {
     const fields = [
       { response_format: { type: "json_object" } },
       { structured_outputs: { regex: "([a-z]+ ){40,60}[A-Z]+" } },
@@ -90,7 +90,7 @@ for (const device of ["cpu", "webgpu"] as const) {
         finish_reason,
         tokens: logprobs!.content!.map(({ token }) => token),
       }));
-    // Steps of different sizes run in different kernels on a GPU: in half precision they round too unlike.
+    // On a GPU, steps of different sizes run in different kernels, which round too differently in half precision.
     const dtype = device === "webgpu" ? "fp32" : undefined;
     const alone = [];
     {
@@ -98,7 +98,7 @@ for (const device of ["cpu", "webgpu"] as const) {
         .ready();
       for (const body of bodies) alone.push(strip(await complete(app, body)));
     }
-    // Together they need more blocks than there are: the newest give theirs back and are computed again.
+    // Together they need more blocks than there are: the newest return theirs and are computed again.
     await using app = await new TestApp({
       device,
       dtype,
@@ -131,7 +131,7 @@ Deno.test("log-probabilities are those among the tokens that the grammar allows"
   }
 });
 
-Deno.test("an answer that max_tokens cuts says so, one that is complete has ended", async () => {
+Deno.test("an answer that max_tokens cuts off has finish_reason length, a complete one has stop", async () => {
   const schema = {
     type: "object",
     properties: { a: { const: true } },
@@ -156,13 +156,13 @@ Deno.test("response_format text and null change nothing", async () => {
   }
 });
 
-Deno.test("the form of an answer is said once", async () => {
+Deno.test("only one field may constrain an answer", async () => {
   const response = await app.post(CHAT, chatBody({ grammar: 'root ::= "a"', json_schema: {} }));
   assert.equal(response.status, 400);
   assert.equal((await response.json()).error.param, "json_schema");
 });
 
-Deno.test("hostile schemas, patterns and grammars are refused, and others are answered meanwhile", async () => {
+Deno.test("hostile schemas, patterns and grammars are refused, and other requests are answered meanwhile", async () => {
   const fields = hostileFields();
   assert.ok(fields.length >= 300, String(fields.length));
   const sizes = fields.map((field) => JSON.stringify(field).length);
@@ -180,7 +180,7 @@ Deno.test("hostile schemas, patterns and grammars are refused, and others are an
       const response = await app.post(CHAT, chatBody(field));
       const text = await response.text();
       const label = JSON.stringify(field).slice(0, 200);
-      // A body of more fields than any has is refused before it is a schema.
+      // A body with too many fields is refused before its schema is read.
       assert.ok([400, 413].includes(response.status), `${response.status} ${label}\n${text}`);
       assert.ok(text.length < 2000, label);
     }

@@ -11,14 +11,14 @@ async function post(path: string, body: unknown, to = app): Promise<{ status: nu
   return { status: response.status, body: await response.json() };
 }
 
-/** The data of a stream's events but its end. */
+/** The data of a stream's events, without the last one. */
 async function events(response: Response): Promise<any[]> {
   const lines = (await response.text()).split("\n").filter((line) => line.startsWith("data: "));
   assert.equal(lines.pop(), "data: [DONE]");
   return lines.map((line) => JSON.parse(line.slice(6)));
 }
 
-Deno.test("/apply-template, /tokenize and /detokenize lead from a conversation to its tokens and back", async () => {
+Deno.test("/apply-template, /tokenize and /detokenize convert a conversation to tokens and back", async () => {
   const { body: { prompt } } = await post("/apply-template", { messages: QUESTION });
   assert.match(prompt, /What is the capital of France\?.*<\|im_start\|>assistant/s);
   const { body: ofChat } = await post("/tokenize", { messages: QUESTION });
@@ -56,7 +56,7 @@ Deno.test("/completions refuses a prompt that no context could hold before all o
   }
 });
 
-Deno.test("/completions begins nothing where one of several prompts is refused", async () => {
+Deno.test("/completions begins nothing if one of several prompts is refused", async () => {
   const long = "What is the capital of France? ".repeat(1000);
   for (const prompt of [["Hello", "Good day", long], [long, "Hello"]]) {
     for (const stream of [false, true]) {
@@ -69,7 +69,7 @@ Deno.test("/completions begins nothing where one of several prompts is refused",
   }
 });
 
-Deno.test("/tokenize speaks vLLM's form and llama.cpp's", async () => {
+Deno.test("/tokenize supports vLLM's format and llama.cpp's", async () => {
   const { body: vllm } = await post("/tokenize", {
     prompt: "Hello there",
     return_token_strs: true,
@@ -80,7 +80,7 @@ Deno.test("/tokenize speaks vLLM's form and llama.cpp's", async () => {
   assert.deepEqual(llama.tokens.map(({ piece }: { piece: string }) => piece), vllm.token_strs);
 });
 
-Deno.test("/tokenize loses no byte of tokens that are no whole characters", async () => {
+Deno.test("/tokenize loses no byte of tokens that are not whole characters", async () => {
   const prompt = "a 🦔 b";
   const { body: llama } = await post("/tokenize", { content: prompt, with_pieces: true });
   const bytes = llama.tokens.flatMap(({ piece }: { piece: string | number[] }) =>
@@ -92,7 +92,7 @@ Deno.test("/tokenize loses no byte of tokens that are no whole characters", asyn
   assert.equal(vllm.token_strs.join(""), "a \\xf0\\x9f\\xa6\\x94 b");
 });
 
-Deno.test("/tokenize counts what a chat with the same fields takes", async () => {
+Deno.test("/tokenize counts the tokens that a chat with the same fields takes", async () => {
   const tools = TOOLS;
   const older = TOOLS.map((tool) => tool.function);
   const named = { type: "function", function: { name: "get_time" } };
@@ -119,7 +119,7 @@ Deno.test("/tokenize counts what a chat with the same fields takes", async () =>
   assert.ok(counts.size >= 4, [...counts].join());
 });
 
-Deno.test("/tokenize and /apply-template take conversations of vision models that are text only", async () => {
+Deno.test("/tokenize and /apply-template accept text-only conversations of vision models", async () => {
   await using vision = await new TestApp({ model: "hearth-demo-vision" }).ready();
   const { body: { prompt } } = await post("/apply-template", { messages: QUESTION }, vision);
   const { body: tokens } = await post("/tokenize", { messages: QUESTION }, vision);
@@ -153,7 +153,7 @@ Deno.test("/tokenize and /detokenize refuse what they cannot do", async () => {
   }
 });
 
-Deno.test("embedding models have /tokenize, /v2/embed and no template", async () => {
+Deno.test("embedding models have /tokenize and /v2/embed, but no template", async () => {
   await using embed = await new TestApp({ model: "hearth-demo-embed" }).ready();
   const { body: framed } = await post("/tokenize", { prompt: "a green apple" }, embed);
   const { body: bare } = await post("/tokenize", { content: "a green apple" }, embed);
@@ -175,9 +175,9 @@ Deno.test("embedding models have /tokenize, /v2/embed and no template", async ()
   assert.equal(cohere.embeddings.ubinary[0].length * 8, cohere.embeddings.float[0].length);
 });
 
-Deno.test("/score gives what /rerank gives, in the order of the request", async () => {
+Deno.test("/score gives the same scores as /rerank, in the order of the request", async () => {
   await using rerank = await new TestApp({ model: "hearth-demo-rerank" }).ready();
-  // Neither the best first nor the worst.
+  // Neither the best nor the worst document comes first.
   const documents = ["a blue car", "a green apple", "a tall house"];
   const { body: ranked } = await post("/rerank", { query: "fruit", documents }, rerank);
   const { body: scored } = await post("/score", { text_1: "fruit", text_2: documents }, rerank);
@@ -188,7 +188,7 @@ Deno.test("/score gives what /rerank gives, in the order of the request", async 
   const [, second, ...more] = (await post("/score", pairs, rerank)).body.data;
   assert.ok(Math.abs(second.score - scored.data[1].score) < 1e-4);
   assert.equal(more.length, 0);
-  // However many, they are one request.
+  // Any number of documents is one request.
   const text_2 = Array(400).fill(documents[1]);
   const many = await post("/score", { text_1: Array(400).fill("fruit"), text_2 }, rerank);
   assert.equal(many.status, 200);
@@ -216,7 +216,7 @@ Deno.test("/completions continues text and tokens without a template", async () 
   assert.equal(echoed.choices[0].text, request.prompt + body.choices[0].text);
 });
 
-Deno.test("/completions answers several prompts, each n times, whole and streamed alike", async () => {
+Deno.test("/completions answers several prompts, each n times, with and without a stream", async () => {
   const request = {
     model: "hearth-demo-chat",
     prompt: ["Once upon a time", "The capital of"],
@@ -259,7 +259,7 @@ Deno.test("/completions answers several prompts, each n times, whole and streame
   assert.equal(sum("prompt_tokens"), 2 * total.prompt_tokens);
 });
 
-Deno.test("/completions tells where each token begins, across stop strings and split characters", async () => {
+Deno.test("/completions returns the offset of each token, across stop strings and split characters", async () => {
   const words = "Yes.\n\nNo 🦔 it isn't so";
   const request = {
     ...{ model: "hearth-demo-chat", prompt: "Well: 🦔 ", guided_choice: [`${words}.\n\nUser: Hm`] },
@@ -292,7 +292,7 @@ Deno.test("/completions tells where each token begins, across stop strings and s
   }
 });
 
-/** Tokens of `text`, and what follows them most likely by one request for each. */
+/** The tokens of `text`, and the likeliest continuation of each prefix, from one request each. */
 async function scoreOneByOne(text: string) {
   const { body: { tokens } } = await post("/tokenize", { prompt: text });
   const answers = await Promise.all(
@@ -316,7 +316,7 @@ function assertClose(seen: readonly number[], wanted: readonly number[]) {
   seen.forEach((each, i) => assert.ok(Math.abs(each - wanted[i]!) < 2e-3, `${i}: ${each}`));
 }
 
-Deno.test("/completions scores a prompt as evaluation harnesses ask for it", async () => {
+Deno.test("/completions scores a prompt as evaluation harnesses request it", async () => {
   const text = "Q: What is the capital of France?\nA: Paris 🦔";
   const wanted = await scoreOneByOne(text);
   // The request of EleutherAI's lm-evaluation-harness, which batches prompts of tokens.
@@ -336,11 +336,11 @@ Deno.test("/completions scores a prompt as evaluation harnesses ask for it", asy
     logprobs.top_logprobs.slice(1, -1).map((each: object) => Object.keys(each)),
     wanted.top.map((each) => Object.keys(each)),
   );
-  // As with OpenAI, a token stands among the likeliest whether it is one of them or not.
+  // As with OpenAI, the chosen token is always listed among the likeliest.
   logprobs.top_logprobs.slice(1).forEach((top: Record<string, number>, i: number) =>
     assert.equal(top[logprobs.tokens[i + 1]], logprobs.token_logprobs[i + 1])
   );
-  // What the harness takes for "the model would have said the same".
+  // The harness's test whether the model would have generated the same text.
   const isGreedy = (at: number) =>
     logprobs.token_logprobs[at] === Math.max(...Object.values<number>(logprobs.top_logprobs[at]));
   assert.ok(isGreedy(wanted.tokens.length), "the token that was chosen is the likeliest");
@@ -367,7 +367,7 @@ Deno.test("/completions scores a prompt as evaluation harnesses ask for it", asy
   assertClose(alone.choices[0].logprobs.token_logprobs.slice(1), wanted.logprobs);
 });
 
-Deno.test("/completions scores a prompt that fills the context, where nothing follows it", async () => {
+Deno.test("/completions scores a prompt that fills the context if nothing follows it", async () => {
   const prompt = Array.from({ length: 2048 }, (_, i) => 300 + i % 1000);
   const request = { model: "hearth-demo-chat", prompt, max_tokens: 0, echo: true };
   const { status, body } = await post("/completions", { ...request, logprobs: 0 });
@@ -389,7 +389,7 @@ Deno.test("/completions scores a prompt that fills the context, where nothing fo
   assert.equal((await post("/completions", { ...request, max_tokens: 1 })).status, 400);
 });
 
-Deno.test("prompt_logprobs in completions and chat: vLLM's form, on request", async () => {
+Deno.test("prompt_logprobs in completions and chat: vLLM's format, on request", async () => {
   const text = "What does a cow say?";
   const wanted = await scoreOneByOne(text);
   const request = {
@@ -424,7 +424,7 @@ Deno.test("prompt_logprobs in completions and chat: vLLM's form, on request", as
   assert.deepEqual([streamed.status, streamed.body.error.param], [400, "prompt_logprobs"]);
 });
 
-Deno.test("/completions gives the best of several", async () => {
+Deno.test("/completions returns the best of several", async () => {
   const request = {
     ...{ model: "hearth-demo-chat", prompt: "Once upon a time", seed: 5, max_tokens: 8 },
     temperature: 1.5,
@@ -446,7 +446,7 @@ Deno.test("/completions gives the best of several", async () => {
   assert.equal(body.usage.completion_tokens, all.usage.completion_tokens);
 });
 
-Deno.test("/completions follows grammars, and refuses what it does not serve", async () => {
+Deno.test("/completions follows grammars, and refuses unsupported fields", async () => {
   const request = { model: "hearth-demo-chat", prompt: "Yes or no? " };
   const { body } = await post("/completions", { ...request, guided_choice: ["yes", "no"] });
   assert.ok(["yes", "no"].includes(body.choices[0].text));
@@ -467,7 +467,7 @@ Deno.test("/completions follows grammars, and refuses what it does not serve", a
   }
 });
 
-Deno.test("paths with slashes too many answer as without, and 404 names the nearest endpoint", async () => {
+Deno.test("paths with additional slashes work, and 404 names the nearest endpoint", async () => {
   for (const path of ["/v1/models/", "//v1//models", "/v1/models//"]) {
     assert.equal((await app.request(path)).status, 200, path);
   }
@@ -483,7 +483,7 @@ Deno.test("created is null on /models and a time on /v1/models", async () => {
   assert.ok(Number.isInteger(created) && created > 1_600_000_000 && created <= Date.now() / 1000);
 });
 
-Deno.test("100,000 stored responses leave no more behind than the store may hold", async () => {
+Deno.test("100,000 stored responses take no more memory than the store may hold", async () => {
   const { ResponseStore } = await import("../../src/server/http/responses/response_store.ts");
   const limits = { maxResponses: 1000, maxBytes: 2 ** 20 };
   const store = new ResponseStore(limits);

@@ -4,7 +4,7 @@ import { Random } from "../unit/engine/random.ts";
 
 const encoder = new TextEncoder();
 
-/** Measures `json`, fed in pieces of at most `pieceBytes`. */
+/** Measures `json`, in chunks of at most `pieceBytes`. */
 function measure(json: string, pieceBytes = Infinity): { textBytes: number; maxDepth: number } {
   const meter = new TextMeter();
   const bytes = encoder.encode(json);
@@ -25,10 +25,10 @@ function stringBytes(value: unknown): number {
   );
 }
 
-/** The same of JSON. */
+/** The same for JSON text. */
 const getBytes = (json: string) => stringBytes(JSON.parse(json));
 
-/** A chat request whose one part holds `part`. */
+/** A chat request with `part` as its only part. */
 function chat(part: string): string {
   return `{"messages":[{"role":"user","content":[{${part}}]}]}`;
 }
