@@ -1,4 +1,5 @@
-// Shared by all attention kernels. See paged_attention.ts and packed_attention.ts for formulas and shapes.
+// Shared by all attention kernels, and with IS_PAGED by those over the paged cache. See paged_attention.ts and
+// packed_attention.ts for formulas and shapes.
 
 override HEAD_FOURS: u32;
 override KV_HEADS: u32;
@@ -9,7 +10,7 @@ override Q_STRIDE: u32;
 override Q_OFFSET: u32;
 // Soft cap of the scores; 0 for none.
 override SOFTCAP: f32;
-// The factor that makes scores of products, or scores divided by the soft cap where there is one.
+// Factor from products of query and key to scores or, if there is a soft cap, to scores divided by it.
 override PRODUCT_SCALE: f32;
 // Whether a sink logit per head is added to the softmax's denominator.
 override HAS_SINKS: bool;
@@ -18,7 +19,7 @@ const LOG2_E = 1.4426950408889634;
 // Used in place of minus infinity, which WGSL need not support.
 const LOWEST = -1e30;
 
-// A part of one sequence's attention. Its rows are pairs (query token, head of the group), token first.
+// A part of one sequence's attention. Its rows are pairs (query token, head of the group), ordered by token.
 struct Item {
   first_token: u32,
   first_position: u32,
@@ -59,3 +60,40 @@ fn to_exponents(products: vec4<f32>) -> vec4<f32> {
 fn to_weights(exponents: vec4<f32>, largest: vec4<f32>) -> vec4<f32> {
   return select(vec4<f32>(), exp2(exponents - largest), exponents > vec4<f32>(LOWEST));
 }
+//# if IS_PAGED
+
+override BLOCK_SIZE: u32;
+// Distance in the cache from one token's head to the next token's, in units of `cached`.
+override CACHE_STRIDE: u32;
+// Number of keys that a query sees, including its own; 0 for all.
+override WINDOW: u32;
+
+const NO_SLOT = 0xffffffffu;
+
+fn read_item(at: u32) -> Item {
+  return Item(
+    step.words[at],
+    step.words[at + 1u],
+    step.words[at + 2u],
+    step.words[at + 3u],
+    step.words[at + 4u],
+    step.words[at + 5u],
+    step.words[at + 6u],
+    step.words[at + 7u],
+  );
+}
+
+// Index in the cache at which a key or value begins.
+fn cache_at(item: Item, position: u32, kv_head: u32) -> u32 {
+  let block = step.words[item.keys_at + position / BLOCK_SIZE];
+  return ((block * KV_HEADS + kv_head) * BLOCK_SIZE + position % BLOCK_SIZE) * CACHE_STRIDE;
+}
+
+// The first key that any query from `position` on may see.
+fn first_key(position: u32) -> u32 {
+  if (WINDOW == 0u || position < WINDOW) {
+    return 0u;
+  }
+  return position - WINDOW + 1u;
+}
+//# end

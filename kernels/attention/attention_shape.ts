@@ -1,11 +1,13 @@
 /**
- * The shape of a model's attention, and how the kernels tile it on a device.
+ * The shape of a model's attention and of its paged KV cache, and how the kernels tile attention on a device.
  *
  * @module
  */
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, elemBytes } from "../../src/gpu/kernel.ts";
 import { type DecodeTiling, tileBytes, tileThreads, type TileTiling } from "./attention_source.ts";
+import { expand } from "../common/wgsl.ts";
+import cacheTemplate from "./kv_cache.wgsl" with { type: "text" };
 
 /** The heads of an attention layer. */
 export interface HeadShape {
@@ -43,8 +45,8 @@ export interface AttentionTiling {
 }
 
 /**
- * Most query heads of a KV head that a workgroup decodes. On an H200, groups of 7, 4 and 2 heads decode fastest two at a
- * time, because a workgroup then waits for less memory.
+ * Most query heads of a KV head that a workgroup decodes. On an H200, groups of 7, 4 and 2 heads decode fastest two at
+ * a time, because a workgroup then waits for less memory.
  */
 const MAX_DECODE_ROWS = 2;
 /** On a graphics card, a workgroup has this many groups of `threadsPerValue` threads. */
@@ -173,4 +175,53 @@ export function checkShape(shape: AttentionShape): void {
   checkHeads(shape);
   if (shape.blockSize >= 1) return;
   throw new RangeError(`A KV block holds at least one token, not ${shape.blockSize}.`);
+}
+
+/** Bytes of the scale that one head of one token has in a cache of 8 bits. */
+const SCALE_BYTES = 4;
+/** Number of elements that a workgroup of `kv_write` holds; a head must fit. */
+const WRITTEN_ELEMENTS = 256;
+
+/** The blocks in which layers store keys and values. Their number may grow. */
+export interface CachePool {
+  readonly numBlocks: number;
+  /** Most blocks that the pool may grow to; `numBlocks` if absent. */
+  readonly maxBlocks?: number | undefined;
+}
+
+/** The pool of the layers that share one window. */
+export interface WindowPool extends CachePool {
+  /** Number of keys that a query sees in these layers, including its own. */
+  readonly window: number;
+}
+
+/** Index of the pool for a layer with this window (0 for none). Index 0 is the main pool. */
+export function choosePool(window: number, windows: readonly WindowPool[] = []): number {
+  return windows.findIndex((pool) => pool.window === window) + 1;
+}
+
+type CachedHead = Pick<AttentionShape, "headSize" | "elem" | "isQuantized">;
+
+/** Bytes of one token's key, or value, of one head. */
+export function cachedHeadBytes({ headSize, elem, isQuantized }: CachedHead): number {
+  return isQuantized ? headSize + SCALE_BYTES : headSize * elemBytes(elem);
+}
+
+/** WGSL that declares the step's plan and `cached`, and functions that read it. */
+export function cacheSource({ isQuantized = false }: CachedHead): string {
+  return expand(cacheTemplate, { IS_QUANTIZED: isQuantized });
+}
+
+/** Distance from a head of a token to the next one's, in units of `cached`. */
+export function cacheStride({ headSize, isQuantized }: CachedHead): number {
+  return headSize / 4 + (isQuantized ? 1 : 0);
+}
+
+/** Checks the size of heads. @throws {RangeError} when heads of this size cannot be cached in 8 bits. */
+export function checkQuantized({ headSize, isQuantized }: CachedHead): void {
+  if (!isQuantized || WRITTEN_ELEMENTS % headSize === 0) return;
+  throw new RangeError(
+    `Keys and values of heads of ${headSize} cannot be kept in 8 bits: ` +
+      `that takes head sizes that divide ${WRITTEN_ELEMENTS}.`,
+  );
 }

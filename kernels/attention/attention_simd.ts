@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { checkShape } from "./attention_shape.ts";
+import { checkShape, choosePool } from "./attention_shape.ts";
 import {
   type CacheRead,
   fitsMemory,
@@ -13,7 +13,6 @@ import {
   TILE,
 } from "./attention_simd_layers.ts";
 import type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
-import { choosePool } from "./kv_cache.ts";
 import { checkRotary } from "./kv_write.ts";
 import { type PackedStep, stepInPool } from "./step_plan.ts";
 

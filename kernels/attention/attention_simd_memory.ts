@@ -4,10 +4,14 @@
  * @module
  */
 import { ALIGNMENT, type Arena } from "../cpu/arena.ts";
-import type { AttentionShape } from "./attention_shape.ts";
+import {
+  type AttentionShape,
+  cachedHeadBytes,
+  type CachePool,
+  type WindowPool,
+} from "./attention_shape.ts";
 import { type ItemOptions, maxItemWords, ROWS, writeItems } from "./attention_items.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
-import { cachedHeadBytes, type CachePool, type WindowPool } from "./kv_cache.ts";
 import type { KvWriteParams } from "./kv_write.ts";
 import type { AttentionParams } from "./paged_attention.ts";
 import type { PackedStep, StepLimits } from "./step_plan.ts";
@@ -31,7 +35,7 @@ export interface SimdLimits extends StepLimits, CachePool {
   readonly windows?: readonly WindowPool[] | undefined;
   /** Absent if the calling thread works alone. */
   readonly threads?: KernelThreads | undefined;
-  /** Whether the memory should use large pages, for caches of which large parts are used at once. */
+  /** Whether the memory should use large pages, which suit caches that are written and read in large parts. */
   readonly hasLargePages?: boolean;
 }
 

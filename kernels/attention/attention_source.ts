@@ -1,20 +1,20 @@
 /**
  * Generates the WGSL of attention for one head size and tiling: with many queries at once, after FlashAttention-2 (Dao,
- * 2023), independent of where the keys are stored; and with few queries over many keys, after Flash-Decoding (Dao et al.,
- * 2023).
+ * 2023), independent of where the keys are stored; and with few queries over many keys, after Flash-Decoding (Dao et
+ * al., 2023).
  *
- * All inner loops and per-thread arrays are unrolled. The reason is that naga adds a counter to each loop and a bounds check
- * to each index, so drivers neither unroll loops nor keep arrays in registers.
+ * All inner loops and per-thread arrays are unrolled, because naga adds a counter to each loop and a bounds check to
+ * each index: drivers then neither unroll loops nor keep arrays in registers.
  *
  * @module
  */
-import { expand } from "../common/expand.ts";
+import { expand } from "../common/wgsl.ts";
 import tileTemplate from "./attention_tile.wgsl" with { type: "text" };
 import decodeTemplate from "./paged_attention_decode.wgsl" with { type: "text" };
 
 /** Keys whose values a thread adds in one iteration of the loop; it divides the keys of any tile. */
 const KEYS_AT_ONCE = { f32: 4, f16: 8 };
-/** Number of vec4s that a thread loads at once. In f16 they take half the registers. */
+/** Number of vec4s that a thread loads at once. In f16 they take half as many registers. */
 const LOADS_AT_ONCE = { f32: 8, f16: 16 };
 /**
  * In half precision, queries are scaled down by this factor, so that no sum of a few products overflows. It is a power
@@ -117,8 +117,8 @@ export interface DecodeTiling {
 }
 
 /**
- * The declarations and the entry point of `paged_attention_decode`. It takes less than 16 KiB of workgroup memory with the tilings of
- * attention_shape.ts.
+ * The declarations and the entry point of `paged_attention_decode`. It takes less than 16 KiB of workgroup memory with
+ * the tilings of attention_shape.ts.
  */
 export function decodeSource(
   headFours: number,

@@ -1,8 +1,8 @@
 // Attention of many queries at once, after FlashAttention-2 (Dao, 2023): see attention_source.ts.
 //
-// One workgroup takes up to $ROWS rows of one item and one KV head, and walks the keys in tiles of $KEYS, each of which
-// is staged once for all rows, so the heads of a group share the loads. $LANES threads share the same rows: in the
-// scores each takes every $LANES-th key, in the output every $LANES-th vec4 of the head.
+// One workgroup takes up to $ROWS rows of one item and one KV head, and processes the keys in tiles of $KEYS. A tile is
+// staged once for all rows, so the heads of a group share the loads. $LANES threads share the same rows: for the scores
+// each takes every $LANES-th key, and for the output every $LANES-th vec4 of the head.
 //
 // The including shader declares `q` and `out`, and functions that locate keys and values and say which of them a query
 // sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`.

@@ -6,10 +6,13 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import type { AttentionShape } from "./attention_shape.ts";
-import { FOUR } from "../common/elements.ts";
-import { expand } from "../common/expand.ts";
-import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
+import {
+  type AttentionShape,
+  cacheSource,
+  cacheStride,
+  checkQuantized,
+} from "./attention_shape.ts";
+import { expand, FOUR } from "../common/wgsl.ts";
 import template from "./kv_write.wgsl" with { type: "text" };
 import type { StepBuffer } from "./paged_attention.ts";
 

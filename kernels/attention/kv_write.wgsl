@@ -3,21 +3,20 @@
 //
 // One workgroup takes 64 vec4s of one token, and each thread one vec4 of one head: it rotates a query into `q_out`,
 // rotates a key into the cache, or copies a value there. Heads may be normalised before that, or after it. If each head
-// has its own root mean square, a workgroup holds whole heads. If all heads of a token share one, each workgroup computes
-// it by itself.
-// Workgroup memory: 128 floats.
+// has its own root mean square, a workgroup holds whole heads. If all heads of a token share one, each workgroup
+// computes it by itself. Workgroup memory: 128 floats.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k: array<four>;
 @group(0) @binding(3) var<storage, read> v: array<four>;
-// [positions or tokens, 2, half of what is rotated]: the cosines of a position, then its sines.
+// f32 [positions or tokens, 2, rotary size / 2]: the cosines of a position, then its sines.
 @group(0) @binding(4) var<storage, read> angles: array<f32>;
 @group(0) @binding(5) var<storage, read_write> q_out: array<four>;
 @group(0) @binding(6) var<storage, read_write> k_cache: array<cached>;
 @group(0) @binding(7) var<storage, read_write> v_cache: array<cached>;
 //# if FACTOR_FOURS
-// The norms' factors: those of queries, then those of keys, for a head or for a whole row. They are a uniform, since the
-// kernel already uses the eight storage buffers that WebGPU guarantees.
+// The norms' factors: those of queries, then those of keys, for a head or for a whole row. They are a uniform, since
+// the kernel already uses the eight storage buffers that WebGPU guarantees.
 @group(0) @binding(8) var<uniform> gammas: array<vec4<f32>, $FACTOR_FOURS>;
 //# end
 
@@ -35,7 +34,7 @@ override K_STRIDE: u32;
 override K_OFFSET: u32;
 override V_STRIDE: u32;
 override V_OFFSET: u32;
-// Fours of a head that are rotated, 0 for none.
+// Number of vec4s of a head that are rotated; 0 for none.
 override ROTARY_FOURS: u32;
 override IS_INTERLEAVED: bool;
 // Whether angles are indexed by token of the step rather than by position.
@@ -71,7 +70,7 @@ fn angles_at(at: vec4<u32>) -> vec4<f32> {
   return vec4<f32>(angles[at.x], angles[at.y], angles[at.z], angles[at.w]);
 }
 
-// Elements `column * 4 …` of a head, rotated; `own` are they, `other` what they are paired with.
+// Rotates vec4 `column` of a head. `own` holds its elements, and `other` the elements that they are rotated with.
 fn rotate(own: vec4<f32>, other: vec4<f32>, position: u32, column: u32) -> vec4<f32> {
   let half = ROTARY_FOURS / 2u;
   var at: vec4<u32>;
@@ -96,7 +95,7 @@ fn other_column(column: u32) -> u32 {
   return select(column - half, column + half, column < half);
 }
 
-// The fours found there, each element opposite the one it is paired with.
+// Arranges the vec4 at `other_column` so that each element is at the index of the one that it is rotated with.
 fn arrange_other(values: vec4<f32>) -> vec4<f32> {
   if (IS_INTERLEAVED) {
     return values.yxwz;
@@ -104,7 +103,7 @@ fn arrange_other(values: vec4<f32>) -> vec4<f32> {
   return values;
 }
 
-// `1 / rms` of the head that contains the thread's vec4; called by all threads.
+// `1 / rms` of the head that contains the thread's vec4. All threads must call it.
 fn measure_head(thread: u32, head: u32, column: u32, token: u32, position: u32) -> f32 {
   let is_rotated = NORMS_ROTATED && column < ROTARY_FOURS;
   var own = vec4<f32>();
@@ -135,7 +134,7 @@ fn measure_head(thread: u32, head: u32, column: u32, token: u32, position: u32) 
   return inverseSqrt(sum / f32(HEAD_FOURS * 4u) + EPSILON);
 }
 
-// `1 / rms` of all queries of a token and of all its keys; called by all threads.
+// `1 / rms` of all queries of a token, and of all its keys. All threads must call it.
 fn measure_rows(thread: u32, token: u32) -> vec2<f32> {
   let fours = vec2<u32>(NUM_QUERY_HEADS, KV_HEADS) * HEAD_FOURS;
   var own = vec2<f32>();
@@ -161,17 +160,17 @@ fn measure_rows(thread: u32, token: u32) -> vec2<f32> {
   return inverseSqrt(sum / vec2<f32>(fours * 4u) + EPSILON);
 }
 
-// What a query's vec4 is multiplied by if queries are normalised.
+// The factors of a query's vec4 if queries are normalised.
 fn query_factors(head: u32, column: u32, scale: f32) -> vec4<f32> {
   return scale * factors_at(select(0u, head, NORMS_ROWS) * HEAD_FOURS + column);
 }
 
-// The same for a key.
+// The factors of a key's vec4 if keys are normalised.
 fn key_factors(head: u32, column: u32, scale: f32) -> vec4<f32> {
   return scale * factors_at(select(1u, NUM_QUERY_HEADS + head, NORMS_ROWS) * HEAD_FOURS + column);
 }
 
-// A query before its rotation.
+// A vec4 of a query before its rotation.
 fn query_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   let value = unpack(q[at + column]);
   if (NORMS_QUERIES && !NORMS_ROTATED) {
@@ -180,7 +179,7 @@ fn query_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   return value;
 }
 
-// A key before its rotation.
+// A vec4 of a key before its rotation.
 fn key_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
   let value = unpack(k[at + column]);
   if (NORMS_KEYS && !NORMS_ROTATED) {
@@ -190,8 +189,8 @@ fn key_four(at: u32, head: u32, column: u32, scale: f32) -> vec4<f32> {
 }
 
 //# if IS_QUANTIZED
-// Writes in the format that kv_cache.wgsl reads. Called by all threads, since those of a head compute its scale
-// together.
+// Writes a vec4 of a head in the format that kv_cache.wgsl reads. All threads must call it, since the threads of a head
+// compute its scale together.
 fn write_cached(is_cached: bool, is_value: bool, at: u32, column: u32, values: vec4<f32>, thread: u32) {
   let sizes = abs(values);
   magnitudes[thread] = max(max(sizes.x, sizes.y), max(sizes.z, sizes.w));
@@ -220,7 +219,7 @@ fn write_cached(is_cached: bool, is_value: bool, at: u32, column: u32, values: v
   }
 }
 //# else
-// Writes a vec4 of a head to the token's place in the cache.
+// Writes a vec4 of a head to the token's slot in the cache.
 fn write_cached(is_cached: bool, is_value: bool, at: u32, column: u32, values: vec4<f32>, thread: u32) {
   if (!is_cached) {
     return;
@@ -265,7 +264,7 @@ fn kv_write(
     }
     q_out[(token * HEADS + head) * HEAD_FOURS + column] = pack(rotated);
   }
-  // Wraps to a huge number where the head is a query.
+  // Wraps around to a huge number if the head is a query.
   let kv = head - HEADS;
   let is_cached = head >= HEADS && kv < 2u * KV_HEADS;
   let is_value = kv >= KV_HEADS;

@@ -6,10 +6,10 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import attentionSource from "./attention_common.wgsl" with { type: "text" };
+import commonTemplate from "./attention_common.wgsl" with { type: "text" };
 import { chooseTiling, type HeadShape } from "./attention_shape.ts";
 import { tileSource, type TileTiling } from "./attention_source.ts";
-import { FOUR } from "../common/elements.ts";
+import { expand, FOUR } from "../common/wgsl.ts";
 import type { RowLayout } from "./kv_write.ts";
 import source from "./packed_attention.wgsl" with { type: "text" };
 
@@ -154,7 +154,8 @@ export class PackedAttention {
     this.#batch = batch;
     this.#kernel = Kernel.get(gpu, {
       name: "packed_attention",
-      source: FOUR[elem] + attentionSource + source + tileSource(headSize / 4, batch.tile),
+      source: FOUR[elem] + expand(commonTemplate, { IS_PAGED: false }) + source +
+        tileSource(headSize / 4, batch.tile),
       bindings: BINDINGS,
       constants: {
         HEAD_FOURS: headSize / 4,
@@ -196,7 +197,7 @@ export function checkLayouts({ q, k, v }: Pick<PackedParams, "q" | "k" | "v">): 
   }
 }
 
-/** The bounds of the sequences of a batch. They may share keys, and may have a different number of keys than of queries. */
+/** The bounds of a batch's sequences. They may share keys, and may have different numbers of keys and queries. */
 export interface PackedBounds {
   readonly numSequences: number;
   /** i32 `[numSequences + 1]`: the first row of each sequence's queries, then the end. */

@@ -1,5 +1,5 @@
-// Attention within sequences that lie one after the other: applies attention_tile.wgsl to rows of keys and values. See
-// packed_attention.ts for formula and shapes.
+// Attention within sequences that lie one after the other: applies attention_tile.wgsl to rows of keys and values. One
+// workgroup takes one item and one KV head. See packed_attention.ts for formula, shapes and what is refused.
 
 @group(0) @binding(0) var<storage, read> items: array<Item>;
 @group(0) @binding(1) var<storage, read> q: array<four>;

@@ -6,20 +6,20 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import attentionSource from "./attention_common.wgsl" with { type: "text" };
+import commonTemplate from "./attention_common.wgsl" with { type: "text" };
 import { decodeSource, tileSource } from "./attention_source.ts";
-import { expand } from "../common/expand.ts";
-import { FOUR, HALF_FOUR } from "../common/elements.ts";
-import { cacheSource, cacheStride, checkQuantized } from "./kv_cache.ts";
-import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
-import prefillTemplate from "./paged_attention_prefill.wgsl" with { type: "text" };
-import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
+import { expand, FOUR, HALF_FOUR } from "../common/wgsl.ts";
 import {
   type AttentionShape,
   type AttentionTiling,
+  cacheSource,
+  cacheStride,
+  checkQuantized,
   checkShape,
   choosePagedTiling,
 } from "./attention_shape.ts";
+import prefillTemplate from "./paged_attention_prefill.wgsl" with { type: "text" };
+import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
 import { type PackedStep, type StepLimits, StepPlan } from "./step_plan.ts";
 
 /** Parameters that may differ between attention layers of one shape. */
@@ -95,7 +95,7 @@ export class PagedAttention {
     };
     checkQuantized(shape);
     const isQuantized = shape.isQuantized ?? false;
-    const paged = cacheSource(shape) + attentionSource + pagedSource;
+    const paged = cacheSource(shape) + expand(commonTemplate, { IS_PAGED: true });
     const prelude = FOUR[shape.elem] + paged;
     if (tiling.tile !== undefined) {
       const four = tiling.tile.isHalf ? HALF_FOUR : FOUR[shape.elem];

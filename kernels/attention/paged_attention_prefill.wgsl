@@ -1,4 +1,5 @@
-// Paged attention with many queries at once: applies attention_tile.wgsl to the blocks of the cache.
+// Paged attention with many queries at once: applies attention_tile.wgsl to the blocks of the cache. One workgroup
+// takes one item and one KV head. See paged_attention.ts for formula, shapes and what is refused.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k_cache: array<cached>;

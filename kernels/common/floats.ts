@@ -6,7 +6,7 @@
 
 let widened: Float32Array | undefined;
 
-/** Each half in single precision, made when first needed. */
+/** All f16 numbers as f32, by their bits. The table is made when first needed. */
 function getWidened(): Float32Array {
   return widened ??= new Float32Array(
     new Float16Array(Uint16Array.from({ length: 65536 }, (_, i) => i).buffer),
@@ -23,14 +23,14 @@ export function widen(source: Float16Array, into: Float32Array): void {
   for (let i = 0; i < bits.length; i++) into[i] = table[bits[i]!]!;
 }
 
-/** Does the same for bytes, little-endian and at any address; `into` has twice as many. */
+/** Like {@linkcode widen}, for bytes in little-endian order at any address. `into` has twice as many bytes. */
 export function widenBytes(source: Uint8Array, into: Uint8Array): void {
   const floats = new Float32Array(source.length / 2);
   widen(new Float16Array(source.slice().buffer), floats);
   into.set(new Uint8Array(floats.buffer));
 }
 
-/** Converts bfloat16, the upper halves of float32, likewise. */
+/** Like {@linkcode widenBytes}, for bfloat16 numbers, which are the upper halves of float32 numbers. */
 export function widenBfloat16(source: Uint8Array, into: Uint8Array): void {
   for (let i = 0; i < source.length; i += 2) {
     into[2 * i] = 0;
@@ -51,7 +51,7 @@ const POWERS = Float64Array.from({ length: OFFSET + 1 }, (_, i) => 2 ** ((i - OF
  * `e ** x` for `x ≤ 0`, with a relative error below 1e-10; 0 below -87, where a float32 underflows. It is three times
  * as fast as `Math.exp`.
  */
-export function expOfNonPositive(x: number): number {
+export function expNonPositive(x: number): number {
   if (!(x > LOWEST)) return Number.isNaN(x) ? x : 0;
   const scaled = x * SCALE;
   const step = (scaled - 0.5) | 0;
@@ -60,7 +60,7 @@ export function expOfNonPositive(x: number): number {
 }
 
 /** `Σ e ** ((value - max) * scale)` over `values[start, end)`, none of which exceeds `max`; NaN adds nothing. */
-export function sumOfExps(
+export function sumExps(
   values: Float32Array,
   { start, end, max, scale }: {
     readonly start: number;

@@ -98,3 +98,6 @@ function createMemory(
     throw new StartupError(`${wanted}, which this machine cannot provide.`, { cause, setting });
   }
 }
+
+/** Reads bytes of a stored matrix from `offset` on. */
+export type ReadBytes = (offset: number, into: Uint8Array) => Promise<void>;

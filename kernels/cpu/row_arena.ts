@@ -4,14 +4,18 @@
  * @module
  */
 import { Arena } from "./arena.ts";
-import { floatMatrixLength, floatScratchBytes } from "../matmul/float_product.ts";
+import {
+  floatMatrixLength,
+  floatScratchBytes,
+  nbitsScratchBytes,
+  nbitsTilesLength,
+} from "../matmul/row_products.ts";
 import {
   type NbitsMatrix,
   nbitsMatrixLength,
   numPlanes,
   type StagedMatrix,
 } from "../matmul/nbits_matrix.ts";
-import { nbitsScratchBytes, nbitsTilesLength } from "../matmul/nbits_product.ts";
 
 /** Bytes of weights packed at a time. */
 const STAGED_BYTES = 4 * 2 ** 20;

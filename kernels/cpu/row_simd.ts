@@ -7,24 +7,23 @@
 import { ACTIVATIONS } from "../common/activation.ts";
 import { type AttentionExports, instantiateAttention } from "./attention_module.ts";
 import {
+  type Addresses,
   checkFloatProduct,
+  checkNbitsProduct,
+  chooseRowLevels,
   type FloatMatrix,
   floatProduct,
+  nbitsProduct,
   packFloats,
-} from "../matmul/float_product.ts";
+  type RowKernel,
+  type RowLevels,
+} from "../matmul/row_products.ts";
 import { type KernelThreads, STEP_POLLS } from "./kernel_threads.ts";
 import type { MatvecParams, NormParams } from "../matmul/matvec_params.ts";
 import { BLOCK, type NbitsMatrix, type NbitsSource, packNbits } from "../matmul/nbits_matrix.ts";
-import {
-  checkNbitsProduct,
-  chooseRowLevels,
-  nbitsProduct,
-  type RowLevels,
-} from "../matmul/nbits_product.ts";
-import type { NormKernelParams } from "../norm/norm.ts";
-import type { PointwiseParams } from "../pointwise/pointwise.ts";
+import type { NormKernelParams, PointwiseParams, RotateParams } from "../rows/row_kernels.ts";
 import { checkRotary } from "../attention/kv_write.ts";
-import type { Addresses, ReadBytes, RotateParams, RowKernel } from "./row_kernel.ts";
+import type { ReadBytes } from "./arena.ts";
 import { MAX_ANGLES, type RowMemory } from "./row_arena.ts";
 
 /** Mask of a 4-bit level. */

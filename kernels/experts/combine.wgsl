@@ -1,7 +1,11 @@
-// Adds up the weighted outputs of a row's experts, in order. See experts.ts.
+// Adds up the weighted outputs of a row's experts, in order. See experts.ts for the formula. One thread sums one vec4
+// of a row.
 
+// f32 [rows, TOP_K, FOURS * 4].
 @group(0) @binding(0) var<storage, read> products: array<vec4<f32>>;
+// An expert and the bits of its weight: [rows, TOP_K].
 @group(0) @binding(1) var<storage, read> routes: array<vec2<u32>>;
+// elem [rows, FOURS * 4].
 @group(0) @binding(2) var<storage, read_write> out: array<four>;
 
 // Number of vec4s in a row.

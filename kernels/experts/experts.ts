@@ -7,7 +7,7 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import { ELEM, FOUR } from "../common/elements.ts";
+import { ELEM, FOUR } from "../common/wgsl.ts";
 import combineShader from "./combine.wgsl" with { type: "text" };
 import { checkExperts, type ExpertsParams } from "./experts_params.ts";
 import {

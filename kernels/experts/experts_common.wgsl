@@ -1,5 +1,4 @@
-// Declares what the products with experts' matrices read, and the activation after the first product. See
-// experts_source.ts.
+// The inputs of the products with experts' matrices, and the activation after the first product. See experts_source.ts.
 //
 // The matrices of all experts lie one after the other. In f16, four neighbouring elements are read as two words, which
 // does not need `shader-f16`.
@@ -31,7 +30,7 @@ fn bias_at(expert: u32, row: u32) -> f32 {
 }
 //# if IS_PLAIN
 
-// The `at`-th vec4 of weights along K, in a row counted over all experts.
+// The `at`-th vec4 of weights along K in a matrix row, which is counted over all experts.
 fn weight_four(row: u32, at: u32) -> vec4<f32> {
   let four = weights[row * $(K / 4)u + at];
   //# if HAS_HALF_WEIGHTS

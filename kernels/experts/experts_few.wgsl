@@ -1,8 +1,8 @@
 // Both products for few rows: each row is multiplied with its own experts' matrices. See experts_source.ts.
 //
-// The first gives `out[row, j]` of expert `j` of a row, activated; the second sums the weighted outputs of a row's
-// experts, in order. A workgroup has $UNITS units of $LANES threads; each unit computes $ROWS rows of a matrix, and its
-// threads divide the sum along K.
+// In the first product, `out[row, j]` is the activated output of a row's `j`-th expert. The second product sums the
+// weighted outputs of a row's experts, in order. A workgroup has $UNITS units of $LANES threads. Each unit computes
+// $ROWS rows of a matrix, and its threads divide the sum along K.
 
 @group(0) @binding(5) var<storage, read> routes: array<vec2<u32>>;
 @group(0) @binding(6) var<storage, read_write> out: array<$OUT>;

@@ -1,9 +1,10 @@
 // Both products for many rows: the rows of each expert are multiplied with its matrices in tiles. See
 // experts_source.ts.
 //
-// The first gives `out[row, j]` of expert `j` of a row, activated; the second the outputs that combine.wgsl weighs and
-// adds up. A workgroup takes a tile of $TILE_ROWS rows and $COLUMNS columns, rows of a matrix, staged $DEPTH elements
-// of K deep. If the matrix is gated, the first half of a tile's columns are the gate's.
+// In the first product, `out[row, j]` is the activated output of a row's `j`-th expert. The second product computes the
+// outputs that combine.wgsl weighs and adds up. A workgroup takes a tile of $TILE_ROWS rows and $COLUMNS columns, which
+// are rows of a matrix, and stages it $DEPTH elements of K deep. If the matrix is gated, the first half of a tile's
+// columns belongs to the gate.
 
 // Number of tiles, offset of the tiles' pairs, the expert of each tile, and the pairs of each tile.
 @group(0) @binding(5) var<storage, read> order: array<u32>;
@@ -11,7 +12,7 @@
 
 const ROW_QUADS = $(TILE_ROWS / 4)u;
 const COLUMN_QUADS = $(COLUMNS / 4)u;
-// Each thread sums four rows and two groups of four columns, which are this many groups apart.
+// Each thread sums four rows and two groups of four columns, which are HALF groups apart.
 const HALF = $(COLUMNS / 8)u;
 // Marks an unused entry of a tile.
 const NO_PAIR = 0xffffffffu;

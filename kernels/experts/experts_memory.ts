@@ -5,8 +5,7 @@
  * @module
  */
 import { ACTIVATIONS } from "../common/activation.ts";
-import type { Arena } from "../cpu/arena.ts";
-import type { ReadBytes } from "../cpu/row_kernel.ts";
+import type { Arena, ReadBytes } from "../cpu/arena.ts";
 import {
   checkExperts,
   type ExpertActivation,
@@ -90,9 +89,9 @@ interface ProductShape {
   readonly k: number;
   /** Rows of an expert's matrix. */
   readonly outputs: number;
-  /** Elements of a result: half of the rows where the product is gated. */
+  /** Elements of a result: half as many as rows if the product is gated. */
   readonly count: number;
-  /** Where the rows of gate and up are: see {@linkcode gateRows}. */
+  /** Positions of the gate's rows: see {@linkcode gateRows}. */
   readonly rows: ReturnType<typeof gateRows>;
   readonly activation: ExpertActivation;
 }
@@ -129,7 +128,7 @@ export function layerBytes({ params, ...sources }: ExpertLayer): number {
   return sizes[0]! + sizes[1]!;
 }
 
-/** The factor of a quantised row's sum: minus the zero point, or -1 where blocks have zero points of their own. */
+/** The factor of a quantised row's sum: minus the zero point, or -1 if blocks have zero points of their own. */
 export function factorAt({ matrix }: ExpertProduct): number {
   if (matrix.kind === "rows") return 0;
   return matrix.hasZeroPoints ? -1 : -(2 ** (matrix.bits - 1));
@@ -167,7 +166,11 @@ export function reserveScratch(
   };
 }
 
-/** Reserves a layer's memory; its weights are read into it later. @throws {RangeError} when the kernel cannot run it. */
+/**
+ * Reserves a layer's memory, into which its weights are read later.
+ *
+ * @throws {RangeError} when the kernel cannot run the layer.
+ */
 export function placeLayer(arena: Arena, layer: ExpertLayer, scratch: Scratch): PlacedLayer {
   const { params, routerBias, ...sources } = layer;
   checkExperts(params);

@@ -6,9 +6,8 @@
  */
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { ACTIVATIONS } from "../common/activation.ts";
+import { ELEM, expand, type Values } from "../common/wgsl.ts";
 import activationSource from "../common/activation.wgsl" with { type: "text" };
-import { ELEM } from "../common/elements.ts";
-import { expand, type Values } from "../common/expand.ts";
 import commonTemplate from "./experts_common.wgsl" with { type: "text" };
 import fewTemplate from "./experts_few.wgsl" with { type: "text" };
 import manyTemplate from "./experts_many.wgsl" with { type: "text" };

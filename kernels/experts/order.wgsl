@@ -1,8 +1,9 @@
 // Lists the rows of each expert, in tiles. See experts.ts.
 //
-// One workgroup counts the pairs (row, one of its experts) for each expert, reserves whole tiles for them, and writes
-// the pairs there. The order of an expert's pairs is arbitrary: no result depends on it.
+// A single workgroup counts the pairs (row, one of its experts) of each expert, reserves whole tiles for them, and
+// writes the pairs there. The order of an expert's pairs is arbitrary: no result depends on it.
 
+// An expert and the bits of its weight, by pair.
 @group(0) @binding(0) var<storage, read> routes: array<vec2<u32>>;
 // Number of tiles, offset of the tiles' pairs, the expert of each tile, and the pairs of each tile.
 @group(0) @binding(1) var<storage, read_write> order: array<u32>;

@@ -1,8 +1,9 @@
 // Chooses and weights the experts of each row. See experts.ts for the formula.
 //
-// One workgroup takes a row. It keeps the experts' probabilities in workgroup memory, and TOP_K times its threads
-// together find the best expert that is left.
+// One workgroup takes a row. It keeps the experts' probabilities in workgroup memory. TOP_K times, its threads together
+// find the best expert that is left.
 
+// [rows, STRIDE], from OFFSET on.
 @group(0) @binding(0) var<storage, read> logits: array<elem>;
 // f32 [EXPERTS].
 @group(0) @binding(1) var<storage, read> bias: array<f32>;
@@ -27,7 +28,7 @@ const MAX_TOP_K = 32u;
 const LOWEST = -3.4028234e38;
 
 var<workgroup> probabilities: array<f32, EXPERTS>;
-// What experts are chosen by: probability plus bias, or LOWEST once chosen.
+// The keys by which experts are chosen: probability plus bias, or LOWEST once an expert is chosen.
 var<workgroup> keys: array<f32, EXPERTS>;
 var<workgroup> best: array<f32, THREADS>;
 var<workgroup> best_at: array<u32, THREADS>;
@@ -71,7 +72,7 @@ fn precedes(a: f32, i: u32, b: f32, j: u32) -> bool {
 }
 
 fn choose(thread: u32) -> u32 {
-  // Each thread finds the best of its experts. A thread without one has LOWEST, at an index that never precedes.
+  // Each thread finds the best of its experts. A thread without experts keeps LOWEST, at an index that never precedes.
   var key = LOWEST;
   var at = select(0xffffffffu, 0u, PREFERS_LAST);
   for (var e = thread; e < EXPERTS; e += THREADS) {

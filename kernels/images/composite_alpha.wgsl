@@ -11,7 +11,7 @@
 //   rows            Span [height]
 //   row_weights     f32 [height, row_stride]       v; a row adds up to 1
 //   sizes           Sizes
-//   image         u32 [height, width]            red in the lowest byte, alpha in the highest
+//   image           u32 [height, width]           red in the lowest byte, alpha in the highest
 //
 // Each invocation makes one pixel. No workgroup memory.
 

@@ -5,7 +5,7 @@
 // summed in f32 over columns[x].count pixels and rounded half up to 0…255, each channel by itself; alpha is copied but
 // not used.
 //
-//   image  u32 [height, width]           red in the lowest byte
+//   image    u32 [height, width]           red in the lowest byte
 //   columns  Span [contentWidth]
 //   weights  f32 [contentWidth, stride]    a row adds up to 1
 //   sizes    Sizes

@@ -8,7 +8,7 @@
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext, uploadStorage } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
-import { FOUR } from "../common/elements.ts";
+import { FOUR } from "../common/wgsl.ts";
 import source from "./log_mel.wgsl" with { type: "text" };
 import energySource from "./log_mel_energy.wgsl" with { type: "text" };
 import {

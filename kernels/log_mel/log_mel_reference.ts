@@ -102,7 +102,9 @@ export class ReferenceLogMel {
 }
 
 /**
- * The power spectrum of windowed real samples: `power[k] = |Σ window[n] x[n] e^(-2πi nk / size)|²` for `0 ≤ k ≤ size / 2`.
+ * The power spectrum of windowed real samples, for `0 ≤ k ≤ size / 2`:
+ *
+ * `power[k] = |Σ window[n] x[n] e^(-2πi nk / size)|²`
  *
  * Even samples become the real parts and odd samples the imaginary parts of `size / 2` complex numbers. Their transform
  * `Z` contains both halves: with `E[k] = (Z[k] + Z*[-k]) / 2` and `O[k] = (Z[k] - Z*[-k]) / 2i`, `X[k] = E[k] + w^k

@@ -1,6 +1,6 @@
 /**
- * The inputs of the `log_mel` kernel and its CPU reference: a model's sizes, parts of recordings, and the window and the
- * filters of a mel spectrogram.
+ * The inputs of the `log_mel` kernel and its CPU reference: a model's sizes, parts of recordings, and the window and
+ * the filters of a mel spectrogram.
  *
  * @module
  */

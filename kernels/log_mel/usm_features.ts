@@ -7,8 +7,9 @@
  *     out[f, m]       = log(max(Σ_k F[m, k] magnitude[k, f], floor))            Gemma 3n
  *     out[f, m]       = log(Σ_k F[m, k] magnitude[k, f] + floor)                Gemma 4
  *
- * A window is shorter than the transform, and at the beginning of each frame `x[-1] = x[0]`. None of that fits `log_mel`,
- * whose kernels are made for Whisper's windows and scale, so the features are computed beside the device, in f64.
+ * A window is shorter than the transform, and at the beginning of each frame `x[-1] = x[0]`. None of that fits
+ * `log_mel`, whose kernels are made for Whisper's windows and scale, so the features are always computed on the CPU, in
+ * f64.
  *
  * @module
  */

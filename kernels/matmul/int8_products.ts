@@ -1,28 +1,27 @@
 /**
- * Products of rows rounded to 8 bits with weights of 4 bits. The sums of each block are whole numbers, of which
- * graphics cards compute four products per instruction.
+ * Products of rows rounded to 8 bits with weights of 4 bits. The sum of a block is an integer, and graphics cards add
+ * up four integer products per instruction.
  *
  * @module
  */
 import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
-import { ELEM, FOUR } from "../common/elements.ts";
+import { ELEM, expand, FOUR } from "../common/wgsl.ts";
 import { type MatvecParams, rowConstants } from "./matvec_params.ts";
 import { matrixConstants, matrixSource, rowsSource } from "./matvec_source.ts";
-import int8Source from "./int8_rows.wgsl" with { type: "text" };
+import rowsTemplate from "./int8_rows.wgsl" with { type: "text" };
 import {
   BLOCK,
   chooseInt8Row,
   chooseInt8Tile,
-  firstRowsOfTiles,
   type Int8Params,
   type Int8Row,
   int8RowSource,
   type Int8Tile,
   int8TileSource,
+  listFirstRows,
 } from "./int8_source.ts";
-import quantizeSource from "./quantize_rows.wgsl" with { type: "text" };
 
 const SHARED = {
   bias: "read",
@@ -108,7 +107,7 @@ export class Int8Products {
     this.#openQuantize();
     this.#first = this.#chooseTile(Math.min(maxRows, FIRST_ROWS));
     this.#openTile(this.#first);
-    for (const numRows of firstRowsOfTiles().filter((numRows) => numRows <= maxRows)) {
+    for (const numRows of listFirstRows().filter((numRows) => numRows <= maxRows)) {
       this.#gpu.later.push(() => this.#openTile(this.#chooseTile(numRows)));
     }
   }
@@ -148,12 +147,17 @@ export class Int8Products {
   }
 }
 
+/** Declares the layout of rounded rows, and the kernel that rounds them if `isQuantizer`. */
+function int8RowsSource({ isQuantizer = false } = {}): string {
+  return expand(rowsTemplate, { IS_QUANTIZER: isQuantizer });
+}
+
 /** Makes the kernel that rounds a product's rows. */
 function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKernel {
   const { elem, k, norm } = params;
   return Kernel.get(gpu, {
     name: "quantize_rows",
-    source: [FOUR[elem], rowsSource(params), int8Source, quantizeSource].join(""),
+    source: FOUR[elem] + rowsSource(params) + int8RowsSource({ isQuantizer: true }),
     bindings: QUANTIZE_BINDINGS,
     constants: {
       ...rowConstants(params),
@@ -169,7 +173,7 @@ function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKern
   return Kernel.get(gpu, {
     name: "matvec",
     source: [
-      ...[ELEM[params.elem], FOUR[params.elem], rowsSource(params), int8Source],
+      ...[ELEM[params.elem], FOUR[params.elem], rowsSource(params), int8RowsSource()],
       ...[matrixSource(params), int8RowSource(params, row)],
     ].join(""),
     bindings: ROW_BINDINGS,
@@ -182,7 +186,7 @@ function openInt8Tile(gpu: GpuContext, params: Int8Params, tile: Int8Tile): Tile
   return Kernel.get(gpu, {
     name: "matvec",
     source: [
-      ...[ELEM[params.elem], int8Source],
+      ...[ELEM[params.elem], int8RowsSource()],
       ...[matrixSource(params), int8TileSource(params, tile)],
     ].join(""),
     bindings: TILE_BINDINGS,

@@ -1,15 +1,15 @@
 /**
  * How integer products divide their work, and the WGSL that is generated for a division.
  *
- * The divisions were the fastest in a search on an H100 (README.md lists what was tried). The products of a block are exact
- * whole numbers, and blocks are added one after the other in f32, so a row's result depends neither on how the work is
- * divided nor on the other rows. Loops are unrolled; see matvec_source.ts.
+ * The divisions were the fastest in a search on an H100 (README.md lists what was tried). The products of a block are
+ * exact whole numbers, and blocks are added one after the other in f32, so a row's result depends neither on how the
+ * work is divided nor on the other rows. Loops are unrolled; see matvec_source.ts.
  *
  * @module
  */
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { MatvecParams } from "./matvec_params.ts";
-import { expand } from "../common/expand.ts";
+import { expand } from "../common/wgsl.ts";
 import rowTemplate from "./int8_row.wgsl" with { type: "text" };
 import tileTemplate from "./int8_tile.wgsl" with { type: "text" };
 
@@ -53,7 +53,7 @@ const TILES: readonly { readonly upTo: number; readonly tile: Int8Tile }[] = [
 ];
 
 /** The smallest number of rows for each tile. */
-export function firstRowsOfTiles(): number[] {
+export function listFirstRows(): number[] {
   return [1, ...TILES.slice(0, -1).map(({ upTo }) => upTo + 1)];
 }
 
@@ -124,15 +124,14 @@ export function chooseInt8Row({ k, norm }: Pick<MatvecParams, "k" | "norm">): In
  */
 const MAGIC = { bits: 0x4b400000, float: "12582912.0" };
 
-/** Number of parts in which the squares of a row are added; the same as in quantize_rows.wgsl. */
+/** Number of parts in which the squares of a row are added; the same as in int8_rows.wgsl. */
 const GATHERERS = 32;
 /** Number of blocks between two tests of the end of a sum. */
 const STEPS = [8, 4, 2, 1];
 
 /**
  * The kernel for several rows: each workgroup takes a tile of rows and columns, and stages some blocks of 32 elements
- * in workgroup memory while the next ones are being loaded. It must follow int8_rows.wgsl, finish.wgsl, and the
- * declarations of the matrix.
+ * in workgroup memory while the next ones are being loaded. It must follow int8_rows.wgsl and matrix.wgsl.
  */
 export function int8TileSource(
   { k, gate, weights: { blockSize, hasZeroPoints } }: Int8Params,
@@ -171,8 +170,7 @@ export function int8TileSource(
 }
 
 /**
- * The kernel for a single row. It must follow rows.wgsl, int8_rows.wgsl, finish.wgsl, and the declarations of the
- * matrix.
+ * The kernel for a single row. It must follow rows.wgsl, int8_rows.wgsl and matrix.wgsl.
  */
 export function int8RowSource(
   { k, gate, norm, weights: { blockSize, hasZeroPoints } }: Int8Params,

@@ -7,9 +7,15 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { Kernel } from "../../src/gpu/kernel.ts";
 import { Int8Products, takesInt8 } from "./int8_products.ts";
-import { checkMatvec, type MatvecParams } from "./matvec_params.ts";
-import { chooseMatvecTiling, chooseRowCount, type MatvecTiling, TILE } from "./matvec_shape.ts";
-import { describeKernel, describeTile, outputsOfTile, takesTiles } from "./matvec_source.ts";
+import {
+  checkMatvec,
+  chooseMatvecTiling,
+  chooseRowCount,
+  type MatvecParams,
+  type MatvecTiling,
+  TILE,
+} from "./matvec_params.ts";
+import { countTileOutputs, describeKernel, describeTile, takesTiles } from "./matvec_source.ts";
 
 /** Buffers; those that the parameters do not use are absent. `out` must not be one of the others. */
 interface MatvecTensors {
@@ -123,7 +129,7 @@ export class Matvec {
     }
     if (this.#takesTiles) {
       const tiles = [
-        Math.ceil(this.#params.n / outputsOfTile(this.#params)),
+        Math.ceil(this.#params.n / countTileOutputs(this.#params)),
         Math.ceil(numRows / TILE),
       ];
       this.#chooseKernel("tile").encode(pass, bound, tiles as [number, number]);

@@ -2,21 +2,26 @@
  * The WGSL of `matvec`, put together and expanded for a product and a division of its work.
  *
  * Deno's WebGPU adds a counter to each loop and a bounds check to each array access. So drivers do not unroll loops,
- * and arrays that a loop indexes are kept in memory. For graphics cards each sum is therefore a variable of its own, and
- * the loads of a thread stand side by side.
+ * and arrays that a loop indexes are kept in memory. For graphics cards, each sum is therefore a variable of its
+ * own, and the loads of a thread stand side by side.
  *
  * @module
  */
 import activationSource from "../common/activation.wgsl" with { type: "text" };
-import { ELEM, FOUR } from "../common/elements.ts";
-import { expand, type Values } from "../common/expand.ts";
-import finishTemplate from "./finish.wgsl" with { type: "text" };
+import { ELEM, expand, FOUR, type Values } from "../common/wgsl.ts";
 import tileTemplate from "./matmul_tile.wgsl" with { type: "text" };
 import matrixTemplate from "./matrix.wgsl" with { type: "text" };
-import commonSource from "./matvec_common.wgsl" with { type: "text" };
-import loopsSource from "./matvec_loops.wgsl" with { type: "text" };
-import { finishConstants, type MatvecParams, rowConstants } from "./matvec_params.ts";
-import { chooseValues, type MatvecVariant, numSums, numSumsPerPass, TILE } from "./matvec_shape.ts";
+import matvecTemplate from "./matvec.wgsl" with { type: "text" };
+import {
+  chooseValues,
+  finishConstants,
+  type MatvecParams,
+  type MatvecVariant,
+  numSums,
+  numSumsPerPass,
+  rowConstants,
+  TILE,
+} from "./matvec_params.ts";
 import unrolledTemplate from "./matvec_unrolled.wgsl" with { type: "text" };
 import rowsTemplate from "./rows.wgsl" with { type: "text" };
 
@@ -39,7 +44,7 @@ export function describeKernel(params: MatvecParams, variant: MatvecVariant): Ma
       ? {}
       : { LANES: lanes, ROW_FOURS: Math.ceil(rows / 4), UNITS_FIRST: variant.unitsFirst ? 1 : 0 },
   };
-  const products = isUnrolled ? unrolledSource(params, variant) : loopsSource;
+  const products = isUnrolled ? unrolledSource(params, variant) : "";
   return joinSource(params, { division, products, isLooped: !isUnrolled });
 }
 
@@ -51,7 +56,7 @@ export function describeTile(params: MatvecParams): MatvecSource {
 
 function joinSource(params: MatvecParams, { division, products, isLooped }: {
   readonly division: Readonly<Record<string, number>>;
-  /** The products, and whether they are added by loops over the matrix. */
+  /** The products and the entry point, unless loops over the matrix add the products. */
   readonly products: string;
   readonly isLooped: boolean;
 }): MatvecSource {
@@ -59,7 +64,7 @@ function joinSource(params: MatvecParams, { division, products, isLooped }: {
   return {
     source: [
       ...[ELEM[elem], FOUR[elem], rowsSource(params), matrixSource(params, isLooped)],
-      ...[commonSource, products],
+      ...[expand(matvecTemplate, { IS_LOOPED: isLooped }), products],
     ].join(""),
     constants: {
       ...division,
@@ -78,8 +83,9 @@ export function rowsSource({ sum }: Pick<MatvecParams, "sum">): string {
 /** Declares the matrix of a product, and what turns sums with it into outputs. */
 export function matrixSource({ weights, matrixRows, sum }: MatvecParams, isLooped = false): string {
   const words = weights.kind === "nbits" ? countChunkWords(weights) : 0;
-  return activationSource + expand(finishTemplate, { HAS_SUM: sum !== undefined }) +
+  return activationSource +
     expand(matrixTemplate, {
+      HAS_SUM: sum !== undefined,
       IS_ROWS: weights.kind === "rows",
       IS_COLUMNS: weights.kind === "columns",
       IS_NBITS: weights.kind === "nbits",
@@ -193,7 +199,7 @@ export function takesTiles({ k, norm, sum, weights }: MatvecParams): boolean {
 }
 
 /** Number of outputs of a tile. */
-export function outputsOfTile({ gate }: MatvecParams): number {
+export function countTileOutputs({ gate }: MatvecParams): number {
   return gate ? TILE / 2 : TILE;
 }
 

@@ -1,5 +1,5 @@
 /**
- * The layout of a quantised matrix (`MatMulNBits`) in the memory of `nbits_product.ts`.
+ * The layout of a quantised matrix (`MatMulNBits`) in the memory of `row_products.ts`.
  *
  * The kernel multiplies levels of 4 bits in blocks of 32 that share a scale. A matrix in another format is split into
  * planes, which are matrices of that kind whose products are added: one with 8 bits into the upper and the lower halves
@@ -10,7 +10,7 @@
  */
 import type { AttentionExports } from "../cpu/attention_module.ts";
 import type { LevelBits } from "./matvec_params.ts";
-import type { ReadBytes } from "../cpu/row_kernel.ts";
+import type { ReadBytes } from "../cpu/arena.ts";
 
 /** Number of weights that share a scale, as in `wasm/product_layout.ts`. */
 export const BLOCK = 32;

@@ -16,9 +16,9 @@ override AFFINE_AT: u32;
 override HAS_BETA: bool;
 
 //# if HAS_SUM
-// The rows are sums of `addend` and of `x` divided by its root mean square. Every workgroup computes and writes all of
-// them, so that it only reads what it has written itself. `affine` holds all constant vectors, to need no more than eight
-// buffers: the factors of the sum, the norm's factors, its offsets, and the bias.
+// Each row is the sum of `addend` and of `x` divided by its root mean square. Every workgroup computes and writes all
+// of its rows, so that it only reads what it has written itself. `affine` holds all constant vectors, so that eight
+// buffers are enough: the factors of the sum, the norm's factors, its offsets, and the bias.
 @group(0) @binding(2) var<storage, read_write> summed: array<four>;
 @group(0) @binding(3) var<storage, read> addend: array<four>;
 

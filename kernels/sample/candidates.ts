@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { sumOfExps } from "../common/floats.ts";
+import { sumExps } from "../common/floats.ts";
 
 /**
  * A list of (token id, logit, weight), ranked by larger logit first, then by lower id. Its arrays are allocated once.
@@ -161,7 +161,7 @@ export class ChunkedRow {
     for (let chunk = 0; chunk < this.maxima.length; chunk++) {
       if (this.maxima[chunk]! < negligible) continue;
       const end = this.chunkEnd(chunk);
-      sum += sumOfExps(values, { start: chunk * CHUNK, end, max, scale });
+      sum += sumExps(values, { start: chunk * CHUNK, end, max, scale });
     }
     return sum;
   }

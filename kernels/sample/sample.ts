@@ -8,13 +8,17 @@ import type { ComputePass } from "../../src/gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, Kernel } from "../../src/gpu/kernel.ts";
 import type { BufferRange } from "../../src/gpu/readback.ts";
-import { FOUR } from "../common/elements.ts";
-import { rowKey } from "./random.ts";
+import { FOUR } from "../common/wgsl.ts";
+import {
+  addend,
+  inverseTemperature,
+  LARGEST_FLOAT32,
+  lowestExponent,
+  rowKey,
+} from "./sample_terms.ts";
 import mainSource from "./sample.wgsl" with { type: "text" };
-import choiceSource from "./sample_choice.wgsl" with { type: "text" };
 import { NothingToSampleError, type SampledToken, type SampleRow } from "./sample_row.ts";
 import listSource from "./sample_list.wgsl" with { type: "text" };
-import { addend, inverseTemperature, LARGEST_FLOAT32, lowestExponent } from "./sample_terms.ts";
 import tokensSource from "./sample_tokens.wgsl" with { type: "text" };
 
 /** How to make a sampler. */
@@ -73,7 +77,7 @@ export class SampleKernel {
     this.#options = options;
     this.#kernel = Kernel.get(gpu, {
       name: "sample",
-      source: FOUR[elem] + tokensSource + choiceSource + listSource + mainSource,
+      source: FOUR[elem] + tokensSource + listSource + mainSource,
       bindings: BINDINGS,
       constants: {
         THREADS: gpu.isFallbackAdapter ? 64 : 256,

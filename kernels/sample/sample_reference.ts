@@ -7,32 +7,36 @@
  * 1. `a = l`, repetition penalty (`l > 0 ? l / r : l * r` where in context), then
  *    `- frequency * count - presence * (count > 0) + bias`.
  * 2. Temperature 0: the largest `a`, the lowest id among equals.
- * 3. Else `s = (a - max a) / temperature` and `w = exp(s)`. Kept are, in the order (larger `a`, lower id): tokens with
- *    `s ≥ ln(minP)` and, with top-n-sigma, `a ≥ max a - n σ`, σ the standard deviation of `a`; of those the first
- *    `topK`; of those the shortest prefix whose `w` sum to `topP` of the whole.
- * 4. Chosen is the kept token of smallest `e / w`, `e` an exponential variate of (seed, token index, token id):
- *    the Gumbel-max trick without its outer logarithm. It picks token `t` with probability `w[t] / Σ w`.
+ * 3. Otherwise `s = (a - max a) / temperature` and `w = exp(s)`. Tokens are ranked by larger `a`, then by lower id.
+ *    min-p keeps the tokens with `s ≥ ln(minP)`, and top-n-sigma those with `a ≥ max a - n σ`, where σ is the standard
+ *    deviation of `a`. Of these, top-k keeps the first `topK`. Of these, top-p keeps the shortest prefix whose `w` sum
+ *    to `topP` of their total.
+ * 4. The kept token with the smallest `e / w` is chosen, where `e` is an exponential variate of (seed, token index,
+ *    token id): the Gumbel-max trick without its outer logarithm. It picks token `t` with probability `w[t] / Σ w`.
  *
- * Log-probabilities are those of `l`, of the tokens that are left.
+ * Log-probabilities are computed from `l`, among the tokens that the mask leaves.
  *
  * @module
  */
 import { Candidates, CHUNK, ChunkedRow } from "./candidates.ts";
-import { expOfNonPositive, widen } from "../common/floats.ts";
-import { exponential, mix32, rowKey, uniform } from "./random.ts";
+import { expNonPositive, widen } from "../common/floats.ts";
+import {
+  addend,
+  exponential,
+  inverseTemperature,
+  LARGEST_FLOAT32,
+  lowestExponent,
+  mix32,
+  rowKey,
+  sigmaExponent,
+  uniform,
+} from "./sample_terms.ts";
 import {
   NothingToSampleError,
   type SampledToken,
   type SampleRow,
   type SamplingParams,
 } from "./sample_row.ts";
-import {
-  addend,
-  inverseTemperature,
-  LARGEST_FLOAT32,
-  lowestExponent,
-  sigmaExponent,
-} from "./sample_terms.ts";
 
 const { fround } = Math;
 /** Widens a bound that was computed in float64, so that the float32 comparison after it decides. */
@@ -198,7 +202,7 @@ export class ReferenceSampler {
     if (topK > 0) list.keepLargest(topK);
     let kept = 0;
     for (let i = 0; i < list.length; i++) {
-      const weight = expOfNonPositive(exponent(list.values[i]!, max, scale));
+      const weight = expNonPositive(exponent(list.values[i]!, max, scale));
       list.weights[i] = weight;
       kept += weight;
     }
@@ -220,7 +224,7 @@ function dropBelow(list: Candidates, max: number, scale: number, lowest: number)
   }
 }
 
-/** The candidate with the smallest `e / w`. */
+/** Finds the candidate with the smallest `e / w`. */
 function race(list: Candidates, key: number): number {
   let best = Infinity;
   let winner = list.ids[0]!;
@@ -237,18 +241,18 @@ function race(list: Candidates, key: number): number {
   return winner;
 }
 
-/** The race over the whole vocabulary, for rows that cut nothing off. */
+/** Like {@linkcode race}, over the whole vocabulary, for rows that cut nothing off. */
 function raceAll(row: ChunkedRow, max: number, scale: number, key: number): number {
   const { values, maxima } = row;
   let best = Infinity;
   let winner = 0;
   for (let chunk = 0; chunk < maxima.length; chunk++) {
-    const largest = expOfNonPositive(exponent(maxima[chunk]!, max, scale));
+    const largest = expNonPositive(exponent(maxima[chunk]!, max, scale));
     const end = row.chunkEnd(chunk);
     for (let i = chunk * CHUNK; i < end; i++) {
       const u = uniform(mix32(key + i | 0));
       if (!(u < best * largest)) continue;
-      const time = exponential(u) / expOfNonPositive(exponent(values[i]!, max, scale));
+      const time = exponential(u) / expNonPositive(exponent(values[i]!, max, scale));
       if (time < best) {
         best = time;
         winner = i;

@@ -1,10 +1,10 @@
-// Depthwise causal convolution with a state. See causal_conv.ts for formula and shapes.
+// Depthwise causal convolution with a state. See recurrences.ts for formula and shapes.
 //
 // One thread processes all tokens of one channel of one sequence, with the last inputs in registers. Neighbouring
 // threads read neighbouring channels. The state is read before the first token and written after the last.
 
-// Two vectors of each sequence: first row, end of the rows, slot, whether the state starts at zero; end of the rows after
-// which the state is saved too, and the slot for that.
+// Two vectors of each sequence: first row, end of the rows, slot, whether the state starts at zero; end of the rows
+// after which the state is saved too, and the slot for that.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> x: array<elem>;
 // Weights [TAPS, CHANNELS], then biases [CHANNELS].

@@ -1,4 +1,4 @@
-// Linear attention with a state. See linear_attention.ts for formula and shapes, and common/expand.ts for unrolling: a
+// Linear attention with a state. See recurrences.ts for formula and shapes, and common/wgsl.ts for unrolling: a
 // thread's rows of a state are FOURS variables of four elements.
 //
 // One workgroup processes all tokens of one sequence for 32 columns of one head's state, which are independent of the
@@ -8,8 +8,8 @@
 //
 // Workgroup memory: 1,024 floats for sums, the keys of STAGED + 1 tokens and the queries of STAGED.
 
-// Two vectors of each sequence: first row, end of the rows, slot, whether the state starts at zero; end of the rows after
-// which the state is saved too, and the slot for that.
+// Two vectors of each sequence: first row, end of the rows, slot, whether the state starts at zero; end of the rows
+// after which the state is saved too, and the slot for that.
 @group(0) @binding(0) var<storage, read> step: array<vec4<u32>>;
 @group(0) @binding(1) var<storage, read> q: array<elem>;
 @group(0) @binding(2) var<storage, read> k: array<elem>;

@@ -8,13 +8,17 @@ import { Arena } from "../cpu/arena.ts";
 import { type AttentionExports, instantiateAttention } from "../cpu/attention_module.ts";
 import { type KernelThreads, STEP_POLLS } from "../cpu/kernel_threads.ts";
 import type { KernelName } from "../cpu/thread_control.ts";
-import { type CausalConvParams, checkTaps } from "./causal_conv.ts";
-import { checkLinearAttention, type LinearAttentionParams } from "./linear_attention.ts";
+import {
+  type CausalConvParams,
+  checkLinearAttention,
+  checkTaps,
+  type LinearAttentionParams,
+} from "./recurrences.ts";
 import type { StateRange } from "./state_step.ts";
 
 /** Number of rows computed at a time. */
 const MAX_ROWS = 64;
-/** Words of a sequence: see `StateRange` of `../wasm/state_layout.ts`. */
+/** Words of a sequence: see `StateRange` of `../wasm/layout.ts`. */
 const RANGE_WORDS = 6;
 /** Number of a convolution's channels in one part of the work. */
 const PART_CHANNELS = 256;

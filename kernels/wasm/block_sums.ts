@@ -8,7 +8,7 @@
  */
 import { BLOCK_BYTES, ZEROS_BLOCK_BYTES } from "./product_layout";
 
-/** The two values of type arguments that answer a question. */
+/** The two values of type arguments that are booleans. */
 export type Yes = u8;
 export type No = u16;
 
@@ -18,8 +18,8 @@ export function is<Answer>(): bool {
 }
 
 /**
- * Correction terms of a row's block, two i16 as `quantizeRow` writes them: what a zero point of 8 subtracts, or, if
- * there are zero points, one of 1.
+ * Loads the correction terms of a row's block: two i16 that `quantizeRow` writes. They subtract a zero point of 8. If
+ * blocks have zero points, the result is the terms for a zero point of 1, to be multiplied by the zero points.
  */
 @inline
 export function loadTerms<Zeros>(at: usize): v128 {

@@ -4,13 +4,12 @@
  * `out[t] = activation(bias + sum over k of w[k] * x[t - taps + 1 + k])`, with inputs before the step's first from the
  * state.
  */
-import { silu } from "./activation";
-import { madd } from "./softmax";
-import { ConvNode, rangeAt, StateRange } from "./state_layout";
+import { ConvNode, rangeAt, StateRange } from "./layout";
+import { madd, silu } from "./vectors";
 
 /**
- * Does the parts `[first, end)` of the work: each is some channels of a sequence. `scratch` holds an address for each
- * tap.
+ * Computes the parts `[first, end)` of the work: each is some channels of a sequence. `scratch` holds an address for
+ * each tap.
  */
 export function causalConv(
   node: ConvNode,

@@ -4,14 +4,14 @@
  *
  * `out[pair, i] = activated(W[gate row of i] · x[row of pair] + bias, W[up row of i] · x[row of pair] + bias)`
  */
-import { activate, SILU, sigmoid } from "./activation";
-import { ExpertItem, ExpertPairs, ExpertsProduct } from "./product_layout";
 import { multiplyExpertRow } from "./experts_multiply";
+import { ExpertItem, ExpertPairs, ExpertsProduct } from "./product_layout";
+import { activate, sigmoid, SILU } from "./vectors";
 
 /** Number of pairs multiplied with a row of a matrix at a time. */
 const TILE: u32 = 4;
 
-/** Does the parts `[first, end)` of the work: each item's outputs are divided into parts. */
+/** Computes the parts `[first, end)` of the work: each item's outputs are divided into parts. */
 export function expertsProduct(
   node: ExpertsProduct,
   step: ExpertPairs,

@@ -3,7 +3,7 @@
  * not depend on the number of rows.
  */
 import { BITS4, BITS8, CHUNK_BYTES, ExpertsProduct, FLOATS } from "./product_layout";
-import { madd } from "./softmax";
+import { madd } from "./vectors";
 
 /** Multiplies row `row` of the matrices with rows of `x`, and stores the products `outBytes` apart. */
 export function multiplyExpertRow(

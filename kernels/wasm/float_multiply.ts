@@ -6,7 +6,7 @@
  * weights would stall at the beginning of each memory page.
  */
 import { FLOAT_GROUP_BYTES, FloatProduct, FloatRows } from "./product_layout";
-import { madd } from "./softmax";
+import { madd } from "./vectors";
 
 /** Multiplies the rows with `count` groups, and stores the results `rowBytes` apart. */
 export function multiplyFloats(

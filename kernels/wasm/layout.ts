@@ -1,6 +1,7 @@
 /**
- * Structures that the host writes into linear memory for attention: 32-bit words in this order. All addresses are in
- * bytes. `../attention/attention_simd_memory.ts` and `../attention/packed_attention_simd.ts` are the counterparts.
+ * Structures that the host writes into linear memory for attention and recurrences: 32-bit words in this order. All
+ * addresses are in bytes. The counterparts are `../attention/attention_simd_memory.ts`,
+ * `../attention/packed_attention_simd.ts` and `../states/states_simd.ts`.
  */
 
 /** Number of keys stored side by side in the cache: four vectors of four. */
@@ -20,7 +21,7 @@ export class Node {
   blockBytes: u32;
   /** Bytes of one token's key, or value, of one head: 1/`TILE` of a tile. */
   tokenBytes: u32;
-  /** Whether keys and values are in 8 bits (1) or in f32 (0); see `cache_tile.ts`. */
+  /** Whether keys and values are in 8 bits (1) or in f32 (0); see `kv_cache.ts`. */
   isQuantized: u32;
 
   /**
@@ -156,4 +157,79 @@ export class PackedBatch {
   /** i32 `[numSequences]`: first row of each sequence's keys, and the number of keys. */
   keyStarts: usize;
   keyLengths: usize;
+}
+
+/** A depthwise causal convolution. */
+@unmanaged
+export class ConvNode {
+  channels: u32;
+  /** Number of elements from one row of weights or of a state to the next: a multiple of 4. */
+  stride: u32;
+  taps: u32;
+  isSilu: u32;
+  /** Number of channels in one part of the work: a multiple of 4. */
+  partChannels: u32;
+  /** f32 `[rows, stride]`. */
+  x: usize;
+  /** f32 `[taps + 1, stride]`: weights, then biases. */
+  factors: usize;
+  /** f32 `[slots, taps - 1, stride]`: the last inputs, the oldest first. */
+  state: usize;
+  /** f32 `[rows, channels]`. */
+  out: usize;
+}
+
+/** A linear attention. */
+@unmanaged
+export class LinearNode {
+  /** Number of heads of values and of states. */
+  heads: u32;
+  /** Numbers of heads of queries and of keys; both divide `heads`. */
+  queryHeads: u32;
+  keyHeads: u32;
+  keyDim: u32;
+  valueDim: u32;
+  /** Number of columns in a state: a multiple of 4. */
+  valueStride: u32;
+  scale: f32;
+  /** Whether states decay, and whether each row of a state has a factor of its own. */
+  hasDecays: u32;
+  decaysRows: u32;
+  /** Rates of a token for the delta rule: 1, or one for each head; 0 without the rule. */
+  rates: u32;
+  /** f32 `[rows, queryHeads, keyDim]`. */
+  q: usize;
+  /** f32 `[rows, keyHeads, keyDim]`. */
+  k: usize;
+  /** f32 `[rows, heads, valueDim]`. */
+  v: usize;
+  /** Factors, f32 `[rows, heads]` or `[rows, heads, keyDim]`. */
+  decays: usize;
+  /** f32 `[rows, rates]`. */
+  betas: usize;
+  /**
+   * f32 `[slots, heads, valueStride * keyDim]`: all rows of each sixteen columns, then of each four of the remaining
+   * columns.
+   */
+  state: usize;
+  /** f32 `[rows, heads, valueDim]`. */
+  out: usize;
+}
+
+/** The rows of one sequence. */
+@unmanaged
+export class StateRange {
+  first: u32;
+  end: u32;
+  slot: u32;
+  /** Whether its state is zero before the first row. */
+  isFresh: u32;
+  /** End of the rows after which the state goes to `savedSlot` too; 0 if it does not. */
+  savedEnd: u32;
+  savedSlot: u32;
+}
+
+/** Sequence `index` of a list. */
+export function rangeAt(ranges: usize, index: u32): StateRange {
+  return changetype<StateRange>(ranges + <usize> index * offsetof<StateRange>());
 }

@@ -10,14 +10,14 @@
  */
 import { is, No, Yes } from "./block_sums";
 import { storeUpTo } from "./causal_conv";
-import { madd } from "./softmax";
-import { LinearNode, rangeAt, StateRange } from "./state_layout";
+import { LinearNode, rangeAt, StateRange } from "./layout";
+import { madd } from "./vectors";
 
 /** Bytes of a row of the columns processed together, and of the remaining columns. */
 const WIDE: usize = 64;
 const NARROW: usize = 16;
 
-/** Does the parts `[first, end)` of the work: each is one head of a sequence. */
+/** Computes the parts `[first, end)` of the work: each is one head of a sequence. */
 export function linearAttention(
   node: LinearNode,
   ranges: usize,

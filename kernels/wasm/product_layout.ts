@@ -1,7 +1,6 @@
 /**
  * Structures that the host writes into linear memory for products: 32-bit words in this order. All addresses are in
- * bytes. Their counterparts are `../matmul/nbits_product.ts`, `../matmul/float_product.ts` and
- * `../experts/experts_memory.ts`.
+ * bytes. Their counterparts are `../matmul/row_products.ts` and `../experts/experts_memory.ts`.
  */
 
 /** Number of a matrix's outputs that lie side by side. */
@@ -26,10 +25,11 @@ export class Product {
   weights: usize;
   /** The group of the activated products, or of all products. */
   firstGroup: u32;
-  /** Whether these are multiplied with the products of other groups, and the first of those. */
+  /** Whether the activated products are multiplied with the products of other groups. */
   isGated: u32;
+  /** The first of the other groups. */
   upGroup: u32;
-  /** Index in `ACTIVATIONS` of `activation.ts`. */
+  /** Index in `ACTIVATIONS` of `../common/activation.ts`. */
   activation: u32;
   /** f32 `[outputs of the matrix]`; 0 if there is none. */
   bias: usize;
@@ -46,20 +46,21 @@ export class Product {
   isPaired: u32;
 }
 
-/** The quantised rows to multiply; see `quantize.ts`. */
+/** The quantised rows to multiply; see `pack.ts`. */
 @unmanaged
 export class QuantizedRows {
   /** Number of quantised rows: twice the number of rows if these are pairs. */
   numRows: u32;
   /**
    * Rows in tiles of four, two and one; see `tileWidth`. A block of a tile has, four times, a word of even and a word
-   * of odd elements; then the scales (f32); then what the level 8 in all weights would add, negated: an i16 for the
-   * first two elements of all words, and one for the others. Within each of these parts, rows follow one another.
+   * of odd elements; then the scales (f32); then the negated sum that a level of 8 in all weights would give: an i16
+   * for the first two elements of all words, and one for the others. Within each of these parts, rows follow one
+   * another.
    */
   tiles: usize;
   /** The value 15, the lower half of a byte. As a constant, V8 would create it again at each use. */
   levelMask: u32;
-  /** Whether the sums of a block are kept in i16; see `multiply.ts`. */
+  /** Whether the sums of a block are kept in i16; see `block_sums.ts`. */
   sumsInShorts: u32;
 }
 
@@ -96,10 +97,11 @@ export class FloatProduct {
   weights: usize;
   /** The group of the activated products, or of all products. */
   firstGroup: u32;
-  /** Whether these are multiplied with the products of other groups, and the first of those. */
+  /** Whether the activated products are multiplied with the products of other groups. */
   isGated: u32;
+  /** The first of the other groups. */
   upGroup: u32;
-  /** Index in `ACTIVATIONS` of `activation.ts`. */
+  /** Index in `ACTIVATIONS` of `../common/activation.ts`. */
   activation: u32;
   /** f32 `[outputs of the matrix]`; 0 if there is none. */
   bias: usize;
@@ -159,7 +161,7 @@ export class ExpertsProduct {
   zeros: usize;
   /** f32 `[experts, outputs]`; 0 if there is none. */
   bias: usize;
-  /** Index in `ACTIVATIONS` of `activation.ts`; SiLU uses `alpha`. */
+  /** Index in `ACTIVATIONS` of `../common/activation.ts`; SiLU uses `alpha`. */
   activation: u32;
   alpha: f32;
   beta: f32;

@@ -1,14 +1,13 @@
 /**
  * Inner loops of attention over keys and values in 8 bits, for four, two or one rows that share each load: products of
- * integers, summed exactly. See `cache_tile.ts` for the tiles.
+ * integers, summed exactly. See `kv_cache.ts` for the tiles.
  *
  * Queries, and the weights of a tile's values, are rounded to multiples of 1/32767 of the largest magnitude. Compared
  * with the 8 bits of the cache, that error is negligible.
  */
-import { largestLane } from "./lanes";
 import { TILE } from "./layout";
 import { SCORES_BYTES } from "./rows";
-import { madd } from "./softmax";
+import { largestLane, madd } from "./vectors";
 
 const LARGEST: f32 = 32767;
 /** Bytes from the weights of a row's tile, i16 `[TILE]`, to the value that 1 stands for in them. */
@@ -149,10 +148,9 @@ function storeScores(into: usize, x0: v128, x1: v128, s0: v128, s1: v128, unit: 
 /**
  * Rounds the weights of a tile's values, times the values' scales, in place.
  *
- * @param at f32 `[TILE]`; then i16 `[TILE]`, and f32, what 1 stands for.
+ * @param at f32 `[TILE]`; afterwards i16 `[TILE]`, then f32, the value that 1 stands for.
  * @param scales f32 `[TILE]`.
- * @param from first of the values that the row sees; the others weigh nothing, whatever they are.
- * @param until end of those values.
+ * @param from index of the first value that the row sees. Values before it, and from `until` on, get a weight of 0.
  */
 export function roundWeights(at: usize, scales: usize, from: i32, until: i32): void {
   const w0 = weightsAt(at, scales, 0, from, until);

@@ -1,6 +1,5 @@
 /** The norm, the elementwise operations and the rotations of a row. */
-import { activate } from "./activation";
-import { sumOfLanes } from "./lanes";
+import { activate, sumLanes } from "./vectors";
 
 /**
  * `out = (x - mean) / sqrt(mean((x - mean)²) + epsilon) * gamma + beta`; the mean is 0 unless `isLayer`.
@@ -32,7 +31,7 @@ export function normRow(
 function sumRow(x: usize, bytes: usize): f32 {
   let sums = f32x4.splat(0);
   for (const end = x + bytes; x < end; x += 16) sums = f32x4.add(sums, v128.load(x));
-  return sumOfLanes(sums);
+  return sumLanes(sums);
 }
 
 function sumSquares(x: usize, bytes: usize, mean: f32): f32 {
@@ -42,7 +41,7 @@ function sumSquares(x: usize, bytes: usize, mean: f32): f32 {
     const y = f32x4.sub(v128.load(x), middle);
     sums = f32x4.add(sums, f32x4.mul(y, y));
   }
-  return sumOfLanes(sums);
+  return sumLanes(sums);
 }
 
 /**

@@ -6,7 +6,7 @@
  * never have to be added up. The order in which a row's sums are added does not depend on the number of rows.
  */
 import { TILE } from "./layout";
-import { madd } from "./softmax";
+import { madd } from "./vectors";
 
 /** Number of keys whose scores are kept at a time. */
 export const KEYS: u32 = 256;

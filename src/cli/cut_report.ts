@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { stateSize } from "../device/sequence_states.ts";
-import { findRefusal } from "../device/cpu/program.ts";
+import { stateSize } from "../device/kernel_nodes.ts";
+import { findRefusal } from "../device/cpu/kernels.ts";
 import {
   BLOCK_SIZE,
   countBlockBytes,

@@ -7,7 +7,7 @@
 import type { Backend, Storage } from "../device/backend.ts";
 import type { Tensor } from "../device/ort/ort.ts";
 import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
-import { roomForRows } from "../../kernels/matmul/matvec_shape.ts";
+import { roomForRows } from "../../kernels/matmul/matvec_params.ts";
 
 /** Most run sizes whose output tensors are cached. */
 const MAX_KEPT_SIZES = 64;

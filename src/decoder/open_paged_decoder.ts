@@ -5,7 +5,7 @@
  */
 import type { Storage } from "../device/backend.ts";
 import type { AttentionOptions, PagedAttention } from "../device/attention.ts";
-import { stateConstants } from "../device/sequence_states.ts";
+import { stateConstants } from "../device/kernel_nodes.ts";
 import { StartupError } from "../base/errors.ts";
 import { chooseKernels, type KernelRule, sharesScales } from "./kernel_rule.ts";
 import { findWeights } from "../graph/experts/mixture.ts";

@@ -5,8 +5,7 @@
  */
 import type { Backend, LogitRows, TokenSampler } from "../device/backend.ts";
 import type { PagedAttention } from "../device/attention.ts";
-import type { ExpertLayers } from "../device/experts.ts";
-import type { SequenceStates } from "../device/sequence_states.ts";
+import type { ExpertLayers, SequenceStates } from "../device/kernel_nodes.ts";
 import type { DeviceWeights } from "../device/device_weights.ts";
 import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
 import type { Tensor } from "../device/ort/ort.ts";

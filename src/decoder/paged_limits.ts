@@ -8,9 +8,9 @@
 import type { AttentionNode, GraphCut } from "../graph/graph_cut.ts";
 import type { EngineSettings } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import { choosePool } from "../../kernels/attention/kv_cache.ts";
+import { choosePool } from "../../kernels/attention/attention_shape.ts";
 import type { DecoderLimits } from "./decoder.ts";
-import { stateSize } from "../device/sequence_states.ts";
+import { stateSize } from "../device/kernel_nodes.ts";
 
 /** Tokens per block. */
 export const BLOCK_SIZE = 16;

@@ -6,7 +6,7 @@
 import type { Lowering } from "../program/program.ts";
 import type { StepBatch, Suspension } from "./decoder.ts";
 import { boundedAverage } from "../base/timing.ts";
-import type { DividedWork, Slices } from "../device/slices.ts";
+import type { DividedWork, Slices } from "../device/attention.ts";
 
 /** Consecutive sequences of a step, and the lowering that runs them. */
 export interface StepPart {

@@ -4,10 +4,9 @@
  * @module
  */
 import type { Backend } from "../device/backend.ts";
-import type { ExpertLayers } from "../device/experts.ts";
+import type { ExpertLayers, SequenceStates } from "../device/kernel_nodes.ts";
 import type { KernelExecutor } from "../device/kernel_executor.ts";
-import type { SequenceStates } from "../device/sequence_states.ts";
-import type { Slices } from "../device/slices.ts";
+import type { Slices } from "../device/attention.ts";
 import { lowerCut } from "../program/compile_cut.ts";
 import type { Instruction, Lowering, StepPrograms } from "../program/program.ts";
 import type { TensorPort } from "../graph/graph_cut.ts";

@@ -3,13 +3,15 @@
  *
  * @module
  */
-import type { CachePool, WindowPool } from "../../kernels/attention/kv_cache.ts";
+import type {
+  AttentionShape,
+  CachePool,
+  WindowPool,
+} from "../../kernels/attention/attention_shape.ts";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import type { OperandLayout } from "../program/program.ts";
 import type { AttentionNode, HeadRows } from "../graph/graph_cut.ts";
 import type { Tensor } from "./ort/ort.ts";
-import type { Slices } from "./slices.ts";
-import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
 import type { HeadNormParams, KvWriteParams, RowLayout } from "../../kernels/attention/kv_write.ts";
 import type { AttentionParams } from "../../kernels/attention/paged_attention.ts";
 import type { Elem } from "../gpu/kernel.ts";
@@ -161,4 +163,41 @@ export function requireEqualHeads(
 /** Converts the layout of an operand's rows; an operand that is absent has no elements. */
 export function toRowLayout(rows: HeadRows | undefined): RowLayout {
   return { stride: rows?.tokenStride ?? 0, offset: rows?.offset ?? 0 };
+}
+
+/** Work that consists of units, whose results do not depend on how the work is divided. */
+export interface DividedWork {
+  /** Identifies similar work: units with the same key and weight take about as long. */
+  readonly key: object;
+  /** Number of units, such as rows. */
+  readonly length: number;
+  /** Fewest units that are worth a part of their own. */
+  readonly least: number;
+  /** Most units in a part; unlimited if absent. */
+  readonly most?: number;
+  /** Duration of a unit relative to others with this key; 1 if absent. */
+  readonly weight?: number;
+  /** Number of equal parts that each part divides itself into; 1 if absent. */
+  readonly numInner?: number;
+}
+
+/**
+ * Divides a step's work, so that other sequences get their next tokens in between. While the step is suspended, other
+ * steps run, and use all memory that is not the step's own.
+ */
+export interface Slices {
+  /** Whether rows may be divided; otherwise each instruction is one part. */
+  readonly divides: boolean;
+  /**
+   * Ends a part of the step.
+   *
+   * @param nextMs least duration of the next part, if known.
+   * @returns a promise that resolves when the step continues, if it was suspended.
+   */
+  pause(nextMs?: number): Promise<void> | undefined;
+  /** Does work in parts that end in time, if {@linkcode divides} is set. */
+  divide(
+    work: DividedWork,
+    run: (first: number, end: number) => void | Promise<void>,
+  ): Promise<void>;
 }

@@ -18,8 +18,14 @@ import type { ModelProto } from "../graph/file/proto.ts";
 import type { DeviceWeights, DeviceWeightsOptions } from "./device_weights.ts";
 import type { ImageKernels, SpeechKernels, SpeechOptions } from "./media.ts";
 import type { AttentionOptions, PagedAttention } from "./attention.ts";
-import type { ExpertLayers, ExpertsOptions } from "./experts.ts";
-import type { SequenceStates, StatesOptions } from "./sequence_states.ts";
+import type {
+  ExpertLayers,
+  ExpertsOptions,
+  SequenceStates,
+  StatesOptions,
+} from "./kernel_nodes.ts";
+import type { DeviceChoice } from "../base/config.ts";
+import { findAdapter } from "../gpu/device.ts";
 
 /** How to open a graph without external data. */
 export interface OpenSessionOptions {
@@ -175,4 +181,24 @@ export interface TokenSampler<Token extends SampledToken = SampledToken> {
    */
   sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<Token[]>;
   dispose(): void | Promise<void>;
+}
+
+/**
+ * The class of a device, for choosing weights. It is found without importing the backends: their packages would then be
+ * fetched, even if the import were dynamic, and the server must answer before that.
+ */
+export type DeviceClass = "gpuWithF16" | "gpu" | "cpu";
+
+/** The class of an open device. */
+export function toDeviceClass({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">): DeviceClass {
+  if (kind === "cpu") return "cpu";
+  return hasF16 ? "gpuWithF16" : "gpu";
+}
+
+/** The class of the device that `openBackend` would open for a choice; the CPU's if it would refuse. */
+export async function classifyDevice(choice: DeviceChoice): Promise<DeviceClass> {
+  if (choice === "cpu") return "cpu";
+  const adapter = await findAdapter({ allowFallback: choice === "webgpu" });
+  if (adapter === undefined) return "cpu";
+  return adapter.features.has("shader-f16") ? "gpuWithF16" : "gpu";
 }

@@ -1,9 +1,9 @@
 /**
  * Attention within encoders and to their output.
  *
- * Packed attention is that of a cut encoder, within each text of a packed batch. In cross-attention, keys and values are
- * computed once per encoder input, and every token of the text attends to all of them. Its queries also align texts with
- * the encoder's output.
+ * Packed attention is that of a cut encoder, within each text of a packed batch. In cross-attention, keys and values
+ * are computed once per encoder input, and every token of the text attends to all of them. Its queries also align texts
+ * with the encoder's output.
  *
  * @module
  */
@@ -112,7 +112,7 @@ export function toCrossParams(node: AttentionNode, elem: Elem): KernelParams {
 }
 
 /** The step in which the kernels write `numPositions` positions of each input, from `first` on. */
-export function stepOfPositions(
+export function makePositionStep(
   slots: readonly number[],
   { first, numPositions, numBlocks }: {
     readonly first: number;
@@ -141,12 +141,12 @@ export function stepOfPositions(
  * @param slots of each token.
  * @param lengths number of positions in each slot.
  */
-export function stepOfTokens(
+export function makeTokenStep(
   slots: readonly number[],
   { lengths, numBlocks }: { readonly lengths: Int32Array; readonly numBlocks: number },
 ): PackedStep {
   return {
-    ...stepOfPositions(slots, { first: 0, numPositions: 1, numBlocks }),
+    ...makePositionStep(slots, { first: 0, numPositions: 1, numBlocks }),
     positions: Int32Array.from(slots, (slot) => lengths[slot]! - 1),
     kvLengths: Int32Array.from(slots, (slot) => lengths[slot]!),
   };
@@ -190,7 +190,7 @@ export interface CrossAlignment {
    */
   take(layer: number, queries: Tensor, firstToken: number): void;
   /**
-   * Aligns the text that was collected; `kernels/alignment/alignment_reference.ts` has the formula.
+   * Aligns the text that was collected; `kernels/alignment/alignment.ts` has the formula.
    *
    * @returns f32 `[numTokens, numPositions]`, valid until the next call.
    */

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import type { Mask } from "../../kernels/images/image_reference.ts";
-import type { MaskFormat, TensorFormat } from "../../kernels/images/image_format.ts";
+import type { Mask, MaskFormat, TensorFormat } from "../../kernels/images/image_reference.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "./ort/ort.ts";
 import type { LogMelRow, LogMelSpec } from "../../kernels/log_mel/log_mel_spec.ts";

@@ -6,10 +6,12 @@
  * @module
  */
 import type { MatvecParams, NormParams } from "../../kernels/matmul/matvec_params.ts";
-import type { NormKernelParams } from "../../kernels/norm/norm.ts";
-import type { PointwiseParams } from "../../kernels/pointwise/pointwise.ts";
-import type { TakeRowsParams } from "../../kernels/take_rows/take_rows.ts";
-import type { RotateParams } from "../../kernels/cpu/row_kernel.ts";
+import type {
+  NormKernelParams,
+  PointwiseParams,
+  RotateParams,
+  TakeRowsParams,
+} from "../../kernels/rows/row_kernels.ts";
 import type { HeadRows, Rotary } from "../graph/graph_cut.ts";
 import type { Tensor } from "../graph/file/proto.ts";
 

@@ -7,7 +7,7 @@ import type { RowLayout } from "../../kernels/attention/kv_write.ts";
 import { checkMatvec, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import { type Elem, elemBytes } from "../gpu/kernel.ts";
 import type { Tensor } from "../graph/file/proto.ts";
-import type { RotateParams } from "../../kernels/cpu/row_kernel.ts";
+import type { RotateParams } from "../../kernels/rows/row_kernels.ts";
 import type { StoredTensor } from "../graph/file/tensor.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { joinVectors } from "./merge_products.ts";

@@ -8,7 +8,7 @@
  */
 import { SimdAttention } from "../../kernels/attention/attention_simd.ts";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
-import { cachedHeadBytes } from "../../kernels/attention/kv_cache.ts";
+import { cachedHeadBytes } from "../../kernels/attention/attention_shape.ts";
 import { KvWrite } from "../../kernels/attention/kv_write.ts";
 import { PagedAttention, StepBuffer } from "../../kernels/attention/paged_attention.ts";
 import { countCores } from "../../src/device/cpu/runtime.ts";

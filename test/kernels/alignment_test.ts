@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { Alignment, type AlignmentLayer } from "../../kernels/alignment/alignment.ts";
-import { addAlignment } from "../../kernels/alignment/alignment_reference.ts";
+import { addAlignment, Alignment, type AlignmentLayer } from "../../kernels/alignment/alignment.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";

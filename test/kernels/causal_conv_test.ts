@@ -3,7 +3,7 @@ import {
   CausalConv,
   type CausalConvParams,
   convFactors,
-} from "../../kernels/states/causal_conv.ts";
+} from "../../kernels/states/recurrences.ts";
 import { causalConvReference } from "./references/causal_conv_reference.ts";
 import { listRanges, StateStepBuffer } from "../../kernels/states/state_step.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { Buffer } from "node:buffer";
-import { CompositeAlpha } from "../../kernels/images/composite_alpha.ts";
-import { compositeAlpha, compositeBands } from "../../kernels/images/image_reference.ts";
-import { type MaskFormat, weighAxis } from "../../kernels/images/image_format.ts";
+import { CompositeAlpha } from "../../kernels/images/image_kernels.ts";
+import {
+  compositeAlpha,
+  compositeBands,
+  type MaskFormat,
+  weighAxis,
+} from "../../kernels/images/image_reference.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { divideGroups } from "../../kernels/cpu/row_kernel.ts";
+import { divideGroups } from "../../kernels/matmul/row_products.ts";
 
 const SIZES = { usual: 64, least: 6, maxParts: 32 };
 

@@ -7,24 +7,23 @@
 import { Alignment } from "../../kernels/alignment/alignment.ts";
 import { ACTIVATIONS } from "../../kernels/common/activation.ts";
 import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
-import { CausalConv } from "../../kernels/states/causal_conv.ts";
-import { CompositeAlpha } from "../../kernels/images/composite_alpha.ts";
+import { CausalConv, LinearAttentionKernel } from "../../kernels/states/recurrences.ts";
+import { CompositeAlpha, ResizeNormalize } from "../../kernels/images/image_kernels.ts";
 import { Experts, ExpertsScratch } from "../../kernels/experts/experts.ts";
 import { KvWrite } from "../../kernels/attention/kv_write.ts";
-import { LinearAttentionKernel } from "../../kernels/states/linear_attention.ts";
 import { LogMel } from "../../kernels/log_mel/log_mel.ts";
 import { readLogMelSpec } from "../../kernels/log_mel/log_mel_spec.ts";
 import { Matvec } from "../../kernels/matmul/matvec.ts";
-import type { MatrixFormat, MatvecParams } from "../../kernels/matmul/matvec_params.ts";
-import { chooseMatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
-import { Norm } from "../../kernels/norm/norm.ts";
+import {
+  chooseMatvecTiling,
+  type MatrixFormat,
+  type MatvecParams,
+} from "../../kernels/matmul/matvec_params.ts";
+import { Norm, Pointwise, TakeRows } from "../../kernels/rows/row_kernels.ts";
 import { PackedAttention, PackedBuffer } from "../../kernels/attention/packed_attention.ts";
 import { PagedAttention, StepBuffer } from "../../kernels/attention/paged_attention.ts";
-import { Pointwise } from "../../kernels/pointwise/pointwise.ts";
-import { ResizeNormalize } from "../../kernels/images/resize_normalize.ts";
 import { SampleKernel } from "../../kernels/sample/sample.ts";
 import { StateStepBuffer } from "../../kernels/states/state_step.ts";
-import { TakeRows } from "../../kernels/take_rows/take_rows.ts";
 import { TokenRules } from "../../kernels/sample/token_rules.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";

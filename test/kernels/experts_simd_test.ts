@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import type { ExpertLayer, ExpertSource } from "../../kernels/experts/experts_memory.ts";
-import { SimdExperts } from "../../kernels/experts/experts_simd.ts";
+import { orderByExpert, routeRows, SimdExperts } from "../../kernels/experts/experts_simd.ts";
 import type { ExpertsParams } from "../../kernels/experts/experts_params.ts";
-import { orderByExpert, routeRows } from "../../kernels/experts/route.ts";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { CASES, makeTensors } from "./experts_case.ts";

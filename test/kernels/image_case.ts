@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TensorFormat } from "../../kernels/images/image_format.ts";
+import type { TensorFormat } from "../../kernels/images/image_reference.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import type { ResampleFilter } from "../../src/media/resample.ts";
 import { Random } from "../unit/engine/random.ts";

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
-import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
+import { chooseMatvecTiling, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import {
   matvecReference,
   normalizeRow,
   type ReferenceMatvecTensors,
 } from "./references/matvec_reference.ts";
-import { chooseMatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import { takesInt8 } from "../../kernels/matmul/int8_products.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";

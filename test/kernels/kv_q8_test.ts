@@ -1,7 +1,6 @@
 /** Keys and values in 8 bits: what the kernels keep and read is what rounding each head of a token gives. */
 import assert from "node:assert/strict";
-import type { AttentionShape } from "../../kernels/attention/attention_shape.ts";
-import { cachedHeadBytes } from "../../kernels/attention/kv_cache.ts";
+import { type AttentionShape, cachedHeadBytes } from "../../kernels/attention/attention_shape.ts";
 import { joinAngles, KvWrite, type KvWriteParams } from "../../kernels/attention/kv_write.ts";
 import { ReferenceKvWrite, roundTo8Bits } from "./references/kv_write_reference.ts";
 import { PagedAttention, StepBuffer } from "../../kernels/attention/paged_attention.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import {
   LinearAttentionKernel,
   type LinearAttentionParams,
-} from "../../kernels/states/linear_attention.ts";
+} from "../../kernels/states/recurrences.ts";
 import { linearAttentionReference } from "./references/linear_attention_reference.ts";
 import { listRanges, StateStepBuffer } from "../../kernels/states/state_step.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";

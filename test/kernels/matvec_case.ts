@@ -4,9 +4,8 @@
  * @module
  */
 import { Matvec } from "../../kernels/matmul/matvec.ts";
-import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
+import type { MatvecParams, MatvecTiling } from "../../kernels/matmul/matvec_params.ts";
 import type { ReferenceMatvecTensors } from "./references/matvec_reference.ts";
-import type { MatvecTiling } from "../../kernels/matmul/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { makeAffine, runAndRead, upload, uploadBytes } from "./tensors.ts";
 

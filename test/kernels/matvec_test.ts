@@ -1,18 +1,19 @@
 import assert from "node:assert/strict";
 import { ACTIVATIONS } from "../../kernels/common/activation.ts";
 import { Matvec } from "../../kernels/matmul/matvec.ts";
-import { LEVEL_BITS, type MatvecParams } from "../../kernels/matmul/matvec_params.ts";
+import {
+  chooseMatvecTiling,
+  chooseValues,
+  LEVEL_BITS,
+  type MatvecParams,
+  type MatvecTiling,
+  numSums,
+} from "../../kernels/matmul/matvec_params.ts";
 import {
   matvecReference,
   matvecRow,
   type ReferenceMatvecTensors,
 } from "./references/matvec_reference.ts";
-import {
-  chooseMatvecTiling,
-  chooseValues,
-  type MatvecTiling,
-  numSums,
-} from "../../kernels/matmul/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";

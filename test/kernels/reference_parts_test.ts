@@ -1,22 +1,22 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { Candidates } from "../../kernels/sample/candidates.ts";
-import { expOfNonPositive, sumOfExps, widen } from "../../kernels/common/floats.ts";
-import { exponential, mix32, rowKey, uniform } from "../../kernels/sample/random.ts";
+import { expNonPositive, sumExps, widen } from "../../kernels/common/floats.ts";
+import { exponential, mix32, rowKey, uniform } from "../../kernels/sample/sample_terms.ts";
 import { chiSquareDeviation, makeNormal } from "./exact_sampling.ts";
 
-Deno.test("expOfNonPositive() is within 1e-10 of Math.exp, and 0 where a float32 underflows", () => {
+Deno.test("expNonPositive() is within 1e-10 of Math.exp, and 0 where a float32 underflows", () => {
   for (let x = 0; x > -87; x -= 0.00137) {
-    const error = Math.abs(expOfNonPositive(x) / Math.exp(x) - 1);
+    const error = Math.abs(expNonPositive(x) / Math.exp(x) - 1);
     assert.ok(error < 1e-10, `exp(${x}) is off by ${error}`);
   }
-  assert.equal(expOfNonPositive(0), 1);
-  assert.equal(expOfNonPositive(-88), 0);
-  assert.equal(expOfNonPositive(-Infinity), 0);
-  assert.ok(Number.isNaN(expOfNonPositive(NaN)));
+  assert.equal(expNonPositive(0), 1);
+  assert.equal(expNonPositive(-88), 0);
+  assert.equal(expNonPositive(-Infinity), 0);
+  assert.ok(Number.isNaN(expNonPositive(NaN)));
 });
 
-Deno.test("sumOfExps() is what Math.exp sums to; NaN, -infinity and what underflows count as nothing", () => {
+Deno.test("sumExps() is what Math.exp sums to; NaN, -infinity and what underflows count as nothing", () => {
   const normal = makeNormal(1);
   const values = Float32Array.from({ length: 1000 }, () => Math.min(10 * normal(), 20));
   values.set([20, NaN, -Infinity, -1e30], 500);
@@ -24,7 +24,7 @@ Deno.test("sumOfExps() is what Math.exp sums to; NaN, -infinity and what underfl
     const range = { start: 7, end: 990, max: 20, scale };
     let sum = 0;
     for (const x of values.subarray(7, 990)) if (x > -1e30) sum += Math.exp((x - 20) * scale);
-    const error = Math.abs(sumOfExps(values, range) / sum - 1);
+    const error = Math.abs(sumExps(values, range) / sum - 1);
     assert.ok(error < 1e-10, `off by ${error}`);
   }
 });

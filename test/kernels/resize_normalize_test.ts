@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
-import { type TensorFormat, weighAxis } from "../../kernels/images/image_format.ts";
-import { ResizeNormalize } from "../../kernels/images/resize_normalize.ts";
-import { resizeNormalize } from "../../kernels/images/image_reference.ts";
-import type { GpuContext } from "../../src/gpu/device.ts";
-import { createBuffer } from "../../src/gpu/device.ts";
+import {
+  resizeNormalize,
+  type TensorFormat,
+  weighAxis,
+} from "../../kernels/images/image_reference.ts";
+import { ResizeNormalize } from "../../kernels/images/image_kernels.ts";
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { resize } from "../../src/media/resample.ts";
 import { kernelTest } from "../fixtures/engine/gpu.ts";

@@ -1,10 +1,14 @@
 import assert from "node:assert/strict";
 import { ACTIVATIONS } from "../../kernels/common/activation.ts";
-import { Norm, type NormKernelParams } from "../../kernels/norm/norm.ts";
+import {
+  Norm,
+  type NormKernelParams,
+  Pointwise,
+  type PointwiseParams,
+  TakeRows,
+} from "../../kernels/rows/row_kernels.ts";
 import { normReference } from "./references/norm_reference.ts";
-import { Pointwise, type PointwiseParams } from "../../kernels/pointwise/pointwise.ts";
 import { pointwiseReference } from "./references/pointwise_reference.ts";
-import { TakeRows } from "../../kernels/take_rows/take_rows.ts";
 import { takeRowsReference } from "./references/take_rows_reference.ts";
 import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";

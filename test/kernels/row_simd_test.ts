@@ -5,7 +5,7 @@ import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
 import { matvecReference } from "./references/matvec_reference.ts";
 import { normReference } from "./references/norm_reference.ts";
 import { pointwiseReference } from "./references/pointwise_reference.ts";
-import type { ReadBytes } from "../../kernels/cpu/row_kernel.ts";
+import type { ReadBytes } from "../../kernels/cpu/arena.ts";
 import { RowArena, type SumKind } from "../../kernels/cpu/row_arena.ts";
 import { checkRowKernel, SimdRows } from "../../kernels/cpu/row_simd.ts";
 import { makeNormal } from "./exact_sampling.ts";

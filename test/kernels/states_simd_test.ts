@@ -1,9 +1,12 @@
 /** Recurrences in WebAssembly give what their references give in float64, and a row the same bits however it comes. */
 import assert from "node:assert/strict";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
-import { type CausalConvParams, convFactors } from "../../kernels/states/causal_conv.ts";
+import {
+  type CausalConvParams,
+  convFactors,
+  type LinearAttentionParams,
+} from "../../kernels/states/recurrences.ts";
 import { causalConvReference } from "./references/causal_conv_reference.ts";
-import type { LinearAttentionParams } from "../../kernels/states/linear_attention.ts";
 import { linearAttentionReference } from "./references/linear_attention_reference.ts";
 import { listRanges, type StateRange } from "../../kernels/states/state_step.ts";
 import {

@@ -4,8 +4,7 @@ import {
   type TokenRule,
   type TokenRulesOptions,
 } from "../../kernels/sample/sample_row.ts";
-import { TokenRules } from "../../kernels/sample/token_rules.ts";
-import { applyTokenRules } from "../../kernels/sample/token_rules_reference.ts";
+import { applyTokenRules, TokenRules } from "../../kernels/sample/token_rules.ts";
 import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";

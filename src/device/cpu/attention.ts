@@ -6,7 +6,7 @@
  */
 import { SimdAttention, type SimdLayer } from "../../../kernels/attention/attention_simd.ts";
 import type { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
-import { choosePool } from "../../../kernels/attention/kv_cache.ts";
+import { choosePool } from "../../../kernels/attention/attention_shape.ts";
 import { type PackedStep, sliceStep, stepInPool } from "../../../kernels/attention/step_plan.ts";
 import type { AttentionNode } from "../../graph/graph_cut.ts";
 import type { Tensor } from "../ort/ort.ts";
@@ -14,9 +14,9 @@ import {
   type AttentionOptions,
   type KernelParams,
   type PagedAttention,
+  type Slices,
   toKernelParams,
 } from "../attention.ts";
-import type { Slices } from "../slices.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 import { copyOperands, isPacked, makeTensor, viewElements } from "./tensors.ts";
 

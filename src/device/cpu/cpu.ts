@@ -32,17 +32,19 @@ import type {
   PackedAttentionOptions,
 } from "../encoder_attention.ts";
 import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./runtime.ts";
-import { CpuKernels } from "./kernels.ts";
-import { findRefusal } from "./program.ts";
+import { CpuKernels, findRefusal } from "./kernels.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
 import { CpuStorages, makeTensor } from "./tensors.ts";
-import { CpuExperts } from "./experts.ts";
-import { CpuStates } from "./states.ts";
+import { CpuExperts, CpuStates } from "./kernel_nodes.ts";
 import { CpuImages, CpuSpeech } from "./media.ts";
 import { SampledTokens } from "../../../kernels/sample/sample_row.ts";
 import type { ImageKernels, SpeechKernels, SpeechOptions } from "../media.ts";
-import type { ExpertLayers, ExpertsOptions } from "../experts.ts";
-import type { SequenceStates, StatesOptions } from "../sequence_states.ts";
+import type {
+  ExpertLayers,
+  ExpertsOptions,
+  SequenceStates,
+  StatesOptions,
+} from "../kernel_nodes.ts";
 import { EmbeddingTable } from "../../graph/cut/embedding_table.ts";
 
 export class CpuBackend implements Backend {

@@ -15,10 +15,10 @@ import {
   type CrossAttention,
   type CrossAttentionOptions,
   type CrossTensors,
+  makePositionStep,
+  makeTokenStep,
   type PackedAttention,
   type PackedAttentionOptions,
-  stepOfPositions,
-  stepOfTokens,
   type TakenText,
   toCrossParams,
   toPackedParams,
@@ -26,7 +26,7 @@ import {
 import { copyElements, copyOperands, isPacked, makeTensor } from "./tensors.ts";
 import { SimdAttention } from "../../../kernels/attention/attention_simd.ts";
 import type { KernelParams } from "../attention.ts";
-import { addAlignment } from "../../../kernels/alignment/alignment_reference.ts";
+import { addAlignment } from "../../../kernels/alignment/alignment.ts";
 
 export class CpuPackedAttention implements PackedAttention {
   readonly #nodes: readonly EncoderNode[];
@@ -116,7 +116,7 @@ export class CpuCrossAttention implements CrossAttention {
         const from = (input * length + first) * width;
         copyElements(keys, k, from, from + numPositions * width);
         copyElements(values, v, from, from + numPositions * width);
-        kernels.begin(stepOfPositions([slot], { first, numPositions, numBlocks }));
+        kernels.begin(makePositionStep([slot], { first, numPositions, numBlocks }));
         kernels.write(layer);
       }
     });
@@ -124,7 +124,7 @@ export class CpuCrossAttention implements CrossAttention {
 
   begin(slots: readonly number[]): void {
     this.#kernels!.begin(
-      stepOfTokens(slots, { lengths: this.#lengths, numBlocks: this.#numBlocks }),
+      makeTokenStep(slots, { lengths: this.#lengths, numBlocks: this.#numBlocks }),
     );
     this.#numTokens = slots.length;
   }

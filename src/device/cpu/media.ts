@@ -20,7 +20,7 @@ import {
 import { ReferenceLogMel } from "../../../kernels/log_mel/log_mel_reference.ts";
 import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
 import type { TokenRule } from "../../../kernels/sample/sample_row.ts";
-import { applyTokenRules } from "../../../kernels/sample/token_rules_reference.ts";
+import { applyTokenRules } from "../../../kernels/sample/token_rules.ts";
 
 export class CpuImages implements ImageKernels {
   #elements = new Float32Array();

@@ -8,7 +8,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
 import { SimdRows } from "../../../kernels/cpu/row_simd.ts";
 import { FolderFiles } from "../../graph/file/external_data.ts";
-import { type PackJob, packMatrices } from "./pack_weights.ts";
+import { type PackJob, packMatrices } from "./memory_plan.ts";
 
 const { folder, root, memory, matrices } = workerData as PackJob;
 try {

@@ -9,8 +9,7 @@ import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 import { MASKED_INPUTS, maskedAttentionModel } from "../../graph/built_models.ts";
 import { type GraphSession, Tensor } from "../ort/ort.ts";
 import { writeModel } from "../../graph/file/proto_codec.ts";
-import type { KernelParams } from "../attention.ts";
-import type { Slices } from "../slices.ts";
+import type { KernelParams, Slices } from "../attention.ts";
 
 /** Fewest queries of a sequence for which this is faster. */
 const MIN_QUERIES = 32;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cachedHeadBytes, choosePool } from "../../../kernels/attention/kv_cache.ts";
+import { cachedHeadBytes, choosePool } from "../../../kernels/attention/attention_shape.ts";
 import { type HeadNormParams, joinAngles, KvWrite } from "../../../kernels/attention/kv_write.ts";
 import {
   PagedAttention as AttentionKernel,

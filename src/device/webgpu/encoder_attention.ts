@@ -18,11 +18,11 @@ import {
   type CrossAttention,
   type CrossAttentionOptions,
   type CrossTensors,
+  makePositionStep,
+  makeTokenStep,
   type PackedAttention,
   type PackedAttentionOptions,
   POSITIONS_PER_BLOCK,
-  stepOfPositions,
-  stepOfTokens,
   type TakenText,
   toCrossParams,
   toPackedParams,
@@ -120,7 +120,7 @@ export class WebGpuCrossAttention implements CrossAttention {
     const numPositions = keys.dims[1]!;
     for (const slot of slots) this.#lengths[slot] = numPositions;
     const [k, v] = [keys.gpuBuffer as GPUBuffer, values.gpuBuffer as GPUBuffer];
-    writeStep.write(stepOfPositions(slots, { first: 0, numPositions, numBlocks }));
+    writeStep.write(makePositionStep(slots, { first: 0, numPositions, numBlocks }));
     write.encode(this.#gpu.commands, { q: k, k, v, kCache, vCache });
     this.#gpu.commands.submit();
   }
@@ -129,7 +129,7 @@ export class WebGpuCrossAttention implements CrossAttention {
     // Recorded commands still read the last step's plan.
     this.#gpu.commands.submit();
     const numBlocks = blocksPerSlot(this.#options.numPositions);
-    const step = stepOfTokens(slots, { lengths: this.#lengths, numBlocks });
+    const step = makeTokenStep(slots, { lengths: this.#lengths, numBlocks });
     for (const { attend } of this.#steps.values()) attend.write(step);
   }
 

@@ -4,10 +4,8 @@
  * @module
  */
 import { Matvec } from "../../../kernels/matmul/matvec.ts";
-import { chooseMatvecTiling, roomForRows } from "../../../kernels/matmul/matvec_shape.ts";
-import { Norm } from "../../../kernels/norm/norm.ts";
-import { Pointwise } from "../../../kernels/pointwise/pointwise.ts";
-import { TakeRows } from "../../../kernels/take_rows/take_rows.ts";
+import { chooseMatvecTiling, roomForRows } from "../../../kernels/matmul/matvec_params.ts";
+import { Norm, Pointwise, TakeRows } from "../../../kernels/rows/row_kernels.ts";
 import type { ComputePass } from "../../gpu/commands.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import {
@@ -41,7 +39,7 @@ export class WebGpuKernels implements KernelExecutor {
   readonly #gpu: GpuContext;
   readonly #options: KernelsOptions;
   readonly #programs = new Map<Program, readonly Recorder[]>();
-  /** Kernels by what they are specialised for, since most layers are alike. */
+  /** Kernels by their parameters: most layers have the same ones, and share kernels. */
   readonly #kernels = new Map<string, RowKernel>();
   readonly #attentions = new Map<OperandLayout, () => void>();
   /**
@@ -58,7 +56,7 @@ export class WebGpuKernels implements KernelExecutor {
   }
 
   /**
-   * Prepares the dispatches, and uploads what they read.
+   * Prepares the dispatches, and uploads the weights that they read.
    *
    * @throws {RangeError} when attention does not support the layout of its operands.
    */
@@ -204,7 +202,10 @@ function openKernel(gpu: GpuContext, dispatch: Dispatch, maxRows: number): RowKe
   }
 }
 
-/** Reads the constants that attention needs for these layouts, by layer. Layers with the same table of angles share one array. */
+/**
+ * Reads the constants that attention needs for these layouts, by layer. Layers with the same table of angles share one
+ * array.
+ */
 async function readConstants(
   layouts: readonly OperandLayout[],
   files: ModelFiles,

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { CompositeAlpha } from "../../../kernels/images/composite_alpha.ts";
 import {
+  CompositeAlpha,
   type ImageBuffer,
   intermediateBytes,
   ResizeNormalize,
   type TensorSlice,
-} from "../../../kernels/images/resize_normalize.ts";
+} from "../../../kernels/images/image_kernels.ts";
 import { resizeNormalize } from "../../../kernels/images/image_reference.ts";
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
 import { Readback } from "../../gpu/readback.ts";

@@ -3,22 +3,20 @@
  *
  * @module
  */
+import {
+  SampleKernel,
+  type SamplerOptions as KernelOptions,
+} from "../../../kernels/sample/sample.ts";
+import { type SampledToken, SampledTokens } from "../../../kernels/sample/sample_row.ts";
 import { createStorage, type GpuContext, usesMachineMemory } from "../../gpu/device.ts";
 import { toElem } from "../../gpu/kernel.ts";
 import { Readback } from "../../gpu/readback.ts";
-import { takeLookup } from "../../graph/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
-import { type GraphSession, openSession, prepareRuntime, Tensor } from "../ort/ort.ts";
-import { copyWeights } from "../ort/pack_model.ts";
+import { type GraphSession, prepareRuntime, Tensor } from "../ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
-import {
-  liftLargeWeights,
-  liftWeights,
-  sumsToAdditions,
-  type WeightInputs,
-} from "../../graph/rewrite/webgpu_graph.ts";
 import type {
   Backend,
+  LogitRows,
   OpenModelOptions,
   RowRange,
   SamplerOptions,
@@ -26,7 +24,7 @@ import type {
   TokenSampler,
 } from "../backend.ts";
 import type { AttentionOptions, PagedAttention } from "../attention.ts";
-import { type DeviceTensor, DeviceWeights, type DeviceWeightsOptions } from "../device_weights.ts";
+import { DeviceWeights, type DeviceWeightsOptions } from "../device_weights.ts";
 import type { KernelExecutor, KernelsOptions } from "../kernel_executor.ts";
 import type { ImageKernels, SpeechKernels, SpeechOptions } from "../media.ts";
 import type {
@@ -35,16 +33,18 @@ import type {
   PackedAttention,
   PackedAttentionOptions,
 } from "../encoder_attention.ts";
-import type { ExpertLayers, ExpertsOptions } from "../experts.ts";
-import type { SequenceStates, StatesOptions } from "../sequence_states.ts";
+import type {
+  ExpertLayers,
+  ExpertsOptions,
+  SequenceStates,
+  StatesOptions,
+} from "../kernel_nodes.ts";
 import { WebGpuAttention } from "./attention.ts";
 import { WebGpuCrossAttention, WebGpuPackedAttention } from "./encoder_attention.ts";
-import { openEmbeddingSession } from "./embedding.ts";
+import { WebGpuSessions } from "./sessions.ts";
 import { WebGpuImages, WebGpuSpeech } from "./media.ts";
-import { WebGpuSampler } from "./sampler.ts";
 import { WebGpuKernels } from "./kernels.ts";
-import { WebGpuExperts } from "./experts.ts";
-import { WebGpuStates } from "./states.ts";
+import { WebGpuExperts, WebGpuStates } from "./kernel_nodes.ts";
 
 /** Size of the read-back buffer. A step reads 8 bytes per sequence, or 168 with log-probabilities. */
 const MAX_READ_BYTES = 2 ** 20;
@@ -58,10 +58,12 @@ export class WebGpuBackend implements Backend {
   readonly usesMachineMemory: boolean;
   readonly lost: Promise<string>;
   readonly #gpu: GpuContext;
+  readonly #sessions: WebGpuSessions;
   readonly #readback: Readback;
 
   private constructor(gpu: GpuContext, parts: { readback: Readback; failure: Promise<string> }) {
     this.#gpu = gpu;
+    this.#sessions = new WebGpuSessions(gpu);
     this.#readback = parts.readback;
     this.adapter = gpu.adapterInfo.description || gpu.adapterInfo.vendor || "unnamed adapter";
     this.hasF16 = gpu.hasF16;
@@ -96,66 +98,20 @@ export class WebGpuBackend implements Backend {
     prepareRuntime(this.#gpu.device).catch(() => {});
   }
 
-  async openSession(model: Uint8Array): Promise<GraphSession> {
-    return this.#inOrder(await openSession(model, { device: this.#gpu.device }));
+  openSession(model: Uint8Array): Promise<GraphSession> {
+    return this.#sessions.open(model);
   }
 
-  async openModel(
+  openModel(
     model: ModelProto,
     files: ModelFiles,
-    { weights }: OpenModelOptions = {},
+    options?: OpenModelOptions,
   ): Promise<GraphSession> {
-    const suited = sumsToAdditions(model);
-    if (weights !== undefined) {
-      return await this.#openLifted(liftWeights(suited), files, weights);
-    }
-    const lifted = liftLargeWeights(suited);
-    const own = this.openWeights(files);
-    try {
-      const session = await this.#openLifted(lifted, files, own);
-      return { ...session, release: () => session.release().finally(() => own.dispose()) };
-    } catch (error) {
-      own.dispose();
-      throw error;
-    }
+    return this.#sessions.openModel(model, files, options);
   }
 
-  async #openLifted(
-    lifted: WeightInputs,
-    files: ModelFiles,
-    weights: DeviceWeights,
-  ): Promise<GraphSession> {
-    await weights.upload(lifted.weights);
-    const { bytes, externalData } = await copyWeights(lifted.model, files);
-    const session = await openSession(bytes, { device: this.#gpu.device, externalData });
-    const given = lifted.weights.map(({ name }) => [name, weights.get(name)!] as const);
-    return this.#inOrder(withInputs(session, given));
-  }
-
-  /** Wraps a session so that its runs follow the recorded commands. */
-  #inOrder(session: GraphSession): GraphSession {
-    return {
-      ...session,
-      run: (feeds, fetches) => {
-        this.#gpu.commands.submit();
-        return session.run(feeds, fetches);
-      },
-    };
-  }
-
-  async openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
-    const taken = takeLookup(model);
-    if (taken === undefined) return await this.openModel(model, files);
-    const { lookup, rest: { graph } } = taken;
-    const givesRowsToo = graph.outputs.some(({ name }) => name === lookup.output);
-    if (graph.nodes.length > 0 && givesRowsToo) return await this.openModel(model, files);
-    const rest = graph.nodes.length > 0 ? await this.openModel(taken.rest, files) : undefined;
-    try {
-      return await openEmbeddingSession(this.#gpu, { lookup, rest }, files);
-    } catch (error) {
-      await rest?.release();
-      throw error;
-    }
+  openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
+    return this.#sessions.openEmbedding(model, files);
   }
 
   openWeights(files: ModelFiles, options?: DeviceWeightsOptions): DeviceWeights {
@@ -250,19 +206,52 @@ export class WebGpuBackend implements Backend {
   }
 }
 
-/** Wraps a session with fixed additional inputs. */
-function withInputs(
-  session: GraphSession,
-  given: readonly (readonly [string, DeviceTensor])[],
-): GraphSession {
-  if (given.length === 0) return session;
-  const tensors = Object.fromEntries(given.map(([name, { buffer, dtype, dims }]) => [
-    name,
-    Tensor.fromGpuBuffer(buffer, { dataType: dtype as "uint8", dims }),
-  ]));
-  return {
-    ...session,
-    inputs: session.inputs.filter(({ name }) => !(name in tensors)),
-    run: (feeds, fetches) => session.run({ ...feeds, ...tensors }, fetches),
-  };
+/** The parameters of a sampler, and the memory through which its results are read. */
+interface WebGpuSamplerOptions {
+  readonly readback: Readback;
+  readonly kernel: KernelOptions;
+}
+
+/** Chooses tokens on a GPU. */
+class WebGpuSampler implements TokenSampler {
+  readonly #gpu: GpuContext;
+  readonly #options: WebGpuSamplerOptions;
+  /** Kernels that no step uses, the most recently used one last. */
+  readonly #free: SampleKernel[] = [];
+
+  constructor(gpu: GpuContext, options: WebGpuSamplerOptions) {
+    this.#gpu = gpu;
+    this.#options = options;
+    this.#free.push(new SampleKernel(gpu, options.kernel));
+  }
+
+  async sample(parts: Iterable<LogitRows> | AsyncIterable<LogitRows>): Promise<SampledToken[]> {
+    // One kernel for each part of the step, whose results are read together.
+    const used: { readonly kernel: SampleKernel; readonly count: number }[] = [];
+    try {
+      for await (const { logits, rows } of parts) {
+        const kernel = this.#free.pop() ?? new SampleKernel(this.#gpu, this.#options.kernel);
+        used.push({ kernel, count: rows.length });
+        kernel.write(rows);
+        kernel.encode(this.#gpu.commands, logits.gpuBuffer as GPUBuffer);
+      }
+      if (used.length === 0) return [];
+      const ranges = used.map(({ kernel }) => kernel.results());
+      const bytes = await this.#options.readback.readRecorded(ranges.flat());
+      const tokens = new SampledTokens();
+      let end = 0;
+      used.forEach(({ count, kernel }, part) => {
+        const start = end;
+        for (const { size } of ranges[part]!) end += size;
+        tokens.add(count, () => kernel.decode(bytes.subarray(start, end)));
+      });
+      return tokens.finish();
+    } finally {
+      for (const { kernel } of used.reverse()) this.#free.push(kernel);
+    }
+  }
+
+  dispose(): void {
+    for (const kernel of this.#free) kernel.dispose();
+  }
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { cachedHeadBytes, checkQuantized } from "../../../kernels/attention/kv_cache.ts";
+import { cachedHeadBytes, checkQuantized } from "../../../kernels/attention/attention_shape.ts";
 import type { Dtype } from "../../base/config.ts";
 import type { Decoder } from "../../decoder/decoder.ts";
 import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DeviceClass } from "../../device/device_class.ts";
+import type { DeviceClass } from "../../device/backend.ts";
 import { type Dtype, DTYPES } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import { graphFile, listDtypes, type ModelFolder } from "../../hub/model_folder.ts";

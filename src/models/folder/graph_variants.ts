@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DeviceClass } from "../../device/device_class.ts";
+import type { DeviceClass } from "../../device/backend.ts";
 import type { Dtype } from "../../base/config.ts";
 import { toModelName } from "../../hub/cache.ts";
 import { type ModelFolder, readGraphName } from "../../hub/model_folder.ts";

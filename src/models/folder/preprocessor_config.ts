@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TensorFormat } from "../../../kernels/images/image_format.ts";
+import type { TensorFormat } from "../../../kernels/images/image_reference.ts";
 import { StartupError } from "../../base/errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import { RESAMPLE_FILTERS } from "../../media/resample_filter.ts";

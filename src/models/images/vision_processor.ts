@@ -10,8 +10,7 @@ import { basename, dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import { compositeOnWhite, type Pixels } from "../../media/pixels.ts";
-import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
-import { toRawImage } from "../../device/ort/raw_image.ts";
+import { loadTransformers, toRawImage, type Transformers } from "../../device/ort/hook.ts";
 import {
   type Json,
   type ModelFolder,

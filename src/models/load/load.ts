@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { toDeviceClass } from "../../device/device_class.ts";
+import { toDeviceClass } from "../../device/backend.ts";
 import { isRecord } from "../../base/json.ts";
 import type { Dtype, ModelKind, ResolvedModel } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";

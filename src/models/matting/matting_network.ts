@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { MaskFormat, TensorFormat } from "../../../kernels/images/image_format.ts";
+import type { MaskFormat, TensorFormat } from "../../../kernels/images/image_reference.ts";
 import type { Backend } from "../../device/backend.ts";
 import type { ImageKernels, MaskedImage, OpenImage } from "../../device/media.ts";
 import { HearthError } from "../../base/errors.ts";

@@ -11,7 +11,7 @@ import type { Voice, VoiceRecording } from "../task.ts";
 import { ByteBudgetCache, nameMedia, SharedJobs } from "../threads/active_requests.ts";
 import { type ClonedVoice, TtsGraph, type VoiceCloner } from "./synthesizer.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import { toDeviceClass } from "../../device/device_class.ts";
+import { toDeviceClass } from "../../device/backend.ts";
 import type { OpenContext } from "../model.ts";
 import { chooseGraphs } from "../folder/graph_choice.ts";
 import { requirePorts } from "../folder/graph_file.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type CausalConvParams, checkTaps } from "../../../kernels/states/causal_conv.ts";
+import { type CausalConvParams, checkTaps } from "../../../kernels/states/recurrences.ts";
 import type { StateRange } from "../../../kernels/states/state_step.ts";
 
 /** Arrays of one convolution, laid out as its tensors. */

@@ -6,7 +6,7 @@
 import {
   checkLinearAttention,
   type LinearAttentionParams,
-} from "../../../kernels/states/linear_attention.ts";
+} from "../../../kernels/states/recurrences.ts";
 import type { StateRange } from "../../../kernels/states/state_step.ts";
 
 type Numbers = Float32Array | Float64Array | Float16Array;

@@ -4,7 +4,7 @@
  * @module
  */
 import { normalizeRow } from "./matvec_reference.ts";
-import type { NormKernelParams } from "../../../kernels/norm/norm.ts";
+import type { NormKernelParams } from "../../../kernels/rows/row_kernels.ts";
 
 /** The kernel's tensors. */
 interface ReferenceNormTensors {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { AttentionShape } from "../../../kernels/attention/attention_shape.ts";
-import { expOfNonPositive } from "../../../kernels/common/floats.ts";
+import { expNonPositive } from "../../../kernels/common/floats.ts";
 import type { AttentionParams } from "../../../kernels/attention/paged_attention.ts";
 import type { PackedStep } from "../../../kernels/attention/step_plan.ts";
 
@@ -97,9 +97,9 @@ export class ReferenceAttention {
       if (softcap > 0) weights[key] = softcap * Math.tanh(weights[key]! / softcap);
       if (weights[key]! > largest) largest = weights[key]!;
     }
-    let total = sink === undefined ? 0 : expOfNonPositive(sink - largest);
+    let total = sink === undefined ? 0 : expNonPositive(sink - largest);
     for (let key = start; key < end; key++) {
-      const weight = expOfNonPositive(weights[key]! - largest);
+      const weight = expNonPositive(weights[key]! - largest);
       weights[key] = weight;
       total += weight;
     }

@@ -4,7 +4,7 @@
  * @module
  */
 import { activate } from "./activate.ts";
-import type { PointwiseParams } from "../../../kernels/pointwise/pointwise.ts";
+import type { PointwiseParams } from "../../../kernels/rows/row_kernels.ts";
 
 /** See {@linkcode Pointwise}. @returns `[numRows, width]`. */
 export function pointwiseReference(

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { TakeRowsParams } from "../../../kernels/take_rows/take_rows.ts";
+import type { TakeRowsParams } from "../../../kernels/rows/row_kernels.ts";
 
 /** See {@linkcode TakeRows}. @returns bytes `[numbers.length, rowBytes]`. */
 export function takeRowsReference(

@@ -1,11 +1,11 @@
 /** `matvec` of random sizes, forms and layouts gives what its reference gives, tiled for both classes of devices. */
 import {
+  chooseMatvecTiling,
   LEVEL_BITS,
   type MatrixFormat,
   type MatvecParams,
 } from "../../../kernels/matmul/matvec_params.ts";
 import { matvecReference } from "../../kernels/references/matvec_reference.ts";
-import { chooseMatvecTiling } from "../../../kernels/matmul/matvec_shape.ts";
 import { HAS_F16, kernelTest } from "../../fixtures/engine/gpu.ts";
 import { drawTensors, runMatvec } from "../../kernels/matvec_case.ts";
 import { makeRandom, type Random } from "../../kernels/random_choices.ts";

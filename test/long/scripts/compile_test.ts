@@ -15,7 +15,7 @@ const MOST_EMBEDDED_BYTES = 122 * MB;
  * on onnxruntime-web. Module and name.
  */
 const LEFT_OUT = {
-  module: "src/device/ort/ort_native.ts",
+  module: "src/device/ort/ort.ts",
   name: "PACKAGE",
   value: "onnxruntime-node",
 };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { KernelThreads } from "../../../kernels/cpu/kernel_threads.ts";
-import { CpuStates } from "../../../src/device/cpu/states.ts";
+import { CpuStates } from "../../../src/device/cpu/kernel_nodes.ts";
 import { Tensor } from "../../../src/device/ort/ort.ts";
 import type { RecurrenceNode } from "../../../src/graph/graph_cut.ts";
 

@@ -12,15 +12,15 @@ import type {
   RecurrenceNode,
   TensorPort,
 } from "../../../src/graph/graph_cut.ts";
-import { convFactors } from "../../../kernels/states/causal_conv.ts";
+import { convFactors } from "../../../kernels/states/recurrences.ts";
 import { causalConvReference } from "../../kernels/references/causal_conv_reference.ts";
 import { linearAttentionReference } from "../../kernels/references/linear_attention_reference.ts";
 import {
-  convParams,
-  linearParams,
   stateConstants,
   stateSize,
-} from "../../../src/device/sequence_states.ts";
+  toConvParams,
+  toLinearParams,
+} from "../../../src/device/kernel_nodes.ts";
 import type { StoredTensor } from "../../../src/graph/file/tensor.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
@@ -190,11 +190,11 @@ function advance(
         weights: read(weights.name),
         bias: bias && read(bias.name),
       }, recurrence);
-      const params = convParams(node, recurrence);
+      const params = toConvParams(node, recurrence);
       causalConvReference(params, { x: numbers[0]!, factors, state, out }, ranges);
       continue;
     }
-    const { decaysName, betasName, ...params } = linearParams(node, recurrence);
+    const { decaysName, betasName, ...params } = toLinearParams(node, recurrence);
     const of = (name: string | undefined) =>
       numbers[operands.findIndex(({ tensor }) => tensor === name)];
     const [q, k, v] = numbers as [Float64Array, Float64Array, Float64Array];

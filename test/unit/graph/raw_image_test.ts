@@ -1,8 +1,7 @@
 /** Image processors of transformers.js in a worker, compared with those of Python on Pillow. */
 import assert from "node:assert/strict";
 import type { Pixels } from "../../../src/media/pixels.ts";
-import { loadTransformers } from "../../../src/device/ort/hook.ts";
-import { toRawImage } from "../../../src/device/ort/raw_image.ts";
+import { loadTransformers, toRawImage } from "../../../src/device/ort/hook.ts";
 import type {
   ProcessorJob,
   ProcessorResult,
@@ -51,7 +50,7 @@ function maxDifference(values: Float32Array, golden: string): number {
   return values.reduce((most, value, i) => Math.max(most, Math.abs(value - wanted[i]!)), 0);
 }
 
-Deno.test("replaceCanvas() makes image processors in a worker give what Python's give", async () => {
+Deno.test("loadTransformers() makes image processors in a worker give what Python's give", async () => {
   using processors = new Processors();
   for (const { name, config, width, height, dims, pixelValues } of goldens) {
     const result = await processors.process(config, makeImage(width, height));

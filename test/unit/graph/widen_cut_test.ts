@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { compileCut, refuseSegments } from "../../../src/program/compile_cut.ts";
 import { cutForCpu } from "../../../src/program/adapt_cut.ts";
-import { findRefusal } from "../../../src/device/cpu/program.ts";
+import { findRefusal } from "../../../src/device/cpu/kernels.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
