@@ -79,6 +79,24 @@ export function describeNode(node: Node): string {
   return node.name === "" ? operator : `${operator} "${node.name}"`;
 }
 
+/** Follows a tensor back through the first inputs of these operators, to the first tensor that none of them computes. */
+export function followBack(
+  index: GraphIndex,
+  tensor: string,
+  operators: ReadonlySet<string>,
+): string {
+  let name = tensor;
+  for (
+    let node = index.producers.get(name);
+    node && operators.has(node.opType);
+    node = index.producers.get(name)
+  ) name = node.inputs[0]!;
+  return name;
+}
+
+/** Operators that change at most the type of their input. */
+export const COPYING: ReadonlySet<string> = new Set(["Identity", "Cast"]);
+
 /** The value of a constant of one element. */
 export function readScalar(index: GraphIndex, name: string | undefined): number | undefined {
   const tensor = index.constants.get(name ?? "");

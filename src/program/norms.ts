@@ -8,6 +8,7 @@ import { countElements } from "../graph/file/tensor.ts";
 import {
   describeNode,
   eitherInput,
+  followBack,
   type GraphIndex,
   readIntegers,
   readScalar,
@@ -21,6 +22,8 @@ import {
   type Tensor,
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
+
+const CASTS = new Set(["Cast"]);
 
 /** A norm over the last axis. */
 export interface FoundNorm {
@@ -94,7 +97,7 @@ function shifted(index: GraphIndex, node: Node): FoundNorm | undefined {
 function factored(index: GraphIndex, node: Node): FoundNorm | undefined {
   if (node.opType !== "Mul") return undefined;
   const pair = eitherInput(node, (input) => readFactors(index, input));
-  const normalized = pair && normalizedBy(index, withoutCasts(index, pair.other));
+  const normalized = pair && normalizedBy(index, followBack(index, pair.other, CASTS));
   if (normalized === undefined) return undefined;
   const { kind, epsilon, input } = normalized;
   return { node, params: { kind, epsilon, hasBeta: false }, gamma: pair!.found, inputs: [input] };
@@ -148,10 +151,12 @@ function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
       : undefined;
     const square = epsilon && findMean(index, epsilon.other);
     const root = square && findSquare(index, square);
-    if (root === undefined || withoutCasts(index, root) !== withoutCasts(index, numerator)) {
+    if (
+      root === undefined || followBack(index, root, CASTS) !== followBack(index, numerator, CASTS)
+    ) {
       continue;
     }
-    return { ...centred(index, withoutCasts(index, numerator)), epsilon: epsilon!.found };
+    return { ...centred(index, followBack(index, numerator, CASTS)), epsilon: epsilon!.found };
   }
   return undefined;
 }
@@ -173,9 +178,9 @@ function centred(index: GraphIndex, name: string): Pick<Normalized, "kind" | "in
   const node = index.producers.get(name);
   const [input, mean] = node?.opType === "Sub" ? node.inputs as [string, string] : [];
   const meant = mean && findMean(index, mean);
-  const isCentred = meant && withoutCasts(index, meant) === withoutCasts(index, input!);
+  const isCentred = meant && followBack(index, meant, CASTS) === followBack(index, input!, CASTS);
   return isCentred
-    ? { kind: "layer", input: withoutCasts(index, input!) }
+    ? { kind: "layer", input: followBack(index, input!, CASTS) }
     : { kind: "rms", input: name };
 }
 
@@ -194,10 +199,4 @@ function findSquare(index: GraphIndex, name: string): string | undefined {
     ? readScalar(index, right) === 2
     : node?.opType === "Mul" && left === right;
   return isSquare ? left : undefined;
-}
-
-/** Follows a tensor back through casts. */
-function withoutCasts(index: GraphIndex, name: string): string {
-  const node = index.producers.get(name);
-  return node?.opType === "Cast" ? withoutCasts(index, node.inputs[0]!) : name;
 }

@@ -8,6 +8,7 @@
 import {
   describeNode,
   eitherInput,
+  followBack,
   type GraphIndex,
   liveNodes,
   readVector,
@@ -252,8 +253,7 @@ export function isReshape({ opType }: Node): boolean {
 
 /** Follows a tensor back through reshapes. */
 export function findOriginal(index: GraphIndex, name: string): string {
-  const node = index.producers.get(name);
-  return node && isReshape(node) ? findOriginal(index, node.inputs[0]!) : name;
+  return followBack(index, name, OPERATORS);
 }
 
 /** `residual + norm`, where the norm is a root mean square, and the name of the sum. */

@@ -6,7 +6,7 @@
 import { causalVisibility, proveMask, type ProvenMask, readVisibility } from "./attention_mask.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { StoredTensor } from "../file/tensor.ts";
-import { describeNode, type GraphIndex } from "../graph_index.ts";
+import { COPYING, describeNode, followBack, type GraphIndex } from "../graph_index.ts";
 import { floatAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
@@ -116,7 +116,7 @@ export function knownShape(search: Search, tensor: string, node: Node): readonly
 }
 
 /** Operators that may lie between a cache input and an attention. */
-const COPYING = new Set(["Identity", "Cast", "Concat"]);
+const CACHE_COPIES = new Set(["Identity", "Cast", "Concat"]);
 
 /**
  * Finds the cache input behind a tensor, through copies, casts and concatenations with empty tensors, which exporters
@@ -129,7 +129,7 @@ export function findCacheInput({ index, probes }: Search, tensor: string): strin
     if (probes.inputs.caches.has(name)) return name;
     const node = index.producers.get(name);
     const sources: string[] = node?.inputs.filter((input) => !isEmpty(input)) ?? [];
-    const isCopy = node !== undefined && COPYING.has(node.opType);
+    const isCopy = node !== undefined && CACHE_COPIES.has(node.opType);
     name = isCopy && sources.length === 1 ? sources[0] : undefined;
   }
   return undefined;
@@ -193,21 +193,17 @@ export function requireConstant(
   tensor: string,
   node: Node,
 ): StoredTensor {
-  for (let name = tensor;;) {
-    const constant = index.constants.get(name);
-    if (constant !== undefined) {
-      const { name, dtype, shape, data } = constant;
-      return { name, dtype, shape, data };
-    }
-    const producer = index.producers.get(name);
-    if (producer === undefined || !["Cast", "Identity"].includes(producer.opType)) {
-      throw new Refusal(
-        `${describeNode(node)} takes "${tensor}", which should be a constant but is ` +
-          `${producer ? `computed by ${describeNode(producer)}` : "an input"}.`,
-      );
-    }
-    name = producer.inputs[0]!;
+  const original = followBack(index, tensor, COPYING);
+  const constant = index.constants.get(original);
+  const producer = index.producers.get(original);
+  if (constant === undefined) {
+    throw new Refusal(
+      `${describeNode(node)} takes "${tensor}", which should be a constant but is ` +
+        `${producer ? `computed by ${describeNode(producer)}` : "an input"}.`,
+    );
   }
+  const { name, dtype, shape, data } = constant;
+  return { name, dtype, shape, data };
 }
 
 /**

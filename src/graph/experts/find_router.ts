@@ -8,6 +8,7 @@
 import {
   describeNode,
   eitherInput,
+  followBack,
   type GraphIndex,
   readScalar,
   readVector,
@@ -38,14 +39,16 @@ interface RouterOptions {
 /** Operators that keep their input's elements in order. */
 const PASSING = new Set(["Reshape", "Cast", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
 
-/** Follows a tensor back through reshapes and casts. Routers compute in f32, whatever the type of their logits. */
-export function elementsBehind(index: GraphIndex, tensor: string): string {
-  let name = tensor;
-  for (let node = index.producers.get(name); node && PASSING.has(node.opType);) {
-    name = node.inputs[0]!;
-    node = index.producers.get(name);
-  }
-  return name;
+/** The same, and operators that repeat elements. */
+export const REPEATING: ReadonlySet<string> = PASSING.union(new Set(["Expand", "Tile"]));
+
+/** Follows a tensor back through these operators. Routers compute in f32, whatever the type of their logits. */
+export function elementsBehind(
+  index: GraphIndex,
+  tensor: string,
+  operators: ReadonlySet<string> = PASSING,
+): string {
+  return followBack(index, tensor, operators);
 }
 
 /** The node that computes a tensor, before reshapes and casts. */

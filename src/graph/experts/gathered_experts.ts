@@ -10,7 +10,7 @@ import { eitherInput, type GraphIndex, readIntegers, readScalar } from "../graph
 import { countElements } from "../file/tensor.ts";
 import { intAttribute, intsAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
-import { elementsBehind, findSpelledRouter, producerBehind } from "./find_router.ts";
+import { elementsBehind, findSpelledRouter, producerBehind, REPEATING } from "./find_router.ts";
 import {
   type ExpertWeights,
   type FoundMixture,
@@ -121,12 +121,7 @@ function rowsBehind(
   tensor: string,
   hidden: number,
 ): string | undefined {
-  let name = elementsBehind(index, tensor);
-  for (
-    let node = index.producers.get(name);
-    node?.opType === "Expand" || node?.opType === "Tile";
-    node = index.producers.get(name)
-  ) name = elementsBehind(index, node.inputs[0]!);
+  const name = elementsBehind(index, tensor, REPEATING);
   const shape = probes.at(SHORT_LENGTHS[0]).value(name)?.shape;
   const wanted = SHORT_LENGTHS[0].numTokens * hidden;
   return shape !== undefined && countElements(shape) === wanted ? name : undefined;

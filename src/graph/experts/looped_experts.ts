@@ -25,7 +25,7 @@ import {
 import { decodeTensorMessage } from "../file/proto_codec.ts";
 import type { StoredTensor } from "../file/tensor.ts";
 import { Refusal } from "../refusal.ts";
-import { elementsBehind, findSpelledRouter, producerBehind } from "./find_router.ts";
+import { elementsBehind, findSpelledRouter, producerBehind, REPEATING } from "./find_router.ts";
 import {
   type ExpertWeights,
   type FoundMixture,
@@ -125,21 +125,10 @@ function isAllZeros(node: Node): boolean {
     !toValue(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
 }
 
-/** Follows a tensor back through reshapes and repetitions. */
-function withoutRepeats(index: GraphIndex, tensor: string): string {
-  let name = elementsBehind(index, tensor);
-  for (
-    let node = index.producers.get(name);
-    node?.opType === "Expand";
-    node = index.producers.get(name)
-  ) name = elementsBehind(index, node.inputs[0]!);
-  return name;
-}
-
 function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExpert | undefined {
-  const rows = withoutRepeats(index, at);
+  const rows = elementsBehind(index, at, REPEATING);
   const choice = findChoice(index, rows);
-  const weighed = index.producers.get(withoutRepeats(index, updates));
+  const weighed = index.producers.get(elementsBehind(index, updates, REPEATING));
   if (choice === undefined || weighed?.opType !== "Mul") return undefined;
   for (const [left, right] of [weighed.inputs, weighed.inputs.toReversed()] as [string, string][]) {
     const second = findProduct(index, left);

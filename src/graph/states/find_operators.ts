@@ -6,7 +6,7 @@
  * @module
  */
 import type { Convolution, LinearAttention } from "../graph_cut.ts";
-import { describeNode, type GraphIndex } from "../graph_index.ts";
+import { COPYING, describeNode, followBack, type GraphIndex } from "../graph_index.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { getName, requireConstant } from "../attention/attention.ts";
 import { countElements } from "../file/tensor.ts";
@@ -46,12 +46,8 @@ export interface StateSearch {
 
 /** Whether a tensor is an input for a recurrent state, possibly cast. */
 export function isPastState({ index, probes }: StateSearch, tensor: string | undefined): boolean {
-  for (let name = tensor; name !== undefined;) {
-    if (probes.inputs.states?.has(name)) return true;
-    const node = index.producers.get(name);
-    name = node && ["Identity", "Cast"].includes(node.opType) ? node.inputs[0] : undefined;
-  }
-  return false;
+  const original = tensor && followBack(index, tensor, COPYING);
+  return original !== undefined && probes.inputs.states?.has(original) === true;
 }
 
 /** Swaps `[1, channels, tokens]` and `[1, tokens, channels]`. */
