@@ -78,6 +78,7 @@ export class AddedTokenFinder {
     }
   }
 
+  /** Divides a text at the added tokens in it. */
   split(text: string): Section[] {
     if (this.#root.children.size === 0) return [text];
     const sections: Section[] = [];
@@ -95,11 +96,14 @@ export class AddedTokenFinder {
       }
       const isApart = !token.isSingleWord || (!isWordBefore(text, at) && !isWordAt(text, end));
       if (isApart) {
-        const before = text.slice(last, at);
-        sections.push(token.stripsLeft ? trimEnd(before) : before, token.id);
-        last = token.stripsRight ? text.length - trimStart(text.slice(end)).length : end;
+        // The token before may include white space in which others are found: they count, unless they include it too.
+        const start = token.stripsLeft ? last + trimEnd(text.slice(last, at)).length : at;
+        const stop = token.stripsRight ? text.length - trimStart(text.slice(end)).length : end;
+        sections.push(text.slice(last, start));
+        if (start < stop) sections.push(token.id);
+        last = stop;
       }
-      at = Math.max(end, last);
+      at = end;
     }
     sections.push(text.slice(last));
     return sections.filter((section) => section !== "");

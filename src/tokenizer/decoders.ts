@@ -90,7 +90,7 @@ function decodeByteFallback(tokens: readonly string[]): string[] {
     try {
       pieces.push(strict.decode(Uint8Array.from(bytes)));
     } catch {
-      pieces.push("\uFFFD".repeat(bytes.length));
+      pieces.push(...bytes.map(() => "\uFFFD"));
     }
     bytes = [];
   };

@@ -39,7 +39,11 @@ export class Tokenizer {
   readonly #normalize: Normalizer | undefined;
   readonly #preTokenize: PreTokenizer | undefined;
   readonly #decode: Decoder | undefined;
+  /** Ids of added tokens. The model does not know those that are not in its own vocabulary. */
   readonly #addedIds = new Map<string, number>();
+  /** Added tokens as they occur in texts: those that are searched for in normalized text, normalized. */
+  readonly #addedTexts = new Map<number, string>();
+  readonly #numAddedIds: number;
   readonly #finder: AddedTokenFinder;
   /** Finds the added tokens that are searched for in normalized text. */
   readonly #normalizedFinder: AddedTokenFinder;
@@ -68,39 +72,41 @@ export class Tokenizer {
       ).filter(({ content }) => content !== "")
       : [];
     this.addedTokens = new Map(added.map((token) => [token.id, token]));
-    for (const { content, id } of added) {
+    this.#numAddedIds = added.reduce((most, { id }) => Math.max(most, id + 1), 0);
+    for (const { content, id, isNormalized } of added) {
       this.#addedIds.set(content, id);
-      if (vocabulary.tokenToId(content) === undefined) vocabulary.set(content, id);
+      const normalized = isNormalized && withinBudget(() => this.#normalize?.(content));
+      this.#addedTexts.set(id, normalized || content);
     }
-    const isNormalized = (token: AddedToken) => token.isNormalized;
-    const spelled = (token: AddedToken) => [token.content, token] as const;
-    const normalized = (token: AddedToken) =>
-      [withinBudget(() => this.#normalize?.(token.content)) ?? token.content, token] as const;
-    this.#finder = new AddedTokenFinder(
-      added.filter((token) => !isNormalized(token)).map(spelled),
-    );
-    this.#normalizedFinder = new AddedTokenFinder(added.filter(isNormalized).map(normalized));
+    const find = (isNormalized: boolean) =>
+      new AddedTokenFinder(
+        added.filter((token) => token.isNormalized === isNormalized)
+          .map((token) => [this.#addedTexts.get(token.id)!, token]),
+      );
+    this.#finder = find(false);
+    this.#normalizedFinder = find(true);
     const frames = read("post_processor", readFrames) ?? NO_FRAMES;
     this.frames = withEnds(frames, config, (token) => this.tokenToId(token));
   }
 
   /** The largest id plus one. */
   get numIds(): number {
-    return this.#model.vocabulary.numIds;
+    return Math.max(this.#model.vocabulary.numIds, this.#numAddedIds);
   }
 
   tokenToId(token: string): number | undefined {
-    return this.#model.vocabulary.tokenToId(token);
+    return this.#addedIds.get(token) ?? this.#model.vocabulary.tokenToId(token);
   }
 
   /** A token's text; `undefined` when there is no such id. */
   idToToken(id: number): string | undefined {
-    return this.addedTokens.get(id)?.content ?? this.#model.vocabulary.idToToken(id);
+    return this.#addedTexts.get(id) ?? this.#model.vocabulary.idToToken(id);
   }
 
   /** All tokens, with their ids. */
-  entries(): MapIterator<[token: string, id: number]> {
-    return this.#model.vocabulary.entries();
+  *entries(): Generator<[token: string, id: number]> {
+    yield* this.#model.vocabulary.entries();
+    yield* this.#addedIds.entries();
   }
 
   /**

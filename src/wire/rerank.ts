@@ -4,6 +4,7 @@
  * @module
  */
 import { z } from "zod";
+import { isRecord } from "../base/json.ts";
 import { TRUNCATION_FIELDS } from "./embeddings.ts";
 import { anyText, flag, integerFrom, listSchema, text } from "./fields.ts";
 
@@ -33,25 +34,40 @@ const Document = z.union(
   { error: documentWanted },
 ).meta({ id: "RerankDocument" });
 
+/** Puts `texts` where `documents` are expected, if there are none. */
+function nameDocuments(body: unknown): unknown {
+  if (!isRecord(body) || !Array.isArray(body["texts"])) return body;
+  return { ...body, documents: body["documents"] ?? body["texts"] };
+}
+
 /** A rerank request. `null` counts as absent; unknown fields are ignored. */
-export const RerankRequest = z.object({
-  model: z.unknown().optional().describe("Ignored: the loaded model is used"),
-  query: text().describe("The query that the documents are compared with"),
-  documents: listSchema(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to order"),
-  top_n: integerFrom(1).nullish().describe("How many of the best results to return; all if absent"),
-  top_k: integerFrom(1).nullish().describe("Voyage's name for top_n"),
-  return_documents: flag().nullish()
-    .describe("Include the document in each result; default true, on /v2/rerank false"),
-  return_text: flag().nullish().describe("llama.cpp's name for return_documents"),
-  ...SCORE_FIELDS,
-  instruction: text().max(4096, { error: "a string of at most 4096 characters" }).nullish()
-    .describe("What relevance means, for language models that rerank; the model's own if absent"),
-  max_tokens_per_doc: integerFrom(1).nullish()
-    .describe(
-      "Cut each document to this many tokens; default: the model's limit, on /v2/rerank 4096",
+export const RerankRequest = z.preprocess(
+  nameDocuments,
+  z.object({
+    model: z.unknown().optional().describe("Ignored: the loaded model is used"),
+    query: text().describe("The query that the documents are compared with"),
+    texts: listSchema(anyText(), { min: 1, max: MAX_DOCUMENTS }).nullish().describe(
+      "The documents, as clients of text-embeddings-inference send them: the answer is then a list of index and score",
     ),
-  ...TRUNCATION_FIELDS,
-}, { error: "a JSON object" }).meta({ id: "RerankRequest" });
+    documents: listSchema(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to order"),
+    top_n: integerFrom(1).nullish().describe(
+      "How many of the best results to return; all if absent",
+    ),
+    top_k: integerFrom(1).nullish().describe("Voyage's name for top_n"),
+    return_documents: flag().nullish()
+      .describe("Include the document in each result; default true, on /v2/rerank false"),
+    return_text: flag().nullish()
+      .describe("Another name for return_documents; with texts, the default is false"),
+    ...SCORE_FIELDS,
+    instruction: text().max(4096, { error: "a string of at most 4096 characters" }).nullish()
+      .describe("What relevance means, for language models that rerank; the model's own if absent"),
+    max_tokens_per_doc: integerFrom(1).nullish()
+      .describe(
+        "Cut each document to this many tokens; default: the model's limit, on /v2/rerank 4096",
+      ),
+    ...TRUNCATION_FIELDS,
+  }, { error: "a JSON object" }).meta({ id: "RerankRequest" }),
+);
 
 export type RerankRequest = z.output<typeof RerankRequest>;
 
@@ -81,6 +97,14 @@ export const CohereRerankList = z.object({
   }),
 }).meta({ id: "CohereRerankList" });
 
+/** Results in the format of text-embeddings-inference. */
+export const TextRanks = z.array(z.object({
+  index: integerFrom(0).describe("Index of the text in the request"),
+  score: z.number(),
+  text: z.string().optional().describe("The text, with return_text"),
+})).meta({ id: "TextRanks" });
+
+export type TextRanks = z.output<typeof TextRanks>;
 export type RerankList = z.output<typeof RerankList>;
 export type CohereRerankList = z.output<typeof CohereRerankList>;
 

@@ -206,7 +206,6 @@ const SCORE: Fields = {
 const RERANK: Fields = {
   refused: {
     ...NUMBERS.refused,
-    texts: "documents",
     passages: "documents",
     rank_fields: "documents as strings",
     return_embeddings: "/embeddings",

@@ -88,6 +88,32 @@ Deno.test("rerank on /v2 answers in Cohere's format", async () => {
   assert.equal((await app.post("/v1/v2/rerank", {})).status, 400);
 });
 
+Deno.test("rerank of texts answers in the form of text-embeddings-inference", async () => {
+  const { results } = await rerank(app);
+  const ask = async (extra: Record<string, unknown>, path = "/rerank") => {
+    const response = await app.post(path, { query: QUERY, texts: DOCUMENTS, ...extra });
+    return { status: response.status, answer: await response.json() };
+  };
+  const ranks = results.map(({ index, relevance_score: score }) => ({ index, score }));
+  const plain = { raw_scores: false, truncate: true, truncation_direction: "Right" };
+  for (const extra of [{}, plain, { model: "any", documents: null }]) {
+    assert.deepEqual(await ask(extra, "/v1/rerank"), { status: 200, answer: ranks });
+  }
+  const { answer: spelled } = await ask({ return_text: true, top_n: 1 });
+  assert.deepEqual(spelled, [{ ...ranks[0], text: DOCUMENTS[BEST] }]);
+  const { results: raw } = await rerank(app, { raw_scores: true });
+  const { answer: logits } = await ask({ raw_scores: true });
+  assert.equal(logits[0].score, raw[0]!.relevance_score);
+  const bad = [
+    [{ texts: [5] }, "texts[0]: want a string, saw 5."],
+    [{ texts: [] }, "texts: want an array of 1 to 16384 items, saw an array of 0."],
+    [{ texts: "a" }, 'texts: want an array of 1 to 16384 items, saw "a".'],
+  ] as const;
+  for (const [extra, error] of bad) {
+    assert.deepEqual(await ask(extra), { status: 400, answer: { error } });
+  }
+});
+
 Deno.test("rerank and score support the fields of other APIs, and refuse unsupported fields by name", async () => {
   const order = ({ results }: RerankList) => results.map(({ index }) => index);
   assert.deepEqual(order(await rerank(app, { top_k: 1 })), [BEST]);
@@ -108,7 +134,6 @@ Deno.test("rerank and score support the fields of other APIs, and refuse unsuppo
     await rerank(app, { documents: long, ...cut });
   }
   const refusals: readonly (readonly [Record<string, unknown>, RegExp])[] = [
-    [{ texts: ["a"] }, /^texts is not supported; use documents\./],
     [{ rank_fields: ["title"] }, /^rank_fields is not supported; use documents as strings\./],
     [{ return_embeddings: true }, /^return_embeddings is not supported; use \/embeddings/],
     [{ modality: "image" }, /^modality is not supported; use text\./],

@@ -122,3 +122,66 @@ for (const [name, parts] of Object.entries(COMPONENTS)) {
     assert.deepEqual(wrong, []);
   });
 }
+
+/** Added tokens of white space, of letters, and one that is normalized. */
+const ADDED = ["  ", "\n\n", "tok en", "Éa", "<|x|>"];
+
+/** Added tokens with random flags. The library panics where one strips the left side of what another has stripped. */
+function addTokens(random: Random): Part[] {
+  const side = random.pick(["lstrip", "rstrip"]);
+  return ADDED.map((content, at) => ({
+    ...{ id: 256 + at, content, special: false, lstrip: false, rstrip: false },
+    ...{ single_word: random.chance(0.5), normalized: random.chance(0.5) },
+    [side]: random.chance(0.5),
+  }));
+}
+
+const ADDED_DECODERS: Readonly<Record<string, readonly Part[]>> = {
+  "bytes, then words": [{ type: "ByteFallback" }, {
+    type: "WordPiece",
+    prefix: "##",
+    cleanup: true,
+  }],
+  "bytes": [{ type: "ByteFallback" }, { type: "Fuse" }],
+};
+
+for (const [name, decoders] of Object.entries(ADDED_DECODERS)) {
+  Deno.test(`added tokens with any flags are found and decoded as by the Rust library: ${name}`, async () => {
+    const random = new Random(23);
+    const parts = ["  ", "\n\n", "tok en", "Éa", "éa", "<|x|>", "K", " ", "\n", "\t", "é", "_"];
+    for (let round = 0; round < 60; round++) {
+      const json = tokenizerWith({
+        normalizer: { type: "Lowercase" },
+        decoder: { type: "Sequence", decoders },
+        added_tokens: addTokens(random),
+      });
+      const ours = new Tokenizer(json);
+      const rust = new RustTokenizer(json);
+      for (let each = 0; each < 20; each++) {
+        const length = random.between(1, 8);
+        const text = Array.from({ length }, () => random.pick(parts)).join("");
+        const ids = await rust.encode(text);
+        const shown = `${JSON.stringify(text)} ${JSON.stringify(json["added_tokens"])}`;
+        assert.deepEqual(ours.encode(text), ids, shown);
+        assert.equal(ours.decode(ids), await rust.decode(ids), shown);
+      }
+    }
+  });
+}
+
+Deno.test("an added token that must be a word by itself is no part of the model's words", async () => {
+  const json = {
+    ...tokenizerWith({}),
+    added_tokens: [{
+      ...{ id: 5, content: "ab", special: false, normalized: false },
+      ...{ single_word: true, lstrip: false, rstrip: false },
+    }],
+    model: {
+      ...{ type: "WordPiece", unk_token: "?", continuing_subword_prefix: "" },
+      ...{ max_input_chars_per_word: 100, vocab: { "?": 0, a: 1, b: 2, c: 3, cabca: 4 } },
+    },
+  };
+  for (const text of ["abc", "cab", "ab", "c ab"]) {
+    assert.deepEqual(new Tokenizer(json).encode(text), await new RustTokenizer(json).encode(text));
+  }
+});

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { z } from "zod";
 import {
   CohereRerankList,
   listTexts,
@@ -11,6 +12,7 @@ import {
   RerankRequest,
   ScoreList,
   ScoreRequest,
+  TextRanks,
   wantsLogits,
 } from "../../../wire/rerank.ts";
 import type { RerankTask } from "../../../models/task.ts";
@@ -43,7 +45,7 @@ export function rerankRoutes(deps: AppDeps): Route[] {
       ...REQUEST,
       response: {
         description: "The documents' scores, the highest first",
-        content: RerankList,
+        content: z.union([RerankList, TextRanks]),
       },
     },
     handle: async (call) => call.json(await answerRerank(call, deps)),
@@ -63,11 +65,21 @@ export function rerankRoutes(deps: AppDeps): Route[] {
   }];
 }
 
-async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
+async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList | TextRanks> {
   const { model, request, answer } = await score(call, deps, (request) => ({
     truncation: readTruncation(request),
     maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
   }));
+  const { texts } = request;
+  if (Array.isArray(texts)) {
+    const hasText = wantsDocuments(request) ?? false;
+    return orderResults(answer, request, { hasDocuments: false })
+      .map(({ index, relevance_score: score }) => ({
+        index,
+        score,
+        ...(hasText && { text: texts[index]! }),
+      }));
+  }
   return {
     object: "list",
     model,
