@@ -4,7 +4,7 @@
  * @module
  */
 import { runCommandLine } from "./src/cli/command_line.ts";
-import { endProcess } from "./src/base/libc.ts";
+import { endProcess } from "./src/base/memory.ts";
 import { stderrQueue } from "./src/base/log.ts";
 
 /** How long the last lines of the log may take to reach their reader. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Setting, StartupError } from "../../src/base/errors.ts";
-import { adviseLargePages } from "../../src/base/libc.ts";
+import { adviseLargePages } from "../../src/base/memory.ts";
 
 const PAGE_BYTES = 2 ** 16;
 export const MAX_PAGES = 2 ** 16;

@@ -12,7 +12,7 @@ import {
   VERSION,
 } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import { endProcess } from "../base/libc.ts";
+import { endProcess } from "../base/memory.ts";
 import { configureLog, log, stderrQueue } from "../base/log.ts";
 import { isLoopback } from "../server/http/locality.ts";
 import type { RunningServer } from "../server/http/server.ts";

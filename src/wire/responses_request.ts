@@ -22,7 +22,7 @@ import {
 } from "./fields.ts";
 import { ChatRequest } from "./chat_request.ts";
 import { EffortField } from "./spellings.ts";
-import { Parameters } from "./tools_and_formats.ts";
+import { OptionalParameters } from "./tools_and_formats.ts";
 
 const TextPart = z.object({
   type: z.enum(["input_text", "output_text", "text"]),
@@ -185,7 +185,7 @@ const FunctionTool = z.object({
   type: z.literal("function"),
   name: functionName(),
   description: anyText().nullish(),
-  parameters: Parameters.nullish(),
+  parameters: OptionalParameters,
   strict: flag().nullish(),
 });
 

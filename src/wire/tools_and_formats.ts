@@ -19,17 +19,32 @@ import {
 
 const MAX_TOOLS = 1024;
 
-/** The schema of a function's arguments. Only checks that it is an object; the rest is checked where it is used. */
-export const Parameters = openObject("a JSON schema of an object")
-  .refine(
-    ({ type }) => type === undefined || [type].flat().includes("object"),
-    { path: ["type"], error: '"object", as a function takes its arguments by name' },
-  );
+/**
+ * The schema of a function's arguments. Only checks that it is an object; the rest is checked where it is used. JSON
+ * Schema also has boolean schemas: `true` allows any arguments.
+ */
+export const Parameters = z.preprocess(
+  (schema) => schema === true ? { type: "object" } : schema,
+  openObject("a JSON schema of an object")
+    .refine(
+      ({ type }) => type === undefined || [type].flat().includes("object"),
+      { path: ["type"], error: '"object", as a function takes its arguments by name' },
+    ),
+);
+
+/**
+ * The schema of a function's arguments, if there is one. `false`, which would allow no arguments at all, counts as
+ * none.
+ */
+export const OptionalParameters = z.preprocess(
+  (schema) => schema === false ? undefined : schema,
+  Parameters.nullish(),
+).optional();
 
 const Function = z.object({
   name: functionName(),
   description: anyText().nullish(),
-  parameters: Parameters.nullish().describe("JSON schema of an object"),
+  parameters: OptionalParameters.describe("JSON schema of an object, or `true` for any arguments"),
   strict: flag().nullish().describe("Constrain the arguments to the schema"),
 }, { error: "an object with a name" }).meta({ id: "Function" });
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { join } from "node:path";
-import { collectGarbageLater } from "../base/collect_garbage.ts";
+import { collectGarbageLater } from "../base/memory.ts";
 import { configureLog, log } from "../base/log.ts";
 import { countStepsIn, startThreadsBy } from "../base/threads.ts";
 import {

@@ -195,6 +195,38 @@ Deno.test("bridge() writes comments between the lines of a half-closed client's 
   assert.match(body, /^data: one\n\ndata: two\n\n: keep-alive\n/);
 });
 
+Deno.test("bridge() asks a client that waits for it (100-continue) for its body only once that is read", async () => {
+  await using server = listen(async ({ url, body }) => {
+    if (!url.endsWith("/read")) return new Response("refused", { status: 404 });
+    return new Response(await new Response(body).text());
+  });
+  const head = (path: string) =>
+    `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-Continue\r\n\r\n`;
+  const buffer = new Uint8Array(1024);
+  const readSome = async (connection: Deno.TcpConn) => {
+    const length = await connection.read(buffer);
+    return new TextDecoder().decode(buffer.subarray(0, length ?? 0));
+  };
+
+  const refused = await send(server.port, [head("/other")]);
+  const answer = await readAll(refused);
+  assert.match(answer, /^HTTP\/1\.1 404 Not Found\r\n[^]*connection: close\r\n[^]*refused$/i);
+
+  const asked = await send(server.port, [head("/read")]);
+  assert.equal(await readSome(asked), "HTTP/1.1 100 Continue\r\n\r\n");
+  await asked.write(encoder.encode("hello"));
+  assert.match(await readSome(asked), /^HTTP\/1\.1 200 OK\r\n[^]*hello$/);
+  // The connection is as good as new.
+  await asked.write(encoder.encode(post("again") + "again"));
+  assert.match(await readSome(asked), /^HTTP\/1\.1 404 /);
+  asked.close();
+
+  // Some clients wait for a second, and then send their body anyway.
+  const impatient = await send(server.port, [`${head("/read")}hello`]);
+  assert.match(await readSome(impatient), /200 OK\r\n[^]*hello$/);
+  impatient.close();
+});
+
 Deno.test("bridge() passes on method, address, headers and caller, and answers with a length", async () => {
   await using server = listen(async (request, { callerAddress }) => {
     const { method, url, headers } = request;

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { ChatRequest } from "../../src/wire/chat_request.ts";
 import type { ChatChunk, ChatCompletion } from "../../src/wire/chat_response.ts";
 import { MODEL, shareApp, TestApp } from "../fixtures/servers/server.ts";
 import { eventData } from "../fixtures/servers/sse.ts";
@@ -234,6 +235,36 @@ Deno.test("tools: what cannot be meant is refused by name", async () => {
     assert.equal(error.code, "invalid_value", param);
     assert.equal(error.param, param);
   }
+});
+
+Deno.test("tools: a boolean as the schema of arguments allows any object, or counts as none", async () => {
+  const parse = (parameters: boolean) => {
+    const { tools } = ChatRequest.parse(body({
+      tools: [{ type: "function", function: { name: "f", parameters } }],
+    }));
+    const [tool] = tools!;
+    return "function" in tool! ? tool.function.parameters : assert.fail("It is no function.");
+  };
+  assert.deepEqual(parse(true), { type: "object" });
+  assert.equal(parse(false), undefined);
+  for (const parameters of [true, false]) {
+    const tools = [{ type: "function", function: { name: "get_weather", parameters } }];
+    const { choices: [choice] } = await complete(app, { tools, tool_choice: "required" });
+    const json = choice!.message.tool_calls![0]!.function.arguments;
+    const isObject = json.startsWith("{") && typeof JSON.parse(json) === "object";
+    assert.ok(isObject, json);
+  }
+  // The other APIs read their tools alike.
+  const call = { name: "get_weather", description: "", input_schema: true };
+  const message = await app.post("/v1/messages", {
+    ...{ model: MODEL, max_tokens: 1, messages: [askWeather], tools: [call] },
+  });
+  assert.equal(message.status, 200, await message.text());
+  const tools = [true, false].map((parameters, index) => ({
+    ...{ type: "function", name: `f${index}`, parameters },
+  }));
+  const response = await app.post("/v1/responses", { model: MODEL, input: "Hello", tools });
+  assert.equal(response.status, 200, await response.text());
 });
 
 Deno.test("reasoning: a thought comes apart from the text, whole and streamed", async () => {

@@ -11,7 +11,7 @@ import { readModel } from "../../src/graph/file/proto_read.ts";
 import { makeValueInfo, writeModel } from "../../src/graph/file/proto_codec.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readTokenizer } from "../../src/models/text/tokenizer_files.ts";
-import { trimAllArenas, trimOwnArena } from "../../src/base/libc.ts";
+import { trimAllArenas, trimOwnArena } from "../../src/base/memory.ts";
 import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
 import { cosine, embed, openModel } from "../fixtures/engine/model.ts";
 import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/models/tiny_encoder.ts";

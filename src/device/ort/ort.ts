@@ -6,7 +6,7 @@
  */
 import type { InferenceSession } from "onnxruntime-common";
 import { runStep } from "../../base/threads.ts";
-import { keepFreedBlocks } from "../../base/libc.ts";
+import { keepFreedBlocks } from "../../base/memory.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 import { buildCast } from "../../graph/built_models.ts";
 import type { ExternalData } from "./ort_web.ts";

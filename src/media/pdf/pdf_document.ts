@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { collectGarbageNow } from "../../base/collect_garbage.ts";
+import { collectGarbageNow } from "../../base/memory.ts";
 import { HearthError } from "../../base/errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { callWithin, loadPdfium, type Pdfium, TimeLimitError } from "./pdfium.ts";

@@ -4,12 +4,11 @@
  *
  * @module
  */
-import { collectGarbageLater } from "../../base/collect_garbage.ts";
+import { collectGarbageLater, trimEndingThread } from "../../base/memory.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
 import { Semaphore } from "./semaphore.ts";
 import { parentPort, workerData } from "node:worker_threads";
 import { startThread } from "../../base/threads.ts";
-import { trimEndingThread } from "../../base/libc.ts";
 
 interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   /** Most workers. */

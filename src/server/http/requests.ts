@@ -9,7 +9,7 @@ import { type InferencePath, requireEndpoint } from "../../wire/models.ts";
 import { errorAnswer } from "../../wire/error_body.ts";
 import { parseRequest } from "../../wire/fields.ts";
 import { type AnswerFamily, findUnserved } from "../../wire/unserved_fields.ts";
-import { collectGarbageLater } from "../../base/collect_garbage.ts";
+import { collectGarbageLater } from "../../base/memory.ts";
 import { HearthError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { readJson } from "./body/body.ts";

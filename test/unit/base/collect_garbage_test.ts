@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { collectGarbageLater, CollectionSchedule } from "../../../src/base/collect_garbage.ts";
+import { collectGarbageLater, CollectionSchedule } from "../../../src/base/memory.ts";
 import { decodeBody } from "../../../src/server/http/body/decode_json.ts";
 
 const MIB = 2 ** 20;

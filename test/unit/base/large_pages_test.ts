@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { adviseLargePages } from "../../../src/base/libc.ts";
+import { adviseLargePages } from "../../../src/base/memory.ts";
 
 /** What Linux has noted of the mapping that begins at an address. */
 function flagsAt(address: bigint): string[] {

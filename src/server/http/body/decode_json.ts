@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { trimEndingThread } from "../../../base/libc.ts";
+import { trimEndingThread } from "../../../base/memory.ts";
 
 /** A decoded value, and the original JSON of its objects that JavaScript would write differently. */
 interface DecodedJson {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { collectGarbageLater } from "../../../base/collect_garbage.ts";
+import { collectGarbageLater } from "../../../base/memory.ts";
 import { decodeWritten, type FromJsonThread, type ToJsonThread } from "./decode_json.ts";
 
 const scope = globalThis as unknown as {

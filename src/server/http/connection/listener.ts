@@ -124,6 +124,10 @@ export class Listener {
     const trackedAnswers = trackAnswers(server);
     allowHalfClosed(server, trackedAnswers);
     server.on("request", this.#options.handler);
+    // The handler asks for the body once it reads it. By itself, `node:http` would ask at once, even before a refusal.
+    server.on("checkContinue", (incoming, outgoing) => {
+      server.emit("request", incoming, outgoing);
+    });
     if (upgradeHandler !== undefined) {
       server.on("upgrade", (incoming, socket, head) => {
         (socket as TcpSocket).leaveHttp();

@@ -23,6 +23,9 @@ export const PROBE = "probe";
 /** Stands in for the host of an HTTP/1.0 request that names none. */
 const NO_HOST = "no-host.invalid";
 
+/** The header `Expect` of a client that sends its body only when asked (RFC 9110, 10.1.1). */
+const CONTINUE = /^100-continue$/i;
+
 /** How long a client may continue to send a body after the response. */
 const LINGER_MS = 3_000;
 
@@ -81,12 +84,18 @@ export function bridge(
     // After this, a small body that came with the headers is complete.
     await undefined;
     const { complete: isWhole } = incoming;
-    const request = readRequest(incoming, disconnected.signal);
+    let isAwaitingContinue = CONTINUE.test(incoming.headers.expect ?? "");
+    const request = readRequest(incoming, disconnected.signal, () => {
+      if (isAwaitingContinue) outgoing.writeContinue();
+      isAwaitingContinue = false;
+    });
     if (request === undefined) return refuse(incoming, outgoing);
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const { httpVersion } = incoming;
     const exchange = { callerAddress, httpVersion, isWhole, completed: completed.promise };
     const response = await app(request, exchange);
+    // A client that was not asked for its body may send it or not, so nothing can follow on this connection.
+    if (isAwaitingContinue) outgoing.setHeader("connection", "close");
     try {
       const wire = { incoming, outgoing, disconnected: disconnected.signal };
       await writeResponse(response, wire, { streamsAll });
@@ -99,8 +108,17 @@ export function bridge(
   };
 }
 
-/** Converts a request. Returns `undefined` for what HTTP allows and `Request` does not, such as the method `TRACE`. */
-export function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
+/**
+ * Converts a request.
+ *
+ * @param onRead called when the body is first read, unless it is complete already.
+ * @returns `undefined` for what HTTP allows and `Request` does not, such as the method `TRACE`.
+ */
+export function readRequest(
+  incoming: IncomingMessage,
+  signal: AbortSignal,
+  onRead = () => {},
+): Request | undefined {
   const { method = "GET", url = "/", headers } = incoming;
   const hasBody = "transfer-encoding" in headers || Number(headers["content-length"] ?? 0) > 0;
   const takesBody = method !== "GET" && method !== "HEAD";
@@ -110,7 +128,7 @@ export function readRequest(incoming: IncomingMessage, signal: AbortSignal): Req
     return new Request(url.startsWith("/") ? `${origin}${url}` : url, {
       method,
       headers: readHeaders(incoming.rawHeaders),
-      body: hasBody && takesBody ? readBody(incoming) : null,
+      body: hasBody && takesBody ? readBody(incoming, onRead) : null,
       signal,
     });
   } catch {
@@ -138,8 +156,8 @@ function readHeaders(raw: readonly string[]): Headers {
 }
 
 /** Returns the body of a request: as bytes if it is complete, or else streamed with backpressure. */
-function readBody(incoming: IncomingMessage): BodyInit {
-  return incoming.complete ? readWhole(incoming) : streamBody(incoming);
+function readBody(incoming: IncomingMessage, onRead: () => void): BodyInit {
+  return incoming.complete ? readWhole(incoming) : streamBody(incoming, onRead);
 }
 
 function readWhole(incoming: IncomingMessage): Uint8Array<ArrayBuffer> {
@@ -148,8 +166,12 @@ function readWhole(incoming: IncomingMessage): Uint8Array<ArrayBuffer> {
   return joinBytes(chunks);
 }
 
-function streamBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+function streamBody(
+  incoming: IncomingMessage,
+  onRead: () => void,
+): ReadableStream<Uint8Array> {
   let isWanted = false;
+  let hasBegun = false;
   let pass = () => {};
   return new ReadableStream<Uint8Array>({
     start(controller) {
@@ -171,7 +193,8 @@ function streamBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
       incoming.on("error", fail);
     },
     pull() {
-      isWanted = true;
+      if (!hasBegun) onRead();
+      hasBegun = isWanted = true;
       pass();
     },
     cancel: () => stopReading(incoming),
