@@ -2,6 +2,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openFolder } from "../../src/hub/model_folder.ts";
+import { readGraph } from "../../src/models/folder/graph_file.ts";
+import { splitGraph } from "../../src/graph/cut/split.ts";
 import { chooseCutGraphs } from "../../src/models/load/cut_choice.ts";
 import { additiveMask, spelledOut } from "../unit/graph/spelled_out.ts";
 import { decoder } from "../unit/graph/test_decoder.ts";
@@ -41,4 +43,23 @@ Deno.test("chooseCutGraphs() takes the preferred dtype where none is cut", async
   await using made = await makeFolder({ _q4f16: "not cut", _q4: "not cut" });
   const graphs = await chooseCutGraphs(made.folder, WANTED, { device: "gpuWithF16" });
   assert.equal(graphs.main.path, "onnx/model_q4f16.onnx");
+});
+
+Deno.test("chooseCutGraphs() keeps the graph that it read and cut for whoever loads it, once", async () => {
+  await using made = await makeFolder({ _q4f16: "not cut", _q4: "cut" });
+  const { folder } = made;
+  const path = join(folder.path, "config.json");
+  await Deno.writeTextFile(path, '{"model_type": "llama", "max_position_embeddings": 64}');
+  const reopened = await openFolder(folder.path);
+  const graphs = await chooseCutGraphs(reopened, WANTED, { device: "gpuWithF16" });
+  const chosen = graphs.takeRead("onnx/model_q4.onnx")!;
+  graphs.keepRead("onnx/model_q4.onnx", chosen);
+  const context = { folder: reopened, graphs, onProgress: () => {} };
+  await using first = await readGraph(context);
+  await using second = await readGraph(context);
+  assert.equal(first.model, chosen);
+  assert.notEqual(second.model, chosen);
+  const cut = splitGraph(first.model, { contextLength: 64 });
+  assert.equal(splitGraph(first.model, { contextLength: 64 }), cut);
+  assert.notEqual(splitGraph(first.model, { contextLength: 32 }), cut);
 });

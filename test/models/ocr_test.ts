@@ -316,7 +316,7 @@ Deno.test("loadModel() says what an OCR folder lacks", async () => {
       (folder) => change(folder, "config.json", { model_type: "other_ocr" }),
     ],
     [
-      /no max_position_embeddings/,
+      /no number max_position_embeddings/,
       (folder) =>
         change(folder, "config.json", { decoder: { ...DECODER, max_position_embeddings: null } }),
     ],

@@ -74,9 +74,19 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   };
 }
 
+/** The last cut of each model. A folder with several dtypes is cut when one is chosen and again when it is loaded. */
+const lastCuts = new WeakMap<ModelProto, [contextLength: number, result: CutResult<GraphCut>]>();
+
 /** Cuts a decoder graph at its attentions, or says why it cannot be cut. */
-export function splitGraph(model: ModelProto, options: SplitOptions = {}): CutResult<GraphCut> {
-  return tryCut(() => cutGraph(model, options.contextLength ?? DEFAULT_CONTEXT_LENGTH));
+export function splitGraph(
+  model: ModelProto,
+  { contextLength = DEFAULT_CONTEXT_LENGTH }: SplitOptions = {},
+): CutResult<GraphCut> {
+  const [lastLength, lastResult] = lastCuts.get(model) ?? [];
+  if (lastResult !== undefined && lastLength === contextLength) return lastResult;
+  const result = tryCut(() => cutGraph(model, contextLength));
+  lastCuts.set(model, [contextLength, result]);
+  return result;
 }
 
 /** Options for cutting an encoder. */

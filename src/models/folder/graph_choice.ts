@@ -7,6 +7,7 @@ import type { DeviceClass } from "../../device/backend.ts";
 import { type Dtype, DTYPES } from "../../base/config.ts";
 import { StartupError } from "../../base/errors.ts";
 import { graphFile, listDtypes, type ModelFolder } from "../../hub/model_folder.ts";
+import type { ModelProto } from "../../graph/file/proto.ts";
 import { findVariants, type GraphVariant } from "./graph_variants.ts";
 
 /** Dtypes in order of preference, by device. */
@@ -58,6 +59,8 @@ export class ChosenGraphs {
   /** Preferred files that do not exist. */
   readonly missed: readonly string[];
   readonly #folderPath: string;
+  /** A graph that was read to choose it, and its path. */
+  #read: { readonly path: string; readonly model: ModelProto } | undefined;
 
   constructor(
     folder: ModelFolder,
@@ -71,6 +74,19 @@ export class ChosenGraphs {
   /** The main graph: its dtype is the model's. */
   get main(): ChosenGraph {
     return this.all[0]!;
+  }
+
+  /** Keeps a graph that was read to choose it, until it is loaded. */
+  keepRead(path: string, model: ModelProto): void {
+    this.#read = { path, model };
+  }
+
+  /** Takes a graph that was kept. Afterwards it is no longer kept here, so that its memory can be freed. */
+  takeRead(path: string): ModelProto | undefined {
+    if (this.#read?.path !== path) return undefined;
+    const { model } = this.#read;
+    this.#read = undefined;
+    return model;
   }
 
   has(name: string): boolean {

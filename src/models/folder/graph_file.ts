@@ -41,7 +41,9 @@ export async function readGraph(
   onProgress({ what: `loading ${path}` });
   await using opened = new AsyncDisposableStack();
   const files = opened.use(new FolderFiles(join(folder.path, dirname(path)), folder.path));
-  const model = await readModel(files, basename(path));
+  // Opens the file, so that a change while it is loaded is noticed.
+  await files.size(basename(path));
+  const model = graphs.takeRead(path) ?? await readModel(files, basename(path));
   const kept = opened.move();
   return { ...chosen, model, files, [Symbol.asyncDispose]: () => kept.disposeAsync() };
 }

@@ -37,7 +37,7 @@ export async function chooseCutGraphs(
     const graphs = dtype === chosen.main.dtype
       ? chosen
       : chooseGraphs(folder, wanted, { ...choice, dtype });
-    const refused = await whyNotCut(folder, graphs.main.path);
+    const refused = await whyNotCut(folder, graphs);
     if (refused === undefined) return graphs;
     if (refused === NO_DECODER) return chosen;
     log.info("weights of another dtype are tried: this graph is not cut", {
@@ -58,28 +58,31 @@ export async function findRunPath(
   folder: ModelFolder,
   wanted: readonly WantedGraph[],
 ): Promise<"batched" | "one at a time" | undefined> {
-  const { main } = await chooseCutGraphs(folder, wanted, { device: "cpu" });
-  const refused = await whyNotCut(folder, main.path);
+  const graphs = await chooseCutGraphs(folder, wanted, { device: "cpu" });
+  const refused = await whyNotCut(folder, graphs);
   if (refused === NO_DECODER) return undefined;
   return refused === undefined ? "batched" : "one at a time";
 }
 
 const NO_DECODER = Symbol("no decoder");
 
-/**
- * Masks are evaluated for at most this many tokens. That is enough to tell which graphs can be cut, and stays cheap if
- * a folder claims a huge context.
- */
-const MAX_TOKENS = 2 ** 15;
+/** Masks are evaluated for at most this many tokens, so that a folder that claims a huge context does not take long. */
+const MAX_TOKENS = 2 ** 18;
 
-/** Why a graph cannot be cut; `undefined` if it can. */
+/**
+ * Why the main graph cannot be cut; `undefined` if it can.
+ *
+ * @param graphs keep the main graph if it is a decoder, so that loading it does not read and cut it again.
+ */
 async function whyNotCut(
   folder: ModelFolder,
-  path: string,
+  graphs: ChosenGraphs,
 ): Promise<string | typeof NO_DECODER | undefined> {
+  const { path } = graphs.main;
   await using files = new FolderFiles(join(folder.path, dirname(path)), folder.path);
-  const model = await readModel(files, basename(path));
+  const model = graphs.takeRead(path) ?? await readModel(files, basename(path));
   if (!model.graph.inputs.some(({ name }) => name.startsWith("past"))) return NO_DECODER;
+  graphs.keepRead(path, model);
   const contextLength = Math.min(findContextLength(folder) ?? MAX_TOKENS, MAX_TOKENS);
   const result = await cutAny(model, contextLength);
   return "refused" in result ? result.refused : undefined;
