@@ -13,7 +13,7 @@ import {
   stepLimits,
 } from "../decoder/paged_limits.ts";
 import { MOST_FEW_ROWS_ON_CPU, unpacksWeights } from "../decoder/kernel_rule.ts";
-import { compileCut, type CompiledSegment, refuseSegments } from "../program/compile_cut.ts";
+import { compileCut, type CompiledSegment } from "../program/compile_cut.ts";
 import { formatBytes } from "../base/bytes.ts";
 import { adaptForCpu, cutForCpu, cutForGpu } from "../program/adapt_cut.ts";
 import {
@@ -99,8 +99,10 @@ export function compileForGpu(cut: GraphCut, crossNodes = NO_NODES): CompiledSeg
 
 /** Compiles the segments of a graph as the CPU kernels would run them. */
 export function compileForCpu(cut: GraphCut): CompiledSegment[] {
-  const options = { takesLayout: () => false, contextLength: 1, writesSums: false, rotates: true };
-  return refuseSegments(compileCut(cutForCpu(adaptForCpu(cut)), options), findRefusal);
+  return compileCut(cutForCpu(adaptForCpu(cut)), {
+    ...{ takesLayout: () => false, contextLength: 1, writesSums: false, rotates: true },
+    findRefusal,
+  });
 }
 
 function describeOnGpu(compiled: CompiledSegment): string {

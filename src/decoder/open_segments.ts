@@ -22,7 +22,6 @@ import {
   listOrtSegments,
   listPrograms,
   lowerCut,
-  refuseSegments,
 } from "../program/compile_cut.ts";
 import { cutForCpu } from "../program/adapt_cut.ts";
 import type { Program, StepPrograms } from "../program/program.ts";
@@ -154,8 +153,8 @@ function compile({ backend, cut, attention, ...options }: PartsOptions): Compile
   // For a GPU, the cut was already adapted for ONNX Runtime.
   const adapted = backend.kind === "cpu" ? cutForCpu(cut) : cut;
   const rotates = backend.kind === "cpu";
-  const segments = compileCut(adapted, { takesLayout, contextLength, writesSums, rotates });
-  return refuseSegments(segments, (program) => backend.findRefusal(program));
+  const findRefusal = (program: Program) => backend.findRefusal(program);
+  return compileCut(adapted, { takesLayout, contextLength, writesSums, rotates, findRefusal });
 }
 
 async function openKernels(

@@ -32,6 +32,8 @@ interface CompileCutOptions {
   readonly writesSums: boolean;
   /** Whether there is a kernel that rotates heads, for attention nodes that read rotated ones. */
   readonly rotates?: boolean;
+  /** Says why a device has no kernels for a program; it has some for all if absent. */
+  readonly findRefusal?: ((program: Program) => string | undefined) | undefined;
 }
 
 /** Compiles each segment of a cut, in order. */
@@ -39,15 +41,20 @@ export function compileCut(
   cut:
     & Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">
     & Partial<Pick<GraphCut, "states" | "experts">>,
-  { takesLayout, contextLength, writesSums, rotates = false }: CompileCutOptions,
+  { takesLayout, contextLength, writesSums, rotates = false, findRefusal }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
   const tables = new PositionTables(cut, contextLength);
-  const first = compileAll();
-  // Tensors that depend on positions only are tables for attention nodes, but ordinary rows for products.
-  const rows = new Set(first.flatMap(readBy).filter((name) => tables.has(name)));
+  // Tensors that depend on positions only are tables for attention nodes, but ordinary rows for products and for segments
+  // that are not compiled.
+  const rows = new Set<string>();
+  let compiled = compileAll(rows);
+  for (let numRows = -1; numRows < rows.size;) {
+    numRows = rows.size;
+    compiled.flatMap(listRead).forEach((name) => tables.has(name) && rows.add(name));
+    if (rows.size > numRows) compiled = compileAll(rows);
+  }
   const isTable = (name: string) => tables.has(name) && !rows.has(name);
-  const compiled = rows.size === 0 ? first : compileAll(rows);
   return compiled.map((segment, index) => {
     if ("refused" in segment) return segment;
     const { outputs } = cut.segments[index]!;
@@ -58,8 +65,22 @@ export function compileCut(
   });
 
   /** @param rows tensors that depend on positions only, but that dispatches compute nevertheless. */
-  function compileAll(rows: ReadonlySet<string> = new Set()): CompiledSegment[] {
-    return cut.segments.map((own) => compileOne(own, rows));
+  function compileAll(rows: ReadonlySet<string>): CompiledSegment[] {
+    return cut.segments.map((own) => {
+      const segment = compileOne(own, rows);
+      if ("refused" in segment || findRefusal === undefined) return segment;
+      const refused = findRefusal(segment.few) ?? findRefusal(segment.many);
+      return refused === undefined ? segment : { refused };
+    });
+  }
+
+  /** Lists the tensors that a segment reads, except positions if it is compiled. */
+  function listRead(segment: CompiledSegment, index: number): string[] {
+    return "refused" in segment
+      ? cut.segments[index]!.inputs.map(({ name }) => name).filter((name) =>
+        name !== tables.positions
+      )
+      : readBy(segment);
   }
 
   function compileOne(own: Segment, rows: ReadonlySet<string>): CompiledSegment {
@@ -95,18 +116,6 @@ export function compileCut(
       "refused" in each && cut.segments[index]!.inputs.some((input) => input.name === name)
     );
   }
-}
-
-/** Refuses the segments for which a device has no kernels. */
-export function refuseSegments(
-  segments: readonly CompiledSegment[],
-  getRefusal: (program: Program) => string | undefined,
-): CompiledSegment[] {
-  return segments.map((segment) => {
-    if ("refused" in segment) return segment;
-    const refused = getRefusal(segment.few) ?? getRefusal(segment.many);
-    return refused === undefined ? segment : { refused };
-  });
 }
 
 /** Lists the operands of attention nodes by name. */

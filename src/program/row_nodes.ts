@@ -229,13 +229,25 @@ export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOption
     const isJoin = node.opType === "Reshape" || node.opType === "Flatten";
     return isReshape(node) && !(isJoin && producers.get(input)?.opType === "Transpose");
   };
+  /** The tensor in f16 that a tensor in f32 was cast from. */
+  const findHalf = (name: string): string | undefined => {
+    const node = producers.get(name);
+    if (types.get(name) !== "float32" || node?.opType !== "Cast") return undefined;
+    const [source] = node.inputs as [string];
+    return types.get(source) === "float16" ? source : findHalf(source);
+  };
   const nodes = graph.nodes.flatMap((node) => {
     const read = { ...node, inputs: node.inputs.map((name) => renamed.get(name) ?? name) };
     const [input] = read.inputs;
     const [output] = read.outputs;
+    const half = read.opType === "Cast" ? findHalf(input!) : undefined;
     for (const name of read.outputs) {
       producers.set(name, read);
       types.set(name, inferType(read));
+    }
+    if (half !== undefined && types.get(output!) === "float16") {
+      renamed.set(output!, half);
+      return wanted.has(output!) ? [makeNode("Identity", [half], [output!])] : [];
     }
     if (input === undefined || !isSame(read, input)) return [read];
     renamed.set(output!, input);

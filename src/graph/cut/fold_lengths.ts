@@ -5,10 +5,17 @@
  * @module
  */
 import { isIndexDtype } from "../file/tensor.ts";
-import type { Evaluation } from "../evaluate/evaluation.ts";
+import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
-import { type GraphIndex, liveNodes } from "../graph_index.ts";
-import { type Graph, int64Tensor, makeNode, type Node, type Tensor } from "../file/proto.ts";
+import { GraphIndex, liveNodes } from "../graph_index.ts";
+import {
+  type Graph,
+  hasSubgraph,
+  int64Tensor,
+  makeNode,
+  type Node,
+  type Tensor,
+} from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_codec.ts";
 import type { DecoderInputs } from "../decoder_inputs.ts";
 import type { Probes } from "../probes.ts";
@@ -27,6 +34,34 @@ export function dependents(nodes: readonly Node[], sources: Iterable<string>): S
     for (const output of node.outputs) if (output !== "") reached.add(output);
   }
   return reached;
+}
+
+/** Most elements of a vector that is computed from constants alone. */
+const MAX_VECTOR = 4096;
+
+/** Computes small vectors of floats that depend on constants alone, such as `-exp(A)` of linear attention. */
+export function foldConstants(graph: Graph): Graph {
+  const known = new Set(graph.initializers.map(({ name }) => name));
+  const fixed = graph.nodes.filter((node) => {
+    const isFixed = node.inputs.length > 0 && !hasSubgraph(node) &&
+      node.inputs.every((name) => name === "" || known.has(name));
+    if (isFixed) { for (const name of node.outputs) known.add(name); }
+    return isFixed;
+  });
+  if (fixed.length === 0) return graph;
+  const run = new Evaluation(new GraphIndex({ ...graph, nodes: fixed }), new Map());
+  const folded = new Map(fixed.flatMap((node): [Node, Tensor][] => {
+    const [output] = node.outputs as [string];
+    const value = node.outputs.length === 1 ? run.value(output) : undefined;
+    const isVector = value?.data !== undefined && value.data.length <= MAX_VECTOR &&
+      (value.dtype === "float32" || value.dtype === "float16");
+    return isVector ? [[node, toConstant(output, value)!]] : [];
+  }));
+  return {
+    ...graph,
+    nodes: graph.nodes.filter((node) => !folded.has(node)),
+    initializers: [...graph.initializers, ...folded.values()],
+  };
 }
 
 /** Makes a constant of a value; `undefined` if it has a type that lengths do not have. */

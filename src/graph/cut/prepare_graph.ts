@@ -20,14 +20,16 @@ import {
   requireFloatCaches,
 } from "../decoder_inputs.ts";
 import type { Value } from "../evaluate/value.ts";
-import { dependents, foldLengths } from "./fold_lengths.ts";
+import { dependents, foldConstants, foldLengths } from "./fold_lengths.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
 import { keepAllTokens } from "./picked_token.ts";
 import { type Graph, hasSubgraph } from "../file/proto.ts";
 import { type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { joinConstantBranches } from "../rewrite/constant_branches.ts";
-import { normByMeanSquare, spellOperators, spellRotary } from "../rewrite/spelled_operators.ts";
+import { normByMeanSquare } from "../rewrite/plain_norms.ts";
+import { keepTokenAxis, splitLayerInputs } from "../rewrite/row_parts.ts";
+import { spellOperators, spellRotary } from "../rewrite/spelled_operators.ts";
 import { computeTokenMajor } from "../rewrite/transposes.ts";
 import { multiplyDequantized } from "../rewrite/dequantized_products.ts";
 import { multiplyInBlocks } from "../rewrite/dynamic_products.ts";
@@ -110,7 +112,7 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
  * @throws {Refusal} when the graph is not a decoder, or cannot be cut.
  */
 export function prepareGraph(original: Graph, contextLength: number): TokenwiseGraph {
-  const constants = readOriginals(fixLogitCount(liftConstants(original)));
+  const constants = readOriginals(fixLogitCount(foldConstants(liftConstants(original))));
   const plainTables = readTiedTables(constants);
   const lifted = new GraphIndex(multiplyInBlocks(multiplyDequantized(plainTables)));
   const inputs = findInputs(lifted);
@@ -121,7 +123,9 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   const ofRows = joined.graph === ofTokens.graph ? ofTokens : new GraphIndex(joined.graph);
   const spelled = new GraphIndex(spellRotary(new Probes(ofRows, inputs)));
   const plain = new GraphIndex(spellOperators(new Probes(spelled, inputs)));
-  const normed = new GraphIndex(normByMeanSquare(new Probes(plain, inputs)));
+  const parted = new GraphIndex(splitLayerInputs(new Probes(plain, inputs)));
+  const divided = new GraphIndex(keepTokenAxis(new Probes(parted, inputs)));
+  const normed = new GraphIndex(normByMeanSquare(new Probes(divided, inputs)));
   requireFloatCaches(normed, inputs);
   const mixed = replaceMixtures({ index: normed, probes: new Probes(normed, inputs) });
   const whole = mixed.mixtures.length === 0 ? normed : new GraphIndex(mixed.graph);

@@ -139,6 +139,7 @@ const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   RotaryEmbedding: rotation,
   MRotaryEmbedding: rotation,
   ReduceSum: surviving,
+  ReduceSumSquare: surviving,
   ReduceMean: surviving,
   ReduceMax: surviving,
   ReduceMin: surviving,

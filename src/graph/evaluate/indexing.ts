@@ -211,6 +211,7 @@ export const INDEXING_RULES: Rules = {
   CumSum: cumSum,
   NonZero: nonZero,
   ReduceSum: reduction(0, (sum, x) => sum + x),
+  ReduceSumSquare: reduction(0, (sum, x) => sum + x * x),
   ReduceMean: reduction(0, (sum, x) => sum + x, true),
   ReduceProd: reduction(1, (product, x) => product * x),
   ReduceMax: reduction(-Infinity, Math.max),

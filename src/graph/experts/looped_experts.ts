@@ -1,7 +1,7 @@
 /**
- * Mixtures of experts that are written as an unrolled loop over the experts, each of which computes the rows that chose
- * it.
- * PyTorch's exports are of this kind (Qwen3-MoE and Mixtral by Optimum). Products may be quantised.
+ * Mixtures of experts that are written as an unrolled loop over the experts. Either each expert computes the rows that
+ * chose it, as PyTorch exports Qwen3-MoE and Mixtral, or all rows, which are then multiplied by its share: zero if a row
+ * did not choose it. Products may be quantised.
  *
  * @module
  */
@@ -24,6 +24,7 @@ import {
 } from "../file/proto.ts";
 import { decodeTensorMessage } from "../file/proto_codec.ts";
 import type { StoredTensor } from "../file/tensor.ts";
+import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { elementsBehind, findSpelledRouter, producerBehind, REPEATING } from "./find_router.ts";
 import {
@@ -51,7 +52,8 @@ interface ExpertProduct {
 /** One expert. */
 interface FoundExpert {
   readonly expert: number;
-  readonly numExperts: number;
+  /** Unknown if it computes all rows. */
+  readonly numExperts?: number;
   readonly indices: string;
   readonly weights: string;
   readonly x: string;
@@ -61,14 +63,18 @@ interface FoundExpert {
   readonly second: ExpertProduct;
 }
 
-/** Rows that are added to the sum over all experts, by index. */
+/** Rows that are added to the sum over all experts. */
 interface Term {
-  readonly indices: string;
+  /** Their indices; all rows if absent. */
+  readonly indices?: string;
   readonly updates: string;
 }
 
 /** Finds a mixture of experts by the last node of the sum over all experts. */
-export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMixture | undefined {
+export function findLoopedExperts(
+  node: Node,
+  { index, probes }: MixtureSearch,
+): FoundMixture | undefined {
   const isSum = node.opType === "Add" || node.opType.startsWith("Scatter");
   const terms = isSum ? listTerms(index, node.outputs[0]!) : undefined;
   if (terms === undefined || terms.length < 2) return undefined;
@@ -77,7 +83,7 @@ export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMi
     .toSorted((a, b) => a.expert - b.expert);
   const [one] = experts;
   if (one === undefined || experts.length !== terms.length) return undefined;
-  const { numExperts, indices, weights, x, activation } = one;
+  const { numExperts = terms.length, indices, weights, x, activation } = one;
   const isWhole = experts.length === numExperts &&
     experts.every((each, e) =>
       each.expert === e && each.indices === indices && each.weights === weights && each.x === x &&
@@ -85,7 +91,11 @@ export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMi
     );
   if (!isWhole) return undefined;
   const router = findSpelledRouter(index, { weights, indices, experts: numExperts });
+  const numLogits = router && probes.at(SHORT_LENGTHS[0]).value(router.logits)?.shape.at(-1);
+  // A part of the sum.
+  if (numLogits !== undefined && numLogits > numExperts) return undefined;
   if (router === undefined) {
+    if (one.numExperts === undefined) return undefined;
     throw new Refusal(`The router before ${describeNode(node)} is none that Hearth knows.`);
   }
   const parts = one.first.map((_, i) => stackProducts(experts.map(({ first }) => first[i]!)));
@@ -103,13 +113,16 @@ export function findLoopedExperts(node: Node, { index }: MixtureSearch): FoundMi
   };
 }
 
-/** Lists the terms of a sum that starts from zeros. */
+/** Lists the terms of a sum: of shares of all rows, or of rows by index that are added to zeros. */
 function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
   const node = producerBehind(index, tensor);
   if (node?.opType === "ConstantOfShape") return isAllZeros(node) ? [] : undefined;
   if (node?.opType === "Add") {
     const [left, right] = node.inputs.map((input) => listTerms(index, input));
     return left && right && [...left, ...right];
+  }
+  if (node?.opType === "Mul") {
+    return eitherInput(node, (input) => findShare(index, input)) && [{ updates: tensor }];
   }
   if (node?.opType !== "ScatterElements" && node?.opType !== "ScatterND") return undefined;
   const [data, indices, updates] = node.inputs as [string, string, string];
@@ -125,7 +138,57 @@ function isAllZeros(node: Node): boolean {
     !toValue(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
 }
 
+/** Matches the sum of an expert's weights, of which those are zero that are another expert's. */
+function findShare(
+  index: GraphIndex,
+  tensor: string,
+): Pick<FoundExpert, "expert" | "indices" | "weights"> | undefined {
+  const sum = producerBehind(index, tensor);
+  const masked = sum?.opType === "ReduceSum" ? index.producers.get(sum.inputs[0]!) : undefined;
+  if (masked?.opType !== "Mul") return undefined;
+  const mask = eitherInput(masked, (input) => {
+    const equal = producerBehind(index, input);
+    const expert = equal?.opType === "Equal"
+      ? eitherInput(equal, (name) => readScalar(index, name))
+      : undefined;
+    return expert && { expert: expert.found, indices: elementsBehind(index, expert.other) };
+  });
+  return mask && { ...mask.found, weights: elementsBehind(index, mask.other) };
+}
+
+/** Finds an expert that computes all rows. */
+function findWholeExpert(index: GraphIndex, updates: string): FoundExpert | undefined {
+  const share = eitherInput(
+    index.producers.get(elementsBehind(index, updates))!,
+    (input) => findShare(index, input),
+  );
+  const second = share && findProduct(index, share.other);
+  const products = second && findFirst(index, second);
+  if (products === undefined) return undefined;
+  const [x, ...others] = products.first.map(({ input }) => elementsBehind(index, input));
+  return others.every((other) => other === x)
+    ? { ...share!.found, ...products, second: second!, x: x! }
+    : undefined;
+}
+
+/** Finds the activation and the products before an expert's second one. */
+function findFirst(
+  index: GraphIndex,
+  { input, k, outputs }: ExpertProduct,
+): Pick<FoundExpert, "activation" | "first"> | undefined {
+  const gate = findGate(index, input);
+  if (gate === undefined) return undefined;
+  const names = gate.gate === gate.up ? [gate.gate] : [gate.gate, gate.up];
+  const first = names.map((name) => findProduct(index, name));
+  if (!first.every((product) => product !== undefined)) return undefined;
+  const isWhole = first.every((product) =>
+    product.k === outputs && product.outputs * first.length === 2 * k
+  );
+  return isWhole ? { activation: gate.activation, first } : undefined;
+}
+
 function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExpert | undefined {
+  if (at === undefined) return findWholeExpert(index, updates);
   const rows = elementsBehind(index, at, REPEATING);
   const choice = findChoice(index, rows);
   const weighed = index.producers.get(elementsBehind(index, updates, REPEATING));
@@ -134,26 +197,18 @@ function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExp
     const second = findProduct(index, left);
     const share = producerBehind(index, right);
     if (second === undefined || !share?.opType.startsWith("Gather")) continue;
-    const gate = findGate(index, second.input);
-    if (gate === undefined) return undefined;
-    const names = gate.gate === gate.up ? [gate.gate] : [gate.gate, gate.up];
-    const first = names.map((name) => findProduct(index, name));
-    if (!first.every((product) => product !== undefined)) return undefined;
-    const gathers = first.map(({ input }) => producerBehind(index, input));
+    const products = findFirst(index, second);
+    if (products === undefined) return undefined;
+    const gathers = products.first.map(({ input }) => producerBehind(index, input));
     const isOfRows = gathers.every((gather) =>
       gather?.opType === "Gather" && elementsBehind(index, gather.inputs[1]!) === rows
     );
-    const { k, outputs } = second;
-    const isWhole = first.every((product) =>
-      product.k === outputs && product.outputs * first.length === 2 * k
-    );
-    if (!isWhole) return undefined;
     const xs = gathers.map((gather) => elementsBehind(index, gather?.inputs[0] ?? ""));
     if (!isOfRows || xs.some((x) => x !== xs[0])) return undefined;
     return {
       ...choice,
       weights: elementsBehind(index, share.inputs[0]!),
-      ...{ x: xs[0]!, activation: gate.activation, first, second },
+      ...{ ...products, second, x: xs[0]! },
     };
   }
   return undefined;
@@ -163,7 +218,7 @@ function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExp
 function findChoice(
   index: GraphIndex,
   rows: string,
-): Pick<FoundExpert, "expert" | "numExperts" | "indices"> | undefined {
+): Pick<FoundExpert, "expert" | "indices"> & { numExperts: number } | undefined {
   const part = index.producers.get(rows);
   if (part?.opType !== "Split" && part?.opType !== "Gather") return undefined;
   let name = elementsBehind(index, part.inputs[0]!);

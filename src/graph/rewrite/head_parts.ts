@@ -165,10 +165,13 @@ function findDivision(
     for (const node of consumers) passed.add(node);
     open.push(...consumers.toReversed().flatMap(({ outputs }) => outputs.toReversed()));
   }
+  if (tensors.includes(output)) return undefined;
   const parts = tensors.map((tensor) => readPart(runs.map((run) => run.value(tensor)), tensor));
   if (parts.includes(undefined)) return undefined;
   const columns = parts.flatMap((part) => part!.columns);
-  const isOrdered = columns.every((column, i) => column === i);
+  // Rows are divided in place.
+  const isOfRows = moves.every(({ opType, inputs }) => !TAKING.has(opType) || inputs[0] === output);
+  const isOrdered = isOfRows && columns.every((column, i) => column === i);
   const isTooLong = columns.length > MOST_REPEATED * numOutputs;
   return isOrdered || isTooLong ? undefined : { parts: parts as Part[], moves: passed };
 }
@@ -210,9 +213,10 @@ function rewrite(
 ) {
   const constants: Tensor[] = [];
   const columns = parts.flatMap((part) => part.columns);
+  const isMoved = columns.length !== numOutputs || columns.some((column, i) => column !== i);
   const ordered = (name: string, axis: number) => {
     const tensor = index.constants.get(name);
-    if (tensor === undefined) return name;
+    if (tensor === undefined || !isMoved) return name;
     const moved = reorder(tensor, { axis, columns, numOutputs, name: `${name} for ${output}` });
     constants.push(moved);
     return moved.name;

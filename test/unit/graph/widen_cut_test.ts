@@ -1,6 +1,6 @@
 /** Cuts in f16 compute in f32 on the CPU. */
 import assert from "node:assert/strict";
-import { compileCut, refuseSegments } from "../../../src/program/compile_cut.ts";
+import { compileCut } from "../../../src/program/compile_cut.ts";
 import { cutForCpu } from "../../../src/program/adapt_cut.ts";
 import { findRefusal } from "../../../src/device/cpu/kernels.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
@@ -44,11 +44,12 @@ Deno.test("widenCut() lets all of a 4-bit decoder in f16 but its table run in th
     const halves = wide.segments.flatMap(({ model }) => model.graph.initializers)
       .filter(({ dtype }) => dtype === "float16");
     assert.deepEqual(halves.map(({ name }) => name), ["model.embed_tokens.weight"]);
-    const options = { takesLayout: () => false, contextLength: 64, writesSums: false };
+    const options = {
+      ...{ takesLayout: () => false, contextLength: 64, writesSums: false },
+      findRefusal,
+    };
     const refused = (cut: GraphCut) =>
-      refuseSegments(compileCut(cutForCpu(cut), options), findRefusal).map((each) =>
-        "refused" in each
-      );
+      compileCut(cutForCpu(cut), options).map((each) => "refused" in each);
     assert.deepEqual(refused(cut), [true, true, true]);
     assert.deepEqual(refused(wide), [false, false, false]);
   } finally {
