@@ -320,7 +320,7 @@ Deno.test("loadModel() says what an OCR folder lacks", async () => {
       (folder) =>
         change(folder, "config.json", { decoder: { ...DECODER, max_position_embeddings: null } }),
     ],
-    [/no decoder_start_token_id/, (folder) =>
+    [/no number decoder_start_token_id/, (folder) =>
       change(folder, "generation_config.json", {
         decoder_start_token_id: null,
         bos_token_id: null,
