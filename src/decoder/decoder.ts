@@ -38,8 +38,7 @@ export interface WindowLimits extends PoolLimits {
 
 /**
  * The limits of a decoder, which do not change after it is loaded. The pool sizes are those for layers that attend to
- * the
- * whole sequence.
+ * the whole sequence.
  */
 export interface DecoderLimits extends PoolLimits {
   /** Most tokens of prompt and completion in one sequence. */

@@ -15,16 +15,14 @@ export interface KernelRule {
   readonly kernels: readonly Lowering[];
   /**
    * Most decoding sequences whose rows run with the lowering for few rows. If a step has more, they run with the
-   * lowering
-   * for many rows.
+   * lowering for many rows.
    */
   readonly maxFewRows: number;
 }
 
 /**
  * {@linkcode KernelRule.maxFewRows} on the CPU. Milliseconds of a step in Hearth's kernels and in ONNX Runtime,
- * measured on
- * two cores of a server with q4 weights:
+ * measured on two cores of a server with q4 weights:
  *
  * | decoder of the size of    | rows: kernels, ONNX Runtime                                |
  * | ------------------------- | ---------------------------------------------------------- |
@@ -70,8 +68,7 @@ export function sharesScales({ model }: { readonly model: ModelProto }): boolean
 /**
  * Whether a segment has weights that ONNX Runtime on the CPU unpacks completely at every run, even for one row. For a
  * matrix of 8192 by 2048 this takes 250 ms with 8 bits and 320 ms with 2 bits. Hearth's kernels take 1.4 and 0.7 ms per
- * row
- * (on one thread).
+ * row (on one thread).
  */
 export function unpacksWeights({ model }: { readonly model: ModelProto }): boolean {
   return model.graph.nodes.some(isUnpacked);

@@ -209,8 +209,7 @@ interface ProjectedInputsOptions<Input extends object> {
 
 /**
  * Caches what sequences read of the last encoder input, so that it is encoded once: its projected keys and values, or
- * the
- * encoder's output if the graph takes that in every step.
+ * the encoder's output if the graph takes that in every step.
  */
 class ProjectedInputs<Input extends object> implements EncodedInputs {
   readonly names: readonly string[];

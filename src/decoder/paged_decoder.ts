@@ -67,8 +67,7 @@ interface WantedRows {
 
 /**
  * Number of prompt tokens that fill a tile of 32 rows together with eight next tokens. In such a tile, most of the time
- * is
- * taken by reading the weights.
+ * is taken by reading the weights.
  */
 const EXACT_PROMPT_TOKENS = 24;
 

@@ -42,8 +42,7 @@ interface PoolsOptions {
 
 /**
  * The most blocks that a sequence holds in layers with a window. They contain the tokens to which the first token of a
- * step
- * attends, and the tokens of the step.
+ * step attends, and the tokens of the step.
  */
 export function mostWindowBlocks(
   { window, blockSize, maxBatchTokens }: {
@@ -58,8 +57,7 @@ export function mostWindowBlocks(
 
 /**
  * Divides layers into pools. Layers whose window is not much shorter than the context are put into the main pool,
- * because
- * a pool of their own would save no memory.
+ * because a pool of their own would save no memory.
  *
  * @returns the main pool first, even if it has no layers, in which case its blocks take no memory.
  */
@@ -103,10 +101,8 @@ function joinPools(pools: readonly LayerPool[]): LayerPool[] {
  * Decides how many blocks each pool may have, in memory that all pools share.
  *
  * Short sequences need equally many blocks in each pool, long ones need more in the main pool. If memory is short,
- * window
- * pools get fewer blocks than the main pool, so that a sequence of the full context length fits. But they get at least
- * half
- * of what an equal division would give them.
+ * window pools get fewer blocks than the main pool, so that a sequence of the full context length fits. But they get at
+ * least half of what an equal division would give them.
  */
 function sharePools(
   pools: readonly LayerPool[],
@@ -190,10 +186,8 @@ export function computeBlockBytes(
 
 /**
  * Chooses the limits. Sequences may be as long as those that the model was trained for, as far as settings, memory and
- * the
- * device's buffers allow, and the pools grow until they hold such a sequence. Layers with a window get pools of their
- * own if
- * that saves memory.
+ * the device's buffers allow, and the pools grow until they hold such a sequence. Layers with a window get pools of
+ * their own if that saves memory.
  *
  * @throws {StartupError} when not even one block fits.
  */
@@ -268,8 +262,7 @@ const [MIN_SNAPSHOTS, MAX_SNAPSHOTS] = [4, 128];
 
 /**
  * Chooses the number of slots for recurrent states: one for each sequence of a step, and further ones for states that
- * are
- * saved for later prompts. A node's slots must fit in one buffer of the device.
+ * are saved for later prompts. A node's slots must fit in one buffer of the device.
  *
  * @returns `undefined` for a cut without states.
  */

@@ -16,10 +16,8 @@ export interface StepPart {
 
 /**
  * Divides a step: next tokens run with the lowering for few rows, prompts with the one for many. So a row's result does
- * not
- * depend on other rows of its step. Decoding sequences usually come first, as they are the oldest, so there are at most
- * two
- * parts. There may be more if prompts of older sequences are still being computed.
+ * not depend on other rows of its step. Decoding sequences usually come first, as they are the oldest, so there are at
+ * most two parts. There may be more if prompts of older sequences are still being computed.
  *
  * @param rule.maxFewRows most decoding sequences that run with the lowering for few rows; if there are more, they run
  * together with the prompts.

@@ -1,7 +1,6 @@
 /**
  * The inputs that decoder graphs take for a step. Those of a cut graph are token ids, positions and wanted rows. A
- * whole
- * graph also takes a mask and the state of the sequence.
+ * whole graph also takes a mask and the state of the sequence.
  *
  * @module
  */

@@ -87,10 +87,8 @@ export class Commands implements ComputePass {
    * Submits the recorded commands, followed by copies of their results.
    *
    * If the commands equal those of the last call, they are encoded once more for the next call while the device works.
-   * The
-   * steps of a decoder are equal as long as its sequences stay the same, and encoding a step takes the host as long as
-   * the
-   * GPU takes to run it.
+   * The steps of a decoder are equal as long as its sequences stay the same, and encoding a step takes the host as long
+   * as the GPU takes to run it.
    */
   submitCopying(copies: readonly BufferCopy[]): void {
     const batch = this.#take(copies);

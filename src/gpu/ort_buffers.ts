@@ -9,10 +9,8 @@
  *
  * ONNX Runtime uploads every weight and every input through a buffer of its own that is mapped at creation. Deno's
  * `getMappedRange` first copies the content of the buffer, and a GPU's upload memory is slow to read: 33 ms per MiB on
- * an
- * H200, where `writeBuffer` takes 0.1 ms. Here the mapped range is ordinary memory, which is written to the buffer when
- * it
- * is unmapped.
+ * an H200, where `writeBuffer` takes 0.1 ms. Here the mapped range is ordinary memory, which is written to the buffer
+ * when it is unmapped.
  */
 export function writeUploadBuffers(device: GPUDevice): void {
   const createBuffer = device.createBuffer.bind(device);
@@ -49,8 +47,7 @@ function isUpload({ label, usage, mappedAtCreation }: GPUBufferDescriptor): bool
  *
  * Deno's `mapAsync` blocks until the GPU has finished, and then sleeps 10 ms before it resolves. The range is available
  * right after the call, but only if the buffer was mapped and awaited before: otherwise taking the range panics the
- * process.
- * This is not in the WebGPU specification, so each version is verified before it is listed.
+ * process. This is not in the WebGPU specification, so each version is verified before it is listed.
  */
 const EARLY_RANGE_DENO_VERSIONS: ReadonlySet<string> = new Set(["2.9.6"]);
 
@@ -71,9 +68,8 @@ const KEPT_OF_A_SIZE = 2;
  *
  * ONNX Runtime creates a staging buffer for each tensor that it reads back, maps it, and destroys it. Here destroyed
  * staging buffers (unlabelled, and only read back) are kept, and returned when one is created again. Since a kept
- * buffer was
- * mapped and awaited before, its range is available right after the call (see {@linkcode canTakeRangeEarly}), and its
- * `mapAsync` resolves at once.
+ * buffer was mapped and awaited before, its range is available right after the call (see {@linkcode
+ * canTakeRangeEarly}), and its `mapAsync` resolves at once.
  */
 export function keepDownloadBuffers(
   device: GPUDevice,

@@ -1,7 +1,6 @@
 /**
  * Changes shaders of ONNX Runtime before they are compiled: one is fixed, the loops of tiled products are unrolled, and
- * the
- * products of an LSTM's cell are shared among threads.
+ * the products of an LSTM's cell are shared among threads.
  *
  * @module
  */
@@ -21,8 +20,7 @@ export function changeOrtShaders(device: GPUDevice): void {
  *
  * For `Conv` with a kernel larger than 1, and with a number of input channels that is a multiple of 3 but not of 4, its
  * Conv2dMM loads three channels at once, but computes the index of the first as `xCh / 4`, as if it loaded four.
- * Reported
- * upstream as microsoft/onnxruntime#29651.
+ * Reported upstream as microsoft/onnxruntime#29651.
  */
 export function fixConvVec3Source(code: string): string {
   const isVec3Conv = code.includes("fn mm_readA") && code.includes("-> vec3<x_element_t>");
@@ -44,10 +42,8 @@ const CONSTANT = /^const (\w+)(?:\s*:\s*\w+)? = (\d+)u?;$/gm;
  * Unrolls the loops of tiled products. Any other shader is unchanged.
  *
  * naga adds a counter to each loop, and a bounds check to each access to an array. Drivers then do not unroll loops,
- * and
- * keep arrays that loops index in memory. ONNX Runtime's tiled products, which take most of the time of convolutions
- * and
- * matrix products, consist of such loops. If they are unrolled, a tile's sums stay in registers.
+ * and keep arrays that loops index in memory. ONNX Runtime's tiled products, which take most of the time of
+ * convolutions and matrix products, consist of such loops. If they are unrolled, a tile's sums stay in registers.
  */
 export function unrollTiles(code: string): string {
   return TILES.test(code) ? unrollLoops(code) : code;
@@ -140,9 +136,8 @@ const STATE: Product = { vector: "h_prev", base: "h_base", value: "hv", matrix: 
  * ONNX Runtime 1.30 runs a step of an LSTM in one workgroup for every 256 hidden units of a batch, in which each thread
  * reads four rows of both matrices from end to end. Neighbouring threads read memory that is far apart, and a step of
  * Kokoro's LSTMs waits for some 900 such reads one after the other. Here 32 neighbouring threads read the rows of a
- * unit
- * side by side, and add up their sums, in another order than before. The rest of the shader and its dispatch do not
- * change.
+ * unit side by side, and add up their sums, in another order than before. The rest of the shader and its dispatch do
+ * not change.
  */
 export function shareLstmCell(code: string, threads: number): string {
   if (threads < TEAM || !code.includes(UNIT) || !code.includes(WORKGROUP_SIZE)) return code;

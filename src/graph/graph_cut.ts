@@ -1,7 +1,6 @@
 /**
  * The result of cutting a graph: segments, which ONNX Runtime or Hearth's kernels run, and the attention, recurrence
- * and
- * experts nodes between them. Tensors keep their names from the original graph; a name is unique within a cut.
+ * and experts nodes between them. Tensors keep their names from the original graph; a name is unique within a cut.
  *
  * @module
  */
@@ -107,9 +106,8 @@ export interface Convolution {
 
 /**
  * Linear attention: each head has a matrix `S`, `[keyDim, valueDim]`. For each token, `S` is multiplied by the decay.
- * Then
- * `k ⊗ v` is added, or `k ⊗ beta (v - Sᵀ k)` with the delta rule, where `beta` is the rate. The output is `scale * Sᵀ
- * q`.
+ * Then `k ⊗ v` is added, or `k ⊗ beta (v - Sᵀ k)` with the delta rule, where `beta` is the rate. The output is `scale *
+ * Sᵀ q`.
  *
  * @see {@link https://arxiv.org/abs/2412.06464 | Gated Delta Networks}
  * @see {@link https://arxiv.org/abs/2405.21060 | Mamba-2: k is B, v is x, q is C}

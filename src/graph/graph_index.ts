@@ -79,7 +79,9 @@ export function describeNode(node: Node): string {
   return node.name === "" ? operator : `${operator} "${node.name}"`;
 }
 
-/** Follows a tensor back through the first inputs of these operators, to the first tensor that none of them computes. */
+/**
+ * Follows a tensor back through the first inputs of these operators, to the first tensor that none of them computes.
+ */
 export function followBack(
   index: GraphIndex,
   tensor: string,

@@ -8,7 +8,8 @@ import { type GraphCut, mapModels } from "../graph/graph_cut.ts";
 import { splitRowsForHeads } from "../graph/rewrite/head_parts.ts";
 import { type MergeOptions, mergeProducts } from "./merge_products.ts";
 import { divideLargeProducts, padProducts, readTiedTable } from "../graph/rewrite/fit_products.ts";
-import { storedBytes, toDtypeCode } from "../graph/file/tensor.ts";
+import { widenTensor } from "../graph/file/stored_range.ts";
+import { toDtypeCode } from "../graph/file/tensor.ts";
 import {
   getOpset,
   int64Tensor,
@@ -25,8 +26,7 @@ import { widenCut } from "../graph/rewrite/widen_cut.ts";
 /**
  * Adapts a cut to a GPU: removes nodes that do nothing, makes lookups read token ids and positions directly, takes the
  * embedding table out of the graph, makes a tied vocabulary projection read that table, joins products of the same
- * rows,
- * and pads or divides weights that kernels cannot read as they are.
+ * rows, and pads or divides weights that kernels cannot read as they are.
  *
  * @param maxBufferBytes most bytes of a buffer that a kernel reads.
  */
@@ -78,20 +78,15 @@ function widenTables(model: ModelProto): ModelProto {
     return [{ ...lookup, inputs: [toName(table), numbers], outputs: node.outputs }];
   });
   const tables = new Set([...lookups].map(({ inputs }) => inputs[0]!));
-  const widened = model.graph.initializers.filter(({ name }) => tables.has(name)).map((source) => ({
-    ...source,
-    name: toName(source.name),
-    dtype: "float32" as const,
-    data: { kind: "widened" as const, source, length: 2 * storedBytes(source) },
-  }));
+  const widened = model.graph.initializers.filter(({ name }) => tables.has(name))
+    .map((source) => ({ ...widenTensor(source), name: toName(source.name) }));
   const initializers = [...model.graph.initializers, ...widened];
   return withGraph(model, { nodes, initializers });
 }
 
 /**
  * Joins products of the same rows in each segment. It first replaces slices and splits of their results that would be
- * in the
- * way; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
+ * in the way; see {@linkcode mergeProducts}, {@linkcode slicesToSplits} and {@linkcode splitRowsForHeads}.
  */
 export function mergeCutProducts(cut: GraphCut, options: MergeOptions): GraphCut {
   const sizes = new Set(cut.attentions.flatMap(({ headDim, vHeadDim }) => [headDim, vHeadDim]));
@@ -174,8 +169,7 @@ interface Part {
 
 /**
  * Replaces slices of a product's outputs (queries, keys and values of one matrix; gate and up) by one split, whose
- * parts
- * kernels can read in place. Together the slices must take each output once.
+ * parts kernels can read in place. Together the slices must take each output once.
  */
 export function slicesToSplits(model: ModelProto): ModelProto {
   if (getOpset(model) < SPLIT_BY_INPUT) return model;

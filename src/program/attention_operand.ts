@@ -1,7 +1,6 @@
 /**
  * The operands of attention nodes. Either the attention kernel normalises and rotates heads, and this finds the layout
- * in
- * which a segment's dispatches leave the operands. Or dispatches do so, and each operand is an ordinary token-major
+ * in which a segment's dispatches leave the operands. Or dispatches do so, and each operand is an ordinary token-major
  * tensor.
  *
  * @module

@@ -89,8 +89,7 @@ export class PositionTables {
 
   /**
    * For each element of the tables' rows, the index of the position on which it depends; `undefined` if an element
-   * depends
-   * on several positions, or on different ones in two tables.
+   * depends on several positions, or on different ones in two tables.
    */
   getSections(
     names: readonly string[],
@@ -181,8 +180,7 @@ function isStoredTable(index: GraphIndex, { name, dtype, shape, data }: Tensor):
 
 /**
  * A substitute for the first rows of a table that has not been read yet. Its elements differ, but the halves of a row
- * are
- * equal, as in tables for whole heads. Whether that is so is checked when the table is read.
+ * are equal, as in tables for whole heads. Whether that is so is checked when the table is read.
  */
 function stand({ dtype, shape }: Tensor): Value {
   const width = shape[1]!;

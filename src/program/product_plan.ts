@@ -1,7 +1,6 @@
 /**
  * Plans the matrix products of a graph: finds their constant matrices, and the nodes after a product that the same
- * dispatch
- * can compute.
+ * dispatch can compute.
  *
  * @module
  */

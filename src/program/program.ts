@@ -1,7 +1,6 @@
 /**
  * A decoder's step as a list of instructions: segments, which run in kernels or in ONNX Runtime, and attention,
- * recurrence
- * and experts nodes between them.
+ * recurrence and experts nodes between them.
  *
  * @module
  */
@@ -103,8 +102,7 @@ export interface Program {
 
 /**
  * An instruction of a step. The last segment computes only the wanted rows; all other instructions compute a row for
- * each
- * token. An attention instruction first writes the tokens' keys and values to the cache.
+ * each token. An attention instruction first writes the tokens' keys and values to the cache.
  */
 export type Instruction =
   | { readonly kind: "kernels"; readonly segment: number; readonly program: Program }

@@ -139,8 +139,7 @@ function rotatedHalves(index: GraphIndex, name: string, size: number): Rotated |
 
 /**
  * Matches `stack(-x[1 :: 2], x[0 :: 2])`, and returns `x`. The parts are concatenated along a new last axis, so that
- * their
- * elements alternate.
+ * their elements alternate.
  */
 function rotatedNeighbours(index: GraphIndex, name: string, size: number): Rotated | undefined {
   const node = index.producers.get(name);

@@ -1,7 +1,6 @@
 /**
  * Nodes of a segment that compute rows, other than products and norms. Reshapes are removed first, because their shapes
- * do
- * not matter. Elementwise products, parts of rows (Split) and selected rows (Gather) are compiled.
+ * do not matter. Elementwise products, parts of rows (Split) and selected rows (Gather) are compiled.
  *
  * @module
  */
@@ -277,8 +276,7 @@ interface FoundSum {
 
 /**
  * Most outputs of a product that computes its input. Each group of outputs computes the sum again, which for a
- * vocabulary
- * takes longer than another dispatch.
+ * vocabulary takes longer than another dispatch.
  */
 const MOST_OUTPUTS = 2 ** 15;
 

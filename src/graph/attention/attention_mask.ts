@@ -4,8 +4,7 @@
  * @module
  */
 import type { Value } from "../evaluate/value.ts";
-import type { Lengths } from "../probes.ts";
-import { SHORT_LENGTHS } from "../probes.ts";
+import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 
 /** Scores below this have no weight after the softmax. Exporters hide keys with -10000, -65504, -3.4e38 or -inf. */
@@ -128,8 +127,7 @@ function longestKnown(read: MaskReader, limit: number): number {
  * Proves that a mask is causal, and finds its window.
  *
  * The mask must be known for a prompt, and for single tokens after it. For a prompt in chunks it may be unknown,
- * because
- * some graphs cannot run one.
+ * because some graphs cannot run one.
  *
  * @param contextLength tokens of the longest sequence that will be run.
  * @param of the attention, for messages.

@@ -4,12 +4,11 @@
  *
  * @module
  */
-import type { FoundAttention, Layout, Operand } from "./attention.ts";
+import type { FoundAttention, Layout, Operand, Search } from "./attention.ts";
 import { proveMask } from "./attention_mask.ts";
 import { findGroupQueryAttention } from "./attention_gqa.ts";
 import { findMultiHeadAttention, findOnnxAttention } from "./attention_operators.ts";
 import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
-import type { Search } from "./attention.ts";
 import { liveNodes } from "../graph_index.ts";
 import {
   type Graph,

@@ -3,8 +3,7 @@
  * mask), v)`, with keys and values of tokens or of a cache.
  *
  * Only the two products and the softmax are matched. The nodes in between (scales, masks, repeated heads, casts) are
- * fed
- * with known numbers in a partial evaluation, and must compute what an attention does.
+ * fed with known numbers in a partial evaluation, and must compute what an attention does.
  *
  * @module
  */

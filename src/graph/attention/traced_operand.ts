@@ -1,11 +1,9 @@
 /**
  * Traces an attention's operand back through nodes that rearrange it into heads, to rows of tokens, or to a cache to
- * which
- * the graph appends by `Concat`.
+ * which the graph appends by `Concat`.
  *
  * To find where the elements of an operand come from, a tensor is fed with the offsets of its elements. The operand
- * then
- * holds the offsets that it reads.
+ * then holds the offsets that it reads.
  *
  * @module
  */

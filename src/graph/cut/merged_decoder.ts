@@ -1,7 +1,6 @@
 /**
  * The merged decoder of an encoder-decoder model, as Optimum exports it: divides it into its two graphs, and cuts the
- * one
- * that runs the tokens. The names of keys and values are those that Optimum and similar exporters use.
+ * one that runs the tokens. The names of keys and values are those that Optimum and similar exporters use.
  *
  * @module
  */
@@ -40,8 +39,7 @@ export interface DecoderGraphs {
   readonly project: ModelProto;
   /**
    * Computes the output and keys and values of a token, given the keys and values of earlier tokens and of the
-   * encoder's
-   * output.
+   * encoder's output.
    */
   readonly step: ModelProto;
 }
@@ -140,8 +138,7 @@ export function takeBranch(
 
 /**
  * Renames tensors and nodes of a branch whose names occur in the outer graph. In Optimum's exports the outputs of a
- * branch
- * have the same names as those of the `If`, and converters to half precision give these names to casts after it.
+ * branch have the same names as those of the `If`, and converters to half precision give these names to casts after it.
  */
 function renameInner<Inner extends Pick<Graph, "nodes"> & { readonly outputs: readonly string[] }>(
   inner: Inner,
@@ -203,8 +200,7 @@ interface Operands {
 /**
  * Replaces the unmasked attentions of a graph that runs one token at a time by causal `MultiHeadAttention` nodes, which
  * the cut knows. For one token the results are the same. In a step of several tokens, each sees what it would see if
- * they
- * ran one at a time.
+ * they ran one at a time.
  *
  * Attentions to inputs that satisfy `isEncoded` (cross-attentions) are replaced too. For the cut they read a cache to
  * which the queries are appended as keys and values. Whoever runs such a node must not append them, and must let each

@@ -1,7 +1,6 @@
 /**
  * Cuts the graph of a decoder or an encoder into segments and kernel nodes. Pure: it works on the decoded file and does
- * not
- * read the weights.
+ * not read the weights.
  *
  * @module
  */

@@ -1,8 +1,7 @@
 /**
  * Partial evaluation of a graph: computes all shapes, and the elements of small tensors that depend on known inputs.
- * The
- * cut uses it to find the masks, lengths and positions that a graph computes, whichever nodes its exporter chose for
- * them.
+ * The cut uses it to find the masks, lengths and positions that a graph computes, whichever nodes its exporter chose
+ * for them.
  *
  * @module
  */

@@ -1,7 +1,6 @@
 /**
  * Products, norms and quantisation. Only the shapes of their results are computed, because no partial evaluation
- * depends
- * on their numbers.
+ * depends on their numbers.
  *
  * @module
  */

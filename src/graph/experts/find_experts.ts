@@ -7,8 +7,13 @@
 import type { ExpertActivation, ExpertMatrix } from "../../../kernels/experts/experts_params.ts";
 import { getName } from "../attention/attention.ts";
 import { countElements } from "../file/tensor.ts";
-import { floatAttribute, intAttribute, type Node, stringAttribute } from "../file/proto.ts";
-import type { Tensor } from "../file/proto.ts";
+import {
+  floatAttribute,
+  intAttribute,
+  type Node,
+  stringAttribute,
+  type Tensor,
+} from "../file/proto.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
 import { findRouter, outputWithScale } from "./find_router.ts";

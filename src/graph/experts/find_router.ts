@@ -1,7 +1,6 @@
 /**
  * The routers of mixtures of experts: the softmax of `MoE` and `QMoE`, a choice by sigmoids that exporters spell out
- * around
- * these operators (LFM2-MoE), and routers that are spelled out completely.
+ * around these operators (LFM2-MoE), and routers that are spelled out completely.
  *
  * @module
  */
@@ -97,8 +96,7 @@ function bySeparateWeights(
 
 /**
  * Matches the logarithms of the chosen experts' sigmoids, which are scattered among numbers far below them. Their
- * softmax
- * is the sigmoids divided by their sum.
+ * softmax is the sigmoids divided by their sum.
  */
 function byScatteredScores(
   index: GraphIndex,
@@ -162,8 +160,7 @@ function findSigmoidLogits(index: GraphIndex, name: string): string | undefined 
 
 /**
  * Finds the factor that LFM2-MoE multiplies the experts' output with: the sum of their probabilities, divided by that
- * sum
- * plus epsilon.
+ * sum plus epsilon.
  *
  * @returns the router's `epsilon` and `scale`, and the tensor that holds the result.
  */

@@ -1,10 +1,9 @@
 /**
- * Reads graphs in bfloat16 as graphs in float32, which represents all of its numbers: neither ONNX Runtime on the CPU nor
- * WebGPU computes in bfloat16.
+ * Reads graphs in bfloat16 as graphs in float32, which represents all of its numbers: neither ONNX Runtime on the CPU
+ * nor WebGPU computes in bfloat16.
  *
  * @module
  */
-import { widenBfloat16 as widenBytes } from "../../../kernels/common/floats.ts";
 import {
   ATTRIBUTE,
   type Attribute,
@@ -19,7 +18,8 @@ import {
   withGraph,
 } from "./proto.ts";
 import { decodeTensorMessage, encodeTensor, makeValueInfo } from "./proto_codec.ts";
-import { storedBytes, toDtypeCode } from "./tensor.ts";
+import { widenTensor } from "./stored_range.ts";
+import { toDtypeCode } from "./tensor.ts";
 import { MessageWriter } from "./wire.ts";
 
 const [BFLOAT16, FLOAT32] = [toDtypeCode("bfloat16"), toDtypeCode("float32")];
@@ -33,24 +33,11 @@ export function widenBfloat16(model: ModelProto): ModelProto {
   if (![...initializers, ...inputs, ...outputs].some(isBfloat16)) return model;
   return withGraph(model, {
     nodes: nodes.map(widenNode),
-    initializers: initializers.map(widenTensor),
+    initializers: initializers.map((tensor) => isBfloat16(tensor) ? widenTensor(tensor) : tensor),
     inputs: inputs.map(widenInfo),
     outputs: outputs.map(widenInfo),
     valueInfos: [],
   });
-}
-
-/** A constant, widened when it is read; one in memory is widened at once. */
-export function widenTensor(tensor: Tensor): Tensor {
-  if (tensor.dtype !== "bfloat16") return tensor;
-  const length = 2 * storedBytes(tensor);
-  const { data } = tensor;
-  if (data.kind !== "memory") {
-    return { ...tensor, dtype: "float32", data: { kind: "widened", source: tensor, length } };
-  }
-  const bytes = new Uint8Array(length);
-  widenBytes(data.bytes, bytes);
-  return { ...tensor, dtype: "float32", data: { kind: "memory", bytes } };
 }
 
 function widenInfo(info: ValueInfo): ValueInfo {

@@ -165,8 +165,8 @@ function isWithin(path: string, folder: string): boolean {
 }
 
 /**
- * Fills `into` from an open file. This is synchronous, because rows of tables are usually in the page cache, and waiting
- * for an I/O thread would take longer.
+ * Fills `into` from an open file. This is synchronous, because rows of tables are usually in the page cache, and
+ * waiting for an I/O thread would take longer.
  *
  * @throws {Error} when the file has become shorter.
  */

@@ -45,8 +45,7 @@ export async function readRange(
   else if (data.kind === "widened") {
     const halves = new Uint8Array(length / 2);
     await readRange(data.source, { files, offset: offset / 2, scratch }, halves);
-    if (data.source.dtype === "bfloat16") widenBfloat16(halves, into);
-    else widenBytes(halves, into);
+    widen(data.source.dtype, halves, into);
   } else if (data.kind === "transposed") {
     await readTransposed(data, { files, offset, scratch }, into);
   } else if (data.kind === "looked_up") {
@@ -65,6 +64,23 @@ export async function readRange(
     data.compute(sources, whole);
     if (!isWhole) into.set(whole.subarray(offset, offset + length));
   }
+}
+
+/** Widens a constant of float16 or bfloat16 to float32: now if it is in memory, otherwise when it is read. */
+export function widenTensor<Stored extends StoredTensor>(tensor: Stored): Stored {
+  const length = 2 * storedBytes(tensor);
+  const { dtype, data } = tensor;
+  if (data.kind !== "memory") {
+    return { ...tensor, dtype: "float32", data: { kind: "widened", source: tensor, length } };
+  }
+  const bytes = new Uint8Array(length);
+  widen(dtype, data.bytes, bytes);
+  return { ...tensor, dtype: "float32", data: { kind: "memory", bytes } };
+}
+
+function widen(dtype: TensorType, halves: Uint8Array, into: Uint8Array): void {
+  if (dtype === "bfloat16") widenBfloat16(halves, into);
+  else widenBytes(halves, into);
 }
 
 /** Reads all bytes of a constant. If they are already in memory, they are not copied. */

@@ -1,9 +1,7 @@
 /**
  * Joins tables between which a graph chooses by the length of the sequence. LongRoPE has one pair of tables (cosines
- * and
- * sines) for short sequences and another for long ones. Some graphs already have joined tables, for devices without
- * `If`:
- * they add the number of rows for short sequences to the positions of long ones.
+ * and sines) for short sequences and another for long ones. Some graphs already have joined tables, for devices without
+ * `If`: they add the number of rows for short sequences to the positions of long ones.
  *
  * @module
  */
@@ -25,8 +23,7 @@ type Branches = Readonly<Record<"then_branch" | "else_branch", readonly Tensor[]
 
 /**
  * Replaces each `If` between constants by one table: the rows for short sequences, followed by those for longer ones.
- * If no
- * sequence can be longer, it is only the table for short ones.
+ * If no sequence can be longer, it is only the table for short ones.
  *
  * @throws {Refusal} when the choice is not made by one length.
  */

@@ -1,7 +1,6 @@
 /**
  * Fits a graph to ONNX Runtime's CPU provider: expands quantised weights for onnxruntime-web, and turns convolutions
- * over
- * time into convolutions over images.
+ * over time into convolutions over images.
  *
  * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md (MatMulNBits, GatherBlockQuantized)
  * @module
@@ -39,8 +38,7 @@ interface PackedMatrix {
 
 /**
  * Replaces 4-bit `MatMulNBits` by `MatMul`, and 4-bit `GatherBlockQuantized` by `Gather`. Their weights are expanded
- * when
- * the graph is loaded. Results only differ by the order of sums.
+ * when the graph is loaded. Results only differ by the order of sums.
  *
  * In onnxruntime-web, `MatMulNBits` unpacks the weights at every run, and `GatherBlockQuantized` is missing.
  *
@@ -185,8 +183,7 @@ const TO_SERIES = "planar/to_series";
 
 /**
  * Turns convolutions over time into convolutions over images of height 1, if that is faster. ONNX Runtime's CPU
- * provider
- * has fast kernels only for images: the same products take 25 % less processor time, transposed ones half.
+ * provider has fast kernels only for images: the same products take 25 % less processor time, transposed ones half.
  *
  * @param options.threads number of threads that share the work of one operation.
  */

@@ -1,7 +1,6 @@
 /**
  * Replaces a `MatMul` and the `DequantizeLinear` of its weights by `MatMulNBits`. The weights are quantised in blocks
- * along
- * the inputs of the product, and may be transposed. ONNX Runtime fuses such nodes too, at accuracy level 4.
+ * along the inputs of the product, and may be transposed. ONNX Runtime fuses such nodes too, at accuracy level 4.
  *
  * @module
  */

@@ -3,12 +3,10 @@
  *
  * Exports in int8 quantise all rows of a step with one scale (`DynamicQuantizeLinear`), multiply integers
  * (`MatMulInteger`) and scale the result. `MatMulNBits` with 8 bits at accuracy level 4 has the same weights, but a
- * scale
- * for each block of a row, so that a row's result does not depend on other rows of the step.
+ * scale for each block of a row, so that a row's result does not depend on other rows of the step.
  *
  * The 16 levels of bitsandbytes' 4-bit weights (`MatMulBnb4`) are not evenly spaced. They are rounded to 8 bits, with
- * an
- * error of at most 0.4 % of the largest weight in a block.
+ * an error of at most 0.4 % of the largest weight in a block.
  *
  * @module
  */

@@ -1,8 +1,7 @@
 /**
  * Fits the weights of products to a GPU. Matrices that are larger than a buffer may be are divided by output columns,
- * and
- * the results of the parts are concatenated. Matrices whose width the kernels for few rows cannot load as vectors are
- * padded.
+ * and the results of the parts are concatenated. Matrices whose width the kernels for few rows cannot load as vectors
+ * are padded.
  *
  * @module
  */

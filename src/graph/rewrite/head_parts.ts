@@ -1,7 +1,8 @@
 /**
  * Reorders the outputs of matrices that compute queries, keys and values head by head, so that each of them is one part
  * of the row. Exports write such rows in many orders: queries, keys and values of a head side by side (GPT-NeoX), of a
- * group of heads (Falcon, InternLM 2) or of a part of the heads (CodeGen), or a head's queries and their gate (Qwen3.5).
+ * group of heads (Falcon, InternLM 2) or of a part of the heads (CodeGen), or a head's queries and their gate
+ * (Qwen3.5).
  *
  * Which output of the matrix becomes which element of a head is found by evaluating the nodes in between.
  *
@@ -263,7 +264,9 @@ function rewrite(
   return { replaced, constants };
 }
 
-/** A constant with these of its rows along an axis; one of any shape whose first axis has several rows' elements too. */
+/**
+ * A constant with these of its rows along an axis; one of any shape whose first axis has several rows' elements too.
+ */
 function reorder(
   source: Tensor,
   { name, axis, columns, numOutputs }: {

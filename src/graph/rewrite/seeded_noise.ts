@@ -92,8 +92,7 @@ const ROW = 64;
 
 /**
  * The inputs for the tables, float32. Constants would have to be computed before the model is ready, and would be
- * copied
- * several times while its session opens.
+ * copied several times while its session opens.
  */
 const TABLES = {
   normal: { name: "normal_noise", make: normalTable },

@@ -147,8 +147,7 @@ function readsOwnRows(probes: Probes, { opType, domain, inputs }: Node): boolean
 
 /**
  * Gathers the rows of each token from both tables, and spells out the rest; `undefined` if tables or positions do not
- * have
- * the expected shapes.
+ * have the expected shapes.
  */
 function spellPositions(
   probes: Probes,

@@ -20,10 +20,8 @@ import { type Probes, SHORT_LENGTHS } from "../probes.ts";
 
 /**
  * Replaces tables that are reshaped or transposed constants with constants. In graphs whose token embeddings are tied
- * to the
- * vocabulary projection, the table is the matrix of the last product, reshaped (blocks of 4 or 8 bits) or transposed.
- * The
- * product then reads the transposed table as well, so that it is in memory once.
+ * to the vocabulary projection, the table is the matrix of the last product, reshaped (blocks of 4 or 8 bits) or
+ * transposed. The product then reads the transposed table as well, so that it is in memory once.
  */
 export function readTiedTables(graph: Graph): Graph {
   const index = new GraphIndex(graph);

@@ -21,8 +21,7 @@ import { GraphIndex, liveNodes } from "../graph_index.ts";
 
 /**
  * Moves transposes from `user`, a graph that runs often, to `maker`, which computes its inputs and runs once. An input
- * is
- * transposed there if `user` only reads it through a transpose.
+ * is transposed there if `user` only reads it through a transpose.
  *
  * @param toOutput returns the output of `maker` that becomes an input of `user`; `undefined` for other inputs.
  */
@@ -132,8 +131,7 @@ export function computeTokenMajor(graph: Graph, wanted: readonly string[]): Grap
 
 /**
  * Makes a node that computes the same as another, but token-major, from the token-major twins of its inputs;
- * `undefined`
- * if that is not possible.
+ * `undefined` if that is not possible.
  */
 function findTwin(
   { constants }: GraphIndex,

@@ -39,8 +39,7 @@ export interface WeightInputs {
 
 /**
  * Applies {@linkcode liftWeights} to graphs with at least 32 MiB of large weights. Other graphs stay as they are, and
- * so do
- * graphs with nested graphs, which may read constants of the outer graph.
+ * so do graphs with nested graphs, which may read constants of the outer graph.
  */
 export function liftLargeWeights(model: ModelProto): WeightInputs {
   const left = { model, weights: [] };
@@ -55,8 +54,7 @@ export function liftLargeWeights(model: ModelProto): WeightInputs {
  *
  * When a session opens, ONNX Runtime folds constants, repacks the weights of convolutions, and reads sizes and axes. It
  * cannot do that with inputs, which it does not know before a run. So only weights that its WebGPU kernels read
- * unchanged
- * become inputs: those in `READ_AS_THEY_ARE`.
+ * unchanged become inputs: those in `READ_AS_THEY_ARE`.
  *
  * Weights stay constants if they are small, because each input costs a few microseconds per run, or if another operator
  * reads them too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`, `Transpose`, `Cast` …).
@@ -88,8 +86,7 @@ const BROADCASTING = 8;
 
 /**
  * Replaces each `Sum` by additions of two tensors, in the same order. ONNX Runtime has no WebGPU kernel for `Sum`: it
- * would
- * first copy all inputs from the GPU, and add them on the CPU.
+ * would first copy all inputs from the GPU, and add them on the CPU.
  */
 export function sumsToAdditions(model: ModelProto): ModelProto {
   const isSum = ({ opType, domain }: Node) => opType === "Sum" && domain === "";

@@ -1,14 +1,19 @@
 /**
  * Widens an f16 cut to f32 for the CPU. ONNX Runtime has no f16 arithmetic there and would cast before and after each
- * node,
- * and Hearth's kernels only compute in f32.
+ * node, and Hearth's kernels only compute in f32.
  *
  * @module
  */
-import { widenBytes } from "../../../kernels/common/floats.ts";
+import { widenTensor } from "../file/stored_range.ts";
 import { storedBytes, toDtypeCode } from "../file/tensor.ts";
-import { attribute, hasSubgraph, intAttribute, makeNode, withGraph } from "../file/proto.ts";
-import type { Node, Tensor } from "../file/proto.ts";
+import {
+  attribute,
+  hasSubgraph,
+  intAttribute,
+  makeNode,
+  type Node,
+  withGraph,
+} from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_codec.ts";
 import type {
   AttentionNode,
@@ -133,16 +138,4 @@ function widenNode<Widened extends AttentionNode | RecurrenceNode | ExpertsNode>
 
 function widenPort(port: TensorPort): TensorPort {
   return port.dtype === "float16" ? { ...port, dtype: "float32" } : port;
-}
-
-/** Widens a constant: now if it is in memory, otherwise when it is read. */
-function widenTensor(tensor: Tensor): Tensor {
-  const length = 2 * storedBytes(tensor);
-  const { data } = tensor;
-  if (data.kind !== "memory") {
-    return { ...tensor, dtype: "float32", data: { kind: "widened", source: tensor, length } };
-  }
-  const bytes = new Uint8Array(length);
-  widenBytes(data.bytes, bytes);
-  return { ...tensor, dtype: "float32", data: { kind: "memory", bytes } };
 }

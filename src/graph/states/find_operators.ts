@@ -1,7 +1,7 @@
 /**
- * Recurrences that a graph has as operators: causal convolutions, and linear attention.
- * A causal convolution is `CausalConvWithState`, or a `Conv` over the state and the tokens of the step. Linear attention
- * is `LinearAttention`; one that runs token by token is found by `find_scan.ts`.
+ * Recurrences that a graph has as operators: causal convolutions, and linear attention. A causal convolution is
+ * `CausalConvWithState`, or a `Conv` over the state and the tokens of the step. Linear attention is `LinearAttention`;
+ * one that runs token by token is found by `find_scan.ts`.
  *
  * @module
  */
@@ -166,8 +166,7 @@ const RULES: Readonly<Record<string, { readonly decays: boolean; readonly isDelt
 
 /**
  * `LinearAttention` of ONNX Runtime's own operator set (com.microsoft) and, since opset 27, of ONNX. The rows of q, k
- * and
- * v consist of heads.
+ * and v consist of heads.
  *
  * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
  */
