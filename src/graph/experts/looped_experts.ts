@@ -1,7 +1,7 @@
 /**
  * Mixtures of experts that are written as an unrolled loop over the experts. Either each expert computes the rows that
- * chose it, as PyTorch exports Qwen3-MoE and Mixtral, or all rows, which are then multiplied by its share: zero if a row
- * did not choose it. Products may be quantised.
+ * chose it, as PyTorch exports Qwen3-MoE and Mixtral, or all rows, which are then multiplied by its share: zero if a
+ * row did not choose it. Products may be quantised.
  *
  * @module
  */

@@ -1,5 +1,6 @@
 /**
- * Makes parts of tokens' rows readable in place: the inputs of each layer, and heads that a graph joins with the tokens.
+ * Makes parts of tokens' rows readable in place: the inputs of each layer, and heads that a graph joins with the
+ * tokens.
  *
  * @module
  */
@@ -71,8 +72,8 @@ const ROWWISE = new Set(
 );
 
 /**
- * Gives heads an axis of their own where a graph reshapes rows `[1, tokens, heads * size]` to `[tokens * heads, size]`, so
- * that what is computed from them may cross between segments.
+ * Gives heads an axis of their own where a graph reshapes rows `[1, tokens, heads * size]` to `[tokens * heads, size]`,
+ * so that what is computed from them may cross between segments.
  */
 export function keepTokenAxis(probes: Probes): Graph {
   const { index } = probes;

@@ -111,8 +111,8 @@ export function spellOperators(probes: Probes): Graph {
 
 /**
  * Spells out rotary embeddings that are operators of their own. `RotaryEmbedding` of com.microsoft looks cosines and
- * sines up by position, or reads rows that the graph gathered for the tokens of the step. `MRotaryEmbedding` takes several
- * positions per token.
+ * sines up by position, or reads rows that the graph gathered for the tokens of the step. `MRotaryEmbedding` takes
+ * several positions per token.
  */
 export function spellRotary(probes: Probes): Graph {
   const { graph } = probes.index;
