@@ -8,8 +8,8 @@ import type { Comparison, Contender, Running, Series } from "./comparison.ts";
 import { hybridGguf, qwen3Gguf } from "./gguf_models.ts";
 import { type BenchDevice, type HearthOptions, RunningHearth } from "./hearth.ts";
 import { PeerProcess } from "./peer_process.ts";
-import { hybridFolder, type HybridName } from "./hybrid.ts";
-import { type Qwen3Dtype, qwen3Folder } from "./qwen3.ts";
+import { hybridFolder, type HybridName, SIZES } from "./hybrid.ts";
+import { QWEN3, type Qwen3Dtype, qwen3Folder } from "./qwen3.ts";
 import { PromptMaker } from "./prompt_maker.ts";
 
 /** Simultaneous requests, and tokens of each. */
@@ -96,6 +96,7 @@ export async function compareChat(
     dtype,
     gguf: dtype === best ? await qwen3Gguf() : undefined,
     goals: ATTENTION,
+    vocab: QWEN3.vocab,
   }, hearth);
 }
 
@@ -110,6 +111,7 @@ export async function compareHybrid(
     dtype: "q4",
     gguf: await hybridGguf(name),
     goals: HYBRID,
+    vocab: SIZES[name].vocab,
   }, { ...hearth, device: "cpu" });
 }
 
@@ -121,10 +123,12 @@ interface ChatModel {
   /** Path for llama.cpp, which is left out if this is absent. */
   readonly gguf: string | undefined;
   readonly goals: ChatGoals;
+  /** Number of tokens. */
+  readonly vocab: number;
 }
 
 async function compareModel(
-  { title, folder, dtype, gguf, goals }: ChatModel,
+  { title, folder, dtype, gguf, goals, vocab }: ChatModel,
   { device = "cpu", ...hearth }: HearthOptions,
 ): Promise<Comparison<RunningChat>> {
   const contenders: Contender<RunningChat>[] = [
@@ -158,7 +162,7 @@ async function compareModel(
   return {
     title,
     contenders,
-    series: makeSeries(await PromptMaker.create(), STREAMS[device], goals),
+    series: makeSeries(await PromptMaker.create(vocab), STREAMS[device], goals),
     startGoals: { "transformers.js": { ready: 1, peak: 1 } },
   };
 }

@@ -1,13 +1,13 @@
 /**
- * Writes GGUF files with random weights and Qwen3's vocabulary, for llama.cpp.
+ * Writes GGUF files with random weights and Qwen3's tokens, for llama.cpp.
  *
  * @see https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  * @module
  */
 import { join } from "node:path";
-import { QWEN3 } from "./qwen3.ts";
 import { Random } from "./random.ts";
-import { TOKENIZERS, twinFolder } from "./twin.ts";
+import { twinFolder } from "./twin.ts";
+import { readVocabulary } from "./vocabulary.ts";
 
 const ALIGNMENT = 32;
 /** Value types of the header. */
@@ -44,6 +44,8 @@ export interface GgufModel {
   /** Name of the file, and of its folder. */
   readonly name: string;
   readonly architecture: string;
+  /** Number of tokens. */
+  readonly vocab: number;
   /** Unsigned integers, or lists of signed ones, by their keys without the architecture. */
   readonly ints: Readonly<Record<string, number | readonly number[]>>;
   readonly floats: Readonly<Record<string, number>>;
@@ -62,7 +64,7 @@ async function writeGguf(path: string, model: GgufModel): Promise<void> {
   const writer = file.writable.getWriter();
   const { tensors } = model;
   const head = new HeaderWriter();
-  const metadata = [...describe(model), ...await readVocabulary()];
+  const metadata = [...describe(model), ...await describeVocabulary(model.vocab)];
   head.uint32(0x46554747).uint32(3).uint64(tensors.length).uint64(metadata.length);
   for (const [key, write] of metadata) {
     head.text(key);
@@ -128,40 +130,21 @@ function describe({ architecture, ...model }: GgufModel): [string, Write][] {
   ];
 }
 
-async function readVocabulary(): Promise<[string, Write][]> {
-  const { tokens, types, merges } = await readTokenizer();
+async function describeVocabulary(size: number): Promise<[string, Write][]> {
+  const { tokens, added, unused, merges, eos, pad } = await readVocabulary(size);
+  const [normal, control, none] = [1, 3, 5];
+  const types = tokens.map((_, id) => added.has(id) ? control : unused.has(id) ? none : normal);
   return [
     ["tokenizer.ggml.model", text("gpt2")],
     ["tokenizer.ggml.pre", text("qwen2")],
     ["tokenizer.ggml.tokens", texts(tokens)],
     ["tokenizer.ggml.token_type", ints(types)],
     ["tokenizer.ggml.merges", texts(merges)],
-    ["tokenizer.ggml.eos_token_id", int(QWEN3.eos)],
-    ["tokenizer.ggml.padding_token_id", int(QWEN3.pad)],
-    ["tokenizer.ggml.bos_token_id", int(QWEN3.pad)],
+    ["tokenizer.ggml.eos_token_id", int(eos)],
+    ["tokenizer.ggml.padding_token_id", int(pad)],
+    ["tokenizer.ggml.bos_token_id", int(pad)],
     ["tokenizer.ggml.add_bos_token", (head) => head.uint32(TYPE.bool).byte(0)],
   ];
-}
-
-async function readTokenizer() {
-  const path = join(TOKENIZERS, "qwen3", "tokenizer.json");
-  const { model, added_tokens } = JSON.parse(await Deno.readTextFile(path));
-  const unused = Array.from({ length: QWEN3.vocab }, (_, id) => `[PAD${id}]`);
-  const [normal, control, none] = [1, 3, 5];
-  const tokens = unused;
-  const types: number[] = new Array(QWEN3.vocab).fill(none);
-  for (const [token, id] of Object.entries<number>(model.vocab)) {
-    tokens[id] = token;
-    types[id] = normal;
-  }
-  for (const { id, content } of added_tokens) {
-    tokens[id] = content;
-    types[id] = control;
-  }
-  const merges: string[] = model.merges.map((pair: string | string[]) =>
-    typeof pair === "string" ? pair : pair.join(" ")
-  );
-  return { tokens, types, merges };
 }
 
 function computeSize({ type, shape }: GgufTensor): number {

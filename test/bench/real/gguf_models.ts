@@ -13,10 +13,11 @@ export async function qwen3Gguf(): Promise<string> {
   return await ggufFile({
     name: "qwen3-0.6b-gguf-2",
     architecture: "qwen3",
+    vocab: QWEN3.vocab,
     ints: { ...countCommon(QWEN3), block_count: layers, "attention.head_count_kv": QWEN3.kvHeads },
     floats: { "rope.freq_base": ropeTheta, "attention.layer_norm_rms_epsilon": epsilon },
     tensors: [
-      ...listEnds("output_norm"),
+      ...listEnds("output_norm", QWEN3),
       ...Array.from({ length: layers }, (_, layer) => `blk.${layer}`).flatMap((block) => [
         f32(`${block}.attn_norm.weight`, [QWEN3.hidden]),
         f32(`${block}.ffn_norm.weight`, [QWEN3.hidden]),
@@ -34,8 +35,9 @@ export async function hybridGguf(name: HybridName): Promise<string> {
   const isLfm2 = name === "lfm2-350m";
   const width = LINEAR.heads * LINEAR.headDim;
   return await ggufFile({
-    name: `${name}-gguf-1`,
+    name: `${name}-gguf-3`,
     architecture: isLfm2 ? "lfm2" : "qwen35",
+    vocab: sizes.vocab,
     ints: {
       ...countCommon(sizes),
       block_count: layers.length,
@@ -43,7 +45,7 @@ export async function hybridGguf(name: HybridName): Promise<string> {
       "attention.head_count_kv": isLfm2
         ? layers.map((kind) => kind === "full_attention" ? kvHeads : 0)
         : kvHeads,
-      ...isLfm2 ? { vocab_size: QWEN3.vocab, "shortconv.l_cache": CONV_TAPS } : {
+      ...isLfm2 ? { vocab_size: sizes.vocab, "shortconv.l_cache": CONV_TAPS } : {
         "rope.dimension_count": headDim,
         "rope.dimension_sections": [headDim / 2, 0, 0, 0],
         full_attention_interval: 4,
@@ -56,7 +58,7 @@ export async function hybridGguf(name: HybridName): Promise<string> {
     },
     floats: { "rope.freq_base": 1e6, "attention.layer_norm_rms_epsilon": epsilon },
     tensors: [
-      ...listEnds(isLfm2 ? "token_embd_norm" : "output_norm"),
+      ...listEnds(isLfm2 ? "token_embd_norm" : "output_norm", sizes),
       ...layers.flatMap((kind, layer) => {
         const block = `blk.${layer}`;
         return [
@@ -92,10 +94,13 @@ function countCommon(
 }
 
 /** The embeddings, which the vocabulary projection shares, and the last norm. */
-function listEnds(norm: string): GgufTensor[] {
+function listEnds(
+  norm: string,
+  { hidden, vocab }: Pick<HybridSizes, "hidden" | "vocab">,
+): GgufTensor[] {
   return [
-    q4("token_embd.weight", [QWEN3.hidden, QWEN3.vocab]),
-    f32(`${norm}.weight`, [QWEN3.hidden]),
+    q4("token_embd.weight", [hidden, vocab]),
+    f32(`${norm}.weight`, [hidden]),
   ];
 }
 

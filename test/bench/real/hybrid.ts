@@ -1,7 +1,7 @@
 /**
  * Twins of hybrid decoders, some of whose layers have states instead of keys and values: the layers of LFM2-350M and of
- * Qwen3.5-0.8B's language model as onnxruntime-genai's builder writes them, in q4, with random weights and Qwen3's
- * vocabulary.
+ * Qwen3.5-0.8B's language model as onnxruntime-genai's builder writes them, in q4, with random weights. Their
+ * vocabularies have the models' sizes; the tokens are Qwen3's.
  *
  * @module
  */
@@ -9,9 +9,9 @@ import { join } from "node:path";
 import type { AttributeValue } from "../../../src/graph/file/proto.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { constant, type Declared, ints } from "../../fixtures/graphs/onnx_builder.ts";
-import { QWEN3 } from "./qwen3.ts";
 import { Random } from "./random.ts";
-import { copyTokenizer, twinFolder, writeTwinFiles } from "./twin.ts";
+import { twinFolder, writeTwinFiles } from "./twin.ts";
+import { type EndTokens, writeTokenizer } from "./vocabulary.ts";
 
 /** The models that have twins. */
 export type HybridName = "lfm2-350m" | "qwen3.5-0.8b";
@@ -19,7 +19,6 @@ export type HybridName = "lfm2-350m" | "qwen3.5-0.8b";
 const MICROSOFT = "com.microsoft";
 /** Weights that share a scale. */
 const BLOCK = 32;
-const { vocab: VOCAB, eos: EOS, pad: PAD } = QWEN3;
 /** Number of positions with rotary angles. */
 const POSITIONS = 8192;
 
@@ -35,6 +34,8 @@ export interface HybridSizes {
   /** Whether attention's output is multiplied by a sigmoid gate, which is computed along with the queries. */
   readonly isGated: boolean;
   readonly epsilon: number;
+  /** Number of tokens. */
+  readonly vocab: number;
 }
 
 /** Sizes of a linear attention: heads of both keys and values, elements of a head, and tokens of its convolution. */
@@ -48,7 +49,7 @@ const LFM2_ATTENTIONS = [2, 5, 8, 10, 12, 14];
 export const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
   "lfm2-350m": {
     ...{ hidden: 1024, intermediate: 4608, heads: 16, kvHeads: 8, headDim: 64, epsilon: 1e-5 },
-    isGated: false,
+    ...{ isGated: false, vocab: 65_536 },
     layers: Array.from(
       { length: 16 },
       (_, i) => LFM2_ATTENTIONS.includes(i) ? "full_attention" : "conv",
@@ -56,7 +57,7 @@ export const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
   },
   "qwen3.5-0.8b": {
     ...{ hidden: 1024, intermediate: 3584, heads: 8, kvHeads: 2, headDim: 256, epsilon: 1e-6 },
-    isGated: true,
+    ...{ isGated: true, vocab: 248_320 },
     layers: Array.from(
       { length: 24 },
       (_, i) => i % 4 === 3 ? "full_attention" : "linear_attention",
@@ -66,19 +67,19 @@ export const SIZES: Readonly<Record<HybridName, HybridSizes>> = {
 
 /** The folder of a twin, which is written if it does not exist. */
 export async function hybridFolder(name: HybridName): Promise<string> {
-  return await twinFolder(`${name}-q4-${SIZES[name].isGated ? 2 : 1}`, async (folder) => {
-    await copyTokenizer("qwen3", folder);
+  return await twinFolder(`${name}-q4-3`, async (folder) => {
+    const ends = await writeTokenizer(SIZES[name].vocab, folder);
     const graph = new HybridGraph(SIZES[name]).write();
     await writeTwinFiles(folder, {
-      "config.json": makeConfig(name),
-      "generation_config.json": { eos_token_id: [EOS, PAD], pad_token_id: PAD },
+      "config.json": makeConfig(name, ends),
+      "generation_config.json": { eos_token_id: [ends.eos, ends.pad], pad_token_id: ends.pad },
       [join("onnx", "model_q4.onnx")]: graph,
     });
   });
 }
 
-function makeConfig(name: HybridName): object {
-  const { hidden, intermediate, layers, heads, kvHeads, headDim, epsilon } = SIZES[name];
+function makeConfig(name: HybridName, { eos, pad }: EndTokens): object {
+  const { hidden, intermediate, layers, heads, kvHeads, headDim, epsilon, vocab } = SIZES[name];
   const common = {
     hidden_size: hidden,
     intermediate_size: intermediate,
@@ -87,11 +88,11 @@ function makeConfig(name: HybridName): object {
     num_key_value_heads: kvHeads,
     head_dim: headDim,
     layer_types: layers,
-    vocab_size: VOCAB,
+    vocab_size: vocab,
     max_position_embeddings: POSITIONS,
-    bos_token_id: PAD,
-    eos_token_id: EOS,
-    pad_token_id: PAD,
+    bos_token_id: pad,
+    eos_token_id: eos,
+    pad_token_id: pad,
   };
   if (name === "lfm2-350m") {
     return {
@@ -123,10 +124,10 @@ class HybridGraph {
   }
 
   write(): Uint8Array<ArrayBuffer> {
-    const { hidden, layers, headDim } = this.#sizes;
+    const { hidden, layers, headDim, vocab } = this.#sizes;
     this.#lengths = this.#countTokens();
     this.#addAngles(headDim);
-    const table = this.#floats("embed", [VOCAB, hidden], 0.03);
+    const table = this.#floats("embed", [vocab, hidden], 0.03);
     let residual = this.#node("Gather", [table, "input_ids"], "embedded");
     let normed = this.#norm(residual, hidden, "layers.0/norm");
     layers.forEach((kind, layer) => {
@@ -140,7 +141,7 @@ class HybridGraph {
       const down = this.#mlp(normed, path);
       [residual, normed] = this.#skipNorm(residual, down, `layers.${layer + 1}/norm`);
     });
-    this.#linear(normed, VOCAB, { from: hidden, path: "lm_head", output: "logits" });
+    this.#linear(normed, vocab, { from: hidden, path: "lm_head", output: "logits" });
     const declared: readonly Declared[] = [
       ["input_ids", "int64", ["batch_size", "sequence_length"]],
       ["attention_mask", "int64", ["batch_size", "total_sequence_length"]],
@@ -148,7 +149,7 @@ class HybridGraph {
     return this.#graph.build({
       inputs: [...declared, ...this.#past],
       outputs: [
-        ["logits", "float32", ["batch_size", "sequence_length", VOCAB]],
+        ["logits", "float32", ["batch_size", "sequence_length", vocab]],
         ...this.#present,
       ],
       opset: 21,

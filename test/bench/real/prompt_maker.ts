@@ -3,29 +3,30 @@
  *
  * @module
  */
-import { join } from "node:path";
 import { Random } from "./random.ts";
-import { TOKENIZERS } from "./twin.ts";
+import { readVocabulary } from "./vocabulary.ts";
 
-/** Tokens that the chat template adds to one message, including an answer's empty thoughts. */
+/** Tokens that the chat template adds to one message, including an answer's empty thoughts; the role is one of them. */
 const TEMPLATE_TOKENS = 12;
+/** A role of the template; two tokens in a small vocabulary. */
+const ROLE = "assistant";
 
 /** Writes words that are one token each in Qwen3's vocabulary. */
 export class PromptMaker {
   readonly #words: readonly string[];
+  readonly #templateTokens: number;
 
-  private constructor(words: readonly string[]) {
-    this.#words = words;
+  private constructor(tokens: readonly string[]) {
+    // Ġ stands for the space before a word.
+    const words = tokens.filter((token) => /^Ġ[a-z]{4,7}$/.test(token));
+    this.#words = words.slice(0, 2000).map((word) => word.slice(1));
+    this.#templateTokens = TEMPLATE_TOKENS + (tokens.includes(ROLE) ? 0 : 1);
   }
 
-  /** Reads the vocabulary. */
-  static async create(): Promise<PromptMaker> {
-    const { model } = JSON.parse(
-      await Deno.readTextFile(join(TOKENIZERS, "qwen3", "tokenizer.json")),
-    );
-    // Ġ stands for the space before a word.
-    const words = Object.keys(model.vocab).filter((token) => /^Ġ[a-z]{4,7}$/.test(token));
-    return new PromptMaker(words.slice(0, 2000).map((word) => word.slice(1)));
+  /** Reads the vocabulary of `size` tokens. */
+  static async create(size: number): Promise<PromptMaker> {
+    const { tokens } = await readVocabulary(size);
+    return new PromptMaker(tokens);
   }
 
   /** Makes a message whose prompt has `length` tokens. Messages of other keys have other beginnings. */
@@ -35,7 +36,7 @@ export class PromptMaker {
       0x811c9dc5,
     );
     const picks = new Uint32Array(
-      new Random(seed || 1).bytes(4 * (length - TEMPLATE_TOKENS)).buffer,
+      new Random(seed || 1).bytes(4 * (length - this.#templateTokens)).buffer,
     );
     // The first word has no space before it, and might be another token. So it is replaced by a letter, which is always
     // one token.
