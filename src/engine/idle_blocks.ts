@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { resizeArray } from "./int32_list.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StepBatch } from "../decoder/decoder.ts";
 
@@ -41,8 +42,8 @@ export class FreeList {
   resize(numBlocks: number): void {
     const numBefore = this.#next.length - 1;
     for (let blockId = numBlocks; blockId < numBefore; blockId++) this.remove(blockId);
-    this.#next = resized(this.#next, numBlocks + 1);
-    this.#previous = resized(this.#previous, numBlocks + 1);
+    this.#next = resizeArray(this.#next, numBlocks + 1, NONE);
+    this.#previous = resizeArray(this.#previous, numBlocks + 1, NONE);
     for (let blockId = numBlocks - 1; blockId >= numBefore; blockId--) this.pushFirst(blockId);
   }
 
@@ -87,13 +88,6 @@ export class FreeList {
   *[Symbol.iterator](): Generator<number> {
     for (let at = this.#next[SENTINEL]!; at !== SENTINEL; at = this.#next[at]!) yield at - 1;
   }
-}
-
-/** Copies an array to another length, filled up with `NONE`. */
-function resized(links: Int32Array, length: number): Int32Array<ArrayBuffer> {
-  const copy = new Int32Array(length).fill(NONE);
-  copy.set(links.subarray(0, length));
-  return copy;
 }
 
 interface Tail {

@@ -54,3 +54,14 @@ export class Int32List {
     return `Index ${index} is outside a list of ${this.#length} values.`;
   }
 }
+
+/** Copies an array to another length, filled up with `filler`. */
+export function resizeArray(
+  values: Int32Array,
+  length: number,
+  filler = 0,
+): Int32Array<ArrayBuffer> {
+  const copy = new Int32Array(length).fill(filler);
+  copy.set(values.subarray(0, length));
+  return copy;
+}

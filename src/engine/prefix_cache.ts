@@ -6,7 +6,7 @@
  */
 import type { MediaSpan, Sequence } from "./sequence.ts";
 import type { BlockTails, StateSlots } from "./idle_blocks.ts";
-import type { Int32List } from "./int32_list.ts";
+import { type Int32List, resizeArray } from "./int32_list.ts";
 import type { PrefixEnd, WindowBlocks } from "./window_blocks.ts";
 
 const NONE = -1;
@@ -54,11 +54,11 @@ export class BlockIndex {
 
   /** Changes the number of blocks. The owner must have removed the blocks that disappear. */
   resize(numBlocks: number): void {
-    this.#tokens = resized(this.#tokens, numBlocks * this.#blockSize);
+    this.#tokens = resizeArray(this.#tokens, numBlocks * this.#blockSize);
     this.#media = Array.from({ length: numBlocks }, (_, i) => this.#media[i] ?? "");
-    this.#predecessors = resized(this.#predecessors, numBlocks);
-    this.#scopes = resized(this.#scopes, numBlocks);
-    this.#hashes = resized(this.#hashes, numBlocks);
+    this.#predecessors = resizeArray(this.#predecessors, numBlocks);
+    this.#scopes = resizeArray(this.#scopes, numBlocks);
+    this.#hashes = resizeArray(this.#hashes, numBlocks);
     const isIndexed = new Uint8Array(numBlocks);
     isIndexed.set(this.#isIndexed.subarray(0, numBlocks));
     this.#isIndexed = isIndexed;
@@ -183,13 +183,6 @@ export class BlockIndex {
   #hashToBucket(hash: number): number {
     return spreadHash(hash) & (this.#buckets.length - 1);
   }
-}
-
-/** Copies an array to another length. */
-function resized(values: Int32Array, length: number): Int32Array<ArrayBuffer> {
-  const copy = new Int32Array(length);
-  copy.set(values.subarray(0, length));
-  return copy;
 }
 
 /** Describes which media are at which of the tokens from `start` to `end`; empty if there are none. */

@@ -60,9 +60,9 @@ export class SamplingState implements SampleRow {
     this.#options = options;
     const { minTokens = 0, endTokenIds = [], logitBias } = options;
     const { repetitionPenalty, frequencyPenalty, presencePenalty } = options.params;
-    const counts = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
-    if (counts || (logitBias?.size ?? 0) > 0 || minTokens > 0 || options.dry !== undefined) {
-      this.#table = new AdjustmentTable({ counts, window: options.params.repetitionWindow });
+    const hasPenalties = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
+    if (hasPenalties || (logitBias?.size ?? 0) > 0 || minTokens > 0 || options.dry !== undefined) {
+      this.#table = new AdjustmentTable({ hasPenalties, window: options.params.repetitionWindow });
       for (const [tokenId, bias] of logitBias ?? []) this.#table.setBias(tokenId, bias);
       if (minTokens > 0) { for (const id of endTokenIds) this.#table.setBias(id, -Infinity); }
       this.#table.addPrompt(promptTokens, repetitionPenalty !== 1);
@@ -175,15 +175,15 @@ class AdjustmentTable implements TokenAdjustments {
   completionCounts = new Uint32Array(32);
   inContext = new Uint32Array(32);
   bias = new Float32Array(32);
-  /** Whether there are penalties, so that every completion token must be listed. */
-  readonly #counts: boolean;
+  /** If there are penalties, every token of the completion must be listed. */
+  readonly #hasPenalties: boolean;
   readonly #indexOf = new Map<number, number>();
   /** The tokens in the penalty window; absent if it is unlimited. */
   readonly #recent: RecentTokens | undefined;
 
   /** @param options.window length of the penalty window in tokens; unlimited if absent. */
-  constructor({ counts, window }: { counts: boolean; window: number | undefined }) {
-    this.#counts = counts;
+  constructor({ hasPenalties, window }: { hasPenalties: boolean; window: number | undefined }) {
+    this.#hasPenalties = hasPenalties;
     if (window !== undefined && window < Infinity) this.#recent = new RecentTokens(window);
   }
 
@@ -202,7 +202,7 @@ class AdjustmentTable implements TokenAdjustments {
   }
 
   addCompletion(tokenId: number): void {
-    const index = this.#counts ? this.#indexFor(tokenId) : this.#indexOf.get(tokenId);
+    const index = this.#hasPenalties ? this.#indexFor(tokenId) : this.#indexOf.get(tokenId);
     if (index === undefined) return;
     this.completionCounts[index]! += 1;
     this.#enter(index);

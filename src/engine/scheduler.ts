@@ -5,10 +5,10 @@
  */
 import type { DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { HearthError } from "../base/errors.ts";
-import { chooseStep, isDecoding, SequenceQueue } from "./sequence_queue.ts";
+import { chooseStep, isDecoding, type PoolDemand, SequenceQueue } from "./sequence_queue.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import { type GenerationRequest, longScope, Sequence } from "./sequence.ts";
-import { LengthLimits, type PoolDemand } from "./length_limits.ts";
+import { LengthLimits } from "./length_limits.ts";
 import { StateSlots } from "./idle_blocks.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 

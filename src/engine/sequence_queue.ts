@@ -5,10 +5,17 @@
  */
 import type { DecoderLimits } from "../decoder/decoder.ts";
 import type { BlockManager } from "./blocks.ts";
-import type { PoolDemand } from "./length_limits.ts";
 import type { Sequence } from "./sequence.ts";
 import type { StateSlots } from "./idle_blocks.ts";
 import type { ScheduledSequence, ScheduledStep } from "./step.ts";
+
+/** What the next step needs from a pool. */
+export interface PoolDemand {
+  /** Blocks that are missing even if all cached blocks are evicted; 0 or less if none are. */
+  readonly numMissing: number;
+  /** Cached blocks of other prefixes that would be evicted; 0 or less if none would be. */
+  readonly numEvicted: number;
+}
 
 /**
  * Runs sequences in order of arrival. Only the newest is ever preempted, and it returns to the front of the queue. So

@@ -6,7 +6,7 @@
 import { mostWindowBlocks } from "../decoder/paged_limits.ts";
 import type { WindowLimits } from "../decoder/decoder.ts";
 import { FreeList } from "./idle_blocks.ts";
-import { Int32List } from "./int32_list.ts";
+import { Int32List, resizeArray } from "./int32_list.ts";
 import type { Sequence, WindowTable } from "./sequence.ts";
 
 const NONE = -1;
@@ -228,8 +228,8 @@ export class WindowBlocks {
       this.#forgetContent(blockId);
     }
     this.#free.resize(numBlocks);
-    this.#references = resized(this.#references, numBlocks, 0);
-    this.#anchors = resized(this.#anchors, numBlocks, NONE);
+    this.#references = resizeArray(this.#references, numBlocks);
+    this.#anchors = resizeArray(this.#anchors, numBlocks, NONE);
     this.#numBlocks = numBlocks;
     return true;
   }
@@ -271,11 +271,4 @@ export class WindowBlocks {
     this.#free.pushLast(blockId);
     this.#numCachedBlocks++;
   }
-}
-
-/** Copies an array to another length. */
-function resized(values: Int32Array, length: number, added: number): Int32Array<ArrayBuffer> {
-  const copy = new Int32Array(length).fill(added);
-  copy.set(values.subarray(0, length));
-  return copy;
 }

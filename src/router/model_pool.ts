@@ -43,17 +43,11 @@ export interface ModelState {
   readonly bytes: number;
 }
 
-interface Slot extends ModelState {
-  model: RoutedModel;
-  status: ModelStatus;
-  failure: string | undefined;
-  address: ModelAddress | undefined;
+type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
+
+interface Slot extends Writable<Omit<ModelState, "numWaiting">> {
   process: ModelProcess | undefined;
-  numInUse: number;
   readonly numWaiting: number;
-  numStarts: number;
-  numLosses: number;
-  bytes: number;
   readonly isLoaded: boolean;
   /** Whether the model takes no new requests, and ends when its current ones are done. */
   isLeaving: boolean;

@@ -165,7 +165,7 @@ export function chooseModel<M extends RoutedModel>(
   if (candidates.length === 0) {
     throw new HearthError(
       "unsupported_by_model",
-      `No model here serves ${path.slice(0, 100)}. There are ${listIds(models)}.`,
+      `No model here serves ${path.slice(0, 100)}. Available: ${listIds(models)}.`,
     );
   }
   throw new HearthError(

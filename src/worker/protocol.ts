@@ -52,7 +52,7 @@ export interface ModelInfo {
   readonly runtime: "native" | "web";
   /** The adapter's own description, or the CPU provider's. */
   readonly adapter: string;
-  /** Tokens of prompt and completion together, where the kind has such a limit. */
+  /** Most tokens of prompt and completion together, if the kind has such a limit. */
   readonly contextLength: number | undefined;
   /** Most tokens of prompt and completion that the KV cache can hold, if these are fewer. */
   readonly maxModelLength: number | undefined;

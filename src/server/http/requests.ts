@@ -40,7 +40,7 @@ interface RequestListener {
 export function identify(listener: RequestListener): MiddlewareHandler<Env> {
   return async (call, next) => {
     const startMs = performance.now();
-    const requestId = nameRequest(call.req.raw);
+    const requestId = chooseRequestId(call.req.raw);
     call.set("requestId", requestId);
     listener.begin(call);
     await next();
@@ -147,7 +147,7 @@ export const MAX_SHOWN_PATH = 100;
 const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 
 /** Chooses the request id: the one that the client sent, if it is valid, or else a new one. */
-function nameRequest({ headers }: Request): string {
+function chooseRequestId({ headers }: Request): string {
   const proposed = headers.get("x-request-id") ?? "";
   return SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
 }

@@ -83,7 +83,11 @@ export function serveApp(app: App, options: ServeOptions): RunningServer {
   return { address: { hostname, port }, stop: () => stopping ??= stop() };
 }
 
-/** Serves the app of one model, and ends its session with it. The caller starts the session. @throws as `serveApp`. */
+/**
+ * Serves the app of one model, and ends its session with it. The caller starts the session.
+ *
+ * @throws as {@linkcode serveApp} does.
+ */
 export function startServer(deps: AppDeps): RunningServer {
   const { settings, session } = deps;
   const figures = newConnectionFigures();

@@ -28,9 +28,11 @@ const Info = z.object({
   dtype: z.string().describe("Data type of the weights"),
   device: z.enum(["webgpu", "cpu"]),
   adapter: z.string().describe("Name that the device reports"),
-  context_length: integerFrom(1).nullable().describe("Tokens of prompt and completion together"),
+  context_length: integerFrom(1).nullable().describe(
+    "Most tokens of prompt and completion together",
+  ),
   max_sequences: integerFrom(1).describe("Requests that the model works on at once"),
-  takes_audio: z.boolean().describe("Whether messages of a chat may hold sounds"),
+  takes_audio: z.boolean().describe("Whether messages of a chat may hold audio"),
   takes_reference_voice: z.boolean().describe("Whether it can speak with the voice of a recording"),
   version: z.string().describe("Version of Hearth"),
 }).meta({ id: "Info" });
@@ -145,7 +147,7 @@ function makeEntry(info: ModelInfo, { req: { path } }: Call) {
 
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
 
-/** What shutting down needs of a server. */
+/** What is needed to shut a server down. */
 export interface StopDeps {
   readonly settings: ListenSettings;
   /** Begins the shutdown sequence. Called when the response to an accepted shutdown request has been sent. */

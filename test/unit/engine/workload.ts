@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import type { DecoderLimits, SampledToken } from "../../../src/decoder/decoder.ts";
-import { PoolSize } from "../../../src/engine/length_limits.ts";
+import { PoolSize } from "../../../src/engine/kv_pool.ts";
 import { Scheduler, SuspendedStepError } from "../../../src/engine/scheduler.ts";
 import { type ScheduledStep, StepBuilder } from "../../../src/engine/step.ts";
 import { mostWindowBlocks } from "../../../src/decoder/paged_limits.ts";

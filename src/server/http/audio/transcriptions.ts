@@ -221,7 +221,7 @@ function writeTranscriptEvent(event: TranscriptionEvent): string {
   return formatEvent(JSON.stringify(event));
 }
 
-/** Creates the function that turns the worker's events, in order, into the client's. */
+/** Creates the function that turns the worker's events, in order, into the client's events. */
 function createTranscriptFormat(
   { hasSegments, onTruncated }: {
     /** Whether segments and their times are sent along with the text. */

@@ -80,7 +80,7 @@ export class InlineMedia {
     return isNew ? this.#open.key : undefined;
   }
 
-  /** Ends the string. @throws {SyntaxError} when it is not a valid end of a JSON string. */
+  /** Ends the string. @throws {SyntaxError} when it ends within an escape. */
   end(): void {
     if (this.#open === undefined) return;
     if (this.#escape !== "") throw new SyntaxError("Bad escape in a string");

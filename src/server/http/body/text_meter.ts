@@ -23,7 +23,7 @@ const CLOSE_BRACE = 0x7d;
 
 /** The head of a media reference before its base64; some JSON writers escape slashes. */
 const MEDIA_HEAD = /^(?:base64:(?:\\?\/){2}|data:[^,]*;\s*base64\s*,)/i;
-/** The same where bare base64 is allowed: 16 characters that cannot begin any other reference. */
+/** The same for fields that may hold bare base64: 16 characters that cannot begin any other reference. */
 const BARE_HEAD = new RegExp(`${MEDIA_HEAD.source}|^(?=[\\w+/-]{16})`, "i");
 /** Names of the lists that hold media. */
 const LIST_NAMES = new Set([...MEDIA_LISTS].map((path) => path.split(".").at(-2)!));
@@ -84,7 +84,7 @@ export class TextMeter {
   maxNames = 0;
   readonly #frames: Frame[] = [];
   #isInString = false;
-  /** Whether the last chunk ended inside a string, in a backslash that escapes the next byte. */
+  /** Whether the last chunk ended inside a string, with a backslash that escapes the next byte. */
   #isEscaped = false;
   #isMedia = false;
   /** Whether the current string is in a media field. */

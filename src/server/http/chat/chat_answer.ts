@@ -116,7 +116,7 @@ export async function completeChat(
   });
 }
 
-/** Creates the function that turns the worker's events, in order, into the client's. */
+/** Creates the function that turns the worker's events, in order, into the client's events. */
 export function createChatFormat(
   options: AnswerOptions & {
     readonly includeUsage: boolean;
@@ -126,7 +126,7 @@ export function createChatFormat(
 ): (event: ChatEvent) => string {
   const { head, includeUsage, hasRunningUsage, thoughtPosition } = options;
   const begun = new Set<number>();
-  /** The parts of text and thought, by choice. */
+  /** The parts of text and reasoning, by choice. */
   const thoughts = new Map<number, ThoughtParts>();
   let promptTokens = 0;
   const format = (chunk: ChatChunk, numTokens = 0) => {

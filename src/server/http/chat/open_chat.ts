@@ -75,8 +75,8 @@ type Reasons = Readonly<Partial<Record<keyof ChatRequest, string>>>;
 
 /** Fields not served by models that answer about one image or recording, without a conversation. */
 const NO_CHAT: Reasons = {
-  prompt_logprobs: "scores no prompts",
-  continue_final_message: "continues no messages",
+  prompt_logprobs: "does not score prompts",
+  continue_final_message: "does not continue messages",
   skip_special_tokens: "writes text without special tokens",
 };
 
@@ -91,11 +91,11 @@ const NO_GENERATION: Reasons = {
 const NO_WEIGHTS: Reasons = {
   min_tokens: "ends where its input ends",
   ignore_eos: "ends where its input ends",
-  logit_bias: "weighs no tokens",
-  dry_multiplier: "weighs no tokens",
-  presence_penalty: "weighs no tokens",
-  frequency_penalty: "weighs no tokens",
-  repetition_penalty: "weighs no tokens",
+  logit_bias: "does not weigh tokens",
+  dry_multiplier: "does not weigh tokens",
+  presence_penalty: "does not weigh tokens",
+  frequency_penalty: "does not weigh tokens",
+  repetition_penalty: "does not weigh tokens",
 };
 
 /** Fields not served by speech recognition. */
@@ -108,10 +108,10 @@ const NO_TRANSCRIPT: Reasons = {
 
 /** Fields that speech recognition ignores above a temperature of 0. At 0 they have no effect. */
 const NO_SAMPLING: Reasons = {
-  top_p: "samples with a temperature alone",
-  top_k: "samples with a temperature alone",
-  min_p: "samples with a temperature alone",
-  top_n_sigma: "samples with a temperature alone",
+  top_p: "samples by temperature alone",
+  top_k: "samples by temperature alone",
+  min_p: "samples by temperature alone",
+  top_n_sigma: "samples by temperature alone",
   seed: "samples with seeds of its own; a temperature of 0 gives the same answer each time",
 };
 
@@ -141,7 +141,7 @@ function findUnservedBy(info: ModelInfo, request: ChatRequest): string[] {
     throw new HearthError("unsupported_by_model", message, { param });
   };
   const { choice = "none" } = readToolOptions(request) ?? {};
-  if (choice !== "none") refuse("tools", "calls no functions");
+  if (choice !== "none") refuse("tools", "does not call functions");
   const format = findFormat(request);
   if (format !== undefined) {
     refuse(format.param, "writes what it reads or hears, so its answer cannot have a given format");

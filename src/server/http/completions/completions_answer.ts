@@ -22,7 +22,7 @@ export type CompletionEvent = ChatEvent & {
   readonly from: number;
 };
 
-/** What is known of a prompt, which its choices may begin with. */
+/** A prompt, with which its choices may begin. */
 interface Beginning {
   text: string;
   tokens: readonly PromptToken[];
@@ -224,7 +224,7 @@ function addPrompt(
   all: CompletionLogprobs,
   { text, tokens, numTop }: Omit<Beginning, "numTokens"> & { readonly numTop: number },
 ): void {
-  all.text_offset.push(...offsetsIn(text, tokens));
+  all.text_offset.push(...findOffsets(text, tokens));
   for (const { token, logprob: exact, top } of tokens) {
     all.tokens.push(token);
     // JSON has no infinity; OpenAI sends -9999 instead.
@@ -242,7 +242,7 @@ interface Scored {
 }
 
 /**
- * The most likely tokens and, as with OpenAI, the chosen token too, even if it makes one more. Empty if none were
+ * Lists the most likely tokens, and the chosen token even if it is not among them, as OpenAI does. Empty if none were
  * requested.
  */
 function toTop(top: readonly Scored[], own: Scored): Record<string, number> {
@@ -253,8 +253,8 @@ function toTop(top: readonly Scored[], own: Scored): Record<string, number> {
 const encoder = new TextEncoder();
 const SPACE = 0x20;
 
-/** Offsets of tokens within their text, in UTF-16 units. Special tokens have no width. */
-function offsetsIn(text: string, tokens: readonly PromptToken[]): number[] {
+/** Returns the offsets of tokens within their text, in UTF-16 units. Special tokens have no width. */
+function findOffsets(text: string, tokens: readonly PromptToken[]): number[] {
   const bytes = encoder.encode(text);
   let at = 0;
   let offset = 0;

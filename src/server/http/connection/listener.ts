@@ -124,7 +124,8 @@ export class Listener {
     const trackedAnswers = trackAnswers(server);
     allowHalfClosed(server, trackedAnswers);
     server.on("request", this.#options.handler);
-    // The handler asks for the body once it reads it. By itself, `node:http` would ask at once, even before a refusal.
+    // The body is asked for once the handler reads it. Without this listener, `node:http` would ask at once, even if
+    // the request is then refused.
     server.on("checkContinue", (incoming, outgoing) => {
       server.emit("request", incoming, outgoing);
     });

@@ -94,7 +94,7 @@ export function bridge(
     const { httpVersion } = incoming;
     const exchange = { callerAddress, httpVersion, isWhole, completed: completed.promise };
     const response = await app(request, exchange);
-    // A client that was not asked for its body may send it or not, so nothing can follow on this connection.
+    // A client that was not asked for its body may still send it, so the connection cannot be reused.
     if (isAwaitingContinue) outgoing.setHeader("connection", "close");
     try {
       const wire = { incoming, outgoing, disconnected: disconnected.signal };

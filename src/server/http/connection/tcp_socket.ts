@@ -215,8 +215,8 @@ export class TcpSocket extends Duplex {
       // A body mostly continues in full buffers; the next request is small again.
       this.#readBytes = (count ?? 0) < READ_BYTES ? READ_BYTES : this.#maxReadBytes;
       this.push(count === null ? null : bytes.subarray(0, count));
-      // Without reuse, a large body would leave its own length in garbage, and collecting it takes longer than
-      // everything else.
+      // Without reuse, a large body would leave as much garbage as its own length, and collecting that takes longer
+      // than everything else.
       const isTaken = this.#isHttp && this.readableLength === 0;
       if (isTaken && bytes.length === MAX_READ_BYTES) this.#spare = bytes;
     } catch (error) {

@@ -283,7 +283,7 @@ export class LiveSession {
     this.#listening = this.#listen();
   }
 
-  /** Returns the memory of audio that is no longer buffered to the budget. */
+  /** Gives memory back to the budget once its audio is no longer buffered. */
   #recount(): void {
     const { numBytes } = this.#sound;
     this.#share.give(this.#heldBytes - numBytes);
