@@ -28,12 +28,14 @@ import { isWav, readWav } from "./audio/wav.ts";
 import { isWebm, readWebm } from "./audio/webm.ts";
 import { convertWithFfmpeg } from "./ffmpeg.ts";
 import { AudioResampler } from "./sound_rate.ts";
-import { describeUnread } from "./file_bytes.ts";
+import { describeUnread, nameUnread } from "./file_bytes.ts";
 
 interface AudioFormat {
   readonly name: string;
   readonly matches: (file: Uint8Array) => boolean;
   readonly read: SoundReader;
+  /** Whether the format has no signature: its frames are searched for, and may be found inside other formats too. */
+  readonly isSearched?: boolean;
 }
 
 /** Formats in the order in which they are tried: those with the most distinctive signatures first. */
@@ -46,8 +48,13 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "CAF", matches: isCaf, read: readCaf },
   { name: "AU", matches: isAu, read: readAu },
   { name: "FLAC", matches: (file) => findFlac(file) !== undefined, read: readFlac },
-  { name: "AAC", matches: (file) => findAdts(file) !== undefined, read: readAdts },
-  { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
+  {
+    name: "AAC",
+    matches: (file) => findAdts(file) !== undefined,
+    read: readAdts,
+    isSearched: true,
+  },
+  { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3, isSearched: true },
 ];
 
 /** Longest time without yielding to other work of the thread. */
@@ -136,7 +143,10 @@ export function isAudio(file: Uint8Array): boolean {
 
 function detect(file: Uint8Array): AudioFormat {
   if (file.length === 0) throw invalidAudio("The audio file is empty.");
-  const format = FORMATS.find(({ matches }) => matches(file));
+  const isOther = nameUnread(file, "audio") !== undefined;
+  const format = FORMATS.find(({ matches, isSearched }) =>
+    !(isOther && isSearched) && matches(file)
+  );
   if (format !== undefined) return format;
   if (isFreeMp3(file)) {
     throw new UnreadSoundError(

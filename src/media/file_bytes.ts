@@ -128,7 +128,6 @@ const UNREAD: Readonly<Record<"audio" | "image", readonly Signature[]>> = {
     ["AAC in LATM", 0, "\x56\xe1"],
     ["MPEG program stream", 0, "\x00\x00\x01\xba"],
     ["MPEG transport stream", 0, "\x47\x40"],
-    ["MPEG transport stream", 4, "\x47\x40"],
     ["NUT", 0, "nut/multimedia container"],
     ["Creative Voice (VOC)", 0, "Creative Voice File"],
     ["IRCAM sound", 0, "\x64\xa3"],
@@ -210,14 +209,32 @@ export function describeUnread(
   kind: "audio" | "image",
   read: readonly string[],
 ): string {
-  const signatures = kind === "audio" ? UNREAD.audio : [...UNREAD.image, ...guessUnmarked(file)];
-  const [seen] = signatures.find(([, offset, text]) => hasText(file, offset, text)) ??
-    [nameMarkup(file)];
+  const seen = nameUnread(file, kind) ?? nameMarkup(file);
   const wanted = kind === "audio" ? "supported audio" : "a supported image";
   const names = read.join(", ");
   return seen === undefined
     ? `The file is not ${wanted}: want one of ${names}.`
     : `The file seems to be ${seen}, which is not supported; one of ${names} is expected.`;
+}
+
+/** The name of a file's format if it is known but not supported. */
+export function nameUnread(file: Uint8Array, kind: "audio" | "image"): string | undefined {
+  if (kind === "audio" && isTransportStream(file)) return "MPEG transport stream";
+  const signatures = kind === "audio" ? UNREAD.audio : [...UNREAD.image, ...guessUnmarked(file)];
+  return signatures.find(([, offset, text]) => hasText(file, offset, text))?.[0];
+}
+
+/** Bytes of a packet, without and with a time before it; the number of packets that are looked at. */
+const PACKET_BYTES = 188;
+const TIMED_PACKET_BYTES = 192;
+const NUM_PACKETS = 3;
+
+/** Whether a file begins with packets of a transport stream, each of which begins with the same byte. */
+function isTransportStream(file: Uint8Array): boolean {
+  return [PACKET_BYTES, TIMED_PACKET_BYTES].some((bytes) =>
+    Array.from({ length: NUM_PACKETS }, (_, index) => (index + 1) * bytes - PACKET_BYTES)
+      .every((at) => file[at] === 0x47)
+  );
 }
 
 /** Guesses formats that have no signature, by the values in their headers. */

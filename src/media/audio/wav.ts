@@ -182,11 +182,13 @@ export function readWaveFormat(
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
   const actual = isExtended ? u16(24) : encoding;
   const coding = CODINGS[actual];
+  // Some programs write nonsense here, which is recognized where a block could not hold its samples.
+  const isNonsense = isSampleKind(coding) && blockBytes * 8 < numChannels * bitsPerSample;
   return {
     container,
     numChannels,
     sampleRateHz: view.getUint32(4, isLittleEndian),
-    blockBytes,
+    blockBytes: isNonsense ? undefined : blockBytes,
     coding: isSampleKind(coding)
       ? readSampleCoding(coding, { blockBytes, numChannels, bitsPerSample, isLittleEndian })
       : coding,

@@ -107,6 +107,23 @@ Deno.test("decodeAudio() names formats that it does not read", async () => {
   }
 });
 
+Deno.test("decodeAudio() takes no frames out of a transport stream, whatever its packets hold", async () => {
+  const frames = readFixture("speech_16k.aac");
+  for (const [head, packetBytes] of [[[], 188], [[0, 0, 1, 2], 192]] as const) {
+    const numPackets = 40;
+    const file = new Uint8Array(numPackets * packetBytes);
+    for (let packet = 0; packet < numPackets; packet++) {
+      // A null packet first, as in the middle of a broadcast, then whole frames.
+      file.set([...head, 0x47, packet === 0 ? 0x1f : 0x01, 0xff, 0x10], packet * packetBytes);
+      const room = packetBytes - head.length - 4;
+      if (packet > 0) file.set(frames.subarray(0, room), packet * packetBytes + head.length + 4);
+    }
+    file.set(frames.subarray(0, 2000), 2 * packetBytes + head.length + 4);
+    for (let at = head.length; at < file.length; at += packetBytes) file[at] = 0x47;
+    await assertInvalid(file, /seems to be MPEG transport stream/);
+  }
+});
+
 Deno.test("decodeAudio() refuses containers without sound it can decode", async () => {
   const spoil = (name: string, from: string, to: string) => {
     const file = readFixture(name);
