@@ -150,10 +150,8 @@ function unknownFlag(source: string, table: FlagTable, command: Command): UsageE
 
 function checkOperands(command: Command, operands: readonly string[]): void {
   const { name, operands: wanted } = command;
-  const missing = wanted[operands.length];
-  if (missing?.startsWith("<")) {
-    throw new UsageError(`${name} wants ${missing}. See ${name} --help.`);
-  }
+  const missing = wanted.find((each, index) => each.startsWith("<") && !operands[index]?.trim());
+  if (missing !== undefined) throw new UsageError(`${name} wants ${missing}. See ${name} --help.`);
   const extra = operands[wanted.length];
   if (extra === undefined) return;
   const hint = "model" in command.flags

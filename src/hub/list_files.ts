@@ -88,7 +88,9 @@ async function addFiles(files: Set<string>, path: string, below: string): Promis
     const isFolder = entry.isDirectory || target?.isDirectory === true;
     const isHidden = entry.name.startsWith(".");
     if (!isFolder) requireRegular(entry, inner);
-    if (target !== undefined) await requireOwnFile(inner, path);
+    if (target !== undefined && (isFolder || READ_FILE.test(entry.name))) {
+      await requireOwnFile(inner, path);
+    }
     if (!isFolder) files.add(below + entry.name);
     else if (depth < MAX_DEPTH && !isHidden) await addFiles(files, path, `${below}${entry.name}/`);
     if (files.size > MAX_FILES) {

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { type Dtype, DTYPES } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
 import { isRecord } from "../base/json.ts";
+import { requireNoPointer } from "../graph/file/external_data.ts";
 import { listFiles, listModelFiles } from "./list_files.ts";
 
 /** A parsed JSON object. */
@@ -171,12 +172,26 @@ export async function readJson(folderPath: string, name: string): Promise<Json> 
   throw new StartupError(`${join(folderPath, name)} does not hold a JSON object.`);
 }
 
-/** Reads JSON of any type. @throws {StartupError} naming the file when it cannot be read. */
+/**
+ * Reads JSON of any type, also as Python writes it, with infinities (Mamba 2's `time_step_limit`), and after a byte
+ * order mark, which some editors add.
+ *
+ * @throws {StartupError} naming the file when it cannot be read.
+ */
 export async function readAnyJson(folderPath: string, name: string): Promise<unknown> {
   const path = join(folderPath, name);
   try {
-    return JSON.parse(await Deno.readTextFile(path));
+    const text = (await Deno.readTextFile(path)).replace(/^\ufeff/, "");
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      requireNoPointer(path, text);
+      const standard = text.replace(PYTHON_NUMBER, (token) => PYTHON_NUMBERS[token] ?? token);
+      if (standard === text) throw error;
+      return JSON.parse(standard);
+    }
   } catch (error) {
+    if (error instanceof StartupError) throw error;
     if (error instanceof Deno.errors.NotFound) {
       throw new StartupError(`${folderPath} has no ${name}, which this model needs.`);
     }
@@ -184,6 +199,15 @@ export async function readAnyJson(folderPath: string, name: string): Promise<unk
     throw new StartupError(`${path} cannot be read: ${reason}`);
   }
 }
+
+/** Matches a string, or a number that Python writes although JSON has none. */
+const PYTHON_NUMBER = /"(?:[^"\\]|\\.)*"|-?Infinity|NaN/g;
+/** How JSON spells such numbers: one that is too large is read as infinite. */
+const PYTHON_NUMBERS: Readonly<Record<string, string>> = {
+  "Infinity": "1e999",
+  "-Infinity": "-1e999",
+  "NaN": "null",
+};
 
 /** Explains a JSON syntax error without the part of the text that V8's message quotes. */
 function explainJson({ message }: SyntaxError): string {

@@ -131,7 +131,32 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
 
 async function openFile(path: string, root: string): Promise<OpenFile> {
   const handle = await Deno.open(await requireOwnFile(path, root));
-  return { handle, first: await handle.stat() };
+  const first = await handle.stat();
+  if (first.isFile && first.size <= MAX_POINTER_BYTES) {
+    try {
+      requireNoPointer(path, await Deno.readTextFile(path));
+    } catch (error) {
+      handle.close();
+      throw error;
+    }
+  }
+  return { handle, first };
+}
+
+/** Longest pointer of Git LFS, by its specification. */
+const MAX_POINTER_BYTES = 1024;
+
+/**
+ * Checks that a text is not a pointer, which Git leaves in place of a large file if its extension LFS is missing.
+ *
+ * @throws {StartupError} naming the file, and the command that fetches it.
+ */
+export function requireNoPointer(path: string, text: string): void {
+  if (!text.startsWith("version https://git-lfs.github.com/spec/")) return;
+  throw new StartupError(
+    `${path} is only a pointer of Git LFS to the file, which was not downloaded. ` +
+      'Run "git lfs pull" in the model\'s folder.',
+  );
 }
 
 /** A folder of the Hugging Face cache, or one within it. */

@@ -164,6 +164,7 @@ Deno.test("parseCall() refuses a missing value, a flag in its place, and a value
 
 Deno.test("parseCall() wants as many operands as the command names", () => {
   assert.match(usage(() => parse([])), /bake wants <cake>\. See bake --help/);
+  assert.match(usage(() => parse([" "])), /bake wants <cake>/);
   assert.match(usage(() => parse(["lemon", "plum"])), /bake takes no "plum"/);
   const extra = usage(() => parseCall(SERVE, ["-p", "1", "qwen3-0.6b"], {}));
   assert.match(extra, /to serve the model "qwen3-0\.6b", write -m qwen3-0\.6b/);

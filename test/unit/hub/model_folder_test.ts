@@ -28,6 +28,22 @@ Deno.test("openFolder() refuses a FIFO, a socket and a device in place of a file
   }
 });
 
+Deno.test("openFolder() minds only links in place of files that it reads", {
+  ignore: Deno.build.os === "windows",
+}, async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.writeTextFile(join(folder, "config.json"), "{}");
+    // A virtual environment beside the model has such a link.
+    await Deno.symlink(Deno.execPath(), join(folder, "python3"));
+    await openFolder(folder);
+    await Deno.symlink("/etc/hostname", join(folder, "vocab.txt"));
+    await assert.rejects(openFolder(folder), /vocab\.txt is a link that leads out/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("listFiles() lists four levels, and leaves out what is hidden or deeper", async () => {
   const path = await Deno.makeTempDir();
   try {

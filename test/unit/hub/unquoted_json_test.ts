@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { FolderFiles } from "../../../src/graph/file/external_data.ts";
+import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { readAnyJson } from "../../../src/hub/model_folder.ts";
 
 const SECRET = "s3cret";
@@ -24,4 +26,35 @@ Deno.test("readAnyJson() says what is wrong with a file, and quotes nothing of i
     }, text);
   }
   Deno.removeSync(folder, { recursive: true });
+});
+
+Deno.test("readAnyJson() reads what Python and editors write: infinities, NaN, a byte order mark", async () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const text =
+      '\ufeff{"limit": [0.0, Infinity, -Infinity], "a": NaN, "Infinity": "\\"NaN -Infinity"}';
+    Deno.writeTextFileSync(join(folder, "config.json"), text);
+    const value = { limit: [0, Infinity, -Infinity], a: null, Infinity: '"NaN -Infinity' };
+    assert.deepEqual(await readAnyJson(folder, "config.json"), value);
+    Deno.writeTextFileSync(join(folder, "config.json"), '{"a": InfinityNaN}');
+    await assert.rejects(readAnyJson(folder, "config.json"), /it is not valid JSON/);
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+});
+
+Deno.test("a pointer of Git LFS in place of a file is named as such, and how to fetch the file", async () => {
+  const folder = Deno.makeTempDirSync();
+  try {
+    const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${"0".repeat(64)}\n`;
+    for (const name of ["tokenizer.json", "model.onnx"]) {
+      Deno.writeTextFileSync(join(folder, name), `${pointer}size 2224241\n`);
+    }
+    const message = /is only a pointer of Git LFS.* "git lfs pull"/;
+    await assert.rejects(readAnyJson(folder, "tokenizer.json"), { name: "StartupError", message });
+    await using files = new FolderFiles(folder);
+    await assert.rejects(readModel(files, "model.onnx"), { name: "StartupError", message });
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
 });
