@@ -48,49 +48,18 @@ export interface PackedTensors {
  */
 const ITEM_WORDS = 8;
 
-/** Plans batches. An item is a tile of rows of one sequence, where a row is a pair (query, head of the group). */
-class PackedPlan {
-  /** The plan; only the first `length` words are valid. */
-  readonly words: Uint32Array<ArrayBuffer>;
-  length = 0;
-  readonly #group: number;
-  readonly #tileRows: number;
-
-  constructor(group: number, tileRows: number, { maxRows, maxSequences }: PackedLimits) {
-    this.#group = group;
-    this.#tileRows = tileRows;
-    // The last item of each sequence may be partly full.
-    const maxItems = maxSequences + Math.ceil(maxRows * group / tileRows);
-    this.words = new Uint32Array(maxItems * ITEM_WORDS);
-  }
-
-  get numItems(): number {
-    return this.length / ITEM_WORDS;
-  }
-
-  /** Replaces the plan with one for `bounds`. */
-  build({ numSequences, queryStarts, keyStarts, keyLengths }: PackedBounds): void {
-    this.length = 0;
-    for (let s = 0; s < numSequences; s++) {
-      const first = queryStarts[s]!;
-      const numRows = (queryStarts[s + 1]! - first) * this.#group;
-      for (let start = 0; start < numRows; start += this.#tileRows) {
-        const rows = Math.min(this.#tileRows, numRows - start);
-        const item = [first, 0, start, rows, 0, keyLengths[s]!, keyStarts[s]!, 0];
-        for (const word of item) this.words[this.length++] = word;
-      }
-    }
-  }
-}
-
-/** The plan of a batch on the device, for all layers of one shape. All memory is allocated in the constructor. */
+/**
+ * The plan of a batch on the device, for all layers of one shape. An item is a tile of rows of one sequence, where a row is
+ * a pair (query, head of the group). All memory is allocated in the constructor.
+ */
 export class PackedBuffer {
   readonly shape: HeadShape;
   readonly tile: TileTiling;
-  readonly plan: PackedPlan;
   /** u32 `[items, 8]`. */
   readonly items: GPUBuffer;
+  numItems = 0;
   readonly #gpu: GpuContext;
+  readonly #words: Uint32Array<ArrayBuffer>;
 
   /**
    * @param tile the best tile for the device by default.
@@ -99,7 +68,7 @@ export class PackedBuffer {
   constructor(
     gpu: GpuContext,
     shape: HeadShape,
-    limits: PackedLimits,
+    { maxRows, maxSequences }: PackedLimits,
     tile: TileTiling | undefined = chooseTiling(gpu, shape).tile,
   ) {
     if (tile === undefined) {
@@ -111,14 +80,26 @@ export class PackedBuffer {
     this.#gpu = gpu;
     this.shape = shape;
     this.tile = tile;
-    this.plan = new PackedPlan(shape.heads / shape.kvHeads, tile.rows, limits);
-    this.items = createStorage(gpu, "packed attention items", this.plan.words.byteLength);
+    // The last item of each sequence may be partly full.
+    const maxItems = maxSequences + Math.ceil(maxRows * shape.heads / shape.kvHeads / tile.rows);
+    this.#words = new Uint32Array(maxItems * ITEM_WORDS);
+    this.items = createStorage(gpu, "packed attention items", this.#words.byteLength);
   }
 
   /** Plans a batch and writes the plan to the device. Work submitted later uses the new plan. */
-  write(bounds: PackedBounds): void {
-    this.plan.build(bounds);
-    this.#gpu.device.queue.writeBuffer(this.items, 0, this.plan.words, 0, this.plan.length);
+  write({ numSequences, queryStarts, keyStarts, keyLengths }: PackedBounds): void {
+    const { shape: { heads, kvHeads }, tile } = this;
+    let length = 0;
+    for (let s = 0; s < numSequences; s++) {
+      const first = queryStarts[s]!;
+      const numRows = (queryStarts[s + 1]! - first) * heads / kvHeads;
+      for (let start = 0; start < numRows; start += tile.rows, length += ITEM_WORDS) {
+        const rows = Math.min(tile.rows, numRows - start);
+        this.#words.set([first, 0, start, rows, 0, keyLengths[s]!, keyStarts[s]!, 0], length);
+      }
+    }
+    this.numItems = length / ITEM_WORDS;
+    this.#gpu.device.queue.writeBuffer(this.items, 0, this.#words, 0, length);
   }
 
   dispose(): void {
@@ -177,9 +158,9 @@ export class PackedAttention {
 
   /** Appends one dispatch that computes attention for the batch last given to {@linkcode PackedBuffer.write}. */
   encode(pass: ComputePass, tensors: PackedTensors): void {
-    const { plan, items, shape } = this.#batch;
-    if (plan.numItems === 0) return;
-    this.#kernel.encode(pass, { items, ...tensors }, [plan.numItems, shape.kvHeads]);
+    const { numItems, items, shape } = this.#batch;
+    if (numItems === 0) return;
+    this.#kernel.encode(pass, { items, ...tensors }, [numItems, shape.kvHeads]);
   }
 }
 

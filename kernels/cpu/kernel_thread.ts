@@ -49,15 +49,7 @@ function help(): void {
   Atomics.add(control, WORD.helped, numDone);
 }
 
-/**
- * Waits for the next job.
- *
- * @returns whether one came.
- */
-function awaitJob(job: number): boolean {
-  return pollForJob(job) || sleepUntilJob(job);
-}
-
+/** Polls for the next job. @returns whether one came. */
 function pollForJob(job: number): boolean {
   Atomics.add(control, WORD.polling, 1);
   let hasCome = false;
@@ -68,6 +60,7 @@ function pollForJob(job: number): boolean {
   return hasCome;
 }
 
+/** Sleeps until the next job. @returns whether one came. */
 function sleepUntilJob(job: number): boolean {
   const outcome = Atomics.wait(control, WORD.job, job, idleMs);
   if (outcome === "ok") Atomics.add(control, WORD.woken, 1);
@@ -89,5 +82,6 @@ for (let job = 0;; job = Atomics.load(control, WORD.job)) {
       leave();
     }
   }
-  if (!awaitJob(job) || Atomics.load(control, WORD.ended) !== 0) break;
+  const hasNext = pollForJob(job) || sleepUntilJob(job);
+  if (!hasNext || Atomics.load(control, WORD.ended) !== 0) break;
 }

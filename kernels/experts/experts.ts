@@ -118,7 +118,7 @@ export class Experts {
   readonly #scratch: ExpertsScratch;
   readonly #route: Kernel<typeof ROUTE_BINDINGS>;
   readonly #few: Readonly<Record<ProductName, Kernel<typeof PRODUCT_BINDINGS>>>;
-  readonly #many: ManyKernels;
+  readonly #many: ReturnType<typeof manyKernels>;
 
   /** @throws {RangeError} when the kernels cannot run the sizes. */
   constructor(gpu: GpuContext, scratch: ExpertsScratch, params: ExpertsParams) {
@@ -211,14 +211,8 @@ function bind(
   };
 }
 
-interface ManyKernels {
-  readonly order: Kernel<typeof ORDER_BINDINGS>;
-  readonly first: Kernel<typeof PRODUCT_BINDINGS>;
-  readonly second: Kernel<typeof PRODUCT_BINDINGS>;
-  readonly combine: Kernel<typeof COMBINE_BINDINGS>;
-}
-
-function manyKernels(gpu: GpuContext, params: ExpertsParams, maxRows: number): ManyKernels {
+/** The kernels for many rows. */
+function manyKernels(gpu: GpuContext, params: ExpertsParams, maxRows: number) {
   const { elem, experts, topK, hidden } = params;
   return {
     order: Kernel.get(gpu, {

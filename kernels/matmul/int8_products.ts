@@ -129,20 +129,49 @@ export class Int8Products {
     this.#openTile(tile).encode(pass, { ...tensors, rounded, factors: rounded }, groups);
   }
 
+  /** Makes the kernel for the product of one row. */
   #openRow(row: Int8Row): RowKernel {
-    return this.#row ??= openInt8Row(this.#gpu, this.#params, row);
+    const params = this.#params;
+    return this.#row ??= Kernel.get(this.#gpu, {
+      name: "matvec",
+      source: [
+        ...[ELEM[params.elem], FOUR[params.elem], rowsSource(params), int8RowsSource()],
+        ...[matrixSource(params), int8RowSource(params, row)],
+      ].join(""),
+      bindings: ROW_BINDINGS,
+      constants: { ...rowConstants(params), ...matrixConstants(params), OUTS: row.outs },
+    });
   }
 
+  /** Makes the kernel that rounds a product's rows. */
   #openQuantize(): QuantizeKernel {
-    return this.#quantize ??= openQuantize(this.#gpu, this.#params);
+    const params = this.#params;
+    const units = params.k / 8;
+    return this.#quantize ??= Kernel.get(this.#gpu, {
+      name: "quantize_rows",
+      source: FOUR[params.elem] + rowsSource(params) + int8RowsSource({ isQuantizer: true }),
+      bindings: QUANTIZE_BINDINGS,
+      constants: {
+        ...rowConstants(params),
+        BLOCKS: params.k / BLOCK,
+        UNITS: units,
+        SQUARES: params.norm ? units : 1,
+      },
+    });
   }
 
+  /** Makes the kernel for the product of rounded rows. */
   #openTile(tile: Int8Tile): TileKernel {
+    const params = this.#params;
     const key = JSON.stringify(tile);
-    let kernel = this.#tiles.get(key);
-    if (kernel === undefined) {
-      this.#tiles.set(key, kernel = openInt8Tile(this.#gpu, this.#params, tile));
-    }
+    const kernel = this.#tiles.get(key) ?? Kernel.get(this.#gpu, {
+      name: "matvec",
+      source: ELEM[params.elem] + int8RowsSource() + matrixSource(params) +
+        int8TileSource(params, tile),
+      bindings: TILE_BINDINGS,
+      constants: { ...matrixConstants(params), OUTS: tile.columns },
+    });
+    this.#tiles.set(key, kernel);
     return kernel;
   }
 }
@@ -150,48 +179,6 @@ export class Int8Products {
 /** Declares the layout of rounded rows, and the kernel that rounds them if `isQuantizer`. */
 function int8RowsSource({ isQuantizer = false } = {}): string {
   return expand(rowsTemplate, { IS_QUANTIZER: isQuantizer });
-}
-
-/** Makes the kernel that rounds a product's rows. */
-function openQuantize(gpu: GpuContext, params: Int8Params): QuantizeKernel {
-  const { elem, k, norm } = params;
-  return Kernel.get(gpu, {
-    name: "quantize_rows",
-    source: FOUR[elem] + rowsSource(params) + int8RowsSource({ isQuantizer: true }),
-    bindings: QUANTIZE_BINDINGS,
-    constants: {
-      ...rowConstants(params),
-      BLOCKS: k / BLOCK,
-      UNITS: k / 8,
-      SQUARES: norm ? k / 8 : 1,
-    },
-  });
-}
-
-/** Makes the kernel for the product of one row. */
-function openInt8Row(gpu: GpuContext, params: Int8Params, row: Int8Row): RowKernel {
-  return Kernel.get(gpu, {
-    name: "matvec",
-    source: [
-      ...[ELEM[params.elem], FOUR[params.elem], rowsSource(params), int8RowsSource()],
-      ...[matrixSource(params), int8RowSource(params, row)],
-    ].join(""),
-    bindings: ROW_BINDINGS,
-    constants: { ...rowConstants(params), ...matrixConstants(params), OUTS: row.outs },
-  });
-}
-
-/** Makes the kernel for the product of rounded rows. */
-function openInt8Tile(gpu: GpuContext, params: Int8Params, tile: Int8Tile): TileKernel {
-  return Kernel.get(gpu, {
-    name: "matvec",
-    source: [
-      ...[ELEM[params.elem], int8RowsSource()],
-      ...[matrixSource(params), int8TileSource(params, tile)],
-    ].join(""),
-    bindings: TILE_BINDINGS,
-    constants: { ...matrixConstants(params), OUTS: tile.columns },
-  });
 }
 
 /** Number of rows that lie together; see int8_rows.wgsl. */
@@ -206,16 +193,12 @@ const roundedBuffers = new WeakMap<GpuContext, GPUBuffer>();
  */
 function roundedRows(gpu: GpuContext, k: number, numRows: number): GPUBuffer {
   const groups = 2 ** Math.ceil(Math.log2(Math.ceil(numRows / GROUP_ROWS)));
-  const size = groups * groupBytes(k);
+  // The elements of rows, two words per block, and one word per row.
+  const size = groups * GROUP_ROWS * (k + k / BLOCK * 8 + 4);
   let buffer = roundedBuffers.get(gpu);
   if (buffer === undefined || buffer.size < size) {
     const usage = GPUBufferUsage.STORAGE;
     roundedBuffers.set(gpu, buffer = createBuffer(gpu, { label: "rounded rows", size, usage }));
   }
   return buffer;
-}
-
-/** Bytes of a group of rows: their elements, two words per block, and one word per row. */
-function groupBytes(k: number): number {
-  return GROUP_ROWS * (k + k / BLOCK * 8 + 4);
 }

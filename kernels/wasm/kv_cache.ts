@@ -144,13 +144,13 @@ export function scalesAt(tile: usize, headSize: u32): usize {
 }
 
 /** Writes a key to slot `slot` of a tile. @param from f32 `[headSize]`. */
-export function quantizeKey(from: usize, headSize: u32, tile: usize, slot: u32): void {
+function quantizeKey(from: usize, headSize: u32, tile: usize, slot: u32): void {
   const scale = scalesAt(tile, headSize) + (<usize> slot << 2);
   quantize(from, headSize, tile + (<usize> slot << 1), 1, TILE * 2, scale);
 }
 
 /** Writes a value to slot `slot` of a tile. @param from f32 `[headSize]`. */
-export function quantizeValue(from: usize, headSize: u32, tile: usize, slot: u32): void {
+function quantizeValue(from: usize, headSize: u32, tile: usize, slot: u32): void {
   const scale = scalesAt(tile, headSize) + (<usize> slot << 2);
   const pair = tile + <usize> (slot >> 1) * headSize * 2;
   quantize(from, headSize, pair + (slot & 1), 2, 4, scale);
@@ -188,7 +188,7 @@ function roundToHalf(x: f32): f32 {
 }
 
 /** Expands the keys of a tile to f32 `[headSize, TILE]`. */
-export function widenKeys(tile: usize, headSize: u32, into: usize): void {
+function widenKeys(tile: usize, headSize: u32, into: usize): void {
   const scales = scalesAt(tile, headSize);
   for (; tile < scales; tile += TILE * 2, into += TILE * 8) {
     for (let half: usize = 0; half < 2; half++) {
@@ -202,7 +202,7 @@ export function widenKeys(tile: usize, headSize: u32, into: usize): void {
 }
 
 /** Expands the values of a tile to f32 `[TILE, headSize]`. */
-export function widenValues(tile: usize, headSize: u32, into: usize): void {
+function widenValues(tile: usize, headSize: u32, into: usize): void {
   const headBytes = <usize> headSize << 2;
   for (let scale = scalesAt(tile, headSize), end = scale + TILE * 4; scale < end; scale += 8) {
     const s0 = v128.load32_splat(scale);

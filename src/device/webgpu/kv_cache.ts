@@ -46,7 +46,7 @@ export class WebGpuKvCache {
     let pendingBytes = 0;
     for (const [index, layer] of this.layers.entries()) {
       const bytes = this.#blockBytes[index]!;
-      const made = await this.#tryAllocate(bytes * numBlocks);
+      const made = await this.#tryAllocate(() => this.#allocate(bytes * numBlocks));
       // Layers that have already grown stay larger, but the additional blocks are not used.
       if (made === undefined) return false;
       const encoder = this.#gpu.device.createCommandEncoder();
@@ -86,7 +86,7 @@ export class WebGpuKvCache {
     const probes: GPUBuffer[] = [];
     try {
       for (; needed > 0; needed -= most) {
-        const probe = await this.#orRefused(() => this.#createBuffer(Math.min(needed, most)));
+        const probe = await this.#tryAllocate(() => this.#createBuffer(Math.min(needed, most)));
         if (probe === undefined) return false;
         probes.push(probe);
       }
@@ -97,12 +97,8 @@ export class WebGpuKvCache {
     }
   }
 
-  #tryAllocate(bytes: number): Promise<LayerCache | undefined> {
-    return this.#orRefused(() => this.#allocate(bytes));
-  }
-
   /** Allocates memory. @returns `undefined` if the device has none. */
-  async #orRefused<T>(allocate: () => T): Promise<T | undefined> {
+  async #tryAllocate<T>(allocate: () => T): Promise<T | undefined> {
     const { device } = this.#gpu;
     device.pushErrorScope("out-of-memory");
     const made = allocate();

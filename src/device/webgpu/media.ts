@@ -36,18 +36,8 @@ const STAGING_BYTES = 2 ** 24;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
 /** An image, and its copy on the device if it has one. */
-class DeviceImage implements OpenImage {
-  readonly pixels: Pixels;
-  readonly onDevice: ImageBuffer | undefined;
-
-  constructor(pixels: Pixels, onDevice: ImageBuffer | undefined) {
-    this.pixels = pixels;
-    this.onDevice = onDevice;
-  }
-
-  close(): void {
-    this.onDevice?.buffer.destroy();
-  }
+interface DeviceImage extends OpenImage {
+  readonly onDevice?: ImageBuffer;
 }
 
 /** Processes images on a GPU. Images that are larger than a binding of the device are processed on the CPU. */
@@ -88,11 +78,16 @@ export class WebGpuImages implements ImageKernels {
 
   open(pixels: Pixels): OpenImage {
     const { width, height } = pixels;
-    if (4 * width * height > this.#maxBytes) return new DeviceImage(pixels, undefined);
+    if (4 * width * height > this.#maxBytes) return { pixels, close: () => {} };
     const rgba = toRgba(pixels);
     const buffer = createStorage(this.#gpu, "image", rgba.data.byteLength);
     this.#gpu.device.queue.writeBuffer(buffer, 0, rgba.data);
-    return new DeviceImage(rgba, { buffer, width, height });
+    const image: DeviceImage = {
+      pixels: rgba,
+      onDevice: { buffer, width, height },
+      close: () => buffer.destroy(),
+    };
+    return image;
   }
 
   toTensor(rows: readonly TensorRow[]): Tensor {
