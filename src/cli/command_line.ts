@@ -51,7 +51,7 @@ export async function runCommandLine(words: readonly string[]): Promise<number> 
   }
 }
 
-/** Whether the message is enough, without a stack: for expected errors, and errors of the operating system. */
+/** Whether to print only the message, without a stack: for expected errors, and for errors of the operating system. */
 function isExpected(error: unknown): error is Error {
   return error instanceof UsageError || error instanceof StartupError || isSystemError(error);
 }
@@ -224,7 +224,7 @@ function formatDefault({ fallback }: Flag<unknown>): string {
   return typeof fallback === "string" || typeof fallback === "number" ? String(fallback) : "";
 }
 
-/** Wraps words into lines. The first line follows `start`, and the others are indented as far. */
+/** Wraps words into lines. The first line begins with `start`, and the others are indented by its length. */
 function wrap(words: readonly string[], start: string): string[] {
   const indent = " ".repeat(start.length);
   const lines: string[] = [];

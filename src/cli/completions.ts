@@ -56,7 +56,7 @@ function describeFlag(
   };
 }
 
-/** What completes a placeholder: `<model>`, `<file>`, or words separated by bars. */
+/** Finds the values of a placeholder: `<model>`, `<file>`, or words separated by bars. */
 function completeValues(placeholder: string, models: readonly string[]): Values {
   if (/file|folder/.test(placeholder)) return "files";
   if (placeholder === "<model>") return models;

@@ -137,7 +137,7 @@ const HEAD_BYTES: Readonly<Record<"gpu" | "cpu", HeadBytes>> = {
   cpu: (_, headSize) => 4 * headSize,
 };
 
-/** Describes what a token takes in the cache of a GPU. */
+/** Describes the memory of a token in the cache of a GPU. */
 function describeCache(attentions: readonly AttentionNode[]): string {
   const dtypes = [...new Set(attentions.map(({ dtype }) => dtype))].join(" and ");
   const inWindows = bytesPerToken(attentions.filter(({ localWindow }) => localWindow));
@@ -150,7 +150,7 @@ function bytesPerToken(attentions: readonly AttentionNode[]): number {
     BLOCK_SIZE;
 }
 
-/** Describes the longest sequence, and what its keys and values take. */
+/** Describes the longest sequence, and the memory of its keys and values. */
 function describeContext(attentions: readonly AttentionNode[], tokens: number): string {
   const [onGpu, onCpu] = (["gpu", "cpu"] as const).map((device) => {
     const pools = divideLayers(attentions, {

@@ -1,6 +1,6 @@
 /**
- * The thread in which `doctor` tests a device. Only it imports ONNX Runtime, so that starting a server does not wait
- * for that.
+ * The thread in which `doctor` tests a device. Only this thread imports ONNX Runtime, so that the command starts at
+ * once.
  *
  * @module
  */

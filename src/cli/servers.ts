@@ -78,7 +78,7 @@ function chooseServer(servers: readonly RunningServer[], port: string | undefine
   throw new StartupError(`No server is running${where}${others}.${namedByPid(servers, port)}`);
 }
 
-/** `ps` prints process ids first: if one was given as a port, a sentence that says so and names the port. */
+/** If a process id was given as the port, a sentence that says so and names the port; otherwise empty. */
 function namedByPid(servers: readonly RunningServer[], port: string | undefined): string {
   const meant = servers.find(({ pid }) => pid === Number(port));
   return meant === undefined ? "" : ` ${port} is a process id; its port is ${meant.port}.`;

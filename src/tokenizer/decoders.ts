@@ -18,7 +18,7 @@ export function readDecoder(reader: ConfigReader): Decoder {
   switch (reader.type) {
     case "Sequence": {
       const all = reader.parts("decoders").map(readDecoder);
-      return (tokens) => all.reduce((pieces, decode) => decode(pieces), tokens);
+      return (tokens) => all.reduce((segments, decode) => decode(segments), tokens);
     }
     case "ByteLevel":
       return decodeBytes;
@@ -83,14 +83,14 @@ export function readByteToken(token: string): number | undefined {
 
 /** Joins byte tokens into characters; bytes that form no character become U+FFFD, one for each. */
 function decodeByteFallback(tokens: readonly string[]): string[] {
-  const pieces: string[] = [];
+  const segments: string[] = [];
   let bytes: number[] = [];
   const endBytes = () => {
     if (bytes.length === 0) return;
     try {
-      pieces.push(strict.decode(Uint8Array.from(bytes)));
+      segments.push(strict.decode(Uint8Array.from(bytes)));
     } catch {
-      pieces.push(...bytes.map(() => "\uFFFD"));
+      segments.push(...bytes.map(() => "\uFFFD"));
     }
     bytes = [];
   };
@@ -98,11 +98,11 @@ function decodeByteFallback(tokens: readonly string[]): string[] {
     const byte = readByteToken(token);
     if (byte === undefined) {
       endBytes();
-      pieces.push(token);
+      segments.push(token);
     } else bytes.push(byte);
   }
   endBytes();
-  return pieces;
+  return segments;
 }
 
 function strip(

@@ -66,14 +66,14 @@ function mapWords(split: (word: string) => readonly string[]): PreTokenizer {
 
 function splitBy(pattern: Pattern, behavior: SplitBehavior, isInverted = false): PreTokenizer {
   return ({ words, isFirst }) => {
-    const pieces: string[] = [];
+    const parts: string[] = [];
     for (const word of words) {
       const split = splitAt(word, pattern.findAll(word), { behavior, isInverted });
-      for (const piece of split) pieces.push(piece);
+      for (const part of split) parts.push(part);
     }
     return {
-      words: pieces,
-      isFirst: isFirst && pieces.length > 0 && words[0]!.startsWith(pieces[0]!),
+      words: parts,
+      isFirst: isFirst && parts.length > 0 && words[0]!.startsWith(parts[0]!),
     };
   };
 }
@@ -136,11 +136,11 @@ export function readPrependScheme(reader: ConfigReader): string {
 
 /** Splits a text into words and the symbols between them, without white space. */
 function splitWords(text: string): string[] {
-  const pieces: string[] = [];
+  const parts: string[] = [];
   let last = 0;
   let lastKind = 0;
   const end = (at: number) => {
-    if (lastKind !== 0) pieces.push(text.slice(last, at));
+    if (lastKind !== 0) parts.push(text.slice(last, at));
   };
   for (let at = 0; at < text.length;) {
     const codePoint = text.codePointAt(at)!;
@@ -153,7 +153,7 @@ function splitWords(text: string): string[] {
     at += codePoint > 0xffff ? 2 : 1;
   }
   end(text.length);
-  return pieces;
+  return parts;
 }
 
 function splitChunks(word: string, length: number): string[] {

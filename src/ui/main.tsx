@@ -7,7 +7,8 @@
 import { type ComponentType, type JSX, render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ChatPage } from "./chat/chat_page.tsx";
-import { TextField, useDroppedFiles } from "./controls.tsx";
+import { TextField } from "./controls.tsx";
+import { useDroppedFiles } from "./files.tsx";
 import { EmbeddingPage } from "./embedding_page.tsx";
 import { type History, KEPT_SECONDS, LivePage, parseMetrics } from "./live_page.tsx";
 import { MattingPage } from "./matting_page.tsx";

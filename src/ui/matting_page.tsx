@@ -8,16 +8,8 @@ import { zipSync } from "fflate";
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import {
-  Check,
-  copyImage,
-  Failure,
-  FileDrop,
-  formatMs,
-  IMAGE_FORMATS,
-  SaveButton,
-  useObjectUrl,
-} from "./controls.tsx";
+import { Check, Failure, formatMs } from "./controls.tsx";
+import { FileDrop, IMAGE_FORMATS, SaveButton, useObjectUrl } from "./files.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, useWork } from "./server.ts";
 
@@ -223,6 +215,18 @@ async function zipImages(results: readonly Result[]): Promise<Blob> {
   }
   const bytes = zipSync(files, { level: 0 }) as Uint8Array<ArrayBuffer>;
   return new Blob([bytes], { type: "application/zip" });
+}
+
+/**
+ * Copies a PNG image.
+ *
+ * @throws {Error} with the reason, when the browser cannot copy images.
+ */
+async function copyImage(image: Blob): Promise<void> {
+  if (navigator.clipboard?.write === undefined) {
+    throw new Error("Browsers allow copying images only on https:// pages and localhost");
+  }
+  await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
 }
 
 function CopyImageButton({ image }: { image: Blob }): JSX.Element {

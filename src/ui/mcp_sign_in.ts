@@ -1,6 +1,6 @@
 /**
- * Signs in to MCP servers that require OAuth: keeps what is needed while the browser visits the authorization server
- * and comes back. It is kept for this tab only, like tokens.
+ * Signs in to MCP servers that require OAuth. The state of a sign-in is kept while the browser visits the authorization
+ * server and comes back. Like tokens, it is kept for this tab only.
  *
  * @module
  */
@@ -11,14 +11,14 @@ const KEY = "hearth.mcp.sign_in";
 type Client = Awaited<ReturnType<OAuthClientProvider["clientInformation"]>>;
 type Tokens = Awaited<ReturnType<OAuthClientProvider["tokens"]>>;
 
-/** What is kept for a server. */
+/** The state of the sign-in to a server. */
 interface Kept {
   readonly client?: Client;
   readonly tokens?: Tokens;
   readonly verifier?: string;
   readonly discovery?: OAuthDiscoveryState | undefined;
   readonly state?: string;
-  /** The page's address before the sign-in, after the hash. */
+  /** The fragment of the page's address before the sign-in: `#/c/…`. */
   readonly hash?: string;
   /** The query string of the authorization server's redirect. */
   readonly answer?: string | undefined;

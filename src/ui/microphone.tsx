@@ -7,7 +7,8 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { openSocket } from "./server.ts";
-import { CopyButton, Failure, SaveButton } from "./controls.tsx";
+import { CopyButton, Failure } from "./controls.tsx";
+import { SaveButton } from "./files.tsx";
 
 /** A button that records. Calls `onRecorded` with the finished recording. */
 export function RecordButton({ labels = ["Record", "Stop recording"], onRecorded, onFailure }: {
@@ -52,7 +53,7 @@ export function RecordButton({ labels = ["Record", "Stop recording"], onRecorded
 const LISTEN_RATE = 24_000;
 
 /** Asks the browser for the microphone. @throws {Error} with the reason, in words for the user. */
-export async function openMicrophone(): Promise<MediaStream> {
+async function openMicrophone(): Promise<MediaStream> {
   if (navigator.mediaDevices === undefined) {
     throw new Error(
       `Browsers allow the microphone only on https:// pages and localhost, and this page is at ` +
@@ -69,7 +70,7 @@ export async function openMicrophone(): Promise<MediaStream> {
 /**
  * Calls `onSound` with 16-bit samples at {@linkcode LISTEN_RATE} as they are heard. Returns a function that ends this.
  */
-export async function listen(
+async function listen(
   stream: MediaStream,
   onSound: (samples: Int16Array<ArrayBuffer>) => void,
 ): Promise<() => Promise<void>> {

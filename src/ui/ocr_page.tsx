@@ -6,18 +6,8 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import {
-  Check,
-  CopyButton,
-  Failure,
-  FileDrop,
-  formatMs,
-  IMAGE_FORMATS,
-  MAX_IN_JSON_MIB,
-  readDataUrl,
-  SaveButton,
-  TextField,
-} from "./controls.tsx";
+import { Check, CopyButton, Failure, formatMs, TextField } from "./controls.tsx";
+import { FileDrop, IMAGE_FORMATS, MAX_IN_JSON_MIB, readDataUrl, SaveButton } from "./files.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post, readEvents, useWork } from "./server.ts";
 
@@ -64,7 +54,7 @@ export function OcrPage({ info }: PageProps): JSX.Element {
       <FileDrop
         accept="image/*,.heic,.heif,application/pdf"
         label="Drop or paste an image"
-        formats={`${IMAGE_FORMATS}, or PDF`}
+        formats={`${IMAGE_FORMATS.replace(" or", ",")} or PDF`}
         maxMib={MAX_IN_JSON_MIB}
         onFiles={async ([file]) => read(await readDataUrl(file!))}
       />

@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { CopyButton } from "./controls.tsx";
+import { CopyButton, QuietButton } from "./controls.tsx";
 import { hasApiKey, resolveAddress } from "./server.ts";
 
 /** A request as the page sends it: JSON, or form data with a file and fields. */
@@ -34,15 +34,13 @@ export function RequestCode({ request }: { request: ShownRequest }): JSX.Element
           <figcaption>
             <span class="row" role="group" aria-label="Language">
               {(Object.keys(WRITERS) as Language[]).map((name) => (
-                <button
-                  type="button"
-                  class="quiet"
+                <QuietButton
                   key={name}
                   aria-pressed={name === language}
                   onClick={() => setLanguage(name)}
                 >
                   {name}
-                </button>
+                </QuietButton>
               ))}
             </span>
             <CopyButton class="quiet" text={() => WRITERS[language](request)} />

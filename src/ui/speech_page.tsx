@@ -6,17 +6,15 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
+import { Failure, formatMs, TextField } from "./controls.tsx";
 import {
-  Failure,
   FileDrop,
-  formatMs,
   readDataUrl,
   SaveButton,
   saveFile,
   SOUND_FORMATS,
-  TextField,
   useObjectUrl,
-} from "./controls.tsx";
+} from "./files.tsx";
 import { RecordButton } from "./microphone.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, post, readBytes, useWork } from "./server.ts";

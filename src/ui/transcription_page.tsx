@@ -6,16 +6,8 @@
 import type { JSX } from "preact";
 import { formatSrt, formatVtt } from "../media/subtitles.ts";
 import { useEffect, useRef, useState } from "preact/hooks";
-import {
-  CopyButton,
-  Failure,
-  FileDrop,
-  formatMs,
-  SaveButton,
-  SOUND_FORMATS,
-  TextField,
-  useObjectUrl,
-} from "./controls.tsx";
+import { CopyButton, Failure, formatMs, TextField } from "./controls.tsx";
+import { FileDrop, SaveButton, SOUND_FORMATS, useObjectUrl } from "./files.tsx";
 import { LivePanel, RecordButton } from "./microphone.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, readEvents, ServerError, useWork } from "./server.ts";

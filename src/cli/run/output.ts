@@ -46,8 +46,8 @@ export function requireExtension(kind: ModelKind, path: string): void {
 }
 
 /**
- * Opens an output. Checks right away whether the path can be written, before a model is loaded, but leaves the file
- * untouched until the end, so that no failure leaves an empty or incomplete file.
+ * Opens an output. Checks whether the path can be written, before a model is loaded. The file itself stays untouched
+ * until the end, so that no failure leaves an empty or incomplete file.
  *
  * @param path `-` or `undefined` for standard output.
  * @throws {StartupError} when it cannot be written.

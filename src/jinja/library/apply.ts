@@ -143,7 +143,9 @@ function withValue(value: Value, { positional, named }: Arguments): Arguments {
   return { positional: [value, ...positional], named };
 }
 
-/** Filters that keep the items, or their attributes, for which a test has the wanted result. */
+/**
+ * Makes a filter of items by a test on the item or on its attribute. It keeps those for which the test gives `keeps`.
+ */
 function select(keeps: boolean, hasAttribute: boolean): OpenFilter {
   return (values, args) =>
     mapLazily(values, () => {
@@ -156,7 +158,9 @@ function select(keeps: boolean, hasAttribute: boolean): OpenFilter {
     });
 }
 
-/** Maps items with `prepare` as they are requested; items for which it gives nothing are left out. */
+/**
+ * Maps items, as they are requested, with the function that `prepare` returns. Items mapped to nothing are left out.
+ */
 function mapLazily(
   values: Value,
   prepare: () => (item: Value) => Value | undefined,

@@ -227,7 +227,7 @@ function isBlank(chunk: string): boolean {
   return chunk.trim() === "";
 }
 
-/** Moves as much of a word that is longer than a line onto the current line as fits. */
+/** Breaks a word that is longer than a line: moves as much as fits onto the current line. */
 function breakWord(
   chunks: string[],
   current: string[],

@@ -231,7 +231,7 @@ const REFUSED: Readonly<Record<string, ReadonlySet<string>>> = {
 };
 
 /** Whether the sandbox refuses access to a method because it would change the value. */
-export function isRefused(typeName: string, name: string): boolean {
+function isRefused(typeName: string, name: string): boolean {
   return REFUSED[typeName]?.has(name) ?? false;
 }
 
@@ -258,7 +258,7 @@ const BYTES_METHODS: Methods<Bytes> = {
 };
 
 /** Finds a method of a value that is not a str. */
-export function findMethod(value: Value, name: string): Native | undefined {
+function findMethod(value: Value, name: string): Native | undefined {
   if (value instanceof Dict) return own(DICT_METHODS, name)?.(value);
   if (Array.isArray(value)) return own(LIST_METHODS, name)?.(value);
   if (value instanceof Tuple || value instanceof Range) return own(SEQUENCE_METHODS, name)?.(value);
@@ -275,7 +275,7 @@ function own<T>(table: Readonly<Record<string, T>>, name: string): T | undefined
 }
 
 /** Finds a field of a number, such as `real`. */
-export function findField(value: Value, name: string): Value | undefined {
+function findField(value: Value, name: string): Value | undefined {
   if (value instanceof Float) {
     return name === "real" ? value : name === "imag" ? new Float(0) : undefined;
   }

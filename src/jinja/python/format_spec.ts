@@ -157,7 +157,7 @@ function pad(sign: string, body: string, spec: Spec): string {
   return fill(missing, char) + sign + body;
 }
 
-/** Pads digits that are grouped with zeros, which are grouped too. */
+/** Pads grouped digits with zeros, which are grouped too. */
 function padGrouped(body: string, spec: Spec, width: number): string {
   const [whole = "", rest = ""] = body.split(/(?=[.e%])/, 2).length === 2
     ? [body.slice(0, body.search(/[.e%]/)), body.slice(body.search(/[.e%]/))]

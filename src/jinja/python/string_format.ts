@@ -230,7 +230,7 @@ function convert(value: Value, conversion: Conversion, isMarkup: boolean): strin
 }
 
 /** Python's `ascii(value)`, given the `repr` of the value. */
-export function toAscii(text: string): string {
+function toAscii(text: string): string {
   return text.replaceAll(/[^\0-\x7f]/gu, (char) => escapeCode(char.codePointAt(0)!));
 }
 

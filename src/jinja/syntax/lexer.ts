@@ -10,7 +10,7 @@ import { toInt } from "../python/numbers.ts";
 import { charge } from "../meter.ts";
 import { escapeCode } from "../python/repr.ts";
 
-export type TokenType =
+type TokenType =
   | "text"
   | "begin print"
   | "end print"

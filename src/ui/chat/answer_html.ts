@@ -1,6 +1,6 @@
 /**
- * The HTML of answers: formulas and code in Markdown are recognised here, and rendered by parts that are loaded when first
- * needed; HTML that models write is cleaned.
+ * The HTML of answers. Formulas and code in Markdown are recognised here, and rendered by parts of the page that are
+ * loaded when first needed. HTML that models write is cleaned.
  *
  * @module
  */
@@ -47,7 +47,7 @@ export function isOpenFormula({ type, raw }: Token): boolean {
   return type === "paragraph" && BLOCK_START.test(raw) && raw.length < MAX_CHARACTERS;
 }
 
-/** Renders a formula without its delimiters. */
+/** Renders a formula that is given without delimiters. */
 function renderFormulaBlock(latex: string): HTMLElement {
   const block = document.createElement("p");
   const code = document.createElement("code");
@@ -109,7 +109,7 @@ const PURIFY = {
   RETURN_DOM_FRAGMENT: true as const,
 };
 
-/** @param isOpen whether more of the code may arrive: colours wait for its end. */
+/** Renders a block of code. @param isOpen whether more of the code may arrive: colours wait for its end. */
 export function renderCode({ text, lang }: Tokens.Code, isOpen: boolean): HTMLElement {
   const language = lang?.match(/^[\w+#.-]+/)?.[0]?.toLowerCase() ?? "";
   if (language === "math" && !isOpen) return renderFormulaBlock(text);

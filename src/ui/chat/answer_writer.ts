@@ -4,7 +4,7 @@
  * @module
  */
 import { saveTurn } from "./chat_database.ts";
-import { chatRequest, type ChatRequestOptions } from "./chat_request.ts";
+import { chatRequest, type ChatRequestOptions } from "./conversation_formats.ts";
 import { OwnWriting } from "./chat_state.ts";
 import type { Message, TokenChoice, ToolCall, Turn } from "./conversation.ts";
 import { post, readEvents } from "../server.ts";

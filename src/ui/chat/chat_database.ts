@@ -277,7 +277,7 @@ interface UnwrittenChange {
  *
  * @returns a function that removes it, to be called when it is written.
  */
-export function storeChange(before: Conversation, after: Conversation): () => void {
+function storeChange(before: Conversation, after: Conversation): () => void {
   const old: Readonly<Record<string, unknown>> = { ...before };
   const changed = Object.entries(after).filter(([name, value]) => value !== old[name]);
   const fields = Object.fromEntries(changed);
@@ -293,7 +293,7 @@ export function storeChange(before: Conversation, after: Conversation): () => vo
 }
 
 /** All stored changes. */
-export function listUnwritten(): UnwrittenChange[] {
+function listUnwritten(): UnwrittenChange[] {
   const keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX));
   return keys.map((key) => {
     const { conversation, fields, removed }: StoredChange = JSON.parse(localStorage.getItem(key)!);

@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { Failure } from "../controls.tsx";
+import { Failure, Notice, QuietButton } from "../controls.tsx";
 import {
   type ChatState,
   followAddress,
@@ -15,7 +15,7 @@ import {
 } from "./chat_state.ts";
 import { RequestCode } from "../request_code.tsx";
 import { hasApiKey, type PageProps, resolveAddress, type ServerInfo } from "../server.ts";
-import { chatRequest } from "./chat_request.ts";
+import { chatRequest } from "./conversation_formats.ts";
 import { ChatSettingsPanel, defaultSettings } from "./chat_settings.tsx";
 import { ChatStore } from "./chat_store.ts";
 import { Composer } from "./composer.tsx";
@@ -71,16 +71,11 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
         {state.isLoaded && (
           <>
             {open.deletedMs !== undefined && (
-              <p class="soft" role="status">
-                This conversation was deleted.{" "}
-                <button
-                  type="button"
-                  class="quiet"
-                  onClick={() => store.restoreConversation(open)}
-                >
-                  Restore it
-                </button>
-              </p>
+              <Notice
+                text="This conversation was deleted."
+                action="Restore it"
+                onClick={() => store.restoreConversation(open)}
+              />
             )}
             <MessageList
               key={open.id}
@@ -91,16 +86,11 @@ export function ChatPage({ info, models }: PageProps): JSX.Element {
               greeting={<Greeting kind={info.kind} isBusy={isAnswering} />}
             />
             {state.deletedTurn && (
-              <p class="soft" role="status">
-                Deleted.{" "}
-                <button
-                  type="button"
-                  class="quiet"
-                  onClick={() => store.restoreTurn(state.deletedTurn!)}
-                >
-                  Undo
-                </button>
-              </p>
+              <Notice
+                text="Deleted."
+                action="Undo"
+                onClick={() => store.restoreTurn(state.deletedTurn!)}
+              />
             )}
             <Failure message={state.failures.get(open.id)} />
             {!isAnswering && isUnanswered(path) && <Unanswered turn={path.at(-1)!} />}
@@ -160,12 +150,8 @@ function isUnanswered(messages: readonly Message[]): boolean {
 function Unanswered({ turn }: { turn: Turn }): JSX.Element {
   return (
     <p>
-      <button type="button" class="quiet" onClick={() => store.answer(turn.id)}>
-        Try again
-      </button>
-      <button type="button" class="quiet" onClick={() => store.deleteTurn(turn)}>
-        Take it back
-      </button>
+      <QuietButton onClick={() => store.answer(turn.id)}>Try again</QuietButton>
+      <QuietButton onClick={() => store.deleteTurn(turn)}>Take it back</QuietButton>
     </p>
   );
 }
@@ -268,7 +254,7 @@ function ContextGauge({ path, contextLength }: {
 /** Within this distance of the end, the list scrolls along with new text. */
 const NEAR_END_PIXELS = 80;
 
-export function MessageList({ path, state: { turns, writtenElsewhere }, liveId, store, greeting }: {
+function MessageList({ path, state: { turns, writtenElsewhere }, liveId, store, greeting }: {
   path: readonly Turn[];
   state: ChatState;
   /** Id of the answer that is being written. */

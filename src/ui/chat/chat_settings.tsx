@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Check, Failure, SidePanel, TextField } from "../controls.tsx";
+import { Check, Failure, QuietButton, SidePanel, TextField } from "../controls.tsx";
 import { type ChatSettings, DEFAULT_SETTINGS, readSettings } from "./conversation.ts";
 import { McpPanel, type McpServers } from "./mcp_servers.tsx";
 import { call } from "../server.ts";
@@ -241,7 +241,7 @@ function store(key: string, value: unknown): void {
   localStorage.setItem(key, JSON.stringify(value));
 }
 
-export function PresetPicker({ settings, onChange }: {
+function PresetPicker({ settings, onChange }: {
   settings: ChatSettings;
   onChange: (settings: ChatSettings) => void;
 }): JSX.Element {
@@ -295,9 +295,9 @@ export function PresetPicker({ settings, onChange }: {
         <button type="submit" disabled={name.trim() === ""}>Save preset</button>
       </form>
       {current !== undefined && (
-        <button type="button" class="quiet" onClick={() => forget(current)}>
+        <QuietButton onClick={() => forget(current)}>
           {current === DEFAULT_NAME ? "Reset to the model's defaults" : `Delete preset ${current}`}
-        </button>
+        </QuietButton>
       )}
       <small>New conversations begin with the preset {DEFAULT_NAME}.</small>
     </fieldset>

@@ -24,7 +24,7 @@ import {
   type Turn,
   withTurn,
 } from "./conversation.ts";
-import type { Export } from "./conversation_file.ts";
+import type { Export } from "./conversation_formats.ts";
 import { defaultSettings } from "./chat_settings.tsx";
 import type { Voice } from "./voice.tsx";
 import { createTools } from "./tool_calls.tsx";

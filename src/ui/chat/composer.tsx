@@ -5,15 +5,16 @@
  */
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { Failure, QuietButton } from "../controls.tsx";
 import {
-  Failure,
+  FileButton,
   IMAGE_FORMATS,
   MAX_IN_JSON_MIB,
   readDataUrl,
   refuseLarge,
   useDroppedFiles,
   usePastedFiles,
-} from "../controls.tsx";
+} from "../files.tsx";
 import type { Attachment, Draft } from "./conversation.ts";
 
 /** A draft is stored when nothing was typed for this long, and when the page is left. */
@@ -39,7 +40,6 @@ export function Composer(props: {
   const { takesImages, takesAudio, isBusy, draft, onDraft, onSend, onStop, tools } = props;
   const [written, setWritten] = useState<Written>(() => ({ ...NOTHING, ...draft }));
   const [failure, setFailure] = useState<string>();
-  const input = useRef<HTMLInputElement>(null);
   useKeptDraft(written, onDraft);
   const { text, images, files } = written;
   const addFiles = async (added: readonly File[]) => {
@@ -91,18 +91,7 @@ export function Composer(props: {
         }}
       />
       <div class="row">
-        <button type="button" onClick={() => input.current?.click()}>Add files</button>
-        <input
-          ref={input}
-          type="file"
-          multiple
-          hidden
-          aria-label="Files to send"
-          onChange={(event) => {
-            addFiles([...event.currentTarget.files ?? []]);
-            event.currentTarget.value = "";
-          }}
-        />
+        <FileButton label="Files to send" multiple onFiles={addFiles}>Add files</FileButton>
         {tools?.((added) =>
           setWritten((before) => ({
             ...before,
@@ -164,27 +153,23 @@ function Attached({ written, onChange }: {
       {images.map((url, index) => (
         <li key={`image ${index}`}>
           <img src={url} alt={`Image ${index + 1} to send`} />
-          <button
-            type="button"
-            class="quiet"
+          <QuietButton
             aria-label={`Remove image ${index + 1}`}
-            onClick={() => onChange({ ...written, images: images.filter((_, at) => at !== index) })}
+            onClick={() => onChange({ ...written, images: images.toSpliced(index, 1) })}
           >
             ✕
-          </button>
+          </QuietButton>
         </li>
       ))}
       {files.map(({ name }, index) => (
         <li key={`file ${index}`} class="file">
           <span>{name}</span>
-          <button
-            type="button"
-            class="quiet"
+          <QuietButton
             aria-label={`Remove ${name}`}
-            onClick={() => onChange({ ...written, files: files.filter((_, at) => at !== index) })}
+            onClick={() => onChange({ ...written, files: files.toSpliced(index, 1) })}
           >
             ✕
-          </button>
+          </QuietButton>
         </li>
       ))}
     </ul>

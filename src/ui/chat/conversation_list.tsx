@@ -5,12 +5,13 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { Failure, SaveButton, SidePanel } from "../controls.tsx";
+import { Failure, Notice, QuietButton, SidePanel } from "../controls.tsx";
+import { FileButton, SaveButton } from "../files.tsx";
 import { searchTurns } from "./chat_database.ts";
 import type { ChatState } from "./chat_state.ts";
 import type { ChatStore } from "./chat_store.ts";
 import { type Conversation, type Draft, makeTitle, newId } from "./conversation.ts";
-import { readExport, writeExport } from "./conversation_file.ts";
+import { readExport, writeExport } from "./conversation_formats.ts";
 
 /** The search starts when nothing was typed for this long. */
 const SEARCH_AFTER_MS = 150;
@@ -58,19 +59,14 @@ export function ConversationList({ store, state, onOpen }: Props): JSX.Element {
         ))}
       </ul>
       {lastDeleted && (
-        <p class="soft" role="status">
-          Deleted.{" "}
-          <button
-            type="button"
-            class="quiet"
-            onClick={() => {
-              store.restoreConversation(lastDeleted);
-              setLastDeleted(undefined);
-            }}
-          >
-            Undo
-          </button>
-        </p>
+        <Notice
+          text="Deleted."
+          action="Undo"
+          onClick={() => {
+            store.restoreConversation(lastDeleted);
+            setLastDeleted(undefined);
+          }}
+        />
       )}
       <ImportExport store={store} />
       {deleted.length > 0 && <Deleted conversations={deleted} store={store} />}
@@ -152,18 +148,14 @@ function Entry({ conversation, isOpen, isAnswering, onOpen, onRename, onDelete }
       </button>
       {isAnswering && <span class="dots" role="img" aria-label="Answer in progress" />}
       {headId !== null && (
-        <button
-          type="button"
-          class="quiet"
+        <QuietButton
           aria-label={`Rename ${title}`}
           onClick={() => setIsRenaming(true)}
         >
           ✎
-        </button>
+        </QuietButton>
       )}
-      <button type="button" class="quiet" aria-label={`Delete ${title}`} onClick={onDelete}>
-        ✕
-      </button>
+      <QuietButton aria-label={`Delete ${title}`} onClick={onDelete}>✕</QuietButton>
     </li>
   );
 }
@@ -213,14 +205,12 @@ function Deleted({ conversations, store }: {
         {conversations.map((conversation) => (
           <li key={conversation.id}>
             <span class="gone" dir="auto">{conversation.title}</span>
-            <button
-              type="button"
-              class="quiet"
+            <QuietButton
               aria-label={`Restore ${conversation.title}`}
               onClick={() => store.restoreConversation(conversation)}
             >
               Restore
-            </button>
+            </QuietButton>
           </li>
         ))}
       </ul>
@@ -231,8 +221,7 @@ function Deleted({ conversations, store }: {
 function ImportExport({ store }: { store: ChatStore }): JSX.Element {
   const [failure, setFailure] = useState<string>();
   const [news, setNews] = useState<string>();
-  const input = useRef<HTMLInputElement>(null);
-  const importFile = async (file: File | undefined) => {
+  const importFile = async ([file]: readonly File[]) => {
     if (file === undefined) return;
     setFailure(undefined);
     setNews(undefined);
@@ -253,19 +242,14 @@ function ImportExport({ store }: { store: ChatStore }): JSX.Element {
         >
           Export
         </SaveButton>
-        <button type="button" onClick={() => input.current?.click()}>Import</button>
+        <FileButton
+          label="File of exported conversations"
+          accept="application/json"
+          onFiles={importFile}
+        >
+          Import
+        </FileButton>
       </div>
-      <input
-        ref={input}
-        type="file"
-        accept="application/json"
-        aria-label="File of exported conversations"
-        hidden
-        onChange={(event) => {
-          importFile(event.currentTarget.files?.[0]);
-          event.currentTarget.value = "";
-        }}
-      />
       {news && <p class="soft" role="status">{news}</p>}
       <Failure message={failure} />
     </>

@@ -20,7 +20,7 @@ import { useState } from "preact/hooks";
 import { Failure, TextField } from "../controls.tsx";
 
 /** A server that the user added. */
-export interface McpServer {
+interface McpServer {
   readonly url: string;
   readonly state: "connecting" | "connected" | "signed out" | "failed";
   readonly name?: string;

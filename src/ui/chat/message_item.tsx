@@ -6,7 +6,7 @@
 import { memo } from "preact/compat";
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { CopyButton, formatMs } from "../controls.tsx";
+import { CopyButton, formatMs, QuietButton } from "../controls.tsx";
 import type { ChatStore } from "./chat_store.ts";
 import { Markdown } from "./markdown_view.tsx";
 import { ReadAloudButton } from "./voice.tsx";
@@ -54,8 +54,8 @@ function Question({ turn, siblings, store }: Props): JSX.Element {
         <span class="acts">
           <Branches turn={turn} siblings={siblings} store={store} />
           <CopyButton class="quiet" text={() => text} />
-          <Act onClick={() => setIsEditing(true)}>Edit</Act>
-          <Act onClick={() => store.deleteTurn(turn)}>Delete</Act>
+          <QuietButton onClick={() => setIsEditing(true)}>Edit</QuietButton>
+          <QuietButton onClick={() => store.deleteTurn(turn)}>Delete</QuietButton>
         </span>
       )}
     </li>
@@ -127,16 +127,19 @@ function Answer({ turn, siblings, isLast, isStreaming, isElsewhere, store }: Pro
                 text={() => readableText(item.current!, text)}
               />
             )}
-            <Act onClick={() => store.answer(turn.parentId!)}>Regenerate</Act>
+            <QuietButton onClick={() => store.answer(turn.parentId!)}>Regenerate</QuietButton>
             {isLast && text !== "" && !toolCalls && (
-              <Act onClick={() => store.continueAnswer(turn)}>Continue</Act>
+              <QuietButton onClick={() => store.continueAnswer(turn)}>Continue</QuietButton>
             )}
-            {!toolCalls && <Act onClick={() => setIsEditing(true)}>Edit</Act>}
-            <Act onClick={() => store.deleteTurn(turn)}>Delete</Act>
+            {!toolCalls && <QuietButton onClick={() => setIsEditing(true)}>Edit</QuietButton>}
+            <QuietButton onClick={() => store.deleteTurn(turn)}>Delete</QuietButton>
             {tokens && (
-              <Act isPressed={showsTokens} onClick={() => setShowsTokens(!showsTokens)}>
+              <QuietButton
+                aria-pressed={showsTokens}
+                onClick={() => setShowsTokens(!showsTokens)}
+              >
                 Probabilities
-              </Act>
+              </QuietButton>
             )}
           </span>
         </footer>
@@ -152,23 +155,6 @@ function readableText(item: HTMLElement, markdown: string): string {
   return shown?.textContent?.trim() || markdown;
 }
 
-function Act({ isPressed, onClick, children }: {
-  isPressed?: boolean;
-  onClick: () => void;
-  children: string;
-}): JSX.Element {
-  return (
-    <button
-      type="button"
-      class="quiet"
-      {...(isPressed !== undefined && { "aria-pressed": isPressed })}
-      onClick={onClick}
-    >
-      {children}
-    </button>
-  );
-}
-
 /** Shows which of several alternative turns is shown, with buttons for the others. */
 function Branches({ turn, siblings, store }: Pick<Props, "turn" | "siblings" | "store">) {
   const ids = siblings.split(" ");
@@ -176,32 +162,28 @@ function Branches({ turn, siblings, store }: Pick<Props, "turn" | "siblings" | "
   if (ids.length < 2 || at < 0) return null;
   return (
     <span class="branches" role="group" aria-label="Versions">
-      <button
-        type="button"
-        class="quiet"
+      <QuietButton
         aria-label="Previous version"
         disabled={at === 0}
         onClick={() => store.show(ids[at - 1]!)}
       >
         ‹
-      </button>
+      </QuietButton>
       <span aria-label={`Version ${at + 1} of ${ids.length}`} role="img">
         {at + 1}/{ids.length}
       </span>
-      <button
-        type="button"
-        class="quiet"
+      <QuietButton
         aria-label="Next version"
         disabled={at === ids.length - 1}
         onClick={() => store.show(ids[at + 1]!)}
       >
         ›
-      </button>
+      </QuietButton>
     </span>
   );
 }
 
-/** No rate is shown for shorter answers. */
+/** Shortest duration of an answer for which a rate is shown. */
 const LEAST_SECONDS = 0.02;
 
 function Figures({ figures }: { figures: AnswerFigures }): JSX.Element {

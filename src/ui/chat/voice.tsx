@@ -6,7 +6,7 @@
  */
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { Failure } from "../controls.tsx";
+import { Failure, QuietButton } from "../controls.tsx";
 import { RecordButton } from "../microphone.tsx";
 import { call, type ListedModel, post, readBytes, useWork } from "../server.ts";
 import { SpeechPlayer } from "../sound.tsx";
@@ -67,14 +67,9 @@ export function ReadAloudButton({ model, text }: {
     });
   return (
     <>
-      <button
-        type="button"
-        class="quiet"
-        aria-pressed={work.isBusy}
-        onClick={work.isBusy ? work.stop : read}
-      >
+      <QuietButton aria-pressed={work.isBusy} onClick={work.isBusy ? work.stop : read}>
         {work.isBusy ? "Stop reading" : "Read aloud"}
-      </button>
+      </QuietButton>
       <Failure message={work.failure} />
     </>
   );

@@ -127,7 +127,10 @@ pageTest("page: a file that is refused shows no result, and no page in place of 
   assert.equal(await tab.page.$(".compare"), null, "the last cut-out beside another image");
   await withFile({ name: "large.png", bytes: new Uint8Array(101 * 2 ** 20) }, async (path) => {
     await drop(tab, ".drop", path);
-    await tab.text(".drop .failure", /large\.png has 101 MiB\. Choose a file of at most 100 MiB/);
+    await tab.text(
+      ".drop .failure",
+      /large\.png is 101 MiB large\. Choose a file of at most 100 MiB/,
+    );
   });
 });
 

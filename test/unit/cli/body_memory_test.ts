@@ -28,7 +28,7 @@ Deno.test("readMemoryLimit() is the container's, the unit's, or the machine's", 
   assert.equal(limitWith({ [v1]: "9223372036854771712\n" }), 64 * GIB);
 });
 
-Deno.test("defaultBodyBytes() is a share of the memory that holds one body and does not take all", () => {
+Deno.test("defaultBodyBytes() is a share of memory that holds at least one body", () => {
   assert.equal(defaultBodyBytes(Infinity), GIB);
   assert.equal(defaultBodyBytes(16 * GIB), GIB);
   assert.equal(defaultBodyBytes(4 * GIB), GIB / 2);

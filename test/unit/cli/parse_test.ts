@@ -139,7 +139,7 @@ Deno.test("parseCall() names the nearest flag for an unknown one", () => {
   assert.match(usage(() => parse(["-q"])), /no flag -q\./);
 });
 
-Deno.test("parseCall() refuses a value out of range, naming what it saw, what it wants and where it came from", () => {
+Deno.test("parseCall() refuses a value out of range, naming the value, the range and its source", () => {
   assert.equal(
     usage(() => parse(["lemon", "-x", "91"])),
     '-x wants a whole number from 1 to 90, got "91".',
@@ -162,7 +162,7 @@ Deno.test("parseCall() refuses a missing value, a flag in its place, and a value
   assert.match(usage(() => parse(["lemon", "--no-recipe"])), /no flag --no-recipe/);
 });
 
-Deno.test("parseCall() wants as many operands as the command names", () => {
+Deno.test("parseCall() requires as many operands as the command names", () => {
   assert.match(usage(() => parse([])), /bake wants <cake>\. See bake --help/);
   assert.match(usage(() => parse([" "])), /bake wants <cake>/);
   assert.match(usage(() => parse(["lemon", "plum"])), /bake takes no "plum"/);
@@ -182,7 +182,7 @@ Deno.test("parseCall() answers --help and --version whatever else is wrong", () 
   assert.deepEqual(parse(["--", "--help"]), { flags: DEFAULTS, operands: ["--help"] });
 });
 
-Deno.test("chooseCommand() takes the first command where none is named, and names the nearest of an unknown one", () => {
+Deno.test("chooseCommand() defaults to the first command, and names the nearest to an unknown one", () => {
   const commands: [Command, Command] = [SERVE, BAKE];
   assert.deepEqual(chooseCommand(commands, []), { command: SERVE, words: [] });
   assert.deepEqual(chooseCommand(commands, ["-p", "1"]), { command: SERVE, words: ["-p", "1"] });
@@ -238,7 +238,7 @@ Deno.test("chooseCommand() takes help and a command as that command's --help", (
   assert.throws(() => chooseCommand(commands, ["help", "bkae"]), /Did you mean "bake"/);
 });
 
-Deno.test("parseCall() passes over a variable that holds a service's address", () => {
+Deno.test("parseCall() ignores a variable that holds a service's address", () => {
   const environment = { HEARTH_PORT: "tcp://10.96.0.7:80", HEARTH_MAX_QUEUE: "7" };
   const call = parseCall(COMMANDS[0], [], environment);
   assert.ok(typeof call === "object");

@@ -38,7 +38,7 @@ Deno.test("pidFilePath() follows the platform's conventions", () => {
   );
 });
 
-Deno.test("pidFilePath() asks the system for the home of a service that is started without one", () => {
+Deno.test("pidFilePath() asks the system for the home folder of a service started without HOME", () => {
   assert.equal(pidFilePath(8, {}, "linux"), join(homedir(), ".hearth", "run", "8.pid"));
 });
 

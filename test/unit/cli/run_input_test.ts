@@ -11,7 +11,7 @@ async function withFolder(use: (folder: string) => Promise<void>): Promise<void>
   }
 }
 
-Deno.test("readInputs() refuses what is empty, by name", () =>
+Deno.test("readInputs() names the input that is empty", () =>
   withFolder(async (folder) => {
     const blank = join(folder, "blank.txt");
     await Deno.writeTextFile(blank, " \n\n");
@@ -65,7 +65,7 @@ Deno.test({
     }),
 });
 
-Deno.test("readInputs() refuses the path of a file that is not there, and a folder", () =>
+Deno.test("readInputs() refuses a missing file and a folder", () =>
   withFolder(async (folder) => {
     const missing = join(folder, "photo.jpg");
     await assert.rejects(readInputs(["Describe it.", missing]), {

@@ -20,7 +20,7 @@ const PATTERNS = [
   "a(?!b)|b(?=a)",
 ];
 
-Deno.test("RegexPattern finds what V8 finds, ways that failed being remembered or not", () => {
+Deno.test("RegexPattern finds what V8 finds, with and without remembering failures", () => {
   const random = new Random(3);
   const chars = [..."aaabbbcc'Ts1 \n😀É"];
   for (const pattern of PATTERNS) {

@@ -36,14 +36,14 @@ Deno.test("pathThrough() is the newest branch through a turn", () => {
   assert.deepEqual(pathThrough([], null), []);
 });
 
-Deno.test("pathThrough() passes by what was deleted", () => {
+Deno.test("pathThrough() skips deleted turns", () => {
   const deleted = withTurn(TURNS, { ...TURNS[2]!, deletedMs: 9 });
   assert.deepEqual(getIds(pathThrough(deleted, "a3")), ["q1", "a2"]);
   const all = withTurn(TURNS, { ...TURNS[0]!, deletedMs: 9 });
   assert.deepEqual(pathThrough(all, "a3"), []);
 });
 
-Deno.test("listChildren() is in the order of time, newestLeaf() the end of the newest", () => {
+Deno.test("listChildren() sorts by time, and newestLeaf() is the end of the newest branch", () => {
   assert.deepEqual(getIds(listChildren(TURNS, "q1")), ["a1", "a2"]);
   assert.equal(newestLeaf(TURNS, "a1"), "a3");
   assert.equal(newestLeaf(TURNS, null), "a2");

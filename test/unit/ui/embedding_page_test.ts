@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { cosines, placeLabels, project } from "../../../src/ui/embedding_page.tsx";
 
-Deno.test("placeLabels() moves a label out of another's way, and leaves out one that has no place", () => {
+Deno.test("placeLabels() moves labels apart and drops one that fits nowhere", () => {
   const text = "some words";
   const [alone] = placeLabels([{ x: 0, y: 0, text }]);
   assert.equal(alone!.label!["text-anchor"], "start");

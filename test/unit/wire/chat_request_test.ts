@@ -73,7 +73,7 @@ Deno.test("ChatRequest takes true and false as text", () => {
   });
 });
 
-Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and range", () => {
+Deno.test("ChatRequest refuses a value out of range, naming field, value and range", () => {
   const cases: readonly [Record<string, unknown>, param: string, message: string][] = [
     [{ temperature: 2.1 }, "temperature", "temperature: want a number from 0 to 2, saw 2.1."],
     [{ temperature: -1 }, "temperature", "temperature: want a number from 0 to 2, saw -1."],
@@ -215,7 +215,7 @@ Deno.test("ChatRequest takes every part type in every form, and refuses others b
   }
 });
 
-Deno.test("ChatRequest reports one fault of a million, so that a hostile body costs no memory", () => {
+Deno.test("ChatRequest reports one fault of a million, so a hostile body costs no memory", () => {
   const million = 1_000_000;
   const bodies = [
     { messages: Array(million).fill({}) },

@@ -3,7 +3,7 @@ import { EmbeddingList, writeEmbeddings } from "../../../src/wire/embeddings.ts"
 
 const RESULT = { id: "i", model: 'a "quoted" name', promptTokens: 7 };
 
-Deno.test("writeEmbeddings() writes a list that its own schema takes, exactly", () => {
+Deno.test("writeEmbeddings() writes exactly what its schema describes", () => {
   const vectors = Float32Array.from([0.1, -1e-30, 3.4e38, 0]);
   for (const format of ["float", "base64"] as const) {
     const json = [...writeEmbeddings({ ...RESULT, vectors, dimensions: 2, format })].join("");
@@ -19,7 +19,7 @@ Deno.test("writeEmbeddings() writes a list that its own schema takes, exactly", 
   }
 });
 
-Deno.test("writeEmbeddings() writes a large list in pieces of which none is large", () => {
+Deno.test("writeEmbeddings() writes a large list in small pieces", () => {
   const vectors = new Float32Array(1000 * 384).fill(0.25);
   const pieces = [...writeEmbeddings({ ...RESULT, vectors, dimensions: 384, format: "float" })];
   assert.ok(pieces.length >= 10);

@@ -53,7 +53,7 @@ Deno.test("requireEndpoint() names the model, its kind and what it serves instea
   );
 });
 
-Deno.test("requireModelName() takes every name where the model has the one for all, and tells the flags", () => {
+Deno.test("requireModelName() takes every name with --any-model, and names the flags otherwise", () => {
   const model = { id: "m", aliases: [ANY_NAME], kind: "text" } as const;
   for (const name of ["gpt-4o-mini", "claude-haiku", "x/y"]) requireModelName(model, name);
   assert.throws(

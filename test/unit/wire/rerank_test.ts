@@ -15,14 +15,14 @@ function indices(logits: number[], top_n?: number): number[] {
     .map(({ index }) => index);
 }
 
-Deno.test("orderResults() orders by logits where scores are rounded to 1", () => {
+Deno.test("orderResults() sorts by logits where scores round to 1", () => {
   const saturated = answer([16.47, 17.07, 16.94, -2]);
   const results = orderResults(saturated, REQUEST, { hasDocuments: false });
   assert.deepEqual(results.map(({ index }) => index), [1, 2, 0, 3]);
   assert.equal(saturated.scores[1], saturated.scores[2]);
 });
 
-Deno.test("orderResults() gives logits where they are asked for, by each of the names", () => {
+Deno.test("orderResults() gives logits when asked by any of the names", () => {
   for (const wish of [{ raw_scores: true }, { use_activation: false }, { activation: false }]) {
     const results = orderResults(answer([0, 4, 2]), { ...REQUEST, ...wish, top_k: 2 }, {
       hasDocuments: false,
@@ -41,7 +41,7 @@ Deno.test("orderResults() cuts to top_n", () => {
   assert.deepEqual(indices([0.1, 0.9, 0.5, 0.9], 9), [1, 3, 2, 0]);
 });
 
-Deno.test("orderResults() repeats documents where they are wanted", () => {
+Deno.test("orderResults() repeats documents on request", () => {
   const [first] = orderResults(answer([0, 0, 100, 0]), REQUEST, { hasDocuments: true });
   assert.deepEqual(first, { index: 2, relevance_score: 1, document: "c" });
 });
