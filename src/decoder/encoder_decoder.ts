@@ -7,7 +7,11 @@
 import type { Backend } from "../device/backend.ts";
 import type { NodeHeads } from "../device/encoder_attention.ts";
 import type { Tensor } from "../device/ort/ort.ts";
-import type { CrossProjection } from "./cross_projection.ts";
+import {
+  type CrossProjection,
+  type EncoderDecoderAttention,
+  TextAligner,
+} from "./encoder_decoder_attention.ts";
 import {
   type Decoder,
   type DecoderLimits,
@@ -15,7 +19,6 @@ import {
   type SampledToken,
   type StepBatch,
 } from "./decoder.ts";
-import { type EncoderDecoderAttention, TextAligner } from "./encoder_decoder_attention.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 
 /** Encodes inputs that sequences attend to. */

@@ -20,14 +20,13 @@ import {
   requireMerged,
 } from "../graph/cut/merged_decoder.ts";
 import { disposeTensors, type GraphSession, Tensor, type Tensors } from "../device/ort/ort.ts";
-import { CrossProjection } from "./cross_projection.ts";
+import { CrossProjection, EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
-import { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import type { KernelRule } from "./kernel_rule.ts";
 import { openPagedDecoder } from "./open_paged_decoder.ts";
 import type { LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
-import { hoistTransposes } from "../graph/rewrite/transposes.ts";
+import { hoistTransposes } from "../graph/rewrite/token_rows.ts";
 import { type EncodedInputs, WholeDecoder } from "./whole_decoder.ts";
 
 /** What to open, and how. */

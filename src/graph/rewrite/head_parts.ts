@@ -27,16 +27,16 @@ import { countElements, storedBytes } from "../file/tensor.ts";
 
 /** From this opset on, `Split` takes its sizes as an input. */
 const SPLIT_BY_INPUT = 13;
-/** Lengths for which the nodes are evaluated; no number of heads is likely to be both. */
+/** Numbers of tokens for which the nodes are evaluated. A number of heads can only equal one of them. */
 const NUM_TOKENS = [5, 7] as const;
-/** Most outputs for each of the original ones, if heads of keys and values are repeated. */
+/** Most outputs per original output, if heads of keys and values are repeated. */
 const MOST_REPEATED = 4;
 
 /** Operators that only move or repeat elements. */
 const MOVING = new Set(
   ["Reshape", "Transpose", "Split", "Slice", "Gather", "Squeeze", "Unsqueeze", "Expand"],
 );
-/** Those that take a part of their input. */
+/** Operators that take a part of their input. */
 const TAKING = new Set(["Split", "Slice", "Gather"]);
 
 /** A product with a constant matrix, and the node that adds a vector to it. */
@@ -58,14 +58,18 @@ interface Part {
   readonly isHeadMajor: boolean;
 }
 
-/** What a product's outputs are divided into. */
+/** How the outputs of a product are divided. */
 interface Division {
   readonly parts: readonly Part[];
   /** The nodes between the product and its parts. */
   readonly moves: ReadonlySet<Node>;
 }
 
-/** @param headSizes elements of the heads that attentions read. */
+/**
+ * Reorders the outputs of products, and replaces the nodes after them by one split of each row.
+ *
+ * @param headSizes sizes of the heads that attentions read.
+ */
 export function splitRowsForHeads(
   model: ModelProto,
   headSizes: ReadonlySet<number> = new Set(),
@@ -89,7 +93,7 @@ export function splitRowsForHeads(
   return withGraph(model, { nodes, initializers });
 }
 
-/** The product that a node computes, if nothing but the sum with a vector reads it. */
+/** Reads the product that a node computes, and the sum with a constant vector if nothing else reads the product. */
 function findProduct(index: GraphIndex, node: Node): Product | undefined {
   const numOutputs = countOutputs(index, node);
   if (numOutputs === undefined) return undefined;
@@ -110,13 +114,13 @@ function countOutputs(index: GraphIndex, node: Node): number | undefined {
   const tensors = weights.map((name) => index.constants.get(name));
   if (tensors.length === 0 || tensors.includes(undefined)) return undefined;
   if (opType === "MatMul") return tensors[0]!.shape.length === 2 ? tensors[0]!.shape[1] : undefined;
-  // The fifth input reorders the matrix's rows.
+  // The fifth input, `g_idx`, reorders the matrix, which is not supported here.
   if (inputs[4]) return undefined;
   const n = intAttribute(node, "N")!;
   return tensors.every((tensor) => storedBytes(tensor!) % n === 0) ? n : undefined;
 }
 
-/** The nodes behind a tensor that only move its elements, in order. */
+/** Lists the nodes after a tensor that only move its elements, in the graph's order. */
 function listMoves(index: GraphIndex, tensor: string): Node[] {
   const moved = new Set([tensor]);
   return index.graph.nodes.filter(({ opType, inputs, outputs }) => {
@@ -128,9 +132,9 @@ function listMoves(index: GraphIndex, tensor: string): Node[] {
 }
 
 /**
- * Finds what a product's outputs are divided into: whole heads, and tensors that anything but a move reads.
+ * Finds the tensors into which moves divide the outputs of a product: whole heads, and tensors that other nodes read.
  *
- * @returns `undefined` if the outputs already are in this order, or if a part is not the same for each token.
+ * @returns `undefined` if the outputs are in this order already, or if a part differs from token to token.
  */
 function findDivision(
   index: GraphIndex,
@@ -170,14 +174,14 @@ function findDivision(
   const parts = tensors.map((tensor) => readPart(runs.map((run) => run.value(tensor)), tensor));
   if (parts.includes(undefined)) return undefined;
   const columns = parts.flatMap((part) => part!.columns);
-  // Rows are divided in place.
+  // Nodes that take parts all read the product itself, so that its rows are already divided in place.
   const isOfRows = moves.every(({ opType, inputs }) => !TAKING.has(opType) || inputs[0] === output);
   const isOrdered = isOfRows && columns.every((column, i) => column === i);
   const isTooLong = columns.length > MOST_REPEATED * numOutputs;
   return isOrdered || isTooLong ? undefined : { parts: parts as Part[], moves: passed };
 }
 
-/** Reads which of the product's outputs a tensor holds, from its values in the two runs. */
+/** Finds which of the product's outputs a tensor holds, by its values in the two runs. */
 function readPart(values: readonly (Value | undefined)[], tensor: string): Part | undefined {
   const [first, second] = values.map((value, i) => value && readColumns(value, NUM_TOKENS[i]!));
   const isSame = first !== undefined && second !== undefined &&
@@ -186,7 +190,7 @@ function readPart(values: readonly (Value | undefined)[], tensor: string): Part 
   return isSame ? { tensor, shape: values[0]!.shape, ...first } : undefined;
 }
 
-/** The product's outputs in a row of a tensor, if they are the same in each token's row. */
+/** Finds which of the product's outputs a row of a tensor holds, if they are the same for each token. */
 function readColumns(
   { shape, data }: Value,
   numTokens: number,
@@ -265,7 +269,8 @@ function rewrite(
 }
 
 /**
- * A constant with these of its rows along an axis; one of any shape whose first axis has several rows' elements too.
+ * Takes some of a constant's rows along an axis. A constant may have the elements of several rows at each index of its
+ * first axis.
  */
 function reorder(
   source: Tensor,

@@ -1,6 +1,6 @@
 /**
- * Replaces norms without factors by `SimplifiedLayerNormalization` with constant ones: division by the Euclidean length
- * (`LpNormalization`, or spelled out as `x / √Σx²`) and by the root mean square.
+ * Replaces norms without factors by `SimplifiedLayerNormalization` with constant factors: division by the Euclidean
+ * length (`LpNormalization`, or spelled out as `x / √Σx²`), and division by the root mean square.
  *
  * @module
  */
@@ -80,7 +80,7 @@ function findNorm(index: GraphIndex, node: Node): PlainNorm | undefined {
   })?.found;
 }
 
-/** Matches the length or the root mean square of `input`; not if a constant vector scales the norm afterwards. */
+/** Matches the length or the root mean square of `input`, unless a constant vector scales the norm afterwards. */
 function findRoot(index: GraphIndex, root: string, input: string): PlainNorm | undefined {
   const node = index.producers.get(root);
   if (node?.opType === "ReduceL2" && isOfRows(index, node)) {
@@ -99,18 +99,18 @@ function findRoot(index: GraphIndex, root: string, input: string): PlainNorm | u
     : findSquared(index, reduced.inputs[0]!);
   const isKnown = isLength || reduced.opType === "ReduceMean";
   if (!isKnown || squared !== input) return undefined;
-  // Norms with factors are recognised with them.
+  // Norms with factors are recognized when segments are compiled.
   if (!isLength && isScaled(index, root, input)) return undefined;
   return { input, isLength, epsilon: added?.found ?? EPSILON };
 }
 
-/** Whether a node reduces the last axis alone, and keeps it. */
+/** Whether a node only reduces the last axis, and keeps it with size 1. */
 function isOfRows(index: GraphIndex, node: Node): boolean {
   const axes = intsAttribute(node, "axes") ?? readIntegers(index, node.inputs[1]);
   return axes?.length === 1 && axes[0] === -1 && intAttribute(node, "keepdims") !== 0;
 }
 
-/** The tensor whose squares these are. */
+/** Finds the tensor whose squares a tensor holds. */
 function findSquared(index: GraphIndex, name: string): string | undefined {
   const node = index.producers.get(name);
   const [left, right] = node?.inputs ?? [];

@@ -8,7 +8,7 @@ import {
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { splitGraph } from "../../../src/graph/cut/split.ts";
-import { swapHeadsAndTokens } from "../../../src/graph/rewrite/transposes.ts";
+import { swapHeadsAndTokens } from "../../../src/graph/rewrite/token_rows.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 import { makeTinyOcr } from "../../fixtures/models/tiny_ocr.ts";
 

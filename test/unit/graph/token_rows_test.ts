@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
-import { hoistTransposes } from "../../../src/graph/rewrite/transposes.ts";
+import { hoistTransposes } from "../../../src/graph/rewrite/token_rows.ts";
 import { keepOutputs, takeBranch } from "../../../src/graph/cut/merged_decoder.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
