@@ -6,7 +6,7 @@
 import { escape, isAutoescaping, markIfEscaping, str } from "../python/repr.ts";
 import { applyFilter, applyTest, isFilter, isTest } from "../library/apply.ts";
 import { addTexts, applyBinary, negate, posit } from "../python/arithmetic.ts";
-import { getAttribute, getSubscript } from "../python/attributes.ts";
+import { getAttribute, getRange, getSubscript } from "../python/attributes.ts";
 import { areEqual, contains, isOrdered } from "../python/compare.ts";
 import { Dict, isTrue, iterate, Slice } from "../python/collections.ts";
 import { callValue } from "../python/call.ts";
@@ -20,7 +20,13 @@ import {
   type Value,
   valueOr,
 } from "../python/values.ts";
-import type { CallArguments, CompareOperator, Expression, FilterNode } from "../syntax/nodes.ts";
+import {
+  type CallArguments,
+  type CompareOperator,
+  type Expression,
+  type FilterNode,
+  listSubexpressions,
+} from "../syntax/nodes.ts";
 import { charge } from "../meter.ts";
 import { compileRead, type Evaluate, type ExpressionContext, type Frame } from "./frame.ts";
 
@@ -75,7 +81,8 @@ export function compileExpression(node: Expression, context: ExpressionContext):
     }
     case "item": {
       const [value, key] = [compile(node.value), compile(node.key)];
-      return (frame) => getSubscript(value(frame), key(frame));
+      const get = node.key.kind === "slice" && !isConstant(node) ? getRange : getSubscript;
+      return (frame) => get(value(frame), key(frame));
     }
     case "slice": {
       const [start, stop, step] = [node.start, node.stop, node.step].map((each) =>
@@ -97,6 +104,12 @@ export function compileExpression(node: Expression, context: ExpressionContext):
     case "condition":
       return compileCondition(node, context);
   }
+}
+
+/** Whether Jinja2 computes an expression when it compiles the template. */
+function isConstant(node: Expression): boolean {
+  return node.kind !== "name" && node.kind !== "call" &&
+    listSubexpressions(node).every((each) => each === undefined || isConstant(each));
 }
 
 function compileName(name: string, { scope }: ExpressionContext): Evaluate {

@@ -16,6 +16,7 @@ import {
   PyObject,
   raise,
   Tuple,
+  Undefined,
   type Value,
 } from "../python/values.ts";
 
@@ -45,6 +46,7 @@ export function makeGlobals(now: () => Date): ReadonlyMap<string, Value> {
 function makeDict({ positional, named }: Arguments): Dict {
   const [first, second] = positional;
   if (second !== undefined) raise("TypeError", "dict expected at most 1 argument");
+  if (first instanceof Undefined) first.fail();
   const pairs = first === undefined ? [] : first instanceof Dict ? first.entries() : toPairs(first);
   return new Dict([...pairs, ...named]);
 }

@@ -60,6 +60,17 @@ export function getSubscript(value: Value, key: Value): Value {
   return valueOr(attribute, () => missing(value, key));
 }
 
+/**
+ * Gets `value[start:stop:step]`, which Jinja2 leaves to Python at run time.
+ *
+ * @throws {TemplateError} if the value is no sequence.
+ */
+export function getRange(value: Value, slice: Value): Value {
+  if (value instanceof Undefined) value.fail();
+  return getItem(value, slice) ??
+    raise("TypeError", `'${getTypeName(value)}' object is not subscriptable`);
+}
+
 function tryItem(value: Value, key: Value): Value | undefined {
   try {
     return getItem(value, key);
