@@ -3,8 +3,8 @@
  *
  *     deno test -A test/run_files.ts -- test/unit/a_test.ts test/unit/b_test.ts
  *
- * Each file is a test, and its tests are the steps of that. Hooks that a file registers run before and after its tests;
- * those of modules that several files import run once, after the last file.
+ * Each file is a test with its tests as steps. Hooks that a file registers run before and after its tests; those of
+ * modules that several files import run once, after the last file.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { configureLog } from "../src/base/log.ts";
 
 type Hook = () => void | Promise<void>;
 
-/** What is registered while a file is imported. */
+/** Tests and hooks that a file registers during its import. */
 interface Registered {
   readonly url: string;
   readonly tests: Deno.TestStepDefinition[];
@@ -35,7 +35,10 @@ function register(...args: readonly unknown[]): void {
   current.tests.push(definition as unknown as Deno.TestStepDefinition);
 }
 
-/** Whether the file whose tests are being registered is among the callers: else it is a module that it imports. */
+/**
+ * Whether the file whose tests are being registered is in the call stack: otherwise the caller is a module that it
+ * imports.
+ */
 function isOfFile(): boolean {
   return new Error().stack!.includes(current.url);
 }
@@ -54,7 +57,7 @@ async function runFile(file: string, t: Deno.TestContext): Promise<void> {
   const { href: url } = pathToFileURL(file);
   current = { url, tests: [], beforeAll: [], afterAll: [] };
   const { tests, beforeAll, afterAll } = current;
-  // What goes wrong on purpose would fill the output.
+  // Intentional failures would fill the output.
   configureLog({ level: "error", format: "text" });
   await import(url);
   try {

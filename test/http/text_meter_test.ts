@@ -33,7 +33,7 @@ function chat(part: string): string {
   return `{"messages":[{"role":"user","content":[{${part}}]}]}`;
 }
 
-Deno.test("TextMeter leaves out media where the schemas have them, in every form", () => {
+Deno.test("TextMeter does not count media where the schemas have them, in every format", () => {
   const media = "A".repeat(1000);
   for (
     const part of [
@@ -54,14 +54,14 @@ Deno.test("TextMeter leaves out media where the schemas have them, in every form
   }
 });
 
-Deno.test("TextMeter leaves out the images beside a message's content, with a head or without", () => {
+Deno.test("TextMeter does not count images next to a message's content, with or without a prefix", () => {
   const media = "A".repeat(1000);
   for (const image of [media, `base64://${media}`, `data:image/png;base64,${media}`]) {
     const json = `{"messages":[{"content":"x","images":["${image}","${image}"]}]}`;
     for (const pieceBytes of [Infinity, 7, 1]) {
       const { textBytes } = measure(json, pieceBytes);
       const all = getBytes(json) - 2000;
-      // Of base64 without a head the first bytes count as text when they come before it can be told.
+      // The first bytes of base64 without a prefix count as text if they arrive before it is recognized.
       assert.ok(textBytes <= all + 30 && textBytes > all - 60, json);
     }
   }
@@ -72,7 +72,7 @@ Deno.test("TextMeter leaves out the images beside a message's content, with a he
   }
 });
 
-Deno.test("TextMeter counts as text what claims to be media and stands elsewhere", () => {
+Deno.test("TextMeter counts supposed media in other positions as text", () => {
   for (
     const json of [
       '{"input":"data:text/plain,AAAA"}',
@@ -97,7 +97,7 @@ Deno.test("TextMeter counts as text what claims to be media and stands elsewhere
   ) assert.equal(measure(json).textBytes, getBytes(json), json);
 });
 
-Deno.test("TextMeter counts strings as UTF-8 however they are written, and nothing else", () => {
+Deno.test("TextMeter counts only the UTF-8 bytes of strings, however they are written", () => {
   const random = new Random(3);
   const letters = ["a", '"', "\\", "\n", "\u0001", "é", "я", "中", "😀", "\ud800", "\udc00", "/"];
   const escape = (letter: string) =>
@@ -114,7 +114,7 @@ Deno.test("TextMeter counts strings as UTF-8 however they are written, and nothi
         ).join("")
       }"`,
     ];
-    // A pair of which one half is escaped cannot be encoded.
+    // A surrogate pair with one escaped half cannot be encoded.
     const [plain, escaped, mixed] = written.map((value) =>
       `{"input" : [\n${value}, 123456, true ,${value}]}`
     );
@@ -142,7 +142,7 @@ Deno.test("TextMeter.maxDepth ignores brackets in strings", () => {
   assert.equal(measure("[".repeat(500)).maxDepth, 500);
 });
 
-Deno.test("TextMeter measures the same however the bytes are cut", () => {
+Deno.test("TextMeter measures the same however the bytes are split", () => {
   const random = new Random(1);
   const pieces = [
     "{",
@@ -167,7 +167,7 @@ Deno.test("TextMeter measures the same however the bytes are cut", () => {
     for (const pieceBytes of [1, 2, 3, 7]) {
       const { textBytes, maxDepth } = measure(json, pieceBytes);
       assert.equal(maxDepth, whole.maxDepth, json);
-      // The first bytes of a media string count as text when they come before it can be told.
+      // The first bytes of a media string count as text if they arrive before it is recognized.
       assert.ok(textBytes >= whole.textBytes, json);
       assert.ok(textBytes - whole.textBytes <= 16 * json.split('"').length, json);
     }

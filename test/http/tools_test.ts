@@ -68,7 +68,7 @@ Deno.test("tools: a streamed call with log-probabilities has no content", async 
   assert.ok(choices.every(({ delta }) => !("content" in delta)));
 });
 
-Deno.test("tools: a streamed call has its name first and its arguments in pieces, and no markup", async () => {
+Deno.test("tools: a streamed call has its name first, then its arguments in chunks, and no markup", async () => {
   const chunks = await stream(app);
   const deltas = chunks.map(({ choices }) => choices[0]!.delta);
   assert.equal(deltas[0]!.role, "assistant");
@@ -87,7 +87,7 @@ Deno.test("tools: a streamed call has its name first and its arguments in pieces
   assert.equal(chunks.at(-1)!.choices[0]!.finish_reason, "tool_calls");
 });
 
-/** What a client has of an answer, whole or streamed. */
+/** What a client gets of an answer, with or without a stream. */
 function cutAnswer(
   { content, calls, reason }: {
     readonly content: string | null | undefined;
@@ -99,7 +99,7 @@ function cutAnswer(
   return { content: content ?? "", hasCall: calls.length > 0, json, reason };
 }
 
-Deno.test("tools: a call that is cut ends with what cut it, and leaves no markup, streamed or not", async () => {
+Deno.test("tools: a call that is cut off ends with the reason, and leaves no markup, streamed or not", async () => {
   const whole = '{"city": "Paris"}';
   const ask = async (extra: Record<string, unknown>) => {
     const { choices: [choice] } = await complete(app, extra);
@@ -133,7 +133,7 @@ Deno.test("tools: a call that is cut ends with what cut it, and leaves no markup
   }
 });
 
-Deno.test("tools: parallel_tool_calls false shows one call, even where a stop string held back the next", async () => {
+Deno.test("tools: parallel_tool_calls false returns one call, even if a stop string held back the next", async () => {
   const messages = [{ role: "user", content: "What is the weather in Paris and in Rome?" }];
   const { choices: [choice] } = await complete(app, {
     messages,
@@ -145,7 +145,7 @@ Deno.test("tools: parallel_tool_calls false shows one call, even where a stop st
   assert.equal(choice!.finish_reason, "tool_calls");
 });
 
-Deno.test("tools: several calls have places of their own, or are cut to one", async () => {
+Deno.test("tools: several calls have their own indices, or are limited to one", async () => {
   const messages = [{ role: "user", content: "What is the weather in Paris and in Rome?" }];
   const { choices: [choice] } = await complete(app, { messages });
   assert.deepEqual(
@@ -161,7 +161,7 @@ Deno.test("tools: several calls have places of their own, or are cut to one", as
   assert.equal(alone.choices[0]!.finish_reason, "tool_calls");
 });
 
-Deno.test("tools: where none is needed, text comes as ever", async () => {
+Deno.test("tools: if none is needed, the answer is text", async () => {
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const { choices: [choice] } = await complete(app, { messages });
   assert.equal(choice!.message.content, "The capital of France is Paris.");
@@ -169,13 +169,13 @@ Deno.test("tools: where none is needed, text comes as ever", async () => {
   assert.equal("tool_calls" in choice!.message, false);
 });
 
-Deno.test("tools: tool_choice none shows the model no tools and lets no call through", async () => {
+Deno.test("tools: tool_choice none shows the model no tools and passes on no call", async () => {
   const none = await complete(app, { tool_choice: "none" });
   const without = await complete(app, { tools: undefined });
   assert.equal(none.usage.prompt_tokens, without.usage.prompt_tokens);
   assert.equal(none.choices[0]!.finish_reason, "stop");
   assert.equal("tool_calls" in none.choices[0]!.message, false);
-  // Even where the model was told of them by hand.
+  // Even if the messages tell the model about them.
   const told = await complete(app, {
     tool_choice: "none",
     chat_template_kwargs: { tools: TOOLS },
@@ -184,7 +184,7 @@ Deno.test("tools: tool_choice none shows the model no tools and lets no call thr
   assert.doesNotMatch(told.choices[0]!.message.content!, /tool_call/);
 });
 
-Deno.test("tools: the older functions and function_call are answered in their own form", async () => {
+Deno.test("tools: the older functions and function_call are answered in their own format", async () => {
   const older = { tools: undefined, functions: TOOLS.map((tool) => tool.function) };
   const { choices: [choice] } = await complete(app, older);
   assert.equal(choice!.finish_reason, "function_call");
@@ -208,7 +208,7 @@ Deno.test("tools: the older functions and function_call are answered in their ow
   assert.equal(none.choices[0]!.finish_reason, "stop");
 });
 
-Deno.test("tools: what cannot be meant is refused by name", async () => {
+Deno.test("tools: contradictory fields are refused by name", async () => {
   const named = (name: string) => ({ type: "function", function: { name } });
   const cases: readonly [Record<string, unknown>, param: string][] = [
     [{ tools: undefined, tool_choice: "required" }, "tool_choice"],
@@ -254,7 +254,7 @@ Deno.test("tools: a boolean as the schema of arguments allows any object, or cou
     const isObject = json.startsWith("{") && typeof JSON.parse(json) === "object";
     assert.ok(isObject, json);
   }
-  // The other APIs read their tools alike.
+  // The other APIs read their tools the same way.
   const call = { name: "get_weather", description: "", input_schema: true };
   const message = await app.post("/v1/messages", {
     ...{ model: MODEL, max_tokens: 1, messages: [askWeather], tools: [call] },
@@ -267,7 +267,7 @@ Deno.test("tools: a boolean as the schema of arguments allows any object, or cou
   assert.equal(response.status, 200, await response.text());
 });
 
-Deno.test("reasoning: a thought comes apart from the text, whole and streamed", async () => {
+Deno.test("reasoning: thought is separate from the text, with and without a stream", async () => {
   const messages = [{ role: "user", content: "What is the capital of France?" }];
   const thinking = { messages, tools: undefined, chat_template_kwargs: { enable_thinking: true } };
   const { choices: [choice], usage } = await complete(app, thinking);
@@ -337,7 +337,7 @@ Deno.test("reasoning: --reasoning-field names its field, reasoning_format leaves
     }
     assert.deepEqual(streamed, wanted);
   }
-  // The answer that ends within the thought ends with the mark too.
+  // An answer that ends within the thought also ends with the marker.
   const cut = { ...asked, reasoning_format: "none", max_tokens: 5 };
   assert.match((await complete(app, cut)).choices[0]!.message.content!, /<\/think>\n\n$/);
   const parts = (await stream(app, cut)).map(({ choices: [choice] }) =>
@@ -346,7 +346,7 @@ Deno.test("reasoning: --reasoning-field names its field, reasoning_format leaves
   assert.match(parts.join(""), /^<think>\n.*\n<\/think>\n\n$/s);
 });
 
-Deno.test("tools: calls and results are read as clients keep them", async () => {
+Deno.test("tools: calls and results are read in the formats that clients keep", async () => {
   const call = { id: "call_1", type: "function", function: { name: "get_time", arguments: "{}" } };
   const result = { role: "tool", tool_call_id: "call_1", content: "" };
   const count = async (answer: Record<string, unknown>, ...others: Record<string, unknown>[]) => {
@@ -369,7 +369,7 @@ Deno.test("tools: calls and results are read as clients keep them", async () => 
   }
 });
 
-Deno.test("reasoning: a thought of the history goes back into the prompt", async () => {
+Deno.test("reasoning: thought in the history is put into the prompt", async () => {
   const call = { id: "call_1", type: "function", function: { name: "get_time", arguments: "{}" } };
   const loop = (extra: Record<string, unknown>) => ({
     messages: [askWeather, { role: "assistant", content: null, tool_calls: [call], ...extra }, {
@@ -417,7 +417,7 @@ Deno.test("tools: required and a name force a call whose arguments fit the schem
   assert.equal(deltas[0]!.function.name, "get_time");
 });
 
-Deno.test("tools: a forced call comes behind the thought", async () => {
+Deno.test("tools: a forced call comes after the thought", async () => {
   const { choices: [choice] } = await complete(app, {
     tool_choice: "required",
     parallel_tool_calls: false,
@@ -448,7 +448,7 @@ Deno.test("tools: strict functions keep to their schema with auto, and text stay
   assert.equal(text.choices[0]!.message.content, "The capital of France is Paris.");
 });
 
-Deno.test("tools: a schema that cannot be enforced is refused where a call is forced", async () => {
+Deno.test("tools: a schema that cannot be enforced is refused if a call is forced", async () => {
   const parameters = { type: "object", properties: { a: { not: { pattern: "(?=x)y" } } } };
   const tools = [{ type: "function", function: { name: "f", parameters } }];
   const error = await refusal(app, { tools, tool_choice: "required" });

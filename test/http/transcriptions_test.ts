@@ -1,4 +1,4 @@
-/** Speech recognition as a client sees it: the built-in model, the real worker. */
+/** Speech recognition as a client sees it, with the built-in model and the real worker. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { copyWithDisguisedAttention } from "../fixtures/graphs/disguised_softmax.ts";
@@ -110,7 +110,7 @@ speechTest("transcriptions: times of words, of segments, or of both", async () =
 });
 
 speechTest(
-  "transcriptions: a decoder that hides where it looks tells no times of words",
+  "transcriptions: a decoder that hides its attention gives no word times",
   async () => {
     await using folder = await copyWithDisguisedAttention();
     await using app = await openSpeechApp({ folder: folder.path });
@@ -128,17 +128,20 @@ speechTest(
   },
 );
 
-speechTest("transcriptions: a stream has each segment as it is decoded, then all", async () => {
-  const { long } = readSpeechGoldens(findSpeechFolder()!);
-  const response = await postSpeech(app, await readRecording(long.file), { stream: "true" });
-  assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
-  const events = eventJson(await response.text());
-  const deltas = events.filter(({ type }) => type === "transcript.text.delta");
-  assert.equal(deltas.length, long.sequential.segments.length);
-  const text = long.sequential.text.trim();
-  assert.equal(deltas.map(({ delta }) => delta).join(""), text);
-  assert.deepEqual(events.at(-1), { type: "transcript.text.done", text });
-});
+speechTest(
+  "transcriptions: a stream has each segment as it is decoded, then the whole text",
+  async () => {
+    const { long } = readSpeechGoldens(findSpeechFolder()!);
+    const response = await postSpeech(app, await readRecording(long.file), { stream: "true" });
+    assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
+    const events = eventJson(await response.text());
+    const deltas = events.filter(({ type }) => type === "transcript.text.delta");
+    assert.equal(deltas.length, long.sequential.segments.length);
+    const text = long.sequential.text.trim();
+    assert.equal(deltas.map(({ delta }) => delta).join(""), text);
+    assert.deepEqual(events.at(-1), { type: "transcript.text.done", text });
+  },
+);
 
 speechTest("transcriptions: languages, flags and granularities in common spellings", async () => {
   const audio = await readRecording(CLIP.file);
@@ -148,7 +151,7 @@ speechTest("transcriptions: languages, flags and granularities in common spellin
     assert.equal(response.headers.has("warning"), false);
     assert.deepEqual(await response.json(), { text: CLIP_TEXT }, language);
   }
-  // The specification names it, this model does not know it.
+  // The specification has these languages, but this model does not know them.
   for (const language of ["fil", "Tagalog", "tl"]) {
     const response = await postSpeech(app, audio, { language });
     assert.match(
@@ -176,7 +179,7 @@ speechTest("transcriptions: languages, flags and granularities in common spellin
 });
 
 speechTest(
-  "transcriptions: what the format cannot hold is ignored with a warning",
+  "transcriptions: fields that the format cannot represent are ignored with a warning",
   async () => {
     const audio = await readRecording(CLIP.file);
     const plain = await (await postSpeech(app, audio, { response_format: "srt" })).text();
@@ -194,7 +197,7 @@ speechTest(
   },
 );
 
-speechTest("transcriptions: what cannot be asked for is refused by name", async () => {
+speechTest("transcriptions: unsupported fields are refused by name", async () => {
   const audio = await readRecording(CLIP.file);
   const cases: [Record<string, string>, string, string][] = [
     [{ response_format: "docx" }, "unsupported_format", "response_format"],
@@ -277,7 +280,7 @@ speechTest(
   },
 );
 
-speechTest("transcriptions: three uploads at once give what each gives alone", async () => {
+speechTest("transcriptions: three simultaneous uploads give the same as each alone", async () => {
   const files = ["03_sent.wav", "long_40s.wav", CLIP.file];
   const ask = async (file: string) => {
     const response = await postSpeech(app, await readRecording(file), {
@@ -292,12 +295,12 @@ speechTest("transcriptions: three uploads at once give what each gives alone", a
   }
 });
 
-speechTest("transcriptions: a client that hangs up frees everything", async () => {
+speechTest("transcriptions: a client that disconnects frees everything", async () => {
   await using server = await openSpeechServer({ engine: { prefixCache: true, maxSequences: 1 } });
   const samples = await decodeWhole(await readRecording("long_40s.wav"));
-  // Three minutes, so that no machine is done before the last hangs up.
+  // Three minutes, so that no machine finishes before the last client disconnects.
   const audio = makeWav(Array.from({ length: 5 }, () => [...samples]).flat());
-  // One is worked on and one waits when both hang up, at whatever point each is.
+  // One is being processed and one waits when both disconnect, at any point of their work.
   const withWords = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
   for (
     const [afterMs, fields] of [[0, {}], [30, withWords], [300, {}], [400, withWords]] as const
@@ -323,7 +326,7 @@ speechTest("transcriptions: a client that hangs up frees everything", async () =
   assert.equal((await after.json()).text, CLIP_TEXT);
 });
 
-speechTest("chat: an audio part is written down, whole and streamed", async () => {
+speechTest("chat: an audio part is transcribed, with and without a stream", async () => {
   const data = Buffer.from(await readRecording(CLIP.file)).toString("base64");
   const parts = [
     { type: "audio", audio_url: { url: `base64://${data}` } },
@@ -351,7 +354,7 @@ speechTest("chat: an audio part is written down, whole and streamed", async () =
 });
 
 speechTest(
-  "chat: a transcript ends before the segment that max_tokens has no room for",
+  "chat: a transcript ends before the segment that would exceed max_tokens",
   async () => {
     const data = Buffer.from(await readRecording(CLIP.file)).toString("base64");
     const content = [{ type: "input_audio", input_audio: { data, format: "wav" } }];
@@ -407,7 +410,7 @@ speechTest("chat: a message without one audio part is refused by name", async ()
   assert.deepEqual(await ask([audio]), { status, code: "invalid_media", param: `${param}[0]` });
 });
 
-speechTest("transcriptions: a file that was cut is heard, and the answer says so", async () => {
+speechTest("transcriptions: a truncated file is transcribed, and the answer says so", async () => {
   const whole = readFixture("speech.wav");
   for (const audio of [whole, whole.slice(0, -4_001)]) {
     const isCut = audio !== whole;

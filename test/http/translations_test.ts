@@ -1,4 +1,4 @@
-/** `POST /audio/translations`: English of what is spoken, from models that were taught to translate. */
+/** `POST /audio/translations`: English translations of speech, by models that were trained to translate. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { copyFolder } from "../fixtures/files/copy_folder.ts";
@@ -22,7 +22,10 @@ async function translate(app: TestApp, fields: Record<string, string> = {}, file
   return { status: response.status, body: isJson ? JSON.parse(text) : text };
 }
 
-/** The built-in recogniser, whose files say that it was taught to translate; it was not, but is asked like one that was. */
+/**
+ * Copies the built-in recogniser with files that say that it can translate. It was not trained for that, but is
+ * prompted as if it was.
+ */
 async function copyThatTranslates(
   { swapsTasks = false } = {},
 ): Promise<AsyncDisposable & { folder: string }> {
@@ -50,15 +53,18 @@ async function copyThatTranslates(
   return { folder, [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }) };
 }
 
-speechTest("translations: a model that was not taught to answers 400 and says why", async () => {
-  await using app = await openSpeechApp();
-  const { status, body } = await translate(app);
-  assert.equal(status, 400);
-  assert.equal(body.error.code, "unsupported_by_model");
-  assert.match(body.error.message, /does not translate, since .* task translate/);
-  const none = await app.request(PATH, { method: "POST", body: speechForm(undefined) });
-  assert.equal((await none.json()).error.code, "missing_file");
-});
+speechTest(
+  "translations: a model that was not trained to translate answers 400 and says why",
+  async () => {
+    await using app = await openSpeechApp();
+    const { status, body } = await translate(app);
+    assert.equal(status, 400);
+    assert.equal(body.error.code, "unsupported_by_model");
+    assert.match(body.error.message, /does not translate, since .* task translate/);
+    const none = await app.request(PATH, { method: "POST", body: speechForm(undefined) });
+    assert.equal((await none.json()).error.code, "missing_file");
+  },
+);
 
 speechTest("translations: every format, streams, and what is refused by name", async () => {
   await using copy = await copyThatTranslates();
@@ -88,26 +94,29 @@ speechTest("translations: every format, streams, and what is refused by name", a
   }
 });
 
-speechTest("translations: the decoder begins with the model's own token for it", async () => {
-  await using copy = await copyThatTranslates();
-  await using other = await copyThatTranslates({ swapsTasks: true });
-  // Natively each would choose its kernels by timing, and sums of others differ in their order.
-  const cpuRuntime = "web";
-  await using app = await openSpeechApp({ folder: copy.folder, cpuRuntime });
-  await using otherApp = await openSpeechApp({ folder: other.folder, cpuRuntime });
-  const fields = { response_format: "verbose_json", language: "en" };
-  const body = async () => speechForm(await readRecording(CLIP.file), fields);
-  const readSegments = async (app: TestApp, path: string) => {
-    const response = await app.request(path, { method: "POST", body: await body() });
-    return (await response.json()).segments;
-  };
-  const transcribed = await readSegments(app, "/v1/audio/transcriptions");
-  const translated = await readSegments(app, PATH);
-  // The probabilities tell the two apart, whatever the text.
-  assert.notDeepEqual(translated, transcribed);
-  assert.deepEqual(translated, await readSegments(otherApp, "/v1/audio/transcriptions"));
-  assert.deepEqual(transcribed, await readSegments(otherApp, PATH));
-});
+speechTest(
+  "translations: the decoder begins with the model's own token for translation",
+  async () => {
+    await using copy = await copyThatTranslates();
+    await using other = await copyThatTranslates({ swapsTasks: true });
+    // The native runtime would choose kernels by timing, and other kernels sum in another order.
+    const cpuRuntime = "web";
+    await using app = await openSpeechApp({ folder: copy.folder, cpuRuntime });
+    await using otherApp = await openSpeechApp({ folder: other.folder, cpuRuntime });
+    const fields = { response_format: "verbose_json", language: "en" };
+    const body = async () => speechForm(await readRecording(CLIP.file), fields);
+    const readSegments = async (app: TestApp, path: string) => {
+      const response = await app.request(path, { method: "POST", body: await body() });
+      return (await response.json()).segments;
+    };
+    const transcribed = await readSegments(app, "/v1/audio/transcriptions");
+    const translated = await readSegments(app, PATH);
+    // The probabilities differ, whatever the text.
+    assert.notDeepEqual(translated, transcribed);
+    assert.deepEqual(translated, await readSegments(otherApp, "/v1/audio/transcriptions"));
+    assert.deepEqual(transcribed, await readSegments(otherApp, PATH));
+  },
+);
 
 const MULTILINGUAL = ["whisper-tiny", "whisper-base", "whisper-small"].map((name) =>
   findModelFolder(name)
@@ -116,7 +125,7 @@ const MULTILINGUAL = ["whisper-tiny", "whisper-base", "whisper-small"].map((name
 Deno.test({
   name: "translations: a multilingual Whisper gives the same in English as it transcribes" +
     unlessThere(MULTILINGUAL !== undefined, "models/whisper-tiny", "OpenAI's own weights"),
-  // None is there so far: only its tokenizer is.
+  // So far there is no multilingual model to test with, only its tokenizer.
   ignore: MULTILINGUAL === undefined,
   fn: async () => {
     await using app = await openSpeechApp({ folder: MULTILINGUAL! });

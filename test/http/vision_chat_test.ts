@@ -1,4 +1,4 @@
-/** Chat with images by way of HTTP: references of all sorts, hostile files, clients that hang up. */
+/** Chats with images over HTTP: references of all kinds, hostile files, clients that disconnect. */
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { damage } from "../fixtures/files/damage.ts";
@@ -25,7 +25,7 @@ function body(url: string, extra: Record<string, unknown> = {}): Record<string, 
   return { model: "hearth-demo-chat", messages, temperature: 0, max_tokens: 6, ...extra };
 }
 
-Deno.test("chat: the official client shows images as data, by address, several, and streamed", async () => {
+Deno.test("chat: the official client sends images as data, by address, several at once, and with a stream", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using server = await TestServer.start({ folder: folder.path });
   const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
@@ -71,7 +71,7 @@ Deno.test("chat: the official client shows images as data, by address, several, 
   assert.equal(streamed, byData.choices[0]!.message.content);
 });
 
-Deno.test(`chat: ${NUM_FILES} damaged images give 400 or an answer, and hurt nobody else`, async () => {
+Deno.test(`chat: ${NUM_FILES} damaged images get 400 or an answer, and affect no other request`, async () => {
   await using folder = await makeVisionFolder("idefics3");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const random = new Random(5);
@@ -99,13 +99,13 @@ Deno.test(`chat: ${NUM_FILES} damaged images give 400 or an answer, and hurt nob
   assert.ok(numAnswers > 0 && numAnswers < NUM_FILES, `${numAnswers} answers`);
 });
 
-Deno.test("chat: clients that hang up while images are read or answered leave nothing behind", async () => {
+Deno.test("chat: clients that disconnect while images are read or answered leave nothing behind", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using server = await TestServer.start({ folder: folder.path });
   const random = new Random(3);
   const image = drawImage(2, [500, 500]);
   const requests = Array.from({ length: 40 }, async (_, i) => {
-    // Other bytes each time: every image is read.
+    // Different bytes each time, so that every image is read.
     const file = new Uint8Array(image.length + i % 10);
     file.set(image);
     const signal = AbortSignal.timeout(random.between(1, 400));
@@ -133,7 +133,7 @@ Deno.test("chat: clients that hang up while images are read or answered leave no
   assert.equal((await response.json()).usage.completion_tokens, 6);
 });
 
-Deno.test("chat: images that are too large together answer 413 and are let go", async () => {
+Deno.test("chat: images that are too large together are answered 413 and freed", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const file = `${folder.path}/large.png`;
@@ -151,7 +151,7 @@ Deno.test("chat: images that are too large together answer 413 and are let go", 
   assert.match(error.message, /messages\[1\]\.content\[0\]: .* 100 MiB/);
 });
 
-Deno.test("chat: images by data in every family; a kept response keeps them as they were sent", async () => {
+Deno.test("chat: images as data in every family; a stored response keeps them as they were sent", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using server = await TestServer.start({ folder: folder.path });
   const post = async (path: string, fields: Record<string, unknown>) => {
@@ -166,7 +166,7 @@ Deno.test("chat: images by data in every family; a kept response keeps them as t
   };
   const file = drawImage(2, SIZE);
   const image_url = dataUrl(file);
-  // What follows the last chunk of a PNG is ignored.
+  // Bytes after the last chunk of a PNG are ignored.
   const padded = new Uint8Array(17 * 2 ** 20);
   padded.set(file);
   const input = (url: string) => [{

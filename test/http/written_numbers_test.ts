@@ -15,7 +15,7 @@ function chat(schema: string, rest = ""): string {
     `"tools": [{"type": "function", "function": {"name": "f", "parameters": ${schema}}}]${rest}}`;
 }
 
-Deno.test("findWrittenObjects() finds numbers and keys that JavaScript does not keep", () => {
+Deno.test("findWrittenObjects() finds numbers and keys that JavaScript does not preserve", () => {
   const found = (schema: string) => findWrittenObjects(chat(schema)).map(({ json }) => json);
   for (
     const kept of [
@@ -42,7 +42,7 @@ Deno.test("findWrittenObjects() finds numbers and keys that JavaScript does not 
   );
 });
 
-Deno.test("readJson() knows objects by how they were written, small bodies and large", async () => {
+Deno.test("readJson() remembers how objects were written, in small and large bodies", async () => {
   for (const filler of ["", " ".repeat(300 * 1024)]) {
     const request = new Request("http://localhost", {
       method: "POST",

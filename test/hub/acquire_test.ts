@@ -18,7 +18,7 @@ interface Scene {
   get(options?: Partial<AcquireOptions & ModelChoice>): Promise<readonly string[]>;
 }
 
-/** `get` gets the model for the CPU, and gives the graphs that are then in the cache. */
+/** Sets up a hub and a cache. `get` gets the model for the CPU, and returns the graphs that are then in the cache. */
 async function withScene(use: (scene: Scene) => Promise<void>): Promise<void> {
   configureLog({ level: "error", format: "text" });
   await using hub = new FakeHub();
@@ -48,7 +48,7 @@ Deno.test("acquireModel() uses a complete cache and sends no request", async () 
   });
 });
 
-Deno.test("acquireModel() fetches what another dtype needs on top", async () => {
+Deno.test("acquireModel() fetches the additional files of another dtype", async () => {
   await withScene(async ({ get }) => {
     await get();
     assert.deepEqual(await get({ dtype: "fp16" }), ["model_fp16.onnx", "model_q4.onnx"]);
@@ -56,11 +56,11 @@ Deno.test("acquireModel() fetches what another dtype needs on top", async () => 
   });
 });
 
-Deno.test("acquireModel() asks the hub once whether there is better for the device, and takes the cache when it does not answer", async () => {
+Deno.test("acquireModel() asks the hub once for a better dtype for the device, and uses the cache if it does not answer", async () => {
   await withScene(async ({ hub, get }) => {
     await get();
     hub.apiStatus = { status: 503 };
-    // A GPU would rather have q4f16 or fp16; the cache has q4, and nobody has noted that there is no other.
+    // q4f16 or fp16 would suit a GPU better. The cache has q4, and no marker that there is nothing else.
     const before = hub.requests.length;
     assert.deepEqual(await get({ device: "gpuWithF16" }), ["model_q4.onnx"]);
     assert.equal(hub.requests.length, before + 1);
@@ -72,10 +72,10 @@ Deno.test("acquireModel() asks the hub once whether there is better for the devi
   });
 });
 
-Deno.test("acquireModel() takes what a cache has that cannot be written, and else says so", async () => {
+Deno.test("acquireModel() uses a complete read-only cache, and otherwise says that it cannot be written", async () => {
   await withScene(async ({ cache, get }) => {
     await get();
-    // A file in a folder's place is refused to root too.
+    // A file with a folder's path is an obstacle even for root.
     await Deno.remove(`${cache.folder}/.locks`, { recursive: true });
     await Deno.writeTextFile(`${cache.folder}/.locks`, "");
     assert.deepEqual(await get({ device: "gpuWithF16" }), ["model_q4.onnx"]);
@@ -87,7 +87,7 @@ Deno.test("acquireModel() takes what a cache has that cannot be written, and els
   });
 });
 
-Deno.test("acquireModel() with refresh asks even so, and fails when it cannot", async () => {
+Deno.test("acquireModel() with refresh always asks, and fails if it cannot", async () => {
   await withScene(async ({ hub, get }) => {
     await get();
     hub.apiStatus = { status: 503 };
@@ -95,7 +95,7 @@ Deno.test("acquireModel() with refresh asks even so, and fails when it cannot", 
   });
 });
 
-Deno.test("acquireModel() mends a snapshot that lacks weights", async () => {
+Deno.test("acquireModel() completes a snapshot that lacks weights", async () => {
   await withScene(async ({ cache, get }) => {
     await get();
     const blobs = `${cache.folder}/models--ada--engine/blobs`;
@@ -110,7 +110,7 @@ Deno.test("acquireModel() mends a snapshot that lacks weights", async () => {
   });
 });
 
-Deno.test("acquireModel() of a repository without graphs says what it has, and names one that has them", async () => {
+Deno.test("acquireModel() of a repository without graphs says what it has, and names a repository with graphs", async () => {
   await withScene(async ({ hub, get }) => {
     hub.addModel(ID, { "config.json": "{}", "model.safetensors": "x" });
     await assert.rejects(
@@ -127,7 +127,7 @@ Deno.test("acquireModel() of a repository without graphs says what it has, and n
   });
 });
 
-Deno.test("acquireModel() gets graphs of PP-OCR from a repository without config.json, those that are needed", async () => {
+Deno.test("acquireModel() gets the needed graphs of PP-OCR from a repository without config.json", async () => {
   await withScene(async ({ hub, cache }) => {
     const graph = readHubModel()["onnx/model_q4.onnx"]!;
     const wanted = {
@@ -156,7 +156,7 @@ Deno.test("acquireModel() gets graphs of PP-OCR from a repository without config
   });
 });
 
-Deno.test("acquireModel() fetches the variant for the device of a repository of onnxruntime-genai, and no other", async () => {
+Deno.test("acquireModel() fetches only the variant for the device from a repository of onnxruntime-genai", async () => {
   configureLog({ level: "error", format: "text" });
   await using hub = new FakeHub();
   await using cache = new ScratchCache();
@@ -198,7 +198,7 @@ Deno.test("acquireModel() fetches the variant for the device of a repository of 
   const before = hub.requests.length;
   await get("cpu");
   assert.equal(hub.requests.length, before);
-  // The cache has one for another device: the hub is asked for a better one.
+  // The cache has the variant for another device, so the hub is asked for a better one.
   const graphs = [...(await get("gpuWithF16")).files].filter((file) => file.endsWith(".onnx"));
   assert.deepEqual(graphs.sort(), [`${cpu}/model.onnx`, `${gpu}/model.onnx`]);
 });

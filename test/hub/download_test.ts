@@ -46,7 +46,7 @@ async function failure(act: Promise<unknown>): Promise<string> {
   return error.message;
 }
 
-/** The faults one after another, then none, for the graph alone. */
+/** The faults one after the other for the graph, and then none. */
 function inTurn(...faults: Fault[]): FakeHub["onFile"] {
   return ({ path }) => path === "onnx/model.onnx" ? faults.shift() : undefined;
 }
@@ -59,13 +59,13 @@ Deno.test("downloadFiles() makes blobs named by checksum, and a snapshot of rela
     const { digest } = repository.files.get("onnx/model.onnx")!;
     assert.equal(digest.kind, "sha256");
     assert.equal(link, join("..", "..", "..", "blobs", digest.hex));
-    // What `printf '{}' | git hash-object --stdin` says.
+    // The output of `printf '{}' | git hash-object --stdin`.
     const names = ["9e26dfeeb6e641a33dae4961196235bdb965b21b", digest.hex];
     assert.deepEqual([...cache.files(ID, "blobs").keys()].sort(), names.sort());
   });
 });
 
-Deno.test("downloadFiles() makes copies where there are no links", async () => {
+Deno.test("downloadFiles() makes copies if links are not available", async () => {
   await withScene(async ({ download }) => {
     const path = join(await download(), "onnx", "model.onnx");
     assert.equal((await Deno.lstat(path)).isSymlink, false);
@@ -73,7 +73,7 @@ Deno.test("downloadFiles() makes copies where there are no links", async () => {
   }, { HF_HUB_DISABLE_SYMLINKS: "1" });
 });
 
-Deno.test("downloadFiles() fetches nothing that is there", async () => {
+Deno.test("downloadFiles() fetches no existing files", async () => {
   await withScene(async ({ hub, download }) => {
     await download();
     const before = hub.numFileRequests;
@@ -125,7 +125,7 @@ Deno.test("downloadFiles() gives up after five failures in a row, and says what 
   });
 });
 
-Deno.test("downloadFiles() gives up a connection that brings nothing", async () => {
+Deno.test("downloadFiles() gives up a connection that sends nothing", async () => {
   await withScene(async ({ hub, download }) => {
     hub.onFile = inTurn({ type: "stall" });
     await download();
@@ -143,7 +143,7 @@ Deno.test("downloadFiles() is patient with a slow connection", async () => {
   });
 });
 
-Deno.test("downloadFiles() fetches a file with a wrong checksum once more, then refuses it", async () => {
+Deno.test("downloadFiles() fetches a file with a wrong checksum again, and then refuses it", async () => {
   await withScene(async ({ hub, cache, download }) => {
     hub.onFile = inTurn({ type: "wrong" });
     await download();
@@ -159,7 +159,7 @@ Deno.test("downloadFiles() fetches a file with a wrong checksum once more, then 
   });
 });
 
-Deno.test("downloadFiles() uses a complete draft, and restarts one that is not its own", async () => {
+Deno.test("downloadFiles() uses a complete partial file, and restarts one of another file", async () => {
   await withScene(async ({ hub, cache, repository, download }) => {
     const blobs = join(cache.folder, "models--ada--engine", "blobs");
     const { hex } = repository.files.get("onnx/model.onnx")!.digest;
@@ -181,7 +181,7 @@ Deno.test("downloadFiles() uses a complete draft, and restarts one that is not i
   });
 });
 
-Deno.test("downloadFiles() refuses before it begins when the disk has no room", async () => {
+Deno.test("downloadFiles() refuses to begin if the disk has too little space", async () => {
   await withScene(async ({ hub, cache, download }) => {
     const message = await failure(download({ findFreeBytes: () => Promise.resolve(50_000) }));
     assert.match(message, /^ada\/engine needs 60\.0 kB more on the disk of /);
@@ -191,7 +191,7 @@ Deno.test("downloadFiles() refuses before it begins when the disk has no room", 
   });
 });
 
-Deno.test("waitForSpace() tries a download again until there is room, and nothing else", async () => {
+Deno.test("waitForSpace() retries a download until there is space, and retries no other error", async () => {
   await withScene(async ({ cache, download }) => {
     const free = [50_000, 60_000, 2 ** 40];
     const reasons: string[] = [];
@@ -225,7 +225,7 @@ Deno.test("waitForSpace() tries a download again until there is room, and nothin
   });
 });
 
-Deno.test("downloadFiles() by two at once fetches each byte once", async () => {
+Deno.test("downloadFiles() twice at the same time fetches each byte once", async () => {
   await withScene(async ({ hub, download }) => {
     hub.onFile = () => ({ type: "slow", pieceBytes: 10_000, pauseMs: 20 });
     const [first, second] = await Promise.all([download(), download()]);
@@ -234,7 +234,7 @@ Deno.test("downloadFiles() by two at once fetches each byte once", async () => {
   });
 });
 
-Deno.test("downloadFiles() reports what is there of how much", async () => {
+Deno.test("downloadFiles() reports the number of bytes that exist, and the total", async () => {
   await withScene(async ({ hub, download }) => {
     hub.onFile = inTurn({ type: "slow", pieceBytes: 10_000, pauseMs: 60 });
     const seen: number[] = [];

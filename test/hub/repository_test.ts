@@ -30,7 +30,7 @@ Deno.test("fetchRepository() reads commit and files of a branch and of a commit"
   }
 });
 
-Deno.test("fetchRepository() of a gated model gives the hub's reason and the way to a token", async () => {
+Deno.test("fetchRepository() of a gated model gives the hub's reason, and says how to get a token", async () => {
   await using hub = new FakeHub();
   hub.addModel("ada/secret", { "config.json": "{}" }, { isGated: true });
   const message = await ask(hub, "ada/secret");
@@ -61,7 +61,7 @@ Deno.test("fetchRepository() of an unknown revision says so", async () => {
   );
 });
 
-Deno.test("fetchRepository() tries again when the hub is busy, and then says that it is", async () => {
+Deno.test("fetchRepository() retries while the hub is busy, and then says that it is busy", async () => {
   await using hub = new FakeHub();
   hub.addModel("ada/engine", { "config.json": "{}" });
   hub.apiStatus = { status: 429, headers: { "retry-after": "1" } };
@@ -69,7 +69,7 @@ Deno.test("fetchRepository() tries again when the hub is busy, and then says tha
   assert.equal(hub.requests.length, 5);
 });
 
-Deno.test("fetchRepository() of a hub that cannot be reached says where it looked", async () => {
+Deno.test("fetchRepository() names the address of a hub that cannot be reached", async () => {
   const hub = new FakeHub();
   const { url } = hub;
   await hub[Symbol.asyncDispose]();
@@ -78,7 +78,7 @@ Deno.test("fetchRepository() of a hub that cannot be reached says where it looke
   assert.match(message, /refused.*Check the network, or name another hub with HF_ENDPOINT\.$/);
 });
 
-Deno.test("fetchRepository() leaves out files by whose names something else could be meant, and no others", async () => {
+Deno.test("fetchRepository() only leaves out files whose names could mean something else", async () => {
   const odd = ["../evil", "/etc/passwd", "a/../../b", "C:x", "a\\b", "", "a//b"];
   for (const path of [...odd, "a\u001b[2Jb", "a\nb", "a\u202eb", "x".repeat(2000)]) {
     await using hub = new FakeHub();
@@ -87,7 +87,7 @@ Deno.test("fetchRepository() leaves out files by whose names something else coul
   }
 });
 
-/** A hub that answers every request alike. */
+/** A hub that gives the same answer to every request. */
 function alike(makeBody: () => BodyInit, init: ResponseInit) {
   return Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },
@@ -123,7 +123,7 @@ Deno.test("fetchRepository() reads no more of an answer than a hub would send", 
   }
 });
 
-Deno.test("fetchRepository() shows what the hub says on one line, without what a terminal obeys", async () => {
+Deno.test("fetchRepository() shows the hub's message on one line, without control characters", async () => {
   const said = `\u001b[31mred\u0007\r\nnext\u202e${"x".repeat(100_000)}`;
   const json = JSON.stringify({ error: said });
   for (const body of [json, said]) {
@@ -136,7 +136,7 @@ Deno.test("fetchRepository() shows what the hub says on one line, without what a
   }
 });
 
-Deno.test("fetchRepository() refuses an answer that is not a hub's", async () => {
+Deno.test("fetchRepository() refuses answers that are not from a hub", async () => {
   for (const body of ["[]", "{}", '{"sha": 1}', "<html>"]) {
     await using server = alike(() => body, { status: 200 });
     const { message } = await askUrl(`http://127.0.0.1:${server.addr.port}`);

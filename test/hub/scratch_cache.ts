@@ -1,16 +1,16 @@
 /**
- * A cache of its own for a test, and what is in it.
+ * A separate cache for a test, and its content.
  *
  * @module
  */
 import { join, relative } from "node:path";
 import { type HubSettings, readHubSettings } from "../../src/hub/cache.ts";
 
-/** A cache folder in a temporary place, removed when disposed of. */
+/** A temporary cache folder, removed when disposed. */
 export class ScratchCache implements AsyncDisposable {
   readonly folder = Deno.makeTempDirSync({ prefix: "hearth-cache-" });
 
-  /** The settings of a process with this cache. */
+  /** Makes the settings of a process with this cache. */
   settings(environment: Readonly<Record<string, string>> = {}): HubSettings {
     return readHubSettings({
       HF_HUB_CACHE: this.folder,
@@ -20,7 +20,7 @@ export class ScratchCache implements AsyncDisposable {
     });
   }
 
-  /** The files of this part of a repository's folder, with what they hold; links are followed. */
+  /** The files in this part of a repository's folder, with their content; links are followed. */
   files(id: string, part: "blobs" | "snapshots" | "refs"): Map<string, Uint8Array<ArrayBuffer>> {
     const root = join(this.folder, `models--${id.replace("/", "--")}`, part);
     return new Map(walk(root).map((path) => [relative(root, path), Deno.readFileSync(path)]));

@@ -8,12 +8,12 @@ import { makeNormal } from "./exact_sampling.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { upload } from "./tensors.ts";
 
-/** An alignment of one head whose token `t` gives key `k` the weight `weights[t][k]`. */
+/** Computes an alignment of one head whose token `t` gives key `k` the weight `weights[t][k]`. */
 function alignWeights(weights: readonly (readonly number[])[], share = 1): number[][] {
   const [numTokens, numKeys] = [weights.length, weights[0]!.length];
   const result = new Float32Array(numTokens * numKeys);
   addAlignment(result, {
-    // Each token reads the logarithms of its weights off its own element of the keys.
+    // Each token's query selects one element of the keys, which contains the logarithm of its weight.
     queries: Float32Array.from(
       { length: numTokens ** 2 },
       (_, i) => i % (numTokens + 1) === 0 ? 1 : 0,
@@ -27,8 +27,8 @@ function alignWeights(weights: readonly (readonly number[])[], share = 1): numbe
   return weights.map((_, t) => [...result.subarray(t * numKeys, (t + 1) * numKeys)]);
 }
 
-Deno.test("addAlignment() gives each key's weights in deviations from their mean", () => {
-  // Over two tokens any difference is one deviation to either side.
+Deno.test("addAlignment() returns each key's weights as deviations from their mean", () => {
+  // With two tokens, any difference is one standard deviation to either side.
   assertClose(
     alignWeights([[0.25, 0.25, 0.5], [0.5, 0.25, 0.25]]).flat(),
     [-1, 0, 1, 1, 0, -1],
@@ -43,10 +43,10 @@ Deno.test("addAlignment() gives each key's weights in deviations from their mean
 });
 
 Deno.test("addAlignment() takes the median of seven keys, mirrored at both ends, times the share", () => {
-  // Above the other token at odd keys, and below it at even ones.
+  // Above the other token at odd keys, and below it at even keys.
   const odd = Array.from({ length: 9 }, (_, k) => (k % 2 === 1 ? 0.2 : 0.04));
   const even = Array.from({ length: 9 }, (_, k) => (k % 2 === 0 ? 0.168 : 0.04));
-  // Of keys -3 … 3, mirrored 3 2 1 0 1 2 3, four are odd; of -2 … 4 three are; and so on.
+  // Of the keys -3 … 3, which are mirrored to 3 2 1 0 1 2 3, four are odd; of -2 … 4, three are; and so on.
   assertClose(
     alignWeights([odd, even], 0.5)[0]!,
     [1, -1, 1, -1, 1, -1, 1, -1, 1].map((x) => x / 2),
@@ -54,7 +54,7 @@ Deno.test("addAlignment() takes the median of seven keys, mirrored at both ends,
   );
 });
 
-Deno.test("addAlignment() adds to what is there, and nothing for keys that all tokens attend to equally", () => {
+Deno.test("addAlignment() adds to existing values, and adds nothing for keys to which all tokens attend equally", () => {
   const result = new Float32Array([1, 2, 3, 4]);
   addAlignment(result, {
     queries: new Float32Array(4),
@@ -73,7 +73,7 @@ interface Case {
   readonly firstBlock: number;
 }
 
-/** Two layers, queries inside wider rows, the cache's other blocks not to be read. */
+/** Makes two layers with queries inside wider rows; the cache's other blocks must not be read. */
 function makeLayers(gpu: GpuContext, elem: Elem, { numTokens, numKeys, firstBlock }: Case) {
   const normal = makeNormal(numTokens);
   const round = (x: number) => elem === "f16" ? Math.f16round(x) : Math.fround(x);
@@ -113,7 +113,7 @@ function makeLayers(gpu: GpuContext, elem: Elem, { numTokens, numKeys, firstBloc
 
 for (const elem of ["f32", "f16"] as const) {
   kernelTest(
-    `Alignment gives what its reference gives, in ${elem}, text after text`,
+    `Alignment equals its reference in ${elem}, for one text after the other`,
     async (gpu) => {
       const cases: Case[] = [
         { numTokens: 7, numKeys: 131, firstBlock: 1 },

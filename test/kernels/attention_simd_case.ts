@@ -12,14 +12,14 @@ import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import type { CaseOptions } from "./paged_case.ts";
 
-/** What a case asks of a layer beyond its shape. */
+/** Options of a layer besides its shape. */
 export interface SimdOptions extends CaseOptions {
   readonly rotary?: RotaryParams | undefined;
-  /** Queries, keys and values in tensors of their own rather than packed in one. */
+  /** Whether queries, keys and values are in separate tensors instead of packed in one. */
   readonly isSplit?: boolean;
 }
 
-/** A layer with random rotary tables and sinks where it has such. */
+/** Makes a layer with random rotary tables and sinks, if it has any. */
 export function makeLayer(
   shape: AttentionShape,
   options: SimdOptions = {},
@@ -88,7 +88,7 @@ export class Contenders {
     }, limits.maxBlocksPerSequence * blockSize);
   }
 
-  /** Runs a step whose queries, keys and values `next` makes up. */
+  /** Runs a step with queries, keys and values from `next`. */
   run(step: PackedStep, next: () => number): { got: Float32Array; want: Float32Array } {
     const { got, q } = this.write(step, next);
     const want = new Float32Array(got.length);
@@ -97,7 +97,7 @@ export class Contenders {
     return { got, want };
   }
 
-  /** As {@linkcode run}, but for the reference's outputs. @returns also the queries, rotated. */
+  /** Like {@linkcode run}, without the reference's outputs. @returns also the rotated queries. */
   write(step: PackedStep, next: () => number): { got: Float32Array; q: Float32Array } {
     const { write, isPacked, rotary } = this.#layer;
     const fill = (width: number) => new Float32Array(step.numTokens * width).map(next);

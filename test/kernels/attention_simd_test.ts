@@ -12,13 +12,13 @@ import { assertClose, assertSameValues } from "../fixtures/engine/compare_values
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
 const TOLERANCE = { abs: 1e-5, rel: 1e-5 };
-/** An element in the middle of two 127ths is rounded to either. */
+/** An element halfway between two 127ths may be rounded either way. */
 const ROUNDED_TOLERANCE = { abs: 1e-3, rel: 1e-3 };
-/** Of logits in the thousands a float32 keeps three decimals. */
+/** Of logits in the thousands, a float32 preserves three decimals. */
 const OUTLIERS_TOLERANCE = { abs: 1e-4, rel: 1e-3 };
 
 const decodes = (...lengths: number[]) => lengths.map((keys) => ({ queries: 1, keys }));
-/** Decodes at block edges, a prompt, and chunks that continue one: all in one step. */
+/** A step with decodes at block edges, a prompt, and chunks that continue a prompt. */
 const MIXED = [
   ...decodes(1, 15, 16, 17, 100),
   { queries: 40, keys: 40 },
@@ -26,7 +26,7 @@ const MIXED = [
   { queries: 21, keys: 70 },
 ];
 
-/** The step that wrote the keys which `step` finds in the cache: all but its own. */
+/** The step that writes the keys that `step` finds in the cache. */
 function makeHistory(step: PackedStep): PackedStep {
   const queryStarts = new Int32Array(step.queryStarts.length);
   const positions: number[] = [];
@@ -40,7 +40,7 @@ function makeHistory(step: PackedStep): PackedStep {
   return { ...step, numTokens, positions: Int32Array.from(positions), queryStarts, kvLengths };
 }
 
-/** A sequence in each block of the pool. */
+/** A step with a sequence in each block of the pool. */
 function everySlot(numBlocks: number, blockSize: number): PackedStep {
   const numTokens = numBlocks * blockSize;
   return {
@@ -138,7 +138,7 @@ simdTest("8 bits, turned, over many keys", { ...SHAPE, isQuantized: true }, [
   { queries: 30, keys: 1500 },
 ], { rotary: { size: 32, isInterleaved: false }, isSplit: true });
 
-Deno.test("SimdAttention keeps layers apart that share inputs", () => {
+Deno.test("SimdAttention does not mix layers that share inputs", () => {
   const { step, numBlocks } = makeStep(MIXED, 16);
   const limits = { ...step, numBlocks, maxTokens: 300, maxSequences: MIXED.length };
   const layers = [64, 32].map((headSize) => makeLayer({ ...SHAPE, headSize }));
@@ -161,7 +161,7 @@ Deno.test("SimdAttention keeps layers apart that share inputs", () => {
 
 const ONE = { numBlocks: 1, maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 1 };
 
-Deno.test("SimdAttention refuses shapes the kernels cannot run", () => {
+Deno.test("SimdAttention refuses shapes that the kernels cannot run", () => {
   const sizes = [{ headSize: 4 }, { headSize: 10 }, { headSize: 260 }];
   for (const wrong of [...sizes, { blockSize: 8 }, { blockSize: 48 }]) {
     const layer = makeLayer({ ...SHAPE, ...wrong });
@@ -171,7 +171,7 @@ Deno.test("SimdAttention refuses shapes the kernels cannot run", () => {
   assert.throws(() => new SimdAttention([layer], ONE), RangeError);
 });
 
-Deno.test("SimdAttention says how much memory it wants when that is too much", () => {
+Deno.test("SimdAttention says how much memory it needs if that is too much", () => {
   const layer = makeLayer({ ...SHAPE, headSize: 256 });
   assert.throws(
     () => new SimdAttention([layer], { ...ONE, numBlocks: 2 ** 18 }),
@@ -181,6 +181,6 @@ Deno.test("SimdAttention says how much memory it wants when that is too much", (
   );
 });
 
-Deno.test("attention_simd.wasm.base64 is what its sources compile to", async () => {
+Deno.test("attention_simd.wasm.base64 equals its compiled sources", async () => {
   assert.equal((await compileWasm(WASM_MODULES.attention)).toBase64(), binary);
 });

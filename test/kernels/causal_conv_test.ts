@@ -18,7 +18,7 @@ const CASES: readonly (Omit<CausalConvParams, "elem"> & { readonly hasBias: bool
   { channels: 5, taps: 1, stride: 5, offset: 0, hasBias: true },
 ];
 
-/** Straight from the formula: each sequence's inputs as a whole. */
+/** Computes the formula directly, over each sequence's whole inputs. */
 function convolve(
   { channels, taps, activation }: Omit<CausalConvParams, "elem">,
   { weights, bias }: { readonly weights: Float32Array; readonly bias?: Float32Array | undefined },
@@ -35,7 +35,7 @@ function convolve(
   );
 }
 
-/** Rows of each step, with NaN in what no channel is. */
+/** Makes the rows of each step, with NaN outside the channels. */
 function makeRows({ channels, stride, offset }: Omit<CausalConvParams, "elem">, seed: number) {
   const normal = makeNormal(seed);
   const rows = new Float32Array(MAX_TOKENS * 2 * stride).fill(NaN);
@@ -53,7 +53,7 @@ for (const { hasBias, ...params } of CASES) {
   const factors = convFactors({ weights, bias }, params);
   const name = `of ${taps} taps`;
 
-  Deno.test(`causalConvReference() ${name} gives what the whole sequences give, step by step`, () => {
+  Deno.test(`causalConvReference() ${name} gives the same step by step as for whole sequences`, () => {
     const state = new Float64Array(NUM_SLOTS * (taps - 1) * channels).fill(NaN);
     const inputs = new Map<number, number[][]>();
     makeSteps().forEach((step, i) => {
@@ -73,14 +73,14 @@ for (const { hasBias, ...params } of CASES) {
         assertClose(out.subarray(first * channels, end * channels), wanted, { abs: 1e-12 });
       }
     });
-    // Nobody's slot is untouched.
+    // A slot without a sequence is untouched.
     assert.ok(
       state.subarray(2 * (taps - 1) * channels, 3 * (taps - 1) * channels).every(Number.isNaN),
     );
   });
 
   for (const elem of HAS_F16 ? ["f32", "f16"] as const : ["f32"] as const) {
-    kernelTest(`causal_conv ${name} in ${elem} is its reference's`, async (gpu) => {
+    kernelTest(`causal_conv ${name} in ${elem} equals its reference`, async (gpu) => {
       const buffer = new StateStepBuffer(gpu, NUM_SLOTS);
       const kernel = new CausalConv(gpu, buffer, { ...params, elem });
       const exact = new Float64Array(NUM_SLOTS * (taps - 1) * channels).fill(NaN);

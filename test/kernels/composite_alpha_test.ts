@@ -50,7 +50,7 @@ const CASES: readonly Case[] = [
   },
 ];
 
-/** Probabilities, some of them beyond 0 and 1; what does not belong to the image is far off. */
+/** Makes probabilities, some of them outside 0 to 1, with far-off values outside the image. */
 function makeMask({ width, height, contentHeight }: MaskFormat): Float32Array<ArrayBuffer> {
   const random = new Random(7);
   return Float32Array.from(
@@ -60,7 +60,7 @@ function makeMask({ width, height, contentHeight }: MaskFormat): Float32Array<Ar
   );
 }
 
-/** Alpha by the formula as it stands, before it is rounded. */
+/** Computes unrounded alpha directly by the formula. */
 function byTheFormula({ width, height, data }: Pixels, mask: Float32Array, format: MaskFormat) {
   const across = weighAxis(format.contentWidth, width, format.filter);
   const down = weighAxis(format.contentHeight, height, format.filter);
@@ -77,7 +77,7 @@ function byTheFormula({ width, height, data }: Pixels, mask: Float32Array, forma
   });
 }
 
-/** Alpha is rounded; where the exact value lies in the middle, either neighbour will do. */
+/** Asserts rounded alpha; if the exact value is halfway between two integers, either is accepted. */
 function assertAlpha(got: Pixels, exact: Float64Array, name: string): void {
   exact.forEach((alpha, at) => {
     const error = Math.abs(got.data[4 * at + 3]! - alpha);
@@ -85,7 +85,7 @@ function assertAlpha(got: Pixels, exact: Float64Array, name: string): void {
   });
 }
 
-/** Colours stay where there is anything to see, and are black elsewhere. */
+/** Asserts that the colours of visible pixels stay, and that other pixels are black. */
 function assertColors(got: Pixels, want: Pixels): void {
   const seen = want.data.map((level, i) => got.data[i | 3] === 0 ? 0 : level);
   const colors = (data: Uint8Array) => data.filter((_, i) => i % 4 !== 3);
@@ -102,7 +102,7 @@ for (const { name, image, format } of CASES) {
   });
 }
 
-Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
+Deno.test("compositeAlpha() adds an alpha channel to opaque images", () => {
   const opaque = noiseImage(21, 13);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
@@ -114,7 +114,7 @@ Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
   assert.deepEqual(got, compositeAlpha(opaque, mask));
 });
 
-Deno.test("compositeBands() makes of some rows what they are in the whole image", () => {
+Deno.test("compositeBands() gives the same rows as for the whole image", () => {
   for (const { name, image, format } of CASES) {
     const { width, height, channels, data } = image;
     const mask = { values: makeMask(format), format };
@@ -131,7 +131,7 @@ Deno.test("compositeBands() makes of some rows what they are in the whole image"
   }
 });
 
-Deno.test("compositeAlpha() takes NaN for 0", () => {
+Deno.test("compositeAlpha() treats NaN as 0", () => {
   const image = noiseImage(4, 4);
   compositeAlpha(image, { values: new Float32Array(4).fill(NaN), format: makeFormat(2, 2) });
   assert.ok(image.data.every((level, i) => i % 4 !== 3 || level === 0));
@@ -145,12 +145,12 @@ async function readImage(gpu: GpuContext, buffer: GPUBuffer, like: Pixels): Prom
   return { ...like, data };
 }
 
-kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) => {
+kernelTest("CompositeAlpha computes the formula in place", async (gpu) => {
   const kernel = new CompositeAlpha(gpu);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
   for (const { name, image, format } of CASES) {
     const mask = makeMask(format);
-    // The second of two masks; the first must not be read.
+    // Uses the second of two masks; the first must not be read.
     const masks = new Float32Array(2 * mask.length).fill(NaN);
     masks.set(mask, mask.length);
     const maskBuffer = createBuffer(gpu, { size: masks.byteLength, usage });
@@ -175,7 +175,7 @@ kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) =
   kernel.dispose();
 });
 
-kernelTest("CompositeAlpha takes masks that are no numbers as its reference does", async (gpu) => {
+kernelTest("CompositeAlpha treats NaN masks like its reference", async (gpu) => {
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
   const values = Float32Array.of(NaN, Infinity, -Infinity, 0.5, 3e38, -3e38, 1, NaN, 0.25);
   const format = makeFormat(3, 3);

@@ -1,6 +1,6 @@
 /**
- * Every kind of program that Hearth gives to devices: all kernels, as cards and software adapters get them, and the steps
- * of decoders.
+ * Every kind of program that Hearth creates on devices: all kernels, in the variants for cards and software adapters,
+ * and the steps of decoders.
  *
  * @module
  */
@@ -30,9 +30,9 @@ import type { Elem } from "../../src/gpu/kernel.ts";
 import { type RecordedProgram, recordGpu } from "../fixtures/engine/recording_gpu.ts";
 import { CASES as EXPERTS } from "./experts_case.ts";
 
-/** Numbers of rows that take every form of a product. */
+/** Numbers of rows that cover every variant of a product. */
 const ROW_COUNTS = [1, 3, 8, 20, 100, 2000];
-/** Head sizes that small models, most models and the largest have; three fours divide by nothing. */
+/** Head sizes of small models, most models and the largest. 12 is not divisible by larger powers of two than 4. */
 const HEAD_SIZES = [12, 64, 128, 256];
 const RMS = { kind: "rms", epsilon: 1e-6, hasBeta: false } as const;
 const LAYER = { kind: "layer", epsilon: 1e-6, hasBeta: true } as const;
@@ -60,7 +60,7 @@ const PRODUCTS: readonly Partial<MatvecParams>[] = [
   { ...GATE, sum: { epsilon: 1e-5 } },
 ];
 
-/** The programs that differ, of both kinds of adapters and element types. */
+/** All different programs, for both kinds of adapters and element types. */
 export function collectPrograms(): RecordedProgram[] {
   const all = new Map<string, RecordedProgram>();
   for (const isFallbackAdapter of [true, false]) {

@@ -1,10 +1,10 @@
-/** What collects programs for compilers misses none. */
+/** The programs that are collected for other compilers are complete. */
 import assert from "node:assert/strict";
 import { collectPrograms } from "./every_program.ts";
 
 const KERNELS = new URL("../../kernels/", import.meta.url);
 
-/** Paths of shaders in a folder and those within it. */
+/** The paths of shaders in a folder and its subfolders. */
 async function listShaders(folder: URL): Promise<URL[]> {
   const urls: URL[] = [];
   for await (const { name, isDirectory } of Deno.readDir(folder)) {
@@ -14,7 +14,9 @@ async function listShaders(folder: URL): Promise<URL[]> {
   return urls;
 }
 
-/** What stays of a template, though not all of it in one program: functions without a name that is filled in. */
+/**
+ * Functions of a template whose names contain no parameter. They stay unchanged, though not all in the same program.
+ */
 function getFunctions(text: string): string[] {
   return text.split("\n").filter((line) => line.startsWith("fn ") && !line.includes("$"));
 }

@@ -1,5 +1,5 @@
 /**
- * The sampler spelled out in float64, to judge both implementations by.
+ * A plain sampler in float64, as the reference for both implementations.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import {
   type TokenAdjustments,
 } from "../../kernels/sample/sample_row.ts";
 
-/** Greedy, nothing cut off, nothing penalised. */
+/** Greedy sampling without cut-offs and penalties. */
 export const PLAIN: SamplingParams = GREEDY;
 
-/** A row of `params` over {@linkcode PLAIN}. */
+/** Makes a row of `params` added to {@linkcode PLAIN}. */
 export function makeRow(
   params: Partial<SamplingParams> = {},
   rest: Partial<Omit<SampleRow, "params">> = {},
@@ -21,14 +21,14 @@ export function makeRow(
   return { params: { ...PLAIN, ...params }, tokenIndex: 0, topLogprobs: 0, ...rest };
 }
 
-/** A mask that allows the tokens for which `allows` holds. */
+/** Makes a mask that allows the tokens for which `allows` is true. */
 export function makeMask(vocabSize: number, allows: (id: number) => boolean): Uint32Array {
   const mask = new Uint32Array(Math.ceil(vocabSize / 32));
   for (let id = 0; id < vocabSize; id++) if (allows(id)) mask[id >> 5]! |= 1 << (id & 31);
   return mask;
 }
 
-/** Adjustments from `[tokenId, completionCount, inContext, bias]`. */
+/** Makes adjustments from `[tokenId, completionCount, inContext, bias]`. */
 export function makeAdjustments(
   entries: readonly (readonly [number, number, number, number])[],
 ): TokenAdjustments {
@@ -41,7 +41,7 @@ export function makeAdjustments(
   };
 }
 
-/** Logits after penalties, biases and mask. */
+/** Computes logits after penalties, biases and mask. */
 export function adjustLogits(logits: ArrayLike<number>, row: SampleRow): Float64Array {
   const values = Float64Array.from(logits);
   const { adjustments, mask, params } = row;
@@ -60,7 +60,7 @@ export function adjustLogits(logits: ArrayLike<number>, row: SampleRow): Float64
   return values;
 }
 
-/** The probability of each token under the row's parameters. */
+/** Computes the probability of each token with the row's parameters. */
 export function exactDistribution(logits: ArrayLike<number>, row: SampleRow): Float64Array {
   const { temperature, topK, topP, minP, topNSigma = 0 } = row.params;
   const values = adjustLogits(logits, row);
@@ -92,7 +92,10 @@ export function exactDistribution(logits: ArrayLike<number>, row: SampleRow): Fl
   return probabilities;
 }
 
-/** Pearson's chi-square of `counts` against `probabilities`, in standard deviations above its mean; rare outcomes are pooled. */
+/**
+ * Pearson's chi-square of `counts` against `probabilities`, in standard deviations above its mean; rare outcomes are
+ * pooled.
+ */
 export function chiSquareDeviation(counts: ArrayLike<number>, probabilities: Float64Array): number {
   const draws = Array.from(counts).reduce((sum, count) => sum + count, 0);
   let statistic = 0;

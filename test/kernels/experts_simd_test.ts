@@ -12,7 +12,7 @@ import {
   routeReference,
 } from "./references/experts_reference.ts";
 
-/** More than are computed at a time. */
+/** More rows than are computed at a time. */
 const NUM_ROWS = 131;
 
 function getSource(
@@ -62,10 +62,10 @@ for (const [name, params] of Object.entries(CASES)) {
   const wanted = expertsReference(params, tensors, NUM_ROWS);
   const kinds = params.first.matrix.kind === "rows" ? [false, true] : [false];
   for (const isHalf of kinds) {
-    Deno.test(`SimdExperts is its reference's${isHalf ? ", of f16" : ""}: ${name}`, async () => {
+    Deno.test(`SimdExperts equals its reference${isHalf ? ", of f16" : ""}: ${name}`, async () => {
       const got = await run([getLayer(params, tensors, isHalf)], tensors, { numRows: NUM_ROWS });
       assertClose(got, wanted, { abs: 1e-2, rel: 1e-3 });
-      // Rounding rows to 16 bits loses less than half of what f16 does, 2e-4; numbers are not rounded.
+      // Rounding rows to 16 bits loses less than half of what f16 loses, 2e-4; f32 values are not rounded.
       const error = Math.hypot(...got.map((value, i) => value - wanted[i]!));
       const most = params.first.matrix.kind === "rows" ? 1e-6 : 1e-4;
       assert.ok(
@@ -76,7 +76,7 @@ for (const [name, params] of Object.entries(CASES)) {
   }
 }
 
-Deno.test("SimdExperts computes a row alike whatever is beside it, on any number of threads", async () => {
+Deno.test("SimdExperts computes a row the same way whatever the other rows are, on any number of threads", async () => {
   const params = Object.values(CASES)[0]!;
   const tensors = makeTensors(params, NUM_ROWS);
   const layers = [getLayer(params, tensors)];
@@ -105,7 +105,7 @@ Deno.test("SimdExperts holds layers of several sizes in one memory", async () =>
   }
 });
 
-Deno.test("routeRows() chooses and weighs as the reference does", () => {
+Deno.test("routeRows() chooses and weighs experts like the reference", () => {
   for (const params of Object.values(CASES)) {
     const tensors = makeTensors(params, 9);
     const bias = tensors.routerBias && Float32Array.from(tensors.routerBias);
@@ -116,7 +116,7 @@ Deno.test("routeRows() chooses and weighs as the reference does", () => {
   }
 });
 
-Deno.test("orderByExpert() lists the pairs of each expert that has some", () => {
+Deno.test("orderByExpert() lists the pairs of each expert that has any", () => {
   const { pairs, items } = orderByExpert(Uint32Array.of(4, 1, 0, 4, 1, 1), 5);
   assert.deepEqual([...pairs], [2, 1, 4, 5, 0, 3]);
   assert.deepEqual([...items], [0, 0, 1, 1, 1, 4, 4, 4, 6]);

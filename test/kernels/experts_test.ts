@@ -32,7 +32,7 @@ function uploadMatrices(
   };
 }
 
-/** What the kernels make of the first rows. */
+/** Runs the kernels on the first rows. */
 async function run(
   gpu: GpuContext,
   params: ExpertsParams,
@@ -63,7 +63,7 @@ for (const [name, params] of Object.entries(CASES)) {
   for (const elem of HAS_F16 ? ["f32", "f16"] as const : ["f32"] as const) {
     for (const [variant, isFew] of VARIANTS) {
       kernelTest(
-        `Experts of ${variant} rows in ${elem} is its reference's: ${name}`,
+        `Experts of ${variant} rows in ${elem} equals its reference: ${name}`,
         async (gpu) => {
           const got = await run(gpu, { ...params, elem }, tensors, { numRows: NUM_ROWS, isFew });
           const [abs, rel] = elem === "f16" ? [8e-3, 1e-3] : [3e-5, 1e-5];
@@ -76,7 +76,7 @@ for (const [name, params] of Object.entries(CASES)) {
 
 for (const [variant, isFew] of VARIANTS) {
   kernelTest(
-    `Experts of ${variant} rows computes a row alike whatever is beside it`,
+    `Experts of ${variant} rows computes a row the same way whatever the other rows are`,
     async (gpu) => {
       const params = Object.values(CASES)[0]!;
       const { hidden } = params;

@@ -1,5 +1,5 @@
 /**
- * Images and forms that hurt, for the tests of the kernels that resample.
+ * Difficult images and formats, for the tests of the resampling kernels.
  *
  * @module
  */

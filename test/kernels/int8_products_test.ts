@@ -33,7 +33,7 @@ const GATED = {
   activation: "silu",
   hasBias: true,
 } as const;
-/** Blocks of a row that no stage takes whole, several stages of a row, zero points, and all that comes after. */
+/** Cases: rows whose blocks do not fill a stage, several stages per row, zero points, and all epilogues. */
 const CASES: Readonly<Record<string, Partial<MatvecParams>>> = {
   "as they are": {},
   "with a norm before": { ...sized(96), norm: RMS },
@@ -53,7 +53,7 @@ function makeTensors(params: MatvecParams): ReferenceMatvecTensors {
   return { ...tensors, x: tensors.x.map((value, i) => i % 41 === 0 ? value * 8 : value) };
 }
 
-/** The rows as the products see them: after the norm, each block of 32 in 127 steps up to its largest element. */
+/** Rounds rows as the products do: after the norm, each block of 32 to 127 steps up to its largest element. */
 function roundRows(params: MatvecParams, tensors: ReferenceMatvecTensors): Float32Array {
   const { k, x, norm } = params;
   const rounded = new Float32Array(ROOM * k);
@@ -93,7 +93,7 @@ for (const elem of ["f32", "f16"] as const) {
       const want = matvecReference(plain, input, 100);
       const all = await run(gpu, params, tensors, 100);
       assertClose(all, want, TOLERANCE[elem]);
-      // To the bit the same in every form.
+      // Bit-identical in every variant.
       for (const numRows of [1, 2, 8, 9, 16, 17, 32, 33, 64]) {
         const some = await run(gpu, params, tensors, numRows);
         assert.deepEqual(some, all.subarray(0, numRows * params.n), `${numRows} rows`);
@@ -102,17 +102,17 @@ for (const elem of ["f32", "f16"] as const) {
   }
 }
 
-kernelTest("products of more rows than a tile's least are the same too", async (gpu) => {
+kernelTest("products of more rows than the smallest tile are the same too", async (gpu) => {
   const params = { ...PLAIN, ...sized(128), norm: RMS };
   const tensors = makeTensors(params);
   const many = await run(gpu, params, tensors, ROOM);
-  // More rows than 128 take the largest tile.
+  // More than 128 rows use the largest tile.
   const device = withLimits(gpu, { maxComputeWorkgroupStorageSize: 32768 });
   assert.deepEqual(await run(device, params, tensors, ROOM), many);
   assert.deepEqual(await run(gpu, params, tensors, 3), many.subarray(0, 3 * params.n));
 });
 
-kernelTest("products take a program that is there until theirs is compiled", async (gpu) => {
+kernelTest("products use an existing program until theirs is compiled", async (gpu) => {
   const params = { ...PLAIN, ...sized(128), norm: RMS };
   const tensors = makeTensors(params);
   for (const isInt8 of [true, false]) {
@@ -125,7 +125,7 @@ kernelTest("products take a program that is there until theirs is compiled", asy
   }
 });
 
-kernelTest("rows are rounded only where a model and a kernel allow it", (gpu) => {
+kernelTest("rows are rounded only if the model and the kernel allow it", (gpu) => {
   const takes = (changed: Partial<MatvecParams>) => takesInt8(gpu, { ...PLAIN, ...changed });
   assert.ok(takes({}));
   assert.ok(!takes({ weights: { ...NBITS, allowsInt8: false } }));

@@ -16,14 +16,14 @@ import { makeNormal } from "./exact_sampling.ts";
 import { makeStep } from "./paged_case.ts";
 
 const SHAPE: AttentionShape = { heads: 6, kvHeads: 3, headSize: 64, blockSize: 16, elem: "f32" };
-/** Decodes, a prompt, and the end of one. */
+/** A step with decodes, a prompt, and the end of a prompt. */
 const STEP = makeStep([
   ...[1, 40, 700].map((keys) => ({ queries: 1, keys })),
   { queries: 150, keys: 150 },
   { queries: 21, keys: 300 },
 ], 16);
 const BOUNDS = selfBounds([1, 300, 17, 64]);
-/** Helpers have this time to start. */
+/** Time limit for helpers to start. */
 const PATIENCE_MS = 60_000;
 
 function openPaged(threads?: KernelThreads, { step, numBlocks } = STEP): SimdAttention {
@@ -53,7 +53,7 @@ function openPacked(threads?: KernelThreads): SimdPackedAttention {
   return attention;
 }
 
-/** Runs with threads that take part in however little. */
+/** Runs `use` with threads that take part in any job, however small. */
 function withThreads(
   numThreads: number,
   run: (threads: KernelThreads) => void,
@@ -67,7 +67,7 @@ function withThreads(
   }
 }
 
-/** Calls until every helper there may be has had the time to do something. */
+/** Calls until every possible helper has had time to do something. */
 function callUntilHelped(threads: KernelThreads, call: () => void): void {
   const end = performance.now() + PATIENCE_MS;
   for (let round = 0; round < 2000 || threads.numHelpedWorks === 0; round++) {
@@ -77,11 +77,11 @@ function callUntilHelped(threads: KernelThreads, call: () => void): void {
   }
 }
 
-// Threads of Node end a while after they were told to.
+// Threads of Node end some time after they were told to.
 const options = { sanitizeResources: false, sanitizeOps: false };
 
-Deno.test("helpers that look for the next job take parts of small ones too", options, () => {
-  // Helpers look for a second or so: on a busy machine they get no core within the usual 100 µs.
+Deno.test("helpers that poll for the next job take parts of small ones too", options, () => {
+  // Helpers poll for about a second, since on a busy machine they get no core within the usual 100 µs.
   const threads = new KernelThreads(2, { polls: 10_000 * STEP_POLLS });
   try {
     const large = openPaged(threads);
@@ -105,18 +105,22 @@ Deno.test("helpers that look for the next job take parts of small ones too", opt
 });
 
 for (const numThreads of [2, 3, 4]) {
-  Deno.test(`KernelThreads gives what one thread gives, to the bit: ${numThreads}`, options, () => {
-    const paged = openPaged().attend(0).slice();
-    const packed = openPacked().run(0).slice();
-    withThreads(numThreads, (threads) => {
-      const ours = openPaged(threads);
-      callUntilHelped(threads, () => assertSameValues(ours.attend(0), paged));
-      assert.equal(threads.numHelpers, numThreads - 1);
-      const oursPacked = openPacked(threads);
-      for (let i = 0; i < 50; i++) assertSameValues(oursPacked.run(0), packed);
-      assertSameValues(ours.attend(0), paged);
-    });
-  });
+  Deno.test(
+    `KernelThreads gives bit-identical results to one thread: ${numThreads}`,
+    options,
+    () => {
+      const paged = openPaged().attend(0).slice();
+      const packed = openPacked().run(0).slice();
+      withThreads(numThreads, (threads) => {
+        const ours = openPaged(threads);
+        callUntilHelped(threads, () => assertSameValues(ours.attend(0), paged));
+        assert.equal(threads.numHelpers, numThreads - 1);
+        const oursPacked = openPacked(threads);
+        for (let i = 0; i < 50; i++) assertSameValues(oursPacked.run(0), packed);
+        assertSameValues(ours.attend(0), paged);
+      });
+    },
+  );
 }
 
 Deno.test("KernelThreads starts no helper for little work", options, () => {
@@ -131,26 +135,26 @@ Deno.test("KernelThreads starts no helper for little work", options, () => {
 });
 
 Deno.test(
-  "KernelThreads does the work of a helper that is lost in the middle of it",
+  "KernelThreads does the work of a helper that is lost in the middle of a job",
   options,
   () => {
     const want = openPaged().attend(0).slice();
     const module = new URL("../fixtures/threads/stuck_kernel_thread.ts", import.meta.url);
     withThreads(2, (threads) => {
       const attention = openPaged(threads);
-      // Until it has joined and been given up.
+      // Waits until it has joined and has been given up.
       for (let losses = 0; losses < 3;) {
         assertSameValues(attention.attend(0), want);
         if (threads.numHelpers === 0) losses++;
       }
-      // It is not replaced for ever.
+      // A lost helper is not replaced forever.
       assertSameValues(attention.attend(0), want);
       assert.equal(threads.numHelpers, 0);
     }, { module, patienceMs: 50 });
   },
 );
 
-Deno.test("KernelThreads works alone when helpers do not start", options, async () => {
+Deno.test("KernelThreads works alone if helpers do not start", options, async () => {
   const want = openPaged().attend(0).slice();
   const threads = new KernelThreads(3, { minFlops: 0, module: new URL("file:///nowhere.ts") });
   const attention = openPaged(threads);
@@ -162,7 +166,7 @@ Deno.test("KernelThreads works alone when helpers do not start", options, async 
   threads.dispose();
 });
 
-Deno.test("KernelThreads starts others after idle ones have ended", options, async () => {
+Deno.test("KernelThreads starts new helpers after idle ones have ended", options, async () => {
   const want = openPaged().attend(0).slice();
   const threads = new KernelThreads(3, { minFlops: 0, idleMs: 20 });
   const attention = openPaged(threads);
@@ -210,7 +214,7 @@ Deno.test("helpers of KernelThreads end after the thread that started them was t
   }
 });
 
-Deno.test("KernelThreads starts others after it has ended its helpers", options, () => {
+Deno.test("KernelThreads starts new helpers after it has ended its helpers", options, () => {
   const want = openPaged().attend(0).slice();
   withThreads(2, (threads) => {
     for (let i = 0; i < 3; i++) {
@@ -222,14 +226,14 @@ Deno.test("KernelThreads starts others after it has ended its helpers", options,
   });
 });
 
-Deno.test("KernelThreads holds no memory of what is disposed", options, async () => {
+Deno.test("KernelThreads keeps no memory of disposed objects", options, async () => {
   const threads = new KernelThreads(2, { minFlops: 0 });
   const { step } = makeStep([{ queries: 32, keys: 32 }], 16);
   // About 50 MiB.
   const limits = { ...step, maxTokens: 32, maxSequences: 1, numBlocks: 2048, threads };
   const round = async () => {
     const attention = new SimdAttention([makeLayer(SHAPE)], limits);
-    // Its cache, so that the memory is not a promise only.
+    // Writes the cache, so that its memory is really allocated.
     new Uint8Array(attention.inputs(0).q.buffer).fill(1, 2 ** 20, 44 * 2 ** 20);
     attention.begin(step);
     while (threads.numHelpedWorks === 0) attention.attend(0);
@@ -242,13 +246,13 @@ Deno.test("KernelThreads holds no memory of what is disposed", options, async ()
   setFlagsFromString("--expose-gc");
   const gc = runInNewContext("gc") as () => void;
   const grownMiB = () => (Deno.memoryUsage().rss - before) / 2 ** 20;
-  // Helpers end when their cores get to it, and what they leave is collected.
+  // Helpers end when they get a core, and their memory is collected later.
   for (let i = 0; i < 200 && grownMiB() >= 500; i++) {
     gc();
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   const grown = grownMiB();
-  // Helpers that were told to end are not lost.
+  // Helpers that were told to end do not count as lost.
   assert(!threads.isAlone);
   threads.dispose();
   assert(grown < 500, `20 rounds of 50 MiB left ${grown.toFixed(0)} MiB`);

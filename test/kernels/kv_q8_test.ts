@@ -1,4 +1,4 @@
-/** Keys and values in 8 bits: what the kernels keep and read is what rounding each head of a token gives. */
+/** Keys and values in 8 bits: the kernels store and read each head of a token as rounded values. */
 import assert from "node:assert/strict";
 import { type AttentionShape, cachedHeadBytes } from "../../kernels/attention/attention_shape.ts";
 import { joinAngles, KvWrite, type KvWriteParams } from "../../kernels/attention/kv_write.ts";
@@ -14,7 +14,7 @@ import { makeStep } from "./paged_case.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 const SHAPE = { heads: 4, kvHeads: 2, blockSize: 16 };
-/** Decodes, a prompt over block edges, and chunks that continue one. */
+/** Decodes, a prompt across block edges, and chunks that continue a prompt. */
 const SEQUENCES = [
   { queries: 1, keys: 1 },
   { queries: 40, keys: 40 },
@@ -25,7 +25,7 @@ const SEQUENCES = [
 ];
 const MAX_POSITIONS = 300;
 
-/** Tokens that come before those of `step`, in a step of their own. */
+/** A step of the tokens before those of `step`. */
 function makeHistory(step: PackedStep): PackedStep {
   const queryStarts = new Int32Array(step.queryStarts.length);
   const positions: number[] = [];
@@ -39,7 +39,7 @@ function makeHistory(step: PackedStep): PackedStep {
   return { ...step, numTokens, positions: Int32Array.from(positions), queryStarts, kvLengths };
 }
 
-/** Heads of very different sizes, of which each token has its own. */
+/** Makes heads of very different magnitudes, which differ for each token. */
 function makeRows(step: PackedStep, width: number, elem: Elem, seed: number): Float32Array {
   const normal = makeNormal(seed);
   const round = elem === "f16" ? Math.f16round : Math.fround;
@@ -129,14 +129,17 @@ async function runKernels(gpu: GpuContext, shape: AttentionShape, own: Case) {
   return got;
 }
 
-/** Root of the mean square of differences. */
+/** The root mean square of the differences. */
 function distance(a: Float32Array, b: Float32Array): number {
   let sum = 0;
   for (let i = 0; i < b.length; i++) sum += (a[i]! - b[i]!) ** 2;
   return Math.sqrt(sum / b.length);
 }
 
-/** Keys and values in 8 bits give what the reference does with them, next to what their rounding changes. */
+/**
+ * Asserts that 8-bit keys and values give the reference's results, with a tolerance that is small compared to the
+ * effect of rounding.
+ */
 async function assertRounded(gpu: GpuContext, shape: AttentionShape, isRotated: boolean) {
   const own = setUp(shape, isRotated);
   const exact = runReference(shape, own);
@@ -144,7 +147,8 @@ async function assertRounded(gpu: GpuContext, shape: AttentionShape, isRotated: 
   const got = await runKernels(gpu, { ...shape, isQuantized: true }, own);
   const rounding = distance(want, exact);
   assert(rounding > 1e-3 && rounding < 0.06, `rounding to 8 bits makes ${rounding}`);
-  // Values a hair from the middle of two 127ths, and halves; and cards may round the scale, packed as f16, up or down.
+  // Tolerates values very close to the middle between two 127ths, and half precision. Cards may also round the scale,
+  // which is packed as f16, up or down.
   const isClose = shape.elem === "f32" && !isRotated && gpu.isFallbackAdapter;
   const limit = isClose ? 0.05 : 0.25;
   assert(distance(got, want) < limit * rounding, `${distance(got, want)} of ${rounding}`);
@@ -155,7 +159,7 @@ for (const elem of ["f32", "f16"] as const) {
     for (const isRotated of [false, true]) {
       const name = `heads of ${headSize}, ${elem}${isRotated ? ", rotated" : ""}`;
       kernelTest(
-        `KvWrite and PagedAttention keep and read 8 bits: ${name}`,
+        `KvWrite and PagedAttention store and read 8 bits: ${name}`,
         (gpu) => assertRounded(gpu, { ...SHAPE, headSize, elem }, isRotated),
       );
     }
@@ -182,7 +186,7 @@ Deno.test("roundTo8Bits() keeps zeros, the largest magnitude, and an error of ha
   assert.deepEqual([...zeros], [0, 0, 0, 0]);
 });
 
-Deno.test("a cached head in 8 bits takes about half of one in f16", () => {
+Deno.test("a cached head in 8 bits takes about half the memory of one in f16", () => {
   const head = { headSize: 128, elem: "f16" } as const;
   assert.deepEqual([cachedHeadBytes(head), cachedHeadBytes({ ...head, isQuantized: true })], [
     256,

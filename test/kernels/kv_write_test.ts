@@ -18,11 +18,11 @@ import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
-/** Factors of norms: of queries, then of keys; as many as all heads of a token have. */
+/** Factors of norms, first of queries and then of keys, for all heads of a token. */
 const GAMMAS = Float32Array.from({ length: 192 }, (_, i) => 0.5 + (i % 7) / 4);
-/** What the cache holds where nothing is written. */
+/** The cache's value where nothing is written. */
 const UNTOUCHED = 7;
-/** Decodes, a prompt over block edges, and a chunk that continues one. */
+/** Decodes, a prompt across block edges, and a chunk that continues a prompt. */
 const SEQUENCES = [
   { queries: 1, keys: 1 },
   { queries: 35, keys: 35 },
@@ -43,7 +43,7 @@ interface Written {
   readonly v: ArrayLike<number>;
 }
 
-/** Queries, keys and values packed in one row. */
+/** Makes parameters for queries, keys and values packed in one row. */
 function packedParams(
   shape: AttentionShape,
   rotary?: RotaryParams,
@@ -74,7 +74,7 @@ function makeTensors(shape: AttentionShape, step: PackedStep, rotary?: RotaryPar
   };
 }
 
-/** The formula in float64. */
+/** Computes the formula in float64. */
 function writeExactly(
   shape: AttentionShape,
   { step, numBlocks }: ReturnType<typeof makeStep>,
@@ -84,7 +84,7 @@ function writeExactly(
 ): Written {
   const { heads, kvHeads, headSize, blockSize } = shape;
   const stride = (heads + 2 * kvHeads) * headSize;
-  /** Factors of a head, and the elements whose mean square it is divided by. */
+  /** The factors of a head, and the elements by whose mean square it is divided. */
   const makeNorm = (row: number, numHeads: number, head: number, first: number) => {
     const from = first + (norms?.ofRows ? head * headSize : 0);
     return {
@@ -206,7 +206,7 @@ function assertWritten(got: Written, want: Written, elem: "f32" | "f16", isRotat
   assertClose(got.v, want.v, { abs: 0, rel: 0 });
 }
 
-/** Sums of squares are in f32. */
+/** Asserts results whose sums of squares are in f32. */
 function assertNormed(got: Written, want: Written, elem: "f32" | "f16", isWritten: boolean): void {
   const tolerance = elem === "f32" ? { abs: 1e-5, rel: 1e-5 } : { abs: 3e-3, rel: 3e-3 };
   if (isWritten) assertClose(got.q, want.q, tolerance);
@@ -274,7 +274,7 @@ for (const [name, rotary] of Object.entries(ROTARIES)) {
 }
 
 kernelTest(
-  "KvWrite.encode() takes queries, keys and values from tensors of their own",
+  "KvWrite.encode() reads queries, keys and values from separate tensors",
   async (gpu) => {
     const rotary = { size: 32, isInterleaved: false } as const;
     const paged = makeStep(SEQUENCES, 16);
@@ -314,7 +314,7 @@ kernelTest(
   },
 );
 
-Deno.test("ReferenceKvWrite refuses a rotary size it cannot turn", () => {
+Deno.test("ReferenceKvWrite refuses an unsupported rotary size", () => {
   for (const [size, isInterleaved] of [[12, false], [6, true], [40, false]] as const) {
     const rotary = { size, isInterleaved } as const;
     assert.throws(() => new ReferenceKvWrite(SHAPE, packedParams(SHAPE, rotary)), RangeError);

@@ -32,7 +32,7 @@ const SHAPES: Readonly<Record<string, Shape>> = {
   },
 };
 
-/** With operands packed in rows: q, k and v in one tensor, decays and rates in another. */
+/** Makes parameters with operands packed in rows: q, k and v in one tensor, decays and rates in another. */
 function makeParams(shape: Shape): Omit<LinearAttentionParams, "elem"> {
   const { heads, queryHeads, keyHeads, keyDim, valueDim, decay, decaysRows, rates } = shape;
   const [q, k, v] = [queryHeads * keyDim, keyHeads * keyDim, heads * valueDim];
@@ -48,7 +48,7 @@ function makeParams(shape: Shape): Omit<LinearAttentionParams, "elem"> {
   };
 }
 
-/** Rows of one step; keys are of length 1, as the delta rule wants them, and states shrink. */
+/** Makes rows of one step. Keys have length 1, as the delta rule requires, and states decay. */
 function makeRows(params: Omit<LinearAttentionParams, "elem">, seed: number) {
   const normal = makeNormal(seed);
   const rows = Float32Array.from({ length: MAX_TOKENS * 2 * params.q.stride }, () => normal());
@@ -71,7 +71,7 @@ function makeRows(params: Omit<LinearAttentionParams, "elem">, seed: number) {
   return { rows, gates };
 }
 
-/** Straight from the formula, for one head, with matrices. */
+/** Computes the formula directly for one head, with matrices. */
 function attend(
   { decay, rates, scale }: Shape,
   tokens: readonly {
@@ -112,7 +112,7 @@ for (const [name, shape] of Object.entries(SHAPES)) {
   const { heads, queryHeads, keyHeads, keyDim, valueDim, decaysRows, rates } = shape;
   const width = heads * valueDim;
 
-  Deno.test(`linearAttentionReference(), ${name}: what the whole sequences give, step by step`, () => {
+  Deno.test(`linearAttentionReference(), ${name}: gives the same step by step as for whole sequences`, () => {
     const state = new Float64Array(NUM_SLOTS * heads * keyDim * valueDim).fill(NaN);
     const seen = new Map<number, Parameters<typeof attend>[1][number][][]>();
     makeSteps().forEach((step, i) => {
@@ -163,7 +163,7 @@ for (const [name, shape] of Object.entries(SHAPES)) {
   });
 
   for (const elem of HAS_F16 ? ["f32", "f16"] as const : ["f32"] as const) {
-    kernelTest(`linear_attention in ${elem}, ${name}, is its reference's`, async (gpu) => {
+    kernelTest(`linear_attention in ${elem}, ${name}, equals its reference`, async (gpu) => {
       const buffer = new StateStepBuffer(gpu, NUM_SLOTS);
       const kernel = new LinearAttentionKernel(gpu, buffer, { ...params, elem });
       const exact = new Float64Array(NUM_SLOTS * heads * keyDim * valueDim).fill(NaN);
@@ -204,7 +204,7 @@ for (const [name, shape] of Object.entries(SHAPES)) {
   }
 }
 
-Deno.test("linearAttentionReference() refuses heads that do not divide each other", () => {
+Deno.test("linearAttentionReference() refuses numbers of heads that do not divide each other", () => {
   const params = {
     ...makeParams(SHAPES["neither decay nor rates"]!),
     keyHeads: 2,

@@ -1,5 +1,5 @@
 /**
- * Features computed straight from their definition in float64, and recordings to compute them from.
+ * Features computed directly from their definition in float64, and recordings for them.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import {
   makeMelFilters,
 } from "../../kernels/log_mel/log_mel_spec.ts";
 
-/** Whisper's sizes but for the frames, of which a test needs few. */
+/** Whisper's sizes, except that there are fewer frames. */
 export const SMALL: LogMelSpec = {
   mels: 80,
   fftSamples: 400,
@@ -18,7 +18,7 @@ export const SMALL: LogMelSpec = {
   frames: 24,
 };
 
-/** Mel energies of every frame of a row, `[mels][frames]`, by a sum over all samples for every bin. */
+/** Computes the mel energies of every frame of a row, `[mels][frames]`, with a sum over all samples for every bin. */
 function computeEnergies(spec: LogMelSpec, samples: Float32Array): number[][] {
   const { fftSamples: size, hopSamples, frames } = spec;
   const bins = Array.from(
@@ -41,7 +41,7 @@ function computeEnergies(spec: LogMelSpec, samples: Float32Array): number[][] {
   );
 }
 
-/** The features of rows that belong to one recording, `[rows, mels, frames]`. */
+/** Computes the features of rows of one recording, `[rows, mels, frames]`. */
 export function readFeatures(
   spec: LogMelSpec,
   rows: readonly Omit<LogMelRow, "recording">[],
@@ -57,7 +57,7 @@ export function readFeatures(
   );
 }
 
-/** Sounds that are hard in different ways, each as long as a row of {@linkcode SMALL}. */
+/** Makes difficult sounds of different kinds, each as long as a row of {@linkcode SMALL}. */
 export function makeSounds(numSamples: number): Record<string, Float32Array> {
   const make = (value: (i: number) => number) =>
     Float32Array.from({ length: numSamples }, (_, i) => value(i));

@@ -54,7 +54,7 @@ for (const mels of [80, 128]) {
   });
 }
 
-Deno.test("ReferenceLogMel.compute() bounds the rows of a recording by the loudest of them", () => {
+Deno.test("ReferenceLogMel.compute() limits the rows of a recording by its loudest row", () => {
   const sounds = makeSounds(samplesPerRow(SMALL));
   const rows = ["a click in silence", "a full-scale tone beside a faint one"].map((name) => ({
     samples: sounds[name]!,
@@ -64,7 +64,7 @@ Deno.test("ReferenceLogMel.compute() bounds the rows of a recording by the loude
   assertClose(compute(SMALL, rows), readFeatures(SMALL, rows), { abs: 1e-6, rel: 0 });
 });
 
-Deno.test("ReferenceLogMel.measure() has the loudness of windows to come bound earlier ones", () => {
+Deno.test("ReferenceLogMel.measure() lets the loudness of later windows limit earlier ones", () => {
   const sounds = makeSounds(samplesPerRow(SMALL));
   const rows = ["a click in silence", "noise"].map((name) => ({
     samples: sounds[name]!,
@@ -82,7 +82,7 @@ Deno.test("ReferenceLogMel.measure() has the loudness of windows to come bound e
   assertSameValues(first, compute(SMALL, rows.slice(0, 1)));
 });
 
-Deno.test("ReferenceLogMel.compute() takes samples that are not there for silence", () => {
+Deno.test("ReferenceLogMel.compute() treats missing samples as silence", () => {
   const { noise } = makeSounds(samplesPerRow(SMALL));
   for (const length of [0, 1, 159, 160, 161, 1201]) {
     const samples = noise!.slice(0, length);
@@ -105,13 +105,13 @@ Deno.test("cutRow() reflects a recording at both ends, without repeating the end
   assert.equal(row.length, 1400);
 });
 
-Deno.test("cutRow() ends where the silence after a recording begins", () => {
+Deno.test("cutRow() ends at the silence after a recording", () => {
   const recording = new Float32Array(1000).fill(1);
   assert.equal(cutRow(SMALL, recording, { paddedSamples: 5000 }).length, 1200);
   assert.equal(cutRow(SMALL, recording, { firstFrame: 100, paddedSamples: 5000 }).length, 0);
 });
 
-Deno.test("cutRow() gives windows that join without a seam", () => {
+Deno.test("cutRow() returns windows that join without a gap", () => {
   const recording = Float32Array.from({ length: 30_000 }, (_, i) => Math.sin(i * i * 1e-6));
   const whole = { ...SMALL, frames: 96 };
   const full = compute(whole, [
@@ -132,7 +132,7 @@ Deno.test("cutRow() gives windows that join without a seam", () => {
   }
 });
 
-Deno.test("readLogMelSpec() takes Whisper's values for what a file leaves out", () => {
+Deno.test("readLogMelSpec() uses Whisper's values for absent fields", () => {
   const whisper = {
     mels: 80,
     fftSamples: 400,

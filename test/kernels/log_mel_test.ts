@@ -119,7 +119,7 @@ for (const mels of [80, 128]) {
 }
 
 kernelTest(
-  "LogMel.encode() gives rows of different recordings what each gets alone",
+  "LogMel.encode() gives rows of different recordings the same values as each alone",
   async (gpu) => {
     using features = new Features(gpu);
     const rows = ["a click in silence", "noise", "silence"].map((name, recording) =>
@@ -131,7 +131,7 @@ kernelTest(
   },
 );
 
-kernelTest("LogMel.encode() bounds the rows of a recording by the loudest of them", async (gpu) => {
+kernelTest("LogMel.encode() limits the rows of a recording by its loudest row", async (gpu) => {
   using features = new Features(gpu);
   const rows = [
     makeRow("a click in silence"),
@@ -142,7 +142,7 @@ kernelTest("LogMel.encode() bounds the rows of a recording by the loudest of the
 });
 
 kernelTest(
-  "LogMel.encodeMeasure() has the loudness of windows to come bound earlier ones",
+  "LogMel.encodeMeasure() lets the loudness of later windows limit earlier ones",
   async (gpu) => {
     using features = new Features(gpu);
     const rows = [makeRow("a click in silence"), makeRow("noise")];
@@ -183,7 +183,7 @@ kernelTest("LogMel.encode() makes frames past a recording's end 0", async (gpu) 
   assert.ok(values.subarray(0, SMALL.mels * SMALL.frames).every((value) => value === 0));
 });
 
-kernelTest("LogMel.encode() creates nothing once it has run", (gpu) => {
+kernelTest("LogMel.encode() creates nothing after its first run", (gpu) => {
   using features = new Features(gpu);
   const rows = [makeRow("noise"), makeRow("silence")];
   features.submit(rows);
@@ -199,7 +199,7 @@ kernelTest("LogMel.encode() refuses too many rows and rows that are too long", (
   assert.throws(() => features.submit([makeRow("", { samples })]), /has 4081 samples; 4080 fit/);
 });
 
-kernelTest("LogMel refuses windows and frames it was not written for", (gpu) => {
+kernelTest("LogMel refuses unsupported window and frame sizes", (gpu) => {
   const options = { elem: "f32", maxRows: 1, maxRecordings: 1 } as const;
   assert.throws(
     () => new LogMel(gpu, { spec: { ...SMALL, fftSamples: 512 }, ...options }),

@@ -1,5 +1,5 @@
 /**
- * Tensors of `matvec` drawn for its parameters, and its run on a device.
+ * Random tensors for the parameters of `matvec`, and its run on a device.
  *
  * @module
  */
@@ -9,17 +9,17 @@ import type { ReferenceMatvecTensors } from "./references/matvec_reference.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { makeAffine, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
-/** Rows that buffers have room for: whole tiles of 64, more than 128. */
+/** Capacity of the buffers in rows: whole tiles of 64, more than 128. */
 export const ROOM = 192;
 
-/** Where values come from. */
+/** Source of random values. */
 export interface Draw {
   /** About as large as 1. */
   readonly number: () => number;
   readonly byte: () => number;
 }
 
-/** Tensors of the sizes and forms that the parameters want, with {@linkcode ROOM} rows. */
+/** Tensors with the sizes and layouts that the parameters require, with {@linkcode ROOM} rows. */
 export function drawTensors(params: MatvecParams, { number, byte }: Draw): ReferenceMatvecTensors {
   const { elem, k, n, matrixRows, x, weights, norm, sum, hasBias, hasResidual } = params;
   const floats = (length: number, size = 1) =>
@@ -48,19 +48,19 @@ export function drawTensors(params: MatvecParams, { number, byte }: Draw): Refer
   };
 }
 
-/** What a run has written. */
+/** Output of a run. */
 export interface MatvecRun {
   /** `[numRows, n]`. */
   readonly out: Float32Array;
-  /** `[numRows, k]`; empty where the rows are no sums. */
+  /** `[numRows, k]`; empty if the rows are not sums. */
   readonly sum: Float32Array;
 }
 
-/** How to run it. */
+/** Options of a run. */
 interface MatvecRunOptions {
   readonly numRows: number;
   readonly tiling?: MatvecTiling | undefined;
-  /** Whether it has no more programs than it is opened with. */
+  /** Whether it only has the programs that opening compiles. */
   readonly isNew?: boolean;
 }
 

@@ -22,7 +22,7 @@ import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 const TOLERANCE = { f32: { abs: 2e-4, rel: 2e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
-/** As on a graphics card: threads side by side along K. */
+/** The tiling of a graphics card: adjacent threads along K. */
 const HARDWARE: MatvecTiling = {
   lanes: 8,
   groups: 4,
@@ -83,12 +83,12 @@ for (const elem of ["f32", "f16"] as const) {
     kernelTest(`matvec with blocks of ${bits} bits of any size, ${elem}`, async (gpu) => {
       for (const [index, blockSize] of [16, 32, 64, 128, 256].entries()) {
         if (bits * blockSize < 32) continue;
-        // Each tiling has zero points for every other size, and in the other type for those between.
+        // Each tiling has zero points for every other size, and the other type has them for the remaining sizes.
         const isEven = (index + (elem === "f16" ? 1 : 0)) % 2 === 0;
         for (const tiling of [undefined, HARDWARE]) {
           const hasZeroPoints = isEven === (tiling === undefined);
           const weights = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
-          // 13 outputs, which no workgroup takes evenly; 320 is no multiple of 128 and 256.
+          // No workgroup divides 13 outputs evenly; 320 is not a multiple of 128 or 256.
           const sizes = { k: 320, n: 13, matrixRows: 13, x: { stride: 320, offset: 0 } };
           await check(gpu, { ...PLAIN, elem, ...sizes, weights }, { tiling });
         }
@@ -100,7 +100,7 @@ for (const elem of ["f32", "f16"] as const) {
     kernelTest(`matvec with a matrix of ${kind}, ${elem}`, async (gpu) => {
       const tiling = kind === "rows" ? HARDWARE : HARDWARE_COLUMNS;
       const all = [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36], [64, 29]] as const;
-      // Loops and edges are those of f32.
+      // Its loops and edges are the same as with f32.
       for (const [k, n] of elem === "f32" ? all : [all[0], all[2], all[5]]) {
         const sizes = { k, n, matrixRows: n, x: { stride: k, offset: 0 } };
         const params = { ...PLAIN, elem, ...sizes, weights: { kind } };
@@ -110,7 +110,7 @@ for (const elem of ["f32", "f16"] as const) {
     }, { ignore });
   }
 
-  kernelTest(`matvec with everything before and after it, ${elem}`, async (gpu) => {
+  kernelTest(`matvec with every operation before and after it, ${elem}`, async (gpu) => {
     const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
     const forms = [
       { weights: nbits, tiling: HARDWARE },
@@ -123,7 +123,7 @@ for (const elem of ["f32", "f16"] as const) {
           ...PLAIN,
           elem,
           weights,
-          // Part of a wider row, and of a matrix with an output between the two halves.
+          // Part of a wider row, and a matrix with an output between its two halves.
           x: { stride: 96, offset: 12 },
           matrixRows: 84,
           norm: { kind, epsilon: 1e-5, hasBeta: kind === "layer" },
@@ -142,7 +142,7 @@ for (const elem of ["f32", "f16"] as const) {
 }
 
 for (const elem of ["f32", "f16"] as const) {
-  kernelTest(`matvec of rows that are sums, which it writes too, ${elem}`, async (gpu) => {
+  kernelTest(`matvec of rows that are sums, which it also writes, ${elem}`, async (gpu) => {
     const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: true } as const;
     const norms = [
       undefined,
@@ -183,7 +183,7 @@ for (const elem of ["f32", "f16"] as const) {
   }, { ignore: elem === "f16" && !HAS_F16 });
 }
 
-kernelTest("matvec runs as on a graphics card with what every device shares", async (gpu) => {
+kernelTest("matvec runs with the tiling of a graphics card on every device", async (gpu) => {
   const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: true } as const;
   const k = 512;
   for (const weights of [nbits, { kind: "rows" }, { kind: "columns" }] as const) {
@@ -194,7 +194,7 @@ kernelTest("matvec runs as on a graphics card with what every device shares", as
       };
       const tiling = chooseMatvecTiling({ isFallbackAdapter: false }, params);
       for (const rows of tiling.rowCounts) {
-        // Not every device refuses what it has no memory for.
+        // Not every device refuses a buffer that exceeds its memory.
         const variant = { ...tiling, rows };
         const totals = chooseValues(params, variant).count * tiling.groups;
         const floats = numSums(params, variant) + totals + 64;
@@ -216,7 +216,7 @@ for (const elem of ["f32", "f16"] as const) {
       ...{ matrixRows: 84, gate: { gateRow: 44, upRow: 0 } },
       activation: "silu",
     } as const;
-    // The last tile of outputs is part full.
+    // The last tile of outputs is partly filled.
     const whole = { n: 70, matrixRows: 70, hasResidual: true };
     const cases: MatvecParams[] = [
       { ...plain, ...whole, weights: nbits },
@@ -281,7 +281,7 @@ kernelTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) 
   }
 });
 
-kernelTest("Matvec refuses sizes it cannot read, by their values", (gpu) => {
+kernelTest("Matvec refuses unsupported sizes, and names their values", (gpu) => {
   const make = (params: Partial<MatvecParams>) => () => new Matvec(gpu, { ...PLAIN, ...params });
   assert.throws(make({ k: 66 }), /Rows of 66 elements/);
   const gate = { gateRow: 0, upRow: 41 };
@@ -290,7 +290,7 @@ kernelTest("Matvec refuses sizes it cannot read, by their values", (gpu) => {
   assert.throws(make({ weights }), /Blocks of 24 levels/);
   const short = { kind: "nbits", bits: 1, blockSize: 16, hasZeroPoints: false } as const;
   assert.throws(make({ weights: short }), /Blocks of 16 levels of 1 bits/);
-  // More workgroups than a dispatch has.
+  // More workgroups than a dispatch allows.
   assert.throws(make({ n: 600_000, matrixRows: 600_000 }), /600000 outputs.*524280 at most/);
   for (const isFallbackAdapter of [false, true]) {
     for (const kind of ["rows", "columns"] as const) {

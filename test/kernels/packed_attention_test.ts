@@ -18,10 +18,10 @@ import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: HeadShape = { heads: 4, kvHeads: 2, headSize: 32, elem: "f32" };
-/** Single tokens, lengths around a tile's, and long ones, unevenly mixed. */
+/** A mix of single tokens, lengths close to that of a tile, and long ones. */
 const UNEVEN = selfBounds([1, 15, 40, 16, 1, 17, 130, 33]);
 const TOLERANCE = { f32: { abs: 2e-5, rel: 1e-4 }, f16: { abs: 1e-3, rel: 2e-3 } };
-/** Rows behind the last that belong to nobody. */
+/** Unused rows after the last sequence. */
 const NUM_SPARE_ROWS = 5;
 
 interface Case {
@@ -36,12 +36,12 @@ interface Case {
 interface CaseOptions {
   readonly softcap?: number;
   readonly window?: number;
-  /** Queries, keys and values side by side in one tensor. */
+  /** Queries, keys and values in one tensor. */
   readonly isPacked?: boolean;
   readonly hasOutliers?: boolean;
 }
 
-/** Tensors that hold NaN in every row that no sequence has. */
+/** Tensors with NaN in every row that belongs to no sequence. */
 function makeCase(shape: HeadShape, bounds: PackedBounds, options: CaseOptions): Case {
   const { softcap = 0, window = 0, isPacked = false, hasOutliers = false } = options;
   const { heads, kvHeads, headSize, elem } = shape;
@@ -92,7 +92,7 @@ function attendExactly({ bounds, params, q, k, v }: Case): Float32Array {
 
 function attendWithSimd({ bounds, params, isPacked, q, k, v }: Case): Float32Array {
   const simd = new SimdPackedAttention([{ ...params, isPacked }]);
-  // A first batch of NaN, larger than this one: nothing of it may be seen.
+  // A first batch of NaN, larger than this one: none of it may appear in the result.
   const larger = selfBounds([400]);
   simd.begin(larger);
   for (const input of Object.values(simd.inputs(0))) input.fill(NaN);
@@ -137,7 +137,7 @@ async function attendOnGpu(gpu: GpuContext, { bounds, params, isPacked, ...array
   return result;
 }
 
-/** Registers a test on the device, and with SIMD where the type is its own. */
+/** Registers a test on the device, and with SIMD if it supports the type. */
 function attentionTest(
   name: string,
   shape: HeadShape,
@@ -157,7 +157,7 @@ function attentionTest(
   if (shape.elem === "f16") return;
   Deno.test(`SimdPackedAttention.run() ${name}`, () => {
     const { given, want } = make();
-    // Of logits in the thousands a float32 keeps three decimals.
+    // A float32 keeps three decimals of logits in the thousands.
     const tolerance = options.hasOutliers ? { abs: 1e-4, rel: 1e-3 } : { abs: 1e-5, rel: 1e-5 };
     assertClose(attendWithSimd(given), want, tolerance);
   });
@@ -175,7 +175,7 @@ for (const group of [1, 3, 8]) {
 attentionTest("one token", SHAPE, selfBounds([1]));
 attentionTest("one long sequence", SHAPE, selfBounds([700]));
 attentionTest("queries, keys and values in one tensor", SHAPE, UNEVEN, { isPacked: true });
-attentionTest("logits that overwhelm all others", SHAPE, UNEVEN, { hasOutliers: true });
+attentionTest("logits much larger than all others", SHAPE, UNEVEN, { hasOutliers: true });
 for (const window of [1, 7, 64]) {
   attentionTest(`a window of ${window}`, SHAPE, selfBounds([1, 40, 300]), { window });
 }
@@ -188,15 +188,15 @@ attentionTest("everything at once in f16", { ...SHAPE, elem: "f16" }, UNEVEN, {
   softcap: 5,
   isPacked: true,
 });
-/** Queries of one sequence that attend to the rows of another, as a decoder's do to an encoder's. */
-attentionTest("other keys than its own, two sequences sharing theirs", SHAPE, {
+/** Queries of one sequence that attend to the rows of another, like those of a decoder to an encoder. */
+attentionTest("keys of other rows, shared by two sequences", SHAPE, {
   numSequences: 4,
   queryStarts: Int32Array.of(0, 1, 1, 6, 40),
   keyStarts: Int32Array.of(50, 0, 50, 7),
   keyLengths: Int32Array.of(45, 3, 45, 20),
 });
 
-/** The tiles that a graphics card would get, run on whatever there is. */
+/** The tiles for a graphics card, run on any device. */
 for (const limits of ["adapter", "guaranteed"] as const) {
   for (const [headSize, elem] of [[32, "f32"], [64, "f16"], [80, "f32"], [128, "f16"]] as const) {
     const test = async (gpu: GpuContext) => {
@@ -229,7 +229,7 @@ kernelTest("PackedAttention creates nothing on the device in a steady batch", (g
   assert.deepEqual(gpu.counts, before);
 });
 
-kernelTest("PackedBuffer and PackedAttention refuse what the kernel cannot run", (gpu) => {
+kernelTest("PackedBuffer and PackedAttention refuse unsupported shapes", (gpu) => {
   const limits = { maxRows: 1, maxSequences: 1 };
   for (const wrong of [{ headSize: 4 }, { headSize: 10 }, { headSize: 260 }, { kvHeads: 3 }]) {
     assert.throws(() => new PackedBuffer(gpu, { ...SHAPE, ...wrong }, limits), RangeError);
@@ -245,7 +245,7 @@ kernelTest("PackedBuffer and PackedAttention refuse what the kernel cannot run",
   assert.throws(() => new PackedAttention(gpu, batch, crooked), RangeError);
 });
 
-Deno.test("SimdPackedAttention refuses what the kernel cannot run", () => {
+Deno.test("SimdPackedAttention refuses unsupported shapes", () => {
   const { params } = makeCase(SHAPE, UNEVEN, {});
   const of = (wrong: object) => [{ ...params, isPacked: false, ...wrong }];
   const small = { ...SHAPE, headSize: 6 };

@@ -78,7 +78,7 @@ function attendByReference(paged: PagedCase, options: CaseOptions): Float32Array
 
 const TOLERANCE = { f32: { abs: 2e-5, rel: 1e-4 }, f16: { abs: 1e-3, rel: 2e-3 } };
 
-/** Registers a test on the device, and on the reference where the type is its own. */
+/** Registers a test on the device, and on the reference if it supports the type. */
 function attentionTest(
   name: string,
   shape: AttentionShape,
@@ -104,7 +104,7 @@ function attentionTest(
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
 const decodes = (...lengths: number[]) => lengths.map((keys) => ({ queries: 1, keys }));
-/** Decodes at block edges, a prompt, and a chunk that continues one: all in one step. */
+/** One step with decodes at block edges, a prompt, and a later chunk of a prompt. */
 const MIXED = [
   ...decodes(1, 15, 16, 17, 100),
   { queries: 40, keys: 40 },
@@ -128,7 +128,7 @@ attentionTest("contexts to 4,096 keys", SHAPE, [
 ]);
 attentionTest("one sequence split by keys", { ...SHAPE, kvHeads: 1 }, decodes(4096));
 attentionTest("blocks of 5 tokens", { ...SHAPE, blockSize: 5 }, MIXED);
-attentionTest("logits that overwhelm all others", SHAPE, MIXED, { hasOutliers: true });
+attentionTest("logits much larger than all others", SHAPE, MIXED, { hasOutliers: true });
 for (const window of [1, 7, 32]) {
   attentionTest(`a window of ${window}`, SHAPE, [...MIXED, ...decodes(300)], { window });
 }
@@ -141,7 +141,7 @@ attentionTest("window, soft cap and sinks in f16", { ...SHAPE, elem: "f16" }, MI
   hasSinks: true,
 });
 
-/** The forms that a graphics card would get, run on whatever there is: decodes split by keys among them. */
+/** The variants for graphics cards, run on any device, including decodes split by keys. */
 const ON_CARDS: readonly Partial<AttentionShape>[] = [
   { headSize: 8 },
   { headSize: 12 },
@@ -160,7 +160,7 @@ for (const limits of ["adapter", "guaranteed"] as const) {
       const sequences = [...MIXED, ...decodes(129, 1000), { queries: 150, keys: 170 }];
       const paged = makeCase(shape, sequences, options);
       const want = attendExactly(paged, 1 / Math.sqrt(headSize), options);
-      // Of f16 cards add a few products in f16 before they go on in f32.
+      // With f16, cards add a few products in f16 before they continue in f32.
       const tolerance = elem === "f16" ? { abs: 2e-3, rel: 4e-3 } : TOLERANCE[elem];
       assertClose(await attendOnGpu(card, paged, options), want, tolerance);
     };
@@ -169,7 +169,7 @@ for (const limits of ["adapter", "guaranteed"] as const) {
   }
 }
 
-/** Tilings that limits or shapes may ask for, each with something that no other has. */
+/** Tilings that limits or shapes may require, each with a property that no other has. */
 const TILINGS: Readonly<Record<string, Partial<AttentionTiling>>> = {
   "two keys of a tile per thread, and values shared by few": {
     decode: { rows: 2, threads: 64, threadsPerKey: 8, keysPerThread: 2, threadsPerValue: 8 },

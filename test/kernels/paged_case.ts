@@ -1,5 +1,5 @@
 /**
- * Random packed steps over a paged cache that holds NaN wherever no kernel may look, and attention in float64.
+ * Random packed steps over a paged cache with NaN in every place that no kernel may read, and attention in float64.
  *
  * @module
  */
@@ -7,18 +7,18 @@ import type { AttentionShape } from "../../kernels/attention/attention_shape.ts"
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { makeNormal } from "./exact_sampling.ts";
 
-/** A sequence of the step: its new tokens, and the keys it sees with them. */
+/** A sequence of the step: its new tokens, and the number of keys they see. */
 export interface CaseSequence {
   readonly queries: number;
   readonly keys: number;
 }
 
-/** What a case asks of attention beyond its shape. */
+/** Options of a case in addition to the attention shape. */
 export interface CaseOptions {
   readonly window?: number;
   readonly softcap?: number;
   readonly hasSinks?: boolean;
-  /** Some queries and keys a hundred times as large. */
+  /** Makes some queries and keys a hundred times as large. */
   readonly hasOutliers?: boolean;
   readonly seed?: number;
 }
@@ -34,7 +34,7 @@ export interface PagedCase {
   readonly sinks: Float32Array;
 }
 
-/** Block tables in random order over a pool with some blocks to spare; positions continue each sequence. */
+/** Block tables in random order over a pool with some unused blocks; positions continue each sequence. */
 export function makeStep(
   sequences: readonly CaseSequence[],
   blockSize: number,
@@ -54,7 +54,7 @@ export function makeStep(
     positions: new Int32Array(numTokens + 2),
     queryStarts: new Int32Array(sequences.length + 1),
     kvLengths: Int32Array.from(sequences, ({ keys }) => keys),
-    // -1 where there is no block: to follow it is an error.
+    // -1 means no block: using it is an error.
     blockTables: new Int32Array(sequences.length * maxBlocksPerSequence).fill(-1),
     maxBlocksPerSequence,
   };
@@ -68,7 +68,7 @@ export function makeStep(
   return { step, numBlocks };
 }
 
-/** A case with normal queries, keys and values, rounded to f16 where the shape says so. */
+/** A case with normally distributed queries, keys and values, rounded to f16 if the shape requires it. */
 export function makeCase(
   shape: AttentionShape,
   sequences: readonly CaseSequence[],
@@ -100,7 +100,7 @@ export function makeCase(
   return { shape, step, numBlocks, q, kCache, vCache, sinks };
 }
 
-/** Where a key or value begins in its cache. */
+/** Position of a key or value in its cache. */
 export function cacheAt(
   { kvHeads, blockSize, headSize }: AttentionShape,
   step: PackedStep,
@@ -113,7 +113,7 @@ export function cacheAt(
   return ((block * kvHeads + head) * blockSize + position % blockSize) * headSize;
 }
 
-/** Attention as its formula says, in float64. */
+/** Attention by its formula, in float64. */
 export function attendExactly(
   { shape, step, q, kCache, vCache, sinks }: PagedCase,
   scale: number,

@@ -1,18 +1,18 @@
 /**
- * Choices that a seed decides, for tests of random cases.
+ * Choices determined by a seed, for tests of random cases.
  *
  * @module
  */
 
 export interface Random {
-  /** From 0 to 1, which it does not reach. */
+  /** From 0 inclusive to 1 exclusive. */
   readonly fraction: () => number;
-  /** From `least` to `most`. */
+  /** From `least` to `most`, both included. */
   readonly int: (least: number, most: number) => number;
   readonly pick: <const T>(choices: readonly T[]) => T;
 }
 
-/** A linear congruential generator's choices, the same for a seed. */
+/** Choices of a linear congruential generator, always the same for a seed. */
 export function makeRandom(seed: number): Random {
   let state = Math.imul(seed, 2654435761) >>> 0;
   const fraction = () => {

@@ -5,7 +5,7 @@ import { expNonPositive, sumExps, widen } from "../../kernels/common/floats.ts";
 import { exponential, mix32, rowKey, uniform } from "../../kernels/sample/sample_terms.ts";
 import { chiSquareDeviation, makeNormal } from "./exact_sampling.ts";
 
-Deno.test("expNonPositive() is within 1e-10 of Math.exp, and 0 where a float32 underflows", () => {
+Deno.test("expNonPositive() is within 1e-10 of Math.exp, and 0 if a float32 underflows", () => {
   for (let x = 0; x > -87; x -= 0.00137) {
     const error = Math.abs(expNonPositive(x) / Math.exp(x) - 1);
     assert.ok(error < 1e-10, `exp(${x}) is off by ${error}`);
@@ -16,7 +16,7 @@ Deno.test("expNonPositive() is within 1e-10 of Math.exp, and 0 where a float32 u
   assert.ok(Number.isNaN(expNonPositive(NaN)));
 });
 
-Deno.test("sumExps() is what Math.exp sums to; NaN, -infinity and what underflows count as nothing", () => {
+Deno.test("sumExps() equals the sum of Math.exp; NaN, -infinity and underflowing values count as 0", () => {
   const normal = makeNormal(1);
   const values = Float32Array.from({ length: 1000 }, () => Math.min(10 * normal(), 20));
   values.set([20, NaN, -Infinity, -1e30], 500);
@@ -29,19 +29,19 @@ Deno.test("sumExps() is what Math.exp sums to; NaN, -infinity and what underflow
   }
 });
 
-Deno.test("widen() gives every float16 its value", () => {
+Deno.test("widen() returns the value of every float16", () => {
   const halves = new Float16Array(Uint16Array.from({ length: 65536 }, (_, i) => i).buffer);
   const wide = new Float32Array(65536);
   widen(halves, wide);
   assertSameValues(wide, new Float32Array(halves));
 });
 
-Deno.test("Candidates keep what a sort would, ties by lower id", () => {
+Deno.test("Candidates keep the same as a sort, ties by lower id", () => {
   const normal = makeNormal(8);
   for (let round = 0; round < 200; round++) {
     const size = 1 + round % 90;
     const list = new Candidates(size);
-    // Coarse values make ties.
+    // Coarse values cause ties.
     const values = Float32Array.from({ length: size }, () => Math.round(normal() * 3));
     const order = [...values.keys()].sort((a, b) => values[b]! - values[a]! || a - b);
     const fill = () => {
@@ -71,7 +71,7 @@ Deno.test("Candidates keep what a sort would, ties by lower id", () => {
   }
 });
 
-Deno.test("exponential() of the draws of neighbouring tokens, indices and seeds has mean 1", () => {
+Deno.test("exponential() of the draws of adjacent tokens, indices and seeds has mean 1", () => {
   const draws = 20_000;
   const axes = {
     token: (i: number) => mix32(rowKey(1, 2) + i | 0),

@@ -17,7 +17,7 @@ function roundHalfUp(sum: number): number {
   return Math.min(255, Math.max(0, Math.floor(sum + 0.5)));
 }
 
-/** The formula as it stands, element by element. */
+/** The literal formula, element by element. */
 function byTheFormula(image: Pixels, format: TensorFormat): Float32Array {
   const { layout, width, height, contentWidth, contentHeight, filter, scale, offset } = format;
   const across = weighAxis(image.width, contentWidth, filter);
@@ -46,7 +46,7 @@ function byTheFormula(image: Pixels, format: TensorFormat): Float32Array {
   return output;
 }
 
-/** Where a sum lies in the middle of two levels, either may come of it; means of a few levels often lie there. */
+/** A sum halfway between two levels may become either one, which is common for means of a few levels. */
 function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorFormat): void {
   assert.equal(got.length, want.length);
   const level = Math.max(...scale);
@@ -61,14 +61,14 @@ function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorFo
 
 for (const { name, image, format } of RESIZE_CASES) {
   Deno.test(`resizeNormalize() follows its formula: ${name}`, () => {
-    // What was there before must not shine through.
+    // Earlier contents must not remain visible.
     const output = new Float32Array(3 * format.width * format.height).fill(NaN);
     resizeNormalize(image, format, output);
     assertLevels(output, byTheFormula(image, format), format);
   });
 }
 
-Deno.test("resizeNormalize() has the levels of the image that resize() makes, alpha ignored", () => {
+Deno.test("resizeNormalize() has the levels of the image that resize() returns, and ignores alpha", () => {
   const opaque = noiseImage(211, 97);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const [width, height] = [31, 29];
@@ -93,7 +93,7 @@ Deno.test("resizeNormalize() has the levels of the image that resize() makes, al
       if (error > 0) numOff++;
     }
   }
-  // Its weights are in fixed point.
+  // Its weights are fixed-point numbers.
   assert.ok(numOff <= output.length / 200, `${numOff} of ${output.length} are off by a level`);
   const clear = { ...opaque, data: opaque.data.map((level, i) => i % 4 === 3 ? 0 : level) };
   const same = new Float32Array(output.length);
@@ -114,12 +114,12 @@ function uploadImage(gpu: GpuContext, { width, height, data }: Pixels) {
 }
 
 kernelTest(
-  "ResizeNormalize makes what its reference makes, and writes nothing else",
+  "ResizeNormalize equals its reference, and writes nothing else",
   async (gpu) => {
     const kernel = new ResizeNormalize(gpu);
     for (const { name, image, format } of RESIZE_CASES) {
       const length = 3 * format.width * format.height;
-      // The middle one of three images' places.
+      // The middle of three image positions.
       const poison = new Float32Array(3 * length).fill(NaN);
       const buffer = createBuffer(gpu, {
         size: poison.byteLength,

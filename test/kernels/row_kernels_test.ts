@@ -31,7 +31,7 @@ for (const elem of ["f32", "f16"] as const) {
     const random = makeRandom(elem);
     for (const kind of ["rms", "layer"] as const) {
       for (const [k, heads] of [[192, 1], [37, 3], [8, 6]] as const) {
-        // With an offset a residual too.
+        // The case with an offset also has a residual.
         for (const hasBeta of [false, true]) {
           const width = k * heads;
           const params: NormKernelParams = {
@@ -102,7 +102,7 @@ for (const elem of ["f32", "f16"] as const) {
   }, { ignore });
 }
 
-kernelTest("pointwise reads another type than it writes", async (gpu) => {
+kernelTest("pointwise reads a different type than it writes", async (gpu) => {
   const params: PointwiseParams = {
     elem: "f32",
     from: "f16",
@@ -122,7 +122,7 @@ kernelTest("pointwise reads another type than it writes", async (gpu) => {
   assert.deepEqual(got, pointwiseReference(params, { a }, 2));
 }, { ignore: !HAS_F16 });
 
-kernelTest("take_rows copies rows by number, the last for what is beyond", async (gpu) => {
+kernelTest("take_rows copies rows by number, and the last row for larger numbers", async (gpu) => {
   const params = { rowBytes: 4 * 70, tableRows: 9 };
   const values = Float32Array.from({ length: 9 * 70 }, (_, i) => i);
   const numbers = [8, 0, 3, 3, 12];

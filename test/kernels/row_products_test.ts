@@ -57,7 +57,7 @@ function makeTensors(
 const readReader = ({ buffer }: Float32Array): ReadBytes => (offset, into) =>
   Promise.resolve(into.set(new Uint8Array(buffer, offset, into.length)));
 
-/** A product that runs again and again; what lies behind its outputs must stay as it is. */
+/** Opens a product that can run repeatedly; memory after its outputs must stay unchanged. */
 async function openProduct(
   params: MatvecParams,
   tensors: ReturnType<typeof makeTensors>,
@@ -127,7 +127,7 @@ for (const [name, params] of cases) {
   });
 }
 
-Deno.test("SimdRows.product() in f32 gives a row the same bits alone and beside others", async () => {
+Deno.test("SimdRows.product() in f32 gives a row the same bits alone and with others", async () => {
   const numRows = 7;
   const k = 256;
   const params = { ...FULL, k, x: { stride: k + 8, offset: 4 } };
@@ -164,7 +164,7 @@ Deno.test("SimdRows.product() in f32 gives the same bits with any number of thre
   }
 });
 
-Deno.test("SimdRows.product() in f32 refuses what it does not compute", () => {
+Deno.test("SimdRows.product() in f32 refuses unsupported sizes", () => {
   const refused: readonly [Partial<MatvecParams>, RegExp][] = [
     [{ elem: "f16" }, /only take f32/],
     [{ out: { stride: 128, offset: 0 } }, /rows of their own/],

@@ -48,7 +48,7 @@ function random(length: number, normal: () => number, size = 1): Float32Array {
 
 type Blocks = Extract<MatvecParams["weights"], { kind: "nbits" }>;
 
-/** The same product with weights of another form. */
+/** The same product with weights in another layout. */
 function withWeights(params: MatvecParams, change: Partial<Blocks>): MatvecParams {
   return { ...params, weights: { ...params.weights as Blocks, ...change } };
 }
@@ -73,7 +73,7 @@ function makeTensors(
   };
 }
 
-/** Of each block the largest magnitude becomes 127 levels, and 254 times as many where rows have 16 bits. */
+/** The largest magnitude of each block becomes 127 levels, and 254 times as many if rows have 16 bits. */
 function rounded(row: Float32Array, { allowsInt8 }: Blocks): Float32Array {
   const levels = allowsInt8 ? 127 : 127 * 254;
   return row.map((_, i) => {
@@ -83,7 +83,7 @@ function rounded(row: Float32Array, { allowsInt8 }: Blocks): Float32Array {
   });
 }
 
-/** What the kernel computes: the reference's product with rounded rows. */
+/** The expected result: the reference's product with rounded rows. */
 function wanted(params: MatvecParams, tensors: ReturnType<typeof makeTensors>): Float32Array {
   const { k, x, norm } = params;
   const rows = Array.from({ length: ROWS }, (_, row) => {
@@ -103,7 +103,7 @@ function wanted(params: MatvecParams, tensors: ReturnType<typeof makeTensors>): 
 const readReader = (bytes: Uint8Array): ReadBytes => (offset, into) =>
   Promise.resolve(into.set(bytes.subarray(offset, offset + into.length)));
 
-/** A product that runs again and again. */
+/** A product that can run repeatedly. */
 async function openProduct(
   params: MatvecParams,
   tensors: ReturnType<typeof makeTensors>,
@@ -175,7 +175,7 @@ for (const [name, params] of cases) {
   });
 }
 
-/** The kernel's ways: rows of 8 or of 16 bits, zero points or none, one plane or two. */
+/** The kernel's variants: rows of 8 or of 16 bits, zero points or none, one plane or two. */
 const VARIANTS: readonly Partial<Blocks>[] = [
   {},
   { allowsInt8: false },
@@ -183,7 +183,7 @@ const VARIANTS: readonly Partial<Blocks>[] = [
   { bits: 8, allowsInt8: false },
 ];
 
-Deno.test("SimdRows.product() gives a row the same bits alone and beside others", async () => {
+Deno.test("SimdRows.product() gives a row the same bits alone and together with others", async () => {
   const k = 256;
   const plain = { ...FULL, k, x: { stride: k + 8, offset: 4 } };
   for (const change of VARIANTS) await assertSameBeside(withWeights(plain, change));
@@ -213,7 +213,7 @@ Deno.test("SimdRows.product() gives the same bits with sums of 16 and of 32 bits
 
 async function assertSameSums(full: MatvecParams, numRows: number): Promise<void> {
   const tensors = makeTensors(full, numRows);
-  // The largest sums there are: of the level 0, which stands for -8, and of 15.
+  // The largest possible sums: those of the level 0, which represents -8, and of 15.
   const { stride, offset } = full.x;
   tensors.zeroPoints?.fill(0, 0, 20).fill(0xff, tensors.zeroPoints.length - 20);
   tensors.weights.fill(0, 0, tensors.weights.length / 4).fill(0xff, tensors.weights.length * 3 / 4);
@@ -267,7 +267,7 @@ Deno.test("SimdRows.product() with weights of 4 bits after one with weights in f
   assertClose(rows.floats(out, ROWS * PLAIN.n), wanted(PLAIN, tensors), EXACT);
 });
 
-Deno.test("SimdRows.product() of rows of nothing, and of what is no number", async () => {
+Deno.test("SimdRows.product() of rows of zeros, and of NaN", async () => {
   const tensors = makeTensors(PLAIN);
   tensors.x.fill(0, 0, 96);
   tensors.x[100] = NaN;
@@ -277,7 +277,7 @@ Deno.test("SimdRows.product() of rows of nothing, and of what is no number", asy
   assert.ok(got.subarray(PLAIN.n).every((value) => !Number.isFinite(value)));
 });
 
-Deno.test("SimdRows.norm() and pointwise() are what their references are", () => {
+Deno.test("SimdRows.norm() and pointwise() equal their references", () => {
   const normal = makeNormal(8);
   const memory = new RowArena(ROWS);
   const x = random(ROWS * 80, normal);
@@ -310,7 +310,7 @@ Deno.test("SimdRows.norm() and pointwise() are what their references are", () =>
   }
   const operations = [["none"], ["add"], ["multiply"], ["multiply", true]] as const;
   for (const [operation, hasColumn = false] of operations) {
-    // The last elements of a row are no four.
+    // The last elements of a row are fewer than four.
     const width = 62;
     const params = {
       elem: "f32",
@@ -328,7 +328,7 @@ Deno.test("SimdRows.norm() and pointwise() are what their references are", () =>
   }
 });
 
-Deno.test("SimdRows.rotate() turns halves and neighbours by position, and leaves the rest", () => {
+Deno.test("SimdRows.rotate() rotates halves and neighbours by position, and leaves the rest unchanged", () => {
   const normal = makeNormal(9);
   const [heads, headSize, numPositions] = [3, 24, 5];
   const x = random(ROWS * 80, normal);
@@ -372,7 +372,7 @@ Deno.test("SimdRows.rotate() turns halves and neighbours by position, and leaves
   }
 });
 
-Deno.test("checkRowKernel() refuses what the kernels do not compute", () => {
+Deno.test("checkRowKernel() refuses unsupported parameters", () => {
   const weights = PLAIN.weights as Blocks;
   const refused: readonly [Partial<MatvecParams>, RegExp][] = [
     [{ elem: "f16" }, /only take f32/],

@@ -20,7 +20,7 @@ const VOCAB_SIZE = 300;
 const normal = makeNormal(1);
 const LOGITS = Float32Array.from({ length: VOCAB_SIZE }, () => normal() * 2);
 
-/** Parameters worth telling apart, each by a name that says what it does. */
+/** Sampling parameters by descriptive names. */
 const CASES: Record<string, Partial<SamplingParams>> = {
   "temperature 1": { temperature: 1 },
   "temperature 0.3": { temperature: 0.3 },
@@ -72,7 +72,7 @@ Deno.test("ReferenceSampler.sample() applies penalties, biases and mask before i
   assert.ok(deviation < 4.5, `chi-square lies ${deviation.toFixed(2)} deviations off`);
 });
 
-Deno.test("ReferenceSampler.sample() is as even over seeds as over token indices", () => {
+Deno.test("ReferenceSampler.sample() is equally uniform over seeds and over token indices", () => {
   const sampler = new ReferenceSampler(VOCAB_SIZE);
   const counts = new Uint32Array(VOCAB_SIZE);
   for (let seed = 0; seed < 20_000; seed++) {
@@ -83,7 +83,7 @@ Deno.test("ReferenceSampler.sample() is as even over seeds as over token indices
   assert.ok(chiSquareDeviation(counts, distribution) < 4.5);
 });
 
-Deno.test("ReferenceSampler.sample() takes the lowest id among equal logits when greedy", () => {
+Deno.test("ReferenceSampler.sample() chooses the lowest id among equal logits when greedy", () => {
   const logits = new Float32Array(VOCAB_SIZE).fill(-1);
   logits[70] = logits[71] = logits[250] = 3;
   const sampler = new ReferenceSampler(VOCAB_SIZE);
@@ -143,7 +143,7 @@ Deno.test("ReferenceSampler.sample() ignores NaN and -infinity and accepts +infi
   }
 });
 
-Deno.test("ReferenceSampler.sample() names the rows that leave nothing to choose", () => {
+Deno.test("ReferenceSampler.sample() names the rows without any allowed token", () => {
   const sampler = new ReferenceSampler(2);
   const logits = Float32Array.of(NaN, NaN, 1, 2, 3, 4);
   const rows = [makeRow(), makeRow(), makeRow({}, { mask: makeMask(2, () => false) })];
@@ -153,7 +153,7 @@ Deno.test("ReferenceSampler.sample() names the rows that leave nothing to choose
   );
 });
 
-Deno.test("ReferenceSampler.sample() gives a row the token it has alone, whatever its batch", () => {
+Deno.test("ReferenceSampler.sample() gives a row the same token in any batch", () => {
   const sampler = new ReferenceSampler(VOCAB_SIZE);
   const rows = Array.from(
     { length: 50 },
@@ -174,7 +174,7 @@ Deno.test("ReferenceSampler.sample() agrees with a plain sort on hundreds of ran
   for (let round = 0; round < 300; round++) {
     const vocabSize = pick(1, 5, 64, 65, 700);
     const sampler = new ReferenceSampler(vocabSize);
-    // Coarse logits make ties.
+    // Coarse logits cause ties.
     const scale = pick(1, 4);
     const logits = new Float16Array(vocabSize).map(() => Math.round(random() * scale) / scale);
     const params = {

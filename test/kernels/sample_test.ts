@@ -40,10 +40,10 @@ class Bench {
     this.#sampler = sampler;
   }
 
-  /** Every row gets a copy of `logits`. */
+  /** Gives every row a copy of `logits`. */
   static async create(gpu: GpuContext, logits: Float32Array, maxRows: number, elem: Elem = "f32") {
     const { length } = logits;
-    // The kernel reads four at a time, the last of them maybe beyond the last row.
+    // The kernel reads four at a time, possibly beyond the end of the last row.
     const rows = new Float32Array(Math.ceil(length * maxRows / 8) * 8);
     for (let row = 0; row < maxRows; row++) rows.set(logits, row * length);
     return new Bench(
@@ -70,7 +70,7 @@ class Bench {
   }
 }
 
-/** Normal logits with a few tokens that stand out, as those of a model do. */
+/** Normally distributed logits with a few high ones, like those of a model. */
 function makeLogits(vocabSize: number, seed = 1, elem: Elem = "f32"): Float32Array {
   const normal = makeNormal(seed);
   const logits = Float32Array.from({ length: vocabSize }, () => normal() * 2);
@@ -89,7 +89,7 @@ const ADJUSTED = {
 };
 const PENALTIES = { repetitionPenalty: 1.4, frequencyPenalty: 0.3, presencePenalty: 0.5 };
 
-/** Parameters and the rest of a row, by what is told apart. */
+/** Parameters and other settings of a row. */
 type Case = readonly [Partial<SamplingParams>, Partial<SampleRow>?];
 const CASES: Record<string, Case> = {
   "temperature 1": [{ temperature: 1 }],
@@ -135,7 +135,7 @@ for (const [name, [params, rest]] of Object.entries(CASES)) {
   });
 }
 
-/** Fails unless both chose the same tokens; log-probabilities may differ by rounding. */
+/** Asserts that both chose the same tokens; log-probabilities may differ by rounding. */
 function assertSame(got: readonly SampledToken[], want: readonly SampledToken[]): void {
   const getIds = (tokens: readonly SampledToken[]) =>
     tokens.map((token) => [token.tokenId, ...token.top.map(({ tokenId }) => tokenId)]);
@@ -152,7 +152,7 @@ for (
     "f32",
   ]] as const
 ) {
-  kernelTest(`Sampler chooses what its reference chooses: ${vocabSize} ${elem}`, async (gpu) => {
+  kernelTest(`Sampler chooses the same as its reference: ${vocabSize} ${elem}`, async (gpu) => {
     const logits = makeLogits(vocabSize, 3, elem);
     const cases: Case[] = [...Object.values(CASES), [{}]];
     const bench = await Bench.create(gpu, logits, cases.length, elem);
@@ -176,7 +176,7 @@ for (
   });
 }
 
-kernelTest("Sampler gives a row the token it has alone, whatever its batch", async (gpu) => {
+kernelTest("Sampler gives a row the same token in any batch", async (gpu) => {
   const logits = makeLogits(300);
   const bench = await Bench.create(gpu, logits, 40);
   const rows = Array.from(
@@ -191,8 +191,8 @@ kernelTest("Sampler gives a row the token it has alone, whatever its batch", asy
   bench.dispose();
 });
 
-kernelTest("Sampler takes the lowest id among equals, greedy and listed", async (gpu) => {
-  // Tie after a few, and tie throughout: what fits the kernel's list, and what does not.
+kernelTest("Sampler chooses the lowest id among equals, greedy and listed", async (gpu) => {
+  // Ties after the first few tokens, and ties of all: with and without room in the kernel's list.
   for (const rest of [-5, 1]) {
     const logits = new Float32Array(300).fill(rest);
     for (const id of [60, 20, 40]) logits[id] = 2;
@@ -247,7 +247,7 @@ kernelTest("Sampler ignores NaN and -infinity and accepts +infinity", async (gpu
   bench.dispose();
 });
 
-kernelTest("Sampler.decode() names the rows that leave nothing to choose", async (gpu) => {
+kernelTest("Sampler.decode() names the rows without any allowed token", async (gpu) => {
   const bench = await Bench.create(gpu, makeLogits(300), 3);
   const nothing = { mask: makeMask(300, () => false) };
   await assert.rejects(
@@ -258,7 +258,7 @@ kernelTest("Sampler.decode() names the rows that leave nothing to choose", async
 });
 
 kernelTest(
-  "Sampler.write() makes room for more adjusted tokens than it began with",
+  "Sampler.write() grows for more adjusted tokens",
   async (gpu) => {
     const vocabSize = 20_000;
     const logits = makeLogits(vocabSize);
@@ -272,9 +272,9 @@ kernelTest(
   },
 );
 
-kernelTest("Sampler leaves out adjusted tokens that the logits do not reach", async (gpu) => {
+kernelTest("Sampler ignores adjusted tokens beyond the logits", async (gpu) => {
   const logits = makeLogits(300);
-  // A row's first token follows the last of the row before it.
+  // The first token of a row lies directly after the last of the row before it.
   logits[0] = 20;
   const bench = await Bench.create(gpu, logits, 2);
   const adjustments = makeAdjustments([[300, 1, 1, 5], [319, 0, 1, 0], [2, 0, 1, 0]]);

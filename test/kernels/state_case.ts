@@ -6,8 +6,8 @@
 import type { SavedState, StateStep } from "../../kernels/states/state_step.ts";
 
 /**
- * Steps of four sequences in shuffled slots: prompts, chunks that go on, single tokens, and one that begins late. The
- * last two sequences go on from states that were saved in the middle and at the end of others' rows.
+ * Steps of four sequences in shuffled slots: prompts, chunks that continue, single tokens, and one that begins late.
+ * The last two sequences continue from states that were saved in the middle and at the end of other sequences' rows.
  */
 export const LENGTHS = [
   [7, 1, 40, 0, 0, 0],
@@ -22,11 +22,11 @@ const SAVED: readonly Readonly<Record<number, SavedState>>[] = [
   { 1: { numTokens: 3, slot: 5 } },
 ];
 
-/** Slots there are; one of them is nobody's. */
+/** Number of slots; one of them is unused. */
 export const NUM_SLOTS = 7;
 export const MAX_TOKENS = 64;
 
-/** The steps, their sequences that have no token left out. */
+/** The steps, without the sequences that have no token. */
 export function makeSteps(): (StateStep & { readonly numTokens: number })[] {
   const done = [0, 0, 0, 0, 17, 4];
   return LENGTHS.map((lengths, i) => {

@@ -1,4 +1,4 @@
-/** Recurrences in WebAssembly give what their references give in float64, and a row the same bits however it comes. */
+/** Recurrences in WebAssembly equal their references in float64, and give a row the same bits in any batch. */
 import assert from "node:assert/strict";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import {
@@ -92,7 +92,7 @@ function attentionCase(shape: Linear): Case {
     makeRows: (seed) => {
       const normal = makeNormal(seed);
       const rows = Float32Array.from({ length: ROWS * params.q.stride }, () => normal());
-      // Keys of length 1, as the delta rule wants them.
+      // Keys of length 1, as the delta rule requires.
       for (let at = 0; at < ROWS * keyHeads; at++) {
         const row = Math.floor(at / keyHeads) * params.k.stride + params.k.offset;
         const key = rows.subarray(row + at % keyHeads * keyDim, row + (at % keyHeads + 1) * keyDim);
@@ -150,7 +150,7 @@ const CASES: Readonly<Record<string, Case>> = {
 const OPTIONS = { numSlots: NUM_SLOTS, maxSequences: NUM_SLOTS };
 
 for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Object.entries(CASES)) {
-  Deno.test(`SimdStates.run(), ${name}: is its reference's in float64`, () => {
+  Deno.test(`SimdStates.run(), ${name}: equals its reference in float64`, () => {
     const states = new SimdStates([node], { ...OPTIONS, threads: new KernelThreads(1) });
     const state = new Float64Array(NUM_SLOTS * stateLength).fill(NaN);
     makeSteps().forEach((step, i) => {
@@ -165,7 +165,7 @@ for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Objec
     });
   });
 
-  Deno.test(`SimdStates.run(), ${name}: a row has the same bits however its sequence is divided`, () => {
+  Deno.test(`SimdStates.run(), ${name}: a row has the same bits for any division of its sequence`, () => {
     const states = new SimdStates([node], { ...OPTIONS, threads: new KernelThreads(1) });
     const rows = makeRows(9);
     const numRows = 90;
@@ -197,7 +197,8 @@ for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Objec
     const single = answer(Array.from({ length: numRows }, (_, i) => i + 1), 1);
     assert.deepEqual(single, whole);
     assert.deepEqual(answer([3, 4, 70, numRows], 2), whole);
-    // From a state that was saved within rows that are computed together, at their end, or at the end of all.
+    // Continues from a state saved within a group of rows that are computed together, at its end, or at the end of all
+    // rows.
     for (const end of [17, 64, 70, numRows - 1]) {
       const saved = { end, slot: 4 };
       assert.deepEqual(answer([numRows], 3, { saved }), whole);

@@ -55,7 +55,10 @@ function planFor(sequences: readonly CaseSequence[], tiling = TILING, window = 0
   return { step, plan };
 }
 
-/** Each row of each sequence must be written once, from all its keys once, of decoding ones those in the window. */
+/**
+ * Asserts that each row of each sequence is written once, from all its keys once; decoding rows use the keys in the
+ * window.
+ */
 function assertComplete(step: PackedStep, plan: StepPlan, window = 0): void {
   const writers = new Map<string, number>();
   const mark = (item: Item) => {
@@ -81,7 +84,7 @@ function assertComplete(step: PackedStep, plan: StepPlan, window = 0): void {
     mark(item);
   }
   const split = decodes.filter(({ slot }) => slot !== NO_SLOT);
-  // Slots are given out in order, so that a reduction's are neighbours.
+  // Slots are assigned in order, so that those of a reduction are adjacent.
   assert.deepEqual(split.map(({ slot }) => slot), [...split.keys()]);
   assert.ok(split.length <= plan.maxSlots, `${split.length} slots of ${plan.maxSlots}`);
   let joined = 0;
@@ -104,7 +107,7 @@ function assertComplete(step: PackedStep, plan: StepPlan, window = 0): void {
   assert.deepEqual([...new Set(writers.values())], step.numTokens > 0 ? [1] : []);
 }
 
-Deno.test("StepPlan.build() gives every row all its keys once, over hundreds of random steps", () => {
+Deno.test("StepPlan.build() gives every row each of its keys once, over hundreds of random steps", () => {
   const normal = makeNormal(11);
   const pick = (limit: number) => 1 + Math.floor(Math.abs(normal()) * 1e6) % limit;
   const tilings = [TILING, { ...TILING, tile: undefined }, { ...TILING, targetWorkgroups: 2 }];
@@ -133,7 +136,7 @@ Deno.test("StepPlan.build() writes the slot of every token and the blocks of eve
   assert.deepEqual(table, [...step.blockTables.subarray(row, row + 3)]);
 });
 
-Deno.test("StepPlan.build() splits a long decode alone as among others", () => {
+Deno.test("StepPlan.build() splits a long decode alone the same way as among others", () => {
   const getParts = (plan: StepPlan) =>
     readItems(plan, "decode").filter(({ firstPosition }) => firstPosition === 4095)
       .map(({ start, end }) => [start, end]);
@@ -143,11 +146,11 @@ Deno.test("StepPlan.build() splits a long decode alone as among others", () => {
   const others = Array.from({ length: 40 }, (_, i) => ({ queries: 1, keys: 1 + 90 * i }));
   const { plan } = planFor([...others, long, { queries: 90, keys: 2000 }]);
   assert.deepEqual(getParts(plan), alone);
-  // A short one stays whole.
+  // A short one is not split.
   assert.ok(readItems(plan, "decode").some(({ end, slot }) => end === 91 && slot === NO_SLOT));
 });
 
-Deno.test("StepPlan.build() begins a prompt's last rows first", () => {
+Deno.test("StepPlan.build() starts with a prompt's last rows", () => {
   const { plan } = planFor([{ queries: 100, keys: 100 }]);
   const starts = readItems(plan, "prefill").map(({ rowStart }) => rowStart);
   assert.deepEqual(starts, starts.toSorted((a, b) => b - a));

@@ -1,5 +1,5 @@
 /**
- * Tensors to and from the device, for the tests of kernels.
+ * Copies tensors to and from the device, for the tests of kernels.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 
-/** A buffer of `values` in the given type, for storage as a rule. */
+/** A buffer of `values` in the given type, for storage by default. */
 export function upload(
   gpu: GpuContext,
   values: Float32Array,
@@ -15,7 +15,7 @@ export function upload(
   usage: GPUBufferUsageFlags = GPUBufferUsage.STORAGE,
 ): GPUBuffer {
   const data = elem === "f16" ? new Float16Array(values) : values;
-  // As weights are: some kernels read four elements at a time, to the end of the last four.
+  // Padded like weights: some kernels read four elements at a time, to the end of the last four.
   const size = Math.max(16, Math.ceil(data.byteLength / 16) * 16);
   const buffer = createBuffer(gpu, {
     size,
@@ -28,14 +28,14 @@ export function upload(
   return buffer;
 }
 
-/** A norm's factors and offsets as the kernels bind them. */
+/** A norm's factors and offsets in the layout that the kernels bind. */
 export function makeAffine(
   { gamma, beta }: { gamma?: Float32Array | undefined; beta?: Float32Array | undefined },
 ): Float32Array | undefined {
   return gamma && beta ? Float32Array.from([...gamma, ...beta]) : gamma;
 }
 
-/** Runs what `encode` appends to a pass, and brings `buffer` back as float32. */
+/** Runs the commands that `encode` appends to a pass, and reads `buffer` as float32. */
 export async function runAndRead(
   gpu: GpuContext,
   encode: (pass: GPUComputePassEncoder) => void,

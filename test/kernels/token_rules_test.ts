@@ -9,7 +9,7 @@ import { HAS_F16, kernelTest } from "../fixtures/engine/gpu.ts";
 import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead, upload } from "./tensors.ts";
 
-/** Tokens 0 to 9 are text, of which 3 is suppressed; 10 is the end, 11 and 12 special, 13 to 20 timestamps. */
+/** Tokens 0 to 9 are text, and 3 is suppressed; 10 is the end, 11 and 12 are special, 13 to 20 are timestamps. */
 const SMALL: TokenRulesOptions = {
   vocabSize: 21,
   endToken: 10,
@@ -23,14 +23,14 @@ const ALL: TokenRule = {
   lastTimestamp: 20,
 };
 
-/** The tokens that a rule leaves of logits. */
+/** The tokens that a rule allows. */
 function left(rule: TokenRule, logits: Float32Array): number[] {
   const row = logits.slice();
   applyTokenRules(row, [rule], SMALL);
   return [...row.keys()].filter((token) => row[token]! > Math.fround(LOWEST_LOGIT.f32));
 }
 
-/** Flat logits but for what is given. */
+/** Equal logits except the given ones. */
 function logitsWith(values: Readonly<Record<number, number>>): Float32Array {
   const logits = new Float32Array(SMALL.vocabSize);
   for (const [token, value] of Object.entries(values)) logits[Number(token)] = value;
@@ -39,7 +39,7 @@ function logitsWith(values: Readonly<Record<number, number>>): Float32Array {
 
 const TEXT = [0, 1, 2, 4, 5, 6, 7, 8, 9];
 
-Deno.test("applyTokenRules() leaves what the rule allows and never special tokens", () => {
+Deno.test("applyTokenRules() keeps the tokens that the rule allows and never special ones", () => {
   const likelyText = logitsWith({ 5: 9, 3: 50, 11: 50, 12: 50 });
   assert.deepEqual(left(ALL, likelyText), [...TEXT, 10, 13, 14, 15, 16, 17, 18, 19, 20]);
   const noTimes = { firstTimestamp: 21, lastTimestamp: 20 };
@@ -54,8 +54,8 @@ Deno.test("applyTokenRules() leaves what the rule allows and never special token
   );
 });
 
-Deno.test("applyTokenRules() takes timestamps that are likelier together than any other token", () => {
-  // Eight timestamps of 0 have ln 8 = 2.079 together.
+Deno.test("applyTokenRules() requires a timestamp if all together are likelier than any other token", () => {
+  // Eight timestamps with logit 0 sum to ln 8 = 2.079.
   assert.deepEqual(left(ALL, logitsWith({ 5: 2.07 })), [13, 14, 15, 16, 17, 18, 19, 20]);
   assert.equal(left(ALL, logitsWith({ 5: 2.09 })).length, 18);
   assert.deepEqual(left(ALL, logitsWith({ 10: 2.07 })), [13, 14, 15, 16, 17, 18, 19, 20]);
@@ -65,14 +65,14 @@ Deno.test("applyTokenRules() takes timestamps that are likelier together than an
   assert.deepEqual(left(fewer, logitsWith({ 3: 50, 5: 1.38 })), [17, 18, 19, 20]);
 });
 
-Deno.test("applyTokenRules() leaves a row without a rule as it is", () => {
+Deno.test("applyTokenRules() leaves a row without a rule unchanged", () => {
   const logits = Float32Array.of(...logitsWith({ 3: 1 }), ...logitsWith({ 3: 1 }));
   applyTokenRules(logits, [undefined, ALL], SMALL);
   assert.deepEqual(logits.slice(0, SMALL.vocabSize), logitsWith({ 3: 1 }));
   assert.equal(logits[SMALL.vocabSize + 3], Math.fround(LOWEST_LOGIT.f32));
 });
 
-/** Whether all timestamps stay and no text, or text too. */
+/** Whether only all timestamps remain, or also text. */
 const DAMAGED = [
   { values: { 5: NaN }, left: "times" },
   { values: { 5: NaN, 6: 9 }, left: "text" },
@@ -82,7 +82,7 @@ const DAMAGED = [
   { values: { 5: Infinity, 15: Infinity }, left: "text" },
 ] as const;
 
-Deno.test("applyTokenRules() takes NaN for nothing and infinity for the largest number", () => {
+Deno.test("applyTokenRules() ignores NaN and treats infinity as the largest number", () => {
   for (const { values, left: want } of DAMAGED) {
     const logits = logitsWith(values);
     applyTokenRules(logits, [ALL], SMALL);
@@ -93,7 +93,7 @@ Deno.test("applyTokenRules() takes NaN for nothing and infinity for the largest 
 
 for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
-  kernelTest(`TokenRules takes NaN and infinity as its reference does, in ${elem}`, async (gpu) => {
+  kernelTest(`TokenRules treats NaN and infinity like its reference, in ${elem}`, async (gpu) => {
     const rules = DAMAGED.map(() => ALL);
     const logits = Float32Array.from(DAMAGED.flatMap(({ values }) => [...logitsWith(values)]));
     const typed = elem === "f16" ? new Float16Array(logits) : logits.slice();
@@ -107,7 +107,7 @@ for (const elem of ["f32", "f16"] as const) {
     buffer.destroy();
   }, { ignore });
 
-  kernelTest(`TokenRules leaves what its reference leaves, in ${elem}`, async (gpu) => {
+  kernelTest(`TokenRules keeps the same tokens as its reference, in ${elem}`, async (gpu) => {
     const options: TokenRulesOptions = {
       vocabSize: 2285,
       endToken: 768,

@@ -1,5 +1,5 @@
 /**
- * Waits for threads that help, however long a busy machine takes to start them.
+ * Waits for helper threads, even if a busy machine starts them slowly.
  *
  * @module
  */
@@ -7,7 +7,9 @@ import type { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 
 const PATIENCE_MS = 60_000;
 
-/** Calls `work` until helpers took part in so many works. @throws {Error} if they did not within a minute. */
+/**
+ * Calls `work` until helpers took part in the given number of calls. @throws {Error} if they did not within a minute.
+ */
 export async function untilHelped(
   threads: KernelThreads,
   numWorks: number,
@@ -17,7 +19,7 @@ export async function untilHelped(
   for (let round = 0; threads.numHelpedWorks < numWorks; round++) {
     if (performance.now() > end) throw new Error(`no helper took part in ${round} rounds`);
     work(round);
-    // Helpers are told of the memory.
+    // Lets the helpers receive the memory.
     await new Promise((resolve) => setTimeout(resolve));
   }
 }

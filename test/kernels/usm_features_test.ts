@@ -1,4 +1,6 @@
-/** Features for the audio encoders of Gemma 3n and 4, beside those that numpy computes by the published formulas. */
+/**
+ * Features for the audio encoders of Gemma 3n and 4, compared with those that numpy computes by the published formulas.
+ */
 import assert from "node:assert/strict";
 import { countUsmFrames, readUsmSpec, UsmFeatures } from "../../kernels/log_mel/usm_features.ts";
 import { decodeWhole, readFixture } from "../fixtures/audio/audio_files.ts";
@@ -7,7 +9,7 @@ import wanted from "../fixtures/audio/usm_features.json" with { type: "json" };
 const NO_YIELD = { yieldEvery: Infinity, yieldToOthers: () => Promise.resolve() };
 
 for (const { name, samples, frames, heard, step, values } of wanted) {
-  Deno.test(`UsmFeatures.compute() gives numpy's features of ${samples} samples, ${name}`, async () => {
+  Deno.test(`UsmFeatures.compute() equals numpy's features of ${samples} samples, ${name}`, async () => {
     const spec = readUsmSpec({}, { isSemicausal: name === "gemma4" });
     const sound = (await decodeWhole(readFixture("speech.wav"))).subarray(0, samples);
     const { features, mask } = await new UsmFeatures(spec).compute(sound, NO_YIELD);
@@ -24,7 +26,7 @@ for (const { name, samples, frames, heard, step, values } of wanted) {
   });
 }
 
-Deno.test("UsmFeatures.compute() computes sounds at the same time, and yields", async () => {
+Deno.test("UsmFeatures.compute() computes sounds concurrently, and yields", async () => {
   const features = new UsmFeatures(readUsmSpec({}, { isSemicausal: true }));
   const sounds = [0, 1].map((phase) =>
     Float32Array.from({ length: 20_000 }, (_, i) => Math.sin(i / (9 + phase)) * 0.3)
@@ -42,7 +44,7 @@ Deno.test("UsmFeatures.compute() computes sounds at the same time, and yields", 
   assert.ok(numYields >= 20);
 });
 
-Deno.test("readUsmSpec() refuses settings that cannot be computed, and reads those of a folder", () => {
+Deno.test("readUsmSpec() refuses unsupported settings, and reads those of a folder", () => {
   const read = (config: Record<string, unknown>) => readUsmSpec(config, { isSemicausal: false });
   assert.throws(() => read({ hop_length: 0 }), /hop_length is 0; a number from 1 on is expected/);
   assert.throws(() => read({ frame_length: "many" }), /frame_length is "many"/);

@@ -3,7 +3,7 @@ import { expand } from "../../kernels/common/wgsl.ts";
 
 const lines = (text: string) => text.split("\n").map((line) => line.trim()).filter((line) => line);
 
-Deno.test("expand() writes loops out, within each other too", () => {
+Deno.test("expand() unrolls loops, including nested ones", () => {
   const template = `
     //# for r in 0..ROWS
     var sum$r = 0.0;
@@ -22,7 +22,7 @@ Deno.test("expand() writes loops out, within each other too", () => {
   assert.deepEqual(lines(expand(template, { ROWS: 0 })), []);
 });
 
-Deno.test("expand() leaves out what a value tells it to", () => {
+Deno.test("expand() leaves out lines depending on a value", () => {
   const template = `
     //# if IS_HALF
     half
@@ -36,7 +36,7 @@ Deno.test("expand() leaves out what a value tells it to", () => {
   assert.deepEqual(lines(expand(template, { IS_HALF: false })), ["single", "only single"]);
 });
 
-Deno.test("expand() puts parts that have a name where they are wanted", () => {
+Deno.test("expand() inserts named parts", () => {
   const template = `
     //# part load
     //# for n in 0..2
@@ -57,14 +57,14 @@ Deno.test("expand() puts parts that have a name where they are wanted", () => {
   assert.throws(() => expand("//# put load", {}), /No part is called "load"/);
 });
 
-Deno.test("expand() puts numbers in the place of sums, and names beside letters", () => {
+Deno.test("expand() evaluates sums to numbers, and inserts names next to letters", () => {
   const values = { COUNT: 7, n: 3, q: 2, what: "key" };
   assert.equal(expand("score$n_$q = $(COUNT * (n - 1) + 10 / 4 % 3)u;", values), "score3_2 = 16u;");
   assert.equal(expand("load_$what(x, $COUNT)", values), "load_key(x, 7)");
   assert.equal(expand("$(COUNT - n - 1)", values), "3");
 });
 
-Deno.test("expand() says what is wrong with a template", () => {
+Deno.test("expand() reports faults of a template", () => {
   assert.throws(() => expand("$NOTHING", {}), /"NOTHING" stands for nothing/);
   assert.throws(() => expand("//# if A\nb", { A: 1 }), /"if A" has no end/);
   assert.throws(() => expand("//# until A\n//# end", { A: 1 }), /"until A" is no directive/);

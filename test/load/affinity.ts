@@ -1,7 +1,7 @@
 /**
- * `deno run -A test/load/affinity.ts [<clients at a time>]`: conversations of several turns through nginx to two replicas, with `least_conn` and
- * with the hash of `deploy/nginx.conf`: what share of the prompts' tokens comes from the prefix cache, and the time until
- * the first token.
+ * `deno run -A test/load/affinity.ts [<clients at a time>]`: conversations of several turns through nginx to two
+ * replicas, with `least_conn` and with the hash of `deploy/nginx.conf`: measures the share of the prompts' tokens that
+ * comes from the prefix cache, and the time until the first token.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * The thread that a scenario runs on: what it takes to make the load does not hold up the clocks of those that measure.
+ * The thread that runs a scenario, so that producing the load does not delay the clocks of the measuring code.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import { smallRequest } from "./small_requests.ts";
 import { type ScenarioOptions, SCENARIOS } from "./scenarios.ts";
 import { Tally, type TallyData } from "./tally.ts";
 
-/** What to run, against what. */
+/** The scenario to run, and its target. */
 export interface Attack extends ScenarioOptions {
   readonly url: string;
   readonly scenario: string;
 }
 
-/** Runs a scenario on a thread of its own. */
+/** Runs a scenario on its own thread. */
 export async function attack(how: Attack): Promise<Record<string, Tally>> {
   const worker = new Worker(import.meta.url, { type: "module" });
   try {

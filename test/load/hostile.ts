@@ -1,11 +1,11 @@
 /**
- * What callers do that starved or froze a server: each a function that sends one of it.
+ * Requests of callers that once starved or froze a server; each function sends one.
  *
  * @module
  */
 import type { SmallRequest } from "./small_requests.ts";
 
-/** What each works with. */
+/** The server that they are sent to. */
 export interface Target {
   readonly url: string;
   readonly small: SmallRequest;
@@ -34,7 +34,7 @@ export async function post(
   }
 }
 
-/** To the endpoint that the model serves. The body is made once for each. */
+/** Posts to the endpoint that the model serves. The body is created once per request kind. */
 function toModel(make: (small: SmallRequest) => string): Hostile {
   const bodies = new Map<string, Uint8Array<ArrayBuffer>>();
   return async ({ url, small }) => {
@@ -44,7 +44,7 @@ function toModel(make: (small: SmallRequest) => string): Hostile {
   };
 }
 
-/** A connection of our own, ended after `use`. */
+/** Opens a raw connection and closes it after `use`. */
 export async function raw(
   url: string,
   use: (connection: Deno.TcpConn) => Promise<void>,
@@ -54,12 +54,12 @@ export async function raw(
     using connection = await Deno.connect({ hostname, port: Number(port) });
     await use(connection);
   } catch {
-    // The server may end it first.
+    // The server may close it first.
   }
   return "closed";
 }
 
-/** The head of a JSON request to the model, whose body is to have `length` bytes. */
+/** The head of a JSON request to the model with a body of `length` bytes. */
 export function head({ url, small }: Target, length: number): Uint8Array {
   return encoder.encode(
     `POST ${small.path} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n` +
@@ -67,12 +67,12 @@ export function head({ url, small }: Target, length: number): Uint8Array {
   );
 }
 
-/** Waits. */
+/** Waits for the given time. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-/** A request that holds `content` where the endpoint takes text. */
+/** A request with `content` in the endpoint's text field. */
 function withText({ path, model }: SmallRequest, content: string): string {
   if (path.endsWith("embeddings")) return JSON.stringify({ truncate: true, input: content });
   if (path.endsWith("rerank")) {
@@ -82,7 +82,7 @@ function withText({ path, model }: SmallRequest, content: string): string {
     .replace(path.endsWith("speech") ? /,"messages".*\]/ : /"input":.*?",/, "");
 }
 
-/** Cheap for both sides: most of the load is made of these. */
+/** Cheap for both sides: most of the load consists of these. */
 export const LIGHT: Readonly<Record<string, Hostile>> = {
   "broken JSON": toModel(() => '{"messages":[{]}'),
   "wrong types": toModel(() => '{"model":5,"messages":"x","input":{},"documents":7}'),

@@ -1,5 +1,5 @@
 /**
- * Images and recordings of few bytes that are much work.
+ * Images and recordings of few bytes that need much work.
  *
  * @module
  */

@@ -1,15 +1,15 @@
 /**
- * Draws what a process held over time.
+ * Plots the resources of a process over time.
  *
  * @module
  */
 import { encode } from "fast-png";
 import type { Usage } from "./served.ts";
 
-/** A look at the process. */
+/** One measurement of the process. */
 export interface Sample extends Usage {
   readonly seconds: number;
-  /** What it served. */
+  /** The kind of model that it served. */
   readonly kind: string;
 }
 
@@ -38,7 +38,7 @@ const DIGITS = [
 const DOT = 3;
 
 /**
- * A PNG of three rows, each from 0 to its largest value, which stands at its left end: memory in MiB, file descriptors,
+ * A PNG of three rows, each from 0 to its largest value, which is written at the left: memory in MiB, file descriptors,
  * threads. A grey line marks each start of a process.
  */
 export function writePlot(samples: readonly Sample[]): Uint8Array {

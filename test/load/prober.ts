@@ -1,6 +1,6 @@
 /**
- * Asks a server at fixed times, in a process of its own: what makes the load shares no thread, heap or event loop with
- * what measures. It measures itself as well: how late each request left it.
+ * Sends requests to a server at fixed times, in its own process, so that the load and the measurement share no thread,
+ * heap or event loop. It also measures how late it sent each request.
  *
  * @module
  */
@@ -11,24 +11,24 @@ import { Tally, type TallyData, time } from "./tally.ts";
 
 const HEALTH_EVERY_MS = 100;
 const PATIENCE_MS = 60_000;
-/** Until its modules are loaded. */
+/** Time to load its modules. */
 const LOAD_MS = 1_000;
 
-/** What to ask. */
+/** Options of a prober. */
 export interface ProbeOptions {
   readonly url: string;
   readonly kind: LoadKind;
-  /** Milliseconds from one small request to the next. */
+  /** Interval between small requests. */
   readonly everyMs: number;
-  /** Of the first small request: no two have the same media. */
+  /** Index of the first small request: no two have the same media. */
   readonly firstIndex: number;
 }
 
-/** What became of the requests. */
+/** Results of the requests. */
 export interface Probed {
   readonly small: Tally;
   readonly health: Tally;
-  /** Seconds that requests were sent after their time, because the prober or its processor was busy. */
+  /** Delays of requests in seconds, because the prober or its processor was busy. */
   readonly late: Tally;
 }
 
@@ -41,7 +41,7 @@ export class Prober {
     this.#output = new Response(child.stdout).text();
   }
 
-  /** Resolves when it has begun to ask. */
+  /** Resolves when it has started to send requests. */
   static async start(options: ProbeOptions): Promise<Prober> {
     const script = fileURLToPath(import.meta.url);
     const child = new Deno.Command(Deno.execPath(), {
@@ -61,7 +61,7 @@ export class Prober {
     writer.releaseLock();
   }
 
-  /** Sends no more, and waits for the answers. */
+  /** Stops sending, and waits for the answers. */
   async stop(): Promise<Probed> {
     await this.#child.stdin.close();
     const { small, health, late } = JSON.parse(await this.#output) as Record<string, TallyData>;
@@ -69,7 +69,7 @@ export class Prober {
   }
 }
 
-/** @returns the status of the answer, once it is there as a whole. */
+/** @returns the status of the answer, after reading all of it. */
 export async function ask(
   url: string,
   init: RequestInit & { readonly client?: Deno.HttpClient } = {},
@@ -79,7 +79,7 @@ export async function ask(
   return String(response.status);
 }
 
-/** Sends one every so many milliseconds, whether the last was answered or not, until `signal` aborts. */
+/** Sends a request at each interval, even if the previous one is not answered yet, until `signal` aborts. */
 async function probe(
   send: () => Promise<string>,
   { everyMs, late, signal }: {

@@ -1,8 +1,8 @@
 /**
- * `deno task load [--kind <kind>]… [--scenario <part of a name>]… [--requests <count>] [--json]`: beside each scenario of
- * hostile load a small request and `/health` every 100 ms, for each built-in model. Prints how those fared, and what the
- * server held before and after, and how late those that measure sent them. Its standard error is a pipe that nobody
- * reads, and it may open 256 files.
+ * `deno task load [--kind <kind>]… [--scenario <part of a name>]… [--requests <count>] [--json]`: during each scenario
+ * of hostile load, sends a small request and `/health` every 100 ms, for each built-in model. Prints their results, the
+ * server's resources before and after, and how late the requests were sent. The server's standard error is a pipe that
+ * nobody reads, and it may open 256 files.
  *
  * @module
  */
@@ -18,7 +18,10 @@ import { type LoadKind, MODELS, type SmallRequest, smallRequest } from "./small_
 import { Tally, time } from "./tally.ts";
 
 const PROBE_EVERY_MS = 100;
-/** What is allocated once is there after so many, some together, which share batches, and a JPEG and a PNG like photos. */
+/**
+ * One-time allocations exist after this many requests, some concurrent to share batches, and a JPEG and a PNG like
+ * photos.
+ */
 const NUM_WARM_UP = 200;
 const WARM_UP_MS = 10_000;
 const NUM_ROUNDS = 10;
@@ -27,7 +30,7 @@ const NUM_PHOTOS = 2;
 const PHOTO_SIDE = 1_000;
 /** Idle threads end after 20 s. */
 const SETTLE_MS = 30_000;
-/** Garbage is collected every few seconds meanwhile: the median of this time counts. */
+/** Garbage is collected every few seconds meanwhile: the median over this time counts. */
 const MEASURE_MS = 10_000;
 const MAX_FILES = 256;
 
@@ -42,9 +45,9 @@ const { values } = parseArgs({
 });
 
 /**
- * Sends what has everything allocated that is allocated once.
+ * Sends requests that cause all one-time allocations.
  *
- * @returns the median of small requests, one after the other, in milliseconds.
+ * @returns the median time of sequential small requests, in milliseconds.
  */
 async function warmUp(
   kind: LoadKind,
@@ -104,7 +107,7 @@ async function load(kind: LoadKind): Promise<unknown> {
   const idleMs = await warmUp(kind, send);
   client.close();
   client = Deno.createHttpClient({});
-  // A model that is slower than that alone is asked as often as it can bear.
+  // A slower model gets requests at the rate that it can answer.
   const everyMs = Math.max(PROBE_EVERY_MS, Math.ceil(3 * idleMs / 100) * 100);
   const before = await settle(served, send);
   const results: Record<string, unknown> = {};
@@ -145,7 +148,7 @@ async function load(kind: LoadKind): Promise<unknown> {
   return { kind, idleMs, everyMs, before, after, exitCode, results };
 }
 
-/** What it holds once it has been left alone for a while, as a server without much to do is. */
+/** The resources of the server after a time with little load. */
 async function settle(served: Served, send: () => Promise<string>): Promise<Usage> {
   const end = performance.now() + SETTLE_MS;
   const usages: Usage[] = [];

@@ -1,5 +1,5 @@
 /**
- * What the load is made of: each scenario is one way to keep a server from the others.
+ * The kinds of load: each scenario is one way to keep a server from serving other clients.
  *
  * @module
  */
@@ -10,12 +10,12 @@ import { Tally, time } from "./tally.ts";
 
 const encoder = new TextEncoder();
 const MIB = 1024 * 1024;
-/** Under way at once, of what comes one after the other. */
+/** Concurrent sequences of requests. */
 const CONCURRENCY = 8;
 const FEW = 4;
-/** So that their media are not those of the small ones beside them. */
+/** A large offset, so that their media differ from those of the concurrent small requests. */
 const FIRST_OF_MANY = 1_000_000;
-/** One in so many is a heavy one. */
+/** One of this many requests is a heavy one. */
 const HEAVY_EVERY = 100;
 const NUM_IDLE = 300;
 const IDLE_MS = 3_000;
@@ -23,25 +23,25 @@ const NUM_LARGE_BODIES = 12;
 const LARGE_BODY_BYTES = 95 * MIB;
 const NUM_FLOODS = 12;
 const FLOOD_MS = 5_000;
-/** Under way at once, of connections opened as fast as the system takes them. */
+/** Concurrent connections, when they are opened as fast as possible. */
 const NUM_OPENING = 64;
 const NUM_SLOW = 10;
-/** A byte count each second that no honest client is as slow as. */
+/** Bytes per second: slower than any honest client. */
 const SLOW_BYTES = 1024;
-/** More than a body may hold, however slow it is. */
+/** More than the server holds of a slow body. */
 const SLOW_HEAD_BYTES = 128 * 1024;
 const STATUS_LINE = "HTTP/1.1 408";
 const NUM_IMAGES = 24;
 const LARGE_SIDE = 8_000;
 const NUM_RECORDINGS = 4;
 
-/** Those that take images. */
+/** Kinds of models that accept images. */
 export const IMAGE_KINDS: readonly LoadKind[] = ["vision", "ocr", "matting"];
 
-/** What is asked of a scenario. */
+/** Options of a scenario. */
 export interface ScenarioOptions {
   readonly kind: LoadKind;
-  /** For the one that is counted by requests. */
+  /** Only for the scenario that has a number of requests. */
   readonly numRequests: number;
 }
 
@@ -49,14 +49,14 @@ type Tallies = Record<string, Tally>;
 
 /** One scenario. */
 export interface Scenario {
-  /** For which it is something to do; all if absent. */
+  /** Kinds to which it applies; all if absent. */
   readonly kinds?: readonly LoadKind[];
-  /** Whether it is run only where `--scenario` names it. */
+  /** Whether it only runs if `--scenario` names it. */
   readonly isExtra?: boolean;
   run(target: Target, options: ScenarioOptions): Promise<Tallies>;
 }
 
-/** By name, in the order in which they are run. */
+/** Scenarios by name, in the order of their runs. */
 export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   "small requests": { isExtra: true, run: sendSmall },
   "malformed and oversized": { run: sendMixed },
@@ -99,7 +99,7 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
   },
 };
 
-/** As a busy server has them: none hostile. */
+/** The requests of a busy server: none is hostile. */
 async function sendSmall({ url }: Target, options: ScenarioOptions): Promise<Tallies> {
   const all = new Tally();
   let next = 0;
@@ -140,7 +140,7 @@ function idle({ url }: Target): Promise<string> {
   return raw(url, () => pause(IDLE_MS));
 }
 
-/** A chat about an image; for models that take none as well, which refuse it. Matting takes nothing beside the image. */
+/** A chat about an image, also for models without image input, which refuse it. Matting accepts only the image. */
 export function withImage({ model, path }: SmallRequest, url: string): string {
   const image = { type: "image_url", image_url: { url } };
   const body = path.startsWith("/v1/images/")
@@ -152,7 +152,7 @@ export function withImage({ model, path }: SmallRequest, url: string): string {
   return JSON.stringify({ model, ...body });
 }
 
-/** Sends 95 MiB, as fast as they are taken: an image, which is none. */
+/** Sends 95 MiB as fast as possible, as an image that is invalid. */
 async function sendLarge(target: Target): Promise<string> {
   const [before, after] = withImage(target.small, "data:image/png;base64,").split(/(?<=base64,)/);
   return await sendBody(target, async function* () {
@@ -164,7 +164,7 @@ async function sendLarge(target: Target): Promise<string> {
   });
 }
 
-/** Sends spaces before a body's JSON, each as a chunk, as fast as they are taken. */
+/** Sends spaces before a body's JSON, each as a chunk, as fast as possible. */
 async function sendChunks({ url, small }: Target): Promise<string> {
   const { host } = new URL(url);
   const first = `POST ${small.path} HTTP/1.1\r\nHost: ${host}\r\n` +
@@ -172,24 +172,24 @@ async function sendChunks({ url, small }: Target): Promise<string> {
   return await flood(url, { first, then: "1\r\n \r\n".repeat(10_000) });
 }
 
-/** Sends requests as fast as they are taken. */
+/** Sends requests as fast as possible, without waiting for answers. */
 async function sendAhead({ url }: Target): Promise<string> {
   const request = `GET /health HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`;
   return await flood(url, { first: "", then: request.repeat(1_000) });
 }
 
-/** Opens connections and closes them, without a word. */
+/** Opens connections and closes them without sending anything. */
 async function openAndClose({ url }: Target): Promise<string> {
   return await keepOpening(url, () => Promise.resolve());
 }
 
-/** Opens connections, asks, and closes them without the answer. */
+/** Opens connections, sends a request, and closes them without waiting for the answer. */
 async function openAndAsk({ url }: Target): Promise<string> {
   const request = encoder.encode(`GET /health HTTP/1.1\r\nHost: ${new URL(url).host}\r\n\r\n`);
   return await keepOpening(url, async (tcp) => void await tcp.write(request));
 }
 
-/** Opens one connection after the other for some seconds. */
+/** Opens connections one after the other for some seconds. */
 async function keepOpening(
   url: string,
   use: (tcp: Deno.TcpConn) => Promise<void>,
@@ -199,7 +199,7 @@ async function keepOpening(
   return "closed";
 }
 
-/** Sends for some seconds, and reads what is answered. */
+/** Sends for some seconds, and reads the answers. */
 async function flood(
   url: string,
   { first, then }: { readonly first: string; readonly then: string },
@@ -223,7 +223,7 @@ async function flood(
   });
 }
 
-/** Says it has 95 MiB, sends the first 128 KiB, then a kilobyte each second. */
+/** Announces 95 MiB, sends the first 128 KiB, then one kilobyte per second. */
 async function sendSlowly(target: Target): Promise<string> {
   return await sendBody(target, async function* () {
     yield new Uint8Array(SLOW_HEAD_BYTES).fill(" ".charCodeAt(0));

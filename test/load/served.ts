@@ -1,32 +1,32 @@
 /**
- * A server under load: its process, and what it holds of the machine.
+ * A server under load: its process, and the resources that it uses.
  *
  * @module
  */
 import { join } from "node:path";
 import { readUsage } from "../bench/real/process_usage.ts";
 
-/** What a process holds (Linux). */
+/** Resources of a process (Linux). */
 export interface Usage {
   readonly rssMb: number;
-  /** Of that, without pages of files, which the system takes back and reads again as it likes. */
+  /** The part without pages of files, which the system may drop and read again. */
   readonly anonymousMb: number;
-  /** Processor time of all its threads since it began. */
+  /** Processor time of all its threads since its start. */
   readonly cpuSeconds: number;
   readonly descriptors: number;
   readonly threads: number;
 }
 
-/** How a server is started. */
+/** Options of a server's start. */
 export interface ServedOptions {
   readonly flags?: readonly string[];
-  /** Files that it may have open; the system's limit if absent. */
+  /** Maximum number of open files; the system's limit if absent. */
   readonly maxFiles?: number;
-  /** Any if absent. */
+  /** Any free port if absent. */
   readonly port?: number;
 }
 
-/** A server in a process of its own. Nobody reads its standard error. */
+/** A server in its own process. Nobody reads its standard error. */
 export class Served implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly url: string;
@@ -62,14 +62,14 @@ export class Served implements AsyncDisposable {
       if (done) throw new Error(`The server ended:\n${said}`);
       said += value;
     }
-    // Whatever else it says must not fill the pipe.
+    // Its further output must not fill the pipe.
     void (async () => {
       while (!(await reader.read()).done);
     })();
     return new Served(child, /listens at (http:\S+)/.exec(said)![1]!);
   }
 
-  /** Of its process, now. */
+  /** Current resources of its process. */
   usage(): Usage {
     const status = Deno.readTextFileSync(`/proc/${this.#child.pid}/status`);
     const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)![1]);
@@ -82,7 +82,7 @@ export class Served implements AsyncDisposable {
     };
   }
 
-  /** Ends it as an operator would. @returns its exit code. */
+  /** Stops it like an operator. @returns its exit code. */
   async stop(): Promise<number> {
     this.#child.kill("SIGTERM");
     return (await this.#child.status).code;
@@ -92,7 +92,7 @@ export class Served implements AsyncDisposable {
     try {
       this.#child.kill("SIGKILL");
     } catch {
-      // It has ended.
+      // It has already ended.
     }
     await this.#child.status;
   }

@@ -1,13 +1,13 @@
 /**
- * For each built-in model a small request that it answers.
+ * A small request for each built-in model.
  *
  * @module
  */
 import { encode } from "fast-png";
 
-/** What is sent. */
+/** A request. */
 export interface SmallRequest {
-  /** Id of the model it is for. */
+  /** Id of its model. */
   readonly model: string;
   readonly path: string;
   readonly body: BodyInit;
@@ -26,7 +26,7 @@ export const MODELS = {
   matting: "hearth-demo-matting",
 } as const;
 
-/** A kind that there is a built-in model of. */
+/** A kind that has a built-in model. */
 export type LoadKind = keyof typeof MODELS;
 
 function imageUrl(index: number): string {
@@ -81,9 +81,7 @@ function chat(kind: LoadKind, content: unknown): SmallRequest {
   });
 }
 
-/**
- * @param index of no two with different ones the media are the same: none is answered from a cache.
- */
+/** @param index requests with different indices have different media: none is answered from a cache. */
 export function smallRequest(kind: LoadKind, index = 0): SmallRequest {
   const seen = [{ type: "image_url", image_url: { url: imageUrl(index) } }];
   switch (kind) {

@@ -1,6 +1,6 @@
 /**
  * `deno task soak [--minutes <count>] [--output <file>]`: low load of mixed kinds on one server after the other, with
- * hang-ups and restarts, while what its process holds is written down; ends with an image of it.
+ * disconnects and restarts, while the resources of its process are recorded; finally plots them.
  *
  * @module
  */
@@ -14,10 +14,10 @@ import { type LoadKind, MODELS, smallRequest } from "./small_requests.ts";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SAMPLE_EVERY_MS = 2_000;
 const REQUEST_EVERY_MS = 250;
-/** One request in so many is left by its client. */
+/** The client disconnects in one of this many requests. */
 const HANG_UP_EVERY = 7;
 const HANG_UP_AFTER_MS = 15;
-/** One request in so many is a hostile one. */
+/** One of this many requests is hostile. */
 const HOSTILE_EVERY = 5;
 
 const { values } = parseArgs({

@@ -1,14 +1,14 @@
 /**
- * Times and ends of requests of a sort.
+ * Times and outcomes of requests of one kind.
  *
  * @module
  */
 
-/** What crosses a thread's border. */
+/** The data that is posted between threads. */
 export interface TallyData {
   readonly seconds: number[];
   readonly ends: Record<string, number>;
-  /** Seconds of those that were answered with 200. */
+  /** Seconds of the requests that were answered with 200. */
   readonly good: number[];
 }
 
@@ -33,19 +33,19 @@ export class Tally implements TallyData {
     return this.seconds.length;
   }
 
-  /** Seconds within which a share of them ended, however they did. */
+  /** Seconds within which a share of them ended, with any outcome. */
   within(share: number): number {
     const sorted = this.seconds.toSorted((a, b) => a - b);
     return sorted[Math.ceil(share * sorted.length) - 1] ?? NaN;
   }
 
-  /** Share that was answered with 200 within `seconds`. */
+  /** The share that was answered with 200 within `seconds`. */
   shareWithin(seconds: number): number {
     return this.good.filter((each) => each <= seconds).length / this.count;
   }
 }
 
-/** Awaits `send`, and adds how it ended. */
+/** Awaits `send`, and records its outcome. */
 export async function time(tally: Tally, send: () => Promise<string>): Promise<void> {
   const start = performance.now();
   const end = await send().catch((error) => (error as Error).name);

@@ -1,4 +1,7 @@
-/** A coding agent's turns, rendered by Qwen3's own template: what was computed for one turn is not computed for the next. */
+/**
+ * A coding agent's turns, rendered by Qwen3's own template: tokens computed for one turn are not computed again for the
+ * next.
+ */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -53,14 +56,14 @@ const TOOLS = ["read_file", "edit_file", "run_command", "search"].map((name) => 
   },
 }));
 
-/** A system prompt as long as agents have them, no two lines alike. */
+/** A system prompt of an agent's typical length, with all lines different. */
 const SYSTEM = Array.from(
   { length: 900 },
   (_, i) =>
     `${i}. When a file of kind ${i * 7 % 101} is changed, run its checks, and say what failed.`,
 ).join("\n");
 
-/** Each turn goes on where the one before ended: a call, its result, and what the user says then. */
+/** Each turn continues the previous one: a call, its result, and a message of the user. */
 function makeTurns(count: number) {
   const messages: Record<string, unknown>[] = [
     { role: "system", content: SYSTEM },
@@ -92,7 +95,7 @@ async function renderTurns(): Promise<readonly number[][]> {
   return prompts.map((prompt) => [...prompt]);
 }
 
-/** Asks all turns, of each of which only what is new is computed. */
+/** Runs all turns, and asserts that each computes only its new tokens. */
 async function askTurns(
   engine: EngineLoop,
   decoder: CountingDecoder,
@@ -115,7 +118,7 @@ Deno.test({
   ignore: !IS_THERE,
   fn: async () => {
     const prompts = await renderTurns();
-    // Twice what a step takes, of a prompt of more than a thousand blocks.
+    // A window of twice a step's tokens, for a prompt of more than a thousand blocks.
     const decoder = new CountingDecoder(2048, [{ window: 512, numBlocks: 130 }]);
     const engine = new EngineLoop(decoder, { prefixCache: true });
     await askTurns(engine, decoder, prompts);
@@ -134,13 +137,13 @@ Deno.test({
     const engine = new EngineLoop(decoder, { prefixCache: true });
     await askTurns(engine, decoder, prompts);
     assert.equal(await readMetric(engine, "hearth_prefix_evicted_blocks_total"), 0);
-    // Another conversation takes blocks; the agent's next turn finds what is left of its own.
+    // Another conversation takes blocks; the agent's next turn finds the remaining blocks of its own.
     const other = prompts[0]!.map((id) => id + 1);
     await decoder.ask(engine, other.slice(0, 17_000));
     const numEvicted = await readMetric(engine, "hearth_prefix_evicted_blocks_total");
     assert(numEvicted > 0 && numEvicted < 1300, `${numEvicted} blocks evicted`);
     const again = await decoder.ask(engine, prompts[0]!);
-    // A conversation gives up its end first.
+    // A conversation loses its end first.
     assert(again < prompts[0]!.length - 10_000, `${again} computed again`);
     const hits = await readMetric(engine, "hearth_prefix_hit_tokens_total");
     assert(hits > 3 * 18_000);

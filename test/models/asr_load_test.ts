@@ -1,4 +1,4 @@
-/** Which folders of speech models load, and what is said of those that do not. */
+/** Loading folders of speech models, and the errors for invalid ones. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -34,7 +34,7 @@ async function makeConfig(model: TinySpeechModel): Promise<Record<string, unknow
   return { ...(await openFolder(tiny.folder)).config };
 }
 
-Deno.test("loadAsr() refuses a type that it does not serve, naming those that it does", async () => {
+Deno.test("loadAsr() refuses an unsupported type, naming the supported ones", async () => {
   const config = { ...await makeConfig("moonshine"), model_type: "quartz" };
   await assertRefused(
     "moonshine",
@@ -64,7 +64,7 @@ Deno.test("loadAsr() refuses folders that lack a part, naming it", async () => {
   }, /has no chat template/);
 });
 
-Deno.test("a CTC model of a type that nobody listed transcribes as wav2vec2 does", async () => {
+Deno.test("a CTC model of an unlisted type transcribes like wav2vec2", async () => {
   const config = await makeConfig("wav2vec2");
   const architectures = ["Data2VecAudioForCTC"];
   const changes = { "config.json": { ...config, model_type: "data2vec-audio", architectures } };
@@ -80,7 +80,7 @@ Deno.test("a CTC model of a type that nobody listed transcribes as wav2vec2 does
   assert.notEqual(text, "");
 });
 
-Deno.test("loadAsr() refuses what is no CTC model, saying what it saw", async () => {
+Deno.test("loadAsr() refuses a model without CTC, and names what it found", async () => {
   const config = await makeConfig("wav2vec2");
   const change = (changed: Record<string, unknown>) => ({
     "config.json": { ...config, ...changed },
@@ -104,7 +104,7 @@ Deno.test("loadAsr() refuses what is no CTC model, saying what it saw", async ()
   );
 });
 
-Deno.test("loadAsr() refuses a graph that is none, naming the folder and its type", async () => {
+Deno.test("loadAsr() refuses an invalid graph, naming the folder and its type", async () => {
   const graph = new TextEncoder().encode("no graph");
   await assertRefused(
     "hubert",
@@ -113,7 +113,7 @@ Deno.test("loadAsr() refuses a graph that is none, naming the folder and its typ
   );
 });
 
-speechTest("loadAsr() takes a lite-whisper folder for Whisper's", async () => {
+speechTest("loadAsr() treats a lite-whisper folder like Whisper's", async () => {
   const source = findModelFolder("hearth-demo-asr")!;
   const folder = await Deno.makeTempDir({ prefix: "hearth-lite-" });
   try {
@@ -132,7 +132,7 @@ speechTest("loadAsr() takes a lite-whisper folder for Whisper's", async () => {
 });
 
 speechTest(
-  "a window whose language is known takes a step less than one whose language is not",
+  "a window with a known language needs one step fewer than one with an unknown language",
   async () => {
     const backend = new CpuBackend();
     const recording = await readRecording(CLIP.file);

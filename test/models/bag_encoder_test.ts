@@ -1,4 +1,4 @@
-/** Exports of model2vec: a text's vector is the mean of its tokens' rows, unknown ones left out. */
+/** Exports of model2vec: a text's vector is the mean of its tokens' rows, without unknown ones. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { Backend } from "../../src/device/backend.ts";
@@ -13,7 +13,7 @@ import { tokenizerJson } from "../fixtures/text/tokenizer_json.ts";
 
 const WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "dog", "saw", "a", "cat"];
 
-/** The mean of the rows between two offsets, as PyTorch's EmbeddingBag has it. */
+/** The mean of the rows between two offsets, like PyTorch's EmbeddingBag. */
 function bagGraph(): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   const rows = Float32Array.from(WORDS.flatMap((_, id) => tokenVector(id)));
@@ -26,7 +26,7 @@ function bagGraph(): Uint8Array<ArrayBuffer> {
   const row = graph.add("Unsqueeze", [positions, graph.ints([0])]);
   const starts = graph.add("Unsqueeze", ["offsets", graph.ints([1])]);
   const begun = graph.add("GreaterOrEqual", [row, starts]);
-  // A token belongs to the last text that has begun: minus what the next text's row says.
+  // A token belongs to the last text that has begun, so the count of the next text is subtracted.
   const counts = graph.add("Cast", [begun], { attributes: { to: 1 } });
   const later = graph.add("Slice", [
     counts,
@@ -51,7 +51,7 @@ function bagGraph(): Uint8Array<ArrayBuffer> {
   });
 }
 
-/** The folder that model2vec's export writes; potion's has a `modules.json` too. */
+/** The folder that model2vec's export writes; potion's also has a `modules.json`. */
 async function makeFolder(folder: string, files: Record<string, unknown> = {}): Promise<void> {
   const vocab = Object.fromEntries(WORDS.map((word, id) => [word, id]));
   const all = {
@@ -137,7 +137,7 @@ gpuTest(
   },
 );
 
-Deno.test("potion's folders say themselves that vectors are normalised", async () => {
+Deno.test("potion's folders declare that vectors are normalised", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await makeFolder(folder, {

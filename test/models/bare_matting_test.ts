@@ -1,4 +1,4 @@
-/** Background-removal graphs alone in a folder, named as rembg names them, with rembg's preprocessing. */
+/** Folders with only a background-removal graph, with rembg's names and preprocessing. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { configureLog } from "../../src/base/log.ts";
@@ -23,11 +23,11 @@ const SESSIONS = {
   "isnet-anime.onnx": { side: 1024, mean: IMAGENET.mean, std: [1, 1, 1] },
   "birefnet-general.onnx": { side: 1024, ...IMAGENET },
   "BiRefNet-portrait-epoch_150.onnx": { side: 1024, ...IMAGENET },
-  // RMBG-2.0, though its name does not say so.
+  // RMBG-2.0, which its name does not show.
   "bria-rmbg.onnx": { side: 1024, ...IMAGENET },
 };
 
-Deno.test("guessFamily() has rembg's sizes and levels, by name and by input", () => {
+Deno.test("guessFamily() uses rembg's sizes and levels, by name and by input", () => {
   for (const [file, { side, mean, std }] of Object.entries(SESSIONS)) {
     const { processor, stretches } = guessFamily(file, undefined);
     assert.deepEqual(processor["size"], { width: side, height: side }, file);
@@ -41,7 +41,7 @@ Deno.test("guessFamily() has rembg's sizes and levels, by name and by input", ()
   assert.equal(guessFamily("mine.onnx", 1024).name, "IS-Net");
 });
 
-Deno.test("findBareGraph() takes a graph for bare only where nothing else says what it is", () => {
+Deno.test("findBareGraph() returns a graph only if no other file describes it", () => {
   const find = (files: string[], config = {}) => findBareGraph({ files: new Set(files), config });
   assert.equal(find(["u2net.onnx", "README.txt"]), "u2net.onnx");
   assert.equal(find(["u2net.onnx", "isnet.onnx"]), undefined);
@@ -50,7 +50,7 @@ Deno.test("findBareGraph() takes a graph for bare only where nothing else says w
   assert.equal(find(["gpt.onnx", "tokenizer.json"]), undefined);
 });
 
-/** Three bands of these grey levels, one below the other. */
+/** An image of three bands with these grey levels, one below the other. */
 function drawBands(levels: readonly number[], side = 60): Uint8Array<ArrayBuffer> {
   const data = Uint8Array.from(
     { length: 3 * side * side },
@@ -60,8 +60,8 @@ function drawBands(levels: readonly number[], side = 60): Uint8Array<ArrayBuffer
 }
 
 /**
- * What rembg's steps (its `normalize` with Pillow, and the stretching of masks) give in the middle of bands of these
- * levels. They are relative to the brightest of the resized image, at whose edges Lanczos' filter swings over.
+ * Results of rembg's steps (its `normalize` with Pillow, and the stretching of masks) in the middle of bands of these
+ * levels. They are relative to the brightest value of the resized image, where the Lanczos filter overshoots at edges.
  */
 const BANDS: Readonly<Record<string, readonly (readonly [number[], number[]])[]>> = {
   "u2net.onnx": [
@@ -78,7 +78,7 @@ const BANDS: Readonly<Record<string, readonly (readonly [number[], number[]])[]>
 
 for (const [file, side] of [["u2net.onnx", 320], ["isnet-general-use.onnx", 64]] as const) {
   for (const layout of ["nchw", "nhwc"] as const) {
-    Deno.test(`${file} (${layout}) alone, or as a file among others, works as with rembg`, async () => {
+    Deno.test(`${file} (${layout}) alone, or as a file among others, works like in rembg`, async () => {
       const folder = await Deno.makeTempDir();
       try {
         const graph = mattingGraph({ layout, width: side, height: side, ends: "sigmoid" });
@@ -93,10 +93,10 @@ for (const [file, side] of [["u2net.onnx", 320], ["isnet-general-use.onnx", 64]]
             const isNear = seen.every((value, at) => Math.abs(value - wanted[at]!) <= 2);
             assert.ok(isNear, `${levels}: ${seen}, not ${wanted}`);
           }
-          // A black image has no mask, and divides by nothing.
+          // A black image has no mask, and must not divide by 0.
           const { png } = await matte(model, drawBands([0, 0, 0]), { maskOnly: true });
           assert.deepEqual(new Set((await alphaOfFile(png)).data), new Set([0]));
-          // Only its own graph counts where a file is named.
+          // If a file is named, only its graph counts.
           await Deno.writeFile(join(folder, "isnet.onnx"), new Uint8Array([1, 2, 3]));
         }
       } finally {
@@ -106,7 +106,7 @@ for (const [file, side] of [["u2net.onnx", 320], ["isnet-general-use.onnx", 64]]
   }
 }
 
-Deno.test("a graph of any name is served with --kind matting, and the log says as what", async () => {
+Deno.test("a graph of any name is served with --kind matting, and the log names its family", async () => {
   const folder = await Deno.makeTempDir();
   try {
     for (

@@ -1,4 +1,4 @@
-/** The built-in model that reads, both backends: every golden image is read as it says. */
+/** The built-in OCR model on both backends: every golden image gives its golden text. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";

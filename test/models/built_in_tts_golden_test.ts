@@ -1,4 +1,4 @@
-/** The built-in model that speaks, every dtype, both backends: sounds, samples and spectra equal its goldens. */
+/** The built-in speech model in every dtype on both backends: phonemes, samples and spectra equal its goldens. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
@@ -32,14 +32,14 @@ interface GoldenFile {
   readonly cases: readonly Golden[];
 }
 
-/** How close speech has to be. */
+/** Tolerances of speech. */
 interface Closeness {
-  /** Of each golden sample; not looked at where the phase of a voice may be another. */
+  /** Tolerance of each golden sample; not checked if the phase of a voice may differ. */
   readonly sample?: number;
   /** Frames by which the length may differ. */
   readonly frames: number;
   readonly rmsDb: number;
-  /** Of each band of the spectrum. */
+  /** Tolerance of each band of the spectrum. */
   readonly bandDb: number;
 }
 
@@ -54,7 +54,7 @@ const { band_edges_hz: EDGES, sample_rate: RATE, cases }: GoldenFile = JSON.pars
   await Deno.readTextFile(`${FOLDER}/golden.json`),
 );
 
-/** The mean power of the sound between each two edges, in dB. */
+/** The mean power of the sound between adjacent edges, in dB. */
 function bandLevels(samples: Float32Array): number[] {
   const fft = new Fft(2 ** Math.ceil(Math.log2(samples.length)));
   fft.input.im.fill(0);
@@ -98,7 +98,7 @@ function assertClose(golden: Golden, samples: Float32Array, closeness: Closeness
 interface SpeechOptions {
   readonly dtype: Dtype;
   readonly goldens?: readonly Golden[];
-  /** Whether a golden is spoken again, to sound the same; all are if absent. */
+  /** Whether a golden is spoken twice, with the same result; all are if absent. */
   readonly repeats?: (golden: Golden) => boolean;
 }
 
@@ -134,8 +134,8 @@ async function assertSpeech(
 }
 
 /**
- * What is spoken on WebGPU, where a software adapter takes half a second for one of speech. Texts and voices are the same
- * to each dtype: a third of them in each.
+ * Goldens for WebGPU, where a software adapter needs half a second per second of speech. Each dtype gets a third of the
+ * texts and voices.
  */
 const ON_GPU = {
   fp32: cases.filter((_, i) => i % 3 === 0),
@@ -145,13 +145,13 @@ const ON_GPU = {
 
 for (const dtype of ["fp32", "fp16", "q8"] as const) {
   cpuTest(
-    `hearth-demo-tts ${dtype} speaks as its goldens on the CPU`,
+    `hearth-demo-tts ${dtype} equals its goldens on the CPU`,
     (backend) => assertSpeech(backend, { dtype }),
   );
 
   const goldens = ON_GPU[dtype];
   const shortest = goldens.toSorted((a, b) => a.samples - b.samples)[0];
-  gpuTest(`hearth-demo-tts ${dtype} speaks as its goldens on WebGPU`, async (gpu) => {
+  gpuTest(`hearth-demo-tts ${dtype} equals its goldens on WebGPU`, async (gpu) => {
     const repeats = (golden: Golden) => golden === shortest;
     await assertSpeech(await WebGpuBackend.create(gpu), { dtype, goldens, repeats });
   });

@@ -1,4 +1,7 @@
-/** The built-in model that sees, every dtype, both backends: prompts and greedy replies equal its goldens token by token. */
+/**
+ * The built-in vision model in every dtype on both backends: prompts and greedy replies equal its goldens token by
+ * token.
+ */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
@@ -37,7 +40,7 @@ interface Golden {
 const goldens: readonly Golden[] =
   JSON.parse(await Deno.readTextFile(`${FOLDER}/golden.json`)).conversations;
 
-/** The messages with their images read. */
+/** The messages with their images loaded. */
 function makeMessages({ messages }: Golden): ChatMessage[] {
   return messages.map(({ role, content }): ChatMessage => ({
     role,
@@ -73,7 +76,7 @@ async function assertReplies(
   });
 }
 
-Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision", async () => {
+Deno.test("VisionPrompt.build() builds the golden prompts of hearth-demo-vision", async () => {
   const folder = await openFolder(FOLDER);
   const tokenizer = await loadTokenizer(folder);
   const processor = await VisionProcessor.load(FOLDER);
@@ -106,7 +109,7 @@ for (const [number, dtype] of DTYPES.entries()) {
 
   gpuTest(
     `hearth-demo-vision ${dtype} gives its golden replies on WebGPU`,
-    // A software adapter takes long for an image: some in each dtype.
+    // A software adapter is slow for images: each dtype runs some of them.
     async (gpu) =>
       await assertReplies(
         await WebGpuBackend.create(gpu),

@@ -1,4 +1,4 @@
-/** Decoders with weights in f32 run on the CPU in our kernels or in ONNX Runtime, and answer alike. */
+/** Decoders with weights in f32 give the same answers on the CPU in our kernels and in ONNX Runtime. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -35,7 +35,7 @@ async function sessionClass(): Promise<Record<"run", (...args: never[]) => unkno
     .prototype;
 }
 
-/** Runs of sessions that a step of so many rows takes. */
+/** Number of session runs in a step of the given number of rows. */
 async function countRuns(
   decoder: PagedDecoder | EncoderDecoder<Encoded>,
   { numRows, encoderInput, isDecoding = false }: {
@@ -52,10 +52,12 @@ async function countRuns(
 }
 
 const SEEDS = Array.from({ length: 8 }, (_, seed) => seed);
-/** One of two layers, each with an attention to its own tokens and one to the sound, the last, and the embeddings. */
+/**
+ * Two layers, each with an attention to its own tokens and one to the sound, plus the last segment and the embeddings.
+ */
 const SEGMENTS = 6;
 
-Deno.test("a small decoder of speech runs in our kernels alone, and writes what ONNX Runtime writes", async () => {
+Deno.test("a small speech decoder runs only in our kernels, and writes the same as ONNX Runtime", async () => {
   const backend = await CpuBackend.open({ threads: 2 });
   const folder = findModelFolder("hearth-demo-asr")!;
   const speech = { ...SPEECH, dtype: "fp32" } as const;
@@ -72,7 +74,7 @@ Deno.test("a small decoder of speech runs in our kernels alone, and writes what 
         topLogprobs: 2,
         encoderInput: windows[seed]!,
       })).tokens;
-    // Prompts of eight are 48 rows, more than the kernels take at a time.
+    // Eight prompts are 48 rows, more than the kernels process at a time.
     const together = await Promise.all(SEEDS.map(write));
     ties.compare(await write(3), together[3]!);
     written.push(together);
@@ -88,7 +90,7 @@ Deno.test("a small decoder of speech runs in our kernels alone, and writes what 
 });
 
 const small = findModelFolder("stories260k-llama");
-Deno.test("a step of few tokens of a small chat model in f32 runs in our kernels alone", {
+Deno.test("a step of few tokens of a small chat model in f32 runs only in our kernels", {
   ignore: small === undefined,
 }, async () => {
   const backend = await CpuBackend.open({ threads: 2 });
@@ -116,7 +118,7 @@ Deno.test("a step of few tokens of a small chat model in f32 runs in our kernels
   await backend.dispose();
 });
 
-Deno.test("a later segment of a decoder on the CPU may read what the first computes from positions alone", async () => {
+Deno.test("a later segment of a decoder on the CPU may read values that the first computes only from positions", async () => {
   const backend = await CpuBackend.open({ threads: 2 });
   const folder = await Deno.makeTempDir();
   const script = [7, 11, 5, 23, 19, 3, 17, 2];
@@ -138,7 +140,7 @@ Deno.test("a later segment of a decoder on the CPU may read what the first compu
   const engine = new EngineLoop(decoder, { prefixCache: false });
   const encoderInput = makeEncoded(1, { kind: "asr", vocabSize: 53, numPositions: 12, width: 64 });
   const { ids } = await generate(engine, { tokens: [1, 4], maxTokens: 7, encoderInput });
-  // Each position has its token, whatever came before.
+  // The token depends only on the position.
   assert.deepEqual(ids, script.slice(1));
   assert.equal(await countRuns(decoder, { numRows: 2, encoderInput }), 1);
   await decoder.dispose();

@@ -1,4 +1,4 @@
-/** Steps of few rows on the CPU run in our kernels; answers stay what they were. */
+/** Steps of few rows on the CPU run in our kernels; answers stay the same. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -20,12 +20,12 @@ import { firstTokens } from "../fixtures/engine/steps.ts";
 const LAYERS = 4;
 const NUM_TOKENS = 24;
 /**
- * A sum's last bit may round a level of a row up or down, one of 254, and the keys and values of a text keep it: 0.042 is
- * the largest gap seen, in q4f16 beside ONNX Runtime's kernels for AVX-512.
+ * A sum's last bit may round a level of a row up or down, one of 254, and the keys and values of a text retain it:
+ * 0.042 is the largest observed gap, in q4f16 compared with ONNX Runtime's kernels for AVX-512.
  */
 const TIE = 0.05;
 
-/** The built-in model in 4 bits, as it is or with an accuracy level. */
+/** The built-in model in 4 bits, unchanged or with an accuracy level. */
 async function openModel(
   backend: CpuBackend,
   { level, dtype = "q4", rule }: {
@@ -47,7 +47,7 @@ interface RunsSessions {
   readonly prototype: Record<"run", (...args: never[]) => unknown>;
 }
 
-/** Runs of sessions that `work` takes. */
+/** Number of session runs in `work`. */
 async function countRuns(work: () => Promise<unknown>): Promise<number> {
   const { InferenceSession } = await loadNative();
   using runs = countCalls((InferenceSession as unknown as RunsSessions).prototype, "run");
@@ -55,14 +55,14 @@ async function countRuns(work: () => Promise<unknown>): Promise<number> {
   return runs.count;
 }
 
-/** Runs of sessions that a step takes of so many tokens that follow others. */
+/** Number of session runs in a decoding step with the given number of tokens. */
 function countDecoding(decoder: PagedDecoder, numRows: number): Promise<number> {
   const step = firstTokens(numRows, decoder.limits, { isDecoding: true });
   return countRuns(() => decoder.run(step));
 }
 
 for (const dtype of ["q4", "q4f16"] as const) {
-  Deno.test(`a step of up to six tokens in ${dtype} on the CPU runs in our kernels, and answers as ONNX Runtime`, async () => {
+  Deno.test(`a step of up to six tokens in ${dtype} on the CPU runs in our kernels, and answers like ONNX Runtime`, async () => {
     const backend = await CpuBackend.open({ threads: 2 });
     const open = async (rule?: KernelRule) => {
       const decoder = await openModel(backend, { level: 4, dtype, ...rule && { rule } });
@@ -92,7 +92,7 @@ for (const dtype of ["q4", "q4f16"] as const) {
   });
 }
 
-Deno.test("on the CPU an answer is the same to the bit alone, and beside prompts and five other answers", async () => {
+Deno.test("on the CPU an answer is bit-identical alone and together with prompts and five other answers", async () => {
   const backend = await CpuBackend.open({ threads: 2 });
   const decoder = await openModel(backend, { level: 4 });
   const engine = new EngineLoop(decoder, { prefixCache: false });
@@ -102,7 +102,7 @@ Deno.test("on the CPU an answer is the same to the bit alone, and beside prompts
   };
   const alone = await answer(makePrompt(1));
   const beside = answer(makePrompt(1));
-  // Long prompts come one after the other while it is written.
+  // Long prompts arrive one after the other while it is written.
   const prompts = [2, 3, 4, 5, 6].map((seed) =>
     Array.from({ length: 9 }, () => makePrompt(seed)).flat()
   );
@@ -115,7 +115,7 @@ Deno.test("on the CPU an answer is the same to the bit alone, and beside prompts
 });
 
 for (const dtype of ["q4", "q4f16", "fp32", "fp16"] as const) {
-  Deno.test(`with --batch-invariant an answer in ${dtype} on the CPU is the same alone and beside nine`, async () => {
+  Deno.test(`with --batch-invariant an answer in ${dtype} on the CPU is the same alone and together with nine others`, async () => {
     const backend = await CpuBackend.open({ threads: 2 });
     await using copy = await copyChatModel(
       undefined,
@@ -125,7 +125,7 @@ for (const dtype of ["q4", "q4f16", "fp32", "fp16"] as const) {
     const context = makeContext(await openFolder(copy.path), { backend, dtype, engine });
     const { decoder } = await loadDecoder(context);
     const loop = new EngineLoop(decoder, { prefixCache: false });
-    // Those of prompts that take several steps, too, which are divided otherwise beside others.
+    // Also with prompts of several steps, which are divided differently in a batch.
     const answer = async (seed: number) => {
       const tokens = Array.from({ length: 12 }, () => makePrompt(seed)).flat();
       const request = { tokens: tokens.slice(0, 6 + 7 * seed), maxTokens: 12, topLogprobs: 2 };
@@ -144,7 +144,7 @@ for (const dtype of ["q4", "q4f16", "fp32", "fp16"] as const) {
   });
 }
 
-Deno.test("hearth inspect says which segments the CPU's kernels run, and why not others", async () => {
+Deno.test("hearth inspect lists the segments that the CPU's kernels run, and the reasons for the others", async () => {
   const inspected = async ({ path }: ModelFolder) => {
     const file = join(path, "onnx/model_q4.onnx");
     const { code, stdout } = await runHearth(["inspect", file]);

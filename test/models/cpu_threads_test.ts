@@ -1,4 +1,4 @@
-/** Answers on the CPU are the same, to the bit, whatever the number of threads that share the work of a step. */
+/** Answers on the CPU are bit-identical for any number of threads that share the work of a step. */
 import assert from "node:assert/strict";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -11,10 +11,10 @@ import { makeContext } from "../fixtures/engine/open_folder.ts";
 import { makePrompt } from "../fixtures/engine/small_steps.ts";
 
 const NUM_TOKENS = 40;
-/** As many as run as few rows. */
+/** The most streams that still count as few rows. */
 const NUM_STREAMS = 6;
 
-/** What several requests at once get. */
+/** The answers to several concurrent requests. */
 async function answer(threads: number, dtype: "fp32" | "q4"): Promise<SampledToken[][]> {
   await using copy = await copyChatModel(dtype === "q4" ? 4 : undefined);
   const backend = await CpuBackend.open({ threads });
@@ -24,7 +24,7 @@ async function answer(threads: number, dtype: "fp32" | "q4"): Promise<SampledTok
   const loop = new EngineLoop(decoder, { prefixCache: false });
   const answers = await Promise.all(
     Array.from({ length: NUM_STREAMS }, (_, seed) =>
-      // A prompt of one token is a row like those that follow.
+      // A prompt of one token is a row like the later ones.
       generate(loop, {
         tokens: makePrompt(seed).slice(0, 1),
         maxTokens: NUM_TOKENS,
@@ -39,7 +39,7 @@ async function answer(threads: number, dtype: "fp32" | "q4"): Promise<SampledTok
 for (const dtype of ["q4", "fp32"] as const) {
   Deno.test({
     name: `answers in ${dtype} on the CPU are the same with 1, 2, 3, 4 and 8 threads`,
-    // Threads of Node end a while after they were told to.
+    // Node's threads end some time after the request to stop.
     sanitizeResources: false,
     sanitizeOps: false,
     fn: async () => {

@@ -1,4 +1,4 @@
-/** Attention to what an encoder made: both backends against a softmax over float64. */
+/** Attention to the output of an encoder: both backends compared with a softmax in float64. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -14,7 +14,7 @@ const WIDTH = HEADS * SIZE;
 const SCALE = 0.3;
 const TOLERANCE = 2e-5;
 
-/** A tensor of the host as one of a backend, and a position for a result. */
+/** Copies a host tensor to a backend, and allocates space for a result. */
 interface Device {
   readonly backend: Backend;
   tensor(data: Float32Array, dims: readonly number[]): Tensor;
@@ -64,7 +64,7 @@ interface Memory {
   readonly values: Float32Array;
 }
 
-/** What one query sees of a memory. */
+/** The attention of one query to a memory. */
 function attend(query: Float32Array, { keys, values }: Memory): number[] {
   const result: number[] = [];
   for (let head = 0; head < HEADS; head++) {
@@ -117,7 +117,7 @@ async function assertCross(device: Device): Promise<void> {
   keep(0, [poison, poison], [0, 2]);
   keep(0, [first, second], [3, 1]);
   keep(1, [other], [1]);
-  // A slot that is used again.
+  // Reuses a slot.
   keep(0, [second], [2]);
   const slots = [1, 3, 3, 2, 1];
   const getMemory = new Map([[1, second], [2, second], [3, first]]);
@@ -143,11 +143,11 @@ async function assertCross(device: Device): Promise<void> {
   attention.dispose();
 }
 
-Deno.test("CpuCrossAttention lets each token see all places of its slot, and no other", () =>
+Deno.test("CpuCrossAttention lets each token see all positions of its slot, and no others", () =>
   assertCross(onCpu()));
 
 gpuTest(
-  "WebGpuCrossAttention lets each token see all places of its slot, and no other",
+  "WebGpuCrossAttention lets each token see all positions of its slot, and no others",
   async (gpu) => {
     await assertCross(await onWebGpu(gpu));
   },

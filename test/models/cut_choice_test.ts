@@ -1,4 +1,4 @@
-/** Of a decoder in several dtypes the one is taken whose graph is cut, not the first of those the device prefers. */
+/** For a decoder in several dtypes, the one whose graph can be cut is chosen before the device's first preference. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { openFolder } from "../../src/hub/model_folder.ts";
@@ -10,7 +10,7 @@ import { decoder } from "../unit/graph/test_decoder.ts";
 
 const WANTED = [{ name: "model" }];
 
-/** A folder whose graphs, by their suffix, are cut or not. */
+/** A folder with graphs, by suffix, that can be cut or not. */
 async function makeFolder(graphs: Readonly<Record<string, "cut" | "not cut">>) {
   const path = await Deno.makeTempDir();
   await Deno.mkdir(join(path, "onnx"));
@@ -20,7 +20,7 @@ async function makeFolder(graphs: Readonly<Record<string, "cut" | "not cut">>) {
       ? spelledOut({
         scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
       })
-      // Without a mask a token sees the future.
+      // Without a mask, tokens see later ones.
       : spelledOut({});
     await Deno.writeFile(join(path, `onnx/model${suffix}.onnx`), decoder(attention));
   }
@@ -30,7 +30,7 @@ async function makeFolder(graphs: Readonly<Record<string, "cut" | "not cut">>) {
   };
 }
 
-Deno.test("chooseCutGraphs() takes the first of the preferred dtypes whose graph is cut", async () => {
+Deno.test("chooseCutGraphs() chooses the first of the preferred dtypes whose graph can be cut", async () => {
   await using made = await makeFolder({ _q4f16: "not cut", _q4: "cut", "": "cut" });
   const { folder } = made;
   const graphs = await chooseCutGraphs(folder, WANTED, { device: "gpuWithF16" });
@@ -39,7 +39,7 @@ Deno.test("chooseCutGraphs() takes the first of the preferred dtypes whose graph
   assert.equal(asked.main.path, "onnx/model_q4f16.onnx");
 });
 
-Deno.test("chooseCutGraphs() takes the preferred dtype where none is cut", async () => {
+Deno.test("chooseCutGraphs() chooses the preferred dtype if none can be cut", async () => {
   await using made = await makeFolder({ _q4f16: "not cut", _q4: "not cut" });
   const graphs = await chooseCutGraphs(made.folder, WANTED, { device: "gpuWithF16" });
   assert.equal(graphs.main.path, "onnx/model_q4f16.onnx");

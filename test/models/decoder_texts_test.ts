@@ -1,6 +1,6 @@
 /**
- * Embedding and reranking with a decoder, on random weights: rows equal those of the uncut graph in ONNX Runtime,
- * whatever shares a step or a beginning.
+ * Embedding and reranking with a decoder, on random weights: rows equal those of the uncut graph in ONNX Runtime, in
+ * any batch and with any shared prefix.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -23,7 +23,7 @@ const EMBED_TOKENIZER = findModelFolder("hearth-demo-embed")!;
 const QWEN = fileURLToPath(new URL("../../../shared/tokenizers/qwen3", import.meta.url));
 const hasQwen = existsSync(QWEN);
 
-/** The built-in chat model's tokenizer with one token more: what answers "yes" has to be one. */
+/** The built-in chat model's tokenizer with one more token: the answer "yes" must be a single one. */
 const CHAT_TOKENIZER = findModelFolder("hearth-demo-chat")!;
 const CHAT_VOCAB = 2048;
 
@@ -106,15 +106,15 @@ async function assertEmbeds(backend: Backend): Promise<void> {
   }
 }
 
-Deno.test("a decoder embeds as its uncut graph does, on the CPU", async () => {
+Deno.test("a decoder embeds like its uncut graph, on the CPU", async () => {
   await assertEmbeds(new CpuBackend());
 });
 
-gpuTest("a decoder embeds as its uncut graph does, on WebGPU", async (gpu) => {
+gpuTest("a decoder embeds like its uncut graph, on WebGPU", async (gpu) => {
   await assertEmbeds(await WebGpuBackend.create(gpu));
 });
 
-Deno.test("a decoder embeds more texts than fit one step, in their order, and can be ended", async () => {
+Deno.test("a decoder embeds more texts than fit in one step, in their order, and can be cancelled", async () => {
   await using tiny = await makeEmbedder();
   await using model = await openModel(tiny.folder);
   const inputs = Array.from({ length: 200 }, (_, index) => TEXTS[index % TEXTS.length]!);
@@ -151,7 +151,7 @@ Deno.test("a decoder refuses a text longer than its context with both lengths", 
   assert.equal(promptTokens, 63);
 });
 
-Deno.test("a decoder is refused for embedding with another pooling than the last token's", async () => {
+Deno.test("a decoder is refused for embedding if its pooling is not the last token's", async () => {
   await using tiny = await makeTinyDecoder({
     tokenizer: EMBED_TOKENIZER,
     vocabSize: 2800,
@@ -171,7 +171,7 @@ const DOCUMENTS = [
   "  A text that begins with spaces\nand goes on in a second line.\n",
 ];
 
-/** The whole prompt as the model's authors write it. */
+/** The whole prompt in the format of the model's authors. */
 function makePrompt(query: string, document: string): string {
   return "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query " +
     'and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n' +
@@ -203,7 +203,7 @@ async function assertReranks(backend: Backend): Promise<void> {
   );
   const logits = (await whole.run([ids])).at(-1)!;
   assert.ok(Math.abs(told.logits[0]! - (logits[yes]! - logits[no]!)) < 1e-3);
-  // All but the first found the system's prompt and the query in the cache.
+  // All except the first found the system prompt and the query in the cache.
   assert.ok(await figure(model, "hearth_prefix_hit_tokens_total") >= 2 * 64);
 }
 
@@ -212,7 +212,7 @@ Deno.test({
   fn: () => assertReranks(new CpuBackend()),
 });
 
-gpuTest("a language model reranks as its uncut graph does, on WebGPU", async (gpu) => {
+gpuTest("a language model reranks like its uncut graph, on WebGPU", async (gpu) => {
   await assertReranks(await WebGpuBackend.create(gpu));
 });
 

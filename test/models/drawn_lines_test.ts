@@ -1,4 +1,4 @@
-/** Images of one line with much or little around it, drawn in a font that the built-in model was not trained on. */
+/** Images of one line with large or small margins, drawn in a font that the built-in model was not trained on. */
 import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
 import { encodePng } from "../../src/media/image/png.ts";
@@ -9,10 +9,10 @@ import { openModel } from "../fixtures/engine/model.ts";
 
 const TEXTS = ["www.example.org", "Invoice 20417", "Save changes", "MEETING ROOM 4"];
 const SIZE = 24;
-/** Of the letters, among images of one height. */
+/** Largest share of wrong letters, among images of one height. */
 const MOST_WRONG = 0.05;
 
-Deno.test("LineOcrModel reads a line whatever margins it has above and below", async () => {
+Deno.test("LineOcrModel reads a line with any margins above and below", async () => {
   await using model = await openModel(findModelFolder("hearth-demo-ocr")!);
   for (const height of [28, 38, 48, 55, 62, 90]) {
     let [wrong, letters] = [0, 0];
@@ -33,12 +33,12 @@ Deno.test("LineOcrModel reads a line whatever margins it has above and below", a
   }
 });
 
-Deno.test("LineOcrModel tells where lines are, in Florence's form, when it is asked for regions", async () => {
+Deno.test("LineOcrModel returns the positions of lines, in Florence's format, if regions are requested", async () => {
   await using model = await openModel(findModelFolder("hearth-demo-ocr")!);
   const lines = [
     { text: "Invoice 20417", x: 30, baseline: 50 },
     { text: "Save changes", x: 30, baseline: 110 },
-    // In a row with the line before.
+    // In the same row as the previous line.
     { text: "Cancel", x: 330, baseline: 110 },
   ];
   const drawing = new Drawing({ width: 480, height: 160 });
@@ -68,7 +68,7 @@ Deno.test("LineOcrModel tells where lines are, in Florence's form, when it is as
     near(bottom, baseline);
     near(top, baseline - 0.75 * SIZE);
   });
-  // One that is cut short has no more boxes than lines.
+  // A truncated answer has no more boxes than lines.
   const cut = JSON.parse((await ask("<OCR_WITH_REGION>", { maxTokens: 16 })).texts[0]!);
   assert.deepEqual(cut.labels, ["Invoice 20417", "Sa"]);
   assert.equal(cut.quad_boxes.length, 2);

@@ -1,6 +1,6 @@
 /**
- * Real weights, every dtype, both backends: vectors equal those of independent references, however texts are batched,
- * and find what the model's card says they find.
+ * Real weights, every dtype, both backends: vectors equal those of independent references, in any batch, and reach the
+ * retrieval results in the model card.
  */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
@@ -25,14 +25,14 @@ interface Case {
   readonly model: string;
   readonly dtype: Dtype;
   readonly minCosine: number;
-  /** How far an element may be off when a text runs in another batch. */
+  /** Largest allowed difference of an element if a text runs in another batch. */
   readonly tolerance: number;
 }
 
 const CASES: readonly Case[] = [
   { model: "hearth-demo-embed", dtype: "fp32", minCosine: 0.9999, tolerance: 1e-4 },
   { model: "hearth-demo-embed", dtype: "fp16", minCosine: 0.9999, tolerance: 3e-3 },
-  // It quantises activations by the whole batch.
+  // It quantises activations over the whole batch.
   { model: "hearth-demo-embed", dtype: "q8", minCosine: 0.999, tolerance: 2e-2 },
   { model: "embed-m2v", dtype: "fp32", minCosine: 0.9999, tolerance: 1e-4 },
 ];
@@ -56,7 +56,7 @@ async function assertGoldens(backend: Backend, folder: string, golden: Case): Pr
   }
 }
 
-/** Texts of 1 to 300 words, in no order. */
+/** Texts of 1 to 300 words, in random order. */
 function mixedTexts(count: number): string[] {
   const words = readRetrievalSet().passages.flatMap(({ text }) => text.split(" "));
   const random = new Random(8);
@@ -117,7 +117,7 @@ for (const golden of CASES) {
   );
   gpuTest(`${name} gives a text the same vector alone and in any batch on WebGPU`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
-    // Few texts: a software adapter takes its time.
+    // Few texts, because a software adapter is slow.
     await assertEqualInAnyBatch(backend, folder, { ...golden, numTexts: 8 });
   });
 }

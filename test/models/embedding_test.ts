@@ -1,4 +1,4 @@
-/** What an embed task gets, beyond the goldens. */
+/** Results of embed tasks, in addition to the goldens. */
 import assert from "node:assert/strict";
 import { type HearthError, StartupError } from "../../src/base/errors.ts";
 import { configureLog } from "../../src/base/log.ts";
@@ -19,7 +19,7 @@ import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/models/tiny_enc
 const DEMO = findModelFolder("hearth-demo-embed")!;
 const LONG = "egg ".repeat(600);
 
-// One test fails a run on purpose.
+// One test makes a run fail intentionally.
 configureLog({ level: "error", format: "text" });
 
 function mean(ids: readonly number[]): number[] {
@@ -37,13 +37,13 @@ function assertClose(actual: ArrayLike<number>, expected: readonly number[]): vo
   });
 }
 
-/** A figure of a model's metrics. */
+/** A value of a model's metrics. */
 async function figure(model: Model, name: string): Promise<number> {
   const metric = (await model.metrics.getMetricsAsJSON()).find((one) => one.name === name)!;
   return metric.values[0]!.value as number;
 }
 
-Deno.test("EmbeddingModel reads the outputs that exports have", async () => {
+Deno.test("EmbeddingModel reads the outputs of various exports", async () => {
   for (const output of ["last_hidden_state", "token_embeddings"]) {
     await using tiny = await makeTinyEncoder({ output });
     await using model = await openModel(tiny.folder);
@@ -52,7 +52,7 @@ Deno.test("EmbeddingModel reads the outputs that exports have", async () => {
   }
 });
 
-Deno.test("EmbeddingModel takes a sentence_embedding as the graph gives it", async () => {
+Deno.test("EmbeddingModel uses a graph's sentence_embedding unchanged", async () => {
   const modules = [{ type: "Transformer", path: "" }, { type: "Dense", path: "2_Dense" }];
   const files = { "modules.json": modules };
   await using tiny = await makeTinyEncoder({ poolsItself: true, files });
@@ -61,7 +61,7 @@ Deno.test("EmbeddingModel takes a sentence_embedding as the graph gives it", asy
   for (const row of rows) assertClose(row, tokenVector(2));
 });
 
-Deno.test("EmbeddingModel pools as the folder says where a graph that pools also gives its tokens' rows", async () => {
+Deno.test("EmbeddingModel uses the folder's pooling if a graph that pools also outputs its tokens' rows", async () => {
   const folder = await Deno.makeTempDir();
   try {
     for await (const { name, isFile } of Deno.readDir(DEMO)) {
@@ -76,7 +76,7 @@ Deno.test("EmbeddingModel pools as the folder says where a graph that pools also
         return { ...tensor, data: { kind: "memory", bytes: await readStoredBytes(tensor, files) } };
       }),
     );
-    // Its own pooling takes padding for text, so that it would show.
+    // The graph's own pooling includes padding, so that its use would show.
     const pools = makeNode("ReduceMean", ["last_hidden_state"], ["sentence_embedding"], {
       attributes: { axes: [1], keepdims: 0 },
     });
@@ -104,7 +104,7 @@ Deno.test("EmbeddingModel pools as the folder says where a graph that pools also
   }
 });
 
-Deno.test("EmbeddingModel fills in token types and positions where the graph wants them", async () => {
+Deno.test("EmbeddingModel supplies token types and positions if the graph has such inputs", async () => {
   await using tiny = await makeTinyEncoder({ extraInputs: ["token_type_ids", "position_ids"] });
   await using model = await openModel(tiny.folder);
   const ids = [2, 15, 16, 3];
@@ -113,7 +113,7 @@ Deno.test("EmbeddingModel fills in token types and positions where the graph wan
   assert.ok(cosine(row!, mean(ids).map((value) => value + averagePosition)) > 0.99999);
 });
 
-Deno.test("EmbeddingModel refuses folders it would get wrong", async () => {
+Deno.test("EmbeddingModel refuses folders that it would compute incorrectly", async () => {
   const dense = [{ type: "sentence_transformers.models.Dense", path: "2_Dense" }];
   const cases = [
     [{ extraInputs: ["task_id"] }, /has unknown inputs: task_id/],
@@ -144,7 +144,7 @@ Deno.test("EmbeddingModel refuses folders it would get wrong", async () => {
   }
 });
 
-Deno.test("EmbeddingModel embeds texts with a graph that also takes images and sounds (EmbeddingGemma 2)", async () => {
+Deno.test("EmbeddingModel embeds texts with a graph that also accepts images and sounds (EmbeddingGemma 2)", async () => {
   await using tiny = await makeTinyEncoder({
     mediaInputs: ["image_features", "video_features", "audio_features"],
     files: {
@@ -166,7 +166,7 @@ Deno.test("EmbeddingModel embeds texts with a graph that also takes images and s
   });
 });
 
-Deno.test("EmbeddingModel leaves the tokens of a prompt out of each pooling (include_prompt: false)", async () => {
+Deno.test("EmbeddingModel excludes the tokens of a prompt from each pooling (include_prompt: false)", async () => {
   const prompt = "the dog: ";
   const text = "a cat on the moon";
   const modes = ["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"];
@@ -188,7 +188,7 @@ Deno.test("EmbeddingModel leaves the tokens of a prompt out of each pooling (inc
   });
   await using model = await openModel(tiny.folder);
   const tokenizer = (await readTokenizer(await openFolder(tiny.folder))).tokenizer;
-  // What sentence-transformers takes for the prompt's length: all its tokens but for the last special one.
+  // Sentence-transformers' length of the prompt: all its tokens except the last special one.
   const numPrompt = tokenizer.encodeWhole(prompt).length - 1;
   const all = tokenizer.encodeWhole(prompt + text).map((id) => tokenVector(id));
   const kept = all.slice(numPrompt);
@@ -207,14 +207,14 @@ Deno.test("EmbeddingModel leaves the tokens of a prompt out of each pooling (inc
     sum((index) => (numPrompt + index + 1) / positions),
     kept.at(-1)!,
   ].flat();
-  // A longer text beside it, so that its own is padded.
+  // With a longer text in the batch, so that this one is padded.
   const { rows } = await embed(model, [text, text.repeat(3)], { inputType: "query" });
   assertClose(rows[0]!, expected);
   const plain = (await embed(model, [text], { inputType: "document" })).rows[0]!;
   assertClose(plain.subarray(0, WIDTH), tokenVector(2));
 });
 
-Deno.test("EmbeddingModel normalises where modules.json says so, or where there is none", async () => {
+Deno.test("EmbeddingModel normalises if modules.json says so, or without that file", async () => {
   const transformer = { type: "Transformer", path: "" };
   const normalize = { type: "sentence_transformers.models.Normalize", path: "2" };
   for (const modules of [undefined, [transformer, normalize], [transformer]]) {
@@ -227,7 +227,7 @@ Deno.test("EmbeddingModel normalises where modules.json says so, or where there 
   }
 });
 
-Deno.test("EmbeddingModel takes token ids with and without special tokens", async () => {
+Deno.test("EmbeddingModel accepts token ids with and without special tokens", async () => {
   await using model = await openModel(DEMO);
   const plain = [1195, 417, 23, 1779, 303, 876, 61];
   const { rows, promptTokens } = await embed(model, ["How do I boil an egg?", plain, [
@@ -244,7 +244,7 @@ Deno.test("EmbeddingModel takes token ids with and without special tokens", asyn
   });
 });
 
-Deno.test("EmbeddingModel refuses a text that is too long with both lengths, or cuts it", async () => {
+Deno.test("EmbeddingModel refuses a text that is too long with both lengths, or truncates it", async () => {
   await using model = await openModel(DEMO);
   await assert.rejects(embed(model, ["a", LONG]), {
     kind: "context_length_exceeded",
@@ -280,7 +280,7 @@ Deno.test("EmbeddingModel puts the prompt of the input type before texts", async
   assertClose(rows[0]!, [...(await embed(bare, ["the dog"])).rows[0]!]);
 });
 
-Deno.test("EmbeddingModel knows what exports of well-known models leave out", async () => {
+Deno.test("EmbeddingModel knows the settings that exports of well-known models lack", async () => {
   await using tiny = await makeTinyEncoder();
   await using bge = await openModel(tiny.folder, { id: "Xenova/bge-small-en-v1.5" });
   const [first] = (await embed(bge, [[15, 16]])).rows;
@@ -291,7 +291,7 @@ Deno.test("EmbeddingModel knows what exports of well-known models leave out", as
   assertClose(query.rows[0]!, [...spelled.rows[0]!]);
 });
 
-Deno.test("EmbeddingModel shortens vectors where the model was trained for it, to length 1", async () => {
+Deno.test("EmbeddingModel shortens vectors if the model was trained for it, and normalises them", async () => {
   const config = { model_type: "bert", architectures: ["BertModel"], matryoshka_dimensions: [2] };
   await using tiny = await makeTinyEncoder({ files: { "config.json": config } });
   await using model = await openModel(tiny.folder);
@@ -342,7 +342,7 @@ Deno.test("EmbeddingModel answers 10,000 inputs in their order", async () => {
   }
 });
 
-Deno.test("EmbeddingModel.start() can be ended: what has not run will not, and others go on", async () => {
+Deno.test("EmbeddingModel.start() can be cancelled: texts that have not run are dropped, and other requests continue", async () => {
   await using model = await openModel(DEMO, { maxBatchTokens: 64 });
   const heard: TaskEvent[] = [];
   const task: EmbedTask = { type: "embed", requestId: "test", inputs: Array(2000).fill("an egg") };
@@ -358,7 +358,7 @@ Deno.test("EmbeddingModel.start() can be ended: what has not run will not, and o
   assert.deepEqual(heard, []);
 });
 
-Deno.test("EmbeddingModel: a run that fails ends its own requests, and the next is answered", async () => {
+Deno.test("EmbeddingModel: a failing run ends its own requests, and the next is answered", async () => {
   await using tiny = await makeTinyEncoder({ numRows: 1000 });
   await using model = await openModel(tiny.folder);
   await assert.rejects(embed(model, [[15], [2000]]), { kind: "inference_failed" });
@@ -373,7 +373,7 @@ Deno.test("EmbeddingModel.start() refuses tasks of other kinds", async () => {
   });
 });
 
-Deno.test("EmbeddingModel gives back the memory of its largest batch", {
+Deno.test("EmbeddingModel returns the memory of its largest batch", {
   ignore: Deno.build.os !== "linux",
 }, async () => {
   const MIB = 2 ** 20;
@@ -381,7 +381,7 @@ Deno.test("EmbeddingModel gives back the memory of its largest batch", {
   const texts = Array.from({ length: 32 }, () => Array<number>(510).fill(100));
   await embed(model, [texts[0]!]);
   const before = Deno.memoryUsage().rss;
-  // Its attention weights alone take 128 MiB.
+  // Its attention weights alone need 128 MiB.
   await embed(model, texts);
   trimOwnArena();
   const stays = () => (Deno.memoryUsage().rss - before) / MIB;

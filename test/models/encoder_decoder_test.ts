@@ -1,4 +1,7 @@
-/** A decoder cut at its attentions gives each row what the whole graphs give it, as transformers' own code is exported. */
+/**
+ * A decoder cut at its attentions gives each row the same result as the whole graphs, with exports of transformers' own
+ * code.
+ */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/device/backend.ts";
@@ -95,15 +98,15 @@ async function readGraphs(
   };
 }
 
-/** What the encoder of these tests makes its output of. */
+/** Input of these tests' encoder. */
 interface Input {
   readonly hidden: Float32Array;
 }
 
-/** Inputs are what an encoder would have made of them. */
+/** Returns given outputs in place of a real encoder. */
 class GivenEncoder implements InputEncoder<Input> {
   readonly maxInputs = 2;
-  /** How many were encoded together, call by call. */
+  /** Number of inputs per call. */
   readonly calls: number[] = [];
 
   isAlike(input: Input, other: Input): boolean {
@@ -122,7 +125,7 @@ class GivenEncoder implements InputEncoder<Input> {
 
 interface Row {
   readonly input: Input;
-  /** Which of the cache's rows of blocks are its own. */
+  /** The sequence's row of blocks in the cache. */
   readonly row: number;
   readonly tokens: readonly number[];
   readonly position: number;
@@ -173,8 +176,8 @@ async function open(
 }
 
 /**
- * Texts of different ages in one step, the older one's first tokens at once; one attends to fewer places than the other,
- * and more inputs than are kept at a time.
+ * Asserts equality for texts of different ages in one step, with the older one's first tokens at once; one attends to
+ * fewer positions than the other, and there are more inputs than are kept at a time.
  */
 async function assertSameAsWhole(backend: Backend, attention: string): Promise<void> {
   const openGraph = async (part: string) =>
@@ -211,7 +214,7 @@ async function assertSameAsWhole(backend: Backend, attention: string): Promise<v
     assertClose(got[1]!, want[0]![i + 3]!, `older, token ${i + 3}`);
   }
   assert.deepEqual(encoder.calls, [1, 1]);
-  // Takes the place of one of them, which is encoded again when it comes back.
+  // Replaces one of them, which is encoded again when it returns.
   const [third] = await makeLogits({ input: other, row: 0, tokens: other.tokens, position: 0 });
   assertClose(third!, want[2]![1]!, "other");
   const again = await makeLogits(
@@ -246,7 +249,7 @@ gpuTest("EncoderDecoder.forward() waits for nothing on the GPU", async (gpu) => 
   await decoder.dispose();
 });
 
-Deno.test("EncoderDecoder says which sequences' inputs cannot be encoded", async () => {
+Deno.test("EncoderDecoder reports the sequences whose inputs cannot be encoded", async () => {
   await using files = new FolderFiles(EXPORTS);
   const graphs = await readGraphs(files, "sdpa");
   const decoder = await open(graphs, { backend: new CpuBackend(), files, maxSequences: 3 });
@@ -265,9 +268,9 @@ Deno.test("EncoderDecoder says which sequences' inputs cannot be encoded", async
   await decoder.dispose();
 });
 
-Deno.test("openEncoderDecoder() makes room for as many sequences as a buffer of the device holds", async () => {
+Deno.test("openEncoderDecoder() allocates as many sequences as a buffer of the device can hold", async () => {
   class SmallBackend extends CpuBackend {
-    // A sequence takes 2 KiB at an attention to its own 24 tokens, in blocks of 16.
+    // A sequence needs 2 KiB for an attention to its own 24 tokens, in blocks of 16.
     override readonly maxBufferBytes = 5000;
   }
   await using files = new FolderFiles(EXPORTS);
@@ -277,7 +280,7 @@ Deno.test("openEncoderDecoder() makes room for as many sequences as a buffer of 
   await decoder.dispose();
 });
 
-Deno.test("openEncoderDecoder() says why a graph is not cut", async () => {
+Deno.test("openEncoderDecoder() gives the reason if a graph is not cut", async () => {
   await using files = new FolderFiles(EXPORTS);
   const { project, step } = await readGraphs(files, "sdpa");
   const nodes = step.graph.nodes.map((node) =>

@@ -1,4 +1,4 @@
-/** Batching, prefix cache and preemption on real weights: nobody's tokens depend on who else is there. */
+/** Batching, prefix cache and preemption on real weights: no request's tokens depend on other requests. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -22,7 +22,7 @@ const FOLDER = findModelFolder("hearth-demo-chat")!;
 const GOLDENS = readGoldens(FOLDER);
 const SAMPLED = { ...GREEDY, temperature: 0.8, topK: 40, topP: 0.95 };
 
-/** Prompts of 9 to some 200 tokens, some with a beginning in common, greedy and sampled in turn. */
+/** Prompts of 9 to about 200 tokens, some with a common prefix, alternating between greedy and sampled. */
 function mixedPrompts(count: number, maxTokens: number): Prompt[] {
   return Array.from({ length: count }, (_, i) => {
     const parts = GOLDENS.slice(i % 5, i % 5 + 1 + i % 4);
@@ -64,10 +64,10 @@ async function assertSameTogether(
   }
 }
 
-/** 2 KiB a token: 0.75 MiB hold 384 tokens, too few for all. */
+/** 2 KiB per token: 0.75 MiB hold 384 tokens, too few for all. */
 const SMALL_POOL = { kvCacheMb: 0.75 };
 
-Deno.test("EngineLoop gives 16 requests at once what each gets alone, on the CPU", () =>
+Deno.test("EngineLoop gives 16 concurrent requests the same as each alone, on the CPU", () =>
   assertSameTogether(
     new CpuBackend(),
     [
@@ -81,12 +81,12 @@ Deno.test("EngineLoop gives 16 requests at once what each gets alone, on the CPU
   ));
 
 gpuTest(
-  "EngineLoop gives 6 requests at once what each gets alone, on WebGPU",
+  "EngineLoop gives 6 concurrent requests the same as each alone, on WebGPU",
   async (gpu) =>
     await assertSameTogether(
       await WebGpuBackend.create(gpu),
-      // Of what the CPU runs, small steps and large ones, and both states of the cache: a software adapter takes 10 ms for
-      // a step.
+      // A selection of the CPU's cases, with small and large steps and both states of the cache: a software adapter
+      // needs 10 ms per step.
       [
         { prefixCache: false, maxBatchTokens: 7 },
         { prefixCache: true, kvCacheMb: 0.375, maxBatchTokens: 64 },
@@ -95,7 +95,7 @@ gpuTest(
     ),
 );
 
-/** The log-probability of each token of a prompt but the first, from the logits of a request of its own. */
+/** The log-probability of each token of a prompt except the first, from the logits of a separate request. */
 async function scoreOneByOne(engine: EngineLoop, prompt: readonly number[]) {
   const requests = prompt.slice(1).map((next, i) => ({
     tokens: prompt.slice(0, i + 1),
@@ -108,8 +108,8 @@ async function scoreOneByOne(engine: EngineLoop, prompt: readonly number[]) {
 }
 
 /**
- * Prompts are scored as one token at a time would be, whatever runs beside them and is in the cache; the first so many are
- * compared, which are the shortest.
+ * Asserts that prompts are scored like one token at a time, with any other requests and cache contents; compares the
+ * first ones, which are the shortest.
  */
 async function assertScores(
   backend: Backend,
@@ -148,16 +148,16 @@ async function assertScores(
   }
 }
 
-Deno.test("EngineLoop scores prompts as one token at a time would, on the CPU", () =>
+Deno.test("EngineLoop scores prompts like one token at a time, on the CPU", () =>
   assertScores(new CpuBackend(), 3));
 
 gpuTest(
-  "EngineLoop scores prompts as one token at a time would, on WebGPU",
-  // What is scheduled, and so preempted, is not the device's.
+  "EngineLoop scores prompts like one token at a time, on WebGPU",
+  // Scheduling and preemption do not depend on the device.
   async (gpu) => await assertScores(await WebGpuBackend.create(gpu), 1, [{ prefixCache: true }]),
 );
 
-Deno.test("EngineLoop scores prompts on an uncut graph too, token by token", async () => {
+Deno.test("EngineLoop also scores prompts on an uncut graph, token by token", async () => {
   const { tokens } = mixedPrompts(1, 4)[0]!;
   const options = { backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" } as const;
   await withWholeEngine(options, async (loop) => {
@@ -169,7 +169,7 @@ Deno.test("EngineLoop scores prompts on an uncut graph too, token by token", asy
 });
 
 gpuTest(
-  "EngineLoop gives the same with one token a step on WebGPU",
+  "EngineLoop gives the same with one token per step on WebGPU",
   async (gpu) =>
     await assertSameTogether(
       await WebGpuBackend.create(gpu),
@@ -178,7 +178,7 @@ gpuTest(
     ),
 );
 
-Deno.test("EngineLoop finds a prompt it has seen in the prefix cache, and counts it", () =>
+Deno.test("EngineLoop finds a repeated prompt in the prefix cache, and counts it", () =>
   withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
     const tokens = GOLDENS.slice(0, 4).flatMap(({ promptIds }) => promptIds);
     const first = await generate(engine, { tokens, maxTokens: 8 });
@@ -192,7 +192,7 @@ Deno.test("EngineLoop finds a prompt it has seen in the prefix cache, and counts
     );
   }));
 
-Deno.test("EngineLoop ends all sequences that a step finishes with that step", () =>
+Deno.test("EngineLoop ends all sequences that a step finishes in that step", () =>
   withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
     const tokens = GOLDENS[0]!.promptIds;
     await Promise.all([1, 2, 3].map(() => generate(engine, { tokens, maxTokens: 5 })));
@@ -203,7 +203,7 @@ Deno.test("EngineLoop ends all sequences that a step finishes with that step", (
     assert.equal(count?.value, 5);
   }));
 
-Deno.test("EngineLoop ends only the request that has no token to choose", () =>
+Deno.test("EngineLoop ends only the request without an allowed token", () =>
   withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
     const prompt = { tokens: GOLDENS[0]!.promptIds, maxTokens: 6 };
     const alone = await generate(engine, prompt);
@@ -221,7 +221,7 @@ Deno.test("EngineLoop ends only the request that has no token to choose", () =>
     for (const { ids } of others) assert.deepEqual(ids, alone.ids);
   }));
 
-Deno.test("EngineLoop frees every block after 1,000 requests of which 300 hang up", () =>
+Deno.test("EngineLoop frees every block after 1,000 requests, of which 300 are cancelled", () =>
   withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
     let random = 42;
     const next = (below: number) => {
@@ -273,7 +273,10 @@ Deno.test("EngineLoop frees every block after 1,000 requests of which 300 hang u
     assert.deepEqual(values, [0, 0, 0]);
   }));
 
-/** Counts what anyone creates on the device, ONNX Runtime included (which makes a bind group for each of its dispatches). */
+/**
+ * Counts all objects created on the device, including those of ONNX Runtime (which creates a bind group for each
+ * dispatch).
+ */
 function countCreations(device: GPUDevice): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const method of ["createBuffer", "createComputePipeline"] as const) {
@@ -313,7 +316,7 @@ gpuTest(
         })
       );
       assert.equal(counts.length, 80);
-      // The first steps meet each combination of buffers for the first time.
+      // The first steps use each combination of buffers for the first time.
       assert.deepEqual(new Set(counts.slice(8)).size, 1, counts.join("\n"));
     });
     backend.dispose();

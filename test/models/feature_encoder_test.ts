@@ -1,4 +1,4 @@
-/** An encoder of sound that is cut at its attentions gives what the whole graph gives. */
+/** An audio encoder cut at its attentions equals the whole graph. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/device/backend.ts";
@@ -31,7 +31,7 @@ async function assertSameAsWhole(backend: Backend, file: string): Promise<void> 
   const model = await readModel(files, file);
   assert.equal(splitFeatures(model, OUTPUT)?.attentions.length, 2);
   const encoder = await openFeatureEncoder(model, { backend, files, ...OPTIONS });
-  // On the native runtime it runs whole.
+  // The native runtime runs it whole.
   const { maxInputs } = encoder;
   assert.equal(maxInputs, backend.runtime === "native" ? 1 : 3);
   for (const numInputs of [maxInputs, 1, 2]) {
@@ -60,7 +60,7 @@ for (const attention of ["sdpa", "eager"]) {
   });
 }
 
-Deno.test("openFeatureEncoder() runs whole what it cannot cut, fewer inputs at a time", async () => {
+Deno.test("openFeatureEncoder() runs graphs whole that it cannot cut, with fewer inputs at a time", async () => {
   const folder = await Deno.makeTempDir();
   const file = "whisper_encoder_sdpa_17.onnx";
   const bytes = await Deno.readFile(`${EXPORTS}/${file}`);

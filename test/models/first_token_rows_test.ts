@@ -1,4 +1,4 @@
-/** Graphs that read the first token alone: the last layer computes its row only, and gives what it gave. */
+/** Graphs that only read the first token: the last layer computes only its row, with the same result. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { POOLED_OUTPUT, poolTexts } from "../../src/models/embedding/pooling.ts";
@@ -18,9 +18,9 @@ interface Case {
   readonly folder: string;
   readonly file: string;
   readonly padTokenId: number;
-  /** Of the products of rows, how many are of the first token alone. */
+  /** Number of products of only the first token's row, and of all products of rows. */
   readonly products: readonly [first: number, all: number];
-  /** Largest difference of an element. */
+  /** Largest allowed difference of an element. */
   readonly tolerance: number;
 }
 
@@ -36,7 +36,7 @@ function builtIn(name: string, file: string, tolerance: number): Case {
   return exported("", { folder: `${findModelFolder(name)!}/onnx`, file, tolerance });
 }
 
-/** Two layers each: of the last one the output projection and both products of the MLP. */
+/** Two layers each: in the last one, the output projection and both products of the MLP. */
 const CASES: readonly Case[] = [
   exported("bert_classifier_script_17"),
   exported("roberta_classifier_script_17", { padTokenId: 1 }),
@@ -101,7 +101,7 @@ async function run({ folder, padTokenId }: Case, model: ModelProto): Promise<Ten
   }
 }
 
-/** How many products of weights there are, and how many of them compute one row for a text of several tokens. */
+/** Counts products with weights, and those that compute one row for a text of several tokens. */
 function countProducts(model: ModelProto, padTokenId: number): [number, number] {
   const index = new GraphIndex(liftConstants(model.graph));
   const [lengths] = new Probes(index, findEncoderInputs(index, padTokenId)).short();
@@ -127,14 +127,14 @@ for (const given of CASES) {
   });
 }
 
-Deno.test("computeFirstRows() leaves graphs alone of which all tokens are read", async () => {
+Deno.test("computeFirstRows() does not change graphs whose output reads all tokens", async () => {
   await using files = new FolderFiles(exported("").folder);
   const model = await readModel(files, "bert_script_17.onnx");
   const wanted = model.graph.outputs[0]!.name;
   assert.equal(computeFirstRows(model, { wanted, padTokenId: 0 }), model);
 });
 
-Deno.test("computeFirstRows() keeps rows that another output gives", async () => {
+Deno.test("computeFirstRows() keeps rows that another output returns", async () => {
   const given = exported("bert_script_17");
   const { model, wanted } = await readForm(given);
   const tokens = makeValueInfo("last_hidden_state", "float32", ["batch", "tokens", 16]);

@@ -1,4 +1,4 @@
-/** Folders in onnxruntime-genai's layout answer as the same model in that of transformers.js. */
+/** Folders in onnxruntime-genai's layout give the same answers as in transformers.js's layout. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { loadModel } from "../../src/models/load/load.ts";
@@ -21,7 +21,7 @@ async function open(folder: string): Promise<Model & AsyncDisposable> {
   return Object.assign(model, { [Symbol.asyncDispose]: () => model.dispose() });
 }
 
-/** What `genai_config.json` would say of the built-in model. */
+/** The `genai_config.json` of the built-in model. */
 function genaiConfig(): unknown {
   const config = JSON.parse(Deno.readTextFileSync(join(DEMO, "config.json")));
   const generation = JSON.parse(Deno.readTextFileSync(join(DEMO, "generation_config.json")));
@@ -46,7 +46,7 @@ async function copyTo(folder: string, dtype: string): Promise<void> {
   await Deno.copyFile(join(DEMO, `onnx/model${dtype}.onnx`), join(folder, "model.onnx"));
 }
 
-Deno.test("a repository of onnxruntime-genai without config.json answers as its model does elsewhere", async () => {
+Deno.test("a repository of onnxruntime-genai without config.json answers like the same model in another layout", async () => {
   const folder = await Deno.makeTempDir({ prefix: "hearth-genai-" });
   try {
     await copyTo(join(folder, "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4"), "_q4");

@@ -1,4 +1,4 @@
-/** The download, the memory check and the loaders take the same graphs of a folder. */
+/** The download, the memory check and the loaders choose the same graphs of a folder. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -11,7 +11,7 @@ import { makeTinyOcr } from "../fixtures/models/tiny_ocr.ts";
 import { makeTinySpeech } from "../fixtures/models/tiny_speech.ts";
 import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 
-/** Copies of a folder's graphs, as if they had been quantised. */
+/** Copies a folder's graphs under the names of other dtypes. */
 async function addDtypes(folder: string, suffixes: Readonly<Record<string, readonly string[]>>) {
   for (const [graph, list] of Object.entries(suffixes)) {
     const path = join(folder, "onnx", graph);
@@ -19,7 +19,7 @@ async function addDtypes(folder: string, suffixes: Readonly<Record<string, reado
   }
 }
 
-/** The graphs that are downloaded, and those that are loaded. */
+/** The downloaded and the loaded graphs. */
 async function getGraphs(path: string, dtype?: Dtype): Promise<[string[], string[]]> {
   const folder = await openFolder(path);
   const { kind } = identifyFamily(folder);
@@ -39,9 +39,9 @@ async function getGraphs(path: string, dtype?: Dtype): Promise<[string[], string
   return [[...graphs].sort(), [...loaded].sort()];
 }
 
-Deno.test("what is downloaded of Florence-2 is what is loaded, whatever its graphs come in", async () => {
+Deno.test("the downloaded graphs of Florence-2 are the loaded ones, in any dtype", async () => {
   await using tiny = await makeTinyOcr("florence");
-  // Of the best dtype for the CPU, which the decoder lacks, the download had taken the companions.
+  // The download used to fetch the companions in the best dtype for the CPU, which the decoder lacks.
   await addDtypes(tiny.folder, {
     decoder_model_merged: ["_q4"],
     encoder_model: ["_q4", "_quantized"],
@@ -60,7 +60,7 @@ Deno.test("what is downloaded of Florence-2 is what is loaded, whatever its grap
   assert.deepEqual(opened, asked);
 });
 
-Deno.test("what is downloaded of a vision model is what is loaded", async () => {
+Deno.test("the downloaded graphs of a vision model are the loaded ones", async () => {
   await using folder = await makeVisionFolder("llava_qwen2");
   await addDtypes(folder.path, {
     decoder_model_merged: ["_q4"],
@@ -72,7 +72,7 @@ Deno.test("what is downloaded of a vision model is what is loaded", async () => 
   assert.ok(downloaded.includes("onnx/vision_encoder_q4.onnx"));
 });
 
-Deno.test("what is downloaded of a speech model is what is loaded", async () => {
+Deno.test("the downloaded graphs of a speech model are the loaded ones", async () => {
   await using tiny = await makeTinySpeech("moonshine");
   await addDtypes(tiny.folder, {
     decoder_model_merged: ["_q4"],

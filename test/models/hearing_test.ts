@@ -1,4 +1,4 @@
-/** Chat models that hear: what requests with sounds get, together and alone, and what is refused. */
+/** Chat models with audio input: requests with sounds, together and alone, and refusals. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { HearthError } from "../../src/base/errors.ts";
@@ -28,13 +28,13 @@ import {
 } from "../fixtures/models/vision/vision_folder.ts";
 import goldens from "../fixtures/models/vision/goldens.json" with { type: "json" };
 
-// Why a model does not hear is logged as a warning.
+// The reason why a model has no audio input is logged as a warning.
 configureLog({ level: "error", format: "text" });
 
 type HearingFamily = typeof HEARING_FAMILIES[number];
 
 const RATE_HZ = 16_000;
-/** What is said of longer sounds. The small model's 24 tokens are 3.84 s. */
+/** The error for longer sounds. The small model's 24 tokens are 3.84 s. */
 const LONGEST: Readonly<Record<HearingFamily, RegExp>> = {
   gemma3n: /lasts longer than 3\.84 s.*send it in parts/,
   gemma4: /lasts longer than 30 s.*send it in parts/,
@@ -62,7 +62,7 @@ async function readMetric(model: Model, name: string): Promise<number> {
   return values.reduce((sum, { value }) => sum + value, 0);
 }
 
-/** Sounds, alone and several, with an image and without either. */
+/** Conversations with one or several sounds, with an image, and with neither. */
 function mixedConversations(family: HearingFamily): ChatMessage[][] {
   const [first, second] = [0, 1].map((number) => hear(makeWav(makeSound(number))));
   const image = {
@@ -105,7 +105,7 @@ async function assertSameTogether(family: HearingFamily, options: OpenModelOptio
 }
 
 for (const family of HEARING_FAMILIES) {
-  Deno.test(`VisionModel gives requests with sounds at once what each gets alone, ${family}`, () =>
+  Deno.test(`VisionModel gives concurrent requests with sounds the same as each alone, ${family}`, () =>
     assertSameTogether(family, {}));
 
   Deno.test(`VisionModel neither encodes nor computes a sound again in a second turn, ${family}`, () =>
@@ -122,7 +122,7 @@ for (const family of HEARING_FAMILIES) {
       assert.equal(await readMetric(model, "hearth_sounds_total"), 2);
       const numFull = Math.floor(usage.promptTokens / 16) * 16;
       assert.ok(second.usage.cachedTokens >= numFull, `${second.usage.cachedTokens} of ${numFull}`);
-      // A sound of the same length: nothing of the first may come from the cache.
+      // A sound of the same length: the cache must not return the first one.
       const other = await chat(model, [hear(makeWav(makeSound(0).reverse()))], { maxTokens: 4 });
       assert.equal(other.usage.promptTokens, usage.promptTokens);
       assert.equal(await readMetric(model, "hearth_audio_encoder_runs_total"), 2);
@@ -150,7 +150,7 @@ for (const family of HEARING_FAMILIES) {
           return true;
         });
       }
-      // The longest that it hears; what comes next is not hurt.
+      // The longest allowed sound; later requests are not affected.
       const { usage } = await chat(model, [hear(makeWav(new Float32Array(3 * RATE_HZ)))], {
         maxTokens: 1,
       });
@@ -163,7 +163,7 @@ Deno.test("VisionModel hears every format that speech recognition reads, at the 
     const seconds = new Set<number>();
     for (const name of SPEECH_FILES) {
       const { usage } = await chat(model, [hear(readFixture(name))], { maxTokens: 1 });
-      // 25 tokens a second; codecs pad some hundredths of a second.
+      // 25 tokens per second; codecs pad some hundredths of a second.
       seconds.add(Math.round(usage.audioTokens! / 25));
     }
     assert.ok(SPEECH_FILES.length > 15);
@@ -171,11 +171,11 @@ Deno.test("VisionModel hears every format that speech recognition reads, at the 
   }));
 
 gpuTest(
-  "VisionModel gives requests with sounds at once what each gets alone, on WebGPU",
+  "VisionModel gives concurrent requests with sounds the same as each alone, on WebGPU",
   async (gpu) => await assertSameTogether("gemma4", { backend: await WebGpuBackend.create(gpu) }),
 );
 
-Deno.test("loadVision() reads settings that are all in processor_config.json, as transformers 5 saves them", async () => {
+Deno.test("loadVision() reads settings from processor_config.json alone, as transformers 5 saves them", async () => {
   await using folder = await makeVisionFolder("gemma3n");
   const read = async (name: string) => JSON.parse(await Deno.readTextFile(join(folder.path, name)));
   const settings = await read("preprocessor_config.json");
@@ -201,7 +201,7 @@ Deno.test("loadVision() reads settings that are all in processor_config.json, as
   );
 });
 
-/** How a folder is made one that does not hear. */
+/** Changes that remove audio input from a folder. */
 const FAULTS: readonly {
   readonly what: string;
   readonly family: VisionFamily;

@@ -9,7 +9,7 @@ import { makeSessions } from "../fixtures/engine/transformers_sessions.ts";
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 
 for (const runtime of ["native", "web"] as const) {
-  Deno.test(`loadTransformers() runs its model classes on our ${runtime} runtime, beside our own sessions`, () =>
+  Deno.test(`loadTransformers() runs its model classes on our ${runtime} runtime, together with our own sessions`, () =>
     assertGenerates(new CpuBackend({ choice: runtime })));
 }
 

@@ -5,7 +5,7 @@ import { makeTinyOcr, ocrImage } from "../fixtures/models/tiny_ocr.ts";
 
 const NEVER = new AbortController();
 
-Deno.test("ImagePreprocessor normalizes and decodes, and refuses what is no image", async () => {
+Deno.test("ImagePreprocessor normalizes and decodes, and refuses invalid images", async () => {
   await using tiny = await makeTinyOcr("trocr");
   const imagePreprocessor = await ImagePreprocessor.open({
     processor: { load: "loadImageProcessor", folder: tiny.folder },
@@ -29,7 +29,7 @@ Deno.test("ImagePreprocessor normalizes and decodes, and refuses what is no imag
   }
 });
 
-Deno.test("ImagePreprocessor leaves out who goes while waiting, and begins anew when its thread has ended", async () => {
+Deno.test("ImagePreprocessor skips cancelled requests, and restarts after its thread has ended", async () => {
   const imagePreprocessor = await ImagePreprocessor.open();
   try {
     const first = imagePreprocessor.call("decode", { bytes: ocrImage(0) }, NEVER);
@@ -49,7 +49,7 @@ Deno.test("ImagePreprocessor leaves out who goes while waiting, and begins anew 
   }
 });
 
-Deno.test("ImagePreprocessor.open() says which folder has no image processor", async () => {
+Deno.test("ImagePreprocessor.open() names a folder without an image processor", async () => {
   await using tiny = await makeTinyOcr("trocr");
   await Deno.remove(`${tiny.folder}/preprocessor_config.json`);
   await assert.rejects(

@@ -1,4 +1,4 @@
-/** What is told from a folder before anything is loaded. */
+/** Identification of a folder before anything is loaded. */
 import assert from "node:assert/strict";
 import { StartupError } from "../../src/base/errors.ts";
 import { type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
@@ -33,7 +33,7 @@ for (const [model, kind] of Object.entries(KINDS)) {
   });
 }
 
-Deno.test("identifyFamily() tells decoders that embed or rerank by their names", () => {
+Deno.test("identifyFamily() recognizes decoders that embed or rerank by their names", () => {
   const config = { model_type: "qwen3", architectures: ["Qwen3ForCausalLM"] };
   const kind = (path: string) => identifyFamily({ path, files: new Set(), config }).kind;
   assert.equal(kind("onnx-community/Qwen3-Embedding-0.6B-ONNX"), "embedding");
@@ -41,7 +41,7 @@ Deno.test("identifyFamily() tells decoders that embed or rerank by their names",
   assert.equal(kind("/home/me/embeddings/Qwen3-0.6B-ONNX"), "text");
 });
 
-Deno.test("identifyFamily() knows a background remover by each name that its family has", () => {
+Deno.test("identifyFamily() recognizes a background remover by each name of its family", () => {
   const kind = (config: Record<string, unknown>) => identifyFamily(makeFolder(config)).kind;
   for (const type of ["isnet", "ormbg", "modnet", "birefnet", "ben", "ben2"]) {
     assert.equal(kind({ model_type: type }), "matting", type);
@@ -51,7 +51,7 @@ Deno.test("identifyFamily() knows a background remover by each name that its fam
   }
 });
 
-Deno.test("identifyFamily() knows a speech recogniser with a CTC head by its architecture", () => {
+Deno.test("identifyFamily() recognizes a speech recogniser with a CTC head by its architecture", () => {
   for (const [type, name] of [["data2vec-audio", "Data2VecAudioForCTC"], ["sew", "SEWForCTC"]]) {
     const { kind, loader } = identifyFamily(
       makeFolder({ model_type: type, architectures: [name] }),
@@ -64,7 +64,7 @@ function makeFolder(config: Record<string, unknown>, files: readonly string[] = 
   return { path: "/models/x", files: new Set(files), config };
 }
 
-Deno.test("identifyFamily() says what it looked at when it cannot tell", () => {
+Deno.test("identifyFamily() names the files that it read if it finds no family", () => {
   assert.throws(
     () =>
       identifyFamily(makeFolder({ model_type: "quux", architectures: ["Quux"] }, ["config.json"])),
@@ -74,7 +74,7 @@ Deno.test("identifyFamily() says what it looked at when it cannot tell", () => {
   );
 });
 
-Deno.test("chooseGraphs() takes the best dtype there is for the device", () => {
+Deno.test("chooseGraphs() chooses the best available dtype for the device", () => {
   const folder = makeFolder({}, ["onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_q4.onnx"]);
   const choose = (device: "gpuWithF16" | "gpu" | "cpu") =>
     chooseGraphs(folder, [{ name: "model" }], { device }).main.dtype;
@@ -89,7 +89,7 @@ Deno.test("chooseGraphs() refuses a dtype the folder lacks and names those it ha
   );
 });
 
-/** What a folder of this configuration, and of these files of sentence-transformers, is taken for. */
+/** The kind of a folder with this configuration and these files of sentence-transformers. */
 function readKind(
   config: Record<string, unknown>,
   { files = [], identity }: {
@@ -103,7 +103,7 @@ function readKind(
 
 const ST = "sentence_transformers";
 
-Deno.test("identifyFamily() tells what sentence-transformers saved", () => {
+Deno.test("identifyFamily() recognizes models that sentence-transformers saved", () => {
   const bert = (head: string) => ({ model_type: "bert", architectures: [`Bert${head}`] });
   const transformer = { path: "", type: `${ST}.base.modules.transformer.Transformer` };
   const pooling = {
@@ -149,7 +149,7 @@ Deno.test("identifyFamily() tells what sentence-transformers saved", () => {
   assert.throws(() => readKind(bert("Model"), { identity }), /is a late-interaction model/);
 });
 
-/** What the hub's own files say, as far as it tells them apart; and what the message says. */
+/** Relevant parts of files on the hub, and the expected message. */
 const UNSERVED: readonly (readonly [
   name: string,
   config: Record<string, unknown>,
@@ -327,7 +327,7 @@ const UNSERVED: readonly (readonly [
 ];
 
 for (const [name, config, message, files = []] of UNSERVED) {
-  Deno.test(`identifyFamily() refuses ${name} in a sentence that says what it is`, () => {
+  Deno.test(`identifyFamily() refuses ${name} with a sentence that names its kind`, () => {
     assert.throws(
       () => readKind(config, { files }),
       (error: Error) =>
@@ -337,7 +337,7 @@ for (const [name, config, message, files = []] of UNSERVED) {
   });
 }
 
-Deno.test("identifyFamily() takes no encoder of images or sounds for one of texts", () => {
+Deno.test("identifyFamily() does not confuse an encoder of images or sounds with one of texts", () => {
   const config = { model_type: "vit_msn", architectures: ["ViTMSNModel"] };
   const files = new Set(["config.json", "preprocessor_config.json", "onnx/model.onnx"]);
   assert.throws(() => identifyFamily({ path: "/models/x", files, config }), {
@@ -347,7 +347,7 @@ Deno.test("identifyFamily() takes no encoder of images or sounds for one of text
   assert.throws(() => readKind(speakers), { message: /tells speakers apart/ });
 });
 
-Deno.test("identifyFamily() takes models that rank for rerankers, whatever their labels", () => {
+Deno.test("identifyFamily() recognizes ranking models as rerankers, with any labels", () => {
   const classifier = (path: string, config: Record<string, unknown> = {}) =>
     identifyFamily({
       path,
@@ -363,7 +363,7 @@ Deno.test("identifyFamily() takes models that rank for rerankers, whatever their
   assert.equal(classifier("/models/bge-reranker-base"), "rerank");
 });
 
-Deno.test("identifyFamily() takes EmbeddingGemma 2 for an embedding model, though it has an image encoder", () => {
+Deno.test("identifyFamily() recognizes EmbeddingGemma 2 as an embedding model, although it has an image encoder", () => {
   const config = {
     architectures: ["EmbeddingGemma2Model"],
     model_type: "embedding_gemma2",

@@ -1,4 +1,4 @@
-/** What keeping keys and values in 8 bits costs a real model: perplexity of a text, and tokens that differ. */
+/** The cost of keys and values in 8 bits for a real model: perplexity of a text, and different tokens. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -15,16 +15,16 @@ const PROMPTS = GOLDENS.slice(0, 8).map(({ promptIds, completionIds }) => ({
   maxTokens: completionIds.length,
 }));
 
-/** Answers that a reference gave, each behind its conversation. */
+/** Answers of a reference, each after its conversation. */
 const TEXTS = GOLDENS.map(({ promptIds, completionIds }) => ({
   tokens: [...promptIds, ...completionIds],
-  /** Of what `promptLogprobs` scores, which is all but the first. */
+  /** Index into the scores of `promptLogprobs`, which exclude the first token. */
   firstScored: promptIds.length - 1,
 }));
 
 interface Measured {
   readonly perplexity: number;
-  /** The likeliest token at each place of the texts. */
+  /** The likeliest token at each position of the texts. */
   readonly likeliest: readonly number[];
   readonly completions: readonly (readonly number[])[];
 }
@@ -59,7 +59,7 @@ async function assertGoodEnough(backend: Backend, numTexts: number): Promise<voi
   const same = auto.likeliest.filter((id, i) => id === q8.likeliest[i]).length;
   const share = same / auto.likeliest.length;
   assert(share > 0.99, `the likeliest token is the same at ${share} of all places`);
-  // Completions part for good at the first token that differs.
+  // Completions diverge after the first different token.
   const pairs = auto.completions.map((ids, i) => {
     const end = ids.findIndex((id, at) => id !== q8.completions[i]![at]);
     return { agreed: end < 0 ? ids.length : end, length: ids.length };
@@ -69,10 +69,10 @@ async function assertGoodEnough(backend: Backend, numTexts: number): Promise<voi
   assert(agreed / all > 0.95, `${agreed} of ${all} tokens`);
 }
 
-Deno.test("keys and values in 8 bits change neither perplexity nor greedy tokens much, on the CPU", () =>
+Deno.test("keys and values in 8 bits hardly change perplexity and greedy tokens, on the CPU", () =>
   assertGoodEnough(new CpuBackend(), TEXTS.length));
 
 gpuTest(
-  "keys and values in 8 bits change neither perplexity nor greedy tokens much, on WebGPU",
+  "keys and values in 8 bits hardly change perplexity and greedy tokens, on WebGPU",
   async (gpu) => await assertGoodEnough(await WebGpuBackend.create(gpu), 6),
 );

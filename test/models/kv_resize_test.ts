@@ -1,4 +1,4 @@
-/** The KV cache of a real decoder grows and shrinks under its requests, and nobody's tokens change. */
+/** The KV cache of a real decoder grows and shrinks during requests without changing their tokens. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -14,13 +14,13 @@ import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
-/** Some 30 tokens each, and then a second turn. */
+/** About 30 tokens each, followed by a second turn. */
 const PROMPTS: readonly Prompt[] = readGoldens(FOLDER).slice(0, 4).map(({ promptIds }) => ({
   tokens: promptIds,
   maxTokens: 20,
 }));
 
-/** A decoder whose pool has so many blocks at first. */
+/** A decoder whose pool starts with a given number of blocks. */
 class SmallDecoder implements Decoder {
   readonly limits: DecoderLimits;
   readonly sizes: number[] = [];
@@ -46,7 +46,7 @@ class SmallDecoder implements Decoder {
   }
 }
 
-/** All prompts at once, then each again with its answer and a few tokens more: a second turn. */
+/** Runs all prompts at once, then a second turn of each: with its answer and a few more tokens. */
 async function runTurns(engine: EngineLoop): Promise<Generated[]> {
   const first = await Promise.all(PROMPTS.map((prompt) => generate(engine, prompt)));
   const second = await Promise.all(first.map(({ ids }, i) => {
@@ -72,7 +72,7 @@ async function assertSameWhileResized(backend: Backend): Promise<void> {
   got.forEach(({ ids }, i) => assert.deepEqual(ids, wanted[i]!.ids, `request ${i}`));
   assert(small.sizes.length >= 2, `the pool grew to ${small.sizes}`);
   assert.equal(await readMetric(engine, "hearth_preemptions_total"), 0);
-  // The second turn found the first one's keys, which were moved meanwhile.
+  // The second turn found the first one's keys, which had been moved.
   assert(got.slice(4).every(({ numCachedTokens }) => numCachedTokens > 0));
   await decoder.dispose();
 }
@@ -85,7 +85,7 @@ gpuTest(
   async (gpu) => await assertSameWhileResized(await WebGpuBackend.create(gpu)),
 );
 
-/** The device, which has no more memory while `isFull` says so: buffers are made, and the error is reported. */
+/** The device, with no more memory while `isFull` returns true: buffers are created, and the error is reported. */
 function fullWhen(gpu: GpuContext, isFull: () => boolean): GpuContext {
   const scopes: { readonly filter: GPUErrorFilter; failed: boolean }[] = [];
   const { device } = gpu;
@@ -117,7 +117,7 @@ function fullWhen(gpu: GpuContext, isFull: () => boolean): GpuContext {
 }
 
 gpuTest(
-  "a device that refuses memory for keys and values goes on with what it has",
+  "a device that refuses memory for keys and values continues with the existing pool",
   async (gpu) => {
     let isFull = false;
     const backend = await WebGpuBackend.create(fullWhen(gpu, () => isFull));

@@ -1,4 +1,4 @@
-/** The vocabulary that grammars need is read while other requests go on. */
+/** Other requests continue while the vocabulary for grammars is read. */
 import assert from "node:assert/strict";
 import { assertSameValues } from "../fixtures/engine/compare_values.ts";
 import { yieldToEvents } from "../../src/base/timing.ts";
@@ -12,7 +12,7 @@ import { Random } from "../unit/engine/random.ts";
 
 const VOCAB_SIZE = 151_936;
 
-/** Words and pieces of words as tokenizers have them, many of them with the same beginnings. */
+/** Words and parts of words, like those of tokenizers, many with the same prefixes. */
 function readTokens(): GrammarTokens {
   const random = new Random(11);
   const letter = () => 97 + random.between(0, 25);
@@ -29,7 +29,7 @@ function readTokens(): GrammarTokens {
   };
 }
 
-Deno.test("GrammarCompiler.prepare() lets other requests' steps go on, and gives the same masks", async () => {
+Deno.test("GrammarCompiler.prepare() lets other requests' steps continue, and returns the same masks", async () => {
   const tokens = readTokens();
   const grammars = new GrammarCompiler(() => tokens);
   const folder = findModelFolder("hearth-demo-chat")!;
@@ -45,7 +45,7 @@ Deno.test("GrammarCompiler.prepare() lets other requests' steps go on, and gives
     const numBefore = numTokens;
     const [first, second] = [grammars.prepare(), grammars.prepare()];
     assert.equal(first, second, "who comes meanwhile waits for the same");
-    // How many steps fit between two slices depends on the machine.
+    // The number of steps between two slices depends on the machine.
     let numTurns = 0;
     while (!grammars.isPrepared) {
       await yieldToEvents();

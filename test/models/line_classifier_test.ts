@@ -1,4 +1,4 @@
-/** Lines that lie upside down, with classifiers that are built here. */
+/** Upside-down lines, with classifiers built here. */
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { encodePng } from "../../src/media/image/png.ts";
@@ -17,9 +17,9 @@ import { withFolder } from "../fixtures/models/paddle_folder.ts";
 const [WIDTH, HEIGHT] = [192, 48];
 
 /**
- * Probabilities `[lines, 2]` of upright and upside down, by how dark the upper and the lower half are.
+ * Probabilities `[lines, 2]` of upright and upside down, by the darkness of the upper and the lower half.
  *
- * @param bias of the second.
+ * @param bias Added to the second.
  */
 function classifier(bias = 0): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
@@ -49,28 +49,31 @@ function turned({ data, ...rest }: Pixels): Pixels {
   return { ...rest, data: all };
 }
 
-cpuTest("findUpsideDown() finds the lines that its graph says are upside down", async (backend) => {
-  const half = [0.5, 0.5, 0.5];
-  const graph = new LineGraph({
-    file: "cls.onnx",
-    width: WIDTH,
-    height: HEIGHT,
-    threshold: 0.9,
-    levels: readChannelLevels({ mean: half, std: half, isBgr: true }),
-  }, { backend, session: await backend.openSession(classifier()) });
-  const drawing = new Drawing({ width: 150, height: 40 });
-  // A mark that is in one corner, so that a half turn is told from a mirror image.
-  const upright = drawing.fill(rectangle([5, 2], [60, 16]), [0, 0, 0]).pixels;
-  const found = await findUpsideDown(
-    graph,
-    Array.from({ length: 40 }, (_, at) => at % 3 === 0 ? turned(upright) : upright),
-    new AbortController().signal,
-  );
-  assert.deepEqual(found, Array.from({ length: 40 }, (_, at) => at % 3 === 0));
-  await graph.release();
-});
+cpuTest(
+  "findUpsideDown() returns the lines that its graph classifies as upside down",
+  async (backend) => {
+    const half = [0.5, 0.5, 0.5];
+    const graph = new LineGraph({
+      file: "cls.onnx",
+      width: WIDTH,
+      height: HEIGHT,
+      threshold: 0.9,
+      levels: readChannelLevels({ mean: half, std: half, isBgr: true }),
+    }, { backend, session: await backend.openSession(classifier()) });
+    const drawing = new Drawing({ width: 150, height: 40 });
+    // A mark in one corner distinguishes a half turn from a mirror image.
+    const upright = drawing.fill(rectangle([5, 2], [60, 16]), [0, 0, 0]).pixels;
+    const found = await findUpsideDown(
+      graph,
+      Array.from({ length: 40 }, (_, at) => at % 3 === 0 ? turned(upright) : upright),
+      new AbortController().signal,
+    );
+    assert.deepEqual(found, Array.from({ length: 40 }, (_, at) => at % 3 === 0));
+    await graph.release();
+  },
+);
 
-/** The built-in model with a classifier that takes every line for upside down. */
+/** The built-in model with a classifier that considers every line upside down. */
 async function withDoubtful(run: (folder: string) => Promise<void>): Promise<void> {
   const demo = findModelFolder("hearth-demo-ocr")!;
   const config = JSON.parse(await Deno.readTextFile(`${demo}/config.json`));
@@ -99,7 +102,7 @@ Deno.test("an upside-down line is read with a classifier", async () => {
   });
 });
 
-Deno.test("the recogniser decides which way a page lies, whatever the classifier says", async () => {
+Deno.test("the recogniser decides the orientation of a page, despite the classifier", async () => {
   const page = new Drawing({ width: 420, height: 240 });
   const lines = ["Invoice number 20417", "Payment within thirty days", "Account 55 of the bank"];
   for (const [i, line] of lines.entries()) {

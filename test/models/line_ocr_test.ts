@@ -61,7 +61,7 @@ function readLevels(config: LineOcrConfig, recipe: Goldens["exact"][number]["rec
   return recipe === "cls" ? config.classification!.levels : config.recognition[0]!.levels;
 }
 
-/** Runs graphs on the exact inputs of an independent reference. */
+/** Runs graphs on the exact inputs of an independent reference, and compares the outputs. */
 async function checkGraphs(backend: Backend, wanted: RegExp, tolerance: number): Promise<void> {
   const config = await readLineOcrConfig(await openFolder(FOLDER!));
   for (const golden of readGoldens().exact.filter(({ model }) => wanted.test(model))) {
@@ -85,19 +85,19 @@ async function checkGraphs(backend: Backend, wanted: RegExp, tolerance: number):
 
 for (const choice of ["native", "web"] as const) {
   ocrTest(
-    `PP-OCR's graphs on the CPU give what an independent reference gives (${choice})`,
+    `PP-OCR's graphs on the CPU equal an independent reference (${choice})`,
     () => checkGraphs(new CpuBackend({ choice }), /./, 1e-4),
   );
 }
 
 if (isThere) {
   gpuTest(
-    "PP-OCR's graphs on WebGPU give what an independent reference gives",
+    "PP-OCR's graphs on WebGPU equal an independent reference",
     async (gpu) => await checkGraphs(await WebGpuBackend.create(gpu), /det_v3|rec_en/, 1e-3),
   );
 }
 
-/** Edits that make one text of another, by the length of the text that should be read. */
+/** The edit distance of two texts, relative to the length of the expected one. */
 function errorRate(read: string, wanted: string): number {
   let row = Array.from({ length: wanted.length + 1 }, (_, at) => at);
   for (const [i, letter] of [...read].entries()) {
@@ -122,7 +122,7 @@ async function readText(
   return answers.map(({ texts }) => texts[0]!);
 }
 
-ocrTest("LineOcrModel reads pages in two scripts, side by side", async () => {
+ocrTest("LineOcrModel reads pages in two scripts concurrently", async () => {
   const says = readGoldens().what_the_images_say;
   const names = ["en.jpg", "japan.jpg"];
   const read = await readText(await Promise.all(names.map(readImage)));
@@ -135,7 +135,7 @@ ocrTest("LineOcrModel reads pages in two scripts, side by side", async () => {
   });
 });
 
-ocrTest("LineOcrModel reads a line that is cut out closely, upright and upside down", async () => {
+ocrTest("LineOcrModel reads a tightly cropped line, upright and upside down", async () => {
   const file = await readImage("en_rec.jpg");
   const { width, height, channels, data } = await decodeImage(file.slice());
   const turned = new Uint8Array(data.length);
@@ -156,7 +156,7 @@ ocrTest("LineOcrModel reads a skewed page", async () => {
   }
 });
 
-/** The page turned on a larger one. */
+/** The page, rotated on a larger one. */
 function askew(page: Pixels, degrees: number): Pixels {
   const angle = degrees * Math.PI / 180;
   const [width, height] = [800, 300];
@@ -171,7 +171,7 @@ function askew(page: Pixels, degrees: number): Pixels {
   return rectify(page, { ...corners, width, height });
 }
 
-ocrTest("LineOcrModel tells the script of short texts", async () => {
+ocrTest("LineOcrModel recognizes the script of short texts", async () => {
   const texts = ["3:45", "2024", "10:30", "OK", "x=3"];
   const images = texts.flatMap((text) =>
     [18, 44].map((size) => {
@@ -185,7 +185,7 @@ ocrTest("LineOcrModel tells the script of short texts", async () => {
   assert.deepEqual(read.filter((text) => !/^[\x20-\x7e]+$/.test(text)), []);
 });
 
-ocrTest("LineOcrModel reads in the script that the text names", async () => {
+ocrTest("LineOcrModel reads in the script that the prompt names", async () => {
   const file = await readImage("en_rec.jpg");
   const [japanese] = await readText([file], "japan");
   const wanted = readGoldens().what_the_images_say["testdata/ocr/en_rec.jpg"] as string;
@@ -193,7 +193,7 @@ ocrTest("LineOcrModel reads in the script that the text names", async () => {
 });
 
 ocrTest(
-  "LineOcrModel gives a row in one piece, its characters' probabilities, and keeps to limits",
+  "LineOcrModel returns a row in one event, with its characters' probabilities, and respects limits",
   async () => {
     await using model = await openModel(FOLDER!);
     const file = await readImage("en.jpg");
@@ -218,7 +218,7 @@ ocrTest("LineOcrModel finds nothing in an image without text", async () => {
 });
 
 ocrTest(
-  "LineOcrModel emits nothing after a cancellation, and serves others",
+  "LineOcrModel emits nothing after a cancellation, and serves other requests",
   async () => {
     await using model = await openModel(FOLDER!);
     const file = await readImage("en.jpg");
@@ -255,7 +255,7 @@ ocrTest(
 );
 
 ocrTest(
-  "LineOcrModel refuses an image above the limit that was set, naming the flag",
+  "LineOcrModel refuses an image above the configured limit, naming the flag",
   async () => {
     await using model = await openModel(FOLDER!, { engine: { maxImagePixels: 1000 } });
     const image = imageMessage(await readImage("en_rec.jpg"));
@@ -264,7 +264,7 @@ ocrTest(
 );
 
 ocrTest(
-  "loadModel() names a graph that is damaged, and one whose dictionary is another's",
+  "loadModel() names a damaged graph, and one with the wrong dictionary",
   async () => {
     const folder = await Deno.makeTempDir({ prefix: "hearth-ocr-" });
     try {

@@ -1,4 +1,4 @@
-/** Background-removal graphs of every form that exports have, and processors of every kind. */
+/** Background-removal graphs in every format of exports, and processors of every kind. */
 import assert from "node:assert/strict";
 import { configureLog } from "../../src/base/log.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
@@ -13,7 +13,7 @@ import {
 } from "../fixtures/models/matting_folder.ts";
 import { openModel } from "../fixtures/engine/model.ts";
 
-// What goes wrong on purpose would fill the tests' output.
+// Intentional failures would fill the tests' output.
 configureLog({ level: "error", format: "text" });
 
 const SIZE = 24;
@@ -25,7 +25,7 @@ const PROCESSOR = {
   image_std: 0.5,
 };
 
-/** Grey levels of every value, in an image of the model's own size: nothing is resized. */
+/** An image of all grey levels in the model's own size, so that nothing is resized. */
 function greyRamp(): Pixels {
   const data = new Uint8Array(3 * SIZE * SIZE);
   for (let i = 0; i < SIZE * SIZE; i++) data.fill(i % 256, 3 * i, 3 * i + 3);
@@ -36,7 +36,7 @@ function sigmoid(x: number): number {
   return 1 / (1 + Math.exp(-x));
 }
 
-/** Of what a level becomes by the processor above. */
+/** The logit of a level after the processor above. */
 function getLogit(level: number): number {
   return LOGIT_SCALE * (level / 127.5 - 1);
 }
@@ -87,22 +87,22 @@ const FORMS: Readonly<Record<string, [MattingGraphOptions, Record<string, unknow
 };
 
 for (const [name, [graph, config]] of Object.entries(FORMS)) {
-  Deno.test(`MattingModel takes a graph with ${name}`, async () => {
+  Deno.test(`MattingModel accepts a graph with ${name}`, async () => {
     assertAlpha(await getChannelLevels(graph, config), PROBABILITY);
   });
 }
 
-Deno.test("MattingModel takes a graph of float16", async () => {
+Deno.test("MattingModel accepts a graph of float16", async () => {
   assertAlpha(await getChannelLevels({ dtype: "float16" }), PROBABILITY, 1.5);
   assertAlpha(await getChannelLevels({ dtype: "float16", ends: "logits" }), PROBABILITY, 1.5);
 });
 
-Deno.test("MattingModel takes alphas that were never logits as they are", async () => {
+Deno.test("MattingModel uses alphas unchanged if the graph already returns them", async () => {
   const clipped = (level: number) => Math.min(1, Math.max(0, getLogit(level)));
   assertAlpha(await getChannelLevels({ ends: "clip" }), clipped);
 });
 
-Deno.test("MattingModel stretches the masks of families whose authors do", async () => {
+Deno.test("MattingModel stretches the masks of families that require it", async () => {
   const [lowest, highest] = [PROBABILITY(0), PROBABILITY(255)];
   const stretched = (level: number) => (PROBABILITY(level) - lowest) / (highest - lowest);
   const config = { model_type: "SegformerForSemanticSegmentation", architectures: ["BriaRMBG"] };
@@ -121,7 +121,7 @@ Deno.test("MattingModel does not stretch noise into a subject", async () => {
   assert.ok((await alphaOfFile(png)).data.every((alpha) => alpha <= 3));
 });
 
-Deno.test("MattingModel keeps the sides' ratio and puts a border, where its processor says so", async () => {
+Deno.test("MattingModel keeps the aspect ratio and adds a border, if its processor says so", async () => {
   const processors = {
     "MODNet's": { size: { shortest_edge: 32 }, size_divisibility: 8 },
     "with a border": {
@@ -134,7 +134,7 @@ Deno.test("MattingModel keeps the sides' ratio and puts a border, where its proc
     const options = { processor: { ...PROCESSOR, ...processor } };
     await using folder = await MattingFolder.create(mattingGraph(), options);
     await using model = await openModel(folder.path);
-    // Bright left of the middle: where the mask's edge falls shows whether it is in place.
+    // Bright left of the middle: the position of the mask's edge shows whether it is correct.
     const [width, height] = [90, 60];
     const data = new Uint8Array(3 * width * height);
     for (let i = 0; i < width * height; i++) {
@@ -151,7 +151,7 @@ Deno.test("MattingModel keeps the sides' ratio and puts a border, where its proc
   }
 });
 
-Deno.test("MattingModel refuses graphs that make no masks", async () => {
+Deno.test("MattingModel refuses graphs without masks", async () => {
   const wrong: [Uint8Array, RegExp][] = [
     [mattingGraph({ height: 10, width: 10, layout: "nhwc", batch: 2 }), /cannot be used/],
     [await Deno.readFile(`${findModelFolder("hearth-demo-embed")}/onnx/model.onnx`), /one input/],
@@ -165,16 +165,16 @@ Deno.test("MattingModel refuses graphs that make no masks", async () => {
   await assert.rejects(openModel(folder.path), { message: /do_center_crop/ });
 });
 
-Deno.test("MattingModel assumes what its family does where the folder has no processor", async () => {
+Deno.test("MattingModel uses its family's preprocessing if the folder has no processor", async () => {
   const graph = mattingGraph({ height: SIZE, width: SIZE });
   await using folder = await MattingFolder.create(graph, { config: { model_type: "modnet" } });
   await using model = await openModel(folder.path);
   const { png } = await matte(model, encodePng(greyRamp()), { maskOnly: true });
-  // MODNet's own levels are those of the processor above.
+  // MODNet's own levels equal those of the processor above.
   assertAlpha((await alphaOfFile(png)).data, PROBABILITY);
 });
 
-Deno.test("MattingModel runs images one by one where a graph takes no batches after all", async () => {
+Deno.test("MattingModel runs images one by one if a graph turns out to accept no batches", async () => {
   for (const graph of [{ onlyOne: true }, { batch: 1 }]) {
     const options = { processor: PROCESSOR };
     await using folder = await MattingFolder.create(mattingGraph(graph), options);

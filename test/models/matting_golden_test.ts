@@ -75,7 +75,7 @@ interface DemoImage {
   readonly mae: number;
 }
 
-/** Figures were taken with Pillow's filters and another JPEG decoder. */
+/** The figures were measured with Pillow's filters and another JPEG decoder. */
 const SLACK = 0.002;
 
 async function assertDemoImages(backend: Backend, only?: readonly string[]): Promise<void> {
@@ -91,7 +91,7 @@ async function assertDemoImages(backend: Backend, only?: readonly string[]): Pro
   }
 }
 
-/** By image, what the model's card says. */
+/** The model card's values by image. */
 const CARD: Readonly<Record<string, number>> = {
   "animal-1": 0.676,
   "car-1": 0.270,
@@ -119,48 +119,51 @@ async function assertSelfieGolden(folder: string, backend: Backend, only?: numbe
     const { data } = await alphaOfFile((await matte(model, image, { maskOnly: true })).png);
     output.index.forEach((at, i) => {
       const error = Math.abs(data[at]! / 255 - output.value[i]!);
-      // Half a level of rounding, and what float32 does to a steep sigmoid.
+      // Half a level of rounding, plus the error of float32 in a steep sigmoid.
       assert.ok(error <= 0.5 / 255 + 0.004, `${name}: ${data[at]! / 255}, ${output.value[i]}`);
     });
   }
 }
 
-cpuTest("the built-in model's graphs give their golden values on the CPU", async (backend) => {
+cpuTest("the built-in model's graphs equal their golden values on the CPU", async (backend) => {
   await assertDemoGolden(backend, "model.onnx", 2e-5);
   await assertDemoGolden(backend, "model_fp16.onnx", 0.02);
 });
 
-gpuTest("the built-in model's graphs give their golden values on WebGPU", async (gpu) => {
+gpuTest("the built-in model's graphs equal their golden values on WebGPU", async (gpu) => {
   const backend = await WebGpuBackend.create(gpu);
   await assertDemoGolden(backend, "model.onnx", 2e-4);
   await assertDemoGolden(backend, "model_fp16.onnx", 0.02);
 });
 
-Deno.test("drawings have the alpha that the reference found, on the CPU", async () => {
+Deno.test("drawings have the reference's alpha, on the CPU", async () => {
   await assertDemoImages(new CpuBackend());
 });
 
-/** A backend whose images go to the device, though it be a software adapter. */
+/** A backend that processes images on the device, even on a software adapter. */
 async function openWholly(gpu: GpuContext): Promise<Backend> {
   const backend = await WebGpuBackend.create(gpu);
   backend.openImages = () => WebGpuImages.create(gpu, { takesImages: true });
   return backend;
 }
 
-gpuTest("drawings have the alpha that the reference found, on WebGPU", async (gpu) => {
+gpuTest("drawings have the reference's alpha, on WebGPU", async (gpu) => {
   await assertDemoImages(await openWholly(gpu), ["demo-b.png", "demo-e.jpg"]);
   await assertDemoImages(await WebGpuBackend.create(gpu), ["demo-f.png"]);
 });
 
-imageTest("photographs are cut out as well as the built-in model's card says", async (folder) => {
-  await using model = await openModel(DEMO);
-  for (const [name, iou] of Object.entries(CARD)) {
-    const { png } = await matte(model, await Deno.readFile(`${folder}/${name}.jpg`));
-    const want = await alphaOfFile(await Deno.readFile(`${folder}/${name}.out.png`));
-    const got = compareAlpha(await alphaOfFile(png), want);
-    assert.ok(got.iou >= iou - SLACK, `${name}: IoU ${got.iou}, ${iou} wanted`);
-  }
-});
+imageTest(
+  "photographs are cut out as accurately as the built-in model's card says",
+  async (folder) => {
+    await using model = await openModel(DEMO);
+    for (const [name, iou] of Object.entries(CARD)) {
+      const { png } = await matte(model, await Deno.readFile(`${folder}/${name}.jpg`));
+      const want = await alphaOfFile(await Deno.readFile(`${folder}/${name}.out.png`));
+      const got = compareAlpha(await alphaOfFile(png), want);
+      assert.ok(got.iou >= iou - SLACK, `${name}: IoU ${got.iou}, ${iou} wanted`);
+    }
+  },
+);
 
 Deno.test("refine brings alphas closer to the true ones", async () => {
   const { images } = JSON.parse(await Deno.readTextFile(`${DRAWINGS}/golden.json`));
@@ -180,7 +183,7 @@ Deno.test("refine brings alphas closer to the true ones", async () => {
   assert.ok(errors.refined < 0.95 * errors.plain);
 });
 
-imageTest("selfie segmentation gives its golden values and overlaps", async (folder) => {
+imageTest("selfie segmentation reaches its golden values and overlaps", async (folder) => {
   await assertSelfieGolden(folder, new CpuBackend());
   await using model = await openModel(SELFIE!);
   for (const { name, person, iou_with_rembg: iou } of await readSelfieCases()) {
@@ -188,11 +191,11 @@ imageTest("selfie segmentation gives its golden values and overlaps", async (fol
     const { png } = await matte(model, await Deno.readFile(`${folder}/${name}.jpg`));
     const want = await alphaOfFile(await Deno.readFile(`${folder}/${name}.out.png`));
     const got = compareAlpha(await alphaOfFile(png), want);
-    // Its figures were taken without antialiasing; ours has it, as the folder's processor says.
+    // Its figures were measured without antialiasing; ours uses it, as the folder's processor says.
     assert.ok(got.iou >= iou - 0.01, `${name}: IoU ${got.iou}, ${iou} wanted`);
   }
 }, { ignore: SELFIE === undefined });
 
-imageGpuTest("selfie segmentation gives its golden values on WebGPU", async (folder, gpu) => {
+imageGpuTest("selfie segmentation reaches its golden values on WebGPU", async (folder, gpu) => {
   await assertSelfieGolden(folder, await openWholly(gpu), 1);
 }, { ignore: SELFIE === undefined });

@@ -1,4 +1,4 @@
-/** Background removal of images of every size, together and cancelled. */
+/** Background removal of images of every size, concurrent and cancelled. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
@@ -22,7 +22,7 @@ import { openModel } from "../fixtures/engine/model.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const DEMO = findModelFolder("hearth-demo-matting")!;
-/** Sizes that are hard on what resizes and encodes. */
+/** Difficult sizes for resizing and encoding. */
 const SIZES = [[1, 1], [1, 300], [300, 1], [2, 3], [255, 257], [333, 77]] as const;
 
 async function assertSizes(
@@ -37,19 +37,19 @@ async function assertSizes(
   }
 }
 
-Deno.test("MattingModel gives an image its own size, on the CPU", async () => {
+Deno.test("MattingModel returns an image in its own size, on the CPU", async () => {
   await using model = await openModel(DEMO);
   await assertSizes(model as unknown as MattingModel);
 });
 
-gpuTest("MattingModel gives an image its own size, on WebGPU", async (gpu) => {
+gpuTest("MattingModel returns an image in its own size, on WebGPU", async (gpu) => {
   const backend = await WebGpuBackend.create(gpu);
   backend.openImages = () => WebGpuImages.create(gpu, { takesImages: true });
   await using model = await openModel(DEMO, { backend });
   await assertSizes(model as unknown as MattingModel, [[1, 1], [255, 257], [1, 300]]);
 });
 
-Deno.test("MattingModel turns images upright, and takes every format", async () => {
+Deno.test("MattingModel turns images upright, and accepts every format", async () => {
   await using model = await openModel(DEMO);
   const turned = IMAGES.filter(({ name }) => /orientation [168]$/.test(name));
   const formats = ["png", "bmp", "tiff", "jpeg", "webp", "gif"].map((format) =>
@@ -63,7 +63,7 @@ Deno.test("MattingModel turns images upright, and takes every format", async () 
   }
 });
 
-Deno.test("MattingModel cuts 48 megapixels out, two threads at it", async () => {
+Deno.test("MattingModel cuts out 48 megapixels with two threads", async () => {
   await using model = await openModel(DEMO, { cpuThreads: 2 });
   const [width, height] = [8000, 6000];
   const small = discImage(80, 60);
@@ -94,14 +94,14 @@ Deno.test("MattingModel cuts 48 megapixels out, two threads at it", async () => 
 });
 
 gpuTest(
-  "WebGpuImages leaves to the CPU what is larger than a binding of the device",
+  "WebGpuImages leaves images to the CPU that exceed a binding of the device",
   async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     const small = withLimits(gpu, { maxStorageBufferBindingSize: 20_000 });
     backend.openImages = () => WebGpuImages.create(small, { takesImages: true });
     await using model = await openModel(DEMO, { backend });
     await using whole = await openModel(DEMO, { backend: new CpuBackend() });
-    // The first does not fit, of the second only what lies between the shaders does not, the third does.
+    // The first does not fit, the second does not fit only between the shaders, the third fits.
     for (const [width, height] of [[100, 90], [10, 200], [40, 30]] as const) {
       const file = discFile(width, height);
       const got = await alphaOfFile((await matte(model, file.slice())).png);
@@ -111,14 +111,14 @@ gpuTest(
   },
 );
 
-Deno.test("MattingModel gives images that come together what each gets alone", async () => {
+Deno.test("MattingModel gives concurrent images the same as each alone", async () => {
   await using model = await openModel(DEMO);
   const files = await Promise.all(
     [[64, 48], [100, 100], [31, 77], [200, 20], [48, 64], [90, 91], [64, 64]].map((
       [width, height],
     ) => discFile(width, height)),
   );
-  // The first of them to run waits for the others, however long each takes to be read.
+  // The first one to run waits until all others are read.
   using _held = holdCalls([MattingNetwork.prototype, "run"], {
     awaited: [MattingBatcher.prototype, "mask"],
     count: files.length,
@@ -137,7 +137,7 @@ Deno.test("MattingModel gives images that come together what each gets alone", a
   assert.ok(makeValue("_count") < 2 * files.length, "no two images shared a batch");
 });
 
-Deno.test("MattingModel tells nothing of what was cancelled, and goes on", async () => {
+Deno.test("MattingModel emits nothing for cancelled requests, and continues", async () => {
   await using model = await openModel(DEMO);
   const random = new Random(9);
   const events: string[] = [];

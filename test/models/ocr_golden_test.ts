@@ -17,7 +17,7 @@ import {
   type TinyOcrFamily,
 } from "../fixtures/models/tiny_ocr.ts";
 
-/** That the tiny encoders make of an image. */
+/** Positions that the tiny encoders output for an image. */
 const NUM_PLACES = 12;
 const END_TOKEN = 2;
 
@@ -25,7 +25,7 @@ const END_TOKEN = 2;
 const ON_WEBGPU: ReadonlySet<TinyOcrFamily> = new Set(["trocr", "florence"]);
 
 for (const family of OCR_FAMILIES) {
-  Deno.test(`ImageProcessor prepares images for ${family} as transformers.js does`, async () => {
+  Deno.test(`ImageProcessor prepares images for ${family} like transformers.js`, async () => {
     await using tiny = await makeTinyOcr(family);
     const processor = await ImageProcessor.load(tiny.folder);
     for (const { number, pixels: { dims, step, values } } of OCR_GOLDENS[family]) {
@@ -38,14 +38,14 @@ for (const family of OCR_FAMILIES) {
     }
   });
 
-  cpuTest(`OcrModel on the CPU writes what transformers.js writes: ${family}`, async (backend) => {
+  cpuTest(`OcrModel on the CPU writes the same as transformers.js: ${family}`, async (backend) => {
     await using tiny = await makeTinyOcr(family);
     await using model = await openModel(tiny.folder, { backend });
     await checkGoldens(tiny.folder, family, model);
   });
 
   if (!ON_WEBGPU.has(family)) continue;
-  gpuTest(`OcrModel on WebGPU writes what transformers.js writes: ${family}`, async (gpu) => {
+  gpuTest(`OcrModel on WebGPU writes the same as transformers.js: ${family}`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await using tiny = await makeTinyOcr(family);
     await using model = await openModel(tiny.folder, { backend });

@@ -16,7 +16,7 @@ import { OCR_GOLDENS } from "../fixtures/models/ocr_goldens.ts";
 import { makeTinyOcr, ocrImage, type TinyOcrFamily } from "../fixtures/models/tiny_ocr.ts";
 import { imageEncoder } from "../fixtures/models/tiny_ocr_graphs.ts";
 
-/** The id of `</s_answer>`: behind four special tokens, the bytes and five other tags. */
+/** The id of `</s_answer>`: after four special tokens, the bytes and five other tags. */
 const ANSWER_END = 4 + 256 + 5;
 
 async function withModel(family: TinyOcrFamily, use: (model: OpenModel) => Promise<void>) {
@@ -41,7 +41,7 @@ async function refusal(
   return { kind: error.kind, param: error.param };
 }
 
-/** Eight images at once, answers of up to `numTokens` tokens: each step gives every answer its next token. */
+/** Runs eight images concurrently, with answers of up to `numTokens` tokens: each step adds a token to every answer. */
 async function checkTogether(model: Model, numTokens: number): Promise<void> {
   const messages = Array.from({ length: 8 }, (_, number) => imageMessage(ocrImage(number)));
   const endless = { logitBias: [[2, -100]] } as const;
@@ -52,7 +52,7 @@ async function checkTogether(model: Model, numTokens: number): Promise<void> {
   }
   assert.ok(new Set(alone).size >= 7, "the images are hardly told apart");
   const stepsAlone = await readFigure(model, "hearth_step_seconds");
-  // The thread that prepares images hands them out one by one.
+  // The thread that prepares images returns them one by one.
   using _gathered = gatherRequests(messages.length);
   const together = await Promise.all(
     messages.map((message, index) =>
@@ -66,16 +66,16 @@ async function checkTogether(model: Model, numTokens: number): Promise<void> {
   assert.equal(await readFigure(model, "hearth_step_seconds") - stepsAlone, numTokens);
 }
 
-/** A model takes a file's memory. */
+/** A copy, because a model takes over a file's memory. */
 function copy(message: ReturnType<typeof imageMessage>): ReturnType<typeof imageMessage> {
   return structuredClone(message);
 }
 
-Deno.test("OcrModel on the CPU answers eight requests together as each alone, in fewer steps", () =>
+Deno.test("OcrModel on the CPU answers eight requests together like each alone, in fewer steps", () =>
   withModel("trocr", (model) => checkTogether(model, 50)));
 
 gpuTest(
-  "OcrModel on WebGPU answers eight requests together as each alone, in fewer steps",
+  "OcrModel on WebGPU answers eight requests together like each alone, in fewer steps",
   async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await using tiny = await makeTinyOcr("florence");
@@ -90,7 +90,7 @@ const GRAPHS = {
 } as const;
 
 for (const family of ["trocr", "florence"] as const) {
-  gpuTest(`OcrModel in half precision begins as in full precision: ${family}`, async (gpu) => {
+  gpuTest(`OcrModel in half precision starts like in full precision: ${family}`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await using tiny = await makeTinyOcr(family);
     for (const graph of GRAPHS[family]) await writeHalf(tiny.folder, graph);
@@ -106,7 +106,7 @@ for (const family of ["trocr", "florence"] as const) {
   }, { ignore: !HAS_F16 });
 }
 
-Deno.test("OcrModel runs requests whose texts are not alike beside each other", () =>
+Deno.test("OcrModel runs requests with different texts concurrently", () =>
   withModel("florence", async (model) => {
     const goldens = OCR_GOLDENS.florence;
     const answers = await Promise.all(
@@ -119,7 +119,7 @@ Deno.test("OcrModel runs requests whose texts are not alike beside each other", 
     assert.deepEqual(answers.map(({ texts }) => texts[0]), goldens.map(({ text }) => text));
   }));
 
-Deno.test("OcrModel gives choices of their own, the same again under the same seed", () =>
+Deno.test("OcrModel returns different choices, and the same ones for the same seed", () =>
   withModel("trocr", async (model) => {
     const ask = async (n: number, seed: number) =>
       await chat(model, [imageMessage(ocrImage(1))], {
@@ -137,7 +137,7 @@ Deno.test("OcrModel gives choices of their own, the same again under the same se
     assert.deepEqual(many.texts.slice(0, 3), three.texts);
   }));
 
-Deno.test("OcrModel reads greedily where neither the request nor the folder says otherwise", () =>
+Deno.test("OcrModel reads greedily by default", () =>
   withModel("trocr", async (model) => {
     const [golden] = OCR_GOLDENS.trocr;
     const result = await chat(model, [imageMessage(ocrImage(golden!.number))], {
@@ -161,7 +161,7 @@ Deno.test("OcrModel ends at a stop string, at max_tokens and at the end of the c
     assert.deepEqual([endless.reasons, endless.usage.completionTokens], [["length"], 63]);
   }));
 
-Deno.test("OcrModel ends an answer to a question where its tag ends", () =>
+Deno.test("OcrModel ends an answer to a question at its closing tag", () =>
   withModel("docvqa", async (model) => {
     const message = imageMessage(ocrImage(0), "What does it cost?");
     const forced = { logitBias: [[ANSWER_END, 100]], maxTokens: 5 } as const;
@@ -170,13 +170,13 @@ Deno.test("OcrModel ends an answer to a question where its tag ends", () =>
     assert.equal(result.usage.completionTokens, 1);
   }));
 
-Deno.test("OcrModel answers a task with places in one piece, log-probabilities with it", () =>
+Deno.test("OcrModel answers a task with locations in one event, with log-probabilities", () =>
   withModel("florence", async (model) => {
     const message = imageMessage(ocrImage(0), "<OCR_WITH_REGION>");
     const result = await chat(model, [message], { maxTokens: 40, topLogprobs: 2 });
     assert.equal(result.numDeltas, 1);
     assert.equal(result.logprobs[0]!.length, 40);
-    // The first is forced: no other is allowed, and log-probabilities are those of what is.
+    // The first is forced: log-probabilities only contain the allowed token.
     assert.deepEqual(result.logprobs[0]!.map(({ top }) => top.length), [
       1,
       ...result.logprobs[0]!.slice(1).map(() => 2),
@@ -186,7 +186,7 @@ Deno.test("OcrModel answers a task with places in one piece, log-probabilities w
     assert.ok(quad_boxes.every((box: number[]) => box.length === 8));
   }));
 
-Deno.test("OcrModel refuses what it cannot read, naming the part", () =>
+Deno.test("OcrModel refuses unsupported input, naming the part", () =>
   withModel("florence", async (model) => {
     const image = ocrImage(0);
     const part = (param: string, bytes = image.slice()) =>
@@ -223,13 +223,13 @@ Deno.test("OcrModel reads the image of the last user message", () =>
     assert.equal(read.texts[0], second!.text);
   }));
 
-Deno.test("OcrModel asks for a question where the model answers nothing else", () =>
+Deno.test("OcrModel requires a question if the model only answers questions", () =>
   withModel("docvqa", async (model) => {
     const seen = await refusal(chat(model, [imageMessage(ocrImage(0))]));
     assert.deepEqual(seen, { kind: "invalid_value", param: "messages" });
   }));
 
-Deno.test("OcrModel refuses an image above the limit that was set, naming the flag", async () => {
+Deno.test("OcrModel refuses an image above the configured limit, naming the flag", async () => {
   await using tiny = await makeTinyOcr("trocr");
   // As large as the largest image of the warm-up.
   const [width, height] = [96, 64];
@@ -247,7 +247,7 @@ Deno.test("OcrModel refuses an image above the limit that was set, naming the fl
   });
 });
 
-Deno.test("OcrModel refuses a strip that its processor would blow up", () =>
+Deno.test("OcrModel refuses a strip that its processor would enlarge too much", () =>
   withModel("donut", async (model) => {
     const [width, height] = [2, 60_000];
     const data = new Uint8Array(width * height * 3);
@@ -275,14 +275,14 @@ Deno.test("OcrModel frees cancelled requests in any state", () =>
     const numHeard = heard.length;
     assert.equal((await stays).texts[0], OCR_GOLDENS.trocr[0]!.text);
     assert.equal(heard.length, numHeard);
-    // The last answer's place is given back when its events are out.
+    // The last answer's slot is returned after its events are emitted.
     await new Promise((resolve) => setTimeout(resolve, 0));
     assert.equal(await readFigure(model, "hearth_sequences_running"), 0);
     assert.equal(await readFigure(model, "hearth_sequences_waiting"), 0);
   }));
 
 for (const family of ["trocr", "captioner"] as const) {
-  Deno.test(`OcrModel fails the image whose logits are not numbers, and only that: ${family}`, async () => {
+  Deno.test(`OcrModel fails only the image whose logits are NaN: ${family}`, async () => {
     await using tiny = await makeTinyOcr(family);
     const encoder = imageEncoder("last_hidden_state", 11, { failsInTheDark: true });
     await Deno.writeFile(join(tiny.folder, "onnx/encoder_model.onnx"), encoder);
@@ -309,7 +309,7 @@ for (const family of ["trocr", "captioner"] as const) {
   });
 }
 
-Deno.test("loadModel() says what an OCR folder lacks", async () => {
+Deno.test("loadModel() names the missing parts of an OCR folder", async () => {
   const refusals: readonly (readonly [RegExp, (folder: string) => Promise<void>])[] = [
     [
       /of type other_ocr; this version of Hearth serves vision-encoder-decoder, florence2/,

@@ -1,4 +1,4 @@
-/** Whole graphs that leave the sizes of heads open run with those of `config.json`. */
+/** Whole graphs with dynamic head sizes run with those of `config.json`. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { UnsupportedGraphError } from "../../src/decoder/step_inputs.ts";
@@ -14,7 +14,7 @@ import { findModelFolder, readGoldens } from "../fixtures/engine/goldens.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 
-Deno.test("WholeDecoder runs a graph whose cache leaves the sizes of heads open", async () => {
+Deno.test("WholeDecoder runs a graph whose cache has dynamic head sizes", async () => {
   const folder = await openFolder(FOLDER);
   await using files = new FolderFiles(`${FOLDER}/onnx`);
   const model = await readModel(files, "model.onnx");

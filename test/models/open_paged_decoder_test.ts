@@ -1,4 +1,4 @@
-/** What is opened for a decoder, and that it is freed where the decoder cannot be opened whole. */
+/** Resources of a decoder, and their release if the decoder cannot be opened completely. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -37,7 +37,7 @@ class CountingBackend extends CpuBackend {
 
 const CONTEXT_LENGTH = 32;
 
-/** A cut of a small export in f32, and how to open it. */
+/** A cut of a small export in f32, and the options to open it. */
 async function readExport(files: FolderFiles) {
   const model = await readModel(files, "llama_script_17.onnx");
   const result = splitGraph(model, { contextLength: CONTEXT_LENGTH });
@@ -76,14 +76,14 @@ Deno.test("openPagedDecoder() frees attention and segments when the embeddings c
   assert.equal(backend.opened.length, cut.segments.length);
   assert.equal(backend.numReleased, backend.opened.length);
   assert.equal(disposed.count, 1);
-  // While a session is opened, ONNX Runtime holds its weights twice.
+  // ONNX Runtime holds a session's weights twice while opening it.
   const opened = backend.opened.map(({ graph }) =>
     graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0)
   );
   assert.deepEqual(opened, opened.toSorted((a, b) => b - a));
 });
 
-Deno.test("openPagedDecoder() compiles no decoder with more weights in f32 than may be laid out", async () => {
+Deno.test("openPagedDecoder() does not compile a decoder with too many weights in f32", async () => {
   await using files = new FolderFiles(EXPORTS);
   const options = await readExport(files);
   const bytes = new Map(

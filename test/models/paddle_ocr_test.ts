@@ -1,4 +1,4 @@
-/** PP-OCR's graphs without a `config.json`, in the layouts in which they are published. */
+/** PP-OCR's graphs without a `config.json`, in their published layouts. */
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { openAnyFolder } from "../../src/hub/model_folder.ts";
@@ -53,7 +53,7 @@ async function demoFiles(): Promise<FolderFiles> {
   };
 }
 
-Deno.test("a folder as PaddleOCR publishes them reads as the one described by hand", async () => {
+Deno.test("a folder in PaddleOCR's layout reads like one with a written configuration", async () => {
   await withFolder(await demoFiles(), async (path) => {
     const folder = await openAnyFolder(path);
     const told = await readPaddleConfig(folder);
@@ -77,7 +77,7 @@ Deno.test("a folder as PaddleOCR publishes them reads as the one described by ha
   });
 });
 
-/** The same graphs, one folder; `dictionary` says where the recogniser's characters are. */
+/** The same graphs in one folder; `extra` contains the recogniser's characters. */
 function rapidFiles(extra: FolderFiles): FolderFiles {
   return {
     "ch_PP-OCRv4_det_infer.onnx": readFile(DEMO, "onnx/det.onnx"),
@@ -86,7 +86,7 @@ function rapidFiles(extra: FolderFiles): FolderFiles {
   };
 }
 
-Deno.test("the dictionary is found in the recogniser, beside it, and by its language", async () => {
+Deno.test("the dictionary is found in the recogniser, next to it, and by its language", async () => {
   const lines = await readLines(DEMO, "dict/en.txt");
   const wanted = ["", ...lines, " "];
   const text = lines.join("\n");
@@ -107,7 +107,7 @@ Deno.test("the dictionary is found in the recogniser, beside it, and by its lang
   }
 });
 
-Deno.test("without its dictionary the recogniser is named, and what would do", async () => {
+Deno.test("without a dictionary, the error names the recogniser and the accepted files", async () => {
   const wanted =
     /en_PP-OCRv4_rec_infer\.onnx wants one dictionary, .* in its metadata .* inference\.yml or as a \.txt; /;
   for (const files of [{}, { "a.txt": "a\nb", "b.txt": "c\nd" }]) {
@@ -117,7 +117,7 @@ Deno.test("without its dictionary the recogniser is named, and what would do", a
   }
 });
 
-Deno.test("an invalid inference.yml is named, and nothing of it is quoted", async () => {
+Deno.test("an invalid inference.yml is named without quoting its content", async () => {
   const SECRET = "root:x:0:0:hunter2";
   const texts = [
     "- : :\n\t{",

@@ -1,4 +1,4 @@
-/** A step of a cut decoder waits for the GPU once, for its tokens, however its graph computes with positions. */
+/** A step of a cut decoder waits for the GPU once, for its tokens, for any computation of positions in its graph. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/device/backend.ts";
@@ -56,7 +56,7 @@ function makeStep(start: number, numTokens: number): StepBatch {
   };
 }
 
-// Rotary angles in basic operators: of positions that are given, and that are counted in the graph.
+// Rotary angles in basic operators: from given positions, and from positions counted in the graph.
 for (const name of ["llama_script_17", "gemma2_script_17", "qwen3_dynamo_18"]) {
   gpuTest(`PagedDecoder.run() waits for the GPU once, ${name}`, async (gpu) => {
     const decoder = await openDecoder(await WebGpuBackend.create(gpu), name);
@@ -69,7 +69,7 @@ for (const name of ["llama_script_17", "gemma2_script_17", "qwen3_dynamo_18"]) {
 }
 
 gpuTest(
-  "on a GPU a decoder that compiles as a whole opens no session, and another those of its other segments",
+  "on a GPU a fully compiled decoder opens no session, and others open those of their other segments",
   async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     for (
@@ -83,7 +83,7 @@ gpuTest(
   },
 );
 
-gpuTest("openPagedDecoder() tells the share that is loaded, up to all of it", async (gpu) => {
+gpuTest("openPagedDecoder() reports the loaded share, up to 1", async (gpu) => {
   const told: number[] = [];
   const backend = await WebGpuBackend.create(gpu);
   const decoder = await openDecoder(backend, "llama_script_17", (share) => told.push(share));

@@ -1,6 +1,6 @@
 /**
- * A decoder whose tokens bring something to each of its layers (Gemma 3n and 4) is cut, and gives what ONNX Runtime gives
- * over the whole graph: in small chunks, in a batch, and after a prefix from the cache.
+ * A decoder whose tokens have an input for each of its layers (Gemma 3n and 4) is cut, and equals ONNX Runtime over the
+ * whole graph: in small chunks, in a batch, and after a prefix from the cache.
  */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
@@ -23,7 +23,7 @@ const PROMPTS: readonly Prompt[] = [2, 9, 30, 53].map((length, seed) => ({
   maxTokens: 16,
 }));
 
-/** What the whole graph answers, and then to a second turn of each. */
+/** Answers of the whole graph, also to a second turn of each. */
 async function readGoldens(path: string): Promise<number[][]> {
   const backend = new CpuBackend();
   const context = makeContext(await openFolder(path), { backend, dtype: "fp32" });

@@ -1,4 +1,4 @@
-/** Pooling on graphs whose token vectors are known, against the formulas. */
+/** Pooling on graphs with known token vectors, compared with the formulas. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";

@@ -1,4 +1,4 @@
-/** A server's first requests wait for no program of the device to be compiled, whatever their sizes. */
+/** A server's first requests of any size do not wait for the compilation of a device program. */
 import assert from "node:assert/strict";
 import type { Dtype } from "../../src/base/config.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
@@ -11,9 +11,9 @@ import { generate } from "../fixtures/engine/generate.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
 import { recordGpu } from "../fixtures/engine/recording_gpu.ts";
 
-/** Prompts of all sizes a step may have. */
+/** Prompt lengths that cover all sizes of steps. */
 const LENGTHS = [1, 2, 3, 5, 8, 9, 20, 33, 64, 65, 128, 129, 200];
-/** Sequences that decode together. */
+/** Numbers of sequences that decode together. */
 const COUNTS = [2, 3, 4, 5, 8, 9, 16, 17, 32, 33, 40];
 const MAX_SEQUENCES = 40;
 
@@ -25,14 +25,14 @@ async function runRequests(engine: EngineLoop): Promise<void> {
   for (const length of LENGTHS) await generate(engine, makePrompt(length, length));
   for (const count of COUNTS) {
     const prompts = Array.from({ length: count }, (_, i) => makePrompt(2 + i % 3, 100 * count + i));
-    // Long enough that all are there before the first has ended.
+    // Long enough that all have started before the first has ended.
     await Promise.all(prompts.map((each) => generate(engine, { ...each, maxTokens: 12 })));
   }
-  // Prompts beside answers.
+  // Prompts together with answers.
   await Promise.all(LENGTHS.map((length) => generate(engine, makePrompt(length, 1000 + length))));
 }
 
-/** Folders by name: those with accuracy level 4 are computed in 8 bits on a card. */
+/** Folders by name: graphics cards compute those with accuracy level 4 in 8 bits. */
 const FOLDERS: Readonly<Record<string, { readonly dtype: Dtype; readonly level?: number }>> = {
   fp32: { dtype: "fp32" },
   fp16: { dtype: "fp16" },
@@ -43,7 +43,7 @@ const FOLDERS: Readonly<Record<string, { readonly dtype: Dtype; readonly level?:
 for (const [name, { dtype, level }] of Object.entries(FOLDERS)) {
   for (const isFallbackAdapter of [true, false]) {
     const device = isFallbackAdapter ? "a software adapter" : "a card";
-    Deno.test(`a decoder in ${name} on ${device} is opened with the programs it needs`, async () => {
+    Deno.test(`a decoder in ${name} on ${device} opens with all programs it needs`, async () => {
       const { gpu, programs } = recordGpu({ isFallbackAdapter, hasF16: true });
       const backend = await WebGpuBackend.create(gpu);
       await using copy = await copyChatModel(level, level ? "q4f16" : undefined);

@@ -1,4 +1,4 @@
-/** Prompts by ONNX Runtime against the kernels, over the same steps. */
+/** Prompt attention in ONNX Runtime, compared with the kernels over the same steps. */
 import assert from "node:assert/strict";
 import type { PackedStep } from "../../kernels/attention/step_plan.ts";
 import { CpuAttention } from "../../src/device/cpu/attention.ts";
@@ -36,7 +36,7 @@ function makeAttention(
 
 const angles = (name: string) => ({ name, dtype: "float32", shape: [MAX_KEYS, SIZE / 2] });
 
-/** The first part of a prompt, the rest of it beside decodes, and two prompts at once. */
+/** Steps with the first part of a prompt, the rest of it together with decodes, and two prompts at once. */
 function makeSteps(): { steps: PackedStep[]; numBlocks: number } {
   const { step: last, numBlocks } = makeStep([
     { queries: 90, keys: 390 },
@@ -58,7 +58,7 @@ function makeSteps(): { steps: PackedStep[]; numBlocks: number } {
 }
 
 function promptTest(name: string, options: Parameters<typeof makeAttention>[0]): void {
-  Deno.test(`PromptAttention gives what the kernels give: ${name}`, async () => {
+  Deno.test(`PromptAttention equals the kernels: ${name}`, async () => {
     await using backend = await openNative();
     const { steps, numBlocks } = makeSteps();
     const nodes = [makeAttention(options)];
@@ -121,6 +121,6 @@ promptTest("a window of one", { localWindow: 1 });
 promptTest("a soft cap", { softcap: 2 });
 promptTest("rotated heads", { rotary: rotary as never });
 promptTest("float16", { dtype: "float16" });
-promptTest("sinks, which the kernels keep", {
+promptTest("sinks, which stay in the kernels", {
   sinks: { name: "cos", dtype: "float32", shape: [HEADS] } as never,
 });

@@ -38,17 +38,17 @@ async function assertGoldens(backend: Backend, dtype: Dtype): Promise<void> {
       const error = Math.abs(scores[index]! - score);
       assert.ok(error <= 1e-3, `${query} / ${text}: off by ${error}`);
     });
-    // Some scores are closer than half precision tells apart.
+    // Some scores are closer than half precision can distinguish.
     if (dtype === "fp16") continue;
     assert.deepEqual(readOrder(scores), readOrder(documents.map(({ score }) => score)));
   }
 }
 
 for (const dtype of ["fp32", "fp16"] as const) {
-  cpuTest(`hearth-demo-rerank ${dtype} gives its golden scores on the CPU`, async (backend) => {
+  cpuTest(`hearth-demo-rerank ${dtype} returns its golden scores on the CPU`, async (backend) => {
     await assertGoldens(backend, dtype);
   });
-  gpuTest(`hearth-demo-rerank ${dtype} gives its golden scores on WebGPU`, async (gpu) => {
+  gpuTest(`hearth-demo-rerank ${dtype} returns its golden scores on WebGPU`, async (gpu) => {
     await assertGoldens(await WebGpuBackend.create(gpu), dtype);
   });
 }

@@ -1,4 +1,4 @@
-/** What a rerank task gets, beyond the goldens. */
+/** Results of rerank tasks, in addition to the goldens. */
 import assert from "node:assert/strict";
 import { StartupError } from "../../src/base/errors.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";
@@ -12,7 +12,7 @@ const LONG = `${ANSWER} ${"egg ".repeat(600)}`;
 /** [CLS] query [SEP] document [SEP]; the query has 6 tokens. */
 const NUM_AROUND = 9;
 
-Deno.test("RerankModel refuses a pair that is too long with both lengths, or cuts the document", async () => {
+Deno.test("RerankModel refuses a pair that is too long with both lengths, or truncates the document", async () => {
   await using model = await openModel(DEMO);
   await assert.rejects(rerank(model, QUERY, [ANSWER, LONG]), {
     kind: "context_length_exceeded",
@@ -27,7 +27,7 @@ Deno.test("RerankModel refuses a pair that is too long with both lengths, or cut
   assert.ok(Math.abs(toAnswer.scores[0]! - score!) < 1e-6);
 });
 
-Deno.test("RerankModel cuts a long query as well when the document alone is not enough", async () => {
+Deno.test("RerankModel also truncates a long query if the document alone is not enough", async () => {
   await using model = await openModel(DEMO);
   const { promptTokens } = await rerank(model, LONG, [LONG, "egg"], { truncation: 100 });
   assert.equal(promptTokens, 200);
@@ -43,7 +43,7 @@ Deno.test("RerankModel scores an empty document", async () => {
   assert.ok(scores[0]! < scores[1]!);
 });
 
-Deno.test("RerankModel takes two logits for the classes irrelevant and relevant", async () => {
+Deno.test("RerankModel interprets two logits as the classes irrelevant and relevant", async () => {
   const config = { model_type: "bert", architectures: ["BertForSequenceClassification"] };
   await using tiny = await makeTinyEncoder({ files: { "config.json": config }, numLogits: 2 });
   await using model = await openModel(tiny.folder, { kind: "rerank" });
@@ -54,7 +54,7 @@ Deno.test("RerankModel takes two logits for the classes irrelevant and relevant"
   for (const score of scores) assert.ok(Math.abs(score - expected) < 1e-6);
 });
 
-Deno.test("RerankModel refuses graphs that are no reranker's", async () => {
+Deno.test("RerankModel refuses graphs of other models", async () => {
   const config = { model_type: "bert", architectures: ["BertForSequenceClassification"] };
   const files = { "config.json": config };
   const cases = [
@@ -71,7 +71,7 @@ Deno.test("RerankModel refuses graphs that are no reranker's", async () => {
   }
 });
 
-Deno.test("RerankModel opens what sentence-transformers 5.4 and later save of a CrossEncoder: a lone Transformer", async () => {
+Deno.test("RerankModel opens a CrossEncoder saved by sentence-transformers 5.4 or later: a single Transformer", async () => {
   await using tiny = await makeTinyEncoder({
     numLogits: 1,
     files: {

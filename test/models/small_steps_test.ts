@@ -1,4 +1,4 @@
-/** Steps of few rows run in our kernels: how much less they ask of the host, and that answers stay what they were. */
+/** Steps of few rows run in our kernels: they need less work of the host, and answers stay the same. */
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import type { Dtype } from "../../src/base/config.ts";
@@ -15,18 +15,18 @@ import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
 import { countStep, makePrompt, TIES, Ties } from "../fixtures/engine/small_steps.ts";
 
-/** With a prompt of 6 tokens, into a second block of the cache. */
+/** With a prompt of 6 tokens, this reaches a second block of the cache. */
 const NUM_TOKENS = 12;
 
 interface Case {
   readonly model: string;
   readonly dtype: keyof typeof TIES;
-  /** Dispatches of a step of one token, by our kernels alone, sampling included. */
+  /** Dispatches of a step of one token in our kernels, including sampling. */
   readonly dispatches: number;
   /** The same with the segments in ONNX Runtime. */
   readonly before: number;
   readonly layers: number;
-  /** Most of the answers compared with those of other steps that may part at a tie. */
+  /** Maximum number of compared answers that may diverge at a tie. */
   readonly ties: number;
 }
 
@@ -80,7 +80,7 @@ for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
       };
       const seeds = Array.from({ length: 16 }, (_, i) => i);
       const together = await Promise.all(seeds.map((seed) => answer(seed)));
-      // Bit for bit: a row's sums do not depend on how many rows there are.
+      // Bit-identical: a row's sums do not depend on the number of rows.
       for (const seed of [0, 7]) {
         const alone = await answer(seed);
         const ids = (tokens: readonly SampledToken[]) => tokens.map(({ tokenId }) => tokenId);
@@ -89,11 +89,11 @@ for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
       const ties = new Ties(TIES[dtype]);
       const byOrt = await open(gpu, folder!, { dtype, rule: WITHOUT_KERNELS });
       const ort = new EngineLoop(byOrt, { prefixCache: false });
-      // There a step takes a software adapter many times as long.
+      // A software adapter needs many times as long per step there.
       const others = await Promise.all(seeds.slice(0, 6).map((seed) => answer(seed, ort)));
       others.forEach((tokens, i) => ties.compare(tokens, together[i]!));
       ties.requireAtMost(most);
-      // Each segment a run, and between them what was recorded; the token.
+      // One run per segment, submits of the recorded commands between them, and the token.
       assert.deepEqual(await countStep(ort, { tokens: makePrompt(1) }), {
         dispatches: before,
         submits: 2 * layers + 2,

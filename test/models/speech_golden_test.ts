@@ -1,4 +1,4 @@
-/** Speech models other than Whisper write what transformers.js writes on its stock runtime, on both backends. */
+/** Speech models other than Whisper transcribe like transformers.js on its stock runtime, on both backends. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
@@ -28,7 +28,7 @@ async function assertGoldens(
       const wav = makeWav(goldenSound(seconds));
       const asked = ["cohere_asr", "voxtral"].includes(name) ? { language: "fr" } : {};
       const transcript = await transcribeFile(model, wav, asked);
-      // Where a model ends one word twice, transformers.js has two spaces.
+      // If a model ends one word twice, transformers.js has two spaces.
       assert.equal(transcript.text, text.replaceAll(/ +/g, " "), `${seconds} s`);
       assert.equal(transcript.durationSeconds, seconds);
       assertTimes(transcript.segments, seconds);
@@ -36,7 +36,7 @@ async function assertGoldens(
   });
 }
 
-/** Segments follow each other within the recording. */
+/** Asserts that segments are in order and within the recording. */
 function assertTimes(
   segments: readonly { startSeconds: number; endSeconds: number; id: number }[],
   seconds: number,
@@ -51,20 +51,20 @@ function assertTimes(
 }
 
 for (const name of TINY_SPEECH) {
-  cpuTest(`a tiny ${name} on the CPU writes what transformers.js writes`, async (backend) => {
+  cpuTest(`a tiny ${name} on the CPU transcribes like transformers.js`, async (backend) => {
     await assertGoldens(name, backend);
   });
 
-  // Its graph is that of wav2vec2; and a software adapter takes long for each token.
+  // Its graph is that of wav2vec2, and a software adapter is slow for each token.
   if (name === "hubert") continue;
-  gpuTest(`a tiny ${name} on WebGPU writes what transformers.js writes`, async (gpu) => {
+  gpuTest(`a tiny ${name} on WebGPU transcribes like transformers.js`, async (gpu) => {
     const maxSeconds = ["granite_speech", "voxtral"].includes(name) ? 2 : 7;
     await assertGoldens(name, await WebGpuBackend.create(gpu), maxSeconds);
   });
 }
 
 for (const name of ["moonshine", "granite_speech"] as const) {
-  cpuTest(`recordings that a tiny ${name} hears at a time share steps`, async (backend) => {
+  cpuTest(`concurrent recordings for a tiny ${name} share steps`, async (backend) => {
     await withTinySpeech(name, { backend }, async (model) => {
       const wav = makeWav(goldenSound(1.2));
       const alone = (await transcribeFile(model, wav)).text;
@@ -79,7 +79,7 @@ for (const name of ["moonshine", "granite_speech"] as const) {
   });
 }
 
-/** Steps and tokens so far. */
+/** Number of steps and tokens so far. */
 async function figures({ metrics }: AsrModel): Promise<number[]> {
   const all = (await metrics.getMetricsAsJSON()).flatMap(({ values }) => values as unknown[]) as {
     metricName?: string;

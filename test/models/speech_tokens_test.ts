@@ -1,4 +1,4 @@
-/** Chatterbox's language model as requests of the engine, beside a loop over its graphs. */
+/** Chatterbox's language model in engine requests, compared with a loop over its graphs. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import type { Backend } from "../../src/device/backend.ts";
@@ -22,7 +22,7 @@ const LANGUAGE_MODEL = plainDecoder({
   contextLength: 2_400,
 });
 const RULES = {
-  // So many that a sound has some dozen tokens.
+  // Enough end tokens that a sound has a few dozen tokens.
   endTokens: Array.from({ length: 220 }, (_, i) => 30 * i),
   repetitionPenalty: 1.2,
 };
@@ -34,7 +34,7 @@ const PREFIX = {
   dims: [1, 6, WIDTH],
 };
 
-/** As transformers.js does it: all that was before in one run, then a token at a time. */
+/** Like transformers.js: the whole prefix in one run, then one token at a time. */
 async function loop(folder: string, text: readonly number[]): Promise<number[]> {
   const backend = new CpuBackend();
   const open = async (name: string) =>
@@ -116,11 +116,11 @@ async function compare(backend: Backend): Promise<void> {
 }
 
 cpuTest(
-  "SpeechTokenGenerator writes what a loop over the graphs does, alone and together",
+  "SpeechTokenGenerator equals a loop over the graphs, alone and together",
   compare,
 );
 
-gpuTest("SpeechTokenGenerator writes what a loop over the graphs does, on WebGPU", async () => {
+gpuTest("SpeechTokenGenerator equals a loop over the graphs, on WebGPU", async () => {
   const backend = await WebGpuBackend.create(await openTestDevice());
   try {
     await compare(backend);

@@ -1,6 +1,6 @@
 /**
- * Matrices that files hold in another order than kernels read them: tables of embeddings that are the last product's
- * matrix, weights that the graph dequantises, and tables that it cuts.
+ * Matrices stored in another order than the kernels read: embedding tables that are also the last product's matrix,
+ * weights that the graph dequantises, and tables that it slices.
  */
 import { CONTEXT, testKernels } from "../fixtures/engine/test_kernels.ts";
 import { constant } from "../fixtures/graphs/onnx_builder.ts";
@@ -77,7 +77,9 @@ const reshaped = (bits: 2 | 4, shape: readonly number[]): Parts => ({
   },
 });
 
-/** Rows of 4 bits with one scale each, as ONNX Runtime's quantiser writes them: zero points of two rows share a byte. */
+/**
+ * Rows of 4 bits with one scale each, like ONNX Runtime's quantiser writes them: zero points of two rows share a byte.
+ */
 const rowsOf = (dtype: "int4" | "uint4", hasZeroPoints: boolean): Parts => ({
   embed: (graph) => {
     const pack = (name: string, shape: readonly [number, number]) => {
@@ -99,7 +101,7 @@ const rowsOf = (dtype: "int4" | "uint4", hasZeroPoints: boolean): Parts => ({
   },
 });
 
-/** Learned positions: the rows of the step's tokens are cut from their table. */
+/** Learned positions: the rows of the step's tokens are sliced from their table. */
 const positioned: Parts = {
   embed: (graph) => {
     const rows = graph.add("Gather", [graph.weights([VOCAB, WIDTH]), "input_ids"]);
@@ -122,7 +124,7 @@ interface Stored {
   readonly isTransposed: boolean;
 }
 
-/** Weights in blocks along the rows of the matrix, dequantised in front of the product. */
+/** Weights in blocks along the rows of the matrix, dequantised before the product. */
 function dequantized({ dtype, hasZeroPoints, isTransposed }: Stored): Parts {
   const shape = (rows: number) => isTransposed ? [VOCAB, rows] : [rows, VOCAB];
   const pack = (graph: DecoderBuilder, name: string, rows: number) => {
@@ -149,11 +151,14 @@ function dequantized({ dtype, hasZeroPoints, isTransposed }: Stored): Parts {
   };
 }
 
-testKernels("a matrix that is transposed to look up embeddings", {
+testKernels("a matrix that is transposed for embedding lookup", {
   graph: build(transposed),
   sizes: SIZE,
 });
-testKernels("positions that are cut from their table", { graph: build(positioned), sizes: SIZE });
+testKernels("positions that are sliced from their table", {
+  graph: build(positioned),
+  sizes: SIZE,
+});
 for (const [bits, shape] of [[4, [VOCAB, WIDTH / 2]], [2, [VOCAB, -1]], [4, [0, -1]]] as const) {
   testKernels(`a matrix in blocks of ${bits} bits, looked up as [${shape}]`, {
     graph: build(reshaped(bits, shape)),

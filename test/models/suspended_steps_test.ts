@@ -1,6 +1,6 @@
 /**
- * A prompt's step that is suspended after each of its parts for others' next tokens: both get what they get alone, to the
- * bit, on both devices and with all that decoders keep, also where the cache grows meanwhile.
+ * A prompt's step is suspended after each of its parts for the next tokens of others: both get bit-identical results to
+ * running alone, on both devices and with every kind of decoder state, also if the cache grows meanwhile.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -25,7 +25,7 @@ import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { hurryPace } from "../fixtures/engine/hurried_pace.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
 
-/** What is opened, and a prompt that its context holds. */
+/** The model to open, and a prompt that fits in its context. */
 interface Case {
   readonly folder: string | undefined;
   readonly dtype: Dtype;
@@ -39,7 +39,7 @@ const CASES: Readonly<Record<string, Case>> = {
   "whose attention sees all": demo("hearth-demo-chat", "fp32"),
   "in 4 bits": demo("hearth-demo-chat", "q4"),
   "whose kernels run all": { ...demo("hearth-demo-chat", "q4"), batchInvariant: true },
-  // Those of next tokens may have as many rows as those of prompts.
+  // Its decoding steps may have as many rows as its prompt steps.
   "whose steps are all short": {
     ...demo("hearth-demo-chat", "fp32"),
     batchInvariant: true,
@@ -61,23 +61,23 @@ function tiny(name: string): Case {
   return { folder: existsSync(path) ? path : undefined, dtype: "fp32", promptTokens: 90 };
 }
 
-/** As many as the requests need. */
+/** As many blocks as the requests need. */
 const FEW_BLOCKS = 20;
 
-/** A decoder that counts what it is asked for. */
+/** A decoder that counts its calls. */
 class CountingDecoder implements Decoder {
   readonly limits;
   readonly suspension;
   numParts = 0;
   numBeside = 0;
-  /** Most parts of a step from one step of next tokens to another. */
+  /** The largest number of parts between two decoding steps. */
   mostParts = 0;
   readonly #decoder: Decoder;
   #isSuspended = false;
   #numPartsSince = 0;
   #numBlocks = FEW_BLOCKS;
 
-  /** @param decoder whose cache has been made small. */
+  /** @param decoder A decoder with a small cache. */
   constructor(decoder: Decoder) {
     this.#decoder = decoder;
     this.limits = { ...decoder.limits, numBlocks: FEW_BLOCKS, maxBlocks: FEW_BLOCKS };
@@ -105,7 +105,7 @@ class CountingDecoder implements Decoder {
     });
   }
 
-  /** The cache gets larger once in a while. */
+  /** The cache occasionally grows. */
   async #suspend(suspension: Suspension): Promise<void> {
     if (this.numParts % 3 === 0) {
       assert.ok(await this.#decoder.resizeCache!(++this.#numBlocks, 0));
@@ -136,7 +136,7 @@ function makePrompt(seed: number, length: number): Prompt {
   return { tokens, maxTokens: 6, topLogprobs: 2 };
 }
 
-/** Runs a stream, and from its second token on another request beside it. @returns their tokens. */
+/** Runs a stream, and a second request from its second token on. @returns their tokens. */
 async function runBeside(
   engine: EngineLoop,
   stream: Prompt,
@@ -194,5 +194,5 @@ for (const [name, given] of Object.entries(CASES)) {
   });
 }
 
-Deno.test("a prompt of a single token gets the same in a step that is suspended, on the CPU", async () =>
+Deno.test("a prompt of a single token gets the same in a suspended step, on the CPU", async () =>
   await assertSame(new CpuBackend(), { ...demo("hearth-demo-chat", "fp32"), promptTokens: 1 }));

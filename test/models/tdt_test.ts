@@ -1,4 +1,4 @@
-/** A tiny NeMo transducer says what plain loops in float64 say of the whole recording, and which folders load. */
+/** A tiny NeMo transducer equals plain loops in float64 over the whole recording, and the folders that load. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -20,7 +20,7 @@ async function assertReference(backend: Backend, lengths: readonly number[]): Pr
   await using made = await makeSpeechFolder(tdtFiles());
   await withSpeechFolder(made.folder, backend, async (model) => {
     for (const seconds of lengths) {
-      // As a WAV file of 16 bits has it.
+      // Rounded like in a WAV file of 16 bits.
       const samples = goldenSound(seconds).map((x) => Math.round(x * 32_768) / 32_768);
       const { text, tokens } = tdtReference(samples);
       const { segments, ...heard } = await transcribeFile(model, makeWav(samples), {
@@ -39,10 +39,10 @@ async function assertReference(backend: Backend, lengths: readonly number[]): Pr
         assertClose(startSeconds, words![0]!.startSeconds);
         assertClose(endSeconds, words!.at(-1)!.endSeconds);
         const starts = own.filter(({ piece }, i) => i === 0 || piece.startsWith("▁"));
-        // A mark of a space alone begins a word too.
+        // A lone space marker also starts a word.
         assert.ok(words!.length >= starts.length);
         for (const word of words!) {
-          // Where the network puts several words into a frame, each comes after the one before it.
+          // If the network puts several words into a frame, each comes after the previous one.
           const isOwn = own.some(({ start, piece }) =>
             isClose(word.startSeconds, start * FRAME_SECONDS) &&
             word.text.startsWith(piece.replace("▁", ""))
@@ -68,17 +68,17 @@ function assertClose(a: number, b: number): void {
 }
 
 cpuTest(
-  "a tiny transducer on the CPU says what it would of the whole recording, over seams too",
+  "a tiny transducer on the CPU transcribes like the whole recording at once, also across seams",
   async (backend) => {
     await assertReference(backend, [0.3, 1.2, 6.5, 70]);
   },
 );
 
-gpuTest("a tiny transducer on WebGPU says what it would of the whole recording", async (gpu) => {
+gpuTest("a tiny transducer on WebGPU transcribes like the whole recording at once", async (gpu) => {
   await assertReference(await WebGpuBackend.create(gpu), [1.2, 6.5]);
 });
 
-Deno.test("chooseFiles() takes the 8-bit graphs of a transducer on the CPU, and all of the wanted dtype's", () => {
+Deno.test("chooseFiles() chooses the 8-bit graphs of a transducer on the CPU, and all graphs of a requested dtype", () => {
   const graphs = ["encoder-model.onnx", "decoder_joint-model.onnx"];
   const small = graphs.map((graph) => graph.replace(".onnx", ".int8.onnx"));
   const rest = ["config.json", "vocab.txt"];
@@ -108,7 +108,7 @@ Deno.test("chooseFiles() takes the 8-bit graphs of a transducer on the CPU, and 
   assert.throws(() => chooseFiles(folder, { device: "cpu" }), /has no nemo128\.onnx/);
 });
 
-Deno.test("loadAsr() refuses a transducer that lacks a part or has another's, saying what was seen", async () => {
+Deno.test("loadAsr() refuses a transducer with a missing or wrong part, naming what it found", async () => {
   const files = tdtFiles();
   const vocabulary = new TextDecoder().decode(files["vocab.txt"] as Uint8Array);
   const refusals: readonly (readonly [FolderFiles, RegExp])[] = [

@@ -1,4 +1,7 @@
-/** How a text lies along what it attends to, against the attention weights that ONNX Runtime computes of a whole graph. */
+/**
+ * The alignment of a text with the encoder's output, compared with the attention weights that ONNX Runtime computes
+ * from a whole graph.
+ */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { LEAST_DEVIATION } from "../../kernels/alignment/alignment.ts";
@@ -22,11 +25,11 @@ import { makeNormal } from "../kernels/exact_sampling.ts";
 const EXPORTS = fileURLToPath(new URL("../fixtures/graphs/exports", import.meta.url));
 const [NUM_POSITIONS, WIDTH, HEADS, LAYERS] = [12, 16, 2, 2];
 const SITES: readonly NodeHeads[] = [{ layer: 0, heads: [1] }, { layer: 1, heads: [1, 0] }];
-/** One of the decoder's steps has room for sixteen tokens. */
+/** A decoder step has room for sixteen tokens. */
 const TEXT = [51, 4, 17, 9, 30, 2, 44, 11, 23, 5, 8, 38, 16, 27, 3, 50, 12, 7, 33, 19];
 const OTHER = [51, 8, 21];
 
-/** The graph with its attention weights as outputs: of each layer those of its own tokens and those of the encoder. */
+/** The graph with its attention weights as outputs: for each layer those of its own tokens and those of the encoder. */
 function withWeights(step: ModelProto): { model: ModelProto; crossNames: readonly string[] } {
   const names = step.graph.nodes.filter(({ opType }) => opType === "Softmax")
     .map(({ outputs }) => outputs[0]!);
@@ -37,7 +40,7 @@ function withWeights(step: ModelProto): { model: ModelProto; crossNames: readonl
   return { model: { ...step, graph: { ...step.graph, outputs } }, crossNames };
 }
 
-/** The weights of each token at each index, by layer and head, one token after the other. */
+/** The weights of each token for each index, by layer and head, one token after the other. */
 async function weighWhole(
   { project, step }: { readonly project: GraphSession; readonly step: GraphSession },
   hidden: Tensor,
@@ -74,7 +77,7 @@ async function weighWhole(
   return weights;
 }
 
-/** The alignment that weights of tokens at positions make, spelled out. */
+/** A plain implementation of the alignment from the weights of tokens at positions. */
 function alignPlainly(heads: readonly number[][][]): number[][] {
   const shares = heads.map((weights) => {
     const normal = weights.map((row) => [...row]);
@@ -150,7 +153,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   };
   const alone = await stepOther(OTHER, 0);
   await stepOther(OTHER.slice(0, 2), 0);
-  // Between two steps of another row, which notices nothing; and again, as the first time.
+  // Between two steps of another row, which is not affected; and again, with the same result.
   for (let round = 0; round < 2; round++) {
     const got: Float32Array = await decoder.align({
       ...{ encoderInput, tokens: TEXT, nodes: SITES },
@@ -176,9 +179,9 @@ async function assertAligned(backend: Backend): Promise<void> {
   await decoder.dispose();
 }
 
-Deno.test("TextAligner sees what the graph's own attention sees, on the CPU", () =>
+Deno.test("TextAligner equals the graph's own attention, on the CPU", () =>
   assertAligned(new CpuBackend()));
 
-gpuTest("TextAligner sees what the graph's own attention sees, on WebGPU", async (gpu) => {
+gpuTest("TextAligner equals the graph's own attention, on WebGPU", async (gpu) => {
   await assertAligned(await WebGpuBackend.create(gpu));
 });

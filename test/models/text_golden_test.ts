@@ -23,17 +23,17 @@ import {
 import { writeEmbeddingFolder } from "../fixtures/models/embedding_folder.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 
-/** Where the two best log-probabilities are closer than this, f16 may choose the other. */
+/** If the two best log-probabilities are closer than this, f16 may choose the other. */
 const F16_TIE = 0.05;
 
 /**
- * Tokens of a completion on WebGPU: a software adapter takes 10 ms for a step. Four blocks of the cache, prompt included,
- * are no different from twenty.
+ * Tokens of a completion on WebGPU, where a software adapter needs 10 ms per step. Four blocks of the cache, including
+ * the prompt, test the same as twenty.
  */
 const SHORT = 48;
-/** In the other dtypes, which read the same cache. */
+/** For the other dtypes, which read the same cache. */
 const SHORTER = 24;
-/** Of an uncut graph, whose cache grows with each step all the same: a step takes 100 ms. */
+/** For an uncut graph, whose cache grows with each step: a step takes 100 ms. */
 const SHORTEST = 4;
 /** Completions of such a graph, which runs one sequence at a time. */
 const FEW = 2;
@@ -44,7 +44,7 @@ const CASES: readonly { model: string; dtypes: readonly Dtype[] }[] = [
   { model: "chat-gptneo-3m", dtypes: ["fp32", "q4", "q4f16"] },
 ];
 
-/** @returns whether a near tie went the other way, after which the texts differ for good. */
+/** @returns whether a near tie had the other result, after which the texts diverge. */
 function assertGreedy(
   golden: GoldenCompletion,
   tokens: readonly SampledToken[],
@@ -69,9 +69,9 @@ function assertGreedy(
 }
 
 interface GoldenOptions extends EngineOptions {
-  /** Tokens after which completions are not followed further; all if absent. */
+  /** Number of tokens to compare per completion; all if absent. */
   readonly maxTokens?: number;
-  /** Completions that are asked for; all if absent. */
+  /** Number of completions to compare; all if absent. */
   readonly maxCompletions?: number;
 }
 
@@ -119,7 +119,7 @@ for (const { model, dtypes } of CASES) {
     const onCpu = (choice: "native" | "web") =>
       assertGoldens({ backend: new CpuBackend({ choice }), folder, dtype });
     Deno.test(`${name} on the CPU (native)`, () => onCpu("native"));
-    // Its build computes products of 4 bits and half precision alike, whatever the model.
+    // Its build computes products of 4 bits and of half precision the same for every model.
     if (["fp32", "q4f16"].includes(dtype)) {
       Deno.test(`${name} on the CPU (web)`, () => onCpu("web"));
     }
@@ -148,7 +148,7 @@ if (ODD_VOCABULARY) {
   );
 }
 
-/** Both backends: a decoder that begins with embeddings, on the paged engine. */
+/** A decoder that starts from embeddings, on the paged engine, for both backends. */
 async function assertEmbeddingGoldens(backend: Backend, maxTokens?: number): Promise<void> {
   const folder = await Deno.makeTempDir({ prefix: "hearth-embeddings-" });
   try {

@@ -1,4 +1,4 @@
-/** The text model on real weights: what a chat request gets, beyond the greedy goldens. */
+/** The text model on real weights: results of chat requests, in addition to the greedy goldens. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { HearthError } from "../../src/base/errors.ts";
@@ -94,7 +94,7 @@ Deno.test("TextModel.start() gives the same tokens for the same seed, and others
     assert.notDeepEqual((await run(8)).texts, first.texts);
   }));
 
-Deno.test("TextModel.start() gives each of n choices its own text, the first that of the seed alone", () =>
+Deno.test("TextModel.start() gives each of n choices its own text, the first the same as with n = 1", () =>
   withModel(async (model) => {
     const options = { temperature: 1.5, topP: 1, topK: 0, seed: 7, maxTokens: 24 };
     const { texts: [alone] } = await answer(model, chatTask(STORY, options));
@@ -104,7 +104,7 @@ Deno.test("TextModel.start() gives each of n choices its own text, the first tha
     assert.ok(completionTokens > 24 && completionTokens <= 72);
   }));
 
-Deno.test("TextModel.start() ends at a stop string and shows no part of it", () =>
+Deno.test("TextModel.start() ends at a stop string and emits no part of it", () =>
   withModel(async (model) => {
     const whole = await answer(model, chatTask("Hello!", { temperature: 0 }));
     assert.deepEqual(whole.texts, ["Hello! How can I help you today?"]);
@@ -174,7 +174,7 @@ Deno.test("TextModel.start() follows logit_bias and refuses a token outside the 
     );
   }));
 
-Deno.test("TextModel.start() penalises what the completion already holds", () =>
+Deno.test("TextModel.start() penalises tokens that the completion already contains", () =>
   withModel(async (model) => {
     const repeat = { temperature: 0, maxTokens: 40, logitBias: [[1324, 50]] as const };
     const { texts: [stuck] } = await answer(model, chatTask("Hello!", repeat));
@@ -186,7 +186,7 @@ Deno.test("TextModel.start() penalises what the completion already holds", () =>
     assert.notEqual(freed, stuck);
   }));
 
-Deno.test("TextModel.start() can be ended while it waits, in prefill and while it generates", () =>
+Deno.test("TextModel.start() can be cancelled while it waits, in prefill and while it generates", () =>
   withModel(async (model) => {
     let numLate = 0;
     let isOver = false;
@@ -218,7 +218,7 @@ Deno.test("TextModel.start() can be ended while it waits, in prefill and while i
     }
   }));
 
-Deno.test("TextModel.dispose() waits for the step under way and says nothing more", async () => {
+Deno.test("TextModel.dispose() waits for the current step and emits nothing more", async () => {
   let numLate = 0;
   let isOver = false;
   await withModel(async (model) => {
@@ -244,7 +244,7 @@ Deno.test("TextModel.dispose() cancels requests that wait for the vocabulary to 
     });
     return Promise.resolve();
   });
-  // Reading goes on for some turns.
+  // Reading continues for some iterations of the event loop.
   await new Promise((resolve) => setTimeout(resolve, 300));
   assert.deepEqual(heard, []);
 });

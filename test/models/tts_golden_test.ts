@@ -21,7 +21,7 @@ import {
   type TtsFamily,
 } from "../fixtures/models/tiny_tts.ts";
 
-/** What transformers.js and kokoro-js gave: see `goldens/make_tts.mjs`. */
+/** Results of transformers.js and kokoro-js: see `goldens/make_tts.mjs`. */
 interface Goldens {
   readonly spoken: readonly {
     readonly family: TtsFamily;
@@ -29,7 +29,7 @@ interface Goldens {
     readonly voice: string;
     readonly speed: number;
     readonly tokens: readonly number[];
-    /** f32, in base64. */
+    /** Samples in f32, in base64. */
     readonly samples: string;
   }[];
   readonly sounds: readonly {
@@ -84,7 +84,7 @@ async function speak(
   return await synthesizer.synthesize(tokens, { voice, speed, noiseOffset: 0, signal });
 }
 
-/** Whose recording transformers.js was given. */
+/** Clones the voice whose recording transformers.js used. */
 async function cloneVoice(cloner: VoiceCloner): Promise<Voice> {
   const { sampleRateHz } = cloner;
   const recording = recordSomebody({ pitchHz: 210, seconds: 1.5, sampleRateHz });
@@ -92,11 +92,11 @@ async function cloneVoice(cloner: VoiceCloner): Promise<Voice> {
 }
 
 for (const family of TTS_FAMILIES) {
-  cpuTest(`${family} on the CPU sounds as with transformers.js`, async (backend) => {
+  cpuTest(`${family} on the CPU sounds like with transformers.js`, async (backend) => {
     await compare(family, backend);
   });
 
-  gpuTest(`${family} on WebGPU sounds as with transformers.js`, async () => {
+  gpuTest(`${family} on WebGPU sounds like with transformers.js`, async () => {
     const backend = await WebGpuBackend.create(await openTestDevice());
     try {
       await compare(family, backend);
@@ -106,7 +106,7 @@ for (const family of TTS_FAMILIES) {
   });
 }
 
-Deno.test("toPhonemes() gives the sounds that kokoro-js gives", async () => {
+Deno.test("toPhonemes() returns the same phonemes as kokoro-js", async () => {
   for (const { text, language, phonemes } of goldens.sounds) {
     assert.equal(await toPhonemes(text, language), phonemes);
   }

@@ -1,4 +1,6 @@
-/** Vision models beside transformers.js on its own runtime: the same prompts, pixels, features and greedy tokens. */
+/**
+ * Vision models compared with transformers.js on its own runtime: the same prompts, pixels, features and greedy tokens.
+ */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -28,7 +30,7 @@ import {
 } from "../fixtures/models/vision/vision_folder.ts";
 import goldens from "../fixtures/models/vision/goldens.json" with { type: "json" };
 
-// That decoders run uncut is meant.
+// Hides the warnings that decoders run uncut, which is intended.
 configureLog({ level: "error", format: "text" });
 
 interface Golden {
@@ -36,7 +38,7 @@ interface Golden {
   readonly completion: readonly number[];
   /** Absent without images. */
   readonly pixels?: Sample;
-  /** Of each sound; absent without sounds. */
+  /** Samples of each sound's features; absent without sounds. */
   readonly features?: readonly Sample[];
 }
 
@@ -48,7 +50,7 @@ interface Sample {
 
 const GOLDENS: Readonly<Record<VisionFamily, Readonly<Record<string, Golden>>>> = goldens;
 
-/** Compares a tensor with the elements that the goldens hold of it. */
+/** Compares a tensor with its elements in the goldens. */
 function assertSampled(
   data: ArrayLike<number>,
   { dims, values }: Sample,
@@ -83,7 +85,7 @@ async function assertSameTokens(
 }
 
 for (const family of VISION_FAMILIES) {
-  Deno.test(`VisionPrompt.build() makes the prompt, and the processors the pixels and features, of transformers.js, ${family}`, async () => {
+  Deno.test(`VisionPrompt.build() and the processors give the prompt, pixels and features of transformers.js, ${family}`, async () => {
     await using folder = await makeVisionFolder(family);
     const opened = await openFolder(folder.path);
     const tokenizer = await loadTokenizer(opened);
@@ -129,13 +131,13 @@ for (const family of VISION_FAMILIES) {
     }
   });
 
-  Deno.test(`VisionModel gives the greedy tokens of transformers.js on the CPU, ${family}`, () =>
+  Deno.test(`VisionModel returns the greedy tokens of transformers.js on the CPU, ${family}`, () =>
     assertSameTokens(family, new CpuBackend()));
 
   gpuTest(
-    `VisionModel gives the greedy tokens of transformers.js on WebGPU, ${family}`,
+    `VisionModel returns the greedy tokens of transformers.js on WebGPU, ${family}`,
     async (gpu) => {
-      // The last shows what matters here: where the device keeps rows and states of several images or turns.
+      // The last case covers what matters here: the device's storage of rows and states of several images or turns.
       await assertSameTokens(
         family,
         await WebGpuBackend.create(gpu),

@@ -1,4 +1,4 @@
-/** Vision models whose parts do not fit together are refused when they are loaded, and say why. */
+/** Vision models with parts that do not match are refused when they are loaded, with a reason. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -26,7 +26,7 @@ async function changeJson(folder: string, name: string, change: (json: Json) => 
   await Deno.writeTextFile(path, JSON.stringify(change(json)));
 }
 
-/** What is done to a folder, and what is said of it. */
+/** A change of a folder, and the expected error. */
 interface Fault {
   readonly family: VisionFamily;
   readonly what: string;
@@ -108,7 +108,7 @@ for (const { family, what, says, make } of FAULTS) {
   });
 }
 
-Deno.test("MediaEncoder.encode() gives rows in the dtype of the embeddings", async () => {
+Deno.test("MediaEncoder.encode() returns rows in the dtype of the embeddings", async () => {
   await using folder = await makeVisionFolder("llava_qwen2");
   const backend = new CpuBackend();
   const processor = await VisionProcessor.load(folder.path);
@@ -132,7 +132,7 @@ Deno.test("MediaEncoder.encode() gives rows in the dtype of the embeddings", asy
   );
 });
 
-Deno.test("a vision model without its encoder is served for text, and the log says why", async () => {
+Deno.test("a vision model without its encoder is served for text, and the log gives the reason", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await Deno.remove(join(folder.path, "onnx/vision_encoder.onnx"));
   configureLog({ level: "warn", format: "text" });

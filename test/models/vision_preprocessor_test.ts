@@ -6,7 +6,7 @@ import { makeVisionFolder } from "../fixtures/models/vision/vision_folder.ts";
 
 const NEVER = new AbortController();
 
-/** Starts a preparer and ends it after use. */
+/** Starts a preprocessor and stops it after use. */
 async function withPreparer(use: (preparer: ImagePreprocessor) => Promise<void>): Promise<void> {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   const preparer = await ImagePreprocessor.open({
@@ -19,7 +19,7 @@ async function withPreparer(use: (preparer: ImagePreprocessor) => Promise<void>)
   }
 }
 
-Deno.test("ImagePreprocessor.call() gives the encoder's inputs and the image's words", () =>
+Deno.test("ImagePreprocessor.call() returns the encoder's inputs and the image's prompt text", () =>
   withPreparer(async (preparer) => {
     assert.equal(preparer.placeholder, "<|image_pad|>");
     const { text, tensors } = await preparer.call(
@@ -32,7 +32,7 @@ Deno.test("ImagePreprocessor.call() gives the encoder's inputs and the image's w
     assert.deepEqual([...tensors["image_grid_thw"]!.data], [1n, 4n, 8n]);
   }));
 
-Deno.test("ImagePreprocessor.call() shows what is transparent on white", () =>
+Deno.test("ImagePreprocessor.call() renders transparency on white", () =>
   withPreparer(async (preparer) => {
     const clear = Uint8Array.fromBase64(
       "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==",
@@ -73,7 +73,7 @@ Deno.test("ImagePreprocessor.call() replaces a thread that has ended", () =>
     assert.ok((await preparer.call("prepare", { bytes: image }, NEVER)).text.length > 0);
   }));
 
-Deno.test("ImagePreprocessor.call() refuses an image above the limit that was set, naming the flag", async () => {
+Deno.test("ImagePreprocessor.call() refuses an image above the configured limit, naming the flag", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   const preparer = await ImagePreprocessor.open({
     processor: { load: "loadProcessor", folder: folder.path },

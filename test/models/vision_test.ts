@@ -1,4 +1,4 @@
-/** Vision models: what requests with images get, together and alone, and what they leave behind. */
+/** Vision models: requests with images, together and alone, and their cleanup. */
 import assert from "node:assert/strict";
 import type { EngineSettings } from "../../src/base/config.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -40,7 +40,7 @@ function show(number: number, text = QUESTION): ChatMessage {
   return imageMessage(drawImage(number, SIZE), text);
 }
 
-/** Conversations of one or two images, some alike, and some without any. */
+/** Conversations with one or two images, some of them equal, and some without images. */
 function mixedConversations(): ChatMessage[][] {
   const two = (a: number, b: number): ChatMessage => {
     const [first, second] = [show(a), show(b, "And this one?")];
@@ -65,7 +65,7 @@ async function assertSameTogether(
   numConversations = 8,
 ): Promise<void> {
   const conversations = (mixedConversations()).slice(0, numConversations);
-  // What tells apart: tokens, and how sure the model was of them.
+  // Values to compare: tokens and their log-probabilities.
   const answer = async (model: Model, messages: ChatMessage[]) => {
     const { logprobs, usage } = await chat(model, messages, { maxTokens: 100, topLogprobs: 0 });
     return { tokens: logprobs[0]!.map(({ token }) => token), usage };
@@ -76,7 +76,7 @@ async function assertSameTogether(
   });
   for (const engine of engines) {
     await withModel(family, { ...options, engine }, async (model) => {
-      // Texts come sooner than images, which are read first.
+      // Texts arrive sooner than images, which must be decoded first.
       using _gathered = gatherRequests(conversations.length);
       using _pace = engine.kvCacheMb === undefined ? undefined : calmPace();
       const together = await Promise.all(
@@ -93,7 +93,7 @@ async function assertSameTogether(
   }
 }
 
-/** 512 bytes a token: room for the longest conversation, too little for all. */
+/** 512 bytes per token: room for the longest conversation, too little for all. */
 const SMALL_POOL = { kvCacheMb: 224 * 512 / 2 ** 20 };
 
 const IN_SMALL_CHUNKS = { prefixCache: true, maxBatchTokens: 7, ...SMALL_POOL };
@@ -106,12 +106,12 @@ for (const family of MAIN_FAMILIES) {
       { prefixCache: false, ...SMALL_POOL, maxBatchTokens: 16 },
     ]
     : [IN_SMALL_CHUNKS];
-  Deno.test(`VisionModel gives 8 requests at once what each gets alone, in chunks and with preemption, ${family}`, () =>
+  Deno.test(`VisionModel gives 8 concurrent requests the same as each alone, in chunks and with preemption, ${family}`, () =>
     assertSameTogether(family, { backend: new CpuBackend() }, engines));
 }
 
 gpuTest(
-  "VisionModel gives 4 requests at once what each gets alone, in chunks and with preemption, on WebGPU",
+  "VisionModel gives 4 concurrent requests the same as each alone, in chunks and with preemption, on WebGPU",
   async (gpu) =>
     await assertSameTogether("qwen2_5_vl", { backend: await WebGpuBackend.create(gpu) }, [
       { prefixCache: true, maxBatchTokens: 24, ...SMALL_POOL },
@@ -132,7 +132,7 @@ for (const family of MAIN_FAMILIES) {
       assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 1);
       const numFull = Math.floor(usage.promptTokens / 16) * 16;
       assert.ok(second.usage.cachedTokens >= numFull, `${second.usage.cachedTokens} of ${numFull}`);
-      // Equal tokens, another image: nothing of it may come from the cache.
+      // Equal tokens with another image: the cache must not be used.
       const other = await chat(model, [show(1)], { maxTokens: 4 });
       assert.equal(await readMetric(model, "hearth_vision_encoder_runs_total"), 2);
       assert.equal(other.usage.promptTokens, usage.promptTokens);
@@ -140,7 +140,7 @@ for (const family of MAIN_FAMILIES) {
     }));
 }
 
-Deno.test("VisionModel encodes an image once for the choices of a request, and for requests at once", () =>
+Deno.test("VisionModel encodes an image once for all choices of a request, and for concurrent requests", () =>
   withModel("idefics3", { engine: { prefixCache: false } }, async (model) => {
     const { texts, usage } = await chat(model, [show(0)], {
       n: 3,
@@ -215,7 +215,7 @@ Deno.test("VisionModel encodes images again whose rows it could not keep", async
   });
 });
 
-Deno.test("VisionModel hands out text as it comes", () =>
+Deno.test("VisionModel emits text as it is generated", () =>
   withModel("llava_qwen2", {}, async (model) => {
     const { numDeltas, usage } = await chat(model, [show(0)], { maxTokens: 12 });
     assert.equal(usage.completionTokens, 12);
@@ -237,7 +237,7 @@ Deno.test("VisionModel names the part that is not an image", () =>
           error.message.startsWith("messages[0].content[1]: "),
       );
     }
-    // The model refuses images more than 200 times as wide as high.
+    // The model refuses images with an aspect ratio above 200.
     await assert.rejects(
       chat(model, [imageMessage(drawImage(0, [4000, 2]), QUESTION)]),
       (error: HearthError) => error.kind === "invalid_media" && error.message.includes("4000 × 2"),
@@ -254,7 +254,7 @@ Deno.test("VisionModel refuses images that the context has no room for, with bot
     );
   }));
 
-Deno.test("VisionModel refuses texts that would be taken for images", () =>
+Deno.test("VisionModel refuses texts that look like image placeholders", () =>
   withModel("idefics3", {}, async (model) => {
     const messages = [show(0), { role: "user", content: "What does <image> mean?" } as const];
     await assert.rejects(
@@ -265,7 +265,7 @@ Deno.test("VisionModel refuses texts that would be taken for images", () =>
     );
   }));
 
-Deno.test("VisionModel leaves nothing of requests that end while their images are read", () =>
+Deno.test("VisionModel frees everything of requests that end while their images are read", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
     const heard: TaskEvent[] = [];
     const image = drawImage(3, [4000, 3000]);
@@ -279,7 +279,7 @@ Deno.test("VisionModel leaves nothing of requests that end while their images ar
         heard.push(event);
         return Promise.resolve();
       });
-    // Different bytes each, so that each waits for its turn.
+    // Different bytes each, so that each must be read.
     const ends = Array.from({ length: 6 }, (_, i) => {
       const bytes = new Uint8Array(image.length + i);
       bytes.set(image);

@@ -1,4 +1,4 @@
-/** Voice activity: the model's likelihoods, and recordings of which silence is passed over. */
+/** Voice activity: the model's likelihoods, and recordings whose silence is skipped. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
@@ -31,7 +31,7 @@ interface VadGolden {
   readonly speech_segments_16k_seconds: readonly (readonly [number, number])[];
 }
 
-/** Registers a test for the tiny model, and for the published one where it is at hand. */
+/** Registers a test for the tiny model, and for the published one if it is available. */
 function vadTest(name: string, fn: (vadFolder: string) => Promise<void>): void {
   for (const [suffix, folder] of MODELS) Deno.test(`${name}${suffix}`, () => fn(folder!));
 }
@@ -47,7 +47,7 @@ function readGolden(vadFolder: string): VadGolden {
   return JSON.parse(Deno.readTextFileSync(`${vadFolder}/golden.json`));
 }
 
-Deno.test("VoiceActivity hands the state on, and context before each window", async () => {
+Deno.test("VoiceActivity passes on the state, and context before each window", async () => {
   const samples = Float32Array.from(
     { length: 5 * 512 + 100 },
     (_, i) => Math.sin(i / 9) * (Math.floor(i / 700) % 2 ? 0.01 : 0.002),
@@ -76,13 +76,13 @@ Deno.test("VoiceActivity hands the state on, and context before each window", as
 });
 
 goldenTest(
-  "VoiceActivity gives the likelihoods of an independent reference, however sound comes",
+  "VoiceActivity returns the likelihoods of an independent reference, for sound in chunks of any size",
   async (vad) => {
     const whole = readJfk(findForeignSpeech()!);
     const activity = await VoiceActivity.load(vad);
     for (const { sampling_rate, probs } of readGolden(vad).runs) {
       const samples = sampling_rate === RATE_HZ ? whole : whole.filter((_, i) => i % 2 === 0);
-      // Two recordings at a time, in pieces of their own.
+      // Two recordings at a time, in different chunk sizes.
       const listeners = (sampling_rate === RATE_HZ ? [1000, 37_123] : [5000]).map((size) => ({
         size,
         listener: activity.listen(sampling_rate),
@@ -92,7 +92,7 @@ goldenTest(
           await listener.push(samples.subarray(at, at + size));
         }
         const likelihoods = await listener.likelihoods();
-        // The reference leaves out a window that is not full.
+        // The reference omits a window that is not full.
         assert.equal(likelihoods.length, Math.ceil(samples.length / (sampling_rate / 31.25)));
         probs.forEach((want, i) =>
           assert.ok(Math.abs(likelihoods[i]! - want) < 1e-3, `${i}: ${likelihoods[i]}`)
@@ -104,7 +104,7 @@ goldenTest(
 );
 
 goldenTest(
-  "findSpeechRegions() finds a recording's speech where an independent reference finds it",
+  "findSpeechRegions() finds the same speech regions as an independent reference",
   (vad) => {
     const { runs, speech_segments_16k_seconds } = readGolden(vad);
     const { probs } = runs.find((run) => run.sampling_rate === RATE_HZ)!;
@@ -198,7 +198,7 @@ vadTest(
 );
 
 gpuTest(
-  "AsrModel with a voice activity model skips silence on WebGPU too",
+  "AsrModel with a voice activity model also skips silence on WebGPU",
   async (gpu) =>
     await assertPassesOver(await WebGpuBackend.create(gpu), [TINY.folder, SPEECH], [
       3,
@@ -231,7 +231,7 @@ vadTest(
   },
 );
 
-vadTest("models that give no times take those of the speech", async (vadFolder) => {
+vadTest("models without times use those of the speech regions", async (vadFolder) => {
   const { wav, said } = makeRecording(SPEECH, [5, "10_both.wav", 20, "04_voice.wav", 5]);
   for (const name of ["moonshine", "wav2vec2"] as const) {
     await using tiny = await makeTinySpeech(name);
@@ -253,7 +253,7 @@ vadTest("models that give no times take those of the speech", async (vadFolder) 
 });
 
 vadTest(
-  "a voice activity model that is broken or none is refused, with what was looked at",
+  "a broken or missing voice activity model is refused, with the files that were read",
   async (vad) => {
     const asr = await openFolder(findModelFolder("hearth-demo-asr")!);
     const load = (vadFolder: string) =>
@@ -302,7 +302,7 @@ vadTest(
 
 Deno.test.afterAll(async () => await TINY[Symbol.asyncDispose]());
 
-vadTest("VoiceActivity goes on from a state as if it had never stopped", async (vadFolder) => {
+vadTest("VoiceActivity continues from a state without any difference", async (vadFolder) => {
   const activity = await VoiceActivity.load(vadFolder);
   const samples = Float32Array.from(
     { length: 20 * 512 },

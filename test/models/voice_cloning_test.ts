@@ -1,4 +1,4 @@
-/** Models that speak with the voices of recordings, on their own. */
+/** Models that speak with the voices of recordings, tested directly. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -60,7 +60,7 @@ async function withEncoder(
   }
 }
 
-Deno.test("SpeakerEncoder.clone() gives a vector of length 1, however loud the recording is", async () => {
+Deno.test("SpeakerEncoder.clone() returns a vector of length 1 for any loudness of the recording", async () => {
   await withEncoder(async (encoder) => {
     const tone = (loudness: number) =>
       Float32Array.from(
@@ -76,7 +76,7 @@ Deno.test("SpeakerEncoder.clone() gives a vector of length 1, however loud the r
   });
 });
 
-Deno.test("SpeakerEncoder.clone() refuses what its numbers overflow on", async () => {
+Deno.test("SpeakerEncoder.clone() refuses recordings that cause an overflow", async () => {
   const files = {
     ...speakerEncoderFiles(),
     "preprocessor_config.json": { do_normalize: false },
@@ -112,7 +112,7 @@ for (const [what, [changes, message]] of Object.entries(WRONG_ENCODERS)) {
   });
 }
 
-/** A graph that gives back what it gets. */
+/** A graph that returns its input. */
 function buildPassing(input: string): Uint8Array<ArrayBuffer> {
   const graph = new GraphBuilder();
   graph.add("Identity", [input], { outputs: ["y"] });
@@ -122,7 +122,7 @@ function buildPassing(input: string): Uint8Array<ArrayBuffer> {
   });
 }
 
-Deno.test("a speaker encoder is for SpeechT5 alone", async () => {
+Deno.test("a speaker encoder is only allowed for SpeechT5", async () => {
   await using speakers = await makeSpeakerEncoder();
   const load = async (family: TtsFamily, kind?: "embedding") => {
     await using tiny = await makeTinyTts(family);
@@ -144,7 +144,7 @@ Deno.test("a speaker encoder is for SpeechT5 alone", async () => {
 });
 
 Deno.test("Chatterbox stops generating when it is aborted", async () => {
-  // A sign that never comes: the sound would go on to its utmost length.
+  // An end token that never occurs: the sound would reach its maximum length.
   const changes = { "generation_config.json": { eos_token_id: 6_563 } };
   await withChatterbox(async (synthesizer) => {
     const [voice] = synthesizer.voices;
@@ -156,7 +156,7 @@ Deno.test("Chatterbox stops generating when it is aborted", async () => {
   }, { changes });
 });
 
-Deno.test("Chatterbox takes the beginning of a default voice that is long", async () => {
+Deno.test("Chatterbox uses the beginning of a long default voice", async () => {
   const long = recordSomebody({ pitchHz: 140, seconds: 40, sampleRateHz: 8_000 });
   await withChatterbox((synthesizer) => {
     assert.deepEqual(synthesizer.voices.map(({ id }) => id), ["default"]);
@@ -164,7 +164,7 @@ Deno.test("Chatterbox takes the beginning of a default voice that is long", asyn
   }, { changes: { "default_voice.wav": long } });
 });
 
-Deno.test("loadChatterbox() says what is wrong with a folder", async () => {
+Deno.test("loadChatterbox() names the problem of an invalid folder", async () => {
   const load = (changes: TtsFiles) => withChatterbox(() => Promise.resolve(), { changes });
   await assert.rejects(
     () => load({ "default_voice.wav": new TextEncoder().encode("no sound") }),

@@ -1,4 +1,4 @@
-/** The built-in speech model writes what independent references wrote, on both backends. */
+/** The built-in speech model transcribes like independent references, on both backends. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -38,19 +38,19 @@ function assertSegments(
 interface GoldenOptions {
   readonly backend: Backend;
   readonly dtype: Dtype;
-  /** Of the built-in model if absent. */
+  /** The built-in model's if absent. */
   readonly folder?: string;
 }
 
 interface ClipOptions extends GoldenOptions {
-  /** All at once, in place of one after the other. */
+  /** All at once, instead of one after the other. */
   readonly together: boolean;
-  /** Every so many clips, from the first on; all if absent. */
+  /** Uses every nth clip, from the first on; all if absent. */
   readonly every?: number;
   readonly first?: number;
 }
 
-/** Transcribes clips, without naming their language, and compares text, tokens and times. */
+/** Transcribes clips without a given language, and compares text, tokens and times. */
 async function assertClips(speechFolder: string, options: ClipOptions): Promise<void> {
   const { every = 1, first = 0 } = options;
   const clips = readSpeechGoldens(speechFolder).clips.filter((_, i) => i % every === first);
@@ -71,14 +71,14 @@ async function assertClips(speechFolder: string, options: ClipOptions): Promise<
   });
 }
 
-/** How many times something was observed. */
+/** The number of observations of a metric. */
 async function readCount(model: AsrModel, metric: string): Promise<number> {
   const { values } = (await model.metrics.getMetricsAsJSON()).find(({ name }) => name === metric)!;
   return values.find((each) => "metricName" in each && each.metricName === `${metric}_count`)!
     .value;
 }
 
-/** Transcribes the recording that is longer than a window. */
+/** Transcribes a recording that is longer than a window. */
 async function assertLong(speechFolder: string, options: GoldenOptions): Promise<void> {
   const { file, sequential } = readSpeechGoldens(speechFolder).long;
   await withAsr(options, async (model) => {
@@ -126,8 +126,8 @@ function gpuSpeechTest(
   gpuTest(name, async (gpu) => await fn(speechFolder, await WebGpuBackend.create(gpu)));
 }
 
-// A software adapter takes two seconds for a window: one clip of a segment each, that of two segments with fp32 and the
-// one without speech with fp16.
+// A software adapter needs two seconds per window: one clip of one segment each, the clip of two segments with fp32 and
+// the one without speech with fp16.
 gpuSpeechTest(
   "hearth-demo-asr fp32 on WebGPU transcribes its goldens, at once",
   (folder, backend) =>
@@ -141,15 +141,15 @@ gpuSpeechTest(
 );
 
 speechTest(
-  "AsrModel gives recordings that are decoded together what each gives alone",
+  "AsrModel gives recordings that are decoded together the same as each alone",
   async (folder) => {
     const { clips } = readSpeechGoldens(folder);
-    // Whole, as native code runs the encoder, it takes one window at a time. Cut, it takes those of a step: eight
-    // sequences, two for each window.
+    // The native runtime runs the encoder whole, one window at a time. If it is cut, it processes the windows of a
+    // step: eight sequences, two for each window.
     for (const [choice, numPieces] of [["native", 7], ["web", 2]] as const) {
       await withAsr({ backend: new CpuBackend({ choice }), dtype: "fp32" }, async (model) => {
         const files = clips.slice(5).map(({ file }) => Deno.readFileSync(`${folder}/demo/${file}`));
-        // Each asks for silence and for the language at first.
+        // Each first detects silence and the language.
         using _gathered = gatherRequests(2 * files.length);
         const transcripts = await Promise.all(files.map((file) => transcribeFile(model, file)));
         assert.deepEqual(
@@ -163,7 +163,7 @@ speechTest(
 );
 
 speechTest(
-  "AsrModel takes a clip into the steps of a recording that began before, and gives each what it gives alone",
+  "AsrModel adds a clip to the steps of an earlier recording, and gives each the same as alone",
   async (folder) => {
     const { clips, long } = readSpeechGoldens(folder);
     const clip = clips.find(({ file }) => file === "10_both.wav")!;
@@ -181,7 +181,7 @@ speechTest(
       assert.equal((await before).text, long.sequential.text.trim());
       assert.equal((await after).text, clip.text.trim());
       const together = await numSteps() - inTurn;
-      // The clip needs about twenty of its own.
+      // The clip alone needs about twenty.
       assert.ok(together < inTurn - 10, `${together} steps together, ${inTurn} in turn`);
     });
   },
@@ -199,12 +199,12 @@ speechTest(
 );
 
 speechTest(
-  "AsrModel tries again, hotter, what goes wrong, and gives the same every time, alone or beside others",
+  "AsrModel retries failed windows at a higher temperature, with the same result every time, alone or together with others",
   async (folder) => {
     const numSamples = 30 * 16_000;
     const wav = (await Deno.readFile(`${folder}/demo/long_40s.wav`)).slice(0, 44 + 2 * numSamples);
     new DataView(wav.buffer).setUint32(40, 2 * numSamples, true);
-    // Overdriven beyond all measure: the model is not sure of any word.
+    // Heavily overdriven: the model is not sure of any word.
     const samples = new Int16Array(wav.buffer, 44);
     samples.forEach((sample, i) => samples[i] = sample > 0 ? 8000 : -8000);
     const clip = await Deno.readFile(`${folder}/demo/10_both.wav`);

@@ -1,4 +1,4 @@
-/** When words are spoken: a recording of which that is known, on both backends. */
+/** Word times, in a recording with known times, on both backends. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
@@ -17,9 +17,9 @@ import { speechTest } from "../fixtures/audio/speech.ts";
 import { assertOrdered, measureWords, SPOKEN } from "../fixtures/audio/spoken_words.ts";
 import { transcribeFile, withAsr } from "../fixtures/audio/transcribe.ts";
 
-/** How far off a word within a sentence may begin: the median, and all but one in ten. */
+/** Allowed error of a word's start within a sentence: the median, and for nine of ten words. */
 const STARTS_SECONDS = { median: 0.08, most: 0.35 };
-/** How far off a sentence's first word may begin and its last may end. */
+/** Allowed error of the start of a sentence's first word and the end of its last. */
 const EDGES_SECONDS = { median: 0.03, most: 0.2 };
 
 function assertNear(
@@ -51,11 +51,11 @@ async function hear(
   return segments;
 }
 
-Deno.test("hearth-demo-asr fp32 on the CPU tells when words are spoken, window after window", async () => {
+Deno.test("hearth-demo-asr fp32 on the CPU returns word times, window after window", async () => {
   assertWords(await hear(SPOKEN.audio, { backend: new CpuBackend(), dtype: "fp32" }));
 });
 
-gpuTest("hearth-demo-asr on WebGPU tells of words what it tells on the CPU", async (gpu) => {
+gpuTest("hearth-demo-asr on WebGPU returns the same word times as on the CPU", async (gpu) => {
   const samples = await decodeWhole(SPOKEN.audio.slice());
   const audio = makeWav(samples.subarray(0, 9.5 * RATE_HZ));
   const readWords = (segments: readonly TranscriptSegment[]) =>
@@ -66,7 +66,7 @@ gpuTest("hearth-demo-asr on WebGPU tells of words what it tells on the CPU", asy
   assertOrdered(segments);
   for (const [i, { text, startSeconds, endSeconds }] of readWords(segments).entries()) {
     assert.equal(text, want[i]!.text);
-    // It looks a little elsewhere.
+    // Its attention differs slightly.
     assert.ok(Math.abs(startSeconds - want[i]!.startSeconds) < 0.061, text);
     assert.ok(Math.abs(endSeconds - want[i]!.endSeconds) < 0.061, text);
   }
@@ -114,9 +114,9 @@ Deno.test("AsrModel refuses only the recording whose words cannot be aligned", a
   });
 });
 
-speechTest("AsrModel tells when words are spoken where it tried a window again", async (speech) => {
+speechTest("AsrModel returns word times for a window that it retried", async (speech) => {
   await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
-    // Overdriven beyond all measure: the model is not sure of any word.
+    // Heavily overdriven: the model is not sure of any word.
     const long = await Deno.readFile(`${speech}/demo/long_40s.wav`);
     const samples = (await decodeWhole(long)).slice(0, 30 * RATE_HZ);
     const wav = makeWav(samples.map((sample) => sample > 0 ? 0.25 : -0.25));
@@ -126,7 +126,7 @@ speechTest("AsrModel tells when words are spoken where it tried a window again",
   });
 });
 
-Deno.test("hearth-demo-asr aligns words as transformers.js does", async () => {
+Deno.test("hearth-demo-asr aligns words like transformers.js", async () => {
   await using folder = await copyWithAttentionOutputs();
   const samples = (await decodeWhole(SPOKEN.audio.slice())).subarray(0, 9.5 * RATE_HZ);
   const { pipeline } = await loadTransformers({
@@ -160,7 +160,7 @@ Deno.test("hearth-demo-asr aligns words as transformers.js does", async () => {
   const [next, own, other] = [differences.next, differences.ours, differences.theirs].map(
     computeMedian,
   );
-  // It gives a token what the decoder looks at once it has it, which is where the next one is.
+  // It assigns to a token the attention after that token, which is the position of the next one.
   assert.ok(next! <= 0.061, `the median is ${next}`);
   assert.ok(own! < 0.06 && own! < other! / 2, `${own} and ${other}`);
 });

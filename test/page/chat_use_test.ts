@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** What a reader does with a conversation, beside writing. */
+/** Everything that a user does with a conversation, besides writing. */
 import assert from "node:assert/strict";
 import type { KeyInput } from "puppeteer-core";
 import { DESKTOP, PHONE, Tab } from "../fixtures/page/browser.ts";
@@ -18,7 +18,7 @@ import { TOOLS, WEATHER_ANSWER } from "../fixtures/servers/weather.ts";
 
 const CHAT = { model: "hearth-demo-chat" };
 
-/** Sends a message and waits for the end of the answer to it, which is the `count`th. */
+/** Sends a message and waits for the end of its answer, which is the `count`th. */
 async function ask(tab: Tab, message: string, count = 1): Promise<void> {
   await tab.fill("Message", message);
   await tab.click("Send");
@@ -37,7 +37,7 @@ async function readText({ page }: Tab, selector: string): Promise<string> {
   return await page.$eval(selector, (element) => element.textContent ?? "");
 }
 
-/** The next answer begins and does not end, however quick the machine is. */
+/** Makes the next answer start and never end, on any machine. */
 function answerWithoutEnd(): void {
   const real = globalThis.fetch;
   globalThis.fetch = (input, init) => {
@@ -73,7 +73,7 @@ async function tabTo({ page }: Tab, name: RegExp, key: KeyInput = "Tab"): Promis
   assert.fail(`no press of Tab led to ${name}`);
 }
 
-pageTest("page: a conversation is led by the keyboard alone", CHAT, async (visit) => {
+pageTest("page: a conversation works with the keyboard alone", CHAT, async (visit) => {
   const { tab } = visit;
   const { page } = tab;
   await page.waitForSelector(".composer");
@@ -86,7 +86,7 @@ pageTest("page: a conversation is led by the keyboard alone", CHAT, async (visit
   await page.waitForSelector(".assistant[aria-busy=true], .assistant footer");
   await untilAnswers(tab, 1);
 
-  // A setting, and an answer without an end that is stopped.
+  // A setting, and an endless answer that is stopped.
   await tabTo(tab, /^Settings$/);
   await page.keyboard.press("Enter");
   await page.waitForSelector("input[name=max_tokens]");
@@ -115,18 +115,22 @@ pageTest("page: a conversation is led by the keyboard alone", CHAT, async (visit
   await page.waitForSelector(".plot canvas");
 });
 
-pageTest("page: a tool call is shown, its result given and answered", CHAT, async ({ tab }) => {
-  const { page } = tab;
-  await setField(tab, "temperature", "0");
-  await tab.fill("Tools", JSON.stringify(TOOLS));
-  await ask(tab, "What is the weather in Paris?");
-  assert.match(await readText(tab, ".calls"), /Calls get_weather.*"city": "Paris"/s);
-  await page.locator(".calls label input").fill('{"temperature": 21, "condition": "sunny"}');
-  await tab.click("Continue with these results");
-  await untilAnswers(tab, 2);
-  assert.equal((await readText(tab, ".message:last-child .markdown")).trim(), WEATHER_ANSWER);
-  assert.match(await readText(tab, ".message.tool"), /sunny/);
-});
+pageTest(
+  "page: a tool call is shown, and its result is entered and answered",
+  CHAT,
+  async ({ tab }) => {
+    const { page } = tab;
+    await setField(tab, "temperature", "0");
+    await tab.fill("Tools", JSON.stringify(TOOLS));
+    await ask(tab, "What is the weather in Paris?");
+    assert.match(await readText(tab, ".calls"), /Calls get_weather.*"city": "Paris"/s);
+    await page.locator(".calls label input").fill('{"temperature": 21, "condition": "sunny"}');
+    await tab.click("Continue with these results");
+    await untilAnswers(tab, 2);
+    assert.equal((await readText(tab, ".message:last-child .markdown")).trim(), WEATHER_ANSWER);
+    assert.match(await readText(tab, ".message.tool"), /sunny/);
+  },
+);
 
 pageTest("page: an answer follows the JSON schema of the settings", CHAT, async ({ tab }) => {
   await openSettings(tab);
@@ -147,7 +151,7 @@ pageTest("page: an answer follows the JSON schema of the settings", CHAT, async 
   assert.ok(["Paris", "Rome"].includes(answer.city) && typeof answer.sure === "boolean");
 });
 
-pageTest("page: an answer is generated anew beside the old", CHAT, async (visit) => {
+pageTest("page: an answer is regenerated next to the old one", CHAT, async (visit) => {
   const { tab, server } = visit;
   await setField(tab, "temperature", "0");
   await ask(tab, "What does a cow say?");
@@ -162,8 +166,8 @@ pageTest("page: an answer is generated anew beside the old", CHAT, async (visit)
   assert.match(await readText(tab, ".assistant .branches"), /2\/2/);
 });
 
-pageTest("page: what the server did not answer is asked again", CHAT, async ({ tab }) => {
-  // The page has asked for the model by then.
+pageTest("page: an unanswered question is asked again", CHAT, async ({ tab }) => {
+  // The page has requested the model by then.
   await tab.fill("Message", "What does a cow say?");
   await tab.page.setOfflineMode(true);
   await tab.page.keyboard.press("Enter");
@@ -175,7 +179,7 @@ pageTest("page: what the server did not answer is asked again", CHAT, async ({ t
   assert.equal(await tab.page.$("main .failure"), null);
 });
 
-/** Asks, and waits for the first word of an answer that does not end. */
+/** Asks, and waits for the first word of an endless answer. */
 async function askWithoutEnd(tab: Tab, message: string): Promise<void> {
   await tab.page.evaluate(answerWithoutEnd);
   await tab.fill("Message", message);
@@ -184,7 +188,7 @@ async function askWithoutEnd(tab: Tab, message: string): Promise<void> {
 }
 
 pageTest(
-  "page: an answer that is left in the middle stays where it was asked for",
+  "page: an answer stays in its conversation if the user leaves during generation",
   CHAT,
   async (visit) => {
     const { tab } = visit;
@@ -204,7 +208,7 @@ pageTest(
     await tab.click("Stop");
     await tab.text(".assistant footer", /Stopped/);
 
-    // Edited in the middle: the new question stands in the place of the old one.
+    // Edited during the answer: the new question replaces the old one.
     await tab.click("New conversation");
     await askWithoutEnd(tab, "What is 17 plus 25?");
     await tab.click("Edit");
@@ -214,7 +218,7 @@ pageTest(
     assert.deepEqual(await questions(), ["What is 3 plus 4?"]);
     assert.doesNotMatch(await readText(tab, ".assistant .markdown"), /Once/);
 
-    // Deleted in the middle: it does not come back.
+    // Deleted during the answer: it does not come back.
     await tab.click("New conversation");
     await askWithoutEnd(tab, "Where is Rome?");
     await tab.click("Delete Where is Rome?");
@@ -222,11 +226,11 @@ pageTest(
     await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 300)));
     const kept = ["What is 3 plus 4?", "Tell me a story.", "What does a cow say?"];
     assert.deepEqual((await entries()).toSorted(), kept.toSorted());
-    // Unless it is wanted back.
+    // Unless the user restores it.
     await tab.click("Undo");
     await page.waitForFunction(() => document.querySelectorAll(".side .entry").length === 4);
     await tab.click("Delete Where is Rome?");
-    // A click that is faster than any user's is not kept.
+    // A click that is faster than any user is not stored.
     await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 500)));
     await page.reload();
     await page.waitForSelector(".side .entry");
@@ -235,7 +239,7 @@ pageTest(
 );
 
 pageTest(
-  "page: an answer whose server goes away says so, and keeps what came",
+  "page: an answer reports that the server disconnected, and keeps the received text",
   CHAT,
   async (visit) => {
     const { tab } = visit;
@@ -252,7 +256,7 @@ pageTest(
           const body = new ReadableStream<Uint8Array>({
             pull(controller) {
               const text = reads++ === 0 ? `data: ${JSON.stringify(chunk)}\n\n` : end;
-              // What Chromium says of a connection that is lost.
+              // Chromium's error for a lost connection.
               if (text === "") controller.error(new TypeError("network error"));
               else controller.enqueue(new TextEncoder().encode(text));
             },
@@ -305,7 +309,7 @@ pageTest(
 );
 
 pageTest(
-  "page: the request that is copied works in curl and JavaScript, and is Python",
+  "page: the copied request works in curl and JavaScript, and is valid Python",
   CHAT,
   async (visit) => {
     const { tab, server } = visit;
@@ -336,7 +340,7 @@ pageTest(
     });
     const python = await copy("Python");
     assert.match(python, /^import json, requests\n/);
-    // Whether its grammar is Python's; the package it wants is not on every machine.
+    // Only checks the syntax; the package it needs is not on every machine.
     const check = "import ast, sys; ast.parse(sys.argv[1])";
     const seen = await run("python3", "-c", check, python).catch(() => "");
     assert.equal(seen, "");
@@ -376,7 +380,7 @@ pageTest("page: plots move while the model answers", CHAT, async ({ tab }) => {
 });
 
 pageTest(
-  "page: thought is folded apart from the answer, and goes back with it",
+  "page: thought is folded separately from the answer, and sent back with it",
   CHAT,
   async ({ tab }) => {
     const { page } = tab;
@@ -400,7 +404,7 @@ pageTest(
   },
 );
 
-pageTest("page: an empty conversation proposes what to ask", CHAT, async ({ tab }) => {
+pageTest("page: an empty conversation proposes questions", CHAT, async ({ tab }) => {
   assert.match(await tab.text(".greeting", /127/), /http:\/\/127\.0\.0\.1:\d+\/v1/);
   await tab.click("What is the capital of France?");
   await tab.text(".assistant .markdown", /Paris/);
@@ -455,9 +459,9 @@ Deno.test({
       });
       assert.equal(covered, false, `${panel} covers Send`);
     }
-    // A window that is widened and narrowed again folds them by itself.
+    // A window that is widened and narrowed again folds them automatically.
     await page.setViewport(DESKTOP);
-    // The other one: it has heard that it is wide.
+    // The other tab: it has received the event that it is wide.
     await page.waitForFunction(() => {
       const open = [...document.querySelectorAll(".side[open] summary")];
       return open.length === 1 && open[0]!.textContent === "Conversations";

@@ -4,7 +4,7 @@ import { Tab } from "../fixtures/page/browser.ts";
 import { PAGE_TEST, shareBrowser } from "../fixtures/page/page_visit.ts";
 import { TestApp, type TestServerOptions } from "../fixtures/servers/server.ts";
 
-/** Opens the page of a server whose session has not begun to load. */
+/** Opens the page of a server whose session has not started to load. */
 async function withPage(
   options: TestServerOptions,
   look: (tab: Tab, app: TestApp) => Promise<void>,
@@ -37,7 +37,7 @@ Deno.test(
   },
 );
 
-Deno.test("page: when the model could not be loaded it says why", PAGE_TEST, async () => {
+Deno.test("page: if the model could not be loaded it shows the reason", PAGE_TEST, async () => {
   await withPage({ folder: "/nowhere/model" }, async (tab, app) => {
     await app.ready().catch(() => {});
     await tab.text("h1", /The model is not available/);

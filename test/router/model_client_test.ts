@@ -77,7 +77,7 @@ Deno.test("ModelClient reads bodies of all framings, over one connection", async
   });
 });
 
-Deno.test("ModelClient passes each chunk on when it comes", async () => {
+Deno.test("ModelClient passes on each chunk when it arrives", async () => {
   let write: (text: string) => void = () => {};
   await withCounted((_incoming, outgoing) => {
     write = (text) => text === "" ? outgoing.end() : outgoing.write(text);
@@ -95,7 +95,7 @@ Deno.test("ModelClient passes each chunk on when it comes", async () => {
   });
 });
 
-Deno.test("ModelClient reads a body that the connection's end ends, and sees one that is cut off", async () => {
+Deno.test("ModelClient reads a body that ends with the connection, and detects a truncated one", async () => {
   await withCounted((incoming, outgoing) => {
     const { socket } = incoming;
     if (incoming.url === "/cut") {
@@ -113,10 +113,10 @@ Deno.test("ModelClient reads a body that the connection's end ends, and sees one
   });
 });
 
-Deno.test("ModelClient sends again what a closing connection did not take", async () => {
+Deno.test("ModelClient resends a request that a closing connection did not accept", async () => {
   await withCounted((incoming, outgoing) => {
     outgoing.end("ok");
-    // As if its time had come.
+    // Like an idle timeout.
     outgoing.on("finish", () => setTimeout(() => incoming.socket.destroy(), 20));
   }, async (client, numConnections) => {
     for (let n = 1; n <= 5; n++) {
@@ -128,7 +128,7 @@ Deno.test("ModelClient sends again what a closing connection did not take", asyn
   });
 });
 
-Deno.test("ModelClient sends streams with their length, or in chunks, as fast as they are taken", async () => {
+Deno.test("ModelClient sends streams with their length, or in chunks, as fast as they are accepted", async () => {
   const seen: unknown[] = [];
   await withCounted((incoming, outgoing) => {
     let numBytes = 0;
@@ -149,7 +149,7 @@ Deno.test("ModelClient sends streams with their length, or in chunks, as fast as
   });
 });
 
-Deno.test("ModelClient takes an answer that comes before all is sent, and stops sending", async () => {
+Deno.test("ModelClient accepts an answer before everything is sent, and stops sending", async () => {
   await withCounted((_incoming, outgoing) => {
     outgoing.writeHead(413, { connection: "close" }).end("too large");
   }, async (client) => {
@@ -167,7 +167,7 @@ Deno.test("ModelClient takes an answer that comes before all is sent, and stops 
   });
 });
 
-Deno.test("ModelClient closes the connection of a request that is aborted", async () => {
+Deno.test("ModelClient closes the connection of an aborted request", async () => {
   const closed = Promise.withResolvers<void>();
   await withCounted((_incoming, outgoing) => {
     outgoing.write("the beginning");

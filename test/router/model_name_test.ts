@@ -9,7 +9,7 @@ import {
 
 const encoder = new TextEncoder();
 
-/** The name, and how many bytes it took, when the body comes in chunks of that length. */
+/** The name, and the number of bytes read, for a body in chunks of the given length. */
 function scan(
   scanner: NameScanner,
   body: Uint8Array,
@@ -46,7 +46,7 @@ const BODIES = [
   `{"":"model","model":""}`,
 ];
 
-Deno.test("JsonModelName finds what JSON.parse finds, in chunks of any length", () => {
+Deno.test("JsonModelName finds the same as JSON.parse, in chunks of any length", () => {
   for (const text of BODIES) {
     const body = encoder.encode(text);
     for (let length = 1; length <= body.length; length++) {
@@ -55,7 +55,7 @@ Deno.test("JsonModelName finds what JSON.parse finds, in chunks of any length", 
   }
 });
 
-Deno.test("JsonModelName gives up at once on what is no object", () => {
+Deno.test("JsonModelName gives up immediately if the body is not an object", () => {
   for (const text of [`[{"model":"no"}]`, `"model"`, `7`, `model=a`, `<xml/>`]) {
     const { name, numBytes } = scan(
       new JsonModelName(),
@@ -67,12 +67,12 @@ Deno.test("JsonModelName gives up at once on what is no object", () => {
   }
 });
 
-Deno.test("JsonModelName reads no further than the name", () => {
+Deno.test("JsonModelName reads only as far as the name", () => {
   const body = encoder.encode(`{"model":"a","input":"${"x".repeat(10_000)}"}`);
   assert.equal(scan(new JsonModelName(), body, 1).numBytes, `{"model":"a"`.length);
 });
 
-/** A form as `fetch` writes it. */
+/** A form in the encoding of `fetch`. */
 async function writeForm(
   fields: readonly (readonly [name: string, value: string | Blob])[],
 ): Promise<{ body: Uint8Array; contentType: string }> {
@@ -102,7 +102,7 @@ Deno.test("FormModelName finds the field before and after a file that looks like
   }
 });
 
-Deno.test("FormModelName takes boundaries and names without quotation marks, and other headers", () => {
+Deno.test("FormModelName accepts boundaries and names without quotation marks, and other headers", () => {
   const body = encoder.encode(
     "preamble\r\n--b 1\r\nContent-Type: text/plain\r\ncontent-disposition: form-data; name=model\r\n\r\nx\r\n--b 1--",
   );
@@ -112,7 +112,7 @@ Deno.test("FormModelName takes boundaries and names without quotation marks, and
   }
 });
 
-Deno.test("readModelName() lets a form have a file of the limit and text around it, and JSON the limit", async () => {
+Deno.test("readModelName() allows a form with a file of the limit and additional text, and JSON of the limit", async () => {
   const limits = { ...BODY_LIMITS, maxBytes: 1000, maxTextBytes: 500 };
   const read = async (body: BodyInit, type: string, isWhole: boolean) => {
     const headers = { "content-type": type };
@@ -133,7 +133,7 @@ Deno.test("readModelName() lets a form have a file of the limit and text around 
     assert.equal(name, "a");
     assert.equal(await new Response(body).text(), json);
   }
-  // One that has not arrived is read as far as the name, then counted as it passes.
+  // A body that is still arriving is read as far as the name, then counted as it is forwarded.
   const late = `{"input":"${"x".repeat(1000)}","model":"a"}`;
   await assert.rejects(
     read(ReadableStream.from([encoder.encode(late)]), "application/json", false),

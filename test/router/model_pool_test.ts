@@ -8,10 +8,10 @@ const [A, B, C] = ["a", "b", "c"].map((id): RoutedModel => ({
   ...{ id, aliases: [], ownedBy: "test", kind: "text", args: [] },
 })) as [RoutedModel, RoutedModel, RoutedModel];
 
-/** Processes that do what the test says, and what was done to them in order. */
+/** Processes that the test controls, and a log of their events. */
 class Processes {
   readonly events: string[] = [];
-  /** Memory by model. */
+  /** Memory of each model. */
   readonly bytes = new Map<string, number>();
   readonly #running = new Map<string, {
     readonly ready: PromiseWithResolvers<ModelAddress>;
@@ -75,7 +75,7 @@ async function load(
   return await lease;
 }
 
-Deno.test("ModelPool.acquire() starts a model once for all that wait", async () => {
+Deno.test("ModelPool.acquire() starts a model once for all waiting callers", async () => {
   const test = makePool();
   const leases = [test.acquire(A), test.acquire(A), test.acquire(A)];
   test.processes.ready("a");
@@ -88,16 +88,16 @@ Deno.test("ModelPool.acquire() ends the idle model used least recently", async (
   const test = makePool();
   using _inUse = await load(test, A);
   (await load(test, B))[Symbol.dispose]();
-  // A was used before B, but is busy.
+  // A was used earlier than B, but is busy.
   (await load(test, C))[Symbol.dispose]();
   assert.deepEqual(test.processes.events, ["start a", "start b", "stop b", "start c"]);
 });
 
-Deno.test("ModelPool.acquire() has a busy model finish and take no new requests", async () => {
+Deno.test("ModelPool.acquire() lets a busy model finish, without new requests", async () => {
   const test = makePool({ maxLoaded: 1 });
   const first = await load(test, A);
   const second = test.acquire(B);
-  // It would keep B out for ever.
+  // It would block B forever.
   const third = test.acquire(A);
   await settle();
   assert.deepEqual(test.processes.events, ["start a"]);
@@ -113,7 +113,7 @@ Deno.test("ModelPool.acquire() has a busy model finish and take no new requests"
   assert.deepEqual(test.processes.events.slice(3), ["stop b", "start a"]);
 });
 
-Deno.test("ModelPool.acquire() rejects those that wait for a model that does not start, and tries again", async () => {
+Deno.test("ModelPool.acquire() rejects callers that wait for a model that does not start, and tries again", async () => {
   const test = makePool();
   const waiting = [test.acquire(A), test.acquire(A)];
   test.processes.end("a");
@@ -125,19 +125,19 @@ Deno.test("ModelPool.acquire() rejects those that wait for a model that does not
   assert.equal(test.pool.states[0]!.failure, undefined);
 });
 
-Deno.test("ModelPool counts a process that ends unasked, and starts it for the next request", async () => {
+Deno.test("ModelPool counts a process that ends unexpectedly, and restarts it for the next request", async () => {
   const test = makePool();
   const lost = await load(test, A);
   test.processes.end("a");
   await settle();
   assert.equal(test.pool.states[0]!.numLosses, 1);
   using _next = await load(test, A);
-  // Of the process that is gone.
+  // A lease of the process that has ended.
   lost[Symbol.dispose]();
   assert.equal(test.pool.states[0]!.numInUse, 1);
 });
 
-Deno.test("ModelPool.acquire() forgets a caller that leaves, and starts nothing for nobody", async () => {
+Deno.test("ModelPool.acquire() forgets a cancelled caller, and starts nothing without callers", async () => {
   const test = makePool({ maxLoaded: 1 });
   const lease = await load(test, A);
   const controller = new AbortController();
@@ -150,7 +150,7 @@ Deno.test("ModelPool.acquire() forgets a caller that leaves, and starts nothing 
   assert.equal(test.processes.events.includes("start b"), false);
 });
 
-Deno.test("ModelPool ends a model that was idle long enough", async () => {
+Deno.test("ModelPool ends a model after its idle time", async () => {
   const test = makePool({ idleMs: 20 });
   const lease = await load(test, A);
   await new Promise((resolve) => setTimeout(resolve, 60));
@@ -160,7 +160,7 @@ Deno.test("ModelPool ends a model that was idle long enough", async () => {
   assert.deepEqual(test.processes.events, ["start a", "stop a"]);
 });
 
-Deno.test("ModelPool.close() refuses those that wait and ends all", async () => {
+Deno.test("ModelPool.close() refuses waiting callers and ends all processes", async () => {
   const test = makePool();
   using _lease = await load(test, A);
   const waiting = assert.rejects(
@@ -173,7 +173,7 @@ Deno.test("ModelPool.close() refuses those that wait and ends all", async () => 
   assert.deepEqual(test.processes.events.slice(-2), ["stop a", "stop b"]);
 });
 
-Deno.test("ModelPool never has more models running than fit, whatever is asked", async () => {
+Deno.test("ModelPool never runs more models than fit, for any requests", async () => {
   const test = makePool({ maxLoaded: 2 });
   const { pool, processes } = test;
   let numDone = 0;
@@ -193,18 +193,18 @@ Deno.test("ModelPool never has more models running than fit, whatever is asked",
   assert.deepEqual(pool.states.map(({ numInUse }) => numInUse), [0, 0, 0]);
 });
 
-Deno.test("ModelPool ends models, the one used least recently first, until the memory does for another", async () => {
+Deno.test("ModelPool ends models, the least recently used first, until there is enough memory for another", async () => {
   const test = makePool({ maxLoaded: 3, maxBytes: 100 });
   for (const [id, bytes] of [["a", 30], ["b", 60], ["c", 50]] as const) {
     test.processes.bytes.set(id, bytes);
   }
   for (const model of [A, B]) (await load(test, model))[Symbol.dispose]();
   assert.deepEqual(test.processes.events, ["start a", "start b"]);
-  // What it takes shows only once it is loaded.
+  // Its memory is only known after loading.
   (await load(test, C))[Symbol.dispose]();
   await settle();
   assert.deepEqual(test.processes.events.slice(2), ["start c", "stop a", "stop b"]);
-  // From then on it is known: with C there is room for A, but not for B.
+  // From then on it is known: A fits together with C, but B does not.
   (await load(test, A))[Symbol.dispose]();
   assert.deepEqual(test.processes.events.slice(5), ["start a"]);
   (await load(test, B))[Symbol.dispose]();
@@ -212,12 +212,12 @@ Deno.test("ModelPool ends models, the one used least recently first, until the m
   assert.deepEqual(test.pool.states.map(({ bytes }) => bytes), [30, 60, 50]);
 });
 
-Deno.test("ModelPool loads a model that takes more than all memory once it is alone", async () => {
+Deno.test("ModelPool loads a model that needs more than all memory if it is alone", async () => {
   const test = makePool({ maxLoaded: 3, maxBytes: 100 });
   test.processes.bytes.set("a", 500);
   (await load(test, A))[Symbol.dispose]();
   await settle();
-  // It stays until somebody else comes.
+  // It stays until another model is requested.
   assert.deepEqual(test.processes.events, ["start a"]);
   using _lease = await load(test, B);
   await settle();

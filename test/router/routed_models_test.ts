@@ -19,7 +19,7 @@ async function read(words: readonly string[], yaml?: string): Promise<RoutedMode
   }
 }
 
-Deno.test("readRoutedModels() takes names, flags for all, and flags for one", async () => {
+Deno.test("readRoutedModels() reads names, flags for all, and flags for one", async () => {
   const models = await read(
     ["-m", "hearth-demo-chat", "--device", "cpu", "--no-prefix-cache", "--kv-cache-mb", "64"],
     `models:
@@ -51,14 +51,14 @@ Deno.test("readRoutedModels() takes names, flags for all, and flags for one", as
   for (const alias of ["text-embedding-3-small", "embed", "*", "hearth/hearth-demo-embed"]) {
     assert.ok(embed!.aliases.includes(alias));
   }
-  // What it writes is what serve reads, the model's own flags last.
+  // Serve can parse the arguments, with the model's own flags last.
   const serve = parseCall(COMMANDS[0], embed!.args, {});
   assert.ok(typeof serve !== "string");
   assert.equal(serve.flags["prefixCache"], true);
   assert.equal(serve.flags["kvCacheMb"], 64);
 });
 
-Deno.test("readRoutedModels() says what is wrong and where", async () => {
+Deno.test("readRoutedModels() reports errors with their position", async () => {
   const chat = "model: hearth-demo-chat";
   for (
     const [yaml, message] of [

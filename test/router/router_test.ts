@@ -46,7 +46,7 @@ async function statuses(url: string): Promise<Record<string, string>> {
   );
 }
 
-/** The process ids of the models' processes, by model. */
+/** The process ids of the models. */
 function childPids(router: HearthProcess): Map<string, number> {
   const records = [...router.pidFiles().values()].map((text) => {
     const [pid, served] = text.split("\n");
@@ -59,7 +59,7 @@ async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
   while (!await isTrue()) await new Promise((resolve) => setTimeout(resolve, 50));
 }
 
-Deno.test("router: models are loaded when asked for, and the one used least recently ends", async () => {
+Deno.test("router: models are loaded on demand, and the least recently used ends", async () => {
   await using router = startRouter([CHAT, EMBED, RERANK], ["--max-loaded", "2"]);
   const url = await router.url();
   assert.deepEqual(await statuses(url), {
@@ -71,7 +71,7 @@ Deno.test("router: models are loaded when asked for, and the one used least rece
   assert.equal(answer.model, CHAT);
   assert.equal(answer.usage.completion_tokens, 8);
   assert.equal((await embed(url)).status, 200);
-  // By its other name.
+  // By its alias.
   assert.equal((await chat(url, { model: `hearth/${CHAT}` })).status, 200);
   assert.equal((await statuses(url))[EMBED], "loaded");
   const ranked = await (await rerank(url)).json();
@@ -98,11 +98,11 @@ Deno.test("router: models are loaded when asked for, and the one used least rece
   assert.match(metrics, /^hearth_phase\{model="hearth-demo-chat",phase="ready"\} 1$/m);
 });
 
-Deno.test("router: a model's process that is killed ends its streams with an error and comes again", async () => {
+Deno.test("router: a killed model process ends its streams with an error and is restarted", async () => {
   await using router = startRouter([CHAT, EMBED]);
   const url = await router.url();
   await (await embed(url)).body!.cancel();
-  // Eight at a time are not done by then, however quick the model and slow this process.
+  // Eight at a time are not finished by then, even with a fast model and a slow test process.
   const streaming = await chat(url, { ...ENDLESS, n: 8, stream: true });
   const reader = streaming.body!.pipeThrough(new TextDecoderStream()).getReader();
   let text = (await reader.read()).value!;
@@ -119,7 +119,7 @@ Deno.test("router: a model's process that is killed ends its streams with an err
   assert.equal(again.status, 200, await again.text());
 });
 
-Deno.test("router: a model that cannot be loaded leaves the others alone", async () => {
+Deno.test("router: a model that cannot be loaded does not affect the others", async () => {
   const broken = Deno.makeTempDirSync();
   Deno.writeTextFileSync(`${broken}/config.json`, "{");
   await using router = startRouter([EMBED, broken]);
@@ -153,14 +153,14 @@ Deno.test("router: a stream has its head while its model is loaded, and an error
   );
   assert.equal(first.error.code, "model_not_loaded");
   assert.equal(rest.length, 0);
-  // It is known by now.
+  // The error is known by now.
   const again = await chat(url, { stream: true, model: broken.split("/").at(-1)! });
   assert.equal(again.status, 503);
   await again.body!.cancel();
   Deno.removeSync(broken, { recursive: true });
 });
 
-Deno.test("router: keys, hosts and origins are checked once, and a leaving client ends its request", async () => {
+Deno.test("router: keys, hosts and origins are checked once, and a disconnecting client ends its request", async () => {
   await using router = startRouter([CHAT], [
     "--api-key",
     "secret",
@@ -191,7 +191,7 @@ Deno.test("router: keys, hosts and origins are checked once, and a leaving clien
   assert.equal(allowed.status, 200, await allowed.text());
   assert.equal(allowed.headers.get("access-control-allow-origin"), "https://a.example");
   assert.equal(allowed.headers.get("x-request-id"), "mine");
-  // The model's own port wants a key that nobody knows.
+  // The model's own port requires a secret key.
   const [port] = [...router.pidFiles().keys()].map((name) => Number(name.split(".")[0]))
     .filter((each) => each !== Number(new URL(url).port));
   const direct = await fetch(`http://127.0.0.1:${port}/v1/models`, { headers: { authorization } });
@@ -215,7 +215,7 @@ Deno.test("router: keys, hosts and origins are checked once, and a leaving clien
   await until(async () => (await running()).every((count) => count === 0));
 });
 
-Deno.test("router: a form that names its model after the file, or not at all, finds it", async () => {
+Deno.test("router: a form that names its model after the file, or not at all, reaches it", async () => {
   await using router = startRouter(["hearth-demo-asr", EMBED]);
   const url = await router.url();
   const sample = new Blob([
@@ -245,7 +245,7 @@ Deno.test("router: 64 clients over three models, of which two fit, are all answe
   assert.deepEqual([...new Set(answers)], ["200 "]);
 });
 
-Deno.test("router: SIGTERM lets a request finish, and ends all processes", async () => {
+Deno.test("router: SIGTERM lets requests finish, and ends all processes", async () => {
   await using router = startRouter([CHAT, EMBED], ["--drain-seconds", "20"]);
   const url = await router.url();
   await (await embed(url)).body!.cancel();
@@ -273,11 +273,11 @@ Deno.test("router: no process outlives a router that is killed", async () => {
   router.kill("SIGKILL");
   await streaming.text().catch(() => {});
   await until(() => !pids.some(isAlive));
-  // Each removed its own file; the router could not.
+  // Each process removed its own file; the router could not.
   assert.equal(childPids(router).size, 0);
 });
 
-Deno.test("router: models end until another fits into the memory", async () => {
+Deno.test("router: models are ended until another fits in the memory", async () => {
   const config = Deno.makeTempFileSync({ suffix: ".yaml" });
   Deno.writeTextFileSync(
     config,
@@ -290,7 +290,7 @@ Deno.test("router: models end until another fits into the memory", async () => {
   await (await embed(url)).body!.cancel();
   await (await rerank(url)).body!.cancel();
   assert.deepEqual(await loaded(), [RERANK]);
-  // It takes more than all there is.
+  // It needs more than all memory.
   await (await chat(url)).body!.cancel();
   assert.deepEqual(await loaded(), [CHAT]);
   const metrics = await (await fetch(`${url}/metrics`)).text();
@@ -307,7 +307,7 @@ Deno.test("router: models end until another fits into the memory", async () => {
   Deno.removeSync(config);
 });
 
-Deno.test("router: it describes its own endpoints and those of the models", async () => {
+Deno.test("router: its description contains its own endpoints and those of the models", async () => {
   await using router = startRouter([EMBED, "hearth-demo-asr"]);
   const url = await router.url();
   const { paths, components, info } = await (await fetch(`${url}/openapi.json`)).json();
@@ -324,7 +324,7 @@ Deno.test("router: it describes its own endpoints and those of the models", asyn
   assert.equal(refused.status, 405);
   assert.equal(refused.headers.get("allow"), "GET, HEAD, OPTIONS");
   await refused.body!.cancel();
-  // None of that needed a model.
+  // None of these requests loaded a model.
   assert.deepEqual([...new Set(Object.values(await statuses(url)))], ["unloaded"]);
   const metrics = await (await fetch(`${url}/metrics`)).text();
   assert.match(metrics, /^hearth_router_requests_total\{model="none",method="GET",status="200"\}/m);

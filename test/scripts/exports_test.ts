@@ -3,13 +3,13 @@ import { readSources } from "../fixtures/files/sources.ts";
 
 const EXPORT = /^export (?:abstract |async )?(?:const|function\*?|class|interface|type) (\w+)/gm;
 
-/** Whether an example in a doc comment, which is run as another file, calls a function. */
+/** Whether an example in a doc comment calls a function: it runs as a separate file. */
 function isInExample(text: string, name: string): boolean {
   const examples = text.match(/^ \* ```ts$[^]*?^ \* ```$/gm) ?? [];
   return examples.some((example) => new RegExp(`\\b${name}\\(`).test(example));
 }
 
-Deno.test("what is exported is used in another file, or in an example", async () => {
+Deno.test("every export is used in another file, or in an example", async () => {
   const files = await readSources(["src", "kernels", "scripts", "test"]);
   const getFiles = new Map<string, number>();
   for (const text of files.values()) {
@@ -18,7 +18,7 @@ Deno.test("what is exported is used in another file, or in an example", async ()
     }
   }
   const unused = [...files].flatMap(([path, text]) =>
-    // AssemblyScript is another program: its exports are what the host calls.
+    // AssemblyScript is a separate program: the host calls its exports.
     !/^(?:src|kernels(?!\/wasm))\//.test(path)
       ? []
       : Array.from(text.matchAll(EXPORT), ([, name]) => name!)

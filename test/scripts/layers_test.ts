@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { dirname, join, normalize } from "node:path";
 import { readSources } from "../fixtures/files/sources.ts";
 
-/** Each imports only from itself and from those after it. */
+/** Each layer imports only from itself and from later ones. */
 const LAYERS = [
   "main.ts",
   "src/cli",
@@ -29,11 +29,11 @@ const LAYERS = [
   "src/base",
 ];
 
-/** A file's imports of other files of the program, dynamic ones included, by its path from the root. */
+/** Each file's imports of other program files, including dynamic ones, by its path from the root. */
 async function readImports(): Promise<Map<string, readonly string[]>> {
   const imports = new Map<string, readonly string[]>();
   for (const [path, text] of await readSources(["src", "kernels"])) {
-    // AssemblyScript is another program.
+    // AssemblyScript is a separate program.
     if (path.includes("/wasm/")) continue;
     const code = text.replaceAll(/\/\*\*[^]*?\*\//g, "");
     const found = code.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+\.tsx?)"/g);
@@ -42,7 +42,7 @@ async function readImports(): Promise<Map<string, readonly string[]>> {
   return imports;
 }
 
-/** Where a file's folder, or the nearest above it that is a layer, stands among them. */
+/** The index of a file's layer: its folder, or the nearest parent folder that is a layer. */
 function findLayer(path: string): number {
   const within = LAYERS.filter((layer) => path === layer || path.startsWith(`${layer}/`));
   assert.ok(within.length > 0, `${path} is in a layer`);
@@ -58,7 +58,7 @@ Deno.test("no file imports from a layer above its own", async () => {
   assert.deepEqual(upward, []);
 });
 
-Deno.test("no files import each other in a circle", async () => {
+Deno.test("no files import each other in a cycle", async () => {
   const imports = await readImports();
   const done = new Set<string>();
   const circles: string[] = [];

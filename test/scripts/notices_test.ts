@@ -3,7 +3,7 @@ import { listPackages, NOTICES } from "../../scripts/notices.ts";
 
 const LOCK = new URL("../../deno.lock", import.meta.url);
 
-Deno.test("THIRD_PARTY_NOTICES has the packages of the lock file, each with a text (deno task notices)", () => {
+Deno.test("THIRD_PARTY_NOTICES contains the packages of the lock file, each with a text (deno task notices)", () => {
   const text = Deno.readTextFileSync(NOTICES);
   const packages = listPackages(JSON.parse(Deno.readTextFileSync(LOCK)));
   const sections = new Map(

@@ -10,7 +10,7 @@ const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 interface GraphModule {
   readonly specifier: string;
   readonly npmPackage?: string;
-  /** `code` is absent where only types are imported. */
+  /** `code` is absent if only types are imported. */
   readonly dependencies?: readonly {
     readonly code?: { readonly specifier: string };
     readonly isDynamic?: boolean;
@@ -24,9 +24,9 @@ interface Imports {
 }
 
 /**
- * What an entry point's modules import, those of types alone left out.
+ * The imports of an entry point's modules, without type-only ones.
  *
- * @param options.isStatic leaves out what is imported on demand.
+ * @param options.isStatic Excludes dynamic imports.
  */
 async function readImports(
   entry: string,
@@ -54,12 +54,12 @@ async function readImports(
   return { modules: reached, packages };
 }
 
-/** Packages of all modules: what a start of the entry point fetches. */
+/** Packages of all modules, which a start of the entry point fetches. */
 async function readPackages(entry: string): Promise<ReadonlySet<string>> {
   return (await readImports(entry)).packages;
 }
 
-Deno.test("the first start fetches what every thread needs: later ones work without a network", async () => {
+Deno.test("the first start fetches the packages of every thread: later ones work without a network", async () => {
   const first = (await readPackages("main.ts")).union(await readPackages("src/worker/worker.ts"));
   assert.ok([...first].some((name) => name.startsWith("onnxruntime-web@")), String([...first]));
   for (const entry of INCLUDES.filter((path) => path.endsWith(".ts"))) {
@@ -75,7 +75,7 @@ Deno.test("the server answers before any large package is fetched", async () => 
   }
 });
 
-/** Modules that a kind of model has no use for: each takes time before the model is ready. */
+/** Modules that a kind of model does not need: each would delay the start. */
 const UNNEEDED: Readonly<Record<string, readonly string[]>> = {
   "src/models/embedding/embedding.ts": [
     "src/engine/",
@@ -107,11 +107,11 @@ for (const [entry, unneeded] of Object.entries(UNNEEDED)) {
   });
 }
 
-Deno.test("packages that only tests and scripts use are no packages of the program", () => {
+Deno.test("packages that only tests and scripts use are not packages of the program", () => {
   const own = new Set(Object.keys(config.imports));
   for (const { imports } of [scripts, tests]) {
     assert.deepEqual(Object.keys(imports).filter((name) => own.has(name)), []);
   }
-  // Without it Deno fetches every package of the lock file at each first start.
+  // Without it, Deno fetches every package of the lock file at each first start.
   assert.ok(config.unstable.includes("npm-lazy-caching"));
 });

@@ -48,7 +48,7 @@ Deno.test("files that share an isolate: tests are counted, and failures named wi
   assert.doesNotMatch(failures, /a_test|d_test/);
 });
 
-Deno.test("files that share an isolate: hooks of a file run around its tests, those of what files share at the end", async () => {
+Deno.test("files that share an isolate: hooks of a file run around its tests, those of shared modules at the end", async () => {
   const { exitCode, passed } = await run({
     "shared.ts": `
       export const events = [];
@@ -67,7 +67,7 @@ Deno.test("files that share an isolate: hooks of a file run around its tests, th
   assert.deepEqual([exitCode, passed], [0, 2]);
 });
 
-Deno.test("files that share an isolate: an error that nobody catches fails the process, and says what did not run", async () => {
+Deno.test("files that share an isolate: an uncaught error fails the process, and the tests that did not run are reported", async () => {
   const { exitCode, failures } = await run({
     "a_test.ts": `Deno.test("passes", () => {});`,
     "b_test.ts": `

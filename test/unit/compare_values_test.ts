@@ -16,7 +16,7 @@ Deno.test("assertSameValues() names the first difference and the largest error o
   });
 });
 
-Deno.test("assertSameValues() compares as deepEqual() does", () => {
+Deno.test("assertSameValues() compares like deepEqual()", () => {
   assertSameValues([NaN, 1, -0], [NaN, 1, -0]);
   for (const got of [[NaN, 1, 0], [NaN, 1], Float32Array.of(NaN, 1, -0)]) {
     assert.throws(() => assertSameValues(got, [NaN, 1, -0]), assert.AssertionError);
@@ -24,7 +24,7 @@ Deno.test("assertSameValues() compares as deepEqual() does", () => {
   assert.throws(() => assertSameData({ width: 1, data: [1] }, { width: 2, data: [1] }));
 });
 
-Deno.test("assertClose() takes no NaN, and errors up to its bounds", () => {
+Deno.test("assertClose() rejects NaN, and accepts errors up to its bounds", () => {
   assertClose([1, 100.5], [1.25, 100], { abs: 0.25, rel: 0.01 });
   assert.throws(() => assertClose([1.3], [1], { abs: 0.25 }));
   assert.throws(() => assertClose([NaN], [1], { abs: 0.25 }));

@@ -5,7 +5,7 @@
  */
 import type { Activation } from "../../../kernels/common/activation.ts";
 
-/** The activation of a number. */
+/** Applies an activation to a number. */
 export function activate(kind: Activation, x: number): number {
   switch (kind) {
     case "none":
@@ -33,7 +33,7 @@ export function activate(kind: Activation, x: number): number {
   }
 }
 
-/** Abramowitz and Stegun 7.1.26, off by less than 1.5e-7. */
+/** Abramowitz and Stegun 7.1.26, with an error below 1.5e-7. */
 function erf(x: number): number {
   const t = 1 / (1 + 0.3275911 * Math.abs(x));
   const factors = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592];

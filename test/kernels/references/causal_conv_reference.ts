@@ -6,16 +6,16 @@
 import { type CausalConvParams, checkTaps } from "../../../kernels/states/recurrences.ts";
 import type { StateRange } from "../../../kernels/states/state_step.ts";
 
-/** Arrays of one convolution, laid out as its tensors. */
+/** Arrays of one convolution, with the layout of its tensors. */
 interface CausalConvArrays {
   readonly x: Float32Array | Float64Array | Float16Array;
   readonly factors: Float32Array;
-  /** Float64 where it is to be exact. */
+  /** Float64 for an exact result. */
   readonly state: Float32Array | Float64Array;
   readonly out: Float32Array | Float64Array | Float16Array;
 }
 
-/** See {@linkcode CausalConv}. @throws {RangeError} where the kernel does. */
+/** See {@linkcode CausalConv}. @throws {RangeError} if the kernel does. */
 export function causalConvReference(
   params: Omit<CausalConvParams, "elem">,
   { x, factors, state, out }: CausalConvArrays,
@@ -24,7 +24,7 @@ export function causalConvReference(
   checkTaps(params);
   const { channels, taps, stride, offset, activation } = params;
   const kept = taps - 1;
-  // The inputs that each channel keeps, and then those of the rows.
+  // The inputs that each channel keeps, followed by those of the rows.
   for (const { first, end, slot, isFresh, saved } of ranges) {
     const own = state.subarray(slot * kept * channels, (slot + 1) * kept * channels);
     if (isFresh) own.fill(0);

@@ -1,5 +1,5 @@
 /**
- * Mixtures of experts straight from the formula, in f64: the oracle of `kernels/experts/experts.ts`.
+ * Mixtures of experts by the formula, in f64: the oracle of `kernels/experts/experts.ts`.
  *
  * @module
  */
@@ -14,11 +14,11 @@ import {
 
 /** The matrices of all experts as the kernels read them. */
 export interface ReferenceMatrices {
-  /** Levels of `nbits`, two to a byte where they have 4 bits. */
+  /** Levels of `nbits`, two per byte if they have 4 bits. */
   readonly levels?: Uint8Array | undefined;
   readonly scales?: ArrayLike<number> | undefined;
   readonly zeroPoints?: Uint8Array | undefined;
-  /** Numbers of `rows`. */
+  /** Numbers, if the matrices are not quantized. */
   readonly weights?: ArrayLike<number> | undefined;
   readonly bias?: ArrayLike<number> | undefined;
 }
@@ -97,7 +97,7 @@ function activated(
   return value * (Math.max(-bounds.limit, Math.min(bounds.limit, up)) + bounds.beta);
 }
 
-/** One output of an expert's product with a row, bias included. */
+/** One output of an expert's product with a row, including the bias. */
 function multiply(
   { matrix }: ExpertProduct,
   { levels, scales, zeroPoints, weights, bias }: ReferenceMatrices,

@@ -23,11 +23,14 @@ interface KvWriteArrays {
   readonly vCache: Float32Array;
   readonly rotary?: RotaryArrays | undefined;
   /**
-   * f32 `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. May be `q` where
-   * its layout is the same.
+   * f32 `[numTokens, heads * headSize]`: the queries, rotated and normalised if requested. May be `q` if its layout is
+   * the same.
    */
   readonly qOut?: Float32Array | undefined;
-  /** Factors of the norms of queries, then of keys: f32 `[2, headSize]`, of rows `[heads + kvHeads, headSize]`. */
+  /**
+   * Factors of the norms of queries, then of keys: f32 `[2, headSize]`, or `[heads + kvHeads, headSize]` with norms of
+   * rows.
+   */
   readonly gammas?: Float32Array | undefined;
 }
 
@@ -38,12 +41,12 @@ interface RotaryArrays {
   readonly sin: Float32Array;
 }
 
-/** See `KvWrite`. Nothing is allocated per call. */
+/** See `KvWrite`. Allocates nothing per call. */
 export class ReferenceKvWrite {
   readonly #shape: AttentionShape;
   readonly #params: KvWriteParams;
 
-  /** @throws {RangeError} when the kernel cannot run the rotary size. */
+  /** @throws {RangeError} if the kernel does not support the rotary size. */
   constructor(shape: AttentionShape, params: KvWriteParams) {
     checkRotary(params.rotary, shape.headSize);
     checkNorms(params.norms, shape);
@@ -76,7 +79,7 @@ export class ReferenceKvWrite {
     const { heads, kvHeads, headSize, blockSize } = this.#shape;
     const { rotary, norms, q, k, v } = this.#params;
     const { q: queries, k: keys, qOut, kCache } = arrays;
-    // Before they are written over.
+    // Computed before the rows are overwritten.
     const ofQueries = norms?.ofRows
       ? inverseRms(queries, headAt(q, token, 0), heads * headSize, norms.epsilon)
       : undefined;
@@ -117,7 +120,7 @@ export class ReferenceKvWrite {
   }
 }
 
-/** Gives a head the values that it has once it was kept in 8 bits: 127ths of its largest magnitude, an f16. */
+/** Rounds a head to the values that 8 bits keep: 127ths of its largest magnitude, which is an f16. */
 export function roundTo8Bits(head: Float32Array): void {
   const largest = head.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const scale = Math.f16round(Math.min(largest, 65_504));
@@ -141,14 +144,14 @@ function copyHead(
   for (let i = 0; i < length; i++) target[to + i] = source[from + i]!;
 }
 
-/** What elements from `at` on are multiplied with to have a root mean square of about 1. */
+/** The factor that gives the elements from `at` on a root mean square of about 1. */
 function inverseRms(values: Float32Array, at: number, length: number, epsilon: number): number {
   let squares = 0;
   for (let i = 0; i < length; i++) squares += values[at + i]! ** 2;
   return 1 / Math.sqrt(squares / length + epsilon);
 }
 
-/** Turns the head at `values[at…]` in place. */
+/** Rotates the head at `values[at…]` in place. */
 function turn(
   { cos, sin }: RotaryArrays,
   { size, isInterleaved }: RotaryParams,

@@ -11,19 +11,19 @@ import type { StateRange } from "../../../kernels/states/state_step.ts";
 
 type Numbers = Float32Array | Float64Array | Float16Array;
 
-/** Arrays of one linear attention, laid out as its tensors. */
+/** Arrays of one linear attention, with the layout of its tensors. */
 interface LinearAttentionArrays {
   readonly q: Numbers;
   readonly k: Numbers;
   readonly v: Numbers;
   readonly decays?: Float32Array | Float64Array | undefined;
   readonly betas?: Float32Array | Float64Array | undefined;
-  /** Float64 where it is to be exact. */
+  /** Float64 for an exact result. */
   readonly state: Float32Array | Float64Array;
   readonly out: Numbers;
 }
 
-/** See {@linkcode LinearAttentionKernel}. @throws {RangeError} where the kernel does. */
+/** See {@linkcode LinearAttentionKernel}. @throws {RangeError} if the kernel does. */
 export function linearAttentionReference(
   params: LinearAttentionParams,
   arrays: LinearAttentionArrays,
@@ -45,7 +45,7 @@ export function linearAttentionReference(
   }
 }
 
-/** Takes a token into a head's state, and reads the state for it. */
+/** Adds a token to a head's state, and reads the state for it. */
 function update(
   params: LinearAttentionParams,
   { q, k, v, decays, betas, out }: LinearAttentionArrays,

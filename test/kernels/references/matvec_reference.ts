@@ -10,7 +10,7 @@ import {
   type NormParams,
 } from "../../../kernels/matmul/matvec_params.ts";
 
-/** The kernel's tensors, float32 but for levels and zero points. */
+/** The kernel's tensors: float32 except levels and zero points. */
 export interface ReferenceMatvecTensors {
   readonly x: Float32Array;
   readonly weights: Float32Array | Uint8Array;
@@ -18,13 +18,13 @@ export interface ReferenceMatvecTensors {
   readonly zeroPoints?: Uint8Array | undefined;
   readonly gamma?: Float32Array | undefined;
   readonly beta?: Float32Array | undefined;
-  /** Of rows that are sums. */
+  /** Only for rows that are sums. */
   readonly sumGamma?: Float32Array | undefined;
   readonly bias?: Float32Array | undefined;
   readonly residual?: Float32Array | undefined;
 }
 
-/** A row after its norm: `(row - mean) / sqrt(variance + epsilon) * gamma + beta`, the mean 0 for "rms". */
+/** The normalized row: `(row - mean) / sqrt(variance + epsilon) * gamma + beta`, with a mean of 0 for "rms". */
 export function normalizeRow(
   row: Float32Array,
   { kind, epsilon }: NormParams,
@@ -67,7 +67,7 @@ export function matvecReference(
   return out;
 }
 
-/** A row before its norm: of `x`, or the sum. */
+/** A row before its norm: a row of `x`, or the sum. */
 export function matvecRow(
   { k, x, sum }: MatvecParams,
   tensors: Pick<ReferenceMatvecTensors, "x" | "sumGamma" | "residual">,
@@ -83,7 +83,7 @@ export function matvecRow(
   );
 }
 
-/** The matrix as `[outputs, k]`, whatever it is stored as. */
+/** The matrix as `[outputs, k]`, from any storage format. */
 function unpackMatrix(
   { k, matrixRows, weights: form }: MatvecParams,
   { weights, scales, zeroPoints }: ReferenceMatvecTensors,

@@ -18,11 +18,11 @@ interface AttentionArrays {
   readonly sinks?: Float32Array | undefined;
 }
 
-/** See `PagedAttention`. Sums in float64; all its memory is allocated when it is made. */
+/** See `PagedAttention`. Sums in float64; the constructor allocates all its memory. */
 export class ReferenceAttention {
   readonly #shape: AttentionShape;
   readonly #params: AttentionParams;
-  /** Of one row at a time: its query, the scores and then weights of its keys, its weighted sum of values. */
+  /** Values of the current row: its query, the scores and then weights of its keys, its weighted sum of values. */
   readonly #query: Float64Array;
   readonly #weights: Float64Array;
   readonly #sum: Float64Array;
@@ -88,7 +88,7 @@ export class ReferenceAttention {
     for (let d = 0; d < headSize; d++) arrays.out[outAt + d] = this.#sum[d]! / total;
   }
 
-  /** Turns the scores of keys `[start, end)` into weights, and returns their sum, the sink's weight included. */
+  /** Turns the scores of keys `[start, end)` into weights, and returns their sum, including the sink's weight. */
   #toWeights(start: number, end: number, sink: number | undefined): number {
     const { softcap } = this.#params;
     const weights = this.#weights;

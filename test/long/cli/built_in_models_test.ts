@@ -1,4 +1,4 @@
-/** Every built-in model by its name alone, as a person starts it on a machine without network. */
+/** Every built-in model by its name alone, as a user starts it on a machine without network. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,7 +9,7 @@ import { makeWav } from "../../fixtures/audio/audio_files.ts";
 import { discFile } from "../../fixtures/images/matting.ts";
 import { decodeAll } from "../../fixtures/servers/tts_server.ts";
 
-/** What a kind is asked, and what its answer has to be. */
+/** The request for a kind, and the expected answer. */
 interface Use {
   readonly kind: string;
   readonly check: (base: string, model: string) => Promise<void>;

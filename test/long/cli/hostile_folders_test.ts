@@ -1,4 +1,4 @@
-/** Folders whose files say, or are, what no honest one does. */
+/** Model folders with malicious contents. */
 import assert from "node:assert/strict";
 import { basename, join } from "node:path";
 import { HearthProcess } from "../../fixtures/servers/hearth_process.ts";
@@ -7,10 +7,13 @@ import { MODELS, smallRequest } from "../../load/small_requests.ts";
 
 const MIB = 2 ** 20;
 const CPU = ["-p", "0", "--device", "cpu"];
-/** Measured: 90 MiB more for a moment. A bit for each position would be 256 MiB. */
+/** Measured: 90 MiB more temporarily. A bit for each position would be 256 MiB. */
 const MOST_MORE_BYTES = 192 * MIB;
 
-/** The most resident bytes of a server that has answered one request. @param longest the context that its config claims. */
+/**
+ * The peak of resident bytes of a server that has answered one request. @param longest the context that its config
+ * claims.
+ */
 async function peakBytes(kind: "text" | "embedding", longest?: number): Promise<number> {
   const model = MODELS[kind];
   await using folder = await ModelFolder.create(model);
@@ -33,15 +36,19 @@ async function peakBytes(kind: "text" | "embedding", longest?: number): Promise<
 }
 
 for (const kind of ["text", "embedding"] as const) {
-  Deno.test(`a config that claims a context of 2^31 tokens gets no memory for them: ${kind}`, {
-    ignore: Deno.build.os !== "linux",
-  }, async () => {
-    const more = await peakBytes(kind, 2 ** 31) - await peakBytes(kind);
-    assert.ok(more <= MOST_MORE_BYTES, `${Math.round(more / MIB)} MiB more`);
-  });
+  Deno.test(
+    `a config that claims a context of 2^31 tokens does not allocate memory for them: ${kind}`,
+    {
+      ignore: Deno.build.os !== "linux",
+    },
+    async () => {
+      const more = await peakBytes(kind, 2 ** 31) - await peakBytes(kind);
+      assert.ok(more <= MOST_MORE_BYTES, `${Math.round(more / MIB)} MiB more`);
+    },
+  );
 }
 
-/** What stands in the graph's place, and what is said of it. */
+/** The replacement of the graph file, and the message about it. */
 const GRAPHS: Readonly<Record<string, readonly [put: (path: string) => unknown, said: RegExp]>> = {
   "a FIFO": [
     (path) => new Deno.Command("mkfifo", { args: [path] }).output(),
@@ -62,7 +69,7 @@ const GRAPHS: Readonly<Record<string, readonly [put: (path: string) => unknown, 
 };
 
 for (const [name, [put, said]] of Object.entries(GRAPHS)) {
-  Deno.test(`a model's graph that is ${name} is refused, and the server says why`, {
+  Deno.test(`a model's graph that is ${name} is refused with a reason`, {
     ignore: Deno.build.os === "windows",
   }, async () => {
     await using folder = await ModelFolder.create();

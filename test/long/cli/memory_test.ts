@@ -5,7 +5,7 @@ import { MODELS, smallRequest } from "../../load/small_requests.ts";
 
 const MIB = 2 ** 20;
 const NUM_WARM_UP = 100;
-/** Threads that are idle end after 20 s; the rest is returned before. */
+/** Idle threads end after 20 s; everything else is returned before. */
 const PATIENCE_MS = 120_000;
 const POLL_MS = 500;
 /** Measured: 14 MiB more. One thread that stays, or one arena that is not returned, is more than that. */
@@ -16,7 +16,7 @@ async function residentBytes(pid: number): Promise<number> {
   return 1024 * Number(/^VmRSS:\s+(\d+)/m.exec(status)![1]);
 }
 
-Deno.test("a server's memory comes back after images of 64 megapixels", {
+Deno.test("a server's memory is returned after images of 64 megapixels", {
   ignore: Deno.build.os !== "linux",
 }, async () => {
   await using hearth = new HearthProcess(["-m", MODELS.ocr, "-p", "0", "--device", "cpu"]);

@@ -13,7 +13,7 @@ async function run(model: string, ...flags: string[]): Promise<string> {
   return stdout.trimEnd();
 }
 
-Deno.test("run of the built-in models answers as the documentation says of its samples", async () => {
+Deno.test("run of the built-in models gives the answers in the documentation for its samples", async () => {
   assert.equal(await run("hearth-demo-asr", "-i", `${SAMPLES}timer.mp3`), SENTENCE);
   const answer = await run(
     "hearth-demo-vision",
@@ -24,7 +24,7 @@ Deno.test("run of the built-in models answers as the documentation says of its s
   assert.equal(rows, "Tea for two\nTotal: 7.50\nThank you!");
 });
 
-Deno.test("what run of hearth-demo-tts speaks, run of hearth-demo-asr writes down", async () => {
+Deno.test("hearth-demo-asr transcribes the speech of hearth-demo-tts", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const file = join(folder, "a.wav");

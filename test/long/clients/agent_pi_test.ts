@@ -1,7 +1,7 @@
 /**
- * A command-line agent as its users run it, in a process of its own: pi (`@mariozechner/pi-coding-agent`), which speaks
- * three families of the API. It is no dependency, as it brings 200 MB of other providers' clients; where Deno has it,
- * it is tested:
+ * A command-line agent as its users run it, in its own process: pi (`@mariozechner/pi-coding-agent`), which supports
+ * three families of the API. It is not a dependency, because it contains 200 MB of other providers' clients; it is
+ * tested if Deno's cache contains it:
  *
  *     deno cache --no-lock --no-config npm:@mariozechner/pi-coding-agent@0.73.1
  *
@@ -19,14 +19,14 @@ import {
 
 const AGENT = "npm:@mariozechner/pi-coding-agent@0.73.1";
 const RUN = ["run", "-A", "--no-lock", "--no-config", "--cached-only", "--quiet", AGENT];
-/** How pi calls what it speaks, and what that adds to the server's address. */
+/** Pi's names of the API families, and the path that each adds to the server's address. */
 const FAMILIES = {
   "openai-completions": "/v1",
   "openai-responses": "/v1",
   "anthropic-messages": "",
 } as const;
 
-/** Where Deno keeps packages; the agent's home is another. */
+/** Deno's package cache, which does not depend on the agent's home directory. */
 const CACHE = JSON.parse(await getOutput(["info", "--json"], {})).denoDir as string;
 const IS_THERE = await getOutput([...RUN, "--version"], { DENO_DIR: CACHE }).then(
   () => true,
@@ -47,7 +47,7 @@ async function getOutput(args: string[], env: Record<string, string>, cwd?: stri
   return out!;
 }
 
-/** An agent's home: the server as a provider in each family, and a tool in place of its own. */
+/** An agent's home: the server as a provider in each family, and a tool that replaces its own. */
 async function makeHome(base: string): Promise<AsyncDisposable & { path: string }> {
   const path = await Deno.makeTempDir({ prefix: "hearth-agent-" });
   await Deno.mkdir(join(path, ".pi/agent"), { recursive: true });
@@ -83,7 +83,7 @@ for (const api of Object.keys(FAMILIES)) {
         getOutput(
           [
             ...RUN,
-            // Its own prompt and tools are longer than the demo model's context.
+            // Its default prompt and tools are longer than the demo model's context.
             ...["-p", "--offline", "--no-session", "--no-skills", "--no-context-files"],
             ...["--provider", api, "--model", MODEL, "--system-prompt", "You are helpful."],
             ...options,

@@ -1,7 +1,7 @@
 /**
- * What coding agents send first, and then: 18,000 tokens of instructions and tools fit a server with default flags, and of
- * the next turn only the new tokens are computed. The bodies have the layout and length of agents' own; the model has
- * Qwen3's layers, tokens and template, and random weights.
+ * The first and second requests of coding agents: 18,000 tokens of instructions and tools fit a server with default
+ * flags, and the next turn computes only the new tokens. The bodies have the layout and length of agents' own; the
+ * model has Qwen3's layers, tokens and template, and random weights.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -23,7 +23,7 @@ const VERBS = ["Read", "Edit", "Search", "Run", "List", "Fetch", "Rename", "Plan
 const THINGS = ["file", "folder", "test", "branch", "symbol", "page", "notebook", "task", "diff"];
 const PROPERTIES = ["path", "pattern", "limit", "offset", "mode", "reason", "timeout", "glob"];
 
-/** Paragraphs of instructions, no two alike. */
+/** Paragraphs of instructions, all different. */
 function instruct(topic: string, count: number): string {
   return Array.from({ length: count }, (_, i) => {
     const [verb, thing] = [VERBS[i * 7 % VERBS.length], THINGS[i * 5 % THINGS.length]];
@@ -59,18 +59,18 @@ const RESULT = Array.from({ length: 60 }, (_, i) => `${i + 1}\tconst part${i} = 
 const PATH = { path: "src/parser.ts" };
 const TOOL = TOOLS[0]!.name;
 
-/** Prompt tokens of a request, and how many were found in the cache. */
+/** Prompt tokens of a request, and how many came from the cache. */
 interface Usage {
   readonly numTokens: number;
   readonly numCached: number;
 }
 
-/** How an agent talks to a server. */
+/** The API calls of an agent. */
 interface Agent {
   readonly path: string;
   /** The first request. */
   readonly first: Readonly<Record<string, unknown>>;
-  /** The field with what was said, and what a turn adds to it: a call of the model's and its result. */
+  /** The field with the conversation, and the items that a turn adds to it: a call by the model and its result. */
   readonly field: "messages" | "input";
   readonly turn: readonly object[];
   /** Finds the usage among a stream's events. */
@@ -111,7 +111,7 @@ const AGENTS: Readonly<Record<string, Agent>> = {
       },
     ],
     readUsage: (events) => {
-      // When the message starts it is not known yet what is cached.
+      // The number of cached tokens is not known yet when the message starts.
       const { usage } = events.find(({ type }) => type === "message_delta");
       const numCached = usage.cache_read_input_tokens;
       return { numTokens: usage.input_tokens + numCached, numCached };
@@ -184,9 +184,9 @@ const AGENTS: Readonly<Record<string, Agent>> = {
   },
 };
 
-/** Tokens of a block: a prefix is known in such. */
+/** Tokens per block: prefixes are cached in whole blocks. */
 const BLOCK = 16;
-/** The head of the model's answer, which the turn after it has or has not. */
+/** Tokens at the start of the model's answer, which the next turn may or may not contain. */
 const HEAD = 8;
 
 async function ask(base: string, agent: Agent, body: object): Promise<Usage> {

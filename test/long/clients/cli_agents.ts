@@ -1,11 +1,10 @@
 /**
- * Command-line agents, as docs/tools.md has them: how each is pointed at a server and asked once, and a tool of its own
- * that reads a file.
+ * The command-line agents of docs/tools.md: the configuration and call of each, and its tool that reads a file.
  *
  * @module
  */
 
-/** Where an agent finds the model. */
+/** The server and the model for an agent. */
 export interface Where {
   /** Address of the server, without `/v1`. */
   readonly base: string;
@@ -14,26 +13,26 @@ export interface Where {
 
 /** One agent. */
 export interface CliAgent {
-  /** Its package on npm, with the version that was tried last. */
+  /** Its package on npm, with the version that was tested last. */
   readonly package: string;
-  /** Its program. */
+  /** Its executable. */
   readonly program: string;
-  /** Runs of it, in order: the last one asks. */
+  /** Arguments of its runs, in order: the last run sends the prompt. */
   arguments(where: Where, prompt: string): readonly (readonly string[])[];
   readonly environment?: (where: Where) => Readonly<Record<string, string>>;
-  /** Files of its home, by path. */
+  /** Files in its home directory, by path. */
   readonly files?: (where: Where) => Readonly<Record<string, unknown>>;
-  /** A tool of its own that reads a file. */
+  /** The name of its tool that reads a file. */
   readonly tool: string;
   readonly toolArguments: (file: string) => Readonly<Record<string, unknown>>;
 }
 
-/** Tokens of the context, for agents that cannot ask. */
+/** Tokens of the context, for agents that do not query it. */
 const CONTEXT = 131_072;
 
 const withV1 = ({ base }: Where) => `${base}/v1`;
 
-/** All that are tried. */
+/** All tested agents. */
 export const CLI_AGENTS: readonly CliAgent[] = [
   {
     package: "@anthropic-ai/claude-code@2.1.332",
@@ -58,7 +57,7 @@ export const CLI_AGENTS: readonly CliAgent[] = [
         `model=${where.model}`,
         `model_providers.hearth=${provider}`,
       ].flatMap((setting) => ["-c", setting]);
-      // Its sandbox needs rights that containers lack.
+      // Its sandbox needs permissions that containers lack.
       const options = ["--skip-git-repo-check", "--sandbox", "danger-full-access"];
       return [["exec", ...options, ...settings, prompt]];
     },
@@ -112,7 +111,7 @@ export const CLI_AGENTS: readonly CliAgent[] = [
     program: "cn",
     arguments: (_, prompt) => [["--config", ".continue/hearth.yaml", "-p", prompt]],
     files: (where) => ({
-      // JSON is YAML too.
+      // JSON is valid YAML.
       ".continue/hearth.yaml": {
         name: "Hearth",
         version: "1.0.0",
@@ -142,7 +141,7 @@ export const CLI_AGENTS: readonly CliAgent[] = [
       ],
       [prompt],
     ],
-    // Else a daemon of its stays behind.
+    // Otherwise its daemon keeps running.
     environment: () => ({ CLINE_SESSION_BACKEND_MODE: "local" }),
     tool: "read_files",
     toolArguments: (file) => ({ files: [{ path: file }] }),

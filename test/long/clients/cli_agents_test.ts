@@ -1,8 +1,8 @@
 /**
- * Command-line agents as their users run them, each in a process and with a home of its own, with the prompts and tools
- * that they come with. The model has random weights: its first answer is made a call of one of the agent's tools by
- * `tool_choice`, its next one is any text. They are no dependencies, as they bring gigabytes; where they are installed
- * in one folder, and its name is given, they are tested:
+ * Command-line agents as their users run them, each in its own process and home directory, with their default prompts
+ * and tools. The model has random weights: `tool_choice` makes its first answer a call of one of the agent's tools, and
+ * its next one is any text. The agents are not dependencies, because they contain gigabytes; they are tested if they
+ * are installed in one folder whose name is given:
  *
  *     npm install --prefix /tmp/agents @openai/codex@0.171.0 opencode-ai@1.18.33   # or any other of cli_agents.ts
  *     HEARTH_TEST_AGENTS=/tmp/agents deno test -A test/long/clients/cli_agents_test.ts
@@ -24,10 +24,10 @@ const DEMO = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.me
 const MODEL = "twin";
 const NOTE = "The kettle is blue and holds nine cups.";
 
-/** A model of random weights with the demo's tokens, and a context for any agent. */
+/** A model of random weights with the demo's tokens, and a context that is large enough for any agent. */
 function makeTwin() {
   const { vocab_size: vocabSize } = JSON.parse(Deno.readTextFileSync(join(DEMO, "config.json")));
-  // Every eighth token ends an answer, so that each answer ends soon. Those of single bytes and for chat do not.
+  // Every eighth token ends an answer, so that answers are short. Tokens of single bytes and for chat do not.
   const ends = Array.from({ length: vocabSize / 8 - 64 }, (_, i) => 256 + i * 8);
   return makeTinyDecoder({
     ...{ tokenizer: DEMO, vocabSize, givesHidden: false, contextLength: 131_072 },
@@ -37,7 +37,7 @@ function makeTwin() {
 
 type Json = Record<string, unknown>;
 
-/** Makes the first answer a call of the agent's tool, with these arguments. */
+/** Makes the first answer a call of the agent's tool with these arguments. */
 function forceCall({ tool, toolArguments }: CliAgent, file: string) {
   const wanted = {
     type: "object",
@@ -48,7 +48,7 @@ function forceCall({ tool, toolArguments }: CliAgent, file: string) {
     additionalProperties: false,
   };
   return (request: Json, path: string): Json => {
-    // Greedy answers of random weights repeat themselves without end.
+    // Greedy answers of random weights repeat endlessly.
     const body = "temperature" in request ? { ...request, temperature: 1 } : request;
     const tools = (body["tools"] ?? []) as { function?: Json; name?: string }[];
     const isOffered = tools.some((each) => (each.function?.["name"] ?? each.name) === tool);
@@ -98,7 +98,7 @@ function spokenText(events: string): string {
   return deltas.join("");
 }
 
-/** Agents colour, wrap and format what they print. */
+/** Agents colour, wrap and format their output. */
 function getLetters(text: string): string {
   // deno-lint-ignore no-control-regex
   return text.replaceAll(/\x1b\[[\d;]*m/g, "").replaceAll(/[^a-z]/gi, "");

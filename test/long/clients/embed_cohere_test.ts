@@ -8,7 +8,7 @@ import { TestServer } from "../../fixtures/servers/server.ts";
 const MODEL = "hearth-demo-embed";
 const TEXTS = ["a green apple", "a red pear"];
 
-Deno.test("cohere-ai: embed of the second version, in every type", async () => {
+Deno.test("cohere-ai: embed of version 2, in every type", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
   const { embeddings } = await client.embed({
@@ -34,7 +34,7 @@ Deno.test("cohere-ai: embed of the second version, in every type", async () => {
   });
 });
 
-Deno.test("cohere-ai: embed cuts texts to maxTokens", async () => {
+Deno.test("cohere-ai: embed truncates texts to maxTokens", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
   const embed = async (texts: string[], maxTokens?: number) => {
@@ -52,7 +52,7 @@ Deno.test("cohere-ai: embed cuts texts to maxTokens", async () => {
   }
 });
 
-Deno.test("cohere-ai: what cannot be embedded is an error that says why", async () => {
+Deno.test("cohere-ai: invalid input is an error with a reason", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
   const request = {

@@ -26,7 +26,7 @@ const { sentences } = JSON.parse(
   Deno.readTextFileSync(`${findModelFolder(MODEL)}/golden.json`),
 ) as { sentences: { text: string; num_tokens: number; embedding: number[] }[] };
 
-Deno.test("openai: embeddings, with and without encoding_format, are the golden vectors", async () => {
+Deno.test("openai: embeddings, with and without encoding_format, equal the golden vectors", async () => {
   await using opened = await open();
   const input = sentences.map(({ text }) => text);
   for (const encoding_format of [undefined, "float", "base64"] as const) {
@@ -40,7 +40,7 @@ Deno.test("openai: embeddings, with and without encoding_format, are the golden 
     assert.equal(usage.prompt_tokens, sentences.reduce((sum, each) => sum + each.num_tokens, 0));
     data.forEach(({ index, embedding }, position) => {
       assert.equal(index, position);
-      // The client decodes base64 when it has asked for it by itself.
+      // The client decodes base64 only if it requested it without being told to.
       const vector = encoding_format === "base64"
         ? new Float32Array(Uint8Array.fromBase64(embedding as unknown as string).buffer)
         : embedding;

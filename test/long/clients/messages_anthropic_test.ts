@@ -1,6 +1,4 @@
-/**
- * Anthropic's client, and those of others that speak its form, on `/messages`, over a real port.
- */
+/** Anthropic's client and compatible clients on `/messages`, over a real port. */
 import assert from "node:assert/strict";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import Anthropic, { BadRequestError, NotFoundError } from "@anthropic-ai/sdk";
@@ -58,7 +56,7 @@ function followStream(events: readonly Anthropic.RawMessageStreamEvent[]): void 
   assert.deepEqual(events.slice(-2).map(({ type }) => type), ["message_delta", "message_stop"]);
 }
 
-Deno.test("anthropic: a last message of the assistant's is continued, as text or in blocks", async () => {
+Deno.test("anthropic: a final assistant message is continued, as text or in blocks", async () => {
   const text = "The capital";
   for (const content of [text, [{ type: "text" as const, text }]]) {
     const messages = [...REQUEST.messages, { role: "assistant" as const, content }];
@@ -69,7 +67,7 @@ Deno.test("anthropic: a last message of the assistant's is continued, as text or
   }
 });
 
-Deno.test("anthropic: max_tokens 0 reads the prompt, which the next request finds read", async () => {
+Deno.test("anthropic: max_tokens 0 caches the prompt for the next request", async () => {
   const story = "A kettle stood on the stove. ".repeat(40);
   const messages = [{ role: "user" as const, content: `${story}What is the capital of France?` }];
   const request = { ...REQUEST, messages };
@@ -99,7 +97,7 @@ Deno.test("anthropic: a message, its stream and the count of its tokens", async 
   const events = await Array.fromAsync(stream);
   followStream(events);
   assert.equal(readText(await stream.finalMessage()), readText(whole));
-  // The start of a stream already tells cached tokens from the others, which input_tokens excludes.
+  // The start of a stream already reports cached tokens, which input_tokens excludes.
   const [start] = events as [Anthropic.RawMessageStartEvent];
   const { output_tokens: _started, ...atStart } = start.message.usage;
   const { output_tokens: _ended, ...atEnd } = usage;
@@ -130,14 +128,14 @@ Deno.test("anthropic: system as text and as blocks, stop sequences and the limit
   assert.equal(cut.stop_reason, "max_tokens");
 });
 
-/** The prompt's length, which tells what is in it. */
+/** The prompt's length, which shows what it contains. */
 async function readCount(
   request: Omit<Anthropic.Beta.MessageCountTokensParams, "model">,
 ): Promise<number> {
   return (await client.beta.messages.countTokens({ model: MODEL, ...request })).input_tokens;
 }
 
-Deno.test("anthropic: system messages within a conversation are shown where they stand", async () => {
+Deno.test("anthropic: system messages within a conversation keep their positions", async () => {
   const [question] = REQUEST.messages;
   const chat = async (messages: unknown) => {
     const answer = await fetch(`${server.base}/v1/tokenize`, {
@@ -168,7 +166,7 @@ Deno.test("anthropic: system messages within a conversation are shown where they
   assert.equal(answered.type, "message");
 });
 
-Deno.test("anthropic: a tool that waits to be loaded is shown once the conversation names it", async () => {
+Deno.test("anthropic: a deferred tool is shown after the conversation names it", async () => {
   const [tool] = TOOLS;
   const { name } = tool!;
   const search = { name: "search", input_schema: { type: "object" as const } };
@@ -242,7 +240,7 @@ Deno.test("anthropic: a tool that waits to be loaded is shown once the conversat
   }
 });
 
-Deno.test("anthropic: Claude Code's line for billing is not in the prompt, and results of searches are", async () => {
+Deno.test("anthropic: the prompt omits Claude Code's billing line and contains search results", async () => {
   const messages = REQUEST.messages;
   const text = (content: string) => ({ type: "text" as const, text: content });
   assert.equal(
@@ -265,7 +263,7 @@ Deno.test("anthropic: Claude Code's line for billing is not in the prompt, and r
   );
 });
 
-Deno.test("anthropic: documents of text are read, in messages and in results of tools", async () => {
+Deno.test("anthropic: text documents are read, in messages and in tool results", async () => {
   const question = { type: "text" as const, text: "What is the capital of France?" };
   const text = "An old atlas.";
   const source = { type: "text" as const, media_type: "text/plain" as const, data: text };
@@ -283,7 +281,7 @@ Deno.test("anthropic: documents of text are read, in messages and in results of 
   }
   const result = (content: Anthropic.DocumentBlockParam[] | Anthropic.TextBlockParam[]) =>
     count([{ type: "tool_result", tool_use_id: "c", content }]);
-  // Some clients write the type last; its text may be base64 then.
+  // Some clients write the type last; the text may then look like base64.
   for (const data of [text, "abcd", "abcde"]) {
     const { title, context } = document;
     const last = { data, media_type: source.media_type, type: "text" as const };
@@ -300,7 +298,7 @@ Deno.test("anthropic: documents of text are read, in messages and in results of 
   assert.notEqual(readText(await client.messages.create({ ...REQUEST, messages })), "");
 });
 
-Deno.test("anthropic: a tool is used, streamed too, and its result is answered", async () => {
+Deno.test("anthropic: a tool is used, with and without a stream, and its result is answered", async () => {
   const messages = [{ role: "user" as const, content: WEATHER_QUESTION }];
   const asked = await client.messages.create({ ...REQUEST, messages, tools: TOOLS });
   assert.equal(asked.stop_reason, "tool_use");
@@ -337,7 +335,7 @@ Deno.test("anthropic: a tool is used, streamed too, and its result is answered",
   assert.ok(none.content.every((block) => block.type === "text"));
 });
 
-Deno.test("anthropic: thinking comes in blocks of its own", async () => {
+Deno.test("anthropic: thinking has separate blocks", async () => {
   const thought = await client.messages.create({
     ...REQUEST,
     max_tokens: 1100,
@@ -347,7 +345,7 @@ Deno.test("anthropic: thinking comes in blocks of its own", async () => {
   assert.equal(readText(thought), "The capital of France is Paris.");
 });
 
-Deno.test("anthropic: a form for the answer is kept to, its client's and ai-sdk's", async () => {
+Deno.test("anthropic: an answer follows its output format, with this client's and ai-sdk's field", async () => {
   const schema = {
     type: "object",
     properties: { city: { enum: ["Rome", "Oslo"] }, size: { type: "integer" } },
@@ -370,7 +368,7 @@ Deno.test("anthropic: a form for the answer is kept to, its client's and ai-sdk'
   assert.ok(["Rome", "Oslo"].includes(output.city));
 });
 
-Deno.test("anthropic: arguments of strict tools fit their schema", async () => {
+Deno.test("anthropic: arguments of strict tools match their schema", async () => {
   const input_schema = {
     type: "object" as const,
     properties: { city: { type: "string", enum: ["Rome", "Oslo"] } },
@@ -387,7 +385,7 @@ Deno.test("anthropic: arguments of strict tools fit their schema", async () => {
   assert.ok(["Rome", "Oslo"].includes((calls[0]!.input as { city: string }).city));
 });
 
-Deno.test("anthropic: errors have its shape and types", async () => {
+Deno.test("anthropic: errors have Anthropic's format and types", async () => {
   const requestId = "req_of_the_test";
   await assert.rejects(
     client.messages.create({ ...REQUEST, model: "other" }, {
@@ -447,7 +445,7 @@ Deno.test("ai-sdk: @ai-sdk/anthropic answers", async () => {
   assert.equal(text, "The capital of France is Paris.");
 });
 
-Deno.test("ai-sdk: a streamed thought goes back with the call behind it", async () => {
+Deno.test("ai-sdk: a streamed thought is sent back with the call after it", async () => {
   const bodies: Anthropic.MessageCreateParams[] = [];
   const provider = createAnthropic({
     baseURL: `${server.base}/v1`,

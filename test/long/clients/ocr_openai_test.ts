@@ -1,6 +1,4 @@
-/**
- * Images with the official OpenAI client, against OCR models behind a real server on a real port.
- */
+/** Images sent by the official OpenAI client to OCR models, against a real server on a real port. */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -42,7 +40,7 @@ function ask(image: Uint8Array, extra: { text?: string; max_tokens?: number } = 
 }
 
 for (const family of ["trocr", "florence"] as const) {
-  Deno.test(`openai: an image for ${family}, whole and streamed`, () =>
+  Deno.test(`openai: an image for ${family}, with and without a stream`, () =>
     withFamily(family, async ({ client }) => {
       const [golden] = OCR_GOLDENS[family];
       const { number, request, tokens, text } = golden!;
@@ -68,7 +66,7 @@ for (const family of ["trocr", "florence"] as const) {
     }));
 }
 
-Deno.test("openai: an OCR model without an image says what it wants", () =>
+Deno.test("openai: an OCR model without an image names the missing input", () =>
   withFamily("trocr", async ({ client }) => {
     const messages = [{ role: "user" as const, content: "What does it say?" }];
     await assert.rejects(
@@ -82,7 +80,7 @@ Deno.test("openai: an OCR model without an image says what it wants", () =>
     );
   }));
 
-Deno.test(`openai: ${NUM_HOSTILE} hostile images are read or refused, and the server reads on`, () =>
+Deno.test(`openai: ${NUM_HOSTILE} hostile images are read or refused, and the server keeps reading`, () =>
   withFamily("donut", async ({ client, server }) => {
     const random = new Random(7);
     const codes = new Map<string, number>();
@@ -107,7 +105,7 @@ Deno.test(`openai: ${NUM_HOSTILE} hostile images are read or refused, and the se
     assert.equal(await server.figure("hearth_worker_losses_total"), 0);
   }));
 
-/** An image of any format, damaged: bytes changed, cut off, doubled, or all noise. */
+/** A damaged image of any format: with bytes changed, cut off or repeated, or only noise. */
 function spoil(random: Random): Uint8Array {
   const image = IMAGES[random.between(0, IMAGES.length - 1)]!.file.slice();
   const { length } = image;
@@ -117,7 +115,7 @@ function spoil(random: Random): Uint8Array {
     case 1:
       return Uint8Array.from({ length: random.between(0, 400) }, () => random.between(0, 255));
     case 2: {
-      // The header is where sizes and counts are.
+      // The header contains the sizes and counts.
       for (let i = 0; i < 4; i++) {
         image[random.between(0, Math.min(60, length) - 1)] = random.between(0, 255);
       }
@@ -134,7 +132,7 @@ function spoil(random: Random): Uint8Array {
   }
 }
 
-Deno.test("openai: clients that hang up on an OCR model leave nothing behind", () =>
+Deno.test("openai: clients that disconnect from an OCR model leave nothing running", () =>
   withFamily("trocr", async ({ client, server }) => {
     const random = new Random(3);
     const image = ocrImage(0);

@@ -1,6 +1,6 @@
 /**
- * Requests as clients send them, written down after reading how each builds its own: one or more for every client,
- * with what the client means by it.
+ * Requests of real clients, recorded from the code that builds them: one or more for every client, with the meaning
+ * that the client intends.
  *
  * @module
  */
@@ -8,9 +8,9 @@ import { encodePng } from "../../../src/media/image/png.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** What a client means, as its answer shows. */
+/** The intent of a request, which its answer must show. */
 export type Meaning =
-  /** Text that is not empty. */
+  /** Non-empty text. */
   | "text"
   /** At most four tokens. */
   | "four tokens"
@@ -18,7 +18,7 @@ export type Meaning =
   | "call"
   /** JSON that the schema `CITY` accepts. */
   | "city"
-  /** A thought beside the text. */
+  /** A thought in addition to the text. */
   | "thought"
   /** No thought. */
   | "no thought";
@@ -61,7 +61,7 @@ const ANSWERED = [
 ];
 const USAGE = { stream: true, stream_options: { include_usage: true } };
 
-/** llama.cpp's own samplers, as its page sends them once they are set. */
+/** llama.cpp's samplers, in the format that its page sends after they are set. */
 const LLAMA_SAMPLING = {
   temperature: 0.8,
   dynatemp_range: 0,
@@ -83,7 +83,7 @@ const LLAMA_SAMPLING = {
 };
 
 const PNG = encodePng({ width: 4, height: 4, channels: 3, data: new Uint8Array(48) }).toBase64();
-/** A picture within a conversation; only models that see take it. */
+/** An image within a conversation; only vision models accept it. */
 export const PICTURE = { type: "image_url", image_url: { url: `data:image/png;base64,${PNG}` } };
 
 const CHATS: readonly RecordedBody[] = [{
@@ -440,7 +440,7 @@ const CHATS: readonly RecordedBody[] = [{
   },
 }];
 
-/** Of agents that run in a terminal: the first request, and the one behind a tool's result. */
+/** Requests of terminal agents: the first one, and the one after a tool's result. */
 const AGENTS: readonly RecordedBody[] = [{
   client: "Qwen Code",
   means: "call",
@@ -606,5 +606,5 @@ const AGENTS: readonly RecordedBody[] = [{
   },
 }];
 
-/** All of them. */
+/** All recorded bodies. */
 export const RECORDED: readonly RecordedBody[] = [...CHATS, ...AGENTS];

@@ -1,4 +1,4 @@
-/** What clients send is answered 200, streamed or not, and means what they mean by it. */
+/** Requests of real clients are answered with 200, with and without a stream, as the client intends. */
 import assert from "node:assert/strict";
 import { MODEL, shareApp, type TestApp } from "../../fixtures/servers/server.ts";
 import { readStrictly } from "../../fixtures/servers/sse.ts";
@@ -6,7 +6,7 @@ import { type Meaning, PICTURE, RECORDED, type RecordedBody } from "./recorded_b
 
 const app = shareApp();
 
-/** What all forms of an answer have in common. */
+/** Common parts of all answer formats. */
 interface Answer {
   text: string;
   thought: string;
@@ -21,7 +21,7 @@ function emptyAnswer(): Answer {
 // deno-lint-ignore no-explicit-any -- As JSON.parse has it.
 type Json = any;
 
-/** Adds a piece of a chat or a completion, whole or a chunk. */
+/** Adds a whole chat or completion, or a chunk of one. */
 function addChat(answer: Answer, { choices, usage }: Json): void {
   for (const { delta, message, text } of choices) {
     const part = delta ?? message ?? { content: text };
@@ -54,7 +54,7 @@ function addResponse(answer: Answer, { type, response }: Json): void {
   answer.numTokens = response.usage.output_tokens;
 }
 
-/** The answer, read as the client reads it. */
+/** The answer, read like the client reads it. */
 async function ask(app: TestApp, { client, path, body }: RecordedBody): Promise<Answer> {
   const at = path ?? "/v1/chat/completions";
   const response = await app.post(at, { model: MODEL, ...body });
@@ -86,7 +86,7 @@ const CHECKS: Readonly<Record<Meaning, (answer: Answer) => void>> = {
   "no thought": ({ text, thought }) => assert.ok(text.trim() !== "" && thought === ""),
 };
 
-Deno.test("recorded bodies: each is answered, and means what its client means", async () => {
+Deno.test("recorded bodies: each is answered as its client intends", async () => {
   const clients = new Set(RECORDED.map(({ client }) => client.replace(/,.*/, "")));
   assert.ok(clients.size >= 20, `${clients.size} clients`);
   for (const recorded of RECORDED) {
@@ -99,7 +99,7 @@ Deno.test("recorded bodies: each is answered, and means what its client means", 
   }
 });
 
-Deno.test("recorded bodies: each is answered the other way too, streamed or whole", async () => {
+Deno.test("recorded bodies: each is also answered with `stream` inverted", async () => {
   for (const { client, path, body } of RECORDED) {
     const stream = body["stream"] !== true;
     const at = path ?? "/v1/chat/completions";
@@ -111,7 +111,7 @@ Deno.test("recorded bodies: each is answered the other way too, streamed or whol
   }
 });
 
-Deno.test("recorded bodies: a picture for a model that sees none is refused by its place, not by its form", async () => {
+Deno.test("recorded bodies: an image for a model without vision is refused by its path, not its format", async () => {
   const content = [{ type: "text", text: "What is this?" }, PICTURE];
   const body = { model: MODEL, messages: [{ role: "user", content }] };
   const response = await app.post("/v1/chat/completions", body);

@@ -47,7 +47,7 @@ Deno.test("openai: a recording that cannot be used is a BadRequestError that nam
   });
 });
 
-Deno.test("openai: clients who hang up on a recorded voice leave nothing behind", async () => {
+Deno.test("openai: clients that disconnect during a recorded voice leave nothing running", async () => {
   const recording = recordSomebody({ pitchHz: 180, seconds: 3, sampleRateHz: 16_000 });
   await Promise.all(Array.from({ length: 12 }, async (_, i) => {
     const signal = AbortSignal.timeout(7 * i);

@@ -1,4 +1,4 @@
-/** Background removal as clients call it: curl and fetch, on a real port; and clients that hang up. */
+/** Background removal with curl and fetch on a real port, and with clients that disconnect. */
 import assert from "node:assert/strict";
 import { decode } from "fast-png";
 import { Buffer } from "node:buffer";
@@ -48,7 +48,7 @@ Deno.test({
   },
 });
 
-Deno.test("fetch: an image of 3 megapixels, its file read alike by another decoder", async () => {
+Deno.test("fetch: an image of 3 megapixels, whose file another decoder reads the same", async () => {
   await using server = await openMattingServer();
   const image = discFile(2000, 1500);
   const response = await fetch(`${server.base}/images/remove_background`, {
@@ -63,7 +63,7 @@ Deno.test("fetch: an image of 3 megapixels, its file read alike by another decod
   assert.equal(Buffer.compare(theirs.data as Uint8Array, ours.data), 0);
 });
 
-Deno.test("fetch: 80 images of which 40 hang up at random moments leave nothing behind", async () => {
+Deno.test("fetch: 80 images, of which 40 disconnect at random times, leave nothing running", async () => {
   await using server = await openMattingServer({ maxQueue: 80 });
   const random = new Random(2);
   const images = await Promise.all(
@@ -105,7 +105,7 @@ Deno.test("fetch: 80 images of which 40 hang up at random moments leave nothing 
   assert.equal((await decodeImage(await after.bytes())).width, 64);
 });
 
-Deno.test("fetch: resident memory does not grow with the images that were answered", async () => {
+Deno.test("fetch: resident memory does not grow with the number of answered images", async () => {
   await using server = await openMattingServer();
   const image = discFile(1000, 800);
   const ask = async (count: number) => {
@@ -120,6 +120,6 @@ Deno.test("fetch: resident memory does not grow with the images that were answer
   const before = Deno.memoryUsage().rss;
   await ask(20);
   const grownMib = (Deno.memoryUsage().rss - before) / 2 ** 20;
-  // Each image takes 10 MiB on its way.
+  // Each image temporarily needs 10 MiB.
   assert.ok(grownMib < 100, `${grownMib.toFixed(0)} MiB more after 20 images`);
 });

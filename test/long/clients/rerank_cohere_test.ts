@@ -13,7 +13,7 @@ const DOCUMENTS = [
   "The capital of Portugal is Lisbon.",
 ];
 
-Deno.test("cohere-ai: rerank of the first version, documents as strings and as objects", async () => {
+Deno.test("cohere-ai: rerank of version 1, with documents as strings and as objects", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClient({ token: "any", environment: server.base });
   for (const documents of [DOCUMENTS, DOCUMENTS.map((text) => ({ text }))]) {
@@ -32,7 +32,7 @@ Deno.test("cohere-ai: rerank of the first version, documents as strings and as o
   }
 });
 
-Deno.test("cohere-ai: rerank of the second version", async () => {
+Deno.test("cohere-ai: rerank of version 2", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
   const { id, results, meta } = await client.rerank({
@@ -48,7 +48,7 @@ Deno.test("cohere-ai: rerank of the second version", async () => {
   assert.equal(results[0]!.index, 2);
 });
 
-Deno.test("cohere-ai: the second version cuts documents that are too long", async () => {
+Deno.test("cohere-ai: version 2 truncates documents that are too long", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
   const readScores = async (documents: string[], maxTokensPerDoc?: number) => {
@@ -62,11 +62,11 @@ Deno.test("cohere-ai: the second version cuts documents that are too long", asyn
   const long = `${DOCUMENTS[2]} ${"egg ".repeat(6000)}`;
   const [first, second] = await readScores([long, `${long} ${long}`]);
   assert.equal(first, second);
-  // Words of the model's vocabulary: what is left of both is the same.
+  // Words of the model's vocabulary: the remainder of both is the same.
   assert.deepEqual(await readScores([long], 4), await readScores([DOCUMENTS[2]!], 4));
 });
 
-Deno.test("cohere-ai: CohereError for an empty query, and in the first version for a document that is too long", async () => {
+Deno.test("cohere-ai: CohereError for an empty query, and in version 1 for a document that is too long", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const options = { token: "any", environment: server.base };
   const [older, newer] = [new CohereClient(options), new CohereClientV2(options)];

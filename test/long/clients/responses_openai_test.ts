@@ -87,7 +87,7 @@ function followStream(events: readonly ResponseStreamEvent[]) {
   return last.response;
 }
 
-Deno.test("openai: a response, and one that goes on from it", async () => {
+Deno.test("openai: a response, and one that continues it", async () => {
   const first = await client.responses.create({
     ...GREEDY,
     input: "What is the capital of France?",
@@ -129,7 +129,7 @@ Deno.test("openai: store false keeps nothing", async () => {
   await assert.rejects(client.responses.retrieve(id), NotFoundError);
 });
 
-Deno.test("openai: a streamed response has its events in order and says what a whole one does", async () => {
+Deno.test("openai: a streamed response has its events in order and equals a whole one", async () => {
   const request = { ...GREEDY, input: "What is the capital of France?" };
   const events = await Array.fromAsync(await client.responses.create({ ...request, stream: true }));
   const streamed = followStream(events);
@@ -148,7 +148,7 @@ Deno.test("openai: a response cut at max_output_tokens is incomplete", async () 
   assert.equal(followStream(events).status, "incomplete");
 });
 
-Deno.test("openai: a function is called, streamed too, and its result is answered", async () => {
+Deno.test("openai: a function is called, with and without a stream, and its result is answered", async () => {
   const request = { ...GREEDY, input: WEATHER_QUESTION, tools: TOOLS };
   const asked = await client.responses.create(request);
   const call = asked.output[0]!;
@@ -179,7 +179,7 @@ Deno.test("openai: a function is called, streamed too, and its result is answere
   assert.equal(resent.output_text, WEATHER_ANSWER);
 });
 
-Deno.test("openai: text.format forces JSON, and reasoning stands apart", async () => {
+Deno.test("openai: text.format forces JSON, and reasoning is separate", async () => {
   const schema = {
     type: "object",
     properties: { answer: { type: "string", maxLength: 20 } },
@@ -213,7 +213,7 @@ Deno.test("openai: text.format forces JSON, and reasoning stands apart", async (
   assert.deepEqual(withoutIds(followStream(events).output), withoutIds(thought.output));
 });
 
-Deno.test("openai: a thought is given in the place of the summary that is asked for", async () => {
+Deno.test("openai: a thought is returned instead of the requested summary", async () => {
   const request = { ...GREEDY, input: "What is the capital of France?" };
   const plain = await client.responses.create({ ...request, reasoning: { effort: "medium" } });
   const reasoning = { effort: "medium", summary: "auto" } as const;
@@ -232,7 +232,7 @@ Deno.test("openai: a thought is given in the place of the summary that is asked 
   assert.deepEqual(readThought(followStream(events)).summary, readThought(whole).summary);
   assert.ok(events.some(({ type }) => type === "response.reasoning_summary_part.added"));
   assert.ok(events.every(({ type }) => !type.startsWith("response.reasoning_text")));
-  // It goes back into the prompt.
+  // It is sent back in the prompt.
   const goOn = async (thought: readonly OpenAI.Responses.ResponseInputItem[]) => {
     const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" } as const;
     const result = { type: "function_call_output", call_id: "c", output: "3" } as const;
@@ -260,7 +260,7 @@ Deno.test("openai: input tokens are counted as a response counts them", async ()
   });
 });
 
-Deno.test("openai: a call that is cut within its arguments is incomplete, whatever cut it", async () => {
+Deno.test("openai: a call that is cut off within its arguments is incomplete for any reason", async () => {
   const ask = async (extra: object) => {
     const request = { ...GREEDY, input: WEATHER_QUESTION, tools: TOOLS, ...extra };
     const { status, output } = await client.responses.create(request);
@@ -291,7 +291,7 @@ Deno.test("openai: a call that is cut within its arguments is incomplete, whatev
   assert.deepEqual(stopped, { status: "completed", call: ["incomplete", '{"city": "Pa'] });
 });
 
-Deno.test("responses: fields of generation that vLLM takes here are those of chat", async () => {
+Deno.test("responses: the generation fields that vLLM accepts here work like those of chat", async () => {
   const ask = async (extra: object) => {
     const input = "What is the capital of France?";
     const request = { ...GREEDY, input, max_output_tokens: 20, ...extra };
@@ -315,7 +315,7 @@ Deno.test("responses: fields of generation that vLLM takes here are those of cha
   assert.equal(await ask(seeded), await ask(seeded));
 });
 
-Deno.test("openai: functions within a namespace are called by their own name and its", async () => {
+Deno.test("openai: functions within a namespace are called by their own name and its name", async () => {
   const [weather] = TOOLS;
   const namespace = {
     type: "namespace" as const,
@@ -325,7 +325,7 @@ Deno.test("openai: functions within a namespace are called by their own name and
   };
   const request = { ...GREEDY, tools: [{ type: "web_search" as const }, namespace] };
   const named = { name: "get_weather", namespace: "mcp__meteo" };
-  // The demo model cannot spell names that it has not met.
+  // The demo model cannot spell names that it was not trained on.
   const tool_choice = { type: "function" as const, ...named };
   const first = await client.responses.create({ ...request, input: WEATHER_QUESTION, tool_choice });
   const [call] = first.output;
@@ -368,7 +368,7 @@ Deno.test("openai: functions within a namespace are called by their own name and
   );
 });
 
-Deno.test("openai: hosted tools are left out with a warning, and refused where they are needed", async () => {
+Deno.test("openai: hosted tools are omitted with a warning, and refused if they are required", async () => {
   const tools = [{ type: "web_search" as const }];
   const { response } = await client.responses.create({ ...GREEDY, input: "Hello", tools })
     .withResponse();
@@ -382,7 +382,7 @@ Deno.test("openai: hosted tools are left out with a warning, and refused where t
   await assert.rejects(needed, BadRequestError);
 });
 
-Deno.test("openai: what is not served is refused by name", async () => {
+Deno.test("openai: unsupported fields are refused by name", async () => {
   const refused: [object, string][] = [
     [{ background: true }, "background"],
     [{ conversation: "conv_1" }, "conversation"],
@@ -416,7 +416,7 @@ Deno.test("openai: what is not served is refused by name", async () => {
   }
 });
 
-Deno.test("openai: fields that chats name otherwise are taken under those names", async () => {
+Deno.test("openai: fields with other names in chat are also accepted under those", async () => {
   const fields = { max_tokens: 4, reasoning_effort: "none" };
   const request = { ...GREEDY, input: "Hello", ...fields };
   const { usage, incomplete_details: details } = await client.responses.create(request);
@@ -424,7 +424,7 @@ Deno.test("openai: fields that chats name otherwise are taken under those names"
   assert.deepEqual(details, { reason: "max_output_tokens" });
 });
 
-Deno.test("openai: truncation auto leaves out the oldest turns", async () => {
+Deno.test("openai: truncation auto omits the oldest turns", async () => {
   const turn = (index: number) => [
     { role: "user" as const, content: `Number ${index}: ${"What does a cow say? ".repeat(20)}` },
     { role: "assistant" as const, content: "A cow says moo." },

@@ -6,7 +6,7 @@ import { decodeAll, openTtsServer, VOICE_MODEL } from "../../fixtures/servers/tt
 const RATE_HZ = 16_000;
 const INPUT = "Hello there. How are you? It is good to see you.";
 
-/** Samples of silence that the encoder puts before the sound. */
+/** Samples of silence that the encoder inserts before the sound. */
 const MP3_DELAY = 1_105;
 
 const server = await openTtsServer({ maxQueue: 60 });
@@ -36,7 +36,7 @@ Deno.test("openai: audio.speech.create in every format decodes to the same speec
   }
 });
 
-Deno.test("openai: audio.speech.create can be read while the rest is spoken", async () => {
+Deno.test("openai: audio.speech.create can be read during synthesis", async () => {
   const NUM_SENTENCES = 300;
   const before = await server.figure("hearth_prompt_tokens_total");
   const input = "This sentence is like all the others in a long text. ".repeat(NUM_SENTENCES);
@@ -50,7 +50,7 @@ Deno.test("openai: audio.speech.create can be read while the rest is spoken", as
   await server.untilIdle();
 });
 
-Deno.test("openai: stream_format sse carries the sound as events; what cannot be spoken is a BadRequestError", async () => {
+Deno.test("openai: stream_format sse sends the sound as events; unsupported input is a BadRequestError", async () => {
   const response = await client.audio.speech.create(
     request({ response_format: "wav", stream_format: "sse" }),
   );
@@ -77,7 +77,7 @@ Deno.test("openai: stream_format sse carries the sound as events; what cannot be
   await refused({ response_format: other! }, /want one of mp3, opus, flac, wav, pcm/);
 });
 
-Deno.test("openai: 60 speeches of which 30 hang up at random moments leave nothing behind", async () => {
+Deno.test("openai: 60 speeches, of which 30 disconnect at random times, leave nothing running", async () => {
   const formats = ["mp3", "opus", "flac", "wav", "pcm"] as const;
   let numWhole = 0;
   await Promise.all(Array.from({ length: 60 }, async (_, i) => {

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { MODEL, TestServer } from "../../fixtures/servers/server.ts";
 import { answerWeather, askWeather, WEATHER_ANSWER } from "../../fixtures/servers/weather.ts";
 
-Deno.test("@openai/agents: an agent calls its tool and answers, whole and streamed", async () => {
+Deno.test("@openai/agents: an agent calls its tool and answers, with and without a stream", async () => {
   await using server = await TestServer.start();
   const heard: unknown[] = [];
   const weather = tool({

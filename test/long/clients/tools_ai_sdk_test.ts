@@ -1,6 +1,4 @@
-/**
- * Vercel's AI SDK, by way of its OpenAI provider's chat models, against a real server on a real port.
- */
+/** Vercel's AI SDK, with its OpenAI provider's chat models, against a real server on a real port. */
 import assert from "node:assert/strict";
 import { createOpenAI } from "@ai-sdk/openai";
 import { generateObject, generateText, isStepCount, streamObject, streamText, tool } from "ai";
@@ -49,7 +47,7 @@ Deno.test("ai: generateText and streamText run tools to the answer", async () =>
   assert.deepEqual(heard, [{ city: "Paris" }, { city: "Paris" }]);
 });
 
-Deno.test("ai: toolChoice required calls a tool whatever is asked", async () => {
+Deno.test("ai: toolChoice required calls a tool for any prompt", async () => {
   await using opened = await open();
   const { toolCalls, finishReason } = await generateText({
     model: opened.model,
@@ -64,7 +62,7 @@ Deno.test("ai: toolChoice required calls a tool whatever is asked", async () => 
   assert.ok(Weather.safeParse(toolCalls[0]!.input).success);
 });
 
-Deno.test("ai: generateObject and streamObject give what the schema describes", async () => {
+Deno.test("ai: generateObject and streamObject return an object that matches the schema", async () => {
   await using opened = await open();
   const asked = {
     model: opened.model,

@@ -1,6 +1,4 @@
-/**
- * Instructor, which wants zod's third version, against a real server on a real port.
- */
+/** Instructor, which requires zod 3, against a real server on a real port. */
 import assert from "node:assert/strict";
 import createInstructor from "@instructor-ai/instructor";
 import OpenAI from "openai";

@@ -10,7 +10,7 @@ import { answerWeather, askWeather, WEATHER_ANSWER } from "../../fixtures/server
 
 function modelAt(server: TestServer): OpenAI {
   return new OpenAI({
-    // As a name of its own it would be looked up in a table of OpenAI's models.
+    // Any other name would be looked up in a table of OpenAI's models.
     model: MODEL as "gpt-4o",
     apiKey: "any",
     baseURL: `${server.base}/v1`,
@@ -21,7 +21,7 @@ function modelAt(server: TestServer): OpenAI {
 
 const ASKED = { role: "user" as const, content: "What is the capital of France?" };
 
-Deno.test("@llamaindex/openai: chats, whole and streamed", async () => {
+Deno.test("@llamaindex/openai: chats with and without a stream", async () => {
   await using server = await TestServer.start();
   const model = modelAt(server);
   const { message } = await model.chat({ messages: [ASKED] });

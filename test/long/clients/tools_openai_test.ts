@@ -25,7 +25,7 @@ async function open(): Promise<Opened> {
 
 const ASKED = { model: MODEL, messages: [askWeather], temperature: 0 };
 
-Deno.test("openai: a tool is called by hand, and its result answered", async () => {
+Deno.test("openai: a tool is called manually, and its result is answered", async () => {
   await using opened = await open();
   const { completions } = opened.client.chat;
   const first = await completions.create({ ...ASKED, tools: [...TOOLS] });
@@ -42,7 +42,7 @@ Deno.test("openai: a tool is called by hand, and its result answered", async () 
   assert.equal(answer.choices[0]!.message.content, WEATHER_ANSWER);
 });
 
-Deno.test("openai: a streamed call is put together by the client's helper", async () => {
+Deno.test("openai: a streamed call is assembled by the client's helper", async () => {
   await using opened = await open();
   const stream = opened.client.chat.completions.stream({ ...ASKED, tools: [...TOOLS] });
   const done: string[] = [];
@@ -54,7 +54,7 @@ Deno.test("openai: a streamed call is put together by the client's helper", asyn
   assert.equal(choices[0]!.finish_reason, "tool_calls");
 });
 
-Deno.test("openai: runTools runs the whole loop, streamed and not", async () => {
+Deno.test("openai: runTools runs the whole loop, with and without a stream", async () => {
   await using opened = await open();
   const heard: unknown[] = [];
   const tools = TOOLS.map(({ function: { name, description, parameters } }) => ({
@@ -78,7 +78,7 @@ Deno.test("openai: runTools runs the whole loop, streamed and not", async () => 
   assert.deepEqual(heard, [{ city: "Paris" }, { city: "Paris" }]);
 });
 
-Deno.test("openai: parse gives tools' arguments and answers as zod has them", async () => {
+Deno.test("openai: parse returns tools' arguments and answers as the zod schema describes", async () => {
   await using opened = await open();
   const { completions } = opened.client.chat;
   const Weather = z.object({ city: z.string().max(20) });
@@ -106,7 +106,7 @@ Deno.test("openai: parse gives tools' arguments and answers as zod has them", as
   assert.deepEqual(final.choices[0]!.message.parsed, { name: "Bob", age: 42 });
 });
 
-Deno.test("openai: reasoning arrives beside the text", async () => {
+Deno.test("openai: reasoning arrives separately from the text", async () => {
   await using opened = await open();
   const messages = [{ role: "user" as const, content: "What is the capital of France?" }];
   const stream = await opened.client.chat.completions.create({

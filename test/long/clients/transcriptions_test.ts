@@ -41,7 +41,7 @@ speechTest("openai: transcriptions in all formats, streamed, aborted and refused
   });
   assert.deepEqual(onlyWords.words, withWords.words);
   assert.equal(onlyWords.segments, undefined);
-  // Without a form that has times they are passed over.
+  // They are ignored for formats without times.
   const { text } = await transcriptions.create({ ...ask, timestamp_granularities: ["word"] });
   assert.equal(text, CLIP_TEXT);
   assert.match(await transcriptions.create({ ...ask, response_format: "srt" }), /^1\n00:00:00,460/);
@@ -74,7 +74,7 @@ speechTest("openai: transcriptions in all formats, streamed, aborted and refused
     transcriptions.create({ ...ask, file: new File(["x"], "x.wav") }),
     (error) => error instanceof APIError && error.code === "invalid_media",
   );
-  // The built-in recogniser was not taught to translate: test/http/translations_test.ts has one that was.
+  // The built-in recogniser was not trained to translate: test/http/translations_test.ts uses one that was.
   await assert.rejects(
     client.audio.translations.create({ model: MODEL, file: ask.file }),
     (error) => error instanceof BadRequestError && error.code === "unsupported_by_model",

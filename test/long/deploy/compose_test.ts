@@ -22,7 +22,7 @@ const { services, volumes } = parse(Deno.readTextFileSync(`${FOLDER}compose.yaml
   merge: true,
 }) as { services: Record<string, Service>; volumes: Record<string, unknown> };
 
-/** The flags that a service runs with, as its words and variables give them. */
+/** The flags of a service, from its arguments and variables. */
 function readFlags(name: string): Readonly<Record<string, unknown>> {
   const { command = [], environment = {} } = services[name]!;
   const isNamed = COMMANDS.some((each) => each.name === command[0]);
@@ -33,7 +33,7 @@ function readFlags(name: string): Readonly<Record<string, unknown>> {
   return call.flags;
 }
 
-Deno.test("deploy/compose.yaml runs commands with flags that there are", () => {
+Deno.test("deploy/compose.yaml runs commands with existing flags", () => {
   const router = readFlags("router");
   assert.deepEqual([router["config"], router["maxMemoryMb"]], ["/models.yaml", 7000]);
   assert.deepEqual([readFlags("chat-a")["port"], readFlags("chat-b")["port"]], [10100, 10101]);
@@ -54,7 +54,7 @@ Deno.test("deploy/compose.yaml runs commands with flags that there are", () => {
   }
 });
 
-Deno.test("deploy/models.yaml names models of the catalogue", async () => {
+Deno.test("deploy/models.yaml names models in the catalogue", async () => {
   const call = parseCall(COMMANDS.find(({ name }) => name === "router")!, [
     ...["--config", `${FOLDER}models.yaml`],
   ], {});
@@ -87,7 +87,7 @@ Deno.test({
     const input = { model: "hearth-demo-embed", input: "A text." };
     assert.equal(await post(`${nginx.url}/v1/chat/completions`, chatBody({ max_tokens: 2 })), 200);
     assert.equal(await post(`${routed}/v1/embeddings`, input), 200);
-    // Each knows only its own.
+    // Each server knows only its own model.
     assert.equal(await post(`${nginx.url}/v1/embeddings`, input), 400);
     assert.equal(await post(`${routed}/v1/chat/completions`, chatBody()), 404);
   },

@@ -1,4 +1,4 @@
-/** What the files for other people's gateways say, held against a running server. */
+/** The files for third-party gateways, compared with a running server. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { parse, parseAllDocuments } from "yaml";
@@ -21,7 +21,7 @@ function read(name: string): Document[] {
 
 const [deployment] = read("kubernetes.yaml");
 
-Deno.test("deploy/inference_gateway.yaml finds the pods of kubernetes.yaml, and its parts name each other", () => {
+Deno.test("deploy/inference_gateway.yaml selects the pods of kubernetes.yaml, and its resources refer to each other", () => {
   const [pool, route, config, policy] = read("inference_gateway.yaml");
   const { template } = deployment.spec;
   assert.deepEqual(pool.spec.selector.matchLabels, template.metadata.labels);
@@ -39,7 +39,7 @@ Deno.test("deploy/inference_gateway.yaml finds the pods of kubernetes.yaml, and 
   }
 });
 
-Deno.test("deploy/inference_gateway.yaml: the metrics that its picker reads are gauges of a running server", async () => {
+Deno.test("deploy/inference_gateway.yaml: the metrics of its picker are gauges of a running server", async () => {
   const [, , config] = read("inference_gateway.yaml");
   const { plugins } = parse(config.data["hearth.yaml"]);
   const [source, extractor] = plugins;
@@ -70,7 +70,7 @@ Deno.test("deploy/inference_gateway.yaml: the metrics that its picker reads are 
   await reader.cancel();
 });
 
-Deno.test("deploy/kserve.yaml: its environment is the program's, and its probes and hosts are served", async () => {
+Deno.test("deploy/kserve.yaml: the program knows its environment variables and serves its probes and hosts", async () => {
   const [{ metadata, spec }] = read("kserve.yaml");
   const [container] = spec.predictor.containers;
   const values: Record<string, string> = {};
@@ -101,7 +101,7 @@ Deno.test("deploy/kserve.yaml: its environment is the program's, and its probes 
   assert.ok(spec.predictor.terminationGracePeriodSeconds > drain);
 });
 
-/** Where LiteLLM posts to, by the provider before the model's name. */
+/** The URL that LiteLLM posts to, by the provider before the model's name. */
 function computeAddress(
   { model, api_base: base }: { model: string; api_base: string },
   path: string,
@@ -110,7 +110,7 @@ function computeAddress(
   return model.startsWith("hosted_vllm/") ? `${pathname}/rerank` : `${pathname}${path}`;
 }
 
-Deno.test("deploy/litellm.yaml: re-ranking is answered as LiteLLM reads it, and would not be under /v1", async () => {
+Deno.test("deploy/litellm.yaml: re-ranking is answered in LiteLLM's format, which it would not be under /v1", async () => {
   const [{ model_list: models }] = read("litellm.yaml");
   const { litellm_params: params } = models.find(({ model_info: { mode } }: Document) =>
     mode === "rerank"
@@ -122,7 +122,7 @@ Deno.test("deploy/litellm.yaml: re-ranking is answered as LiteLLM reads it, and 
     documents: ["Rinse the rice.", "The capital of Portugal is Lisbon."],
     return_documents: true,
   };
-  /** Reads a document as an object with a text. */
+  /** Expects a document as an object with a text. */
   const readResults = async (path: string) => {
     const { results } = await (await app.post(path, body)).json();
     return results.map(({ index, relevance_score, document }: Document) => {
@@ -135,7 +135,7 @@ Deno.test("deploy/litellm.yaml: re-ranking is answered as LiteLLM reads it, and 
   await assert.rejects(readResults("/v1/rerank"));
 });
 
-Deno.test("deploy/litellm.yaml: what LiteLLM adds by itself is answered", async () => {
+Deno.test("deploy/litellm.yaml: the requests that LiteLLM adds are answered", async () => {
   const [{ model_list: models }] = read("litellm.yaml");
   const { litellm_params: params } = models.find(({ model_info: { mode } }: Document) =>
     mode === "chat"

@@ -1,4 +1,4 @@
-/** What deploy/kubernetes.yaml and kubernetes_monitoring.yaml say, held against the program itself. */
+/** deploy/kubernetes.yaml and kubernetes_monitoring.yaml, compared with the program itself. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { Deployment } from "kubernetes-models/apps/v1/Deployment";
@@ -32,7 +32,7 @@ const { template, selector } = deployment.spec;
 const pod = template.spec;
 const [container] = pod.containers;
 
-/** The container's environment as a kubelet makes it, with the variables of the Service itself unless they are off. */
+/** The container's environment as a kubelet creates it, with the variables of the Service unless they are disabled. */
 function environment({ links }: { readonly links: boolean }): Record<string, string> {
   const fields: Record<string, string> = {
     "status.podIP": POD_IP,
@@ -59,7 +59,7 @@ function readFlags(variables: Record<string, string>): FlagValues<typeof SERVE_F
   return call.flags as FlagValues<typeof SERVE_FLAGS>;
 }
 
-Deno.test("deploy/kubernetes.yaml and kubernetes_monitoring.yaml are what Kubernetes' own schemas ask for", () => {
+Deno.test("deploy/kubernetes.yaml and kubernetes_monitoring.yaml match Kubernetes' own schemas", () => {
   new Deployment(deployment).validate();
   new Service(service).validate();
   new HorizontalPodAutoscaler(scaler).validate();
@@ -70,7 +70,7 @@ Deno.test("deploy/kubernetes.yaml and kubernetes_monitoring.yaml are what Kubern
   assert.throws(() => new Deployment(damaged).validate(), /containerPort/);
 });
 
-Deno.test("deploy/kubernetes.yaml: its parts name each other", () => {
+Deno.test("deploy/kubernetes.yaml: its resources refer to each other", () => {
   assert.deepEqual(template.metadata.labels, selector.matchLabels);
   assert.deepEqual(service.spec.selector, selector.matchLabels);
   assert.deepEqual(monitor.spec.selector.matchLabels, selector.matchLabels);
@@ -102,7 +102,7 @@ Deno.test("deploy/kubernetes.yaml: there is time to download a model, and to dra
   assert.ok(pod.terminationGracePeriodSeconds > drain + Number(pause));
 });
 
-Deno.test("deploy/kubernetes.yaml: its environment is one that the program takes, with service links too", () => {
+Deno.test("deploy/kubernetes.yaml: the program accepts its environment, also with service links", () => {
   assert.equal(pod.enableServiceLinks, false);
   for (const links of [false, true]) {
     const flags = readFlags(environment({ links }));
@@ -116,7 +116,7 @@ Deno.test("deploy/kubernetes.yaml: its environment is one that the program takes
   assert.equal(home, mount.mountPath, "models are downloaded into the shared volume");
 });
 
-Deno.test("deploy/kubernetes.yaml: clients, probes and Prometheus are served by the names they use", async () => {
+Deno.test("deploy/kubernetes.yaml: clients, probes and Prometheus are served under the names they use", async () => {
   const { allowedHost: allowedHosts, address: host } = readFlags(environment({ links: true }));
   const apiKeys = [{ label: "prometheus", key: "key-of-prometheus" }];
   await using app = await new TestApp({ settings: { allowedHosts, host, apiKeys } }).ready();
@@ -143,13 +143,13 @@ Deno.test("deploy/kubernetes.yaml: clients, probes and Prometheus are served by 
   assert.equal(await ask("elsewhere.example", "/health"), 403);
 });
 
-Deno.test("deploy/kubernetes.yaml: pods of IPv6 are served by their address too", () => {
+Deno.test("deploy/kubernetes.yaml: IPv6 pods are also served under their address", () => {
   const { allowedHost } = readFlags({ HEARTH_ALLOWED_HOST: "hearth,fd00::1:2" });
   assert.deepEqual(allowedHost, ["hearth", "[fd00::1:2]"]);
 });
 
 for (const model of ["hearth-demo-chat", "hearth-demo-embed", "hearth-demo-matting"]) {
-  Deno.test(`deploy/kubernetes.yaml: ${model} has the metric that the autoscaler asks for`, async () => {
+  Deno.test(`deploy/kubernetes.yaml: ${model} has the metric of the autoscaler`, async () => {
     const [{ pods }] = scaler.spec.metrics;
     await using app = await new TestApp({ model }).ready();
     const text = await (await app.request("/metrics")).text();
@@ -159,7 +159,7 @@ for (const model of ["hearth-demo-chat", "hearth-demo-embed", "hearth-demo-matti
   });
 }
 
-/** What Pod Security "restricted" forbids of a pod: kubernetes.io/docs/concepts/security/pod-security-standards. */
+/** Violations of Pod Security "restricted" in a pod: kubernetes.io/docs/concepts/security/pod-security-standards. */
 function violations(spec: Document): string[] {
   const of = (context: Document = {}) => ({ ...spec.securityContext, ...context });
   return [

@@ -5,7 +5,7 @@ import { getBytes, LiveClient, readSamples } from "../../fixtures/servers/live_c
 import { chatBody, ENDLESS } from "../../fixtures/servers/server.ts";
 import { CLIP, CLIP_TEXT, readRecording } from "../../fixtures/servers/speech_server.ts";
 
-/** Skipped where nginx is not installed; `.ci/run` installs it. */
+/** Skipped if nginx is not installed; `.ci/run` installs it. */
 const ignore = !HAS_NGINX;
 
 function pause(ms: number): Promise<void> {
@@ -25,7 +25,7 @@ interface ReplicaPair extends AsyncDisposable {
   readonly nginx: Nginx;
 }
 
-/** Two replicas that are ready, and nginx in front of them. */
+/** Two ready replicas with nginx in front of them. */
 async function startPair(flags?: readonly string[]): Promise<ReplicaPair> {
   await using started = new AsyncDisposableStack();
   const ports = [freePort(), freePort()];
@@ -54,7 +54,7 @@ async function numInFlight(port: number): Promise<number> {
   return Number(/^hearth_requests_in_flight (\d+)/m.exec(text)![1]);
 }
 
-/** Requests that a replica has answered, by status. */
+/** Number of requests that a replica has answered, by status. */
 async function answered(port: number): Promise<Map<string, number>> {
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   const lines = text.matchAll(
@@ -64,7 +64,7 @@ async function answered(port: number): Promise<Map<string, number>> {
 }
 
 Deno.test(
-  "nginx: a replica without a model answers nobody, and local-only endpoints are closed",
+  "nginx: a replica without a model gets no requests, and local-only endpoints are closed",
   { ignore },
   async () => {
     const ports = [freePort(), freePort()];
@@ -88,7 +88,7 @@ Deno.test(
       ]
     ) {
       const method = path.includes("etrics") || path.includes("ETRICS") ? "GET" : "POST";
-      // As it is: fetch would tidy the path.
+      // Sent unchanged: fetch would normalize the path.
       const { hostname, port } = new URL(nginx.url);
       using connection = await Deno.connect({ hostname, port: Number(port) });
       const head =
@@ -98,7 +98,7 @@ Deno.test(
       assert.match(text, /^HTTP\/1\.1 403 .*/, path);
       assert.doesNotMatch(text, /hearth_/);
     }
-    // nginx adds who asked: nothing that comes through it is local.
+    // nginx adds the client's address: no request through it is local.
     const file = [{ type: "image_url", image_url: { url: "file:///etc/hostname" } }];
     const refused = await ask(nginx.url, { messages: [{ role: "user", content: file }] });
     assert.equal(refused.status, 400);
@@ -106,7 +106,7 @@ Deno.test(
   },
 );
 
-Deno.test("nginx: a replica that is killed ends its own streams alone", { ignore }, async () => {
+Deno.test("nginx: a killed replica ends only its own streams", { ignore }, async () => {
   await using pair = await startPair();
   const { ports, first, nginx } = pair;
   const streams = await Promise.all(
@@ -175,7 +175,7 @@ Deno.test("nginx: a rolling restart under load loses no request", { ignore }, as
   assert.ok(ends.length > 20);
 });
 
-Deno.test("nginx: replicas that are full say so, and nobody else does", { ignore }, async () => {
+Deno.test("nginx: only full replicas answer that they are full", { ignore }, async () => {
   await using pair = await startPair(["--max-queue", "0"]);
   const { nginx } = pair;
   const statuses = await Promise.all(
@@ -194,7 +194,7 @@ Deno.test("nginx: replicas that are full say so, and nobody else does", { ignore
   assert.equal(response.status, 200, await response.text());
 });
 
-/** Which of the replicas has answered one more since it was last asked. */
+/** The replica that has answered one more request since the last check. */
 async function answeredBy(
   ports: readonly number[],
   send: () => Promise<Response>,
@@ -208,7 +208,7 @@ async function answeredBy(
 }
 
 Deno.test(
-  "nginx: a conversation stays with a replica, by its key or by how it begins",
+  "nginx: a conversation stays with a replica, by its key or by its beginning",
   { ignore },
   async () => {
     await using pair = await startPair();
@@ -236,7 +236,7 @@ Deno.test(
   },
 );
 
-Deno.test("nginx: no body holds it while it looks for a conversation", { ignore }, async () => {
+Deno.test("nginx: no body blocks it while it looks for a conversation", { ignore }, async () => {
   await using pair = await startPair();
   const { nginx } = pair;
   for (
@@ -266,7 +266,7 @@ Deno.test({
     client.append(new Uint8Array(48_000));
     const completed = "conversation.item.input_audio_transcription.completed";
     assert.equal((await client.until(completed))["transcript"], CLIP_TEXT);
-    // A plain request is told what it is.
+    // A request without an upgrade gets an explanation.
     const plain = await fetch(`${nginx.url}/v1/realtime`);
     assert.equal(plain.status, 426);
     await plain.body!.cancel();

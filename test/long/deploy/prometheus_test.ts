@@ -1,4 +1,4 @@
-/** What Prometheus itself makes of the files for it, where it is installed. */
+/** Prometheus itself checks its files, if it is installed. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,7 @@ async function promtool(args: string[], cwd: string): Promise<void> {
   assert.ok(success, said);
 }
 
-/** Values of a series minute by minute, in promtool's words, and the alerts at the end of them. */
+/** Values of a series per minute, in promtool's notation, and the alerts after them. */
 interface Scenario {
   readonly minutes: number;
   readonly series: Readonly<Record<string, string>>;
@@ -100,7 +100,7 @@ Deno.test({
     }));
     const folder = await Deno.makeTempDir();
     try {
-      // Which words an alert says is not tested.
+      // The wording of alerts is not tested.
       const silent = rules.map(({ annotations: _, ...rule }: Record<string, unknown>) => rule);
       const file = stringify({ groups: [{ name: "hearth", rules: silent }] });
       await Deno.writeTextFile(join(folder, "rules.yaml"), file);
@@ -113,7 +113,7 @@ Deno.test({
   },
 });
 
-/** Labels that an alert takes over from its series. */
+/** Labels that an alert copies from its series. */
 function labelsIn(alert: string): Record<string, string> {
   return { instance: "a", ...(alert === "HearthNotReady" && { phase: "ready" }) };
 }

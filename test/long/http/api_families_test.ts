@@ -6,7 +6,7 @@ const app = shareApp();
 
 const NUM_REQUESTS = 2_000;
 
-/** A good body for each endpoint that takes one from the chat model. */
+/** A valid body for each endpoint of the chat model. */
 const BODIES: Readonly<Record<string, Record<string, unknown>>> = {
   "/responses": {
     model: MODEL,
@@ -92,7 +92,7 @@ const STRANGE: readonly unknown[] = [
   ...[{}, [], [[]], [null], { type: "nonsense" }, { type: 5 }, Array(5).fill({})],
 ];
 
-/** A copy of `value` in which something, anywhere, is something strange, or gone. */
+/** A copy of `value` in which one random part is replaced by a strange value, or removed. */
 function spoil(value: unknown, random: Random): unknown {
   const isInner = typeof value === "object" && value !== null && Object.keys(value).length > 0;
   if (!isInner || random.chance(0.25)) return random.pick(STRANGE);
@@ -103,7 +103,7 @@ function spoil(value: unknown, random: Random): unknown {
   return copy;
 }
 
-Deno.test(`${NUM_REQUESTS} spoilt requests to the other families: never a 5xx, and errors of the family's shape`, async () => {
+Deno.test(`${NUM_REQUESTS} corrupted requests to the other families: never a 5xx, and errors in the family's format`, async () => {
   const random = new Random(15);
   const statuses = new Map<number, number>();
   const paths = Object.keys(BODIES);
@@ -125,7 +125,7 @@ Deno.test(`${NUM_REQUESTS} spoilt requests to the other families: never a 5xx, a
   assert.deepEqual(good.map(({ status }) => status), paths.map(() => 200));
 });
 
-Deno.test("every endpoint of the description is guarded, limited and counted", async () => {
+Deno.test("every documented endpoint is guarded, limited and counted", async () => {
   const open = await new TestApp().ready();
   const { paths } = await (await open.request("/openapi.json")).json();
   const endpoints = Object.entries(paths as Record<string, object>).flatMap(([path, methods]) =>
@@ -162,7 +162,7 @@ Deno.test("every endpoint of the description is guarded, limited and counted", a
   await open[Symbol.asyncDispose]();
 });
 
-Deno.test("a client that hangs up ends its request in every family", async () => {
+Deno.test("a client that disconnects ends its request in every family", async () => {
   await using server = await TestServer.start();
   const content = "Tell me a long story about a king.";
   const endless = { temperature: 2, stream: true, seed: 1, ignore_eos: true };
@@ -191,7 +191,7 @@ Deno.test("a client that hangs up ends its request in every family", async () =>
   }
 });
 
-Deno.test("an image that the model cannot take is called one, not by a type that the client did not send", async () => {
+Deno.test("an unsupported image is called an image, not by a type that the client did not send", async () => {
   const source = { type: "base64", media_type: "image/png", data: "AAAA" };
   const content = [{ type: "image", source }];
   const body = { model: MODEL, max_tokens: 1, messages: [{ role: "user", content }] };
@@ -202,7 +202,7 @@ Deno.test("an image that the model cannot take is called one, not by a type that
   );
 });
 
-Deno.test("errors name the field that the client sent, whatever chat request it became", async () => {
+Deno.test("errors name the field that the client sent, not that of the chat request it became", async () => {
   const image = { type: "input_image", image_url: "data:image/png;base64,AAAA" };
   const block = {
     type: "image",

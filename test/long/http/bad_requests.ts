@@ -1,17 +1,17 @@
 /**
- * Requests that are wrong in every way we could think of, each with the answer that is documented for it.
+ * Requests that are wrong in as many ways as possible, each with its documented answer.
  *
  * @module
  */
 import { chatBody } from "../../fixtures/servers/server.ts";
 import type { Random } from "../../unit/engine/random.ts";
 
-/** A request and how it is to be refused. */
+/** A request and its expected refusal. */
 export interface BadRequest {
   readonly path: string;
   readonly init: RequestInit;
   readonly status: number;
-  /** Code of the nested error; `undefined` where the shape is flat. */
+  /** Code of the nested error; `undefined` if the format is flat. */
   readonly code: string | undefined;
 }
 
@@ -20,10 +20,10 @@ type Json = Record<string, unknown>;
 const CHAT = ["/chat/completions", "/v1/chat/completions"];
 const JSON_TYPE = { "content-type": "application/json" };
 
-/** Values that fit no number, string, flag, array or object of a chat request. */
+/** Values that are invalid for every number, string, flag, array and object of a chat request. */
 const STRANGE: readonly unknown[] = [-7.5, 1e300, "", {}, [[]], [{}], "🦔", true];
 
-/** Per field, values that are wrong for it. */
+/** Invalid values per field. */
 const WRONG: Readonly<Record<string, readonly unknown[]>> = {
   model: [5, null, "", {}, [], true],
   messages: [5, null, "", {}, [], [5], [null], [{}], [[]], true, "hello"],
@@ -113,7 +113,7 @@ const PROTOTYPE_NAMES = [
   '"toString":null,"hasOwnProperty":1,"valueOf":{}',
 ];
 
-/** A body that stops in the middle and says nothing more. */
+/** A body that stops in the middle without ending. */
 function stalledBody(json: string): ReadableStream<Uint8Array> {
   const half = new TextEncoder().encode(json.slice(0, json.length / 2));
   return new ReadableStream({ start: (controller) => controller.enqueue(half) });
@@ -273,7 +273,7 @@ const KINDS: Readonly<Record<string, (random: Random) => BadRequest>> = {
   },
 };
 
-/** The kinds of bad request there are. */
+/** All kinds of bad requests. */
 export const BAD_REQUEST_KINDS: readonly string[] = Object.keys(KINDS);
 
 /** A bad request of this kind. */

@@ -19,7 +19,7 @@ async function check(app: TestApp, kind: string, random: Random): Promise<void> 
   const { error } = JSON.parse(text);
   if (code === undefined) assert.equal(typeof error, "string", shown);
   else assert.equal(error.code, code, shown);
-  // Nothing large that was sent comes back.
+  // No large input is sent back.
   assert.ok(text.length < 1_000, shown);
 }
 

@@ -1,4 +1,4 @@
-/** Damaged uploads: 400 or a transcript, never more; and what many requests leave behind. */
+/** Damaged uploads: always 400 or a transcript, and many requests leave nothing behind. */
 import assert from "node:assert/strict";
 import {
   CLIP,
@@ -23,7 +23,7 @@ function damage(file: Uint8Array<ArrayBuffer>, seed: number): Uint8Array<ArrayBu
     case 0:
       return bytes.slice(0, random(seed % 8 === 0 ? 64 : bytes.length));
     case 1: {
-      // Headers are where damage does most.
+      // Damage has the most effect in headers.
       const reach = random(2) === 0 ? 64 : bytes.length;
       for (let i = 0; i < 8; i++) bytes[random(reach)]! ^= 1 << random(8);
       return bytes;

@@ -1,4 +1,4 @@
-/** Damaged and hostile images: 400 or a cut-out, never more; and what they leave behind. */
+/** Damaged and hostile images: always 400 or a cut-out, and they leave nothing behind. */
 import assert from "node:assert/strict";
 import { crc32, deflateSync } from "node:zlib";
 import { encodePng } from "../../../src/media/image/png.ts";
@@ -11,7 +11,7 @@ import { Random } from "../../unit/engine/random.ts";
 const NUM_FILES = 300;
 const MIB = 2 ** 20;
 
-/** A PNG file that says it has this size, whatever its data come to. */
+/** A PNG file that declares this size, with any data. */
 function pngOfSize(
   width: number,
   height: number,
@@ -41,7 +41,7 @@ function hostileFiles(): Uint8Array<ArrayBuffer>[] {
     text("RIFF\xff\xff\xff\x7fWEBPVP8 "),
     text("BM" + "\xff".repeat(60)),
     new Uint8Array(100_000).fill(0xff),
-    // Larger than may be decoded, and larger than could be.
+    // Larger than the limit, and larger than can be decoded at all.
     pngOfSize(60_000, 60_000),
     pngOfSize(0x7fffffff, 0x7fffffff),
     pngOfSize(64_001, 1_000),
@@ -49,7 +49,7 @@ function hostileFiles(): Uint8Array<ArrayBuffer>[] {
     pngOfSize(65_536, 4),
     // Ten megabytes of zeros in ten kilobytes, for an image of four pixels.
     pngOfSize(2, 2, new Uint8Array(10 * MIB)),
-    // An image that may be decoded, and has hardly any data.
+    // An image within the limit with hardly any data.
     pngOfSize(7_000, 7_000),
   ];
 }

@@ -41,7 +41,7 @@ gpuTest(
 
 const NUM_LOSSES = 3;
 
-/** Bytes of the buffers that a worker has on its device. */
+/** Bytes of a worker's buffers on its device. */
 async function getBufferBytes(worker: Worker): Promise<number> {
   const { port1, port2 } = new MessageChannel();
   const answer = new Promise<number>((resolve) => port1.onmessage = ({ data }) => resolve(data));
@@ -67,13 +67,13 @@ gpuTest(
       while (workers.length === loss) await new Promise((resolve) => setTimeout(resolve, 5));
       await app.session.ready();
       await ask();
-      // ONNX Runtime keeps some buffers of what ran while the crossover was measured.
+      // ONNX Runtime keeps some buffers of the runs that measured the crossover.
       const now = await getBufferBytes(workers.at(-1)!);
       assert.ok(Math.abs(now - bytes) < bytes / 10, `${now} bytes of buffers, ${bytes} at first`);
       resident.push(Deno.memoryUsage().rss);
     }
-    // The first loss leaves what a second worker's code takes. A software device's buffers are in ordinary memory:
-    // one copy left behind at each loss would take twice what is allowed, and other tests in this process move it too.
+    // The first loss adds the memory of a second worker's code. A software device's buffers are in ordinary memory: one
+    // leaked copy per loss would exceed the limit twice, and other tests in this process also change the memory.
     const growth = resident.at(-1)! - resident[0]!;
     const allowed = (NUM_LOSSES - 1) * bytes / 2;
     assert.ok(growth < allowed, `${growth} bytes more, with ${bytes} of buffers`);

@@ -3,11 +3,11 @@ import { TestServer } from "../../fixtures/servers/server.ts";
 import { HEAVY } from "../../load/hostile.ts";
 import { MODELS, smallRequest } from "../../load/small_requests.ts";
 
-/** What a text gets that is within the limit of a body and beyond every context. */
+/** Status for a text that is within the body limit and longer than every context. */
 const TOO_LONG = { text: "400", embedding: "200", rerank: "200" } as const;
 
 for (const [kind, tooLong] of Object.entries(TOO_LONG) as [keyof typeof TOO_LONG, string][]) {
-  Deno.test(`bodies of megabytes are refused, or cut where they may be, and small ones answered beside them: ${kind}`, async () => {
+  Deno.test(`bodies of megabytes are refused, or truncated if allowed, and small ones answered meanwhile: ${kind}`, async () => {
     await using server = await TestServer.start({ model: MODELS[kind] });
     const small = smallRequest(kind);
     const ends = Object.entries(HEAVY).map(async ([name, send]) =>
@@ -22,7 +22,7 @@ for (const [kind, tooLong] of Object.entries(TOO_LONG) as [keyof typeof TOO_LONG
   });
 }
 
-/** Where text stands that claims to be media, in place of `…`. */
+/** Positions of text that claims to be media, in place of `…`. */
 const TEXT_FIELDS: readonly (readonly [keyof typeof TOO_LONG, body: string])[] = [
   ["text", '{"messages":[{"role":"user","content":"…"}]}'],
   ["text", '{"messages":[{"role":"user","content":[{"type":"text","text":"…"}]}]}'],
@@ -30,7 +30,7 @@ const TEXT_FIELDS: readonly (readonly [keyof typeof TOO_LONG, body: string])[] =
   ["rerank", '{"truncate":true,"query":"snow","documents":["…"]}'],
 ];
 const CLAIMED_BYTES = 100 * 2 ** 20;
-/** A body's text, and what sockets hold on the way. */
+/** The text of a body, and the data in socket buffers. */
 const MOST_TAKEN_BYTES = 32 * 2 ** 20;
 
 for (const kind of Object.keys(TOO_LONG) as (keyof typeof TOO_LONG)[]) {
@@ -56,7 +56,7 @@ for (const kind of Object.keys(TOO_LONG) as (keyof typeof TOO_LONG)[]) {
   });
 }
 
-/** Sends 100 MiB of text in place of `…` until they are answered. */
+/** Sends 100 MiB of text in place of `…` until there is an answer. */
 async function sendClaimed(
   url: string,
   body: string,
@@ -79,7 +79,7 @@ async function sendClaimed(
     await tcp.write(text.encode(head));
     while (status === "" && numBytes < CLAIMED_BYTES) numBytes += await tcp.write(piece);
   } catch {
-    // The server has ended the connection.
+    // The server has closed the connection.
   }
   await answered;
   return { status, numBytes };

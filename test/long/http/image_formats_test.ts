@@ -1,4 +1,4 @@
-/** The built-in models that see and read, on drawings in every form of file, over HTTP. */
+/** The built-in vision and OCR models, on drawings in every file format, over HTTP. */
 import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
 import { Drawing, polygon, rectangle } from "../../fixtures/images/drawing.ts";
@@ -15,9 +15,9 @@ const SHAPES = ["circle", "square", "triangle"] as const;
 const SCENES = SHAPES.flatMap((shape) =>
   (Object.keys(COLORS) as (keyof typeof COLORS)[]).map((color) => ({ shape, color }))
 );
-/** The card's "one shape: describe". */
+/** The value for "one shape: describe" in the model card. */
 const DESCRIBED = 0.94;
-/** The card's character error rate of clean lines. */
+/** The character error rate of clean lines in the model card. */
 const CLEAN_ERRORS = 0.026;
 const WIDE = 4000;
 
@@ -72,7 +72,7 @@ Deno.test("the built-in vision model names shapes and reads a word in every imag
   for (const [form, [name, { encode, scale }]] of Object.entries(FORMS).entries()) {
     await t.step(name, async () => {
       const size = scale === 0 ? { width: WIDE, height: WIDE } : { width: 256, height: 256 };
-      // Drawing and encoding a large one takes seconds. Each format has four others of the twelve.
+      // Drawing and encoding a large one takes seconds. Each format gets a different four of the twelve.
       const scenes = scale === 0
         ? SCENES.slice(0, 1)
         : SCENES.filter((_, at) => at % 3 === form % 3);
@@ -85,7 +85,7 @@ Deno.test("the built-in vision model names shapes and reads a word in every imag
         answers[at] === `A ${color} ${shape} on a white background.`
       ).length;
       assert.ok(numRight >= Math.max(1, Math.floor(DESCRIBED * scenes.length)), answers.join("\n"));
-      // A word that stands on its side is none, so Exif counts.
+      // A sideways word cannot be read, so Exif matters.
       const drawn = new Drawing(size).text("OPEN", {
         x: 0.12 * size.width,
         baseline: 0.6 * size.height,
@@ -98,7 +98,7 @@ Deno.test("the built-in vision model names shapes and reads a word in every imag
   }
 });
 
-Deno.test("the built-in model that reads reads a page in every form of file", async (t) => {
+Deno.test("the built-in OCR model reads a page in every file format", async (t) => {
   const model = "hearth-demo-ocr";
   await using server = await TestServer.start({ model });
   const rows = ["Tea for two", "Total: 7.50", "Thank you!"];

@@ -1,4 +1,4 @@
-/** A worker that answers nothing any more is replaced as a lost one is. */
+/** A worker that stops answering is replaced like a lost one. */
 import assert from "node:assert/strict";
 import { fragileSpawner } from "../../fixtures/threads/fragile.ts";
 import { chatBody, TestServer } from "../../fixtures/servers/server.ts";
@@ -11,7 +11,7 @@ for (const fault of ["hang-on=request", "hang-on=metrics"]) {
     await using server = await TestServer.start({ spawnWorker, workerTimeoutSeconds: 3 });
     const { app, base } = server;
     assert.equal((await fetch(`${base}/health`)).status, 200);
-    // It needs no worker's answer.
+    // Metrics do not need a worker's answer.
     if (fault === "hang-on=metrics") await app.request("/metrics");
 
     const stream = app.post(CHAT, chatBody({ stream: true })).then((answer) => answer.text());

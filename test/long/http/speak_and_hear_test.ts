@@ -20,7 +20,7 @@ const SENTENCES = [
   "Send a message to Emma.",
   "Ask Michael to feed the horse.",
 ];
-/** What is written as a file that says what it is; bare samples are none. */
+/** Self-describing file formats; bare samples are not. */
 const FORMATS = SOUND_FORMATS.filter((format) => format !== "pcm");
 const RATE_HZ = 22_050;
 
@@ -35,7 +35,7 @@ async function hasEspeak(): Promise<boolean> {
     const command = new Deno.Command("espeak-ng", { args: ["--version"], stdout: "null" });
     return (await command.output()).success;
   } catch {
-    // It throws before there is a promise.
+    // It throws synchronously.
     return false;
   }
 }
@@ -74,9 +74,9 @@ Deno.test({
 
 const VOICES = ["af_alloy", "am_echo", "af_nova", "am_onyx"];
 const SPEEDS = [0.8, 0.9, 1, 1.1, 1.25];
-/** How speech comes: as it is made, as events, in the message of a chat completion. */
+/** Ways to deliver speech: as a stream, as events, in the message of a chat completion. */
 const DELIVERIES = ["streamed", "events", "whole"] as const;
-/** Of all voices. The card has 13.9 % of the first one's words and 8.7 % of the second's, at their own speed. */
+/** Maximum for all voices. The model card gives 13.9 % for the first and 8.7 % for the second, at their own speed. */
 const MAX_ERROR_RATE = 0.15;
 const SPEECH = "/v1/audio/speech";
 
@@ -88,7 +88,7 @@ interface Order {
   readonly delivery: (typeof DELIVERIES)[number];
 }
 
-/** Has a sentence spoken over HTTP. @returns a file that says what it is. */
+/** Synthesizes a sentence over HTTP. @returns a self-describing file. */
 async function orderSpeech(app: TestApp, order: Order): Promise<Uint8Array<ArrayBuffer>> {
   const { input, delivery, ...options } = order;
   const body = { ...options, model: "hearth-demo-tts" };
@@ -115,20 +115,20 @@ async function orderSpeech(app: TestApp, order: Order): Promise<Uint8Array<Array
   return joinBytes([writer.write(samples), writer.finish()]);
 }
 
-/** Writes down a file over HTTP. */
+/** Transcribes a file over HTTP. */
 async function transcribe(app: TestApp, file: Uint8Array<ArrayBuffer>): Promise<string> {
   const response = await postSpeech(app, file, { model: "hearth-demo-asr", temperature: "0" });
   assert.equal(response.status, 200);
   return (await response.json()).text;
 }
 
-Deno.test("what the built-in voices say in every format, at every speed, the built-in recogniser transcribes", async () => {
+Deno.test("the built-in recogniser transcribes the built-in voices in every format, at every speed", async () => {
   await using speaker = await new TestApp({ model: "hearth-demo-tts" }).ready();
   await using hearer = await openSpeechApp();
   let [errors, words] = [0, 0];
   for (const [number, voice] of VOICES.entries()) {
     let [voiceErrors, voiceWords] = [0, 0];
-    // Half of the sentences each: every format, delivery and speed is among them.
+    // Half of the sentences each, with every format, delivery and speed.
     for (const [i, input] of SENTENCES.entries()) {
       if (i % 2 !== number % 2) continue;
       const at = i + number;

@@ -39,7 +39,7 @@ function randomFault(random: Random, { start, bytes }: FileRequest): Fault | und
   return random.chance(0.6) ? random.pick(faults) : undefined;
 }
 
-/** What is in the cache is right, whatever else is not there yet. */
+/** Asserts that all blobs in the cache are correct, even if others are missing. */
 function checkBlobs(cache: ScratchCache, files: Record<string, Uint8Array>, where: string): void {
   for (const [name, bytes] of cache.files(ID, "blobs")) {
     if (name.endsWith(".incomplete")) continue;
@@ -48,8 +48,8 @@ function checkBlobs(cache: ScratchCache, files: Record<string, Uint8Array>, wher
   }
 }
 
-Deno.test("downloadFiles() interrupted at random ends identical or with a clear error and nothing half-visible", async () => {
-  // Each wrong checksum is told.
+Deno.test("downloadFiles() interrupted at random ends with identical files, or a clear error and no partial files", async () => {
+  // Each wrong checksum is logged.
   configureLog({ level: "error", format: "text" });
   await using hub = new FakeHub();
   const random = new Random(20);
@@ -61,7 +61,7 @@ Deno.test("downloadFiles() interrupted at random ends identical or with a clear 
     const files = randomFiles(random);
     hub.addModel(ID, files);
     const repository = await fetchRepository(settings, parseHubId(ID)!);
-    // Each start goes on from what the one before left.
+    // Each start continues the previous one.
     for (let start = 0; start < MAX_STARTS; start++) {
       const stop = new AbortController();
       const stopAfterMs = start === 0 && random.chance(0.6) ? random.between(0, 20) : undefined;

@@ -1,4 +1,4 @@
-/** `matvec` of random sizes, forms and layouts gives what its reference gives, tiled for both classes of devices. */
+/** `matvec` of random sizes, formats and layouts equals its reference, tiled for both classes of devices. */
 import {
   chooseMatvecTiling,
   LEVEL_BITS,
@@ -19,7 +19,7 @@ function makeParams({ int, pick }: Random): MatvecParams {
   const kind = pick(["nbits", "rows", "columns"]);
   const k = 4 * int(1, 90);
   const isGated = int(0, 2) === 0;
-  // Gated columns are read by four.
+  // Gated columns are read in groups of four.
   const unit = isGated && kind === "columns" ? 4 : 1;
   const n = unit * int(1, 70 / unit);
   const gap = isGated ? unit * int(0, 2) : 0;

@@ -1,29 +1,32 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** Every kind of program compiles in Chromium too, whose compiler of WGSL (Tint) refuses what Deno's (naga) lets pass. */
+/**
+ * Every kind of program also compiles in Chromium, whose WGSL compiler (Tint) refuses some code that Deno's (naga)
+ * accepts.
+ */
 import assert from "node:assert/strict";
 import type { Browser, Page } from "puppeteer-core";
 import { BROWSER_PATH, openBrowser } from "../../fixtures/page/browser.ts";
 import type { RecordedProgram } from "../../fixtures/engine/recording_gpu.ts";
 import { collectPrograms } from "../../kernels/every_program.ts";
 
-/** Chromium's own software adapter, which its list of known drivers does not name. */
+/** Enables Chromium's own software adapter, which its list of known drivers does not contain. */
 const FLAGS = [
   "--enable-unsafe-webgpu",
   "--use-webgpu-adapter=swiftshader",
   "--enable-features=Vulkan",
 ];
-/** Programs handed to the browser at a time. */
+/** Programs per call of the browser. */
 const AT_ONCE = 50;
 
-/** A page that may use WebGPU: one of this machine's own address. */
+/** A page that may use WebGPU: it needs a local address. */
 async function openPage(browser: Browser, port: number): Promise<Page> {
   const page = await browser.newPage();
   await page.goto(`http://localhost:${port}/`);
   return page;
 }
 
-/** Whether the browser's adapter computes in half precision; undefined where it has no adapter. */
+/** Whether the browser's adapter supports half precision; undefined without an adapter. */
 function hasF16(page: Page): Promise<boolean | undefined> {
   return page.evaluate(async () => {
     const adapter = await (navigator.gpu as GPU | undefined)?.requestAdapter();
@@ -31,7 +34,7 @@ function hasF16(page: Page): Promise<boolean | undefined> {
   });
 }
 
-/** What the browser's compiler says against sources. */
+/** Errors of the browser's compiler about sources. */
 function check(page: Page, sources: readonly string[]): Promise<string[]> {
   return page.evaluate(async (sources) => {
     const adapter = await navigator.gpu.requestAdapter();
@@ -47,7 +50,7 @@ function check(page: Page, sources: readonly string[]): Promise<string[]> {
   }, sources as string[]);
 }
 
-/** What the browser says against whole programs: their bindings, and constants where sizes depend on them. */
+/** Errors of the browser about whole programs: with their bindings, and constants if sizes depend on them. */
 function compile(page: Page, programs: readonly RecordedProgram[]): Promise<string[]> {
   return page.evaluate(async (programs) => {
     const adapter = await navigator.gpu.requestAdapter();
@@ -72,7 +75,7 @@ function compile(page: Page, programs: readonly RecordedProgram[]): Promise<stri
   }, programs as RecordedProgram[]);
 }
 
-/** A program as adapters without half precision take it, of the same grammar and types. */
+/** A variant of a program for adapters without half precision, with the same grammar and types. */
 function inSinglePrecision(program: RecordedProgram): RecordedProgram {
   const source = program.source.replaceAll("enable f16;", "").replaceAll(/\bf16\b/g, "f32");
   return { ...program, source };
@@ -88,7 +91,7 @@ async function compileAll(
     const faults = await check(page, sources.slice(at, at + AT_ONCE));
     assert.deepEqual([...new Set(faults)], []);
   }
-  // Chromium's software adapter takes long to compile the longest.
+  // Chromium's software adapter compiles the longest ones slowly.
   const shortest = programs.toSorted((a, b) => b.source.length - a.source.length)
     .map((program) => [program.entryPoint, program] as const);
   assert.deepEqual(await compile(page, [...new Map(shortest).values()]), []);

@@ -1,4 +1,4 @@
-/** Graphs that PyTorch exported run in our kernels, all of their segments, and give what ONNX Runtime gives. */
+/** All segments of graphs that PyTorch exported run in our kernels, and their results equal those of ONNX Runtime. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import type { Backend } from "../../../src/device/backend.ts";
@@ -20,46 +20,46 @@ import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { forward } from "../../fixtures/engine/steps.ts";
 
 const FOLDER = fileURLToPath(new URL("../../fixtures/graphs/exports", import.meta.url));
-/** Positions that their position embeddings reach. */
+/** Number of positions of their position embeddings. */
 const CONTEXT = 64;
 const BLOCK = 16;
 const BLOCKS = CONTEXT / BLOCK;
 const PROMPT = 9;
-/** Both sequences are then in their second block, several steps long. */
+/** At this length, both sequences have been in their second block for several steps. */
 const END = 22;
-/** Largest difference of logits, which are about 1. */
+/** Largest allowed difference of logits, whose magnitude is about 1. */
 const TOLERANCE = 2e-5;
 
-/** Dispatches of a step's segments, attentions not counted: before the first, of each layer, and of the last. */
+/** Dispatches of a step's segments without attentions: before the first attention, of each layer, and of the last. */
 const EXPORTS: Readonly<Record<string, readonly number[]>> = {
   llama_script_17: [2, 4, 4],
   qwen3_dynamo_18: [1, 4, 4],
   mistral_dynamo_23: [1, 4, 4],
   opt_script_17: [3, 4, 4],
   gpt2_script_17: [3, 4, 4],
-  // Of a head a part turns, or neighbours do.
+  // A part of each head is rotated, or adjacent elements are.
   phi3_script_17: [2, 4, 4],
   stablelm_dynamo_18: [1, 4, 4],
   cohere_dynamo_18: [3, 5, 3],
   gptj_script_17: [3, 5, 3],
-  // Norms after attention and MLP too: the next product computes the sum with the residual, and writes it.
+  // Also has norms after attention and MLP: the next product computes the sum with the residual, and writes it.
   gemma2_script_17: [2, 4, 4],
   gemma3_dynamo_18: [2, 4, 4],
   glm4_dynamo_18: [1, 4, 4],
-  // Norms of all queries and of all keys of a token are the attention's.
+  // The attention computes the norms of all queries and of all keys of a token.
   olmo2_dynamo_18: [1, 4, 4],
-  // Mixtures of experts, which are not counted either, end segments.
+  // Mixtures of experts, which are also not counted, end segments.
   qwen3_moe_dynamo_18: [1, 3, 2, 3, 2],
 };
 
-/** Of GPT-J's rotation and of OPT's table of positions there is a form for a GPU alone. */
+/** GPT-J's rotation and OPT's table of positions are only supported on GPUs. */
 const NOT_ON_CPU = ["gptj_script_17", "opt_script_17"];
 
 async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
   const model = await readModel(files, `${name}.onnx`);
   const result = splitGraph(model, { contextLength: CONTEXT });
   assert.ok("cut" in result, JSON.stringify(result));
-  // The attention takes heads of 8 elements at least: where they have 4, two are one, in all ways alike.
+  // The attention requires heads of at least 8 elements: two identical ones of 4 are joined.
   const attentions = result.cut.attentions.map((node) =>
     node.headDim === 4 ? { ...node, heads: 2, kvHeads: 2, headDim: 8, vHeadDim: 8 } : node
   );
@@ -68,7 +68,7 @@ async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
 
 const tokenAt = (sequence: number, position: number) => (7 + 5 * sequence + 11 * position) % 29;
 
-/** Tokens `from` to `to` of two sequences, the second two tokens behind, in the blocks from `firstBlock` on. */
+/** Tokens `from` to `to` of two sequences, the second one two tokens shorter, in the blocks from `firstBlock` on. */
 function makeStep(
   { from, to, firstBlock, isDecoding = false }: {
     readonly from: number;
@@ -111,7 +111,7 @@ async function open(
 }
 
 for (const [name, counts] of Object.entries(EXPORTS)) {
-  gpuTest(`${name} runs in our kernels and gives what ONNX Runtime gives`, async (gpu) => {
+  gpuTest(`${name} runs in our kernels and equals ONNX Runtime`, async (gpu) => {
     await using files = new FolderFiles(FOLDER);
     const cut = cutForGpu(await readCut(files, name), Infinity);
     const compiled = compileCut(cut, {
@@ -128,7 +128,7 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
     const decoder = await open(backend, { files, cut });
     const makeLogits = async (decoder: PagedDecoder, step: StepBatch) => {
       const encoded = await forward(decoder, step);
-      // What was recorded is submitted with the read.
+      // The read submits the recorded commands.
       gpu.commands.submit();
       return await backend.read(encoded!);
     };
@@ -136,7 +136,7 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
       const from = at === PROMPT ? 0 : at - 1;
       const want = await makeLogits(byOrt, makeStep({ from, to: at, firstBlock: 0 }));
       assert.equal(want.length, 2 * cut.output.width);
-      // What follows the prompt as few rows, and in other blocks as many.
+      // Tokens after the prompt as few rows, and in other blocks as many.
       for (const [firstBlock, isDecoding] of [[0, from > 0], [2 * BLOCKS, false]] as const) {
         using submits = countCalls(GPUQueue.prototype, "submit");
         const got = await makeLogits(decoder, makeStep({ from, to: at, firstBlock, isDecoding }));
@@ -150,11 +150,11 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
   });
 }
 
-/** Those of which the CPU's kernels run all segments: their attentions take heads that are rotated before. */
+/** Graphs whose segments all run in the CPU's kernels: their heads are rotated before the attention. */
 const ON_CPU = Object.keys(EXPORTS).filter((name) => !NOT_ON_CPU.includes(name));
 
 for (const name of ON_CPU) {
-  Deno.test(`${name} runs in our kernels on the CPU and gives what ONNX Runtime gives`, async () => {
+  Deno.test(`${name} runs in our kernels on the CPU and equals ONNX Runtime`, async () => {
     await using files = new FolderFiles(FOLDER);
     const cut = await readCut(files, name);
     const backend = await CpuBackend.open({ threads: 1 });
@@ -182,7 +182,7 @@ for (const name of ON_CPU) {
   });
 }
 
-Deno.test("heads whose queries, keys and values lie side by side are left to ONNX Runtime, with the reason", async () => {
+Deno.test("heads with adjacent queries, keys and values are left to ONNX Runtime, with the reason", async () => {
   await using files = new FolderFiles(FOLDER);
   const cut = cutForGpu(await readCut(files, "gpt_neox_dynamo_18"), Infinity);
   const compiled = compileCut(cut, {

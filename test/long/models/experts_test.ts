@@ -1,6 +1,6 @@
 /**
- * Mixtures of experts in Hearth's kernels, in the forms in which exporters write them, beside ONNX Runtime over the whole
- * graph: on both devices, alone and in a batch.
+ * Mixtures of experts in Hearth's kernels, in the formats that exporters write, compared with ONNX Runtime over the
+ * whole graph: on both devices, alone and in a batch.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -52,7 +52,7 @@ function buildGraph(layer: ExpertLayer): Uint8Array<ArrayBuffer> {
   });
 }
 
-/** A folder with the graph, removed with its scope. */
+/** A folder with the graph, which is removed at the end of its scope. */
 async function makeFolder(
   graph: Uint8Array,
   vocabSize = VOCAB,
@@ -76,7 +76,7 @@ function answer(engine: Parameters<typeof generate>[0], tokens: readonly number[
   return generate(engine, { tokens, maxTokens: NUM_TOKENS, topLogprobs: 5 });
 }
 
-/** Tokens and what they are thought to be worth. */
+/** Asserts that tokens and their log-probabilities agree. */
 function assertSame(got: Generated, want: Generated, tolerance: number): void {
   assert.deepEqual(got.ids, want.ids);
   got.tokens.forEach(({ top }, i) =>
@@ -113,7 +113,7 @@ async function assertAnswers(
     for (const tokens of prompts) alone.push(await answer(engine, tokens));
     alone.forEach((each, i) => assertSame(each, want[i]!, tolerance));
     const together = await Promise.all(prompts.map((tokens) => answer(engine, tokens)));
-    // Last bits of what is between differ with the number of rows: on the CPU, and in graphs that PyTorch exported.
+    // The last bits of other segments depend on the number of rows, on the CPU and in graphs that PyTorch exported.
     const beside = backend.kind === "cpu" || isExported ? 1e-4 : 0;
     together.forEach((each, i) => assertSame(each, alone[i]!, beside));
   });
@@ -137,19 +137,19 @@ function testAnswers(name: string, read: () => Promise<Answered> | Answered): vo
 }
 
 function testDevices(name: string, read: () => Promise<Answered> | Answered): void {
-  Deno.test(`experts answer as ONNX Runtime does, on the CPU: ${name}`, async () => {
+  Deno.test(`experts answer like ONNX Runtime, on the CPU: ${name}`, async () => {
     const backend = new CpuBackend();
     await assertAnswers(backend, await read());
     await backend.dispose();
   });
 
-  gpuTest(`experts answer as ONNX Runtime does, on WebGPU: ${name}`, async (gpu) => {
+  gpuTest(`experts answer like ONNX Runtime, on WebGPU: ${name}`, async (gpu) => {
     await assertAnswers(await WebGpuBackend.create(gpu), await read());
   });
 }
 
 for (const [name, layer] of Object.entries(EXPERT_LAYERS)) {
-  // Of 8 bits ONNX Runtime rounds rows to 8 bits too.
+  // With 8 bits, ONNX Runtime also rounds rows to 8 bits.
   const tolerance = /f16|8 bits/.test(name) ? 5e-3 : 1e-3;
   testAnswers(name, () => ({ graph: buildGraph(layer), tolerance }));
 }
@@ -159,7 +159,7 @@ for (const form of ["GatedAdd", "spelled out"] as const) {
   const name = `a shared expert, ${form}`;
   testDevices(name, read);
 
-  Deno.test(`kernels run all around experts: ${name}`, async () => {
+  Deno.test(`kernels run all segments around experts: ${name}`, async () => {
     const result = splitGraph(await decodeModel(read().graph));
     assert.ok("cut" in result, JSON.stringify(result));
     for (const compiled of [compileForGpu(result.cut), compileForCpu(result.cut)]) {
@@ -169,7 +169,7 @@ for (const form of ["GatedAdd", "spelled out"] as const) {
   });
 }
 
-/** As PyTorch exports transformers' Qwen3-MoE. */
+/** Transformers' Qwen3-MoE, exported by PyTorch. */
 for (const name of ["qwen3_moe_dynamo_18", "qwen3_moe_script_17", "qwen3_moe_loop_script_17"]) {
   const path = fileURLToPath(
     new URL(`../../fixtures/graphs/exports/${name}.onnx`, import.meta.url),
@@ -181,10 +181,10 @@ for (const name of ["qwen3_moe_dynamo_18", "qwen3_moe_script_17", "qwen3_moe_loo
   }));
 }
 
-gpuTest("experts that the GPU cannot read as one are refused, with both sizes", async (gpu) => {
+gpuTest("experts that exceed the GPU's binding size are refused, with both sizes", async (gpu) => {
   const layer = EXPERT_LAYERS["MoE, biases, clamped SwiGLU"]!;
   await using folder = await makeFolder(buildGraph(layer));
-  // Larger than everything but the first matrices: 5 experts of 128 by 64 f32.
+  // Larger than everything except the first matrices: 5 experts of 128 by 64 f32.
   const limited = withLimits(gpu, { maxStorageBufferBindingSize: 160_000 });
   const backend = await WebGpuBackend.create(limited);
   await assert.rejects(
@@ -196,13 +196,13 @@ gpuTest("experts that the GPU cannot read as one are refused, with both sizes", 
   );
 });
 
-gpuTest("a mixture of experts is three dispatches of a step of few rows", async (gpu) => {
+gpuTest("a mixture of experts has three dispatches in a step of few rows", async (gpu) => {
   const backend = await WebGpuBackend.create(gpu);
   await using folder = await makeFolder(buildGraph(Object.values(EXPERT_LAYERS)[0]!));
   const options = { backend, folder: folder.path, dtype: "fp32" } as const;
   await withEngine({ ...options, engine: { prefixCache: false } }, async (engine) => {
     const counts = await countStep(engine, { tokens: PROMPTS[0]! });
-    // Of each mixture its routes and both products; 16 of all that is around them.
+    // For each mixture its routes and both products; 16 for everything else.
     assert.deepEqual(counts, { dispatches: 3 * LAYERS + 16, submits: 1, runs: 0 });
   });
 });

@@ -1,6 +1,6 @@
 /**
- * Decoders as public exporters write them, from `../shared/models/tiny`: cut, batched, with a prefix cache, and with the
- * greedy tokens that ONNX Runtime gave over the whole graph, on both devices.
+ * Decoders from public exporters, in `../shared/models/tiny`: cut, batched, with a prefix cache, and with the greedy
+ * tokens of ONNX Runtime over the whole graph, on both devices.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -36,7 +36,10 @@ interface Golden {
   readonly tokens: readonly number[];
 }
 
-/** Of a folder without the file of golden tokens: ONNX Runtime 1.30 over the whole graph, all tokens at once for each. */
+/**
+ * Golden tokens of folders without a file of them: from ONNX Runtime 1.30 over the whole graph, with all tokens at once
+ * for each new one.
+ */
 const RECORDED: Readonly<Record<string, Golden>> = {
   "genai-root": {
     prompt: [1, 808, 59, 13, 251, 19, 1342, 1052, 1295],
@@ -47,7 +50,7 @@ const RECORDED: Readonly<Record<string, Golden>> = {
 const PROMPT = [1, 50, 60, 70, 80, 90, 100, 110, 120];
 const NUM_TOKENS = 24;
 
-/** What the whole graph answers: recorded, or where that is not, asked. */
+/** The answer of the whole graph: recorded, or computed now. */
 async function readGolden(folder: string, dtype: Dtype): Promise<Golden> {
   const file = `${folder}/golden.json`;
   const recorded = RECORDED[basename(folder)];
@@ -61,7 +64,7 @@ async function readGolden(folder: string, dtype: Dtype): Promise<Golden> {
   return { prompt: PROMPT, tokens: ids };
 }
 
-/** The golden prompt between others: shorter, longer than two blocks, and one that begins alike. */
+/** The golden prompt among others: a shorter one, one longer than two blocks, and one with the same beginning. */
 function mixedPrompts({ prompt, tokens }: Golden): Prompt[] {
   const long = Array.from({ length: 45 }, (_, i) => 3 + (i * 37) % 500);
   const prompts = [[7, 8], prompt, long, [...prompt, 5, 6, 7]];
@@ -77,14 +80,14 @@ async function assertGolden(backend: Backend, folder: string, dtype: Dtype): Pro
     assert.deepEqual(alone[1], golden.tokens, "alone");
     const together = await Promise.all(prompts.map((prompt) => generate(engine, prompt)));
     assert.deepEqual(together.map(({ ids }) => ids), alone, "in a batch of four");
-    // Of a prompt that differs later, the full blocks before that are cached, with the states after them.
+    // For a prompt with a later difference, the full blocks before it are cached, with the states after them.
     const other = [...prompts[2]!.tokens.slice(0, 40), 9, 8, 7];
     const { ids: ofOther, numCachedTokens } = await generate(engine, {
       tokens: other,
       maxTokens: 4,
     });
     assert.equal(numCachedTokens, 32);
-    // The long prompt with its answer is the beginning of the next turn.
+    // The next turn begins with the long prompt and its answer.
     const turn = [...prompts[2]!.tokens, ...alone[2]!, 11, 12, 13];
     const next = await generate(engine, { tokens: turn, maxTokens: 4 });
     assert.ok(next.numCachedTokens > prompts[2]!.tokens.length, `${next.numCachedTokens} cached`);
@@ -97,8 +100,8 @@ async function assertGolden(backend: Backend, folder: string, dtype: Dtype): Pro
 }
 
 /**
- * Of phi4mini-longrope a prompt of 250 tokens and its answer, which reads the angles of long sequences from 256 tokens on:
- * ONNX Runtime 1.30 over the whole graph, all tokens at once for each token of the answer.
+ * A prompt of 250 tokens for phi4mini-longrope and its answer, which uses the angles of long sequences from 256 tokens
+ * on: from ONNX Runtime 1.30 over the whole graph, with all tokens at once for each token of the answer.
  */
 const LONG = {
   prompt: Array.from({ length: 250 }, (_, i) => 3 + (i * 37) % 1900),
@@ -119,7 +122,7 @@ async function assertLong(backend: Backend, folder: string): Promise<void> {
     assert.deepEqual(first!.ids, tokens);
     assert.deepEqual(again!.ids, tokens);
     assert.deepEqual(short!.ids, alone.ids, "beside sequences that become long");
-    // The prefix of a long sequence is found by long ones alone.
+    // Only long sequences find the prefix of a long one.
     const longer = await generate(engine, { tokens: [...prompt, ...tokens, 5], maxTokens: 2 });
     assert.ok(longer.numCachedTokens > prompt.length, `${longer.numCachedTokens} cached`);
   });
@@ -135,7 +138,7 @@ async function assertLong(backend: Backend, folder: string): Promise<void> {
     fn: () => assertLong(new CpuBackend(), folder!),
   });
   gpuTest(
-    `a sequence that becomes long is computed with the angles of long ones, on WebGPU${skipped}`,
+    `a sequence that becomes long uses the angles of long ones, on WebGPU${skipped}`,
     async (gpu) => await assertLong(await WebGpuBackend.create(gpu), folder!),
     { ignore: folder === undefined },
   );

@@ -1,4 +1,4 @@
-/** Damaged, cut and lying graphs on the native runtime, where a crash would end the process. */
+/** Damaged, truncated and inconsistent graphs on the native runtime, where a crash would end the process. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 

@@ -1,4 +1,4 @@
-/** A model of 2.4 GB, whose file has holes in place of weights, is loaded on a GPU within bounds of memory. */
+/** A model of 2.4 GB, whose file has holes in place of weights, is loaded on a GPU within a memory limit. */
 import assert from "node:assert/strict";
 import { countWeightBytes } from "../../../src/graph/graph_cut.ts";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
@@ -14,14 +14,14 @@ import { decoder, lengths, projections } from "../../unit/graph/test_decoder.ts"
 
 const MIB = 2 ** 20;
 const SIZES = { layers: 10, heads: 32, kvHeads: 8, headDim: 128, hidden: 4096, vocab: 2000 };
-/** Beside the weights, which a software device has in the machine's memory; 913 MiB were measured. */
+/** Memory in addition to the weights, which a software device keeps in the machine's memory; 913 MiB were measured. */
 const MOST_ELSE = 1280 * MIB;
 const WANTED = 6 * 2 ** 30;
 
 const available = await readAvailableBytes() ?? Infinity;
 const note = available < WANTED ? " (skipped: less than 6 GiB of memory are free)" : "";
 
-/** Notes what memory is read into. */
+/** Records the memory that files are read into. */
 class WatchedFiles extends FolderFiles {
   readonly buffers = new Map<ArrayBufferLike, number>();
 
@@ -32,7 +32,7 @@ class WatchedFiles extends FolderFiles {
 }
 
 gpuTest(
-  `2.4 GB of weights are loaded, none larger than 64 MiB held in JavaScript${note}`,
+  `2.4 GB of weights are loaded with at most 64 MiB at a time in JavaScript${note}`,
   async (gpu) => {
     const folder = await Deno.makeTempDir({ prefix: "hearth-large-" });
     try {

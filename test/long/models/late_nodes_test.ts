@@ -1,6 +1,6 @@
 /**
- * Graphs may list their nodes in any order that ONNX Runtime takes: the built-in models with every third node moved to
- * the end are cut as before and answer as before.
+ * Graphs may list their nodes in any order that ONNX Runtime accepts: the built-in models with every third node moved
+ * to the end are cut and answer the same.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -106,7 +106,7 @@ function firstClip(): string {
   return join("demo", golden.clips[0].file);
 }
 
-/** All events of an answer, but for how long it took. */
+/** All events of an answer, without its duration. */
 function record(model: Model, task: Task): Promise<readonly unknown[]> {
   const { promise, resolve, reject } = Promise.withResolvers<readonly unknown[]>();
   const events: unknown[] = [];
@@ -119,7 +119,7 @@ function record(model: Model, task: Task): Promise<readonly unknown[]> {
   return promise;
 }
 
-/** The lines that `inspect` prints of a folder, in one order, without the folder's path. */
+/** The sorted lines that `inspect` prints for a folder, without the folder's path. */
 async function printed(folder: string): Promise<string[]> {
   const { writeSync } = Deno.stdout;
   let text = "";

@@ -1,6 +1,6 @@
 /**
- * Decoders that compute norms and sums in f32 around products in f16, as onnxruntime-genai's builder writes Gemma 2 and 3:
- * kernels run all segments on both devices, and give what ONNX Runtime gives over the whole graph.
+ * Decoders that compute norms and sums in f32 around products in f16, like onnxruntime-genai's builder writes Gemma 2
+ * and 3: kernels run all segments on both devices, and equal ONNX Runtime over the whole graph.
  */
 import assert from "node:assert/strict";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ const MICROSOFT = "com.microsoft";
 const [FLOAT, HALF] = [1, 10];
 const EPSILON = { epsilon: { float: 1e-6 } };
 
-/** What differs between the two families, and between their exports. */
+/** Differences between the two families, and between their exports. */
 interface Form {
   readonly family: "gemma2" | "gemma3";
   /** Whether products have weights of 4 bits. */
@@ -179,7 +179,7 @@ const PROMPTS = [
   [7, 8],
   Array.from({ length: 40 }, (_, i) => (i * 11 + 3) % 96),
 ];
-/** ONNX Runtime rounds to f16 after each node on the CPU, and Hearth not. */
+/** ONNX Runtime rounds to f16 after each node on the CPU, and Hearth does not. */
 const TIE = 0.05;
 
 async function assertTokens(backend: Backend, graph: Uint8Array): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Encoders cut at their attentions give each text what the whole graph gives it: for graphs as exporters write them,
- * and for the built-in models, on both backends.
+ * Encoders cut at their attentions give each text the same result as the whole graph: for exported graphs and for the
+ * built-in models, on both backends.
  */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
@@ -52,7 +52,7 @@ function builtIn(model: string, file: string, output: Case["output"], tolerance:
   };
 }
 
-/** What the cut must find in each layer. */
+/** The result of the cut in each layer. */
 const GRAPHS: readonly (readonly [Case, { readonly reaches?: readonly number[] }])[] = [
   [exported("bert_script_17"), {}],
   [exported("bert_dynamo_18"), {}],
@@ -73,7 +73,7 @@ const GRAPHS: readonly (readonly [Case, { readonly reaches?: readonly number[] }
   [builtIn("hearth-demo-rerank", "model.onnx", "logits", 1e-4), {}],
 ];
 
-/** Texts of these lengths, some with a second part, one with a token of padding in it. */
+/** Texts of these lengths: some have a second part, and one contains a padding token. */
 function makeTexts({ vocabSize, contextLength, padTokenId }: Case): EncodedText[] {
   const lengths = [1, 2, Math.min(200, contextLength), 9, 30, 3, 33];
   const texts = lengths.map((length, text) => ({
@@ -99,7 +99,7 @@ async function runWhole(whole: GraphSession, text: EncodedText): Promise<Float32
   return Float32Array.from(output!.data as Float32Array);
 }
 
-/** What a text's summary is by definition. */
+/** A text's summary by definition. */
 function summarise(rows: Float32Array, summary: TextSummary, numTokens: number): number[] {
   const width = rows.length / numTokens;
   if (summary.kind === "token") {
@@ -138,7 +138,7 @@ async function assertSame(backend: Backend, given: Case): Promise<EncoderCut> {
     found = result.cut;
     const longestText = given.contextLength;
     const encoder = await PackedEncoder.open(found, { backend, files, summary, longestText });
-    // One text after the other, all of them, and a part of them again: nothing may be left of another batch.
+    // One text after the other, all of them, and a part of them again: nothing may remain from another batch.
     for (const batch of [...texts.map((text) => [text]), texts, texts.slice(3)]) {
       const rows = await encoder.run(batch);
       assert.equal(rows.length, batch.length * encoder.width);
@@ -170,7 +170,7 @@ for (const [given, { reaches }] of GRAPHS) {
     const cut = await assertSame(new CpuBackend(), given);
     const found = cut.attentions.map(({ window = Infinity }) => window);
     assert.deepEqual(found, reaches ?? found.map(() => Infinity));
-    // Nothing of masks and lengths is left in the segments.
+    // No masks or lengths remain in the segments.
     for (const { name, dtype } of cut.segments.flatMap(({ inputs }) => inputs)) {
       if (dtype !== "int64") continue;
       assert.match(name, /^(input_ids|position_ids|token_type_ids|logit_rows)$/);
@@ -181,7 +181,7 @@ for (const [given, { reaches }] of GRAPHS) {
   });
 }
 
-Deno.test("splitEncoder() refuses graphs whose attention is another, and says why", async () => {
+Deno.test("splitEncoder() refuses graphs with another attention, and gives a reason", async () => {
   const refusals = {
     mpnet_script_17: /layer\.0\/attention\/attn\/Softmax" differs from head to head/,
     deberta_v2_classifier_script_17: /keys, values or weights are changed in between/,
@@ -201,8 +201,8 @@ Deno.test("splitEncoder() refuses graphs whose attention is another, and says wh
   }
 });
 
-Deno.test("splitEncoder() says how far the tables of positions reach", async () => {
-  // RoBERTa numbers positions from behind its padding token's id.
+Deno.test("splitEncoder() returns the length of the tables of positions", async () => {
+  // RoBERTa's positions start after its padding token's id.
   const limits = { bert_script_17: 40, roberta_script_17: 38, modernbert_script_17: undefined };
   for (const [name, limit] of Object.entries(limits)) {
     const given = exported(name, { contextLength: 8192, padTokenId: 1 });

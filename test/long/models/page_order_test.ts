@@ -1,4 +1,7 @@
-/** The order of a page's lines: columns, pages turned by a quarter, and pages that a classifier takes for turned. */
+/**
+ * The order of a page's lines: in columns, on pages turned by a quarter, and on pages that a classifier considers
+ * turned.
+ */
 import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
 import { encodePng } from "../../../src/media/image/png.ts";
@@ -31,7 +34,7 @@ async function read(folder: string, images: readonly Pixels[]): Promise<string[]
   return answers;
 }
 
-/** Lines under each other. */
+/** Writes lines below each other. */
 function write(page: Drawing, x: number, lines: readonly string[], top = 40): Drawing {
   for (const [i, line] of lines.entries()) page.text(line, { x, baseline: top + 48 * i, size: 22 });
   return page;
@@ -78,7 +81,8 @@ for (const name of ["doc9", "doc13"]) {
       const ways = ([1, 3, 6, 8] as const).map((way) => applyOrientation(page, way));
       const [upright, ...turned] = await read(PP_OCR!, ways);
       assert.deepEqual(upright, want);
-      // On turned pages this model loses spaces, and reads a letter where it divides a line; the order is the page's.
+      // On turned pages this model loses spaces, and reads an extra letter where it divides a line; the order is
+      // correct.
       const letters = (line: string) => line.replaceAll(" ", "");
       for (const lines of turned) {
         assert.equal(lines.length, want.length);

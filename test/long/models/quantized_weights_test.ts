@@ -1,5 +1,5 @@
 /**
- * Weights in blocks as exporters choose them, on the CPU: decoding runs in our kernels, and answers as ONNX Runtime does
+ * Weights in the block formats of exporters, on the CPU: decoding runs in our kernels, and answers like ONNX Runtime
  * over the whole graph.
  */
 import assert from "node:assert/strict";
@@ -38,10 +38,13 @@ import { firstTokens } from "../../fixtures/engine/steps.ts";
 const MODEL = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
 const NUM_TOKENS = 24;
 const SEEDS = [0, 1, 2];
-/** With rows of 16 bits no token was chosen differently; of 8, which accuracy level 4 allows, with a gap of 0.15 at most. */
+/**
+ * With rows of 16 bits no token was chosen differently; with 8 bits, which accuracy level 4 allows, only with a gap of
+ * 0.15 at most.
+ */
 const TIES = { rounded: 0.25, exact: 1e-4 };
 
-/** The sizes of the built-in model are no multiples of 128: the last block is half empty. */
+/** The sizes of the built-in model are not multiples of 128: the last block is half empty. */
 const FORMS: readonly BlockForm[] = [
   { bits: 4, blockSize: 16 },
   { bits: 4, blockSize: 32 },
@@ -73,7 +76,7 @@ function describe(
   return `${bits} bits in blocks of ${blockSize}${zeros}, accuracy level ${level ?? "not said"}`;
 }
 
-/** Its dtype as transformers.js names it. */
+/** Its dtype in transformers.js's notation. */
 function getDtype({ bits }: BlockForm): Dtype {
   return bits === 1 ? "q1" : bits === 2 ? "q2" : "q4";
 }
@@ -82,7 +85,7 @@ function readFile(form: BlockForm): string {
   return `model_${getDtype(form)}.onnx`;
 }
 
-/** The built-in model with other graphs: what `quantize` makes of its graph in f32, by the names of their files. */
+/** The built-in model with other graphs: those that `quantize` derives from its f32 graph, by file name. */
 async function writeGraphs(
   quantize: (
     model: ModelProto,
@@ -102,7 +105,7 @@ async function writeGraphs(
   return copy;
 }
 
-/** The built-in model with weights of a form, and the same in f32 with the values that these are worth. */
+/** The built-in model with weights in a format, and in f32 with the dequantized values. */
 function writeFolder(form: BlockForm): Promise<ModelFolder> {
   return writeGraphs(async (model, files) => {
     const { quantized, exact } = await quantizeBlocks(model, files, form);
@@ -115,8 +118,8 @@ const getRequest = (seed: number) => ({
 });
 
 /**
- * Answers of ONNX Runtime over the whole graph in f32: it has no kernel for 1 bit, and rounds rows to 8 bits in the blocks
- * of the weights, which are larger than ours.
+ * Answers of ONNX Runtime over the whole graph in f32: it has no kernel for 1 bit, and rounds rows to 8 bits in the
+ * blocks of the weights, which are larger than ours.
  */
 function wholeAnswers(backend: CpuBackend, folder: string) {
   const options = { backend, folder, dtype: "fp32" } as const;
@@ -137,7 +140,7 @@ interface Devices {
   readonly cpu: CpuBackend;
 }
 
-/** @param what.rounds whether rows may be rounded to 8 bits. */
+/** @param what.rounds Whether rows may be rounded to 8 bits. */
 async function assertSame(
   { backend, cpu }: Devices,
   { folder, dtype, rounds }: {
@@ -166,7 +169,7 @@ async function assertSame(
   }
 }
 
-/** Runs of ONNX Runtime that a step of one token after others takes. */
+/** Runs of ONNX Runtime in a step of one token after others. */
 async function countRuns(decoder: PagedDecoder): Promise<number> {
   const { InferenceSession } = await loadNative();
   const runs = InferenceSession as unknown as {
@@ -188,12 +191,12 @@ async function withCpu(use: (cpu: CpuBackend) => Promise<void>): Promise<void> {
 
 for (const form of FORMS) {
   Deno.test(
-    `${describe(form)}: decoded by our kernels on the CPU as by ONNX Runtime`,
+    `${describe(form)}: our kernels on the CPU decode it like ONNX Runtime`,
     () => withCpu((cpu) => assertAnswers({ backend: cpu, cpu }, form)),
   );
 }
 
-Deno.test("hearth inspect says that kernels run all steps with weights that ONNX Runtime unpacks", async () => {
+Deno.test("hearth inspect reports that kernels run all steps with weights that ONNX Runtime unpacks", async () => {
   const form = { bits: 2, blockSize: 32 } as const;
   await using folder = await writeFolder(form);
   const { code, stdout } = await runHearth(["inspect", join(folder.path, "onnx", readFile(form))]);
@@ -208,7 +211,7 @@ const DYNAMIC_FORMS: readonly DynamicForm[] = [
   { dtype: "int8", operator: "DynamicQuantizeMatMul", isByOutput: true },
 ];
 
-/** The built-in model in whole numbers, and in f32 with the values that these are worth. */
+/** The built-in model in integers, and in f32 with the dequantized values. */
 function writeDynamicFolder(form: DynamicForm): Promise<ModelFolder> {
   return writeGraphs(async (model, files) => {
     const { quantized, exact } = await quantizeDynamically(model, files, form);
@@ -218,13 +221,13 @@ function writeDynamicFolder(form: DynamicForm): Promise<ModelFolder> {
 
 for (const form of DYNAMIC_FORMS) {
   const name = `${form.operator} of ${form.dtype}${form.isByOutput ? ", a scale per output" : ""}`;
-  Deno.test(`${name}: rows are rounded by themselves, and decoded by our kernels on the CPU`, () =>
+  Deno.test(`${name}: each row is rounded separately, and our kernels decode on the CPU`, () =>
     withCpu(async (cpu) => {
       await using folder = await writeDynamicFolder(form);
       await assertSame({ backend: cpu, cpu }, { folder, dtype: "int8", rounds: true });
     }));
 
-  gpuTest(`${name}: answered on WebGPU as by ONNX Runtime in f32`, async (gpu) => {
+  gpuTest(`${name}: answers on WebGPU equal ONNX Runtime in f32`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await withCpu(async (cpu) => {
       await using folder = await writeDynamicFolder(form);
@@ -233,7 +236,7 @@ for (const form of DYNAMIC_FORMS) {
   });
 }
 
-/** The built-in model in codes: ONNX Runtime reads the same graph whole. */
+/** The built-in model with table codes: ONNX Runtime runs the same graph whole. */
 function writeCodesFolder(type: CodeType): Promise<ModelFolder> {
   return writeGraphs(async (model, files) => {
     const graph = await quantizeCodes(model, files, type);
@@ -242,13 +245,13 @@ function writeCodesFolder(type: CodeType): Promise<ModelFolder> {
 }
 
 for (const type of ["nf4", "fp4"] as const) {
-  Deno.test(`MatMulBnb4 of ${type}: decoded by our kernels on the CPU as by ONNX Runtime`, () =>
+  Deno.test(`MatMulBnb4 of ${type}: our kernels on the CPU decode it like ONNX Runtime`, () =>
     withCpu(async (cpu) => {
       await using folder = await writeCodesFolder(type);
       await assertSame({ backend: cpu, cpu }, { folder, dtype: "bnb4", rounds: true });
     }));
 
-  gpuTest(`MatMulBnb4 of ${type}: answered on WebGPU as by ONNX Runtime`, async (gpu) => {
+  gpuTest(`MatMulBnb4 of ${type}: answers on WebGPU equal ONNX Runtime`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await withCpu(async (cpu) => {
       await using folder = await writeCodesFolder(type);
@@ -258,7 +261,7 @@ for (const type of ["nf4", "fp4"] as const) {
 }
 
 for (const form of FORMS.filter(({ bits }) => bits < 4)) {
-  gpuTest(`${describe(form)}: answered on WebGPU as by ONNX Runtime`, async (gpu) => {
+  gpuTest(`${describe(form)}: answers on WebGPU equal ONNX Runtime`, async (gpu) => {
     const backend = await WebGpuBackend.create(gpu);
     await withCpu((cpu) => assertAnswers({ backend, cpu }, form));
   });

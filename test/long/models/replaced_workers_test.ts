@@ -1,14 +1,14 @@
-/** Memory of native code that workers leave behind. */
+/** Native memory after workers are replaced. */
 import assert from "node:assert/strict";
 import { Session } from "../../../src/server/session/session.ts";
 import { loadOptions } from "../../fixtures/servers/server.ts";
 
 const NUM_WARM_UP = 6;
 const NUM_WORKERS = 18;
-/** Forty workers that left theirs behind were measured to take 141 MiB, 3.5 each. */
+/** Forty workers that leaked their memory took 141 MiB, 3.5 each. */
 const MOST_GROWTH_BYTES = 24 * 2 ** 20;
 
-/** A session whose worker is lost as often as it is called, by an error that nobody catches. */
+/** Runs a session whose worker is lost at every call, by an uncaught error. */
 async function replaceOften(numTimes: number): Promise<void> {
   for (let n = 0; n < numTimes; n++) {
     const workers: Worker[] = [];
@@ -33,7 +33,7 @@ async function replaceOften(numTimes: number): Promise<void> {
   }
 }
 
-Deno.test(`${NUM_WORKERS} workers that are replaced leave no native memory behind`, async () => {
+Deno.test(`${NUM_WORKERS} replaced workers leak no native memory`, async () => {
   await replaceOften(NUM_WARM_UP / 2);
   const before = Deno.memoryUsage().rss;
   await replaceOften((NUM_WORKERS - NUM_WARM_UP) / 2);

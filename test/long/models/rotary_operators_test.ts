@@ -1,6 +1,6 @@
 /**
- * Rotations as operators of their own, by a token's position or by three of them (Qwen2-VL, Qwen3-VL, Qwen3.5), run in our
- * kernels and give what ONNX Runtime gives over the whole graph, on both devices.
+ * Separate rotation operators, with one or three positions per token (Qwen2-VL, Qwen3-VL, Qwen3.5), run in our kernels
+ * and equal ONNX Runtime over the whole graph, on both devices.
  */
 import { CONTEXT, testKernels } from "../../fixtures/engine/test_kernels.ts";
 import { constant } from "../../fixtures/graphs/onnx_builder.ts";
@@ -20,11 +20,11 @@ interface Layout {
   readonly operator: "MRotaryEmbedding" | "RotaryEmbedding";
   /** ONNX's own operator set if absent. */
   readonly domain?: "com.microsoft";
-  /** Elements of a head that turn. */
+  /** Elements of a head that are rotated. */
   readonly turning: number;
-  /** Whether the number of heads is left to the width of the tables. */
+  /** Whether the width of the tables determines the number of heads. */
   readonly countsHeads?: true;
-  /** The sizes of sections, and whether they lie one after the other or in turn. */
+  /** The sizes of sections, and whether they are interleaved. */
   readonly sections?: { readonly mrope_section: number[]; readonly mrope_layout: 0 | 1 };
 }
 
@@ -96,7 +96,7 @@ function buildGraph(
   });
 }
 
-/** Rotations spelled out, whose tables are first cut to as many rows as the sequence has tokens. */
+/** Rotations in single operations, whose tables are first cut to the sequence's length. */
 function buildCutTables(shape: readonly number[]): Uint8Array<ArrayBuffer> {
   const { headDim } = SIZE;
   const half = headDim / 2;

@@ -1,4 +1,4 @@
-/** Decoders that read sound, images or texts to embed run their small steps in our kernels as those of chat do. */
+/** Decoders of speech, images and embeddings run their small steps in our kernels, like those of chat. */
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import { type Decoder, GREEDY } from "../../../src/decoder/decoder.ts";
@@ -37,7 +37,7 @@ interface Costs {
 
 const SMALLEST_VOCAB = 256;
 
-/** Asserts what a step of one token asks for. */
+/** Asserts the counts of a step of one token. */
 async function assertSteps(
   open: (rule?: KernelRule) => Promise<Decoder>,
   { ours, ort }: Costs,
@@ -53,14 +53,16 @@ async function assertSteps(
   }
 }
 
-/** Opens a decoder that must be cut. */
+/** Opens a decoder, and asserts that it is cut. */
 async function openPaged(options: DecoderLoadOptions): Promise<PagedDecoder> {
   const { decoder } = await loadDecoder(options);
   assert.ok(decoder instanceof PagedDecoder);
   return decoder;
 }
 
-/** Of ours: those of the segments, of attentions to the own tokens, of attentions to the sound, and the sampler's. */
+/**
+ * Dispatches of ours: of the segments, of attentions to the own tokens, of attentions to the sound, and of the sampler.
+ */
 const SPEECH_STEPS = [
   { dtype: "fp32", dispatches: 15 + 4 + 2 + 1, before: 39, most: 0 },
   { dtype: "fp16", dispatches: 24 + 4 + 2 + 1, before: 52, most: 4 },
@@ -107,13 +109,13 @@ for (const { dtype, dispatches, before, most } of SPEECH_STEPS) {
 
 const ORT_OF_TWO_LAYERS = { submits: 10, runs: 5 };
 
-/** Decoders of two layers that read images. GPT-2's attends to an image without a cache, and runs whole. */
+/** Decoders of two layers that read images. GPT-2's attends to an image without a cache, and is not cut. */
 const OCR_STEPS: readonly (readonly [TinyOcrFamily, Costs])[] = [
   ["trocr", {
     ours: { dispatches: 28, submits: 1, runs: 0 },
     ort: { ...ORT_OF_TWO_LAYERS, dispatches: 39 },
   }],
-  // Its vocabulary is no multiple of four: the projection is one dispatch more.
+  // Its vocabulary is not a multiple of four: the projection needs one more dispatch.
   ["donut", {
     ours: { dispatches: 29, submits: 1, runs: 0 },
     ort: { ...ORT_OF_TWO_LAYERS, dispatches: 40 },
@@ -126,7 +128,7 @@ const OCR_STEPS: readonly (readonly [TinyOcrFamily, Costs])[] = [
 
 for (const [family, costs] of OCR_STEPS) {
   gpuTest(
-    `a step of a decoder in ${family}'s layout is ${costs.ours.dispatches} dispatches in one submit`,
+    `a step of a decoder in ${family}'s layout has ${costs.ours.dispatches} dispatches in one submit`,
     async (gpu) => {
       await using made = await makeTinyOcr(family);
       const backend = await WebGpuBackend.create(gpu);
@@ -137,12 +139,12 @@ for (const [family, costs] of OCR_STEPS) {
   );
 }
 
-gpuTest("a step of hearth-demo-vision's decoder is 32 dispatches in one submit", async (gpu) => {
+gpuTest("a step of hearth-demo-vision's decoder has 32 dispatches in one submit", async (gpu) => {
   const folder = await openFolder(findModelFolder("hearth-demo-vision")!);
   const backend = await WebGpuBackend.create(gpu);
   const context = makeContext(folder, { backend, dtype: "q4" });
   await assertSteps((rule) => openPaged({ ...context, ...rule && { rule } }), {
-    // 21 of the segments, ten of five attentions, one of the sampler.
+    // 21 for the segments, ten for five attentions, one for the sampler.
     ours: { dispatches: 32, submits: 1, runs: 0 },
     ort: { dispatches: 75, submits: 12, runs: 6 },
   });
@@ -150,20 +152,20 @@ gpuTest("a step of hearth-demo-vision's decoder is 32 dispatches in one submit",
 
 const NUM_LAYERS = 3;
 
-gpuTest("a step of 3 layers in Qwen3's layout is 20 dispatches in one submit", async (gpu) => {
+gpuTest("a step of 3 layers in Qwen3's layout has 20 dispatches in one submit", async (gpu) => {
   const path = await Deno.makeTempDir({ prefix: "hearth-qwen3-" });
   await writeQwen3(path, { sizes: { ...SMALL_QWEN3, layers: NUM_LAYERS }, dtypes: ["q4f16"] });
   const backend = await WebGpuBackend.create(gpu);
   const context = makeContext(await openFolder(path), { backend });
   await assertSteps((rule) => openPaged({ ...context, ...rule && { rule } }), {
-    // Four of each layer and two of its attention, one before the layers, and the sampler's.
+    // Four for each layer and two for its attention, one before the layers, and one for the sampler.
     ours: { dispatches: NUM_LAYERS * 6 + 2, submits: 1, runs: 0 },
     ort: { dispatches: NUM_LAYERS * 14 + 5, submits: 2 * NUM_LAYERS + 2, runs: NUM_LAYERS + 1 },
   });
   await Deno.remove(path, { recursive: true });
 });
 
-/** What a text asks for, and its row. */
+/** Counts of one text, and its result. */
 async function countRow(
   rows: PagedDecoder<RowToken>,
 ): Promise<{ readonly costs: StepCounts; readonly row: Float32Array }> {
@@ -186,7 +188,7 @@ async function countRow(
   return { costs: await countCosts(ask), row };
 }
 
-/** Texts of nine tokens; a run chooses columns where not all are wanted, and the last submit is the copy read. */
+/** Texts of nine tokens; one run selects columns if not all are requested, and the last submit copies the result. */
 const TEXT_STEPS: Readonly<Record<string, Costs & { readonly columns?: readonly number[] }>> = {
   reranker: {
     ours: { dispatches: 23, submits: 3, runs: 1 },

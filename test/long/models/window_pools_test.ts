@@ -1,6 +1,7 @@
 /**
- * Decoders whose layers see only the last four tokens keep no others, on both devices, and give the tokens that ONNX
- * Runtime gives over the whole graph: in a batch, after a preemption, in a pool that grows and after a prefix from the cache.
+ * Decoders whose layers see only the last four tokens keep no others, on both devices, and return the same tokens as
+ * ONNX Runtime over the whole graph: in a batch, after a preemption, in a pool that grows and after a prefix from the
+ * cache.
  */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
@@ -21,10 +22,10 @@ import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { calmPace } from "../../fixtures/engine/hurried_pace.ts";
 import { makeContext } from "../../fixtures/engine/open_folder.ts";
 
-/** Exports by PyTorch: half of the layers have a window, or all. */
+/** Exports by PyTorch: half of the layers or all of them have a window. */
 const EXPORTS = ["gemma3_dynamo_18", "gemma2_script_17", "mistral_dynamo_23"];
 const MAX_TOKENS = 20;
-/** Short ones, and longer ones than a block. */
+/** Short prompts, and ones longer than a block. */
 const PROMPTS: readonly Prompt[] = [3, 9, 21, 37].map((length, i) => ({
   tokens: Array.from({ length }, (_, at) => (7 + 5 * i + 11 * at) % 29),
   maxTokens: MAX_TOKENS,
@@ -70,9 +71,9 @@ async function assertSameAsWhole(backend: Backend, name: string): Promise<void> 
   const decoder = await open(backend, folder);
   const { windows } = decoder.limits;
   assert.deepEqual(windows?.map(({ window }) => window), [4]);
-  // With so few blocks a sequence is preempted.
+  // So few blocks cause a preemption.
   const few = { ...decoder.limits, numBlocks: 6, maxBlocks: 6, roomyBlocks: 6 };
-  // Fewer blocks of the window than a step takes: the pool grows.
+  // Fewer blocks of the window than a step needs: the pool grows.
   assert.ok(await decoder.resizeCache!(1, 1));
   const growing = { ...few, windows: [{ window: 4, numBlocks: 1, maxBlocks: 40 }] };
   const sizes: number[] = [];
@@ -113,11 +114,11 @@ async function assertSameAsWhole(backend: Backend, name: string): Promise<void> 
 }
 
 for (const name of EXPORTS) {
-  Deno.test(`layers of ${name} keep their window alone, on the CPU`, () =>
+  Deno.test(`layers of ${name} keep only their window, on the CPU`, () =>
     assertSameAsWhole(new CpuBackend(), name));
 
   gpuTest(
-    `layers of ${name} keep their window alone, on WebGPU`,
+    `layers of ${name} keep only their window, on WebGPU`,
     async (gpu) => await assertSameAsWhole(await WebGpuBackend.create(gpu), name),
   );
 }

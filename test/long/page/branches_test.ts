@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** Nothing that was written is lost: branches, deleting, reloads, drafts and several tabs. */
+/** No user text is lost: branches, deletion, reloads, drafts and several tabs. */
 import assert from "node:assert/strict";
 import { Tab } from "../../fixtures/page/browser.ts";
 import {
@@ -38,7 +38,7 @@ async function openBeside(tab: Tab, url = tab.page.url()): Promise<Tab> {
   return await Tab.openIn(tab.page.browserContext(), url);
 }
 
-/** The next answer is `text`, and ends when it is stopped. */
+/** Makes the next answer `text` without an end, until it is stopped. */
 async function answerWithoutEnd({ page }: Tab, text: string): Promise<void> {
   await page.evaluate((text) => {
     const real = globalThis.fetch;
@@ -67,7 +67,7 @@ async function answerWithoutEnd({ page }: Tab, text: string): Promise<void> {
 }
 
 pageTest(
-  "page: edited questions and answers are branches, and the ones before stay",
+  "page: edited questions and answers become branches, and the earlier ones remain",
   CHAT,
   async ({ tab }) => {
     const { page } = tab;
@@ -76,7 +76,7 @@ pageTest(
     await ask(tab, "What is 3 plus 4?", 2);
     const shown = await getTexts(tab, ".message .plain, .message .markdown");
 
-    // The first question in other words begins another branch.
+    // The first question with other words begins another branch.
     await tab.click("Edit");
     await tab.fill("Edit the message", "What is the capital of France?");
     await tab.click("Send again");
@@ -87,7 +87,7 @@ pageTest(
     await untilAnswers(tab, 2);
     assert.deepEqual(await getTexts(tab, ".message .plain, .message .markdown"), shown);
 
-    // An answer in the user's words stands beside the model's, and is what the model reads.
+    // An answer edited by the user is kept next to the model's, and the model reads it.
     const edit = await page.$$("::-p-aria([name='Edit'][role='button'])");
     await edit.at(-1)!.click();
     await tab.fill("Edit the message", "3 + 4 = 8.");
@@ -101,7 +101,7 @@ pageTest(
     assert.equal(messages[3].content, "3 + 4 = 8.");
     await untilAnswers(tab, 3);
 
-    // All of it is there after a reload, at the same place.
+    // Everything is there after a reload, at the same position.
     const before = await getTexts(tab, ".message .plain, .message .markdown");
     await page.reload();
     await untilAnswers(tab, 3);
@@ -111,28 +111,32 @@ pageTest(
   },
 );
 
-pageTest("page: a deleted turn and a deleted conversation come back", CHAT, async ({ tab }) => {
-  const { page } = tab;
-  await ask(tab, "What does a cow say?");
-  await ask(tab, "What is 3 plus 4?", 2);
-  await tab.click("Delete");
-  await page.waitForSelector(".greeting");
-  await tab.click("Undo");
-  await untilAnswers(tab, 2);
+pageTest(
+  "page: a deleted turn and a deleted conversation can be restored",
+  CHAT,
+  async ({ tab }) => {
+    const { page } = tab;
+    await ask(tab, "What does a cow say?");
+    await ask(tab, "What is 3 plus 4?", 2);
+    await tab.click("Delete");
+    await page.waitForSelector(".greeting");
+    await tab.click("Undo");
+    await untilAnswers(tab, 2);
 
-  await tab.click("Delete What does a cow say?");
-  await page.waitForSelector(".greeting");
-  await page.reload();
-  await page.waitForSelector(".composer");
-  assert.equal((await page.$$(".side .entry[aria-current]")).length, 0);
-  await page.locator(".side summary ::-p-text(Deleted in the last 30 days)").click();
-  await tab.click("Restore What does a cow say?");
-  await tab.click("What does a cow say?");
-  await untilAnswers(tab, 2);
-});
+    await tab.click("Delete What does a cow say?");
+    await page.waitForSelector(".greeting");
+    await page.reload();
+    await page.waitForSelector(".composer");
+    assert.equal((await page.$$(".side .entry[aria-current]")).length, 0);
+    await page.locator(".side summary ::-p-text(Deleted in the last 30 days)").click();
+    await tab.click("Restore What does a cow say?");
+    await tab.click("What does a cow say?");
+    await untilAnswers(tab, 2);
+  },
+);
 
 pageTest(
-  "page: a conversation has an address, and is reopened there with its draft",
+  "page: a conversation has a URL, which reopens it with its draft",
   CHAT,
   async ({ tab }) => {
     const { page } = tab;
@@ -155,7 +159,7 @@ pageTest(
     assert.equal(await draft(), "A thought that is not finished");
     await tab.text(".thumbs", /people\.csv/);
 
-    // Another conversation has another draft; the browser's way back leads to the first.
+    // Another conversation has another draft; the browser's back button leads to the first.
     await tab.click("New conversation");
     await page.waitForSelector(".greeting");
     assert.equal(await draft(), "");
@@ -165,7 +169,7 @@ pageTest(
     await untilAnswers(tab, 1);
     assert.equal(await draft(), "A thought that is not finished");
 
-    // What was attached is sent as text.
+    // The attachment is sent as text.
     const sent = page.waitForRequest((request) => request.url().endsWith("/chat/completions"));
     await tab.click("Send");
     const { messages } = JSON.parse((await sent).postData()!);
@@ -181,7 +185,7 @@ pageTest(
 );
 
 pageTest(
-  "page: what came of an answer survives a reload, and is continued",
+  "page: an unfinished answer survives a reload, and is continued",
   CHAT,
   async (visit) => {
     const { tab } = visit;
@@ -191,7 +195,7 @@ pageTest(
     await answerWithoutEnd(tab, "The cow");
     await tab.fill("Message", "What does a cow say?");
     await tab.click("Send");
-    // Written for longer than what is between two times of keeping it.
+    // The answer is written for longer than the interval between two saves.
     await tab.text(".assistant .markdown", /(?: on){15}/);
     await page.reload();
     await tab.text(".assistant .markdown", /^The cow( on){5}/);
@@ -209,59 +213,62 @@ pageTest(
   },
 );
 
-pageTest("page: two tabs write to one conversation, and both keep all", CHAT, async ({ tab }) => {
-  await ask(tab, "What does a cow say?");
-  await using other = await openBeside(tab);
-  await untilAnswers(other, 1);
+pageTest(
+  "page: two tabs write to one conversation, and both keep everything",
+  CHAT,
+  async ({ tab }) => {
+    await ask(tab, "What does a cow say?");
+    await using other = await openBeside(tab);
+    await untilAnswers(other, 1);
 
-  // One after the other: the second sees what the first wrote.
-  await ask(other, "What is 3 plus 4?", 2);
-  await untilAnswers(tab, 2);
+    // One after the other: the second sees the text of the first.
+    await ask(other, "What is 3 plus 4?", 2);
+    await untilAnswers(tab, 2);
 
-  // At once: each has its own branch.
-  await answerWithoutEnd(tab, "First");
-  await answerWithoutEnd(other, "Second");
-  await tab.fill("Message", "Tell me a story.");
-  await other.fill("Message", "Tell me another.");
-  await Promise.all([tab.click("Send"), other.click("Send")]);
-  await other.text(".message:last-child .markdown", /Second on/);
-  await tab.text(".message:last-child .markdown", /First on/);
-  await Promise.all([tab.click("Stop"), other.click("Stop")]);
-  for (const each of [tab, other]) {
-    await each.page.reload();
-    await untilAnswers(each, 3);
-  }
-  const seen = new Set<string>();
-  for (const _ of [1, 2]) {
-    const [branches] = await getTexts(tab, ".user:has(.branches)");
-    seen.add(branches!.match(/Tell me (a story|another)/)![0]);
-    const isFirst = branches!.includes("1/2");
-    await tab.click(isFirst ? "Next version" : "Previous version");
-    await tab.text(".user .branches", isFirst ? /2\/2/ : /1\/2/);
-  }
-  assert.deepEqual(seen, new Set(["Tell me a story", "Tell me another"]));
+    // At once: each has its own branch.
+    await answerWithoutEnd(tab, "First");
+    await answerWithoutEnd(other, "Second");
+    await tab.fill("Message", "Tell me a story.");
+    await other.fill("Message", "Tell me another.");
+    await Promise.all([tab.click("Send"), other.click("Send")]);
+    await other.text(".message:last-child .markdown", /Second on/);
+    await tab.text(".message:last-child .markdown", /First on/);
+    await Promise.all([tab.click("Stop"), other.click("Stop")]);
+    for (const each of [tab, other]) {
+      await each.page.reload();
+      await untilAnswers(each, 3);
+    }
+    const seen = new Set<string>();
+    for (const _ of [1, 2]) {
+      const [branches] = await getTexts(tab, ".user:has(.branches)");
+      seen.add(branches!.match(/Tell me (a story|another)/)![0]);
+      const isFirst = branches!.includes("1/2");
+      await tab.click(isFirst ? "Next version" : "Previous version");
+      await tab.text(".user .branches", isFirst ? /2\/2/ : /1\/2/);
+    }
+    assert.deepEqual(seen, new Set(["Tell me a story", "Tell me another"]));
 
-  // A title that one tab gives, and settings that the other makes, are both kept.
-  // Keys go to the tab in front alone.
-  await tab.page.bringToFront();
-  await tab.click("Rename What does a cow say?");
-  await tab.page.keyboard.type("Animals");
-  await tab.page.keyboard.press("Enter");
-  await openSettings(other);
-  await other.fill("System prompt", "Be brief.");
-  await other.text(".side", /Animals/);
-  await tab.page.reload();
-  await untilAnswers(tab, 3);
-  await tab.text(".side .entry", /Animals/);
-  await openSettings(tab);
-  assert.equal(
-    await tab.page.$eval(".settings textarea", (field) => (field as HTMLTextAreaElement).value),
-    "Be brief.",
-  );
-  assert.deepEqual(other.errors, []);
-});
+    // A title from one tab and settings from the other are both kept. Only the front tab receives keys.
+    await tab.page.bringToFront();
+    await tab.click("Rename What does a cow say?");
+    await tab.page.keyboard.type("Animals");
+    await tab.page.keyboard.press("Enter");
+    await openSettings(other);
+    await other.fill("System prompt", "Be brief.");
+    await other.text(".side", /Animals/);
+    await tab.page.reload();
+    await untilAnswers(tab, 3);
+    await tab.text(".side .entry", /Animals/);
+    await openSettings(tab);
+    assert.equal(
+      await tab.page.$eval(".settings textarea", (field) => (field as HTMLTextAreaElement).value),
+      "Be brief.",
+    );
+    assert.deepEqual(other.errors, []);
+  },
+);
 
-pageTest("page: what is changed in the moment before a reload is kept", CHAT, async (visit) => {
+pageTest("page: a change immediately before a reload is kept", CHAT, async (visit) => {
   const { tab } = visit;
   const { page } = tab;
   await ask(tab, "What does a cow say?");
@@ -317,7 +324,7 @@ pageTest("page: what is changed in the moment before a reload is kept", CHAT, as
   );
 });
 
-pageTest("page: conversations are searched, by title and by what was said", CHAT, async (visit) => {
+pageTest("page: conversations are searched, by title and by message text", CHAT, async (visit) => {
   const { tab } = visit;
   await ask(tab, "What does a cow say?");
   await tab.click("New conversation");
@@ -336,7 +343,7 @@ pageTest("page: conversations are searched, by title and by what was said", CHAT
   await tab.page.waitForFunction(() => document.querySelectorAll(".side .entry").length === 2);
 });
 
-/** A database as the page's first version left it. */
+/** Creates a database in the format of the page's first version. */
 async function storeOldConversation({ page }: Tab): Promise<void> {
   await page.evaluate(() =>
     new Promise<void>((resolve, reject) => {
@@ -368,7 +375,7 @@ async function storeOldConversation({ page }: Tab): Promise<void> {
 }
 
 pageTest(
-  "page: conversations of its first version are taken over",
+  "page: conversations of its first version are migrated",
   CHAT,
   async ({ tab, server }) => {
     const { page } = tab;
@@ -388,53 +395,60 @@ pageTest(
   },
 );
 
-pageTest("page: branches are exported; a file that is damaged says where", CHAT, async (visit) => {
-  const { tab } = visit;
-  const { page } = tab;
-  await ask(tab, "What does a cow say?");
-  await tab.click("Regenerate");
-  await tab.text(".assistant .branches", /2\/2/);
-  await untilAnswers(tab, 1);
-  const bytes = await download(tab, "Export", "hearth-conversations.json");
-  const file = JSON.parse(new TextDecoder().decode(bytes));
-  assert.equal(file.version, 2);
-  assert.equal(file.conversations[0].turns.length, 3);
+pageTest(
+  "page: branches are exported; for a damaged file, the error names the position",
+  CHAT,
+  async (visit) => {
+    const { tab } = visit;
+    const { page } = tab;
+    await ask(tab, "What does a cow say?");
+    await tab.click("Regenerate");
+    await tab.text(".assistant .branches", /2\/2/);
+    await untilAnswers(tab, 1);
+    const bytes = await download(tab, "Export", "hearth-conversations.json");
+    const file = JSON.parse(new TextDecoder().decode(bytes));
+    assert.equal(file.version, 2);
+    assert.equal(file.conversations[0].turns.length, 3);
 
-  const upload = async (content: unknown, wanted: RegExp) => {
-    const text = new TextEncoder().encode(JSON.stringify(content));
-    await withFile({ name: "file.json", bytes: text }, async (path) => {
-      await tab.upload("File of exported conversations", path);
-      await tab.text(".side", wanted);
-    });
-  };
-  const [conversation] = file.conversations;
-  const damaged = structuredClone(file);
-  damaged.conversations[0].turns[1].role = "system";
-  await upload(
-    damaged,
-    /Turn 2 of conversation "What does a cow say\?" has the role "system"; wanted/,
-  );
-  await upload({ ...file, version: 3 }, /The file has version 3; this page reads versions 1 and 2/);
+    const upload = async (content: unknown, wanted: RegExp) => {
+      const text = new TextEncoder().encode(JSON.stringify(content));
+      await withFile({ name: "file.json", bytes: text }, async (path) => {
+        await tab.upload("File of exported conversations", path);
+        await tab.text(".side", wanted);
+      });
+    };
+    const [conversation] = file.conversations;
+    const damaged = structuredClone(file);
+    damaged.conversations[0].turns[1].role = "system";
+    await upload(
+      damaged,
+      /Turn 2 of conversation "What does a cow say\?" has the role "system"; wanted/,
+    );
+    await upload(
+      { ...file, version: 3 },
+      /The file has version 3; this page reads versions 1 and 2/,
+    );
 
-  // One that is there already gains nothing and loses nothing; an older file is taken too.
-  await upload(file, /1 imported from file\.json/);
-  assert.match((await getTexts(tab, ".assistant .branches"))[0]!, /2\/2/);
-  const old = {
-    id: "older",
-    title: "Older",
-    updatedMs: 1,
-    messages: [{ id: "m", role: "user", text: "Hey" }],
-  };
-  await upload({ ...file, version: 1, conversations: [old] }, /Older/);
-  await tab.click("Older");
-  await tab.text(".user .plain", /^Hey$/);
+    // An existing one does not change; an older file is also accepted.
+    await upload(file, /1 imported from file\.json/);
+    assert.match((await getTexts(tab, ".assistant .branches"))[0]!, /2\/2/);
+    const old = {
+      id: "older",
+      title: "Older",
+      updatedMs: 1,
+      messages: [{ id: "m", role: "user", text: "Hey" }],
+    };
+    await upload({ ...file, version: 1, conversations: [old] }, /Older/);
+    await tab.click("Older");
+    await tab.text(".user .plain", /^Hey$/);
 
-  // A deleted one comes back with the file.
-  await tab.click("Delete What does a cow say?");
-  await page.waitForFunction(() =>
-    document.querySelectorAll(".side ul .entry[aria-current]").length === 1
-  );
-  await upload({ ...file, conversations: [conversation] }, /1 imported/);
-  await tab.click("What does a cow say?");
-  await tab.text(".assistant .branches", /2\/2/);
-});
+    // The file restores a deleted one.
+    await tab.click("Delete What does a cow say?");
+    await page.waitForFunction(() =>
+      document.querySelectorAll(".side ul .entry[aria-current]").length === 1
+    );
+    await upload({ ...file, conversations: [conversation] }, /1 imported/);
+    await tab.click("What does a cow say?");
+    await tab.text(".assistant .branches", /2\/2/);
+  },
+);

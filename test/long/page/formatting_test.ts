@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** What an answer may look like: formulas, HTML that formats text, and colours of code. */
+/** Formatting of answers: formulas, HTML that formats text, and colours of code. */
 import assert from "node:assert/strict";
 import { withAnswer } from "../../fixtures/page/page_answer.ts";
 import { PAGE_TEST } from "../../fixtures/page/page_visit.ts";
@@ -29,7 +29,7 @@ Deno.test({
           links: root.querySelectorAll("[href]").length,
           cost: root.querySelector("p")!.textContent!.includes("cost $5 and $10."),
           headings: root.querySelectorAll("h1, h2, ul").length,
-          // With its fonts, which the page's policy has to let in.
+          // With its fonts, which the page's policy must allow.
           font: document.fonts.check("16px KaTeX_Main"),
         }));
         assert.deepEqual(seen, {

@@ -5,7 +5,7 @@ import { HOSTILE_HTML } from "../../fixtures/page/hostile_html.ts";
 import { withAnswer } from "../../fixtures/page/page_answer.ts";
 import { PAGE_TEST } from "../../fixtures/page/page_visit.ts";
 
-/** What a model might write to do harm. Each of the scripts would set `globalThis.harmed`. */
+/** Harmful answers that a model might write. Each of the scripts would set `globalThis.harmed`. */
 const HOSTILE = [
   `<img src=x onerror="globalThis.harmed=1">`,
   `<script>globalThis.harmed=1</script>`,
@@ -20,7 +20,7 @@ const HOSTILE = [
   `[good](https://example.org/page) \`<b>\``,
 ].join("\n\n");
 
-Deno.test("page: what a model writes does nothing but stand there", PAGE_TEST, async () => {
+Deno.test("page: an answer of a model is displayed and never executed", PAGE_TEST, async () => {
   await withAnswer({ text: HOSTILE }, async (tab) => {
     const seen = await tab.page.evaluate(() => {
       const answer = document.querySelector(".assistant .markdown")!;
@@ -49,13 +49,13 @@ Deno.test("page: what a model writes does nothing but stand there", PAGE_TEST, a
       assert.equal(target, "_blank");
     }
     assert.ok(seen.links.some(({ href }) => href === "https://example.org/page"));
-    // It is shown as what it is.
+    // It is shown literally.
     assert.match(seen.text!, /<script>globalThis\.harmed=1<\/script>/);
     assert.deepEqual(tab.errors, []);
   });
 });
 
-/** All that an answer may consist of, formulas apart, whose elements are KaTeX's. */
+/** All allowed elements of an answer, except formulas, whose elements are KaTeX's. */
 const ELEMENTS = new Set(
   ("p br wbr hr em strong del code pre blockquote ul ol li h1 h2 h3 h4 h5 h6 a table caption thead " +
     "tbody tfoot tr th td span input b i u s ins sub sup kbd samp var mark small q cite abbr div " +
@@ -67,7 +67,7 @@ const ATTRIBUTES = new Set(
 );
 
 Deno.test(
-  "page: none of 70 known attacks does anything, at once or as it streams",
+  "page: none of 70 known attacks has an effect, at once or as a stream",
   PAGE_TEST,
   async () => {
     assert.equal(HOSTILE_HTML.length, 70);
@@ -78,7 +78,7 @@ Deno.test(
           const answer = document.querySelector(".assistant .markdown")!;
           const own = [...answer.querySelectorAll("*")].filter((each) => !each.closest(".katex"));
           const all = [...answer.querySelectorAll<HTMLElement>("*")];
-          // Whoever reads it may point at it, press it and leave it.
+          // A reader may point at it, press it and leave it.
           for (const each of all) {
             for (const type of ["pointerenter", "mouseover", "focus", "toggle"]) {
               each.dispatchEvent(new Event(type));
@@ -117,19 +117,23 @@ Deno.test(
   },
 );
 
-Deno.test("page: a line of a megabyte is shown and leaves the page alive", PAGE_TEST, async () => {
-  const line = "ab<*_`[" + "x".repeat(1_000_000);
-  await withAnswer({ text: line, size: 20_000 }, async (tab) => {
-    const length = await tab.page.evaluate(() =>
-      document.querySelector(".assistant .markdown")!.textContent!.length
-    );
-    assert.equal(length, line.length);
-    await tab.fill("Message", "still here");
-    assert.deepEqual(tab.errors, []);
-  });
-});
+Deno.test(
+  "page: a line of a megabyte is shown and the page stays responsive",
+  PAGE_TEST,
+  async () => {
+    const line = "ab<*_`[" + "x".repeat(1_000_000);
+    await withAnswer({ text: line, size: 20_000 }, async (tab) => {
+      const length = await tab.page.evaluate(() =>
+        document.querySelector(".assistant .markdown")!.textContent!.length
+      );
+      assert.equal(length, line.length);
+      await tab.fill("Message", "still here");
+      assert.deepEqual(tab.errors, []);
+    });
+  },
+);
 
-Deno.test("page: deeply nested Markdown is shown as it is written", PAGE_TEST, async () => {
+Deno.test("page: deeply nested Markdown is shown literally", PAGE_TEST, async () => {
   for (const marks of ["> ", "- ", "1. ", "*", "_", "[", "> - ", "<div>", "<b>", "<details>"]) {
     const text = `${marks.repeat(3_000)}the end\n\nAfter it.`;
     await withAnswer({ text, size: 2_000 }, async (tab) => {
@@ -141,7 +145,7 @@ Deno.test("page: deeply nested Markdown is shown as it is written", PAGE_TEST, a
 });
 
 Deno.test(
-  "page: Markdown that streams in ends as Markdown that came at once",
+  "page: streamed Markdown equals Markdown that came at once",
   PAGE_TEST,
   async () => {
     const text = [

@@ -50,7 +50,7 @@ pageTest(
       /^\d+ tokens.* · first after .* · prompt \d+/,
     );
 
-    // An answer without an end, which takes more than half a minute, stopped.
+    // An answer without an end, which would take more than half a minute, is stopped.
     workers[0]!.postMessage({ type: "slow-steps", ms: 20 });
     await setField(tab, "min_tokens", "1900");
     await tab.fill("Message", "Tell me a long story.");
@@ -62,7 +62,7 @@ pageTest(
     assert.ok(numTokens < 1500, `${numTokens} tokens of an answer that was stopped`);
     workers[0]!.postMessage({ type: "slow-steps", ms: 0 });
 
-    // The first question in other words: what came after it is in another branch.
+    // The first question is reworded: everything after it is in another branch.
     await setField(tab, "min_tokens", "0");
     await setField(tab, "temperature", "0");
     await tab.click("Edit");
@@ -188,7 +188,7 @@ pageTest("page: the pages of a PDF are read", "hearth-demo-ocr", async ({ tab })
 });
 
 pageTest(
-  "page: texts are compared on a heat map and a plane",
+  "page: texts are compared in a heat map and in a plane",
   "hearth-demo-embed",
   async ({ tab }) => {
     await tab.click("Compare");
@@ -201,7 +201,7 @@ pageTest(
     for (let row = 0; row < 6; row++) {
       const line = cells.slice(6 * row, 6 * row + 6);
       assert.ok(line[row]! > 0.999);
-      // The examples are pairs: each text's nearest is its partner.
+      // The examples are pairs: the nearest text of each is its partner.
       const others = line.with(row, -1);
       assert.equal(others.indexOf(Math.max(...others)), row ^ 1);
     }
@@ -209,7 +209,7 @@ pageTest(
   },
 );
 
-pageTest("page: it says how many of too many texts are compared", {
+pageTest("page: it shows how many of too many texts are compared", {
   model: "hearth-demo-embed",
 }, async ({ tab }) => {
   const many = Array.from({ length: 130 }, (_, at) => `text ${at}`).join("\n");

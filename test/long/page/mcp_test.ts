@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** Tools of MCP servers: connected with, asked for by the model, allowed by the user, run, and shown. */
+/** Tools of MCP servers: they are connected, called by the model, allowed by the user, run, and shown. */
 import assert from "node:assert/strict";
 import { AuthorizationServer } from "../../fixtures/servers/authorization_server.ts";
 import { Tab } from "../../fixtures/page/browser.ts";
@@ -40,7 +40,7 @@ async function addServer(tab: Tab, url: string, token = ""): Promise<void> {
 }
 
 async function untilConnected(tab: Tab): Promise<void> {
-  // The page is loaded anew in between; what is folded has its text too.
+  // The page reloads in between; folded elements also have their text.
   await tab.text(".settings", /weather-station 2 tools/);
   await openSettings(tab);
 }
@@ -57,7 +57,7 @@ Deno.test({
     withPage(async (tab, weather) => {
       const { page } = tab;
       await tab.fill("Message", "Kept");
-      // The page is loaded anew, with a policy that lets it talk to the server.
+      // The page reloads with a policy that allows it to connect to the server.
       await addServer(tab, weather.url, "secret-token");
       await page.waitForFunction(() => location.search.includes("connect="));
       await untilConnected(tab);
@@ -79,7 +79,7 @@ Deno.test({
       assert.match(await tab.text(".message.tool", /sunny/), /"temperature":21/);
       assert.deepEqual(weather.asked, ["Paris"]);
 
-      // Refused, the model is told.
+      // After a refusal, the model is informed.
       await tab.click("New conversation");
       await setField(tab, "temperature", "0");
       await ask(tab, QUESTION);
@@ -88,7 +88,7 @@ Deno.test({
       await tab.text(".message.tool", /The user refused this call/);
       assert.deepEqual(weather.asked, ["Paris"]);
 
-      // Allowed for good, it is not asked about again.
+      // After permanent permission, the page does not ask again.
       await page.waitForSelector(".message:last-child footer");
       await tab.click("New conversation");
       await setField(tab, "temperature", "0");
@@ -103,7 +103,7 @@ Deno.test({
       await tab.text(".message.tool", /sunny/);
       assert.deepEqual(weather.asked, ["Paris", "Paris", "Paris"]);
 
-      // Removed, it is offered no more.
+      // After its removal it is not offered any more.
       await page.waitForSelector(".message:last-child.assistant footer");
       await openSettings(tab);
       await tab.click("Remove weather-station");
@@ -121,7 +121,7 @@ Deno.test({
     withPage(async (tab) => {
       await addServer(tab, "not an address");
       await tab.text(".settings .failure", /"not an address" is not an address such as https/);
-      // A server of the web that is none of MCP's: the page's own.
+      // A web server without MCP: the page's own.
       const own = new URL("/nothing", tab.page.url()).href;
       await addServer(tab, own);
       await tab.text(".settings .failure", /./);
@@ -137,7 +137,7 @@ Deno.test({
     await withPage(async (tab, weather) => {
       const { page } = tab;
       const signIn = async (link: string) => {
-        // The page is loaded anew in between, with policies that let it talk to both servers.
+        // The page reloads in between, with policies that allow it to connect to both servers.
         await tab.text(".settings", /signed out/);
         await openSettings(tab);
         await tab.click("Sign in");
@@ -166,7 +166,7 @@ Deno.test({
       const stored = await page.evaluate(() => JSON.stringify({ ...localStorage }));
       assert.doesNotMatch(stored, new RegExp([...guard.tokens].join("|")));
 
-      // Loaded anew, it is signed in still; a token that has expired is refreshed.
+      // After a reload it is still signed in; an expired token is refreshed.
       await page.reload();
       await untilConnected(tab);
       guard.tokens.clear();
@@ -175,7 +175,7 @@ Deno.test({
       assert.equal(guard.log.at(-1), "refresh_token");
       assert.equal(guard.log.length, 5);
 
-      // Where there is nothing to refresh it with, the call says so.
+      // Without a refresh token, the call reports the failure.
       guard.refreshes = false;
       guard.tokens.clear();
       await setField(tab, "temperature", "0");

@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** Files that are dropped and pasted, the microphone, and what is done with the results. */
+/** Dropped and pasted files, the microphone, and the use of the results. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -25,7 +25,7 @@ const RECEIPT = join(ROOT, "docs/samples/receipt.png");
 const TIMER = join(ROOT, "docs/samples/timer.mp3");
 const CAR = join(ROOT, "docs/cut_out_before.jpg");
 
-/** Drops a file of this machine where an element is, as the browser itself does. */
+/** Drops a local file on an element, like the browser itself. */
 async function drop({ page }: Tab, selector: string, file: string): Promise<void> {
   const element = await page.waitForSelector(selector);
   const { x, y, width, height } = (await element!.boundingBox())!;
@@ -40,7 +40,7 @@ async function drop({ page }: Tab, selector: string, file: string): Promise<void
   }
 }
 
-/** Pastes a file as one that was copied in another program. */
+/** Pastes a file like one that was copied in another program. */
 async function paste(
   { page }: Tab,
   { name, type, bytes }: { name: string; type: string; bytes: Uint8Array },
@@ -79,7 +79,7 @@ pageTest(
   },
 );
 
-pageTest("page: an image that is dropped is read, and one that is pasted", {
+pageTest("page: a dropped image is read, and a pasted one", {
   model: "hearth-demo-ocr",
 }, async ({ tab }) => {
   await drop(tab, ".drop", RECEIPT);
@@ -88,7 +88,7 @@ pageTest("page: an image that is dropped is read, and one that is pasted", {
   await tab.text(".result", /Room 214 at 10:30/);
 });
 
-pageTest("page: a question whose image is refused is taken back, and the next is answered", {
+pageTest("page: a question with a refused image is withdrawn, and the next is answered", {
   model: "hearth-demo-vision",
 }, async ({ tab }) => {
   await withFile({ name: "notes.txt", bytes: new Uint8Array(9) }, async (path) => {
@@ -115,7 +115,7 @@ pageTest("page: a question whose image is refused is taken back, and the next is
   await tab.text(".assistant .markdown", /A red circle on a white background/);
 });
 
-pageTest("page: a file that is refused shows no result, and no page in place of this one", {
+pageTest("page: a refused file shows no result, and does not replace the page", {
   model: "hearth-demo-matting",
 }, async ({ tab }) => {
   await drop(tab, "header", CAR);
@@ -134,7 +134,7 @@ pageTest("page: a file that is refused shows no result, and no page in place of 
   });
 });
 
-pageTest("page: of a file that is no recording no speech is missed", {
+pageTest("page: a file that is not a recording does not report missing speech", {
   model: "hearth-demo-asr",
 }, async ({ tab }) => {
   await drop(tab, "header", CIRCLE);
@@ -142,7 +142,7 @@ pageTest("page: of a file that is no recording no speech is missed", {
   assert.equal(await tab.page.$eval(".transcript", (element) => element.textContent), "");
 });
 
-pageTest("page: a model that reads text alone says so of a file", {
+pageTest("page: a text-only model reports that it accepts no files", {
   model: "hearth-demo-chat",
 }, async ({ tab }) => {
   await drop(tab, ".composer", CIRCLE);
@@ -229,7 +229,7 @@ pageTest("page: a recording is dropped or pasted, and its subtitles saved", {
 async function record(tab: Tab, seconds: number): Promise<void> {
   await tab.click("Record");
   await tab.page.waitForSelector("::-p-aria([name='Stop recording'])");
-  // Sound takes its time.
+  // The sound plays in real time.
   await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
   await tab.click("Stop recording");
 }
@@ -291,7 +291,7 @@ Deno.test({
     }),
 });
 
-pageTest("page: a cut-out is had as a mask, cropped, refined and before a colour", {
+pageTest("page: a cut-out is available as a mask, cropped, refined and with a background colour", {
   model: "hearth-demo-matting",
 }, async ({ tab }) => {
   const { page } = tab;
@@ -317,7 +317,7 @@ pageTest("page: a cut-out is had as a mask, cropped, refined and before a colour
   assert.ok(cropped.width < before.width || cropped.height < before.height);
   await choose("Crop to the subject");
   const coloured = await choose("Fill background");
-  // In a corner, where a trace of the image may be left.
+  // In a corner, where a trace of the image may remain.
   assert.ok(coloured.data.subarray(0, 3).every((level) => level > 250));
   await choose("Fill background");
   const mask = await choose("Mask only");
@@ -346,7 +346,7 @@ pageTest("page: several images are cut out, saved as a zip, and one is copied", 
     name: "all.zip",
     bytes: await download(tab, "Download all 3 (zip)", "cut_outs.zip"),
   }, async (path) => {
-    // Python's reader, which checks the sums.
+    // Python's reader, which verifies the checksums.
     const script =
       "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; " +
       "print(*[i.filename for i in z.infolist()]); " +

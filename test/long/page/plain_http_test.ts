@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** The page as other machines see it: browsers withhold some of their functions from pages at plain http://. */
+/** The page as other machines see it: browsers disable some of their functions for pages at plain http://. */
 import assert from "node:assert/strict";
 import { startServer } from "../../../src/server/http/server.ts";
 import { openBrowser, Tab } from "../../fixtures/page/browser.ts";
@@ -9,7 +9,7 @@ import { TestApp } from "../../fixtures/servers/server.ts";
 
 const NAME = "hearth.test";
 
-/** Opens the page of a model by a name that the browser does not take for this machine. */
+/** Opens the page of a model by a host name that the browser does not consider local. */
 async function withPage(model: string, look: (tab: Tab) => Promise<void>): Promise<void> {
   await using app = await new TestApp({ model, settings: { allowedHosts: [NAME] } }).ready();
   const server = startServer(app.deps);

@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** The page of a router: a choice of models, and speech models beside the one that chats. */
+/** The page of a router: a choice of models, and speech models in addition to the chat model. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { openBrowser, Tab } from "../../fixtures/page/browser.ts";
@@ -36,7 +36,7 @@ Deno.test({
     withMicrophone(TIMER, (browserArgs) =>
       withRouter(browserArgs, async (tab) => {
         const { page } = tab;
-        // A model that chats is the first choice.
+        // A chat model is selected first.
         await page.waitForSelector(".composer");
         const chosen = () =>
           page.$eval("header select", (field) => (field as HTMLSelectElement).value);
@@ -74,7 +74,7 @@ Deno.test({
         await page.waitForSelector("::-p-aria([name='Read aloud'])");
         await checkAccessibility(tab);
 
-        // Another model has another page; the conversation is there when one comes back.
+        // Another model has another page; the conversation is still there after returning.
         await page.select("header select", "hearth-demo-tts");
         await page.waitForSelector("h1 ::-p-text(Speak a text)");
         await tab.fill("Text", "Hello.");

@@ -1,6 +1,6 @@
 // deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
 /// <reference lib="dom" />
-/** Settings by conversation, presets, the gauge of the context, and documents. */
+/** Settings per conversation, presets, the context gauge, and documents. */
 import assert from "node:assert/strict";
 import { documentFile } from "../../fixtures/documents/documents.ts";
 import type { Tab } from "../../fixtures/page/browser.ts";
@@ -8,7 +8,7 @@ import { openSettings, pageTest, withFile } from "../../fixtures/page/page_visit
 
 const CHAT = { model: "hearth-demo-chat" };
 
-/** The request that sending this message makes, once it is answered. */
+/** Sends a message and waits for the answer. @returns the request of the page. */
 async function send(tab: Tab, message: string): Promise<Record<string, unknown>> {
   const sent = tab.page.waitForRequest((request) => request.url().endsWith("/chat/completions"));
   await tab.fill("Message", message);
@@ -46,7 +46,7 @@ pageTest(
     );
     assert.equal(getSystem(await send(tab, "What does a cow say?")), "Answer like a pirate.");
 
-    // Another conversation has its own, which are the default ones.
+    // Another conversation has its own settings, which are the default ones.
     await tab.click("New conversation");
     await page.waitForSelector(".greeting");
     assert.equal(getSystem(await send(tab, "What is 3 plus 4?")), undefined);
@@ -55,7 +55,7 @@ pageTest(
     assert.equal(await preset(tab), "Pirate");
     assert.equal(getSystem(await send(tab, "And a dog?")), "Answer like a pirate.");
 
-    // The default preset is what new conversations begin with, also after a reload.
+    // New conversations start with the default preset, also after a reload.
     await tab.fill("System prompt", "Be brief.");
     await tab.fill("Name of a preset", "Default");
     await tab.click("Save preset");
@@ -72,7 +72,7 @@ pageTest(
     await page.waitForFunction(() =>
       document.querySelectorAll(".settings option[value=Pirate]").length === 0
     );
-    // Schema and tools stand at the end.
+    // Schema and tools are at the end.
     const labels = await page.$$eval(
       ".settings label",
       (all) => all.map((each) => each.textContent),
@@ -81,7 +81,7 @@ pageTest(
   },
 );
 
-pageTest("page: the gauge tells how full the context is", CHAT, async ({ tab }) => {
+pageTest("page: the gauge shows how full the context is", CHAT, async ({ tab }) => {
   await send(tab, "What does a cow say?");
   const first = await tab.text(".gauge", /^\d+ of 2,048 tokens$/);
   const { prompt, completion } = await tab.page.$eval(".figures", (figures) => ({

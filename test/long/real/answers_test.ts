@@ -1,6 +1,6 @@
 /**
- * Answers with real tokenizers: what is forced comes out as it was written, and what is free is what the tokens add to
- * the prompt's text. The decoders have random weights.
+ * Answers with real tokenizers: forced text is returned literally, and free text is what the tokens add to the prompt's
+ * text. The decoders have random weights.
  */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
@@ -61,11 +61,11 @@ interface Answer {
   readonly text: string;
   readonly echo: string;
   readonly calls: string;
-  /** Of the tokens' bytes, as log-probabilities give them. */
+  /** Text of the tokens' bytes in the log-probabilities. */
   readonly logprobText: string;
 }
 
-/** The answer to a message, or to what `task` has in its place. */
+/** The answer to a message, or to the prompt in `task`. */
 async function answer(
   model: Model,
   { options, ...task }: Partial<Omit<ChatTask, "options">> & {
@@ -97,7 +97,7 @@ async function answer(
   };
 }
 
-realTokenizerTest("forced text comes out as it was written", async (tokenizer) => {
+realTokenizerTest("forced text is returned literally", async (tokenizer) => {
   await withModel(tokenizer, async (model) => {
     for (const [number, forced] of FORCED.entries()) {
       const grammar = { kind: "choice", choices: [forced] } as const;
@@ -105,7 +105,7 @@ realTokenizerTest("forced text comes out as it was written", async (tokenizer) =
       assert.equal(chosen.text, forced);
       assert.equal(chosen.logprobText, forced);
 
-      // As JSON, of an answer and of a call in turn: both write the same string.
+      // As JSON, alternating between an answer and a call: both write the same string.
       if (number % 2 === 0) {
         const schema = { enum: [forced] };
         const json = { kind: "json_schema", schema, param: "schema" } as const;

@@ -1,7 +1,7 @@
 /**
- * Each kind of component that a `tokenizer.json` may hold, made small, against the Rust library: all characters up to
- * Arabic and a sample of others. Characters that Unicode has added since the library's tables were made
- * are left out.
+ * Each kind of component that a `tokenizer.json` may hold, in a small version, compared with the Rust library: all
+ * characters up to Arabic and a sample of others. Characters that Unicode added after the library's tables were made
+ * are excluded.
  */
 import assert from "node:assert/strict";
 import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
@@ -18,7 +18,9 @@ const BYTES = Object.fromEntries(
   ),
 );
 
-/** Tokens are the bytes of the normalized text; words begin without the `##` that other characters have. */
+/**
+ * Tokens are the bytes of the normalized text; the first character of a word lacks the `##` that other characters have.
+ */
 function tokenizerWith(parts: Part): Part {
   return {
     ...{ version: "1.0", added_tokens: [], post_processor: null, decoder: null },
@@ -89,7 +91,7 @@ const COMPONENTS: Readonly<Record<string, Part>> = {
   "looks behind and ahead": split("(?<=[a-z])(?=[A-Z])|(?<![0-9])'(?!s)"),
 };
 
-/** New in Unicode since 2016, as far as the components above ask what a character is. */
+/** Characters added to Unicode since 2016, in categories that the components above use. */
 const RECENT =
   /[\u061d\u07fd\u0890\u0891\u0897-\u089f\u08ca-\u08e2\u09fe\u0afa-\u0aff\u0b55\u0c04\u0c3c]/u;
 
@@ -114,7 +116,7 @@ function sampleTexts(): readonly string[] {
 const TEXTS = sampleTexts();
 
 for (const [name, parts] of Object.entries(COMPONENTS)) {
-  Deno.test(`words of ${name} are the Rust library's`, async () => {
+  Deno.test(`words of ${name} equal the Rust library's`, async () => {
     const json = tokenizerWith(parts);
     const ours = new Tokenizer(json);
     const right = await new RustTokenizer(json).encodeAll(TEXTS);

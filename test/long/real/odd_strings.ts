@@ -1,11 +1,14 @@
 /**
- * Texts at which tokenizers go wrong.
+ * Texts that tokenizers often handle incorrectly.
  *
  * @module
  */
 import { Random } from "../../unit/engine/random.ts";
 
-/** Spaces before signs that are cleaned up, code, contractions, digits, scripts, joined emoji, tokens spelled out. */
+/**
+ * Spaces before punctuation that are cleaned up, code, contractions, digits, scripts, joined emoji, literal special
+ * tokens.
+ */
 const WRITTEN: readonly string[] = [
   ...["", " ", "  ", "\t", "\n", "\r\n", " \n ", "\n\n\n", "\u00a0", "\u3000", "\u2028", "\u0085"],
   ...[
@@ -86,7 +89,7 @@ const FRAGMENTS = [
   ...["\ufeff", "\u200d", "\u00a0", "한", "ท", "م", "X", "https://", "==", "\\", "/", "{}", "\r"],
 ];
 
-/** 400 of them: those that are written here, and others made of their likes. */
+/** 400 texts: those in this file, and others composed of similar parts. */
 export function oddStrings(): readonly string[] {
   const random = new Random(32);
   const made = Array.from(

@@ -1,5 +1,5 @@
 /**
- * Real tokenizers, and the Rust library that says what is right.
+ * Real tokenizers, and the Rust library as the reference.
  *
  * @module
  */
@@ -27,7 +27,7 @@ const SHARED = {
   "stories260k": "models/stories260k-llama",
 };
 
-/** A tokenizer's files, where they lie, and what both runtimes make of them. */
+/** A tokenizer's files, their location, and both implementations opened on them. */
 export interface RealTokenizer {
   /** Of `tokenizer.json`, and of `tokenizer_config.json` beside it. */
   readonly path: string;
@@ -61,14 +61,14 @@ export class RustTokenizer {
     return this.#binding.decode([...ids], skipsSpecial);
   }
 
-  /** The text that tokens add to that of the prompt. */
+  /** The text that tokens add to the prompt's text. */
   async decodeAfter(prompt: readonly number[], ids: readonly number[]): Promise<string> {
     const whole = await this.decode([...prompt, ...ids]);
     return whole.slice((await this.decode(prompt)).length);
   }
 }
 
-/** Registers a test for each tokenizer; those whose files are not there are skipped. */
+/** Registers a test for each tokenizer; those without files are skipped. */
 export function realTokenizerTest(
   name: string,
   test: (tokenizer: RealTokenizer, name: string) => Promise<void>,

@@ -1,4 +1,4 @@
-/** Tokens and texts of real tokenizers are those of the Rust library. */
+/** Tokens and texts of real tokenizers equal those of the Rust library. */
 import assert from "node:assert/strict";
 import { Detokenizer } from "../../../src/engine/detokenizer.ts";
 import { oddStrings } from "./odd_strings.ts";
@@ -6,7 +6,7 @@ import { realTokenizerTest } from "./real_tokenizers.ts";
 
 const STRINGS = oddStrings();
 
-realTokenizerTest("tokens of 400 odd strings are the Rust library's", async ({ ours, rust }) => {
+realTokenizerTest("tokens of 400 odd strings equal the Rust library's", async ({ ours, rust }) => {
   assert.equal(STRINGS.length, 400);
   for (const text of STRINGS) {
     assert.deepEqual(ours.encode(text), await rust.encode(text), JSON.stringify(text));
@@ -14,7 +14,7 @@ realTokenizerTest("tokens of 400 odd strings are the Rust library's", async ({ o
 });
 
 realTokenizerTest(
-  "special tokens around texts are Python's, BOS where the configuration adds it",
+  "special tokens around texts equal Python's, with BOS if the configuration adds it",
   async ({ ours, rust }, name) => {
     const ids = await rust.encode("hello", true);
     const bos = ours.tokenToId("<｜begin▁of▁sentence｜>");
@@ -23,7 +23,7 @@ realTokenizerTest(
   },
 );
 
-realTokenizerTest("text of tokens is the Rust library's", async ({ ours, rust }) => {
+realTokenizerTest("text of tokens equals the Rust library's", async ({ ours, rust }) => {
   for (const text of STRINGS) {
     const ids = await rust.encode(text, true);
     for (const skipsSpecial of [false, true]) {
@@ -34,7 +34,7 @@ realTokenizerTest("text of tokens is the Rust library's", async ({ ours, rust })
 });
 
 realTokenizerTest(
-  "a stream's text is what its tokens add to the prompt's, as log-probabilities say it",
+  "a stream's text is what its tokens add to the prompt's, as in the log-probabilities",
   async ({ texts, rust }) => {
     const prompt = await rust.encode("Once upon");
     for (const text of STRINGS) {
@@ -49,7 +49,7 @@ realTokenizerTest(
 );
 
 realTokenizerTest(
-  "a stream that begins the text begins as the Rust library has it",
+  "a stream that begins the text begins like the Rust library's",
   async ({ texts, rust }) => {
     for (const text of STRINGS) {
       const ids = await rust.encode(text);

@@ -1,7 +1,7 @@
 /**
- * The requests that Open WebUI makes, as its source writes them (backend/open_webui: routers/openai.py, tasks.py and
- * audio.py, retrieval/utils.py, retrieval/models/external.py), sent to a router with the models of docs/open_webui.md;
- * and what it reads of the answers.
+ * The requests of Open WebUI, as in its source (backend/open_webui: routers/openai.py, tasks.py and audio.py,
+ * retrieval/utils.py, retrieval/models/external.py), sent to a router with the models of docs/open_webui.md; and the
+ * parts of the answers that it reads.
  */
 import assert from "node:assert/strict";
 import { HearthProcess } from "../../fixtures/servers/hearth_process.ts";
@@ -21,7 +21,7 @@ const CONFIG = `models:
   - model: hearth-demo-tts
     model-alias: tts-1
 `;
-/** It names its user to servers that an administrator trusts. */
+/** It sends its user's name to servers that an administrator trusts. */
 const HEADERS = {
   authorization: `Bearer ${KEY}`,
   "content-type": "application/json",
@@ -44,13 +44,13 @@ async function post(path: string, body: unknown): Promise<Response> {
 
 const USER = { role: "user", content: "What is the capital of France?" };
 
-Deno.test("Open WebUI lists the models, and verifies the connection so", async () => {
+Deno.test("Open WebUI lists the models, which also verifies the connection", async () => {
   const { data } = await (await fetch(`${base}/models`, { headers: HEADERS })).json();
   assert.equal(data.length, 6);
   for (const model of data) assert.equal(typeof model.id, "string");
   const refused = await fetch(`${base}/models`, { headers: { authorization: "Bearer wrong" } });
   assert.equal(refused.status, 401);
-  // It shows this member, or the whole of it.
+  // It shows this field, or else the whole body.
   assert.equal(typeof (await refused.json()).error.message, "string");
 });
 
@@ -87,7 +87,7 @@ Deno.test("Open WebUI asks for a title, tags and follow-ups without a stream", a
   assert.equal(typeof message.content, "string");
 });
 
-Deno.test("Open WebUI calls tools in the model's own form", async () => {
+Deno.test("Open WebUI calls tools in the model's own format", async () => {
   const response = await post("/chat/completions", {
     stream: true,
     model: "hearth-demo-chat",
@@ -129,7 +129,7 @@ Deno.test("Open WebUI shows a picture to a vision model", async () => {
   assert.notEqual(chunks.map(({ choices }) => choices[0]?.delta?.content ?? "").join(""), "");
 });
 
-Deno.test("Open WebUI embeds the pieces of a document, and a question", async () => {
+Deno.test("Open WebUI embeds the chunks of a document, and a question", async () => {
   for (const input of [["A first piece.", "A second piece."], ["What is it about?"]]) {
     const response = await post("/embeddings", { input, model: "text-embedding-3-small" });
     const { data } = await response.json();
@@ -138,7 +138,7 @@ Deno.test("Open WebUI embeds the pieces of a document, and a question", async ()
   }
 });
 
-Deno.test("Open WebUI ranks pieces for a hybrid search", async () => {
+Deno.test("Open WebUI ranks chunks for a hybrid search", async () => {
   const documents = ["The cat sat on the mat.", "Stocks fell on Monday."];
   const body = { model: "reranker", query: "cats", documents, top_n: documents.length };
   const { results } = await (await post("/rerank", body)).json();
@@ -149,12 +149,12 @@ Deno.test("Open WebUI ranks pieces for a hybrid search", async () => {
   assert.equal(typeof results[0].relevance_score, "number");
 });
 
-Deno.test("Open WebUI has speech recognised, in the forms of requests and of aiohttp", async () => {
+Deno.test("Open WebUI transcribes speech, with the form data of requests and of aiohttp", async () => {
   const file = await readRecording(CLIP.file);
   const boundary = "7d1a6b0e9f3c4d5e8a2b";
   const field = (name: string, value: string) =>
     `--${boundary}\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
-  // Python's requests gives the part no type of its own, and sends the fields first.
+  // Python's requests gives the part no content type, and sends the fields first.
   for (
     const [type, fields] of [["", ""], ["Content-Type: audio/wav\r\n", field("language", "en")]]
   ) {
@@ -174,8 +174,8 @@ Deno.test("Open WebUI has speech recognised, in the forms of requests and of aio
   }
 });
 
-Deno.test("Open WebUI has an answer read aloud, by a voice of the list", async () => {
-  // It asks for these without a key, and takes OpenAI's names where it gets none.
+Deno.test("Open WebUI reads an answer aloud, with a voice from the list", async () => {
+  // It requests these without a key, and uses OpenAI's names if it gets none.
   assert.equal((await fetch(`${base}/audio/models`)).status, 401);
   const { models } = await (await fetch(`${base}/audio/models`, { headers: HEADERS })).json();
   assert.deepEqual(models.map(({ id }: { id: string }) => id), [
@@ -190,7 +190,7 @@ Deno.test("Open WebUI has an answer read aloud, by a voice of the list", async (
   }
 });
 
-Deno.test("Open WebUI's image generation is not served, and says so", async () => {
+Deno.test("Open WebUI's image generation is refused as not served", async () => {
   const response = await fetch(`${base}/images/generations`, {
     method: "POST",
     headers: HEADERS,

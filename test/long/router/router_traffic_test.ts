@@ -1,4 +1,4 @@
-/** What passes through the router: live speech, sound as it is made, large uploads, slow readers. */
+/** Traffic through the router: live speech, streamed sound, large uploads, slow readers. */
 import assert from "node:assert/strict";
 import { HearthProcess } from "../../fixtures/servers/hearth_process.ts";
 import { getBytes, LiveClient, readSamples } from "../../fixtures/servers/live_client.ts";
@@ -20,7 +20,7 @@ async function figure(url: string, name: string): Promise<number> {
   return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)`, "m").exec(text)?.[1] ?? 0);
 }
 
-Deno.test("router: live speech goes to the recogniser, which is loaded for it", async () => {
+Deno.test("router: live speech goes to the recogniser, which is loaded on demand", async () => {
   await using router = startRouter([CHAT, ASR], ["--api-key", "secret", "--drain-seconds", "20"]);
   const url = await router.url();
   const { samples } = await readSamples(await readRecording(CLIP.file));
@@ -46,7 +46,7 @@ Deno.test("router: live speech goes to the recogniser, which is loaded for it", 
   assert.equal(await status(key, `/v1/realtime?intent=transcription&model=${CHAT}`), 400);
   assert.equal(await status(key, "/v1/realtime?intent=other"), 400);
   assert.equal(await status(key, `/v1/realtime?model=${ASR}`), 101);
-  // A client that vanishes ends its session with the model too.
+  // A client that disappears also ends its session with the model.
   const sessions = async () => {
     const headers = { authorization: "Bearer secret" };
     const text = await (await fetch(`${url}/metrics`, { headers })).text();
@@ -63,7 +63,7 @@ Deno.test("router: live speech goes to the recogniser, which is loaded for it", 
   assert.equal((await router.ending).code, 0);
 });
 
-Deno.test("router: speech plays while it is made, and a slow reader holds the model back", async () => {
+Deno.test("router: speech plays during synthesis, and a slow reader slows down the model", async () => {
   await using router = startRouter([TTS]);
   const url = await router.url();
   const sentence = "The quick brown fox jumps over one more of those dogs. ";
@@ -88,7 +88,7 @@ Deno.test("router: speech plays while it is made, and a slow reader holds the mo
     before = now;
     await new Promise((resolve) => setTimeout(resolve, 500));
   }
-  // The first bytes are here long before the last are made.
+  // The first bytes arrive long before the last are synthesized.
   assert.ok(before < 350 * perSentence, `${before / perSentence} sentences were made unread`);
   const heldBytes = await figure(url, "hearth_router_resident_memory_bytes");
   for (let read = await long.read(); !read.done; read = await long.read()) {

@@ -7,12 +7,12 @@ import { imageFile } from "../../fixtures/images/images.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../../", import.meta.url));
 const MB = 1e6;
-/** Of the embedded files, models included; the runtime comes on top. */
+/** Size of the embedded files, including models; the runtime is not included. */
 const MOST_EMBEDDED_BYTES = 122 * MB;
 
 /**
- * Left out by a name that is made at run time: its libraries cannot be embedded yet, and a program without it falls back
- * on onnxruntime-web. Module and name.
+ * Modules that are excluded because their import name is computed at run time: their libraries cannot be embedded yet,
+ * and a program without them falls back on onnxruntime-web. Module and name.
  */
 const LEFT_OUT = {
   module: "src/device/ort/ort.ts",
@@ -20,7 +20,7 @@ const LEFT_OUT = {
   value: "onnxruntime-node",
 };
 
-/** What it wrote. Apart, since packages that are downloaded on the way are told on standard error. */
+/** Output of a run. Standard error is separate, because it also reports downloaded packages. */
 interface Written {
   readonly stdout: string;
   readonly stderr: string;
@@ -45,7 +45,7 @@ interface GraphModule {
   readonly error?: string;
 }
 
-/** The modules the compiler sees: those of the program and of the modules it includes. */
+/** The modules in the compiler's graph: those of the program and of the modules it includes. */
 async function readGraph(): Promise<readonly GraphModule[]> {
   const entries = ["main.ts", ...INCLUDES.filter((path) => path.endsWith(".ts"))];
   const modules: GraphModule[] = [];
@@ -65,7 +65,7 @@ async function ownModules(): Promise<string[]> {
   );
 }
 
-Deno.test("the module graph holds every import: none is dynamic with a name made at run time, none fails", async () => {
+Deno.test("the module graph contains every import: none has a name computed at run time, and none fails", async () => {
   for (const { specifier, error } of await readGraph()) {
     assert.equal(error, undefined, specifier);
   }
@@ -83,7 +83,7 @@ Deno.test("the module graph holds every import: none is dynamic with a name made
   }
 });
 
-Deno.test("what modules name by address beside themselves is what the compiler is told to include", async () => {
+Deno.test("the files that modules name by URL are those that the compiler includes", async () => {
   const modules = new Set(await ownModules());
   const urls: string[] = [];
   for (const path of modules) {
@@ -95,7 +95,7 @@ Deno.test("what modules name by address beside themselves is what the compiler i
   assert.deepEqual([...new Set(urls)].sort(), [...INCLUDES].sort());
 });
 
-Deno.test("every file read at run time is a module, included, or kept of its package", async () => {
+Deno.test("every file read at run time is a module, an included file, or a kept file of its package", async () => {
   const folder = await Deno.makeTempDir();
   try {
     const kept = KEPT_FOLDERS.flatMap(({ kept }) => kept);
@@ -115,7 +115,7 @@ Deno.test("every file read at run time is a module, included, or kept of its pac
       ["list"],
     ];
     for (const [index, words] of uses.entries()) {
-      // Deno writes down each use of a permission.
+      // Deno logs each use of a permission.
       const audit = join(folder, `${index}.jsonl`);
       const device = words[0] === "run" ? ["--device", "cpu"] : [];
       await run(["run", "-A", "--no-check", "main.ts", ...words, ...device], {
@@ -151,19 +151,19 @@ Deno.test("every file read at run time is a module, included, or kept of its pac
 Deno.test({
   name:
     "deno compile embeds one build of ONNX Runtime, the models, and no package that is not used",
-  // Elsewhere the program that stands in for the runtime has another form.
+  // On other systems the substitute for the runtime has another format.
   ignore: Deno.build.os !== "linux",
   fn: async () => {
     const folder = await Deno.makeTempDir();
     try {
-      // What is embedded is of interest here, not the runtime it is appended to, which has to be downloaded.
+      // Only the embedded files matter here, not the runtime, which would have to be downloaded.
       const { stdout, stderr } = await run(compileArguments(join(folder, "hearth")), {
         DENORT_BIN: "/bin/true",
       });
       const log = stdout + stderr;
       assert.match(log, /models\/\* \(\d/);
       assert.match(log, / worker\.ts \(/);
-      // The smallest of the other builds has 14 MB.
+      // The smallest of the other builds has at least 14 MB.
       assert.match(log, /onnxruntime-web\/.* \(1\d(\.\d+)?MB/);
       for (const name of ["openai", "imagescript", "onnxruntime-node", "sharp", "typescript"]) {
         assert.ok(!new RegExp(`[ /]${name}[/ ]`).test(log), name);
@@ -176,7 +176,7 @@ Deno.test({
   },
 });
 
-Deno.test("--permissive leaves out the package that holds eSpeak NG, and nothing else", () => {
+Deno.test("--permissive excludes only the package that contains eSpeak NG", () => {
   const usual = compileArguments("dist/hearth");
   const permissive = compileArguments("dist/hearth", undefined, { isPermissive: true });
   const more = permissive.filter((argument) => !usual.includes(argument));

@@ -6,7 +6,7 @@ const MIB = 2 ** 20;
 const LARGE_BYTES = 64 * MIB;
 const PATIENCE_MS = 60_000;
 
-/** Has what is to be done after some seconds be done at once, until it is disposed of. */
+/** Makes delayed timers fire immediately, until it is disposed. */
 function hurryTimers(): Disposable {
   const { setTimeout } = globalThis;
   globalThis.setTimeout =
@@ -14,7 +14,7 @@ function hurryTimers(): Disposable {
   return { [Symbol.dispose]: () => void (globalThis.setTimeout = setTimeout) };
 }
 
-/** Of the whole process, threads included. */
+/** Resident memory of the whole process, including threads. */
 function residentBytes(): number {
   return Deno.memoryUsage().rss;
 }
@@ -26,7 +26,7 @@ async function decodeLarge(): Promise<void> {
   assert.equal(text.length, LARGE_BYTES - 2);
 }
 
-Deno.test("collectGarbageLater() leaves a thread alone that is at work", async () => {
+Deno.test("collectGarbageLater() does not interrupt a busy thread", async () => {
   using _timers = hurryTimers();
   const asked = Promise.withResolvers<void>();
   let garbage: unknown = new Uint8Array(LARGE_BYTES);
@@ -42,8 +42,8 @@ Deno.test("collectGarbageLater() leaves a thread alone that is at work", async (
   assert.ok(Deno.memoryUsage().external >= LARGE_BYTES);
 });
 
-Deno.test("collectGarbageLater() gives back what large bodies left behind, on all threads", async () => {
-  // The thread that decodes is there before the first look.
+Deno.test("collectGarbageLater() frees the memory of large bodies on all threads", async () => {
+  // The decoding thread exists before the first measurement.
   await decodeBody(new TextEncoder().encode(`"${"x".repeat(300_000)}"`));
   const before = residentBytes();
   for (let n = 0; n < 3; n++) await decodeLarge();
@@ -57,7 +57,7 @@ Deno.test("collectGarbageLater() gives back what large bodies left behind, on al
   assert.ok(residentBytes() <= before + LARGE_BYTES, `${residentBytes() - before} bytes stay`);
 });
 
-Deno.test("CollectionSchedule.isDue() when 8 MiB more are in use than after the last collection", () => {
+Deno.test("CollectionSchedule.isDue() if 8 MiB more are in use than after the last collection", () => {
   const schedule = new CollectionSchedule();
   assert.ok(schedule.isDue(30 * MIB));
   schedule.observe(30 * MIB, 20 * MIB);
@@ -65,14 +65,14 @@ Deno.test("CollectionSchedule.isDue() when 8 MiB more are in use than after the 
   assert.ok(schedule.isDue(28 * MIB));
 });
 
-Deno.test("CollectionSchedule.isDue() in time when what was in use has become garbage", () => {
+Deno.test("CollectionSchedule.isDue() in time if used memory has become garbage", () => {
   const schedule = new CollectionSchedule();
   schedule.observe(240 * MIB, 200 * MIB);
   const dues = Array.from({ length: 4 }, () => schedule.isDue(50 * MIB));
   assert.deepEqual(dues, [false, false, false, true]);
 });
 
-Deno.test("CollectionSchedule leaves a thread alone in which collections find little", () => {
+Deno.test("CollectionSchedule rarely collects in a thread with little garbage", () => {
   const schedule = new CollectionSchedule();
   const looksUntilDue: number[] = [];
   let numLooks = 0;
@@ -84,7 +84,7 @@ Deno.test("CollectionSchedule leaves a thread alone in which collections find li
     numLooks = 0;
   } while (!schedule.isOver);
   assert.deepEqual(looksUntilDue, [1, 8, 16]);
-  // A small one is never worth it.
+  // A small heap is never worth it.
   const small = new CollectionSchedule();
   let isDue = false;
   while (!small.isOver) isDue ||= small.isDue(7 * MIB);

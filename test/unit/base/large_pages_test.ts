@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { adviseLargePages } from "../../../src/base/memory.ts";
 
-/** What Linux has noted of the mapping that begins at an address. */
+/** Linux's flags of the mapping that begins at an address. */
 function flagsAt(address: bigint): string[] {
   const smaps = Deno.readTextFileSync("/proc/self/smaps");
   const start = smaps.search(new RegExp(`^${address.toString(16).padStart(8, "0")}-`, "m"));
   return /^VmFlags: (.*)$/m.exec(smaps.slice(start))![1]!.trim().split(" ");
 }
 
-Deno.test("adviseLargePages() asks for large pages for this memory and no other", {
+Deno.test("adviseLargePages() requests large pages only for this memory", {
   ignore: Deno.build.os !== "linux" || !("UnsafePointer" in Deno),
 }, () => {
   const computeAddress = ({ buffer }: WebAssembly.Memory) =>

@@ -3,14 +3,14 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { LogQueue } from "../../../src/base/log.ts";
 
-/** A stream that takes nothing until it is let. */
+/** A stream that accepts nothing until it is released. */
 class Dam {
   text = "";
   readonly #open = Promise.withResolvers<void>();
 
   async write(bytes: Uint8Array): Promise<number> {
     await this.#open.promise;
-    // A pipe may take less than it is offered.
+    // A pipe may accept fewer bytes than offered.
     const taken = bytes.subarray(0, 3);
     this.text += new TextDecoder().decode(taken);
     return taken.length;
@@ -23,7 +23,7 @@ class Dam {
 
 const formatDropped = (count: number) => `(${count} dropped)\n`;
 
-Deno.test("LogQueue drops what does not fit, counts it, and says so once there is room", async () => {
+Deno.test("LogQueue drops notes that do not fit, counts them, and reports them when there is room", async () => {
   const dam = new Dam();
   const queue = new LogQueue(dam, { maxLength: 12, formatDropped });
   for (const note of ["first\n", "other\n", "third\n", "fourth\n"]) queue.push(note);
@@ -50,7 +50,7 @@ Deno.test("LogQueue continues when its stream fails", async () => {
   assert.equal(tries, 2);
 });
 
-Deno.test("LogQueue writes notes that waited together as one", async () => {
+Deno.test("LogQueue writes waiting notes together", async () => {
   const writes: string[] = [];
   const first = Promise.withResolvers<void>();
   const target = {
@@ -69,7 +69,7 @@ Deno.test("LogQueue writes notes that waited together as one", async () => {
   assert.equal(writes.join(""), expected.join(""));
 });
 
-Deno.test("LogQueue holds little more than the text of thousands of notes that wait", () => {
+Deno.test("LogQueue holds little more than the text of thousands of waiting notes", () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const used = () => {
@@ -82,7 +82,7 @@ Deno.test("LogQueue holds little more than the text of thousands of notes that w
   const before = used();
   let numBytes = 0;
   for (let n = 0; queue.numDropped === 0; n++) {
-    // Put together of parts, as a log line is.
+    // Concatenated from parts, like a log line.
     const fields = [`number=${n}`, `path=/v1/of/note/${n}`, `time=${n / 1_000}`].map((field) =>
       ` ${field}`
     );

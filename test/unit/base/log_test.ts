@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 const LOG = new URL("../../../src/base/log.ts", import.meta.url).href;
 
-/** What a program that imports the log writes to standard error. */
+/** Standard error of a program that imports the log. */
 async function run(settings: { level: string; format: string }, program: string): Promise<string> {
   const code = `import { configureLog, log } from ${JSON.stringify(LOG)};
     configureLog(${JSON.stringify(settings)}); ${program}`;
@@ -24,7 +24,7 @@ Deno.test("log writes one readable line with quoted fields as text", async () =>
   );
 });
 
-Deno.test("log writes one object a line as JSON, whose own names no field can take", async () => {
+Deno.test("log writes one object per line as JSON, whose own keys no field can override", async () => {
   const line = await run(
     { level: "debug", format: "json" },
     `log.debug("asked", { level: "error", tokens: 5n, list: [1, 2] });`,
@@ -45,7 +45,7 @@ Deno.test("log writes an error with its stack and its causes", async () => {
   );
 });
 
-Deno.test("log leaves out what is below its level", async () => {
+Deno.test("log omits notes below its level", async () => {
   const text = await run(
     { level: "warn", format: "text" },
     `log.debug("a"); log.info("b"); log.warn("c"); log.error("d");`,
@@ -53,7 +53,7 @@ Deno.test("log leaves out what is below its level", async () => {
   assert.deepEqual(text.match(/(WARN|ERROR|INFO|DEBUG) +\w/g), ["WARN  c", "ERROR d"]);
 });
 
-Deno.test("log writes Node's warnings as lines of its own", async () => {
+Deno.test("log writes Node's warnings as separate lines", async () => {
   const program = `import process from "node:process"; process.emitWarning("too many of them");`;
   const line = await run({ level: "warn", format: "json" }, program);
   assert.equal(JSON.parse(line).message, "a runtime warning");

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 
 const MIB = 2 ** 20;
 
-/** A process of its own: where there are many threads they share arenas, and their blocks lie in between. */
+/** Runs a separate process: many threads would share arenas, with their blocks mixed. */
 async function run(program: string): Promise<Record<string, number>> {
   const { stdout } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", fileURLToPath(new URL(program, import.meta.url))],
@@ -16,7 +16,7 @@ Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc 
   ignore: !hasGlibc(),
 }, async () => {
   const { kept, returned } = await run("../../fixtures/threads/trim_own_arena.ts");
-  // Less than glibc returns by itself.
+  // Less than glibc returns automatically.
   assert.ok(kept! > 16 * MIB, `${kept} bytes were kept`);
   assert.ok(returned! > 16 * MIB, `${returned} bytes were returned`);
 });
@@ -29,7 +29,7 @@ Deno.test("trimAllArenas() returns the end of another thread's arena that it fre
   assert.ok(meanwhile! > 12 * MIB, `${meanwhile} bytes freed meanwhile were returned`);
 });
 
-Deno.test("trimEndingThread() returns the arena of a worker that ends when idle", {
+Deno.test("trimEndingThread() returns the arena of an idle worker that ends", {
   ignore: !hasGlibc(),
 }, async () => {
   const { taken, returned } = await run("../../fixtures/threads/trim_ended_thread.ts");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeBytes, writeMessage, writeText } from "../../../src/cli/print.ts";
 
-/** A target that takes a few bytes at a time, and fails with `error` after `room`. */
+/** A target that accepts a few bytes at a time, and fails with `error` after `room` bytes. */
 class Tube {
   readonly taken: number[] = [];
   readonly #room: number;
@@ -22,13 +22,13 @@ class Tube {
 
 const full = new Error("No space left on device (os error 28)");
 
-Deno.test("writeText() writes on until all is taken", () => {
+Deno.test("writeText() continues until everything is written", () => {
   const tube = new Tube(100, full);
   writeText(tube, "ä hearth");
   assert.equal(new TextDecoder().decode(Uint8Array.from(tube.taken)), "ä hearth");
 });
 
-Deno.test("writeBytes() minds no reader that has gone, and says what else is in the way", () => {
+Deno.test("writeBytes() ignores a closed reader, and throws other errors", () => {
   writeBytes(new Tube(3, new Deno.errors.BrokenPipe()), new Uint8Array(10));
   assert.throws(() => writeBytes(new Tube(3, full), new Uint8Array(10)), {
     name: "StartupError",
@@ -36,7 +36,7 @@ Deno.test("writeBytes() minds no reader that has gone, and says what else is in 
   });
 });
 
-Deno.test("writeMessage() minds nothing", () => {
+Deno.test("writeMessage() ignores all errors", () => {
   const tube = new Tube(3, full);
   writeMessage(tube, "hearth");
   assert.equal(tube.taken.length, 3);

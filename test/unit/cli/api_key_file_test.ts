@@ -11,7 +11,7 @@ function read(text: string) {
   }
 }
 
-Deno.test("readApiKeys() reads labels and keys, and the flag's key before them", () => {
+Deno.test("readApiKeys() reads labels and keys, after the key of the flag", () => {
   assert.deepEqual(read("# ours\nann: a:b\r\n\nben:2\n"), [
     { label: "ann", key: "a:b" },
     { label: "ben", key: "2" },
@@ -20,7 +20,7 @@ Deno.test("readApiKeys() reads labels and keys, and the flag's key before them",
   assert.deepEqual(readApiKeys({}), []);
 });
 
-Deno.test("readApiKeys() refuses what no client could send, and a file without keys", () => {
+Deno.test("readApiKeys() refuses keys that no client could send, and a file without keys", () => {
   const cases = ["ann\n", ":key", "ann:", "ann: zwei wörter", "ann:ключ", "", "# nothing"];
   for (const text of cases) assert.throws(() => read(text), { name: "StartupError" }, text);
   assert.throws(() => readApiKeys({ apiKey: "schlüssel" }), { message: /visible ASCII/ });

@@ -11,7 +11,7 @@ function limitWith(files: Readonly<Record<string, string>>): number {
   }, 64 * GIB);
 }
 
-Deno.test("readMemoryLimit() is the container's, the unit's, or the machine's", () => {
+Deno.test("readMemoryLimit() returns the limit of the container, the unit, or the machine", () => {
   assert.equal(limitWith({}), 64 * GIB);
   const none = { "/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/memory.max": "max\n" };
   assert.equal(limitWith(none), 64 * GIB);
@@ -22,7 +22,7 @@ Deno.test("readMemoryLimit() is the container's, the unit's, or the machine's", 
     "/sys/fs/cgroup/system.slice/hearth.service/memory.max": "max\n",
   };
   assert.equal(limitWith(unit), 8 * GIB);
-  // Version 1, where no limit is a number beyond all memory.
+  // Version 1, where a number above all memory means no limit.
   const v1 = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
   assert.equal(limitWith({ [v1]: `${4 * GIB}\n` }), 4 * GIB);
   assert.equal(limitWith({ [v1]: "9223372036854771712\n" }), 64 * GIB);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readChatCommand, readTypedPath } from "../../../src/cli/run/terminal.ts";
 
-Deno.test("readChatCommand() tells commands from messages", () => {
+Deno.test("readChatCommand() distinguishes commands from messages", () => {
   assert.deepEqual(readChatCommand("/help"), { name: "help", rest: "" });
   assert.deepEqual(readChatCommand("/?"), { name: "help", rest: "" });
   assert.deepEqual(readChatCommand("/EXIT "), { name: "bye", rest: "" });
@@ -19,7 +19,7 @@ Deno.test("readChatCommand() tells commands from messages", () => {
   assert.match(String(readChatCommand("/frobnicate")), /frobnicate\. \/help lists them\.$/);
 });
 
-Deno.test("readTypedPath() reads paths as shells and terminals write them", {
+Deno.test("readTypedPath() reads paths in the notation of shells and terminals", {
   ignore: Deno.build.os === "windows",
 }, () => {
   const cases = [

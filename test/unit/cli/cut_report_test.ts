@@ -73,7 +73,7 @@ const cut: GraphCut = {
   notes: ["something to know"],
 };
 
-Deno.test("describeCut() tells the cache, the context, notes and each segment", () => {
+Deno.test("describeCut() lists the cache, the context, notes and each segment", () => {
   const text = describeCut(cut).join("\n");
   for (
     const words of [

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describeDownload, formatDuration, SparseLines } from "../../../src/cli/loading.ts";
 
-Deno.test("describeDownload() tells file, share, amounts, rate and time left", () => {
+Deno.test("describeDownload() shows file, share, amounts, rate and remaining time", () => {
   const progress = {
     file: "onnx/model_q4f16.onnx",
     receivedBytes: 238_000_000,
@@ -18,14 +18,14 @@ Deno.test("describeDownload() tells file, share, amounts, rate and time left", (
   assert.equal(describeDownload({ ...progress, receivedBytes: 0, totalBytes: 0 }).fraction, 1);
 });
 
-Deno.test("formatDuration() gives two units at most", () => {
+Deno.test("formatDuration() returns at most two units", () => {
   assert.equal(formatDuration(0.2), "1 s");
   assert.equal(formatDuration(59), "59 s");
   assert.equal(formatDuration(185), "3 min 5 s");
   assert.equal(formatDuration(7865), "2 h 11 min");
 });
 
-Deno.test("SparseLines lets the first through and then one every five seconds", () => {
+Deno.test("SparseLines passes the first line and then one every five seconds", () => {
   let nowMs = 0;
   const seen: string[] = [];
   const lines = new SparseLines(({ what }) => seen.push(what), () => nowMs);

@@ -11,7 +11,7 @@ import {
   README,
 } from "../../../scripts/docs.ts";
 
-/** A table's text without the padding that the formatter gives its cells. */
+/** A table's text without the padding of its cells. */
 function squeeze(markdown: string): string {
   return markdown.replaceAll(/ *\| */g, "|").replaceAll(/-{3,}/g, "---");
 }
@@ -30,7 +30,7 @@ Deno.test("formatHelp() shows every flag that parses, and parses every flag it s
   }
 });
 
-Deno.test("formatHelp() gives each default as the parser fills it in", () => {
+Deno.test("formatHelp() shows each default of the parser", () => {
   for (const command of COMMANDS) {
     const help = formatHelp(command, COMMANDS);
     const call = parseCall(command, command.operands, {});
@@ -43,7 +43,7 @@ Deno.test("formatHelp() gives each default as the parser fills it in", () => {
   }
 });
 
-Deno.test("formatHelp() keeps to the width of a terminal", () => {
+Deno.test("formatHelp() fits the width of a terminal", () => {
   for (const command of COMMANDS) {
     for (const line of formatHelp(command, COMMANDS).split("\n")) {
       assert.ok(line.length <= 80, line);
@@ -51,12 +51,12 @@ Deno.test("formatHelp() keeps to the width of a terminal", () => {
   }
 });
 
-Deno.test("docs/flags.md has the flags of every command as the parser has them (deno task docs)", async () => {
+Deno.test("docs/flags.md has the parser's flags of every command (deno task docs)", async () => {
   const page = await Deno.readTextFile(FLAGS_PAGE);
   assert.equal(squeeze(page), squeeze(fillFlagTables(page)));
 });
 
-Deno.test("the README's figures are those of docs/performance.md (deno task docs)", async () => {
+Deno.test("the README's figures equal those of docs/performance.md (deno task docs)", async () => {
   const [readme, performance] = await Promise.all(
     [README, PERFORMANCE_PAGE].map((page) => Deno.readTextFile(page)),
   ) as [string, string];

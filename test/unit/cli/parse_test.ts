@@ -125,7 +125,7 @@ Deno.test("parseCall() reads the environment, and lets the command line override
   );
 });
 
-Deno.test("parseCall() gathers a repeated flag and takes the last of another", () => {
+Deno.test("parseCall() collects a list flag and uses the last value of others", () => {
   assert.deepEqual(parse(["lemon", "--glaze", "red", "-x", "1", "--glaze=blue,green", "-x", "2"]), {
     flags: { ...DEFAULTS, glaze: ["RED", "BLUE", "GREEN"], maxMinutes: 2 },
     operands: ["lemon"],
@@ -155,7 +155,7 @@ Deno.test("parseCall() refuses a value out of range, naming the value, the range
   assert.match(usage(() => parse(["lemon"], { HEARTH_RECIPE: "" })), /^HEARTH_RECIPE is empty/);
 });
 
-Deno.test("parseCall() refuses a missing value, a flag in its place, and a value where none belongs", () => {
+Deno.test("parseCall() refuses a missing value, a flag in its place, and an unexpected value", () => {
   assert.match(usage(() => parse(["lemon", "--recipe"])), /--recipe wants a value: <file>/);
   assert.match(usage(() => parse(["-r", "--dry-run"])), /got "--dry-run".*--recipe=--dry-run/);
   assert.match(usage(() => parse(["lemon", "--no-dry-run=1"])), /--no-dry-run takes no value/);
@@ -175,7 +175,7 @@ Deno.test("parseCall() requires as many operands as the command names", () => {
   assert.match(asked, /^run takes no "me"; put a prompt of several words in quotes/);
 });
 
-Deno.test("parseCall() answers --help and --version whatever else is wrong", () => {
+Deno.test("parseCall() answers --help and --version despite other errors", () => {
   assert.equal(parse(["--volcano", "--help"]), "help");
   assert.equal(parse(["-h"]), "help");
   assert.equal(parse(["--max-minutes", "1000", "--version"]), "version");
@@ -191,7 +191,7 @@ Deno.test("chooseCommand() defaults to the first command, and names the nearest 
   assert.match(usage(() => chooseCommand(commands, ["bkae"])), /Did you mean "bake"\?/);
 });
 
-Deno.test("SERVE_FLAGS are those of the specification, with its defaults", () => {
+Deno.test("SERVE_FLAGS equal the specification, with its defaults", () => {
   const parsed = parseCall(SERVE, [], {});
   assert.ok(typeof parsed === "object");
   assert.partialDeepStrictEqual(parsed.flags, {
@@ -213,7 +213,7 @@ Deno.test("SERVE_FLAGS are those of the specification, with its defaults", () =>
   });
 });
 
-Deno.test("SERVE_FLAGS take origins and host names in their own form only", () => {
+Deno.test("SERVE_FLAGS accept origins and host names only in their own format", () => {
   const serve = (...words: string[]) => parseCall(SERVE, words, {});
   const apps = ["app://obsidian.md", "tauri://localhost", "chrome-extension://abcdef"];
   for (const origin of ["*", "https://example.org", "http://localhost:3000", ...apps]) {
@@ -231,7 +231,7 @@ Deno.test("SERVE_FLAGS take origins and host names in their own form only", () =
   }
 });
 
-Deno.test("chooseCommand() takes help and a command as that command's --help", () => {
+Deno.test("chooseCommand() treats help and a command like that command's --help", () => {
   const commands = [SERVE, BAKE] as const;
   assert.deepEqual(chooseCommand(commands, ["help"]), { command: SERVE, words: ["--help"] });
   assert.deepEqual(chooseCommand(commands, ["help", "bake"]), { command: BAKE, words: ["--help"] });

@@ -55,7 +55,7 @@ Deno.test("PidFile.write() logs one line if a file cannot be written, and contin
   });
 });
 
-Deno.test("PidFile.write() puts the process id alone on the first line, in place of a file left behind", async () => {
+Deno.test("PidFile.write() writes only the process id on the first line, and replaces a stale file", async () => {
   await withFile((path) => {
     PidFile.write({ ...RECORD, pid: 1 }, path);
     PidFile.write(RECORD, path);
@@ -74,7 +74,7 @@ Deno.test("PidFile.write() puts the process id alone on the first line, in place
   });
 });
 
-Deno.test("PidFile.remove() removes its own file and leaves another's, or none, alone", async () => {
+Deno.test("PidFile.remove() removes only its own file, and ignores a missing one", async () => {
   await withFile((path) => {
     const left = PidFile.write({ ...RECORD, pid: 4712 }, path);
     const own = PidFile.write(RECORD, path);
@@ -86,12 +86,12 @@ Deno.test("PidFile.remove() removes its own file and leaves another's, or none, 
   });
 });
 
-Deno.test("PidFile: servers on one port at two addresses have files of their own", async () => {
+Deno.test("PidFile: servers on one port at two addresses have separate files", async () => {
   const before = Deno.env.get("XDG_RUNTIME_DIR");
   const folder = await Deno.makeTempDir();
   try {
     Deno.env.set("XDG_RUNTIME_DIR", folder);
-    // Two processes that exist.
+    // Two existing processes.
     const first = PidFile.write({ ...RECORD, pid: Deno.ppid });
     const second = PidFile.write({ ...RECORD, host: "::1", pid: Deno.pid });
     const names = () =>

@@ -29,7 +29,7 @@ Deno.test("readInputs() names the input that is empty", () =>
     }
   }));
 
-Deno.test("readInputs() takes texts that are no paths, files, and what is read like one", () =>
+Deno.test("readInputs() accepts texts that are not paths, files, and pipes", () =>
   withFolder(async (folder) => {
     const file = join(folder, "a b.txt");
     await Deno.writeTextFile(file, "from a file");
@@ -79,7 +79,7 @@ Deno.test("readInputs() refuses a missing file and a folder", () =>
     await assert.rejects(readInputs([folder]), { message: /is a folder; name a file in it/ });
   }));
 
-Deno.test("looksLikePath() tells paths from texts", () => {
+Deno.test("looksLikePath() distinguishes paths from texts", () => {
   for (
     const path of [
       "photo.jpg",

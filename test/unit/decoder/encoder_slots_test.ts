@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { EncoderSlots } from "../../../src/decoder/encoder_decoder.ts";
 
-/** Assigns, and keeps what is missing. @returns slots, and which inputs had to be encoded. */
+/** Assigns slots, and keeps missing inputs. @returns the slots and the inputs that had to be encoded. */
 function step(slots: EncoderSlots, inputs: readonly object[]): [number[], object[]] {
   const { slots: assigned, missing } = slots.assign(inputs);
   for (const [input, slot] of missing) slots.keep(input, slot);
@@ -21,7 +21,7 @@ Deno.test("EncoderSlots keeps inputs until others need their slots, the least re
   assert.deepEqual(step(slots, [a])[1], [a]);
 });
 
-Deno.test("EncoderSlots gives sequences of one input one slot, and encodes it once", () => {
+Deno.test("EncoderSlots gives sequences with the same input one slot, and encodes it once", () => {
   const slots = new EncoderSlots(2);
   const a = {};
   const [[first, second], missing] = step(slots, [a, a]);
@@ -29,7 +29,7 @@ Deno.test("EncoderSlots gives sequences of one input one slot, and encodes it on
   assert.deepEqual(missing, [a]);
 });
 
-Deno.test("EncoderSlots holds nothing that could not be encoded", () => {
+Deno.test("EncoderSlots does not keep inputs that could not be encoded", () => {
   const slots = new EncoderSlots(1);
   const a = {};
   assert.equal(slots.assign([a]).missing.size, 1);
@@ -37,13 +37,13 @@ Deno.test("EncoderSlots holds nothing that could not be encoded", () => {
   assert.throws(() => slots.assign([a, {}]), /more encoder inputs than the 1 slots/);
 });
 
-Deno.test("EncoderSlots.release() frees a slot for the next input, though others were never used", () => {
+Deno.test("EncoderSlots.release() frees a slot for the next input, even if others were never used", () => {
   const slots = new EncoderSlots(3);
   const [a, b, c] = [{ a: 1 }, { b: 1 }, { c: 1 }];
   const [[ofA, ofB]] = step(slots, [a, b]);
   slots.release(a);
   assert.deepEqual(step(slots, [c, b]), [[ofA, ofB], [c]]);
-  // It is nobody's any more: had it been kept, it would not be missing.
+  // It was removed: otherwise it would not be missing.
   assert.deepEqual(step(slots, [a])[1], [a]);
   slots.release({});
 });

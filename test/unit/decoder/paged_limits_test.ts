@@ -3,7 +3,7 @@ import { choosePagedLimits, type PagedLimitsOptions } from "../../../src/decoder
 import { StartupError } from "../../../src/base/errors.ts";
 import type { AttentionNode, GraphCut } from "../../../src/graph/graph_cut.ts";
 
-/** 28 layers of 8 KV heads of 128, as Qwen3-0.6B has them: 112 KiB a token in f16. */
+/** 28 layers of 8 KV heads of 128, like Qwen3-0.6B: 112 KiB per token in f16. */
 function makeCut(maxPositions?: number): GraphCut {
   const node = { kvHeads: 8, headDim: 128, vHeadDim: 128, dtype: "float16" } as AttentionNode;
   return {
@@ -14,7 +14,7 @@ function makeCut(maxPositions?: number): GraphCut {
   } as unknown as GraphCut;
 }
 
-/** Gemma 3 1B: 26 layers of one KV head of 256, of which 22 see 512 tokens; 26 KiB a token in f16. */
+/** Gemma 3 1B: 26 layers of one KV head of 256, of which 22 see 512 tokens; 26 KiB per token in f16. */
 const GEMMA = {
   ...makeCut(),
   attentions: Array.from({ length: 26 }, (_, i) => ({
@@ -45,7 +45,7 @@ Deno.test("choosePagedLimits() starts with a small pool, which may grow to full 
   assert.equal(maxBlocks, 2 ** 31 / (16 * 8 * 128 * 2));
 });
 
-Deno.test("choosePagedLimits() lets the pool grow to the memory it is given and no more", () => {
+Deno.test("choosePagedLimits() lets the pool grow only to the given memory", () => {
   const { numBlocks, roomyBlocks, maxBlocks, contextLength, lengthLimit } = choosePagedLimits(
     makeCut(),
     { ...OPTIONS, settings: { prefixCache: true, kvCacheMb: 1792 }, memoryBytes: 2 ** 20 },
@@ -58,7 +58,7 @@ Deno.test("choosePagedLimits() lets the pool grow to the memory it is given and 
   assert.deepEqual([byMemory.contextLength, byMemory.lengthLimit], [4096, "memory"]);
 });
 
-Deno.test("choosePagedLimits() never makes a buffer larger than the device's", () => {
+Deno.test("choosePagedLimits() never plans a buffer above the device's limit", () => {
   const limits = choosePagedLimits(makeCut(), { ...OPTIONS, maxBufferBytes: 2 ** 20 });
   assert.equal(limits.maxBlocks! * 16 * 8 * 128 * 2, 2 ** 20);
   assert.deepEqual([limits.contextLength, limits.lengthLimit], [512, "buffer"]);
@@ -73,7 +73,7 @@ Deno.test("choosePagedLimits() makes the pool no larger than full contexts would
   assert.deepEqual([numBlocks, maxBlocks], [4 * 256 / 16, 4 * 256 / 16]);
 });
 
-Deno.test("choosePagedLimits() lowers the context to what is asked for and the graph's tables hold", () => {
+Deno.test("choosePagedLimits() limits the context to the requested length and the graph's tables", () => {
   const tables = choosePagedLimits(makeCut(512), OPTIONS);
   assert.deepEqual([tables.contextLength, tables.lengthLimit], [512, undefined]);
   const settings = { prefixCache: true, maxModelLength: 1000 };
@@ -96,20 +96,20 @@ Deno.test("choosePagedLimits() refuses a cache that holds no block, with the siz
   );
 });
 
-Deno.test("choosePagedLimits() gives layers with a window a pool that holds it for all sequences", () => {
+Deno.test("choosePagedLimits() gives layers with a window a pool that holds the window for all sequences", () => {
   const { maxBlocks, windows, contextLength } = choosePagedLimits(GEMMA, {
     ...OPTIONS,
     contextLength: 32_768,
   });
   assert.equal(contextLength, 32_768);
   assert.equal(maxBlocks, 32 * 32_768 / 16);
-  // What 511 tokens before a step's first, and its 512, take where they begin in the middle of a block.
+  // Blocks for the 511 tokens before a step and its 512 tokens, if they begin in the middle of a block.
   assert.deepEqual(windows?.map(({ window, maxBlocks }) => [window, maxBlocks]), [
     [512, Math.max(32 * 65, Math.floor(2 ** 30 / (16 * 26 * KIB)))],
   ]);
 });
 
-Deno.test("choosePagedLimits() never takes more than the memory for keys and values", () => {
+Deno.test("choosePagedLimits() never exceeds the memory for keys and values", () => {
   for (const kvCacheMb of [8, 32, 64, 128, 256, 1024, 4096, 100_000]) {
     const settings = { prefixCache: true, kvCacheMb };
     const { maxBlocks, windows = [], numBlocks, contextLength } = choosePagedLimits(GEMMA, {
@@ -132,7 +132,7 @@ Deno.test("choosePagedLimits() never takes more than the memory for keys and val
   assert.equal(limits.contextLength, 32_768);
 });
 
-Deno.test("choosePagedLimits() keeps layers in one pool whose window is hardly shorter than the context", () => {
+Deno.test("choosePagedLimits() keeps layers in one pool if their window is hardly shorter than the context", () => {
   const limits = choosePagedLimits(GEMMA, { ...OPTIONS, contextLength: 1024 });
   assert.equal(limits.windows, undefined);
   assert.equal(limits.maxBlocks, 32 * 1024 / 16);

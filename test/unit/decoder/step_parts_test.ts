@@ -4,7 +4,7 @@ import { divideStep } from "../../../src/decoder/step_division.ts";
 
 const BLOCKS = 2;
 
-/** Sequences with so many tokens each; those of one token decode unless told otherwise. */
+/** A step of sequences with the given numbers of tokens; those of one token decode by default. */
 function makeStep(
   counts: readonly number[],
   isDecoding = (count: number): boolean => count === 1,
@@ -33,7 +33,7 @@ function makeStep(
   };
 }
 
-Deno.test("divideStep() leaves a step of one kind whole", () => {
+Deno.test("divideStep() does not divide a step of one kind", () => {
   const decoding = makeStep([1, 1, 1]);
   assert.deepEqual(divideStep(decoding, { maxFewRows: 3 }), [{ lowering: "few", batch: decoding }]);
   const prompts = makeStep([4, 1], () => false);
@@ -43,13 +43,13 @@ Deno.test("divideStep() leaves a step of one kind whole", () => {
   }]);
 });
 
-Deno.test("divideStep() computes more decoding sequences than may be few with the prompts", () => {
+Deno.test("divideStep() computes decoding sequences with the prompts if there are too many", () => {
   const step = makeStep([1, 1, 1, 5]);
   assert.deepEqual(divideStep(step, { maxFewRows: 2 }), [{ lowering: "many", batch: step }]);
   assert.equal(divideStep(step, { maxFewRows: 3 }).length, 2);
 });
 
-Deno.test("divideStep() leaves a mixed step whole where both parts are computed alike", () => {
+Deno.test("divideStep() does not divide a mixed step if both parts are computed the same way", () => {
   const rule = { maxFewRows: Infinity, isExact: true };
   const mixed = makeStep([1, 1, 5]);
   assert.deepEqual(divideStep(mixed, rule), [{ lowering: "many", batch: mixed }]);
@@ -57,7 +57,7 @@ Deno.test("divideStep() leaves a mixed step whole where both parts are computed 
   assert.deepEqual(divideStep(decoding, rule), [{ lowering: "few", batch: decoding }]);
 });
 
-Deno.test("divideStep() gives each sequence a part where rows depend on those beside them", () => {
+Deno.test("divideStep() gives each sequence a part if rows depend on other rows", () => {
   const rule = { maxFewRows: 4, isApart: true };
   const parts = divideStep(makeStep([1, 1, 5]), rule);
   assert.deepEqual(parts.map(({ lowering }) => lowering), ["few", "few", "many"]);

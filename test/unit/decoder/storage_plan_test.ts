@@ -19,14 +19,14 @@ const BYTES_PER_TOKEN = (port: TensorPort) =>
 Deno.test("planStorage() never lets two tensors share memory while both are needed", async () => {
   const cut = await cutDemo();
   const { chunkByTensor } = planStorage(cut, BYTES_PER_TOKEN);
-  /** What each piece holds, as a run of the segments and attentions goes along. */
+  /** The contents of each piece during a run of the segments and attentions. */
   const held = new Map<number, string>();
   const write = ({ name }: TensorPort) => held.set(chunkByTensor.get(name)!, name);
   const read = (name: string) => {
     if (chunkByTensor.has(name)) assert.equal(held.get(chunkByTensor.get(name)!), name);
   };
   for (const segment of cut.segments) {
-    // All outputs are written before any input is let go of.
+    // All outputs are written before any input is released.
     for (const port of segment.outputs) write(port);
     for (const { name } of segment.inputs) read(name);
     for (const node of cut.attentions.filter((one) => one.afterSegment === segment.index)) {

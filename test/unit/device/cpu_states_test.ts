@@ -7,7 +7,7 @@ import type { RecurrenceNode } from "../../../src/graph/graph_cut.ts";
 const CHANNELS = 4;
 const TAPS = 3;
 
-/** A convolution that adds up a token's inputs and those of the two before it. */
+/** A convolution that sums the inputs of a token and of the previous two. */
 function makeNode(name: string, index: number): RecurrenceNode {
   const weights = {
     ...{ name: "ones", dtype: "float32", shape: [CHANNELS, 1, TAPS] } as const,
@@ -21,8 +21,8 @@ function makeNode(name: string, index: number): RecurrenceNode {
   };
 }
 
-Deno.test("CpuStates divides states that are larger than a memory, and copies the slots of all", () => {
-  // Two nodes of 2 GiB: nothing is touched but the slots that are used.
+Deno.test("CpuStates divides states that exceed a memory, and copies the slots of all", () => {
+  // Two nodes of 2 GiB: only the used slots are touched.
   const numSlots = 2 ** 26;
   const nodes = ["a", "b"].map(makeNode);
   const constants = new Map([["ones", new Float32Array(CHANNELS * TAPS).fill(1)]]);

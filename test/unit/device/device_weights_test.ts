@@ -9,7 +9,7 @@ import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
 const MIB = 2 ** 20;
 
-/** Files of bytes that tell where they are: each 4 bytes hold their own place, little-endian. */
+/** Files whose bytes encode their position: each 4 bytes contain their own offset, little-endian. */
 class CountingFiles implements ModelFiles {
   readonly reads: number[] = [];
   readonly buffers = new Set<ArrayBufferLike>();
@@ -47,7 +47,7 @@ async function readBuffer(
 }
 
 gpuTest(
-  "DeviceWeights.upload() copies a tensor in pieces, through memory of one piece",
+  "DeviceWeights.upload() copies a tensor in chunks, through memory of one chunk",
   async (gpu) => {
     const files = new CountingFiles();
     const told: number[] = [];
@@ -63,7 +63,7 @@ gpuTest(
 
     const { buffer, ...rest } = weights.get("large")!;
     assert.deepEqual(rest, { offset: 0, size: 90 * MIB + 7, dtype: "uint8", dims: [90 * MIB + 7] });
-    // Across the border between two pieces, and over the end, after which there are zeros.
+    // Across the boundary between two chunks, and beyond the end, where there are zeros.
     for (const offset of [16 * MIB - 8, 90 * MIB - 8]) {
       const bytes = await readBuffer(gpu, buffer, { offset, size: 16 });
       const expected = Array.from(
@@ -103,7 +103,7 @@ gpuTest("DeviceWeights.upload() keeps bytes of one file range once", async (gpu)
   assert.equal(weights.get("table"), undefined);
 });
 
-gpuTest("DeviceWeights.upload() of a file that ends early says where", async (gpu) => {
+gpuTest("DeviceWeights.upload() reports the position if a file ends early", async (gpu) => {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.writeFile(`${folder}/weights`, new Uint8Array(100));
@@ -119,7 +119,7 @@ gpuTest("DeviceWeights.upload() of a file that ends early says where", async (gp
   }
 });
 
-/** Rows of parts of other constants. */
+/** A constant whose rows are parts of other constants. */
 function makeRows(
   name: string,
   numRows: number,
@@ -131,11 +131,11 @@ function makeRows(
 }
 
 gpuTest(
-  "DeviceWeights.upload() joins rows and columns of constants piece by piece",
+  "DeviceWeights.upload() joins rows and columns of constants in chunks",
   async (gpu) => {
     const files = new CountingFiles();
     const weights = new DeviceWeights(gpu, files);
-    // Two halves one after the other, of odd lengths, and columns of two matrices side by side.
+    // Two consecutive parts of odd lengths, and adjacent columns of two matrices.
     const [first, second] = [stored("a", 3, 40 * MIB + 1), stored("b", 64 * MIB, 30 * MIB + 5)];
     const bytes = Uint8Array.from({ length: 500 }, (_, i) => i);
     const own: StoredTensor = { ...stored("own", 0, 500), data: { kind: "memory", bytes } };
@@ -182,7 +182,7 @@ gpuTest(
 );
 
 gpuTest(
-  "DeviceWeights.upload() says what a device has no room for, and keeps nothing of it",
+  "DeviceWeights.upload() names a tensor that exceeds the device's memory, and keeps nothing of it",
   async (gpu) => {
     const files = new CountingFiles();
     const weights = new DeviceWeights(gpu, files);
@@ -207,7 +207,7 @@ gpuTest(
   async (gpu) => {
     class Cut extends CountingFiles {
       override read(file: string, offset: number, into: Uint8Array): Promise<void> {
-        // The second piece is gone.
+        // The second chunk is missing.
         if (offset >= 16 * MIB) return Promise.reject(new Error("cut"));
         return super.read(file, offset, into);
       }
@@ -221,7 +221,7 @@ gpuTest(
 );
 
 gpuTest(
-  "DeviceWeights.upload() on a device that is lost ends, and the next has all of it",
+  "DeviceWeights.upload() ends on a lost device, and the next device gets everything",
   async (gpu) => {
     const own = await openTestDevice();
     const files = new CountingFiles();

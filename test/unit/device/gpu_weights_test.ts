@@ -1,4 +1,4 @@
-/** What kernels and sessions read is on the device once; the constants that sessions keep are small. */
+/** Weights of kernels and sessions are on the device once; sessions keep only small constants. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
@@ -14,13 +14,13 @@ import { gpuTest } from "../../fixtures/engine/gpu.ts";
 const CASES = [
   ["../../../models/hearth-demo-chat/onnx", "model.onnx", 0],
   ["../../../models/hearth-demo-chat/onnx", "model_q4f16.onnx", 0],
-  // Two of three segments are ONNX Runtime's.
+  // ONNX Runtime runs two of three segments.
   ["../../fixtures/graphs/exports", "gpt_neox_dynamo_18.onnx", 2],
 ] as const;
 
 for (const [folder, file, numOfOrt] of CASES) {
   gpuTest(
-    `${file}: weights are in buffers once, and sessions keep small constants alone`,
+    `${file}: weights are in buffers once, and sessions keep only small constants`,
     async (gpu) => {
       await using files = new FolderFiles(fileURLToPath(new URL(folder, import.meta.url)));
       const result = splitGraph(await readModel(files, file), { contextLength: 64 });

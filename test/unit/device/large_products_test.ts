@@ -1,4 +1,4 @@
-/** Products in parts give what they give whole. */
+/** Products in parts equal the whole products. */
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import type { GraphCut, Segment } from "../../../src/graph/graph_cut.ts";
@@ -111,7 +111,7 @@ for (const [name, form] of Object.entries(CASES)) {
     const { nodes, initializers } = segment!.model.graph;
     assert.ok(nodes.filter(({ opType }) => opType === "Concat").length === 1);
     assert.ok(Math.max(...initializers.map(storedBytes)) <= maxBytes);
-    // Nothing is there twice, and nothing is missing.
+    // No constant is duplicated or missing.
     const sizes = (tensors: readonly Constant[]) =>
       tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
     assert.equal(sizes(initializers), sizes(model.graph.initializers));
@@ -128,7 +128,7 @@ for (const [name, form] of Object.entries(CASES)) {
 }
 
 gpuTest(
-  "readTiedTable() reads a table as it lies for the product with its transpose",
+  "readTiedTable() reads a table in the layout for the product with its transpose",
   async (gpu) => {
     const { model, files } = await makeModel({
       nodes: [
@@ -158,7 +158,7 @@ gpuTest(
 );
 
 gpuTest(
-  "padProducts() leaves results as they are, of widths that are no multiple of 4",
+  "padProducts() does not change results with widths that are not a multiple of 4",
   async (gpu) => {
     const width = N - 3;
     const files = inMemory(buildModel({
@@ -183,13 +183,13 @@ gpuTest(
     assertClose(got!, want!, { abs: 1e-5, rel: 1e-5 });
     await whole.release();
     await padded.release();
-    // A width that kernels have vectors for.
+    // A width that kernels can load as vectors.
     const { model: even } = await makeModel(CASES["MatMul"]!);
     assert.equal(padProducts(even), even);
   },
 );
 
-Deno.test("readTiedTable() and divideLargeProducts() leave what they do not know as it is", async () => {
+Deno.test("readTiedTable() and divideLargeProducts() do not change unknown operators", async () => {
   const table = constant("table", [K, N], floats(K * N));
   const { model } = await makeModel({
     nodes: [makeNode("MatMul", ["x", "table"], ["y"])],

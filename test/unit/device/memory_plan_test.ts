@@ -1,4 +1,4 @@
-/** Large weights are packed on a thread of their own, as this one packs them; what fails there is done here. */
+/** Large weights are packed the same on a separate thread; if that fails, this thread packs them. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ const LEVELS = OUTPUTS * K / 2;
 const SCALES = OUTPUTS * K / 32;
 const FILE = "weights.bin";
 
-/** Levels, which repeat at no row's beginning, and scales in half precision after them. */
+/** Levels that do not repeat at row boundaries, followed by scales in half precision. */
 function makeWeights(): Uint8Array {
   const bytes = new Uint8Array(LEVELS + SCALES * 2);
   const period = 1_000_003;
@@ -46,7 +46,7 @@ const stored = (
   data: { kind: "file", file: FILE, offset, length },
 });
 
-/** An empty memory, and the matrix that is to be packed in it. */
+/** An empty memory, and the matrix to pack into it. */
 function plan() {
   const arena = new RowArena(1);
   const format = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
@@ -78,14 +78,14 @@ async function withWeights(
   }
 }
 
-/** What this thread packs. */
+/** The matrix packed by this thread. */
 async function packedHere(files: FolderFiles): Promise<Uint8Array> {
   const { rows, matrices, packed } = plan();
   await packMatrices(rows, matrices, files);
   return packed();
 }
 
-Deno.test("a thread packs what this one would", () =>
+Deno.test("a thread packs the same as this one", () =>
   withWeights(async (_, files) => {
     const { packed, ...planned } = plan();
     using stderr = new CapturedStderr("warn");
@@ -94,11 +94,11 @@ Deno.test("a thread packs what this one would", () =>
     assert.equal(Buffer.compare(packed(), await packedHere(files)), 0);
   }));
 
-Deno.test("this thread packs where another cannot", () =>
+Deno.test("this thread packs if another cannot", () =>
   withWeights(async (folder, files) => {
     const { packed, ...planned } = plan();
     const wanted = await packedHere(files);
-    // It is open here; the other thread does not find it.
+    // It is still open here, but the other thread cannot find it.
     await Deno.remove(join(folder, FILE));
     using stderr = new CapturedStderr("warn");
     await packWeights({ ...planned, files });

@@ -1,4 +1,4 @@
-/** Rows looked up on the CPU are those that ONNX Runtime looks up. */
+/** Rows looked up on the CPU equal those of ONNX Runtime. */
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/device/webgpu/webgpu.ts";
 import type { GpuContext } from "../../../src/gpu/device.ts";
@@ -98,7 +98,7 @@ function idsTensor(ids: readonly number[]): Tensor {
   return new Tensor("int64", BigInt64Array.from(ids, BigInt), [1, ids.length]);
 }
 
-/** Bytes of the rows of {@linkcode IDS}, in hexadecimal. */
+/** Bytes of the rows for {@linkcode IDS}, in hexadecimal. */
 async function lookUp(
   gpu: GpuContext,
   session: GraphSession,
@@ -152,7 +152,7 @@ for (const [name, makeCase] of Object.entries(CASES)) {
 }
 
 gpuTest(
-  "WebGpuBackend.openEmbedding() of a table that the file lacks the end of says so",
+  "WebGpuBackend.openEmbedding() reports a table with a missing end",
   async (gpu) => {
     await withModel(CASES["Gather"]!("float32"), "float32", async (folder) => {
       const backend = await WebGpuBackend.create(gpu);
@@ -167,25 +167,28 @@ gpuTest(
   },
 );
 
-// ONNX Runtime's WebGPU kernel refuses packed zero points, which its CPU kernel and the exporters know.
-gpuTest("WebGpuBackend.openEmbedding() takes packed zero points off 4-bit values", async (gpu) => {
-  const form = quantized("float32", 4, { zeros: true });
-  await withModel(form, "float32", async (folder) => {
-    const backend = await WebGpuBackend.create(gpu);
-    await using files = new FolderFiles(folder);
-    const session = await backend.openEmbedding(await readModel(files, "model.onnx"), files);
-    const [values, zeros] = [bytes(ROWS * WIDTH / 2), bytes(ROWS * 2)];
-    const scales = floats(ROWS * 3, "float32");
-    const nibble = (packed: Uint8Array, at: number) => (packed[at >> 1]! >> (at % 2 * 4)) & 15;
-    const expected = IDS.flatMap((id) =>
-      Array.from({ length: WIDTH }, (_, i) => {
-        const block = Math.floor(i / BLOCK);
-        const zero = nibble(zeros.subarray(2 * id), block);
-        return (nibble(values, id * WIDTH + i) - zero) * scales[3 * id + block]!;
-      })
-    );
-    const wanted = new Uint8Array(Float32Array.from(expected).buffer).toHex();
-    assert.equal(await lookUp(gpu, session), wanted);
-    await session.release();
-  });
-});
+// ONNX Runtime's WebGPU kernel refuses packed zero points, which its CPU kernel and exporters support.
+gpuTest(
+  "WebGpuBackend.openEmbedding() subtracts packed zero points from 4-bit values",
+  async (gpu) => {
+    const form = quantized("float32", 4, { zeros: true });
+    await withModel(form, "float32", async (folder) => {
+      const backend = await WebGpuBackend.create(gpu);
+      await using files = new FolderFiles(folder);
+      const session = await backend.openEmbedding(await readModel(files, "model.onnx"), files);
+      const [values, zeros] = [bytes(ROWS * WIDTH / 2), bytes(ROWS * 2)];
+      const scales = floats(ROWS * 3, "float32");
+      const nibble = (packed: Uint8Array, at: number) => (packed[at >> 1]! >> (at % 2 * 4)) & 15;
+      const expected = IDS.flatMap((id) =>
+        Array.from({ length: WIDTH }, (_, i) => {
+          const block = Math.floor(i / BLOCK);
+          const zero = nibble(zeros.subarray(2 * id), block);
+          return (nibble(values, id * WIDTH + i) - zero) * scales[3 * id + block]!;
+        })
+      );
+      const wanted = new Uint8Array(Float32Array.from(expected).buffer).toHex();
+      assert.equal(await lookUp(gpu, session), wanted);
+      await session.release();
+    });
+  },
+);

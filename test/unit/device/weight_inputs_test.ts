@@ -1,4 +1,4 @@
-/** Sessions that read their weights as inputs compute what those do that hold them. */
+/** Sessions that read their weights as inputs compute the same as those that hold them. */
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { DeviceWeights } from "../../../src/device/device_weights.ts";
@@ -21,11 +21,11 @@ type FloatType = "float32" | "float16";
 interface Case {
   readonly node: Node;
   readonly constants: readonly Constant[];
-  /** Names of the constants that become inputs. */
+  /** Names of the constants to make inputs. */
   readonly lifted: readonly string[];
 }
 
-/** Between -1 and 1. */
+/** Values between -1 and 1. */
 function floats(count: number, dtype: FloatType) {
   const values = Array.from({ length: count }, (_, i) => Math.sin(i * 12.9898));
   return dtype === "float16" ? Float16Array.from(values) : Float32Array.from(values);
@@ -106,7 +106,7 @@ for (const [name, makeCase] of Object.entries(CASES)) {
   }
 }
 
-Deno.test("liftWeights() leaves what another operator reads too, and what is small", async () => {
+Deno.test("liftWeights() skips constants that another operator also reads, and small ones", async () => {
   const files = inMemory(buildModel({
     nodes: [
       makeNode("Gather", ["table", "ids"], ["x"]),
@@ -157,7 +157,7 @@ gpuTest(
     await reading.release();
     assert.ok(destroyed.count > before, "its weights are freed");
     weights.dispose();
-    // Nodes with graphs of their own may read any constant.
+    // Nodes with subgraphs may read any constant.
     const branching = { ...model.graph.nodes[0]!, opType: "If", attributes: [branchAttribute()] };
     const graph = { ...model.graph, nodes: [...model.graph.nodes, branching] };
     assert.deepEqual(liftLargeWeights({ ...model, graph }).weights, []);
@@ -165,7 +165,7 @@ gpuTest(
   },
 );
 
-/** An attribute that holds a graph. */
+/** An attribute that contains a graph. */
 function branchAttribute() {
   const message = new MessageWriter().text(1, "then_branch").bytes(6, new Uint8Array(0)).int(20, 5);
   return { name: "then_branch", message: message.finish() };

@@ -23,7 +23,7 @@ function* readLinks(page: string): Generator<string> {
   for (const [, target] of prose.matchAll(/<img src="([^"]+)"/g)) yield target!;
 }
 
-/** What GitHub calls a heading's place in a page. */
+/** GitHub's anchors of the headings in a page. */
 function readAnchors(page: string): Set<string> {
   const headings = page.replaceAll(/^```[^]*?^```/gm, "").matchAll(/^#+ (.+)$/gm);
   return new Set(
@@ -51,7 +51,7 @@ Deno.test("README.md and docs/ link to files and headings that exist", async () 
   assert.deepEqual(broken, []);
 });
 
-Deno.test("README.md stays a newcomer's page of at most 14 kB", async () => {
+Deno.test("README.md stays a beginner's page of at most 14 kB", async () => {
   const { size } = await Deno.stat(new URL("README.md", ROOT));
   assert(size <= 14_000, `README.md has ${size} bytes`);
 });

@@ -3,7 +3,7 @@ import { BlockManager } from "../../../src/engine/blocks.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
 import { countFrom, makeSequence } from "./make_sequence.ts";
 
-/** Admits a sequence, as if its whole prompt were computed at once. */
+/** Admits a sequence, and commits its whole prompt at once. */
 function compute(blocks: BlockManager, sequence: Sequence): Sequence {
   assert(blocks.admit(sequence, 0));
   sequence.numComputed = sequence.length;
@@ -33,7 +33,7 @@ Deno.test("BlockManager.admit() shares the full blocks of a common prefix and no
   assert.deepEqual([numUsedBlocks, numPrefixQueryTokens, numPrefixHitTokens], [5, 23, 8]);
 });
 
-Deno.test("BlockManager.admit() leaves the last token to compute when everything is cached", () => {
+Deno.test("BlockManager.admit() leaves the last token to compute if everything is cached", () => {
   const blocks = makeBlocks(16);
   compute(blocks, makeSequence(countFrom(0, 8)));
   const same = makeSequence(countFrom(0, 8));
@@ -41,7 +41,7 @@ Deno.test("BlockManager.admit() leaves the last token to compute when everything
   assert.equal(same.numComputed, 4);
 });
 
-Deno.test("BlockManager.admit() finds a block only behind its own predecessors", () => {
+Deno.test("BlockManager.admit() finds a block only after its own predecessors", () => {
   const blocks = makeBlocks(16);
   compute(blocks, makeSequence([1, 1, 1, 1, 7, 7, 7, 7, 0]));
   for (const prompt of [[7, 7, 7, 7, 0], [2, 1, 1, 1, 7, 7, 7, 7, 0]]) {
@@ -51,7 +51,7 @@ Deno.test("BlockManager.admit() finds a block only behind its own predecessors",
   }
 });
 
-Deno.test("BlockManager.admit() changes nothing when the blocks do not suffice", () => {
+Deno.test("BlockManager.admit() changes nothing if there are too few blocks", () => {
   const blocks = makeBlocks(4);
   compute(blocks, makeSequence(countFrom(0, 8)));
   const before = blocks.stats();
@@ -64,7 +64,7 @@ Deno.test("BlockManager.admit() changes nothing when the blocks do not suffice",
   assert(blocks.admit(fits, 0));
 });
 
-Deno.test("BlockManager.admit() counts cached blocks as taken, and used ones not", () => {
+Deno.test("BlockManager.admit() counts unused cached blocks as taken, and used ones not", () => {
   const blocks = makeBlocks(3);
   const first = compute(blocks, makeSequence(countFrom(0, 8)));
   const second = makeSequence(countFrom(0, 12));
@@ -75,7 +75,7 @@ Deno.test("BlockManager.admit() counts cached blocks as taken, and used ones not
   assert.equal(blocks.admit(makeSequence(countFrom(50, 1)), 0), false);
 });
 
-Deno.test("BlockManager.commit() moves a sequence to the block that holds the same already", () => {
+Deno.test("BlockManager.commit() moves a sequence to a block with the same contents", () => {
   const blocks = makeBlocks(8);
   const sequences = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(0, 9))];
   for (const sequence of sequences) assert(blocks.admit(sequence, 0));
@@ -90,7 +90,7 @@ Deno.test("BlockManager.commit() moves a sequence to the block that holds the sa
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [4, 0, 4]);
 });
 
-Deno.test("BlockManager.commit() moves a sequence to a block that nobody holds any more", () => {
+Deno.test("BlockManager.commit() moves a sequence to an unused block with the same contents", () => {
   const blocks = makeBlocks(8);
   const [first, second] = [makeSequence(countFrom(0, 5)), makeSequence(countFrom(0, 5))];
   assert(blocks.admit(second, 0));
@@ -103,7 +103,7 @@ Deno.test("BlockManager.commit() moves a sequence to a block that nobody holds a
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [2, 1, 5]);
 });
 
-Deno.test("BlockManager.release() keeps what was computed findable, completions too", () => {
+Deno.test("BlockManager.release() keeps computed blocks in the index, including completions", () => {
   const blocks = makeBlocks(8);
   const chat = makeSequence(countFrom(0, 6));
   compute(blocks, chat);
@@ -119,7 +119,7 @@ Deno.test("BlockManager.release() keeps what was computed findable, completions 
   assert.equal(nextTurn.numComputed, 9);
 });
 
-Deno.test("BlockManager.grow() reuses empty blocks first, then the longest unused, ends before beginnings", () => {
+Deno.test("BlockManager.grow() reuses empty blocks first, then the longest unused, later blocks before earlier ones", () => {
   const blocks = makeBlocks(7);
   const [old, recent] = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(50, 9))];
   compute(blocks, old);
@@ -137,7 +137,7 @@ Deno.test("BlockManager.grow() reuses empty blocks first, then the longest unuse
   assert.equal(blocks.stats().numCachedBlocks, 0);
 });
 
-Deno.test("BlockManager.grow() takes a reused block out of the index, and only that", () => {
+Deno.test("BlockManager.grow() removes only a reused block from the index", () => {
   const blocks = makeBlocks(4);
   const sequence = compute(blocks, makeSequence(countFrom(0, 13)));
   blocks.release(sequence);
@@ -149,7 +149,7 @@ Deno.test("BlockManager.grow() takes a reused block out of the index, and only t
   assert.equal(again.numComputed, 8);
 });
 
-Deno.test("BlockManager.admit() goes on in the tail of one that has ended, up to where tokens differ", () => {
+Deno.test("BlockManager.admit() continues in the tail of an ended sequence, up to the first different token", () => {
   for (
     const { prompt, numComputed } of [
       { prompt: countFrom(0, 11), numComputed: 10 },
@@ -182,7 +182,7 @@ Deno.test("BlockManager.admit() goes on in the tail of one that has ended, up to
   }
 });
 
-Deno.test("BlockManager.release() keeps the newest tail behind a block, and counts the older one as free", () => {
+Deno.test("BlockManager.release() keeps the newest tail after a block, and counts the older one as free", () => {
   const blocks = makeBlocks(8);
   const sequences = [[...countFrom(0, 5)], [...countFrom(0, 4), 50, 51]].map((prompt) =>
     compute(blocks, makeSequence(prompt))
@@ -195,7 +195,7 @@ Deno.test("BlockManager.release() keeps the newest tail behind a block, and coun
   assert.equal(next.numComputed, 6);
 });
 
-Deno.test("BlockManager takes no tail in which media stand", () => {
+Deno.test("BlockManager does not reuse a tail that contains media", () => {
   const blocks = makeBlocks(16);
   const prompt = [1, 2, 3, 4, 5, 9, 9, 8];
   const withMedia = (key: string) => makeSequence(prompt, { media: [{ start: 5, end: 7, key }] });
@@ -212,7 +212,7 @@ Deno.test("BlockManager takes no tail in which media stand", () => {
   assert.equal(run(withMedia("cat")), 4, "text is taken for placeholders of media");
 });
 
-Deno.test("BlockManager takes a tail behind which, or before which, media stand", () => {
+Deno.test("BlockManager reuses a tail before or after media", () => {
   const blocks = makeBlocks(16);
   const media = [{ start: 1, end: 4, key: "cat" }, { start: 7, end: 9, key: "dog" }];
   const prompt = [1, 9, 9, 9, 5, 6, 7, 9, 9, 10];
@@ -226,7 +226,7 @@ Deno.test("BlockManager takes a tail behind which, or before which, media stand"
   assert.equal(next.numComputed, 7);
 });
 
-Deno.test("BlockManager tells prompts apart by the media their placeholders stand for", () => {
+Deno.test("BlockManager distinguishes prompts by the media of their placeholders", () => {
   const blocks = makeBlocks(32);
   const prompt = [1, 2, 3, 9, 9, 9, 9, 9, 4, 5, 6, 7, 8];
   const withMedia = (key: string, start = 3) => {
@@ -262,7 +262,7 @@ Deno.test("BlockManager keeps scopes apart and forget() empties one", () => {
   assert.equal(blocks.stats().numFreeBlocks, 8);
 });
 
-Deno.test("BlockManager neither shares nor keeps blocks where the decoder cannot share them", () => {
+Deno.test("BlockManager neither shares nor keeps blocks if the decoder cannot share them", () => {
   const blocks = makeBlocks(8, false);
   const first = compute(blocks, makeSequence(countFrom(0, 9)));
   blocks.release(first);
@@ -284,11 +284,11 @@ Deno.test("BlockManager.resize() finds prefixes in a larger pool, and reuses new
   assert.equal(again.numComputed, 12);
 });
 
-Deno.test("BlockManager.resize() forgets what goes, and cached blocks behind it", () => {
+Deno.test("BlockManager.resize() forgets removed blocks, and cached blocks after them", () => {
   const blocks = makeBlocks(8);
   const filler = makeSequence(countFrom(90, 8));
   compute(blocks, filler);
-  // In blocks 2 to 5, the next sequence's in 6 and 7, and then 0 and 1 behind the first's.
+  // In blocks 2 to 5, the next sequence's in 6 and 7, and then 0 and 1 after the first's.
   const long = compute(blocks, makeSequence(countFrom(0, 16)));
   blocks.release(filler);
   const longer = compute(blocks, makeSequence(countFrom(0, 25)));
@@ -304,14 +304,14 @@ Deno.test("BlockManager.resize() forgets what goes, and cached blocks behind it"
   assert.deepEqual([again.numComputed, makeTable(again).slice(0, 3)], [12, [2, 3, 4]]);
 });
 
-Deno.test("BlockManager.resize() takes no block from a sequence", () => {
+Deno.test("BlockManager.resize() removes no block of a sequence", () => {
   const blocks = makeBlocks(4);
   const sequence = compute(blocks, makeSequence(countFrom(0, 13)));
   assert.equal(blocks.resize(3), false);
   assert.deepEqual(makeTable(sequence), [0, 1, 2, 3]);
 });
 
-Deno.test("BlockManager counts the cached blocks that it gives up", () => {
+Deno.test("BlockManager counts the cached blocks that it evicts", () => {
   const blocks = makeBlocks(4);
   blocks.release(compute(blocks, makeSequence(countFrom(0, 13))));
   compute(blocks, makeSequence(countFrom(50, 8)));

@@ -23,7 +23,7 @@ const SNIPPETS = [
   "\n\n  if (x) {\n\treturn 1;\n}\n",
 ];
 
-/** Tokens that are bytes, as in byte-level tokenizers. */
+/** Tokens that are bytes, like in byte-level tokenizers. */
 const getBytes: GetTokenBytes = (byte) => Uint8Array.of(byte);
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 const decodeBytes = (bytes: readonly number[]) => utf8.decode(Uint8Array.from(bytes));
@@ -35,7 +35,7 @@ function detokenize(detokenizer: Detokenizer, tokenIds: readonly number[]): stri
   return fragments;
 }
 
-/** Tokens of sentences, of random characters, and random tokens, in turn. */
+/** Alternates between tokens of sentences, of random characters, and random tokens. */
 function randomTokens({ tokenizer, vocabSize }: LoadedTokenizer, random: Random, turn: number) {
   const length = random.between(1, 60);
   const encode = (text: string) => tokenizer.encode(text);
@@ -50,7 +50,7 @@ function randomTokens({ tokenizer, vocabSize }: LoadedTokenizer, random: Random,
   }
 }
 
-/** Broken characters spelled in byte tokens are another decoder's concern. */
+/** Broken characters in byte tokens are tested with another decoder. */
 function randomToken(
   tokenizer: LoadedTokenizer["tokenizer"],
   vocabSize: number,
@@ -71,7 +71,7 @@ function randomChar(random: Random): string {
 }
 
 for (const folder of TOKENIZER_FOLDERS) {
-  tokenizerTest("Detokenizer gives what tokens add to a prompt's text", folder, (loaded) => {
+  tokenizerTest("Detokenizer returns the text that tokens add to a prompt", folder, (loaded) => {
     const { tokenizer, texts } = loaded;
     const random = new Random(4);
     for (let turn = 0; turn < 240; turn++) {
@@ -91,18 +91,18 @@ for (const folder of TOKENIZER_FOLDERS) {
   });
 }
 
-/** How many U+FFFD stand for broken characters depends on the tokenizer's decoder. */
+/** The number of U+FFFD for broken characters depends on the tokenizer's decoder. */
 function joinBroken(text: string): string {
   return text.replaceAll(/\uFFFD+/g, "\uFFFD");
 }
 
-Deno.test("Detokenizer.push() gives each character of split emoji whole, as soon as it is complete", () => {
+Deno.test("Detokenizer.push() returns each character of split emoji as soon as it is complete", () => {
   const text = "a👩‍👩‍👧‍👦é";
   const fragments = detokenize(new Detokenizer(getBytes), [...new TextEncoder().encode(text)]);
   assert.deepEqual(fragments.filter((fragment) => fragment !== ""), [...text]);
 });
 
-Deno.test("Detokenizer.push() gives plain words without delay, hidden tokens without text", () => {
+Deno.test("Detokenizer.push() returns plain words without delay, and no text for hidden tokens", () => {
   const words = ["Once", " upon", undefined, " a", " time", "."];
   const encoder = new TextEncoder();
   const detokenizer = new Detokenizer((id) => {
@@ -115,7 +115,7 @@ Deno.test("Detokenizer.push() gives plain words without delay, hidden tokens wit
   ]);
 });
 
-Deno.test("Detokenizer takes the first token that is shown for the first", () => {
+Deno.test("Detokenizer treats the first visible token as the first", () => {
   const seen: boolean[] = [];
   const detokenizer = new Detokenizer((id, isFirst) => {
     if (id === 0) return undefined;
@@ -126,7 +126,7 @@ Deno.test("Detokenizer takes the first token that is shown for the first", () =>
   assert.deepEqual(seen, [true, false]);
 });
 
-Deno.test("Detokenizer.flush() gives a character that was never completed, and a true U+FFFD", () => {
+Deno.test("Detokenizer.flush() returns a character that was never completed, and a real U+FFFD", () => {
   assert.deepEqual(detokenize(new Detokenizer(getBytes), [0x61, 0xf0, 0x9f]), [
     "a",
     "",
@@ -136,7 +136,7 @@ Deno.test("Detokenizer.flush() gives a character that was never completed, and a
   assert.equal(detokenize(new Detokenizer(getBytes), [0xef, 0xbf, 0xbd]).join(""), "\uFFFD");
 });
 
-Deno.test("Detokenizer.push() does not wait for ever on bytes that make no character", () => {
+Deno.test("Detokenizer.push() does not wait forever for bytes that are no character", () => {
   for (const byte of [0xff, 0x80, 0xf0, 0xe2]) {
     const detokenizer = new Detokenizer(getBytes);
     let numEmitted = 0;
@@ -148,7 +148,7 @@ Deno.test("Detokenizer.push() does not wait for ever on bytes that make no chara
   }
 });
 
-Deno.test("Detokenizer reads random bytes as the Encoding Standard does", () => {
+Deno.test("Detokenizer decodes random bytes like the Encoding Standard", () => {
   const random = new Random(5);
   for (let i = 0; i < 3000; i++) {
     const bytes = Array.from(

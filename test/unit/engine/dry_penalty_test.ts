@@ -19,7 +19,7 @@ Deno.test("DryPenalty.compute() penalises what would go on a repetition, by its 
   assert.deepEqual(getPenalties([1, 2, 3, 1, 2]), { 3: 0.8 });
   assert.deepEqual(getPenalties([1, 2, 3, 4, 1, 2, 3]), { 4: 1.4 });
   assert.deepEqual(getPenalties([1, 2, 3, 4, 1, 2, 3], { allowedLength: 3 }), { 4: 0.8 });
-  // The longer of two repetitions counts; each goes on otherwise.
+  // The longer of two repetitions counts; each continues differently.
   assert.deepEqual(getPenalties([9, 1, 2, 5, 8, 1, 2, 6, 9, 1, 2]), { 5: 1.4, 6: 0.8 });
   assert.deepEqual(getPenalties([9, 1, 2, 5, 1, 2, 5, 9, 1, 2]), { 5: 1.4 });
 });
@@ -42,7 +42,7 @@ Deno.test("DryPenalty.compute() stays finite in repetitions without end", () => 
   assert.deepEqual(getPenalties(Array(50).fill(1), { base: 1 }), { 1: 0.8 });
 });
 
-/** The definition, tried for each token and each length. */
+/** The definition, applied to each token and each length. */
 function naive(
   tokens: readonly number[],
   { allowedLength, isBreaker }: { allowedLength: number; isBreaker: (token: number) => boolean },
@@ -73,7 +73,7 @@ Deno.test("DryPenalty.compute() is what its definition says, on 2,000 random seq
     };
     const lengths = naive(tokens, options);
     numPenalised += Object.keys(lengths).length;
-    // With base 2 and multiplier 1 a penalty tells its length.
+    // With base 2 and multiplier 1 a penalty shows its length.
     const found = getPenalties(tokens, { ...options, multiplier: 1, base: 2 });
     const read = Object.entries(found).map(([token, penalty]) =>
       [token, Math.log2(penalty) + options.allowedLength] as const
@@ -83,7 +83,7 @@ Deno.test("DryPenalty.compute() is what its definition says, on 2,000 random seq
   assert.ok(numPenalised > 1_000);
 });
 
-Deno.test("SamplingState biases what DRY penalises, besides the request's own biases", () => {
+Deno.test("SamplingState combines DRY penalties with the request's own biases", () => {
   const state = new SamplingState(Int32Array.of(1, 2, 3, 1), {
     params: GREEDY,
     logitBias: new Map([[3, 5]]),

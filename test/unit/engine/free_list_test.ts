@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { FreeList } from "../../../src/engine/idle_blocks.ts";
 import { Random } from "./random.ts";
 
-Deno.test("FreeList.takeFirst() gives blocks in order until there are none", () => {
+Deno.test("FreeList.takeFirst() returns blocks in order until there are none", () => {
   const list = new FreeList(3);
   assert.deepEqual([...list], [0, 1, 2]);
   assert.deepEqual([0, 1, 2, 3].map(() => list.takeFirst()), [0, 1, 2, undefined]);
   assert.equal(list.length, 0);
 });
 
-Deno.test("FreeList does what an array does, over random operations", () => {
+Deno.test("FreeList equals an array, over random operations", () => {
   const random = new Random(1);
   const list = new FreeList(9);
   let expected = [0, 1, 2, 3, 4, 5, 6, 7, 8];
@@ -40,7 +40,7 @@ Deno.test("FreeList refuses to add a block twice and to remove one that is not i
   assert.throws(() => list.remove(1), /Block 1 is not free/);
 });
 
-Deno.test("FreeList.resize() puts new blocks first, and takes out those that go", () => {
+Deno.test("FreeList.resize() puts new blocks first, and removes those that are gone", () => {
   const list = new FreeList(3);
   list.remove(1);
   list.resize(5);

@@ -1,4 +1,4 @@
-/** Two hundred spoilt files of each decoder, in a process of its own with bounds of memory and time. */
+/** Two hundred corrupted files for each decoder, in a separate process with limits of memory and time. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
@@ -6,9 +6,9 @@ const SCRIPT = fileURLToPath(
   new URL("../../../fixtures/images/image_mutations.ts", import.meta.url),
 );
 const ROUNDS = 200;
-/** Far more than it takes: only a hang is that long. */
+/** Much more than needed: only a hang takes that long. */
 const MAX_SECONDS = 120;
-/** Pixels of 4 megapixels take 16 MB; the rest is Deno and the instances of a decoder that are not collected yet. */
+/** The pixels of a 4-megapixel image need 16 MB; the rest is Deno and decoder instances that are not yet collected. */
 const MAX_MB = 700;
 
 const NAMES = [
@@ -25,7 +25,7 @@ const NAMES = [
 ];
 
 for (const name of NAMES) {
-  Deno.test(`decodeImage() bears ${ROUNDS} spoilt files of ${name}`, async () => {
+  Deno.test(`decodeImage() survives ${ROUNDS} corrupted files of ${name}`, async () => {
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--no-check", SCRIPT, name, String(ROUNDS)],
       signal: AbortSignal.timeout(1000 * MAX_SECONDS),

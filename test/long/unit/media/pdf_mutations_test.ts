@@ -1,4 +1,4 @@
-/** Two hundred spoilt PDF files of several kinds, in a process of their own with bounds of memory and time. */
+/** Two hundred corrupted PDF files of several kinds, in a separate process with limits of memory and time. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
@@ -6,7 +6,7 @@ const SCRIPT = fileURLToPath(
   new URL("../../../fixtures/documents/document_mutations.ts", import.meta.url),
 );
 const ROUNDS = 200;
-/** Far more than it takes: only a hang is that long. */
+/** Much more than needed: only a hang takes that long. */
 const MAX_SECONDS = 120;
 const MAX_MB = 900;
 
@@ -19,14 +19,14 @@ const NAMES = [
 ];
 
 for (const name of NAMES) {
-  Deno.test(`PdfDocument bears ${ROUNDS} spoilt files: ${name}`, async () => {
+  Deno.test(`PdfDocument survives ${ROUNDS} corrupted files: ${name}`, async () => {
     const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--no-check", SCRIPT, name, String(ROUNDS)],
       signal: AbortSignal.timeout(1000 * MAX_SECONDS),
     }).output();
     assert.equal(code, 0, new TextDecoder().decode(stderr));
     const { numRefused, mostMb } = JSON.parse(new TextDecoder().decode(stdout));
-    // PDFium repairs much of what is broken.
+    // PDFium repairs much of the damage.
     assert.ok(numRefused > 10, `${numRefused} were refused`);
     assert.ok(mostMb < MAX_MB, `${mostMb} MB`);
   });
