@@ -6,9 +6,9 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { DTYPES } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
-import { readContextLength } from "../models/folder/text_sizes.ts";
+import { readContextLength } from "../models/folder/config_fields.ts";
 import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
-import { identifyFamily } from "../models/load/families.ts";
+import { identifyFamily } from "../models/load/identify_family.ts";
 import { FolderFiles } from "../graph/file/external_data.ts";
 import type { EncoderCut, GraphCut } from "../graph/graph_cut.ts";
 import { cutStep, divideMerged } from "../graph/cut/merged_decoder.ts";

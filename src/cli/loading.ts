@@ -160,7 +160,7 @@ export async function getModel(
   // Imported on demand: cached models start faster without it.
   const { acquireModel } = await import("../hub/acquire.ts");
   const { classifyDevice } = await import("../device/backend.ts");
-  const { chooseFiles } = await import("../models/load/model_files.ts");
+  const { chooseFiles } = await import("../models/load/choose_files.ts");
   const device = await classifyDevice(choice);
   return await acquireModel(model, {
     ...options,

@@ -30,8 +30,8 @@ import {
   scanModel,
 } from "../hub/cache.ts";
 import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
-import { findRunPath } from "../models/load/cut_choice.ts";
-import { identifyFamily } from "../models/load/families.ts";
+import { findRunPath } from "../models/load/choose_files.ts";
+import { identifyFamily } from "../models/load/identify_family.ts";
 import type { WantedGraph } from "../models/folder/graph_choice.ts";
 import { findVariants } from "../models/folder/graph_variants.ts";
 import { findRunning } from "./running.ts";

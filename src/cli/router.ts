@@ -21,7 +21,7 @@ import { isRecord } from "../base/json.ts";
 import { CATALOGUE } from "../hub/catalogue.ts";
 import { openAnyFolder, requireModelFolder } from "../hub/model_folder.ts";
 import { nameModel, resolveModel } from "../hub/resolve.ts";
-import { identifyFamily } from "../models/load/families.ts";
+import { identifyFamily } from "../models/load/identify_family.ts";
 import type { RoutedModel } from "../router/routed_model.ts";
 import { parseCall } from "./parse.ts";
 

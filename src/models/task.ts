@@ -1,5 +1,5 @@
 /**
- * Tasks: what a model is asked for, and the events that answer it; here those on texts and images, whose types are few.
+ * Tasks, the requests to a model, and the events that answer them. Tasks of chat and of speech are in `tasks/`.
  *
  * @module
  */
@@ -17,26 +17,24 @@ import type { TokenText } from "./text/tokenizer_files.ts";
 /** A text, or the ids of its tokens. */
 export type TextInput = string | readonly number[];
 
-/**
- * Where to cut a text that is too long: at the model's own limit, or after a number of tokens, special ones included.
- */
+/** Where to cut a text that is too long: at the model's limit, or after a number of tokens (special ones included). */
 export type Truncation = "model" | number;
 
-/** Turns texts into vectors. If one text fails, the whole task does. */
+/** Turns texts into vectors. If one text fails, the whole task fails. */
 export interface EmbedTask {
   readonly type: "embed";
   readonly requestId: string;
   readonly inputs: readonly TextInput[];
-  /** The purpose of the texts: the model's prompt for it is put before each. */
+  /** The purpose of the texts. The model's prompt for this purpose is put before each text. */
   readonly inputType?: "query" | "document" | undefined;
-  /** Alternatively, the name of one of the model's prompts. */
+  /** The name of one of the model's prompts, as an alternative to `inputType`. */
   readonly promptName?: string | undefined;
   /**
    * Whether vectors are normalised to length 1; the model's own setting if absent. Shortened vectors are always
    * normalised.
    */
   readonly normalizes?: boolean | undefined;
-  /** Leading elements to keep of each vector; all if absent. */
+  /** Number of leading elements of each vector to keep; all if absent. */
   readonly dimensions?: number | undefined;
   /** If absent, a text that is too long is an error. */
   readonly truncation?: Truncation | undefined;
@@ -49,23 +47,23 @@ export type EmbedEvent =
     /** f32 `[inputs, dimensions]`, row-major. */
     readonly vectors: Float32Array;
     readonly dimensions: number;
-    /** Number of tokens of all inputs, special ones included. */
+    /** Number of tokens in all inputs, special ones included. */
     readonly promptTokens: number;
   }
   | ErrorEvent;
 
-/** Scores documents by their relevance to a query, or pairs of both. */
+/** Scores the relevance of documents to one query, or of each document to a query of its own. */
 export interface RerankTask {
   readonly type: "rerank";
   readonly requestId: string;
   /** One query for all documents, or one for each. */
   readonly query: string | readonly string[];
   readonly documents: readonly string[];
-  /** If absent, a query and document that are too long together are an error; otherwise the document is cut first. */
+  /** If absent, a query and a document that are too long together are an error; otherwise the longer one is cut. */
   readonly truncation?: Truncation | undefined;
   /** Most tokens of a document; longer documents are truncated. */
   readonly maxDocumentTokens?: number | undefined;
-  /** What relevance means, for models that take an instruction; their own instruction if absent. */
+  /** Tells models that take an instruction what relevance means; their default instruction if absent. */
   readonly instruction?: string | undefined;
 }
 
@@ -73,16 +71,16 @@ export interface RerankTask {
 export type RerankEvent =
   | {
     readonly type: "done";
-    /** 0 to 1 for each document, in the order of the task. */
+    /** Relevance of each document, 0 to 1, in the order of the task. */
     readonly scores: Float32Array;
-    /** The scores before the sigmoid; they still differ where scores round to 1. */
+    /** The scores before the sigmoid. They still differ when the scores round to 1. */
     readonly logits: Float32Array;
-    /** Number of tokens of all pairs of query and document. */
+    /** Number of tokens in all pairs of query and document. */
     readonly promptTokens: number;
   }
   | ErrorEvent;
 
-/** Turns a text, or a conversation, into tokens. */
+/** Turns a text or a conversation into tokens. */
 export interface TokenizeTask {
   readonly type: "tokenize";
   readonly requestId: string;
@@ -91,9 +89,9 @@ export interface TokenizeTask {
   readonly chat?: Conversation | undefined;
   /** Whether to add the special tokens around a text. */
   readonly hasSpecial: boolean;
-  /** Whether the text and the bytes of each token are wanted. */
+  /** Whether the answer includes the text and the bytes of each token. */
   readonly withPieces: boolean;
-  /** Whether only the rendered conversation is wanted. */
+  /** Whether to return only the rendered conversation, without tokens. */
   readonly onlyRenders: boolean;
 }
 
@@ -125,17 +123,17 @@ export interface MatteTask {
   readonly options: MatteOptions;
 }
 
-/** Options of the result; by default the image's own pixels with an alpha channel. */
+/** Options for the result. By default it is the image's own pixels with an alpha channel. */
 export interface MatteOptions {
-  /** Background colour: red, green, blue and perhaps alpha, 0 to 255. */
+  /** Background colour: red, green, blue and optionally alpha, 0 to 255 each. */
   readonly background?:
     | readonly [red: number, green: number, blue: number, alpha?: number]
     | undefined;
-  /** The alpha channel alone, as a grey image. */
+  /** Whether to return only the alpha channel, as a grey image. */
   readonly maskOnly?: boolean | undefined;
   /** Whether to crop to the subject. */
   readonly crop?: boolean | undefined;
-  /** Whether to follow the image's own edges, and to remove the background's colour from the subject's rim. */
+  /** Whether to fit the mask to the image's edges, and to remove the background's colour from the subject's rim. */
   readonly refine?: boolean | undefined;
 }
 
@@ -165,7 +163,7 @@ export type Task =
   | TokenizeTask
   | TranscribeTask;
 
-/** The events of a task, by its type. The last event of a request is `done` or `error`. */
+/** Events by the type of the task. The last event of a request is `done` or `error`. */
 interface EventsByType {
   readonly chat: ChatEvent;
   readonly detect: DetectEvent;
@@ -184,7 +182,7 @@ export type EventOf<T extends Task> = EventsByType[T["type"]];
 /** An event of any task. */
 export type TaskEvent = EventOf<Task>;
 
-/** The memory of all media in a task or an event, each buffer once. */
+/** Lists the memory of all media in a task or an event, each buffer once. */
 export function listMedia(message: Task | TaskEvent): Set<ArrayBuffer> {
   return new Set(listFiles(message).map(({ buffer }) => buffer));
 }

@@ -18,9 +18,8 @@ import { openBackend } from "../device/open.ts";
 import type { Backend } from "../device/backend.ts";
 import { loadModel } from "../models/load/load.ts";
 import { listMedia, type Task, type TaskEvent } from "../models/task.ts";
-import type { Model } from "../models/model.ts";
+import { answerTokens, type Model } from "../models/model.ts";
 import { DocumentTasks } from "../models/documents/document_tasks.ts";
-import { answerTokens } from "../models/text/answer_tokens.ts";
 import {
   Backpressure,
   type FromWorker,

@@ -14,7 +14,7 @@ import { openDevice } from "../../src/gpu/device.ts";
 import type { GrammarCompiler } from "../../src/engine/grammar/compiler.ts";
 import type { Grammar, GrammarMatcher, GrammarSpec } from "../../src/engine/grammar/grammar.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { createGrammars } from "../../src/models/text/chat_model.ts";
+import { createGrammars } from "../../src/models/text/text.ts";
 import { loadTokenizer } from "../../src/models/text/tokenizer.ts";
 import { withEngine } from "../fixtures/engine/generate.ts";
 import { findModelFolder } from "../fixtures/engine/goldens.ts";

@@ -8,7 +8,7 @@
 import { basename, dirname } from "node:path";
 import { openDevice } from "../../src/gpu/device.ts";
 import { readReference } from "../../src/models/tts/voices.ts";
-import { toPhonemes } from "../../src/models/tts/kokoro.ts";
+import { toPhonemes } from "../../src/models/tts/non_autoregressive.ts";
 import { loadTransformers, type Transformers } from "../../src/device/ort/hook.ts";
 import { peerSessions } from "./peer_sessions.ts";
 import type { TtsFamily } from "../fixtures/models/tiny_tts.ts";

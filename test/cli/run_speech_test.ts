@@ -75,15 +75,19 @@ Deno.test("run says which files of a speech synthesizer are missing", async () =
     [
       { "onnx/decoder_postnet_and_vocoder.onnx": undefined },
       "speecht5",
-      /has no vocoder: wanted is/,
+      /has no vocoder\. Wanted: /,
     ],
     [
       { "voices/af_heart.bin": new Uint8Array(6) },
       "kokoro",
-      /af_heart\.bin has 6 bytes; wanted: rows of 8/,
+      /af_heart\.bin: want rows of 8 .*, saw 6 bytes/,
     ],
     [{ "tokenizer.json": undefined }, "vits", /has no tokenizer\.json, which this model needs/],
-    [{ "voices/F1.bin": undefined, "voices/M1.bin": undefined }, "supertonic", /has no voice that/],
+    [
+      { "voices/F1.bin": undefined, "voices/M1.bin": undefined },
+      "supertonic",
+      /has no voice in a supported language/,
+    ],
   ] as const;
   for (const [changes, family, message] of cases) {
     await using tiny = await makeTinyTts(family, { changes });

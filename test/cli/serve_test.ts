@@ -49,7 +49,7 @@ Deno.test("serve without -m serves the built-in model, says so, and reports what
   assert.match(rows.get("ready in") ?? "", /^\d+(\.\d+)? s$/);
   assert.match(
     hearth.stderr,
-    /INFO {2}the graph is cut: .*paged decoder graph=onnx\/model_q4\.onnx/,
+    /INFO {2}the graph is cut: a paged decoder .*graph=onnx\/model_q4\.onnx/,
   );
 });
 

@@ -307,8 +307,8 @@ Deno.test("documents: unreadable files are refused with the part's name and the 
         [documentFile("user password"), /needs a password/],
         [documentFile("no pages"), /has no pages/],
         [documentFile("cut off"), /damaged or cut off/],
-        [documentFile("text"), /has 2 pages; at most 1 are read \(--max-pdf-pages\)/],
-        [documentFile("scan as fax"), /has no text of its own/],
+        [documentFile("text"), /has 2 pages; at most 1 are allowed \(--max-pdf-pages\)/],
+        [documentFile("scan as fax"), /has no text layer/],
         [new Uint8Array([0, 1, 2]), /takes PDF files and UTF-8 text, and the file is neither/],
       ];
       for (const [file, reason] of refusals) {

@@ -167,9 +167,9 @@ Deno.test("models without voices of recordings say which models have them, or wh
     const [family, message] of [
       [
         "kokoro",
-        /voices of its own, as all families but Chatterbox, and SpeechT5 with a speaker enc/,
+        /only Chatterbox can, and SpeechT5 with a speaker enc/,
       ],
-      ["speecht5", /SpeechT5 needs a speaker encoder.*Chatterbox/],
+      ["speecht5", /unlike Chatterbox, SpeechT5 needs a speaker encoder/],
     ] as const
   ) {
     await using app = await openTtsApp({ family });

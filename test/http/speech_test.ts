@@ -126,12 +126,12 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
   "signs alone": [
     { input: "... \u{1f600} !!!" },
     "invalid_value",
-    /^input: want words in a language that the model speaks, saw \d+ characters and none/,
+    /^input: want words in a language that the model speaks, saw \d+ characters without any/,
   ],
   "another script": [
     { input: "\u4f60\u597d\u3002" },
     "invalid_value",
-    /^input: want words in a language that the model speaks, saw \d+ characters and none/,
+    /^input: want words in a language that the model speaks, saw \d+ characters without any/,
   ],
   "too long a text": [
     { input: "a".repeat(500_001) },
@@ -229,7 +229,7 @@ Deno.test("POST /audio/speech refuses a recording of a voice, and names the alte
   assert.equal(error.param, "messages[0].content[1]");
   assert.match(
     error.message,
-    /tiny-voice \(tts\) cannot clone the voice of a recording: .*Chatterbox, and SpeechT5/,
+    /tiny-voice \(tts\) cannot clone the voice of a recording: .*only Chatterbox can, and SpeechT5/,
   );
 });
 

@@ -122,7 +122,10 @@ speechTest(
       code: "unsupported_by_model",
       param: "timestamp_granularities",
     });
-    assert.match((await response.json()).error.message, /since its decoder's graph is not cut/);
+    assert.match(
+      (await response.json()).error.message,
+      /since the graph of its decoder is not cut/,
+    );
     const { text } = await (await postSpeech(app, audio)).json();
     assert.equal(text, CLIP_TEXT);
   },

@@ -3,7 +3,7 @@ import { parseHubId } from "../../src/hub/cache.ts";
 import { HubError } from "../../src/hub/hub_request.ts";
 import { configureLog } from "../../src/base/log.ts";
 import { acquireModel, type AcquireOptions } from "../../src/hub/acquire.ts";
-import { chooseFiles, type ModelChoice } from "../../src/models/load/model_files.ts";
+import { chooseFiles, type ModelChoice } from "../../src/models/load/choose_files.ts";
 import { type ModelFolder, openAnyFolder } from "../../src/hub/model_folder.ts";
 import { FakeHub } from "../fixtures/servers/fake_hub.ts";
 import { readHubModel } from "../fixtures/servers/hub_model.ts";

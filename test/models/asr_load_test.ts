@@ -39,7 +39,7 @@ Deno.test("loadAsr() refuses an unsupported type, naming the supported ones", as
   await assertRefused(
     "moonshine",
     { "config.json": config },
-    /of type quartz; .* whisper, .*wav2vec2/,
+    /model_type "quartz".*serves whisper, .*wav2vec2/,
   );
 });
 
@@ -89,18 +89,18 @@ Deno.test("loadAsr() refuses a model without CTC, and names what it found", asyn
   await assertRefused(
     "wav2vec2",
     headless,
-    /Wav2Vec2ForSequenceClassification, and one that ends in ForCTC/,
+    /Wav2Vec2ForSequenceClassification, but a name that ends in ForCTC/,
   );
   await assertRefused("wav2vec2", change({ conv_stride: undefined }), /has no conv_stride/);
   await assertRefused(
     "wav2vec2",
     change({ pad_token_id: undefined }),
-    /wanted vocab_size and pad_token_id/,
+    /Wanted: vocab_size and pad_token_id/,
   );
   await assertRefused(
     "wav2vec2",
     change({ vocab_size: 40 }),
-    /gives 32 classes, and .* vocab_size is 40/,
+    /returns 32 classes, but vocab_size .* is 40/,
   );
 });
 

@@ -121,7 +121,7 @@ Deno.test("EmbeddingModel refuses folders that it would compute incorrectly", as
     [{ files: { "modules.json": dense } }, /names a layer Dense after pooling/],
     [
       { files: { "1_Pooling/config.json": { pooling_mode: "median" } } },
-      /pooling_mode: want one or several of cls, .*, saw "median"/,
+      /pooling_mode: want one or more of cls, .*, saw "median"/,
     ],
     [
       {
@@ -132,7 +132,7 @@ Deno.test("EmbeddingModel refuses folders that it would compute incorrectly", as
           "config_sentence_transformers.json": { prompts: { query: "query: " } },
         },
       },
-      /include_prompt: false.*wanted is a graph with an output last_hidden_state/,
+      /include_prompt: false.*Wanted: a graph with an output last_hidden_state/,
     ],
   ] as const;
   for (const [options, message] of cases) {

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
-import { openFeatureEncoder } from "../../src/models/asr/feature_encoder.ts";
+import { openFeatureEncoder } from "../../src/models/asr/whisper_load.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { openSession, Tensor } from "../../src/device/ort/ort.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";

@@ -135,7 +135,7 @@ for (const family of HEARING_FAMILIES) {
         [makeWav(new Float32Array(31 * RATE_HZ)), LONGEST[family]],
         [
           makeWav(new Float32Array(80)),
-          /lasts 0\.005 s, and this model hears sounds of at least 0\.0/,
+          /lasts 0\.005 s, but this model takes only sounds of at least 0\.0/,
         ],
         [
           new TextEncoder().encode("This is no sound at all."),

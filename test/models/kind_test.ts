@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../src/base/errors.ts";
 import { type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
-import { identifyFamily } from "../../src/models/load/families.ts";
+import { identifyFamily } from "../../src/models/load/identify_family.ts";
 import { chooseGraphs } from "../../src/models/folder/graph_choice.ts";
 import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
 
@@ -70,7 +70,7 @@ Deno.test("identifyFamily() names the files that it read if it finds no family",
       identifyFamily(makeFolder({ model_type: "quux", architectures: ["Quux"] }, ["config.json"])),
     (error: Error) =>
       error instanceof StartupError && error.setting === "kind" &&
-      /quux.*Quux.*Wanted is its kind/s.test(error.message),
+      /quux.*Quux.*Set its kind/s.test(error.message),
   );
 });
 
@@ -164,10 +164,10 @@ const UNSERVED: readonly (readonly [
   [
     "ultravox-v0_5-llama-3_2-1b",
     { architectures: ["UltravoxModel"], model_type: "ultravox" },
-    /is a language model that hears/,
+    /is a language model with audio input/,
   ],
-  ["snac_24khz", { model_type: "snac", sampling_rate: 24000 }, /is a codec of sound/],
-  ["mimi", { architectures: ["MimiModel"], model_type: "mimi" }, /is a codec of sound/],
+  ["snac_24khz", { model_type: "snac", sampling_rate: 24000 }, /is an audio codec/],
+  ["mimi", { architectures: ["MimiModel"], model_type: "mimi" }, /is an audio codec/],
   ["opus-mt-en-de", {
     architectures: ["MarianMTModel"],
     is_encoder_decoder: true,
@@ -258,7 +258,7 @@ const UNSERVED: readonly (readonly [
   [
     "wav2vec2-base-superb-er",
     { architectures: ["Wav2Vec2ForSequenceClassification"], model_type: "wav2vec2" },
-    /labels what it is given/,
+    /classifies texts or recordings/,
   ],
   [
     "wavlm-base-plus-sv",
@@ -268,7 +268,7 @@ const UNSERVED: readonly (readonly [
   [
     "wav2vec2-base",
     { architectures: ["Wav2Vec2ForPreTraining"], model_type: "wav2vec2" },
-    /is a model for further training/,
+    /is a base model for further training/,
   ],
   ["speecht5_asr", {
     architectures: ["SpeechT5ForSpeechToText"],
@@ -278,7 +278,7 @@ const UNSERVED: readonly (readonly [
   [
     "whisper-medium-fleurs-lang-id",
     { architectures: ["WhisperForAudioClassification"], model_type: "whisper" },
-    /labels what it is given/,
+    /classifies texts or recordings/,
   ],
   [
     "metaclip-2-worldwide-s16",
@@ -304,7 +304,11 @@ const UNSERVED: readonly (readonly [
     /is a vision-language model of a type that is not served/,
     ["onnx/vision_encoder.onnx", "onnx/embed_tokens.onnx", "onnx/decoder_model_merged.onnx"],
   ]),
-  ["Dream-v0", { architectures: ["DreamModel"], model_type: "Dream" }, /writes by diffusion/],
+  [
+    "Dream-v0",
+    { architectures: ["DreamModel"], model_type: "Dream" },
+    /is a diffusion language model/,
+  ],
   ["reward", { architectures: ["Qwen2ForRewardModel"], model_type: "qwen2" }, /rates answers/],
   [
     "colqwen2-v1.0",
@@ -315,7 +319,7 @@ const UNSERVED: readonly (readonly [
   [
     "Qwen3-ASR-0.6B",
     { architectures: ["Qwen3ASRForConditionalGeneration"], model_type: "qwen3_asr" },
-    /reads speech/,
+    /takes speech through/,
     ["onnx/audio_encoder.onnx", "onnx/embed_tokens.onnx", "onnx/decoder_model_merged.onnx"],
   ],
   [

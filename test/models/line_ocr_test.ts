@@ -9,9 +9,9 @@ import { StartupError } from "../../src/base/errors.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/image/png.ts";
-import { rectify } from "../../src/models/ocr/line_cut.ts";
+import { rectify } from "../../src/models/ocr/line_boxes.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
+import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr.ts";
 import { stackImages } from "../../src/models/ocr/line_graph.ts";
 import { computeWidth, Drawing } from "../fixtures/images/drawing.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
@@ -246,7 +246,7 @@ ocrTest(
   async () => {
     await using model = await openModel(FOLDER!);
     const image = imageMessage(await readImage("en_rec.jpg"));
-    await assert.rejects(chat(model, [image], { n: 2 }), /n: this model gives 1 answer, saw 2/);
+    await assert.rejects(chat(model, [image], { n: 2 }), /n: this model returns 1 answer, saw 2/);
     await assert.rejects(
       chat(model, [{ role: "user", content: "Hello" }]),
       /want an image in the last/,
@@ -279,7 +279,7 @@ ocrTest(
       await Deno.writeTextFile(join(folder, "dict/japan.txt"), "a\nb\nc\n");
       await assert.rejects(openModel(folder), (error: unknown) => {
         assert.ok(error instanceof StartupError, String(error));
-        assert.match(error.message, /rec_japan\.onnx tells 4\d+ characters apart, .* has [45]\b/);
+        assert.match(error.message, /rec_japan\.onnx has 4\d+ classes, .* has [45]\b/);
         return true;
       });
       await Deno.truncate(join(folder, "onnx/cls.onnx"), 1_000);

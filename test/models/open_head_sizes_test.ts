@@ -5,7 +5,7 @@ import { UnsupportedGraphError } from "../../src/decoder/step_inputs.ts";
 import { WholeDecoder } from "../../src/decoder/whole_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { readHeadSizes } from "../../src/models/folder/text_sizes.ts";
+import { readHeadSizes } from "../../src/models/folder/config_fields.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
 import { makeValueInfo } from "../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { openAnyFolder } from "../../src/hub/model_folder.ts";
-import { readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
+import { readLineOcrConfig } from "../../src/models/ocr/line_ocr.ts";
 import { readPaddleConfig } from "../../src/models/ocr/paddle_config.ts";
 import { chat, imageMessage } from "../fixtures/engine/chat.ts";
 import { findModelFolder, unlessThere } from "../fixtures/engine/goldens.ts";
@@ -109,7 +109,7 @@ Deno.test("the dictionary is found in the recogniser, next to it, and by its lan
 
 Deno.test("without a dictionary, the error names the recogniser and the accepted files", async () => {
   const wanted =
-    /en_PP-OCRv4_rec_infer\.onnx wants one dictionary, .* in its metadata .* inference\.yml or as a \.txt; /;
+    /en_PP-OCRv4_rec_infer\.onnx: want one dictionary .* in its metadata .* inference\.yml or in a \.txt file; /;
   for (const files of [{}, { "a.txt": "a\nb", "b.txt": "c\nd" }]) {
     await withFolder(rapidFiles(files), async (path) => {
       await assert.rejects(openModel(path), { name: "StartupError", message: wanted });
@@ -134,7 +134,7 @@ Deno.test("an invalid inference.yml is named without quoting its content", async
       assert.equal(error?.name, "StartupError", text);
       assert.match(
         error.message,
-        /_infer\.yml.*(no valid YAML|wants a number)/,
+        /_infer\.yml.*(not valid YAML|want a number)/,
       );
       assert.doesNotMatch(error.message, /hunter2/);
     });

@@ -58,7 +58,10 @@ Deno.test("RerankModel refuses graphs of other models", async () => {
   const config = { model_type: "bert", architectures: ["BertForSequenceClassification"] };
   const files = { "config.json": config };
   const cases = [
-    [{ files, numLogits: 3 }, /gives 3 logits for a pair of texts; a reranker must give 1 or 2/],
+    [
+      { files, numLogits: 3 },
+      /returns 3 logits for a pair of texts; a reranker must return 1 or 2/,
+    ],
     [{ files, output: "logits" }, /logits of shape \[batch, length, 4\], for each token/],
     [{ files }, /no output logits; it has last_hidden_state/],
   ] as const;

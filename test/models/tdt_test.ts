@@ -4,7 +4,7 @@ import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { chooseFiles } from "../../src/models/load/model_files.ts";
+import { chooseFiles } from "../../src/models/load/choose_files.ts";
 import { makeWav } from "../fixtures/audio/audio_files.ts";
 import { cpuTest } from "../fixtures/engine/cpu.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
@@ -102,7 +102,7 @@ Deno.test("chooseFiles() chooses the 8-bit graphs of a transducer on the CPU, an
   assert.deepEqual(chooseFiles(folder, { device: "cpu", dtype: "fp32" }).files, whole);
   assert.throws(
     () => chooseFiles(folder, { device: "cpu", dtype: "q4" }),
-    /comes in fp32, q8 alone, not in q4/,
+    /comes only in fp32, q8, not in q4/,
   );
   folder.files.delete("nemo128.onnx");
   assert.throws(() => chooseFiles(folder, { device: "cpu" }), /has no nemo128\.onnx/);
@@ -113,11 +113,11 @@ Deno.test("loadAsr() refuses a transducer with a missing or wrong part, naming w
   const vocabulary = new TextDecoder().decode(files["vocab.txt"] as Uint8Array);
   const refusals: readonly (readonly [FolderFiles, RegExp])[] = [
     [{ "vocab.txt": undefined }, /has no vocab\.txt/],
-    [{ "vocab.txt": bytes(vocabulary.replace("▁we 7", "▁we")) }, /"▁we" as token 7; wanted/],
+    [{ "vocab.txt": bytes(vocabulary.replace("▁we 7", "▁we")) }, /"▁we" for token 7; wanted/],
     [{ "vocab.txt": bytes(vocabulary.replace("<blk>", "<b>")) }, /has 13 tokens and no <blk>/],
     [
       { "vocab.txt": bytes(`${vocabulary}x 13\nx 14\nx 15\nx 16\nx 17\n`) },
-      /gives 18 numbers, and vocab\.txt has 18 tokens/,
+      /returns 18 logits, and vocab\.txt has 18 tokens/,
     ],
     [
       { "encoder-model.onnx": files["nemo128.onnx"] },

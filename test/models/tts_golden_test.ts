@@ -9,7 +9,7 @@ import {
   type Synthesizer,
   type VoiceCloner,
 } from "../../src/models/tts/synthesizer.ts";
-import { toPhonemes } from "../../src/models/tts/kokoro.ts";
+import { toPhonemes } from "../../src/models/tts/non_autoregressive.ts";
 import { cpuTest } from "../fixtures/engine/cpu.ts";
 import { openSynthesizer } from "../fixtures/engine/open_folder.ts";
 import { gpuTest, openTestDevice } from "../fixtures/engine/gpu.ts";

@@ -38,7 +38,7 @@ const FAULTS: readonly Fault[] = [
   {
     family: "qwen2_5_vl",
     what: "a processor that is not known",
-    says: /names the processor_class "JanusProcessor"; Hearth knows Qwen2VLProcessor/,
+    says: /processor_class: want one of Qwen2VLProcessor.*; saw "JanusProcessor"/,
     make: (folder) =>
       changeJson(folder, "preprocessor_config.json", (json) => ({
         ...json,
@@ -48,7 +48,7 @@ const FAULTS: readonly Fault[] = [
   {
     family: "idefics3",
     what: "a chat template without images",
-    says: /does not support images: it renders no "<image>"/,
+    says: /does not support images: for a message with an image it renders no "<image>"/,
     make: (folder) =>
       changeJson(folder, "tokenizer_config.json", (json) => ({
         ...json,
@@ -58,7 +58,7 @@ const FAULTS: readonly Fault[] = [
   {
     family: "llava_qwen2",
     what: "a processor that counts other tokens than the encoder gives",
-    says: /cannot take images: The vision encoder gave 16 rows for 4 image tokens/,
+    says: /cannot take images: The vision encoder returned 16 rows for 4 image tokens/,
     make: (folder) =>
       changeJson(folder, "processor_config.json", (json) => ({ ...json, patch_size: 28 })),
   },

@@ -291,7 +291,7 @@ vadTest(
       );
       await Deno.copyFile(`${vad}/onnx/model.onnx`, `${made}/onnx/model.onnx`);
       await write({ ...config, sampling_rates: [8000] });
-      await assert.rejects(load(made), startup(/does not take sound at 16000 Hz.*\[8000\]/));
+      await assert.rejects(load(made), startup(/does not support 16000 Hz.*\[8000\]/));
       await write({ ...config, state_shape: [2, 1, 64] });
       await assert.rejects(load(made), startup(/is not a voice activity model: /));
     } finally {

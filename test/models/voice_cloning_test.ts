@@ -90,14 +90,14 @@ Deno.test("SpeakerEncoder.clone() refuses recordings that cause an overflow", as
 const WRONG_ENCODERS: Readonly<Record<string, readonly [TtsFiles, RegExp]>> = {
   "no configuration": [{ "config.json": undefined }, /has no config.json/],
   "no graph": [{ "onnx/model.onnx": undefined }, /has no onnx\/model\*\.onnx/],
-  "another width": [speakerEncoderFiles(12), /gives 12 numbers.*takes 8/],
+  "another width": [speakerEncoderFiles(12), /returns 12 numbers.*takes 8/],
   "other inputs": [
     { "onnx/model.onnx": buildPassing("sound") },
     /has unknown inputs: sound/,
   ],
   "other outputs": [
     { "onnx/model.onnx": buildPassing("input_values") },
-    /has no speaker-embedding model: its graph has the outputs y; wanted: embeddings/,
+    /does not hold a speaker-embedding model: its graph has the outputs y; wanted: embeddings/,
   ],
 };
 for (const [what, [changes, message]] of Object.entries(WRONG_ENCODERS)) {
@@ -139,7 +139,7 @@ Deno.test("a speaker encoder is only allowed for SpeechT5", async () => {
   await assert.rejects(() => load("vits"), /A speaker encoder is for SpeechT5.*of type "vits"/);
   await assert.rejects(
     () => load("vits", "embedding"),
-    /A speaker encoder is for models that speak/,
+    /A speaker encoder is for speech synthesis/,
   );
 });
 
@@ -168,7 +168,7 @@ Deno.test("loadChatterbox() names the problem of an invalid folder", async () =>
   const load = (changes: TtsFiles) => withChatterbox(() => Promise.resolve(), { changes });
   await assert.rejects(
     () => load({ "default_voice.wav": new TextEncoder().encode("no sound") }),
-    /default_voice\.wav gives no voice: The file is not supported audio/,
+    /default_voice\.wav cannot be used as a voice: The file is not supported audio/,
   );
   await assert.rejects(
     () => load({ "onnx/speech_encoder.onnx": undefined }),

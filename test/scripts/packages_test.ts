@@ -92,8 +92,8 @@ const UNNEEDED: Readonly<Record<string, readonly string[]>> = {
     "src/media/text_normalization/",
     "src/models/text/chat/",
   ],
-  "src/models/tts/vits.ts": ["src/models/text/chat/", "src/models/text/calls/"],
-  "src/models/matting/matting_load.ts": ["src/engine/", "src/models/text/chat/"],
+  "src/models/tts/non_autoregressive.ts": ["src/models/text/chat/", "src/models/text/calls/"],
+  "src/models/matting/matting.ts": ["src/engine/", "src/models/text/chat/"],
 };
 
 for (const [entry, unneeded] of Object.entries(UNNEEDED)) {

@@ -9,7 +9,7 @@ import { openAnyFolder } from "../../hub/model_folder.ts";
 import { findCompanions, findFfmpeg } from "../flag_values.ts";
 import { nameModel } from "../../hub/resolve.ts";
 import { configureLog } from "../../base/log.ts";
-import { identifyFamily } from "../../models/load/families.ts";
+import { identifyFamily } from "../../models/load/identify_family.ts";
 import { Session } from "../../server/session/session.ts";
 import { chat, requireChatKind } from "./chat.ts";
 import { SETTING_FLAGS } from "../shared_flags.ts";

@@ -32,15 +32,15 @@ import { ActiveRequests } from "../threads/active_requests.ts";
 import { ShortFirst } from "../threads/semaphore.ts";
 
 /**
- * Recordings with more bytes count as long: they wait for short ones. This is a minute of uncompressed speech, or
- * several of compressed.
+ * Recordings of more bytes count as long and wait for short ones. This many bytes are a minute of uncompressed speech, or
+ * several minutes of compressed speech.
  */
 const MAX_SHORT_BYTES = 2 * 2 ** 20;
 
-/** Longest time that decoding blocks the thread before it yields. */
+/** Longest time of decoding before the thread yields. */
 const MAX_BLOCKING_MS = 10;
 
-/** Default for the most recordings at a time. */
+/** Default for the most recordings transcribed at a time. */
 const MAX_RECORDINGS = 8;
 
 interface RunningRequest {
@@ -63,7 +63,7 @@ export class AsrModel implements Model {
   readonly metrics: Registry;
   readonly #recogniser: Recogniser;
   readonly #detector: VoiceActivity | undefined;
-  /** Detections run beside transcriptions, and are short. */
+  /** Detections are short, and run independently of transcriptions. */
   readonly #detections = new ActiveRequests();
   readonly #metrics: SpeechMetrics;
   readonly #requests: ActiveRequests;
@@ -71,12 +71,12 @@ export class AsrModel implements Model {
 
   readonly #ffmpeg: string | undefined;
 
-  /** The new object owns both models. */
+  /** @param recogniser owned by the new object, like `voiceActivity`. */
   private constructor(
     recogniser: Recogniser,
     { voiceActivity, maxRecordings, metrics, ffmpeg }: RecogniserOptions & {
       readonly ffmpeg: string | undefined;
-      /** Finds where somebody speaks; if absent, the whole recording is transcribed. */
+      /** Finds the parts with speech; if absent, the whole recording is transcribed. */
       readonly voiceActivity: VoiceActivity | undefined;
     },
   ) {
@@ -98,7 +98,7 @@ export class AsrModel implements Model {
   /** @throws {StartupError} when the model's folder or the voice activity model's folder is incomplete. */
   static async load(context: OpenContext, load: LoadRecogniser): Promise<AsrModel> {
     const { vadFolder, engine } = context;
-    // Loaded before the larger model, so that its errors appear at once.
+    // Loaded before the larger model, so that its errors appear without delay.
     const voiceActivity = vadFolder === undefined ? undefined : await VoiceActivity.load(vadFolder);
     const options = {
       maxRecordings: engine.maxSequences ?? MAX_RECORDINGS,
@@ -209,7 +209,7 @@ export class AsrModel implements Model {
       if (isCut) break;
     }
     if (isCut) completionTokens = shownTokens;
-    // Without speech there is no language to detect.
+    // In a recording without speech no language is detected.
     begin(language === undefined || translates ? "" : ALL_LANGUAGES[language]!);
     observe();
     this.#metrics.audioSeconds.inc(durationSeconds);
@@ -218,7 +218,7 @@ export class AsrModel implements Model {
 }
 
 /**
- * Decodes the whole recording once, to find its length and its speech.
+ * Decodes the whole recording once, to find its length and the parts with speech.
  *
  * @returns the number of samples.
  */
@@ -232,7 +232,7 @@ async function scan(
   return await audio.scan(async (samples) => {
     await listener?.push(samples);
     if (performance.now() - yieldedMs > MAX_BLOCKING_MS) {
-      // Other requests run while hours of sound are decoded.
+      // Other requests run while a long recording is decoded.
       await yieldToOthers();
       yieldedMs = performance.now();
     }
@@ -240,7 +240,7 @@ async function scan(
   });
 }
 
-/** @throws {HearthError} when the task asks for what the recogniser cannot do. */
+/** @throws {HearthError} when the task requires something that the recogniser cannot do. */
 function requireAbilities(
   { language, translates, timesWords }: TranscribeTask,
   { languages, whyNoTranslation, whyNoWordTimes }: Recogniser,
@@ -249,21 +249,21 @@ function requireAbilities(
   if (translates && whyNoTranslation !== undefined) {
     throw new HearthError(
       "unsupported_by_model",
-      `The loaded model does not translate, since ${whyNoTranslation}; it writes what is spoken.`,
+      `The loaded model does not translate, since ${whyNoTranslation}; it can only transcribe.`,
     );
   }
   if (timesWords && whyNoWordTimes !== undefined) {
     throw new HearthError(
       "unsupported_by_model",
-      `the loaded model cannot tell the times of words, since ${whyNoWordTimes}; it tells those of segments.`,
+      `the loaded model gives no times of words, since ${whyNoWordTimes}; it gives times of segments only.`,
       { param: "timesWords" },
     );
   }
 }
 
 /**
- * The size of a file or of its decoded samples, whichever is larger: FLAC compresses hours of silence to a few
- * kilobytes.
+ * Estimates the work by the size of the file or of its decoded samples, whichever is larger, since FLAC compresses hours
+ * of silence to a few kilobytes.
  */
 function estimateWork(file: Uint8Array): number {
   return Math.max(file.length, countFlacSamples(file) * Int16Array.BYTES_PER_ELEMENT);

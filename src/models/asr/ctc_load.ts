@@ -1,22 +1,32 @@
 /**
- * Opens a recogniser from the folder of a model with a CTC head.
+ * Models with a CTC head: wav2vec2, HuBERT, WavLM, UniSpeech, wav2vec2-bert and Parakeet CTC.
  *
  * @module
  */
 import { StartupError } from "../../base/errors.ts";
 import { disposeTensors } from "../../device/ort/ort.ts";
-import { openGraph } from "../folder/graph_file.ts";
+import { openGraph, toFeeds } from "../folder/graph_file.ts";
 import type { OpenContext } from "../model.ts";
-import { toFeeds } from "../plain_tensor.ts";
-import { CtcGreedyDecoder, type Vocabulary } from "./greedy_decoder.ts";
+import {
+  findLikeliest,
+  type Frames,
+  type FrameToken,
+  type GreedyDecoder,
+  type Vocabulary,
+} from "./frame_tokens.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
-import { findLanguages, type Recogniser, type RecogniserOptions } from "./recogniser.ts";
-import { openPart, openSpeechFeatures } from "./speech_features.ts";
+import {
+  findLanguages,
+  openPart,
+  openSpeechFeatures,
+  type Recogniser,
+  type RecogniserOptions,
+} from "./recogniser.ts";
 
 const GRAPH = "model";
 
-/** @throws {StartupError} when a file is missing from the folder, or its graph is not a CTC model. */
+/** @throws {StartupError} when a file is missing from the folder, or the folder does not hold a CTC model. */
 export async function loadCtc(
   context: OpenContext,
   { metrics }: RecogniserOptions,
@@ -25,9 +35,9 @@ export async function loadCtc(
   const architectures = [folder.config["architectures"] ?? []].flat().map(String);
   if (architectures.length > 0 && !architectures.some((name) => name.endsWith("ForCTC"))) {
     throw new StartupError(
-      `${folder.path} is not a speech recogniser: its config.json says ${
+      `${folder.path} is not a speech recogniser: its config.json names the architecture ${
         architectures.join(", ")
-      }, and one that ends in ForCTC is expected.`,
+      }, but a name that ends in ForCTC is expected.`,
     );
   }
   const config = readCtcConfig({
@@ -48,9 +58,9 @@ export async function loadCtc(
     disposeTensors(outputs);
     if (dims.at(-1) === numClasses) return { rows: logits, numFrames: dims[1]! };
     throw new StartupError(
-      `${folder.path}: its graph gives ${
+      `${folder.path}: its graph returns ${
         dims.at(-1)
-      } classes, and config.json says vocab_size is ${numClasses}.`,
+      } classes, but vocab_size in config.json is ${numClasses}.`,
     );
   };
   // The first run checks the graph and compiles its kernels.
@@ -71,7 +81,7 @@ export async function loadCtc(
 /** The configuration for decoding a CTC model's output. */
 interface CtcConfig {
   readonly vocabulary: Vocabulary;
-  /** Samples from one frame of the output to the next. */
+  /** Number of samples from one frame of the output to the next. */
   readonly samplesPerFrame: number;
 }
 
@@ -82,7 +92,7 @@ export interface CtcFiles {
   readonly tokenizer: Json;
 }
 
-/** wav2vec2-bert joins two frames of its filter banks, 10 ms each, into one. */
+/** Number of samples from one frame of wav2vec2-bert's filter banks to the next: 10 ms. The model joins two frames. */
 const BERT_HOP_SAMPLES = 160;
 
 /** @throws {StartupError} when a value is missing. */
@@ -92,32 +102,32 @@ export function readCtcConfig(files: CtcFiles): CtcConfig {
 
 function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): Vocabulary {
   const vocab = (tokenizer["model"] as Json | undefined)?.["vocab"];
-  // A Unigram model lists its pieces with scores; the others map each piece to its id.
+  // A Unigram model lists its tokens with scores; the other models map each token to its id.
   const entries: [string, number][] = Array.isArray(vocab)
-    ? vocab.map((chunk, id) => [String((chunk as unknown[])[0]), id])
+    ? vocab.map((entry, id) => [String((entry as unknown[])[0]), id])
     : Object.entries((vocab ?? {}) as Record<string, number>);
   const numClasses = config["vocab_size"];
   const blank = config["pad_token_id"];
   if (entries.length === 0 || typeof numClasses !== "number" || typeof blank !== "number") {
     throw new StartupError(
-      "The folder is no CTC model: wanted vocab_size and pad_token_id in config.json, and a vocabulary in tokenizer.json.",
+      "The folder does not hold a CTC model. Wanted: vocab_size and pad_token_id in config.json, and a vocabulary in tokenizer.json.",
     );
   }
   const decoder = (tokenizer["decoder"] ?? {}) as Json;
   const delimiter = tokenizerConfig["word_delimiter_token"] ?? decoder["word_delimiter_token"];
   const texts = new Array<string>(numClasses).fill("");
-  for (const [chunk, id] of entries) {
-    if (id >= numClasses || isSpecial(chunk)) continue;
-    texts[id] = chunk === delimiter ? " " : chunk.replaceAll("▁", " ");
+  for (const [token, id] of entries) {
+    if (id >= numClasses || isSpecial(token)) continue;
+    texts[id] = token === delimiter ? " " : token.replaceAll("▁", " ");
   }
   for (const id of addedSpecials(tokenizer)) if (id < numClasses) texts[id] = "";
   texts[blank] = "";
   return { blank, texts };
 }
 
-/** Whether a token is special, by the two spellings in use: `<unk>` and `[PAD]`. */
-function isSpecial(chunk: string): boolean {
-  return /^(<.+>|\[[A-Z]+\])$/.test(chunk);
+/** Whether a token is special, judging by its spelling: `<unk>` or `[PAD]`. */
+function isSpecial(token: string): boolean {
+  return /^(<.+>|\[[A-Z]+\])$/.test(token);
 }
 
 function addedSpecials(tokenizer: Json): number[] {
@@ -147,6 +157,47 @@ function readSamplesPerFrame({ config, preprocessorConfig }: CtcFiles): number {
     return strides.reduce((product: number, stride: number) => product * stride, 1);
   }
   throw new StartupError(
-    "The folder's config.json has no conv_stride, which gives the length of a frame of its output.",
+    "The folder's config.json has no conv_stride, from which the length of the output's frames is computed.",
   );
+}
+
+/**
+ * Takes the likeliest token of each frame, merges repetitions and leaves out blanks. Each token keeps its range of frames,
+ * from which word times are computed. A token that continues in the next chunk stays one token.
+ *
+ * @see A. Graves et al.: Connectionist Temporal Classification, 2006, section 3.2 (best path decoding)
+ */
+export class CtcGreedyDecoder implements GreedyDecoder {
+  readonly #vocabulary: Vocabulary;
+  #last: { id: number; startFrame: number; endFrame: number; logprob: number } | undefined;
+
+  constructor(vocabulary: Vocabulary) {
+    this.#vocabulary = vocabulary;
+  }
+
+  push({ rows, from, to, firstFrame }: Frames): FrameToken[] {
+    const numClasses = this.#vocabulary.texts.length;
+    const ended: FrameToken[] = [];
+    for (let frame = from; frame < to; frame++) {
+      const row = rows.subarray(frame * numClasses, (frame + 1) * numClasses);
+      const { id, logprob } = findLikeliest(row);
+      const position = firstFrame + frame;
+      if (this.#last?.id === id) {
+        this.#last.endFrame = position + 1;
+        this.#last.logprob = Math.max(this.#last.logprob, logprob);
+        continue;
+      }
+      ended.push(...this.end());
+      if (id !== this.#vocabulary.blank) {
+        this.#last = { id, startFrame: position, endFrame: position + 1, logprob };
+      }
+    }
+    return ended;
+  }
+
+  end(): FrameToken[] {
+    const last = this.#last;
+    this.#last = undefined;
+    return last === undefined ? [] : [{ ...last, text: this.#vocabulary.texts[last.id]! }];
+  }
 }

@@ -1,16 +1,22 @@
 /**
- * Models that assign tokens to frames, with a CTC head (wav2vec2, HuBERT, WavLM, UniSpeech, wav2vec2-bert, Parakeet) or
- * a transducer, as recognisers.
+ * Recognisers for models that assign tokens to frames: models with a CTC head, and transducers.
  *
- * A long recording is transcribed in overlapping windows. Frames near a seam are taken from the window with more
- * context around them, and all frames form one sequence, as if the recording had been encoded whole.
+ * A long recording is transcribed in overlapping windows. Frames near a seam are taken from the window that has more
+ * context around them. All frames form one sequence, as if the recording had been encoded in one window.
  *
  * @see https://huggingface.co/blog/asr-chunking
  * @module
  */
-import { FrameSegments, type FrameToken, type TokenReading, toWords } from "./frame_tokens.ts";
-import type { Frames, GreedyDecoder } from "./greedy_decoder.ts";
 import {
+  type Frames,
+  FrameSegments,
+  type FrameToken,
+  type GreedyDecoder,
+  type TokenReading,
+  toWords,
+} from "./frame_tokens.ts";
+import {
+  computeCompressionRatio,
   languageName,
   type Recogniser,
   type Recording,
@@ -20,28 +26,27 @@ import {
   UNSPACED_LANGUAGES,
 } from "./recogniser.ts";
 import type { TranscriptSegment } from "../task.ts";
-import { computeCompressionRatio } from "./whisper_sequential.ts";
 
-/** The recogniser owns the model that `run` and `dispose` use. */
+/** The parts of a recogniser, which owns the model behind `run` and `dispose`. */
 interface FrameRecogniserParts
   extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
-  /** Samples from one frame to the next. */
+  /** Number of samples from one frame to the next. */
   readonly samplesPerFrame: number;
   readonly metrics: SpeechMetrics;
-  /** Turns sound into f32 `[numFrames, width]`. */
+  /** Runs the model on samples. @returns f32 `[numFrames, width]`. */
   readonly run: (samples: Float32Array) => Promise<{ rows: Float32Array; numFrames: number }>;
   readonly openDecoder: () => GreedyDecoder;
 }
 
 const WINDOW_SECONDS = 30;
-/** Overlap of two windows on each side of a seam. */
+/** Overlap of two windows on either side of the seam. */
 const MARGIN_SECONDS = 3;
-/** Shorter sound is padded with silence to one frame. */
+/** Shorter sounds are padded with silence to this length, which gives at least one frame. */
 const SHORTEST_SECONDS = 0.1;
 const PAUSE_SECONDS = 0.5;
 const LONGEST_SEGMENT_SECONDS = 10;
 
-/** Transcribes overlapping windows into one transcript. */
+/** Makes a recogniser that transcribes overlapping windows into one transcript. */
 export function openFrameRecogniser(parts: FrameRecogniserParts): Recogniser {
   return {
     ...parts,
@@ -88,7 +93,7 @@ async function* transcribe(
 /**
  * Runs the model on a window.
  *
- * @returns the frames of the window that are kept.
+ * @returns the window's frames, and the range of those to keep.
  */
 async function computeFrames(
   window: Window,
@@ -113,7 +118,7 @@ async function computeFrames(
   };
 }
 
-/** Windows begin a whole number of frames apart, so that the frames of a range form one regular sequence. */
+/** Divides a range into windows. They begin a whole number of frames apart, so all frames form one regular sequence. */
 function* splitWindows(
   { start, end }: SampleRange,
   { samplesPerFrame, sampleRateHz }: FrameRecogniserParts,
@@ -141,7 +146,7 @@ class Transcript {
   readonly #reading: TokenReading & { readonly timesWords: boolean };
   readonly #segments: FrameSegments;
   #numSegments = 0;
-  /** Whether the next token always begins a new word. */
+  /** Whether the next token begins a new word in any case. */
   #isApart = true;
   /** The frame after the last word. */
   #endFrame = 0;
@@ -156,8 +161,11 @@ class Transcript {
   }
 
   /**
-   * @param options.isOver whether the speech ends here.
-   * @param options.endFrame the frame after the last of the speech.
+   * Adds tokens.
+   *
+   * @param options.isOver whether the speech ends after them.
+   * @param options.endFrame the frame after the last frame of the speech.
+   * @returns the segments that are complete.
    */
   push(
     tokens: readonly FrameToken[],

@@ -1,5 +1,6 @@
 /**
- * Tokens that a model assigns to frames of sound, and the segments and words that they make. Pure.
+ * Tokens that a model assigns to frames of sound: the interface of their decoders, and segments and words made of tokens.
+ * Pure.
  *
  * @module
  */
@@ -9,16 +10,55 @@ export interface FrameToken {
   readonly id: number;
   readonly text: string;
   readonly startFrame: number;
-  /** The frame after its last. */
+  /** The frame after the token's last one. */
   readonly endFrame: number;
-  /** Natural logarithm of its probability in the frame where it is likeliest. */
+  /** Natural logarithm of the probability in the frame where the token is likeliest. */
   readonly logprob: number;
+}
+
+export interface Vocabulary {
+  readonly blank: number;
+  /** Text of each class; empty for special tokens. A space in it is a boundary between words. */
+  readonly texts: readonly string[];
+}
+
+/** The frames of one window of a recording. */
+export interface Frames {
+  /** f32 `[frames, width]`: the logits of the classes, or an encoder's output. */
+  readonly rows: Float32Array;
+  /** The range of frames to decode. */
+  readonly from: number;
+  readonly to: number;
+  /** Index of the first row among the frames of the recording. */
+  readonly firstFrame: number;
+}
+
+/** Decodes the frames of one speech region, which arrive in order, in several chunks. */
+export interface GreedyDecoder {
+  /**
+   * Decodes the next frames.
+   *
+   * @returns the tokens that ended.
+   * @throws the signal's reason, if decoding is asynchronous.
+   */
+  push(frames: Frames, signal: AbortSignal): FrameToken[] | Promise<FrameToken[]>;
+  /** Ends and returns the token that is still open, if there is one. */
+  end(): FrameToken[];
+}
+
+/** Finds the class with the largest logit, and its log-probability. */
+export function findLikeliest(logits: Float32Array): { id: number; logprob: number } {
+  let id = 0;
+  for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[id]!) id = i;
+  let sum = 0;
+  for (const logit of logits) sum += Math.exp(logit - logits[id]!);
+  return { id, logprob: -Math.log(sum) };
 }
 
 interface SegmentRules {
   /** A pause of at least this many frames ends a segment. */
   readonly pauseFrames: number;
-  /** A segment longer than this ends at the next word. */
+  /** A segment of more frames ends before the next word. */
   readonly maxFrames: number;
 }
 
@@ -30,7 +70,7 @@ export class FrameSegments {
     this.#rules = rules;
   }
 
-  /** @returns segments that are complete; each has at least one token with text. */
+  /** Adds tokens. @returns the segments that are complete; each has at least one token with text. */
   push(tokens: readonly FrameToken[]): FrameToken[][] {
     const complete: FrameToken[][] = [];
     for (const token of tokens) {
@@ -41,7 +81,7 @@ export class FrameSegments {
     return complete;
   }
 
-  /** The remaining segment, if it has text. */
+  /** Ends and returns the last segment, if it has text. */
   end(): FrameToken[][] {
     const tokens = this.#tokens;
     this.#tokens = [];
@@ -49,7 +89,7 @@ export class FrameSegments {
   }
 
   #isBreak(token: FrameToken): boolean {
-    // Word separators occur anywhere in a pause, so a pause is measured between sounds.
+    // Word separators occur anywhere in a pause, so the pause is measured between tokens with sound.
     if (token.text === " ") return false;
     const lastHeard = this.#tokens.findLast(({ text }) => text !== " ");
     if (lastHeard === undefined) return false;
@@ -60,24 +100,24 @@ export class FrameSegments {
   }
 }
 
-/** How tokens are joined into words. */
+/** Settings for joining tokens into words. */
 export interface TokenReading {
   readonly frameSeconds: number;
-  /** Whether the language puts spaces between its words; else each token is a word. */
+  /** Whether the language puts spaces between words; otherwise each token is a word. */
   readonly hasSpaces: boolean;
 }
 
-/** The range of frames into which a segment's words must fit. */
+/** The range of frames for a segment's words. */
 interface FrameLimits {
-  /** The end of the previous segment; the recording's beginning if absent. */
+  /** The end of the previous segment; the beginning of the recording if absent. */
   readonly from?: number;
-  /** The end of the speech. Words go beyond it only if they have no room before it. No limit if absent. */
+  /** The end of the speech; no limit if absent. Words may exceed it only if there is no room before it. */
   readonly to?: number;
 }
 
 /**
- * The words of a segment, in order, without overlap, each at least one frame long. A transducer may put several words
- * into one frame, and may let the last one end after the sound.
+ * Joins tokens into the words of a segment: in order, without overlap, each at least one frame long. Transducers may
+ * assign several words to one frame, and may end the last word after the sound.
  */
 export function toWords(
   tokens: readonly FrameToken[],
@@ -111,7 +151,7 @@ function fitSpans(
   const first = Math.max(from, spans[0]!.start);
   const end = Math.min(to, Math.max(spans.at(-1)!.end, first + numWords));
   const start = Math.max(from, Math.min(first, end - numWords));
-  // If there is no room before the end of the speech, words go beyond it.
+  // If there is no room before the end of the speech, words exceed it.
   const last = Math.max(end, start + numWords);
   const within = (frame: number) => Math.min(Math.max(frame, start), last);
   return giveFrames(
@@ -120,15 +160,15 @@ function fitSpans(
   );
 }
 
-/** The time of a word, in seconds. */
+/** The time of a word, in seconds or in frames. */
 interface Span {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * Gives each span at least one frame and keeps their order: tokens may share a frame, and a word without duration
- * cannot be shown or played. If a segment is too short for its words, they share it equally.
+ * Extends spans to at least one frame and keeps their order. Tokens may share a frame, but a word without duration cannot
+ * be shown or played. If a segment is too short for its words, they share it equally.
  */
 export function giveFrames(
   spans: readonly Span[],
@@ -146,7 +186,7 @@ export function giveFrames(
     const from = Math.max(start, given.at(-1)?.end ?? startSeconds);
     given.push({ start: from, end: Math.max(end, from + least) });
   }
-  // A word that went beyond the end moves the words before it back.
+  // If a word exceeds the end, it and the words before it are moved back.
   for (let i = given.length - 1, limit = endSeconds; i >= 0 && given[i]!.end > limit; i--) {
     const start = Math.max(startSeconds, Math.min(given[i]!.start, limit - least));
     given[i] = { start, end: limit };

@@ -1,5 +1,7 @@
 /**
- * Families of speech models that generate text token by token: Moonshine, Cohere's, Granite's and Voxtral.
+ * Families of speech models that generate text token by token. There are two layouts: an encoder whose output the decoder
+ * attends to (Moonshine, Cohere), and an encoder whose output replaces tokens in a language model's prompt (Granite,
+ * Voxtral).
  *
  * @module
  */
@@ -8,45 +10,30 @@ import { StartupError } from "../../base/errors.ts";
 import { type ModelFolder, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../model.ts";
 import type { TextTokenizer } from "../text/tokenizer.ts";
-import { findLanguages, type SpokenLanguages } from "./recogniser.ts";
-import {
-  openPrompted,
-  openSeq2Seq,
-  type SpeechDecoder,
-  type SpeechDecoderOptions,
-} from "./speech_decoders.ts";
+import { findLanguages, openPart, openSpeechFeatures } from "./recogniser.ts";
+import type { EmbeddingSource } from "../../decoder/decoder.ts";
+import type {
+  GeneratingFamily,
+  SpeechDecoder,
+  SpeechDecoderOptions,
+} from "./generating_recogniser.ts";
+import { warmUp } from "../../engine/generate.ts";
+import { openGraph, type PlainTensors, toFeeds } from "../folder/graph_file.ts";
+import { loadDecoder, loadEncoderDecoder } from "../folder/decoder_load.ts";
+import { findMediaToken, MediaEncoder } from "../media_encoder.ts";
+import { findContextLength, readVocabSize } from "../folder/config_fields.ts";
+import { yieldToEvents } from "../../base/timing.ts";
+import type { Tensor } from "../../device/ort/ort.ts";
 
-export interface GeneratingFamily {
-  /** @throws {StartupError} when a file is missing from the folder, or a graph does not fit the family. */
-  open(context: OpenContext, options: SpeechDecoderOptions): Promise<SpeechDecoder>;
-  readonly languages: SpokenLanguages;
-  /** The language of requests that name none; detected from the audio if absent. */
-  readonly defaultLanguage?: string | undefined;
-  /** Longest chunk transcribed at once. */
-  readonly maxChunkSeconds: number;
-  /** Most tokens generated for a chunk of this many seconds. */
-  readonly getMaxTokens: (seconds: number) => number;
-}
-
-/**
- * Describes the model in a folder.
- *
- * @throws {StartupError} when something that the family needs is missing.
- */
-export type DescribeFamily = (
-  folder: ModelFolder,
-  tokenizer: TextTokenizer,
-) => GeneratingFamily | Promise<GeneratingFamily>;
-
-/** Moonshine's own limit, so that repetitive text ends. */
+/** Moonshine's own limit, which ends repetitive text. */
 const MOONSHINE_TOKENS_PER_SECOND = 6.5;
 const MOONSHINE_POSITIONS = 194;
 const MOONSHINE_START = 1;
-const COHERE_PIECE_SECONDS = 35;
+const COHERE_CHUNK_SECONDS = 35;
 const COHERE_POSITIONS = 1024;
-/** More than anybody speaks, so that repetitive text ends. */
+/** A limit above the rate of any speech, which ends repetitive text. */
 const TOKENS_PER_SECOND = 10;
-/** The length of Voxtral's encoder input. */
+/** Length of Voxtral's encoder input. */
 const CHUNK_SECONDS = 30;
 /** The prompt that Granite was trained to answer with a transcript. */
 const GRANITE_QUESTION = "<|audio|>can you transcribe the speech into a written format?";
@@ -70,7 +57,7 @@ export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
 }
 
 /**
- * Cohere's decoder is told the language; English if a request names none.
+ * Describes Cohere's model, whose prompt names the language; English if the request has none.
  *
  * @see https://huggingface.co/CohereLabs/cohere-transcribe-03-2026
  */
@@ -83,7 +70,7 @@ export async function describeCohere(
   );
   const defaultLanguage = languages.includes("en") ? "en" : languages[0];
   if (defaultLanguage === undefined) {
-    throw new StartupError(`${folder.path}: its tokenizer has no language, such as <|en|>.`);
+    throw new StartupError(`${folder.path}: its tokenizer has no language tokens, such as <|en|>.`);
   }
   const writePrompt = (language = defaultLanguage) =>
     coherePrompt(language).map((token) => {
@@ -98,13 +85,14 @@ export async function describeCohere(
     open: (context, options) => openSeq2Seq(context, { ...options, positions, writePrompt }),
     languages,
     defaultLanguage,
-    maxChunkSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_PIECE_SECONDS,
+    maxChunkSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_CHUNK_SECONDS,
     getMaxTokens: () => positions - length,
   };
 }
 
 /**
- * A prompt for text with punctuation and capitals, with numbers as they are spoken, without timestamps and speakers.
+ * Writes a prompt for text with punctuation and capitals, with numbers as they are spoken, without timestamps and without
+ * speaker labels.
  */
 function coherePrompt(language: string): string[] {
   return [
@@ -122,7 +110,7 @@ function coherePrompt(language: string): string[] {
 }
 
 /**
- * A language model prompted for a transcript. It is not told the language.
+ * Describes Granite's model, which is prompted for a transcript. The prompt does not name the language.
  *
  * @see https://huggingface.co/ibm-granite/granite-4.0-1b-speech
  */
@@ -151,5 +139,148 @@ export function describeVoxtral(): GeneratingFamily {
     languages: VOXTRAL_LANGUAGES,
     maxChunkSeconds: CHUNK_SECONDS,
     getMaxTokens: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
+  };
+}
+
+/** A chunk of sound as the encoder's input. */
+interface SoundInput {
+  readonly tensors: PlainTensors;
+}
+
+const ENCODER = "encoder_model";
+const HIDDEN = "last_hidden_state";
+
+/**
+ * Opens an encoder and a decoder that attends to its output.
+ *
+ * @throws {StartupError} when a file is missing from the folder, or a graph does not fit.
+ */
+async function openSeq2Seq(
+  context: OpenContext,
+  { positions, writePrompt, maxChunkSeconds, maxRecordings, metrics }: SpeechDecoderOptions & {
+    /** The number of positions, if the decoder's position embeddings are learned. */
+    readonly positions: number;
+    /** Writes the tokens that the decoder begins with. */
+    readonly writePrompt: (language: string | undefined) => readonly number[];
+  },
+): Promise<SpeechDecoder> {
+  const { folder } = context;
+  const features = await openSpeechFeatures(folder, { takesText: false });
+  const { sampleRateHz } = features;
+  const encoder = await openPart(folder, () => openGraph(ENCODER, context));
+  const encode = ({ tensors }: SoundInput) =>
+    metrics.encoding(async () => {
+      const feeds = toFeeds(encoder, { getTensor: (input) => tensors[input], of: ENCODER });
+      return (await encoder.run(feeds, { [HIDDEN]: null }))[HIDDEN]!;
+    });
+  const silence = async (seconds: number) => ({
+    tensors: await features.prepare(new Float32Array(seconds * sampleRateHz)),
+  });
+  const encodePositions = async (seconds: number) => {
+    const hidden = await encode(await silence(seconds));
+    hidden.dispose();
+    return hidden.dims[1]!;
+  };
+  const makeRequest = async (samples: Float32Array, language: string | undefined) => ({
+    promptTokens: Int32Array.from(writePrompt(language)),
+    encoderInput: { tensors: await features.prepare(samples) },
+  });
+  const [one, two] = [await encodePositions(1), await encodePositions(2)];
+  const decoder = await loadEncoderDecoder<SoundInput>({
+    ...context,
+    vocabSize: readVocabSize(folder),
+    contextLength: positions,
+    // Because of rounding, one second may have one position more than another.
+    numPositions: one + Math.ceil(maxChunkSeconds) * (two - one + 1),
+    maxSequences: maxRecordings,
+    encoder: { maxInputs: 1, encode: ([input]) => encode(input!) },
+  });
+  context.onProgress({ what: "warming up" });
+  await warmUp(decoder, await silence(1));
+  return {
+    sampleRateHz,
+    decoder,
+    makeRequest,
+    dispose: async () => {
+      await decoder.dispose();
+      await encoder.release();
+    },
+  };
+}
+
+const AUDIO_ENCODER = "audio_encoder";
+/** Most tokens of prompt, sound and transcript together, as the context of a language model is far larger than needed. */
+const PROMPTED_CONTEXT = 1024;
+
+/**
+ * Opens a language model and an encoder whose output replaces tokens in its prompt.
+ *
+ * @throws {StartupError} when a file is missing from the folder, or a graph does not fit.
+ */
+async function openPrompted(
+  context: OpenContext,
+  { writePrompt, metrics, maxRecordings }: SpeechDecoderOptions & {
+    /** Writes a text with a placeholder for the sound. */
+    readonly writePrompt: (language: string | undefined) => string;
+  },
+): Promise<SpeechDecoder> {
+  const { backend, folder, engine } = context;
+  const features = await openSpeechFeatures(folder, { takesText: true });
+  const { config } = folder;
+  const audioToken = findMediaToken(config, "audio");
+  if (audioToken === undefined) {
+    throw new StartupError(
+      `${folder.path}/config.json gives no audio_token_index or audio_token_id.`,
+    );
+  }
+  const known = findContextLength(folder) ?? PROMPTED_CONTEXT;
+  const { decoder, embeddings } = await loadDecoder({
+    ...context,
+    engine: { ...engine, maxSequences: maxRecordings },
+    contextLength: Math.min(known, PROMPTED_CONTEXT),
+  });
+  const session = await openPart(folder, () => openGraph(AUDIO_ENCODER, context));
+  const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "audio" });
+  let numHeard = 0;
+  const makeRequest = async (samples: Float32Array, language: string | undefined) => {
+    const tensors = await features.prepare(samples, writePrompt(language));
+    const ids = tensors["input_ids"]!.data as BigInt64Array<ArrayBuffer>;
+    const promptTokens = Int32Array.from(ids, Number);
+    const start = promptTokens.indexOf(audioToken);
+    const end = promptTokens.lastIndexOf(audioToken) + 1;
+    const sound = soundRows(() => metrics.encoding(() => encoder.encode(tensors, end - start)));
+    return {
+      promptTokens,
+      media: [{ start, end, key: `${numHeard++}`, source: sound }],
+      release: sound.release,
+    };
+  };
+  context.onProgress({ what: "warming up" });
+  await warmUp(decoder);
+  return {
+    sampleRateHz: features.sampleRateHz,
+    decoder,
+    makeRequest,
+    dispose: async () => {
+      await decoder.dispose();
+      await encoder.dispose();
+    },
+  };
+}
+
+/**
+ * Makes the source of a sound's rows in the prompt. The sound is encoded when a step first needs the rows. They are kept
+ * until the request ends, as a prompt may take several steps.
+ */
+function soundRows(encode: () => Promise<Tensor>): EmbeddingSource & { release(): Promise<void> } {
+  let encoded: Promise<Tensor> | undefined;
+  return {
+    rows: () => encoded ??= encode(),
+    release: async () => {
+      const rows = await encoded?.catch(() => undefined);
+      // A step that waited for the rows copies them before they are freed.
+      await yieldToEvents();
+      rows?.dispose();
+    },
   };
 }

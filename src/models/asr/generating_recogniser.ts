@@ -1,28 +1,73 @@
 /**
- * Recognisers for models that generate text without timestamps (Moonshine, Cohere's, Granite's, Voxtral): one segment
- * per chunk of sound. Each chunk is a request to the engine, which runs the chunks of all recordings in shared steps.
+ * Recognisers for models that generate text without timestamps (Moonshine, Cohere, Granite, Voxtral). Each chunk of sound
+ * becomes one segment. Each chunk is a request to the engine, which runs the chunks of all recordings in shared steps.
  *
  * @module
  */
-import { GREEDY } from "../../decoder/decoder.ts";
+import { type Decoder, GREEDY } from "../../decoder/decoder.ts";
 import { generateTokens } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
+import type { GenerationRequest } from "../../engine/sequence.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../model.ts";
-import { loadTokenizer } from "../text/tokenizer.ts";
-import type { DescribeFamily, GeneratingFamily } from "./generating_families.ts";
-import type { SpeechDecoder } from "./speech_decoders.ts";
+import { loadTokenizer, type TextTokenizer } from "../text/tokenizer.ts";
 import {
+  computeCompressionRatio,
   languageName,
   type Recogniser,
   type RecogniserOptions,
   type Recording,
   type SampleRange,
+  type SpokenLanguages,
   type TranscribedWindow,
   UNSPACED_LANGUAGES,
 } from "./recogniser.ts";
-import { computeCompressionRatio } from "./whisper_sequential.ts";
+
+/** A family of models, as far as families differ. */
+export interface GeneratingFamily {
+  /** @throws {StartupError} when a file is missing from the folder, or a graph does not fit the family. */
+  open(context: OpenContext, options: SpeechDecoderOptions): Promise<SpeechDecoder>;
+  readonly languages: SpokenLanguages;
+  /** The language for requests without one; if absent, the model detects it from the audio. */
+  readonly defaultLanguage?: string | undefined;
+  /** Length of the longest chunk that is transcribed at once. */
+  readonly maxChunkSeconds: number;
+  /** Computes the most tokens to generate for a chunk of this many seconds. */
+  readonly getMaxTokens: (seconds: number) => number;
+}
+
+/**
+ * Describes the model in a folder.
+ *
+ * @throws {StartupError} when the folder lacks something that the family needs.
+ */
+type DescribeFamily = (
+  folder: ModelFolder,
+  tokenizer: TextTokenizer,
+) => GeneratingFamily | Promise<GeneratingFamily>;
+
+/** The request for transcribing a chunk of sound. */
+interface SpeechRequest extends Pick<GenerationRequest, "promptTokens" | "encoderInput" | "media"> {
+  /** Frees the request's memory on the device. */
+  release?(): Promise<void>;
+}
+
+/** A decoder of speech, which owns its encoder. */
+export interface SpeechDecoder {
+  readonly sampleRateHz: number;
+  readonly decoder: Decoder;
+  /** @param language the API's code; if absent, the model detects the language. */
+  makeRequest(samples: Float32Array, language: string | undefined): Promise<SpeechRequest>;
+  /** Frees decoder and encoder. */
+  dispose(): Promise<void>;
+}
+
+/** Options for opening the decoder of a family. */
+export interface SpeechDecoderOptions extends RecogniserOptions {
+  /** Length of the longest chunk that is transcribed at once. */
+  readonly maxChunkSeconds: number;
+}
 
 /** @throws {StartupError} when a file is missing from the folder, or a graph does not fit the family. */
 export async function loadGenerating(
@@ -40,10 +85,10 @@ export async function loadGenerating(
     const { maxChunkSeconds } = family;
     const speechDecoder = await family.open(context, { ...options, maxChunkSeconds });
     const { sampleRateHz } = speechDecoder;
-    // No prefix cache: prompts are equal, but their sounds differ.
+    // The prefix cache is off, as prompts are equal but their sounds differ.
     const engine = new EngineLoop(speechDecoder.decoder, { prefixCache: false });
     const parts = { ...family, sampleRateHz, speechDecoder, engine, endTokens, decode };
-    // Generating two tokens for a second of silence shows that the graphs fit together.
+    // Generating two tokens for a second of silence verifies that the graphs fit together.
     const { signal } = new AbortController();
     const silence = new Float32Array(sampleRateHz);
     await recognise(silence, { language: undefined, temperature: 0, maxTokens: 2, signal }, parts);
@@ -68,11 +113,7 @@ export async function loadGenerating(
   };
 }
 
-/**
- * Runs `open`.
- *
- * @throws {StartupError} naming the folder, when its graphs do not fit together.
- */
+/** Runs `open`. @throws {StartupError} naming the folder, when its graphs do not work together. */
 async function openFitting<T>({ path }: ModelFolder, open: () => Promise<T>): Promise<T> {
   try {
     return await open();
@@ -89,7 +130,7 @@ interface Parts extends GeneratingFamily {
   readonly speechDecoder: SpeechDecoder;
   readonly engine: EngineLoop;
   readonly endTokens: readonly number[];
-  /** The text of tokens, without special tokens. */
+  /** Decodes tokens, leaving out special tokens. */
   readonly decode: (tokens: number[]) => string;
   readonly sampleRateHz: number;
 }
@@ -167,7 +208,7 @@ async function* transcribe(
   }
 }
 
-/** The speech regions if known; else the whole recording, cut at quiet points. */
+/** Divides a recording into chunks: its speech regions or the whole recording, cut at quiet points if too long. */
 async function* splitChunks(
   { read, numSamples, speech }: Recording,
   options: QuietCutOptions,
@@ -189,14 +230,14 @@ interface QuietCutOptions {
   readonly maxSamples: number;
 }
 
-/** How far before the longest possible end to look for a quiet point. */
+/** Length of the stretch before the latest possible cut in which a quiet point is searched. */
 const SEARCH_SECONDS = 5;
 const QUIET_SECONDS = 0.1;
 
 /**
- * Finds the length of the next chunk: it ends in the quietest tenth of a second before its longest possible end. Pure.
+ * Finds the length of the next chunk, which ends in the quietest tenth of a second before the latest possible cut. Pure.
  *
- * @param samples the samples that follow, as many as a chunk may have, or all if fewer are left.
+ * @param samples the next samples, as many as a chunk may have, or all if fewer are left.
  */
 export function findQuietCut(
   samples: Float32Array,
@@ -206,7 +247,7 @@ export function findQuietCut(
   const window = Math.round(QUIET_SECONDS * sampleRateHz);
   const searched = Math.min(SEARCH_SECONDS * sampleRateHz, maxSamples / 2);
   let [quietest, least] = [maxSamples, Infinity];
-  // The latest of equally quiet points, so that chunks are long.
+  // Of equally quiet points the latest is taken, so that chunks are long.
   for (let start = maxSamples - window; start >= maxSamples - searched; start -= window) {
     let energy = 0;
     for (let i = start; i < start + window; i++) energy += samples[i]! ** 2;

@@ -1,6 +1,6 @@
 /**
- * Speech recognisers: their interface, the metrics that they count, and the languages that they know; Whisper's own
- * configuration has more of those.
+ * Speech recognisers: their interface, and what several families share: metrics, languages, and the feature extractors of
+ * transformers.js.
  *
  * @module
  */
@@ -10,50 +10,51 @@ import type { OpenContext } from "../model.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
 import { ALL_LANGUAGES, LANGUAGES } from "../../media/languages.ts";
-import { HearthError } from "../../base/errors.ts";
+import { HearthError, StartupError, startupStep } from "../../base/errors.ts";
 import { toModelName } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
+import { Buffer } from "node:buffer";
+import { basename, dirname } from "node:path";
+import { deflateSync } from "node:zlib";
+import { type PlainTensors, toPlainTensors } from "../folder/graph_file.ts";
 
-/** A stretch of a recording, in samples. */
+/** A range of a recording, in samples. */
 export interface SampleRange {
   readonly start: number;
-  /** The sample after its last. */
+  /** The sample after the last one. */
   readonly end: number;
 }
 
 export interface Recording {
-  /**
-   * Reads samples at the recogniser's rate, after other recordings had their chance to go first. See
-   * {@linkcode AudioReader.read}.
-   */
+  /** Reads samples at the recogniser's rate, after letting other recordings go first. See {@linkcode AudioReader.read}. */
   readonly read: AudioReader["read"];
-  /** Length of the recording, at least 1. */
+  /** Number of samples in the recording, at least 1. */
   readonly numSamples: number;
   /**
-   * Speech regions, in order, without overlap, none longer than the recogniser's `maxSpeechSeconds`; unknown if absent.
-   * The rest of the recording is skipped.
+   * Speech regions, in order, without overlap, none longer than the recogniser's `maxSpeechSeconds`. The rest of the
+   * recording is skipped. If absent, the whole recording is transcribed.
    */
   readonly speech: readonly SampleRange[] | undefined;
-  /** A free slot below `maxRecordings`. */
+  /** Slot of the recording, below `maxRecordings` and unique among running recordings. */
   readonly index: number;
-  /** One of the API's codes that the model knows; detected from the audio if absent. */
+  /** The API's code of a language that the model knows; detected from the audio if absent. */
   readonly language: string | undefined;
   /** Whether to translate to English. */
   readonly translates: boolean;
   /** 0 takes the most likely tokens. */
   readonly temperature: number;
-  /** Whether segments need word times. */
+  /** Whether segments must have word times. */
   readonly timesWords: boolean;
   /** Aborting it ends the work before the next step. */
   readonly signal: AbortSignal;
 }
 
 export interface TranscribedWindow {
-  /** The language's name: `english`; empty where that is not known. */
+  /** Name of the language: `english`; empty if unknown. */
   readonly language: string;
-  /** Tokens that the model was given. */
+  /** Number of tokens that the model was given. */
   readonly numPromptTokens: number;
-  /** Tokens that it generated. */
+  /** Number of tokens that the model generated. */
   readonly numTokens: number;
   readonly segments: readonly TranscriptSegment[];
 }
@@ -62,16 +63,16 @@ export interface TranscribedWindow {
 export interface Recogniser {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
-  /** The longest speech region it can take. */
+  /** Length of the longest speech region that it takes. */
   readonly maxSpeechSeconds: number;
   readonly languages: SpokenLanguages;
-  /** Why it cannot translate to English: the words after "since" in the error; absent if it can. */
+  /** Why it cannot translate to English, as the error puts it after "since"; absent if it can. */
   readonly whyNoTranslation?: string | undefined;
-  /** Why it cannot tell the times of words: the words after "since" in the error; absent if it can. */
+  /** Why it gives no times of words, as the error puts it after "since"; absent if it does. */
   readonly whyNoWordTimes?: string | undefined;
   /** Transcribes a whole recording. @throws the signal's reason. */
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
-  /** Waits for running work, and frees the model. */
+  /** Waits for running work and frees the model. */
   dispose(): Promise<void>;
 }
 
@@ -104,11 +105,11 @@ export class SpeechMetrics extends RequestMetrics {
   );
   readonly #encoderSeconds = this.histogram(
     "hearth_encoder_seconds",
-    "Duration of features and encoder, for windows encoded together.",
+    "Duration of computing features and encoding them, for windows encoded together.",
   );
   readonly recordingSeconds = this.histogram(
     "hearth_transcription_seconds",
-    "From the beginning of work on a recording to its transcript.",
+    "Time from the beginning of work on a recording to its transcript.",
     RECORDING_BUCKETS,
   );
 
@@ -126,16 +127,16 @@ export class SpeechMetrics extends RequestMetrics {
   }
 }
 
-/** Codes of the API; empty if the folder does not name the languages. */
+/** Codes of languages as in the API; empty if the folder does not name the languages. */
 export type SpokenLanguages = readonly string[];
 
 /** Languages without spaces between words. */
 export const UNSPACED_LANGUAGES: readonly string[] = ["ja", "lo", "my", "th", "yue", "zh"];
 
-/** The default language of a model family. */
+/** Languages of model families, by `model_type`, for folders that do not name another one. */
 const BY_TYPE: Readonly<Record<string, string>> = { moonshine: "en" };
 
-/** Languages of models whose files name none, by how the model's name begins. */
+/** Languages of models whose files do not name them, by the beginning of the model's name. */
 const BY_NAME: readonly (readonly [string, SpokenLanguages])[] = [
   ["parakeet-tdt-0.6b-v2", ["en"]],
   [
@@ -145,7 +146,7 @@ const BY_NAME: readonly (readonly [string, SpokenLanguages])[] = [
 ];
 
 /**
- * The languages of a model: those of a known model, else those that `config.json` or the folder's name gives
+ * Finds the languages of a model: those of a known model, otherwise the one that `config.json` or the folder's name gives
  * (`wav2vec2-large-xlsr-53-german`, `moonshine-tiny-ko`).
  */
 export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
@@ -161,12 +162,12 @@ export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
   return found === undefined ? [] : [found];
 }
 
-/** @throws {HearthError} `invalid_value` naming the supported languages, when `code` is not one of them. */
+/** @throws {HearthError} `invalid_value` listing the supported languages, when `code` is not one of them. */
 export function requireLanguage(languages: SpokenLanguages, code: string): void {
   if (languages.includes(code)) return;
   const known = languages.length > 0
     ? `it knows ${languages.join(", ")}`
-    : "it writes the one language it was trained on, which its files do not name: leave the field out";
+    : "it knows only the language it was trained on, which its files do not name: leave out this field";
   throw new HearthError(
     "invalid_value",
     `language: the loaded model does not know ${JSON.stringify(code)}; ${known}.`,
@@ -174,7 +175,75 @@ export function requireLanguage(languages: SpokenLanguages, code: string): void 
   );
 }
 
-/** A language's name: `english`; empty if unknown. */
+/** Returns the name of a language: `english`; empty if unknown. */
 export function languageName(code: string | undefined): string {
   return ALL_LANGUAGES[code ?? ""] ?? "";
+}
+
+const DEFAULT_RATE_HZ = 16_000;
+const FILES = ["preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"];
+
+/** A feature extractor, which takes a sound, or a processor, which takes a text with a placeholder and a sound. */
+type Prepare = (...given: readonly unknown[]) => Promise<Readonly<Record<string, unknown>>>;
+
+/** Turns sound into the inputs of graphs, with a feature extractor or processor of transformers.js. */
+interface SpeechFeatures {
+  readonly sampleRateHz: number;
+  /**
+   * Prepares a sound.
+   *
+   * @param prompt a text with a placeholder for the sound; for processors only.
+   * @returns the graph's inputs, including `input_ids` if there is a prompt.
+   */
+  prepare(samples: Float32Array, prompt?: string): Promise<PlainTensors>;
+}
+
+/**
+ * Opens the feature extractor or, if `takesText`, the processor that a folder names.
+ *
+ * @throws {StartupError} when a file is missing, or transformers.js does not support the named class.
+ */
+export async function openSpeechFeatures(
+  folder: ModelFolder,
+  { takesText }: { readonly takesText: boolean },
+): Promise<SpeechFeatures> {
+  const missing = FILES.filter((name) => !folder.files.has(name));
+  if (missing.length > 0) {
+    throw new StartupError(
+      `${folder.path} has no ${missing.join(" and no ")}, which a speech model needs.`,
+    );
+  }
+  // Imported on demand, as Whisper and TDT models do not need it.
+  const { loadTransformers } = await import("../../device/ort/hook.ts");
+  const library = await loadTransformers({ modelsFolder: dirname(folder.path) });
+  const name = basename(folder.path);
+  return await openPart(folder, async () => {
+    const extractor = await library.AutoFeatureExtractor.from_pretrained(name);
+    const prepare = (takesText
+      ? await library.AutoProcessor.from_pretrained(name)
+      : extractor) as unknown as Prepare;
+    return {
+      sampleRateHz: Number(extractor.config.sampling_rate ?? DEFAULT_RATE_HZ),
+      prepare: async (samples, prompt) =>
+        toPlainTensors(await (takesText ? prepare(prompt, samples) : prepare(samples))),
+    };
+  });
+}
+
+/**
+ * Opens a part of a model.
+ *
+ * @throws {StartupError} naming the folder, its model type and what went wrong.
+ */
+export function openPart<T>({ path, config }: ModelFolder, open: () => Promise<T>): Promise<T> {
+  return startupStep(
+    open,
+    (reason) => `${path} cannot be loaded as a model of type ${config["model_type"]}: ${reason}`,
+  );
+}
+
+/** Divides the bytes of a text by its compressed bytes; high for repetitive text. */
+export function computeCompressionRatio(text: string): number {
+  const bytes = Buffer.from(text);
+  return bytes.length / deflateSync(bytes).length;
 }

@@ -1,31 +1,33 @@
 /**
- * Speech regions from the speech probabilities of windows, by Silero's algorithm: speech begins at a threshold and ends
- * when the likelihood stays below a lower one for a while. Pure.
+ * Finds speech regions from the speech probabilities of windows, by Silero's algorithm: speech begins when the probability
+ * reaches a threshold, and ends when it stays below a lower threshold for a while. Pure.
  *
  * @see https://github.com/snakers4/silero-vad
  * @module
  */
 import type { SampleRange } from "./recogniser.ts";
 
-/** Silero's own durations are 250 ms, 100 ms and 30 ms; transcription needs more context around the words. */
+/**
+ * Default settings. Silero's own durations are 250, 100 and 30 ms, but transcription needs more context around the words.
+ */
 const DEFAULTS = {
   /** Speech begins at a window of at least this probability. */
   threshold: 0.5,
-  /** Speech goes on through windows of at least this probability. */
+  /** Speech continues through windows of at least this probability. */
   endThreshold: 0.35,
-  /** Shorter regions are not speech. */
+  /** Shorter regions do not count as speech. */
   minSpeechSeconds: 0.1,
-  /** Shorter silence is a pause within speech. */
+  /** Shorter silences are pauses within speech. */
   minSilenceSeconds: 0.5,
-  /** Added at both ends, as far as there is room. */
+  /** Padding at both ends of a region, as far as there is room. */
   paddingSeconds: 0.2,
 };
 
 export interface SpeechRegionOptions extends Partial<typeof DEFAULTS> {
   readonly sampleRateHz: number;
-  /** Samples per probability. */
+  /** Number of samples per probability. */
   readonly windowSamples: number;
-  /** Samples of the recording. */
+  /** Number of samples in the recording. */
   readonly numSamples: number;
   /** Longest region, padding included. */
   readonly maxSpeechSeconds: number;
@@ -59,7 +61,7 @@ export function findSpeechRegions(
 
 type Settings = Required<SpeechRegionOptions>;
 
-/** Finds runs of windows: each begins at a likely window, and ends where long enough silence begins. */
+/** Finds runs of windows. Each begins with a window above the threshold and ends where a long enough silence begins. */
 function findRuns(
   likelihoods: ArrayLike<number>,
   { threshold, endThreshold, minSilenceSeconds, sampleRateHz, windowSamples }: Settings,
@@ -75,7 +77,7 @@ function findRuns(
       quietFrom = undefined;
     } else if (start !== undefined && (quietFrom !== undefined || likelihood < endThreshold)) {
       quietFrom ??= window;
-      // A window between the two thresholds neither ends silence nor begins it.
+      // A window between the two thresholds neither begins nor ends a silence.
       if (likelihood >= endThreshold || window + 1 - quietFrom < minSilence) continue;
       runs.push({ start, end: quietFrom });
       start = quietFrom = undefined;
@@ -90,7 +92,7 @@ interface CutOptions extends Settings {
   readonly maxSamples: number;
 }
 
-/** Cuts a region in the longest pause within the maximum length; without one, where speech is least likely. */
+/** Cuts a long region at the longest pause within the maximum length or, without a pause, where speech is least likely. */
 function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
   const { likelihoods, maxSamples, windowSamples, endThreshold, sampleRateHz } = options;
   const parts: SampleRange[] = [];
@@ -103,7 +105,7 @@ function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
     let quietFrom: number | undefined;
     for (let window = first; window <= last; window++) {
       const likelihood = likelihoods[window]!;
-      // At least half of the region is taken, so that cutting terminates.
+      // At least half of the maximum length is taken, so that cutting terminates.
       if (window >= (first + last) / 2 && likelihood < likelihoods[quietest]!) quietest = window;
       if (likelihood >= endThreshold) quietFrom = undefined;
       else {

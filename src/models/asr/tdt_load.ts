@@ -1,7 +1,7 @@
 /**
- * NeMo's FastConformer with a token-and-duration transducer (Parakeet TDT), in the layout of onnx-asr's exports: one
- * graph for the preprocessor, one for the encoder, one for the prediction and joint networks together, and a vocabulary
- * in `vocab.txt`.
+ * NeMo's FastConformer with a token-and-duration transducer (Parakeet TDT). The folder has the layout of onnx-asr's
+ * exports: one graph for the preprocessor, one for the encoder, one for the prediction and joint networks together, and
+ * the vocabulary in `vocab.txt`.
  *
  * @see https://github.com/istupakov/onnx-asr
  * @module
@@ -10,12 +10,17 @@ import { join } from "node:path";
 import { StartupError } from "../../base/errors.ts";
 import { numberAt } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, openSession, Tensor } from "../../device/ort/ort.ts";
-import { openGraph, requirePorts } from "../folder/graph_file.ts";
-import { tensorFor } from "../plain_tensor.ts";
+import { openGraph, requirePorts, tensorFor } from "../folder/graph_file.ts";
 import type { OpenContext } from "../model.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { findLanguages, type Recogniser, type RecogniserOptions } from "./recogniser.ts";
-import { type Joint, TdtGreedyDecoder, type Vocabulary } from "./greedy_decoder.ts";
+import {
+  findLikeliest,
+  type Frames,
+  type FrameToken,
+  type GreedyDecoder,
+  type Vocabulary,
+} from "./frame_tokens.ts";
 
 const [ENCODER, JOINT, PREPROCESSOR] = ["encoder-model", "decoder_joint-model", "nemo128"] as const;
 /** The inputs and outputs that each graph must have. */
@@ -38,19 +43,17 @@ const SAMPLE_RATE_HZ = 16_000;
 /** Samples from one spectrum to the next in NeMo's preprocessor. */
 const HOP_SAMPLES = 160;
 
-/** The prediction network's state. */
+/** The state of the prediction network. */
 type JointState = readonly [Tensor, Tensor];
 
-/**
- * @throws {StartupError} when a file is missing from the folder, or a graph lacks an input or output of these exports.
- */
+/** @throws {StartupError} when a file is missing from the folder, or a graph lacks an expected input or output. */
 export async function loadTdt(
   context: OpenContext,
   { metrics }: RecogniserOptions,
 ): Promise<Recogniser> {
   const { folder, graphs, backend, onProgress } = context;
   const vocabulary = await readVocabulary(folder.path);
-  // These two graphs run on the CPU: it alone has their operators, and each decoding step depends on the one before.
+  // These two graphs run on the CPU: only it supports their operators, and each decoding step depends on the previous one.
   const preprocessor = await openOnCpu(PREPROCESSOR, context);
   const joint = await openJoint(context);
   const encoder = requirePorts(await openGraph(ENCODER, context), {
@@ -76,8 +79,8 @@ export async function loadTdt(
   const { logits } = await joint.run(rows.slice(0, joint.width), vocabulary.blank, joint.begin());
   if (logits.length <= vocabulary.texts.length) {
     throw new StartupError(
-      `${folder.path}: its ${JOINT} gives ${logits.length} numbers, and vocab.txt has ${vocabulary.texts.length} ` +
-        "tokens: more are expected, the durations of a TDT model.",
+      `${folder.path}: its ${JOINT} returns ${logits.length} logits, and vocab.txt has ${vocabulary.texts.length} ` +
+        "tokens. A TDT model returns more logits than tokens, for the durations.",
     );
   }
   return openFrameRecogniser({
@@ -95,7 +98,7 @@ export async function loadTdt(
 }
 
 /**
- * Reads the vocabulary. A line is a token and its id, `▁the 5`: `▁` stands for a space, and tokens in angle brackets
+ * Reads the vocabulary. Each line holds a token and its id: `▁the 5`. `▁` stands for a space, and tokens in angle brackets
  * are not text.
  */
 async function readVocabulary(folder: string): Promise<Vocabulary> {
@@ -108,8 +111,8 @@ async function readVocabulary(folder: string): Promise<Vocabulary> {
     const [, token, number] = /^(.*) (\d+)$/.exec(line) ?? [];
     if (number === undefined || Number(number) !== texts.length) {
       throw new StartupError(
-        `${folder}/vocab.txt has ${JSON.stringify(line)} as token ${texts.length}; ` +
-          "wanted is a token, a space and its number, from 0 on.",
+        `${folder}/vocab.txt has the line ${JSON.stringify(line)} for token ${texts.length}; ` +
+          "wanted: the token, a space and its number, counted from 0.",
       );
     }
     if (token === BLANK) blank = texts.length;
@@ -128,7 +131,7 @@ async function openOnCpu(name: typeof JOINT | typeof PREPROCESSOR, context: Open
   return requirePorts(await openSession(await Deno.readFile(join(folder.path, path))), ports);
 }
 
-/** The prediction and joint networks, one step of one recording at a time. */
+/** Opens the prediction and joint networks, which run one step of one recording at a time. */
 async function openJoint(
   context: OpenContext,
 ): Promise<Joint<JointState> & Pick<GraphSession, "release">> {
@@ -166,7 +169,7 @@ async function openJoint(
   };
 }
 
-/** The first frames of `[1, width, length]` as `[numFrames, width]`. */
+/** Transposes the first frames of `[1, width, length]` to `[numFrames, width]`. */
 function transpose(
   values: Float32Array,
   dims: readonly number[],
@@ -180,4 +183,93 @@ function transpose(
     }
   }
   return { rows, numFrames };
+}
+
+/** The prediction and joint networks. `State` is the predictor's state before the last token. */
+export interface Joint<State> {
+  /** Number of f32 elements in a frame. */
+  readonly width: number;
+  /** Returns the state before the first token; the last token is then the blank. */
+  begin(): State;
+  /**
+   * Runs both networks on the last token and a frame.
+   *
+   * @returns f32 logits of the tokens and the blank, then of the durations (0, 1, 2 … frames); and the predictor's state
+   * after the last token.
+   */
+  run(
+    frame: Float32Array,
+    lastToken: number,
+    state: State,
+  ): Promise<{ readonly logits: Float32Array; readonly state: State }>;
+}
+
+/** Most tokens per frame, as in NeMo. */
+const MAX_TOKENS_PER_FRAME = 10;
+
+/**
+ * Decodes a token-and-duration transducer. At each frame the joint network, given the tokens so far, predicts the next
+ * token or the blank, and the number of frames to skip.
+ *
+ * @see H. Xu et al.: Efficient Sequence Transduction by Jointly Predicting Tokens and Durations, 2023, algorithm 2
+ */
+export class TdtGreedyDecoder<State> implements GreedyDecoder {
+  readonly #joint: Joint<State>;
+  readonly #vocabulary: Vocabulary;
+  #state: State;
+  #lastToken: number;
+  /** Index in the recording of the next frame to read. */
+  #next = 0;
+
+  constructor(joint: Joint<State>, vocabulary: Vocabulary) {
+    this.#joint = joint;
+    this.#vocabulary = vocabulary;
+    this.#state = joint.begin();
+    this.#lastToken = vocabulary.blank;
+  }
+
+  /** @returns the tokens. Each lasts from its frame to the next frame that is read. */
+  async push(
+    { rows, from, to, firstFrame }: Frames,
+    signal: AbortSignal,
+  ): Promise<FrameToken[]> {
+    const { width } = this.#joint;
+    const { blank, texts } = this.#vocabulary;
+    const tokens: FrameToken[] = [];
+    this.#next = Math.max(this.#next, firstFrame + from);
+    for (let numHere = 0; this.#next < firstFrame + to;) {
+      signal.throwIfAborted();
+      const startFrame = this.#next;
+      const row = startFrame - firstFrame;
+      const frame = rows.slice(row * width, (row + 1) * width);
+      const { logits, state } = await this.#joint.run(frame, this.#lastToken, this.#state);
+      const { id, logprob } = findLikeliest(logits.subarray(0, texts.length));
+      let step = findLikeliest(logits.subarray(texts.length)).id;
+      const isToken = id !== blank;
+      if (isToken) numHere++;
+      if (step === 0 && (!isToken || numHere === MAX_TOKENS_PER_FRAME)) step = 1;
+      this.#next += step;
+      if (step > 0) numHere = 0;
+      if (!isToken) {
+        lengthen(tokens, this.#next);
+        continue;
+      }
+      this.#state = state;
+      this.#lastToken = id;
+      tokens.push({ id, text: texts[id]!, startFrame, endFrame: this.#next, logprob });
+    }
+    return tokens;
+  }
+
+  /** Returns nothing: no token is ever open, as its duration is known when it is emitted. */
+  end(): FrameToken[] {
+    return [];
+  }
+}
+
+/** Extends a last token of duration 0 to one frame, if a later frame is read next. */
+function lengthen(tokens: FrameToken[], next: number): void {
+  const last = tokens.at(-1);
+  if (last === undefined || last.endFrame > last.startFrame) return;
+  tokens[tokens.length - 1] = { ...last, endFrame: Math.min(next, last.startFrame + 1) };
 }

@@ -1,6 +1,6 @@
 /**
- * The words of a Whisper window and their times, found by dynamic time warping over the alignment of tokens with audio:
- * each token takes consecutive frames, in order. Pure.
+ * Finds the words of a Whisper window and their times, by dynamic time warping over the alignment of tokens with audio:
+ * each token gets consecutive frames, in order. Pure.
  *
  * @see `add_word_timestamps` in openai/whisper's `timing.py`
  * @see H. Sakoe, S. Chiba: Dynamic Programming Algorithm Optimization for Spoken Word Recognition, 1978
@@ -9,13 +9,23 @@
 import type { TranscriptWord } from "../task.ts";
 import { giveFrames } from "./frame_tokens.ts";
 import { hasSpaces, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
-import type { TimedTokens } from "./whisper_sequential.ts";
 import type { DecodedWindow } from "./window_decoder.ts";
 
+/** A segment of a transcript, as tokens. */
+export interface TimedTokens {
+  readonly startSeconds: number;
+  readonly endSeconds: number;
+  /** Text tokens with the timestamp tokens around them, which count from the beginning of the window. */
+  readonly tokens: readonly number[];
+  /** First frame of the window. */
+  readonly seekFrame: number;
+}
+
 /**
- * The words of each segment of a window, in seconds of the recording; `undefined` if word times are not wanted.
+ * Finds the words of each segment of a window, with times in seconds of the recording.
  *
- * @param options.decode gives the text of tokens.
+ * @returns `undefined` if the window has no alignment, as word times are not wanted.
+ * @param options.decode decodes tokens to text.
  * @param options.offsetSeconds start of the window in the recording.
  */
 export function joinIntoWords(
@@ -52,9 +62,9 @@ export function joinIntoWords(
 }
 
 interface WordDivision {
-  /** The text of tokens; incomplete characters are U+FFFD. */
+  /** Decodes tokens to text; incomplete characters become U+FFFD. */
   readonly decode: (tokens: number[]) => string;
-  /** Whether the language puts spaces between its words; if not, each character counts as a word. */
+  /** Whether the language puts spaces between words; if not, each character counts as a word. */
   readonly hasSpaces: boolean;
 }
 
@@ -62,7 +72,7 @@ const BROKEN = "\uFFFD";
 /** A character has at most four bytes, so at most four tokens. */
 const MAX_TOKENS_PER_CHARACTER = 4;
 const IS_PUNCTUATION = /^[\s\p{P}]*$/u;
-/** Opening punctuation, or punctuation before a word. */
+/** Opening punctuation, or other punctuation that precedes a word. */
 const OPENS = /^(\s*[\p{Ps}\p{Pi}¿¡]|\s+["'\p{Pd}])/u;
 
 /** Divides all tokens into consecutive words. */
@@ -110,28 +120,28 @@ export interface WordSegment {
   /** Seconds from the window's beginning. */
   readonly startSeconds: number;
   readonly endSeconds: number;
-  /** Index of its first text token among those of the window. */
+  /** Index of the segment's first text token among the tokens of the window. */
   readonly firstToken: number;
   readonly words: readonly WordGroup[];
 }
 
 interface WindowAlignment {
-  /** f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each position. */
+  /** f32 `[tokens + 1, frames]`: the alignment of each token, and of the end token after the last, with each frame. */
   readonly values: Float32Array;
-  /** Frames, at least one. */
+  /** Number of frames, at least 1. */
   readonly numFrames: number;
   readonly frameSeconds: number;
 }
 
 /** Punctuation at which a speaker may pause. */
 const PAUSE = /[\p{Po}\p{Pd}]["'\p{Pe}\p{Pf}]*\s*$/u;
-/** Upper bound of the usual word duration. */
+/** Upper bound for the usual duration of a word. */
 const LONGEST_USUAL_SECONDS = 0.7;
 
 /**
- * Times the words of a window's segments, in seconds from its beginning.
+ * Finds the times of the words in a window's segments, in seconds from the beginning of the window.
  *
- * @returns the words of each segment: in order, not overlapping, within it.
+ * @returns the words of each segment: in order, without overlap, within the segment.
  */
 export function timeWords(
   segments: readonly WordSegment[],
@@ -168,6 +178,7 @@ export function timeWords(
   });
 }
 
+/** Computes the median duration of words, with an upper bound. */
 function usualSeconds(spans: readonly { readonly start: number; readonly end: number }[]): number {
   const durations = spans.map(({ start, end }) => end - start).filter((seconds) => seconds > 0)
     .sort((a, b) => a - b);
@@ -175,8 +186,8 @@ function usualSeconds(spans: readonly { readonly start: number; readonly end: nu
 }
 
 /**
- * The frame in which each token of a segment begins, and after them the end of the last token; the tokens share the
- * segment's frames.
+ * Finds the times at which the tokens of a segment begin, followed by the end of the last token. The tokens divide the
+ * segment's frames among them.
  */
 function findBeginnings(
   { startSeconds, endSeconds, firstToken, words }: WordSegment,
@@ -204,7 +215,7 @@ const NEXT_COLUMN = 2;
  * Finds the path with the largest sum of values from the first row and column to the last. Each step advances by one
  * row, one column, or both.
  *
- * @returns the column in which each row begins, never falling; the first is 0.
+ * @returns the column in which each row begins, in non-decreasing order; the first is 0.
  * @example
  * ```ts
  * import { warpRows } from "./timed_words.ts";
@@ -213,7 +224,7 @@ const NEXT_COLUMN = 2;
  * ```
  */
 export function warpRows({ values, numRows, numColumns }: {
-  /** f32 `[numRows, numColumns]`, higher where a row belongs to a column. */
+  /** f32 `[numRows, numColumns]`, higher where row and column belong together. */
   readonly values: Float32Array;
   readonly numRows: number;
   readonly numColumns: number;

@@ -1,8 +1,8 @@
 /**
- * A voice activity model like Silero's: the speech probability of each short window.
+ * A voice activity model like Silero's, which computes the speech probability of each short window.
  *
- * It runs on the CPU even if the recogniser runs on a GPU: each window needs the state of the one before, and reading
- * that back takes longer than computing it.
+ * It runs on the CPU even if the recogniser runs on a GPU: each window needs the state of the previous one, and reading
+ * that from the GPU takes longer than computing it on the CPU.
  *
  * @module
  */
@@ -16,23 +16,23 @@ import type { VoiceState } from "../task.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
 
-/** The setting that all errors of this file name. */
+/** The setting that the errors of this module refer to. */
 const SETTING = "vadFolder";
 
 /** The graph's sizes at one sample rate. */
 interface WindowSizes {
   readonly windowSamples: number;
-  /** Samples of the previous window that are put in front of each window. */
+  /** Number of samples of the previous window that precede each window in the graph's input. */
   readonly contextSamples: number;
 }
 
-/** The window sizes of Silero 5, the default, by sample rate. */
+/** Default window sizes, those of Silero 5, by sample rate in Hz. */
 const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
   16_000: { windowSamples: 512, contextSamples: 64 },
   8_000: { windowSamples: 256, contextSamples: 32 },
 };
 const SILERO_STATE = [2, 1, 128];
-/** Windows between yields to other messages: about 5 ms. */
+/** Number of windows between yields to messages: about 5 ms of work. */
 const WINDOWS_PER_YIELD = 16;
 
 /** A voice activity model. It serves several recordings at a time. */
@@ -96,7 +96,7 @@ export class VoiceActivity {
     return new VoiceListener(this.#session, options, state);
   }
 
-  /** Samples of each window. @throws {StartupError} when the model does not support the sample rate. */
+  /** Returns the number of samples in a window. @throws {StartupError} when the sample rate is not supported. */
   windowSamples(sampleRateHz: number): number {
     return this.#sizesAt(sampleRateHz).windowSamples;
   }
@@ -119,8 +119,10 @@ export class VoiceActivity {
       return { windowSamples, contextSamples, stateShape };
     }
     throw new StartupError(
-      `${this.#folder} does not take sound at ${sampleRateHz} Hz, which the speech model hears; its config.json ` +
-        `gives sampling_rates ${JSON.stringify(rates)}, window_samples and context_samples.`,
+      `${this.#folder} does not support ${sampleRateHz} Hz, the sample rate of the speech model. Its config.json ` +
+        `gives the sampling_rates ${
+          JSON.stringify(rates)
+        }, with window_samples and context_samples for each.`,
       { setting: SETTING },
     );
   }
@@ -137,7 +139,7 @@ export class VoiceListener {
   readonly #options: ListenerOptions;
   readonly #rate: Tensor;
   readonly #likelihoods: number[] = [];
-  /** The context and the next window's samples so far. */
+  /** The context of the next window, followed by its samples so far. */
   readonly #window: Float32Array;
   #state: Tensor;
   #filled: number;
@@ -156,17 +158,18 @@ export class VoiceListener {
     this.#state = new Tensor("float32", memory, stateShape);
   }
 
-  /** The likelihoods of all windows that are complete. */
+  /** The speech probabilities of all complete windows. */
   get wholeLikelihoods(): readonly number[] {
     return this.#likelihoods;
   }
 
-  /** The state from which another listener can go on. */
+  /** A copy of the state, from which another listener can continue. */
   get state(): VoiceState {
     const memory = Float32Array.from(this.#state.data as Float32Array);
     return { memory, window: this.#window.slice(), filled: this.#filled };
   }
 
+  /** Adds samples and runs the windows that they complete. */
   async push(samples: Float32Array): Promise<void> {
     this.#numSamples += samples.length;
     for (let at = 0; at < samples.length;) {
@@ -179,8 +182,9 @@ export class VoiceListener {
   }
 
   /**
-   * The speech probability of each window up to the end of the recording, 0 to 1; the last window is padded with
-   * silence.
+   * Ends the recording.
+   *
+   * @returns the speech probability of each window, 0 to 1; the last window is padded with silence.
    */
   async likelihoods(): Promise<readonly number[]> {
     if (this.#filled > this.#options.contextSamples) {
@@ -190,7 +194,7 @@ export class VoiceListener {
     return this.#likelihoods;
   }
 
-  /** Finds speech regions of at most this many seconds. */
+  /** Ends the recording and finds its speech regions, each of at most this many seconds. */
   async speech(maxSpeechSeconds: number): Promise<SampleRange[]> {
     const { sampleRateHz, windowSamples } = this.#options;
     return findSpeechRegions(await this.likelihoods(), {

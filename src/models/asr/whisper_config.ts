@@ -1,5 +1,5 @@
 /**
- * The configuration of Whisper's decoding: its special tokens, languages, sizes and alignment heads, and its rules on
+ * The configuration of Whisper's decoding: special tokens, languages, sizes, alignment heads, and the rules for
  * timestamps.
  *
  * @module
@@ -16,24 +16,24 @@ export interface WhisperConfig {
   readonly vocabSize: number;
   readonly startToken: number;
   readonly endToken: number;
-  /** The token whose probability after the start token is that of silence, if the model has one. */
+  /** The token whose probability after the start token is the probability of silence; absent if there is none. */
   readonly noSpeechToken: number | undefined;
-  /** The task's token, which follows the language; absent in models of one language, which have no such prompt. */
+  /** The token of the task, which follows the language token; absent in models of one language, whose prompt has neither. */
   readonly transcribeToken: number | undefined;
   /** Replaces `transcribeToken` for translation to English; absent in models that cannot translate. */
   readonly translateToken: number | undefined;
-  /** Language tokens by Whisper's own code; empty in models of one language. */
+  /** Language tokens by Whisper's code; empty in models of one language. */
   readonly languages: ReadonlyMap<string, number>;
   /** The first timestamp token: 0 s. */
   readonly timestampsStart: number;
-  /** The last timestamp token that a window may begin with. */
+  /** The largest timestamp token with which a window may begin. */
   readonly lastFirstTimestamp: number;
   readonly suppressedTokens: readonly number[];
   /** Most tokens of one window's text. */
   readonly maxTokens: number;
 }
 
-/** Seconds per timestamp token. */
+/** Seconds from one timestamp token to the next. */
 export const TIMESTAMP_SECONDS = 0.02;
 
 /** Default of `max_initial_timestamp_index`: the first timestamp of a window is at most 1 s. */
@@ -46,8 +46,8 @@ const WHISPER_CODES: Readonly<Record<string, string>> = { fil: "tl", jv: "jw" };
  * Reads the configuration.
  *
  * @param files the folder's `config.json` and `generation_config.json`.
- * @param tokenToId a token's id by its text.
- * @throws {StartupError} when it is not a Whisper model.
+ * @param tokenToId returns the id of a token, given its text.
+ * @throws {StartupError} when the folder does not hold a Whisper model.
  */
 export function readWhisperConfig(
   { config, generationConfig }: { config: Json; generationConfig: Json },
@@ -77,17 +77,18 @@ export function readWhisperConfig(
     lastFirstTimestamp: timestampsStart +
       (typeof initial === "number" ? initial : MAX_INITIAL_TIMESTAMP_INDEX),
     suppressedTokens: tokensAt({ ...config, ...generationConfig }, "suppress_tokens"),
-    // Half of the context, as in Whisper: the other half is for the text of earlier windows.
+    // Half of the context as in Whisper, which keeps the other half for the text of earlier windows.
     maxTokens: Math.floor(size("max_target_positions") / 2),
   };
 }
 
+/** Lists the API's codes of the languages that the model knows. */
 export function toLanguages({ languages }: Pick<WhisperConfig, "languages">): SpokenLanguages {
   if (languages.size === 0) return ["en"];
   return Object.keys(ALL_LANGUAGES).filter((code) => languages.has(WHISPER_CODES[code] ?? code));
 }
 
-/** The token of a language that {@linkcode toLanguages} lists; `undefined` if the model knows one language only. */
+/** Finds the token of a language that {@linkcode toLanguages} lists; `undefined` in models of one language. */
 export function findLanguageToken(
   { languages }: Pick<WhisperConfig, "languages">,
   code: string,
@@ -95,6 +96,7 @@ export function findLanguageToken(
   return languages.get(WHISPER_CODES[code] ?? code);
 }
 
+/** Makes the prompt of a window: the tokens for start, language and task. */
 export function makePrompt(
   { startToken, transcribeToken, translateToken }: WhisperConfig,
   { languageToken, translates = false }: {
@@ -107,12 +109,12 @@ export function makePrompt(
     : [startToken, languageToken!, translates ? translateToken! : transcribeToken];
 }
 
-/** Whether the language of this token puts spaces between words. */
+/** Whether the language with this token puts spaces between words. */
 export function hasSpaces({ languages }: WhisperConfig, token: number | undefined): boolean {
   return !UNSPACED_LANGUAGES.some((code) => token !== undefined && languages.get(code) === token);
 }
 
-/** The name of the language of this token: `english`; Whisper's code if the API has no name for it. */
+/** Returns the name of the language with this token: `english`; Whisper's code if the API has no name for it. */
 export function getLanguageName({ languages }: WhisperConfig, token: number | undefined): string {
   if (token === undefined) return ALL_LANGUAGES["en"]!;
   const code = [...languages].find(([, id]) => id === token)?.[0] ?? "";
@@ -120,7 +122,7 @@ export function getLanguageName({ languages }: WhisperConfig, token: number | un
   return own === undefined ? code : ALL_LANGUAGES[own]!;
 }
 
-/** A mask of the text tokens that may be sampled. */
+/** Makes a mask of the text tokens that may be sampled. */
 export function listPlainTokens(config: WhisperConfig): Uint32Array<ArrayBuffer> {
   const suppressed = new Set(config.suppressedTokens);
   // Whisper's special tokens follow the end token.
@@ -137,7 +139,7 @@ function readLanguages(generationConfig: Json): Map<string, number> {
   const table = generationConfig["lang_to_id"];
   if (typeof table !== "object" || table === null) {
     throw new StartupError(
-      "The folder's generation_config.json has no lang_to_id, which a model of several languages needs.",
+      "The folder's generation_config.json has no lang_to_id, which multilingual models need.",
     );
   }
   return new Map(
@@ -146,8 +148,8 @@ function readLanguages(generationConfig: Json): Map<string, number> {
 }
 
 /**
- * Reads the heads whose cross-attention aligns tokens with the audio: `alignment_heads`, pairs of layer and head.
- * Without them all heads of the upper half of the layers are used, as in openai/whisper.
+ * Reads `alignment_heads`: pairs of layer and head whose cross-attention aligns tokens with the audio. Without the field,
+ * all heads in the upper half of the layers are used, as in openai/whisper.
  *
  * @param files the folder's `config.json` and `generation_config.json`.
  * @throws {StartupError} when a pair names no head of the model.
@@ -169,9 +171,9 @@ export function readAlignmentHeads(
     const [layer, head] = Array.isArray(pair) ? pair : [];
     if (isBelow(layer, numLayers) && isBelow(head, numHeads)) continue;
     throw new StartupError(
-      `The folder's generation_config.json has ${
+      `The folder's generation_config.json has the pair ${
         JSON.stringify(pair)
-      } among its alignment_heads; the decoder has ${numLayers} layers of ${numHeads} heads, counted from 0.`,
+      } in alignment_heads, but the decoder has only ${numLayers} layers of ${numHeads} heads, counted from 0.`,
     );
   }
   const byLayer = Map.groupBy(pairs as [number, number][], ([layer]) => layer);
@@ -180,10 +182,10 @@ export function readAlignmentHeads(
 }
 
 /**
- * The tokens that may come next, given the window's tokens so far (without the prompt).
+ * Determines which tokens may come next, given the window's tokens so far (without the prompt).
  *
- * A window is `<|0.00|> text <|2.10|><|2.10|> text <|4.00|>`: text stands between two timestamps, and timestamps never
- * fall. Of two timestamps in a row, the second opens the next text.
+ * A window is `<|0.00|> text <|2.10|><|2.10|> text <|4.00|>`. Text stands between two timestamps, and timestamps never
+ * decrease. Of two timestamps in a row, the second begins the next text.
  *
  * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
  */

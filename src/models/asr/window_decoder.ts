@@ -1,6 +1,8 @@
 /**
- * Decodes windows of recordings: each attempt is a request to the engine, which runs all windows in shared steps.
+ * Decodes windows of recordings with Whisper. If the result is not good enough, it is repeated at the next higher
+ * temperature. Each attempt is a request to the engine, which runs the windows of all recordings in shared steps.
  *
+ * @see A. Radford et al.: Robust Speech Recognition via Large-Scale Weak Supervision, 2022, section 4.5
  * @module
  */
 import type { LogMelRow } from "../../../kernels/log_mel/log_mel_spec.ts";
@@ -13,12 +15,8 @@ import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { toMask } from "../../engine/token_rules.ts";
 import { makePrompt, ruleAfter, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
-import {
-  type Attempt,
-  decodeWithFallback,
-  type DecodingResult,
-  type FallbackOptions,
-} from "./whisper_sequential.ts";
+import { computeCompressionRatio } from "./recogniser.ts";
+import type { SamplingParams } from "../../../kernels/sample/sample_row.ts";
 
 /** The encoder's input for one window. */
 export interface WindowInput {
@@ -30,27 +28,27 @@ interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbabi
   readonly languageToken: number | undefined;
   /** Whether to translate to English. */
   readonly translates: boolean;
-  /** The length of the window's audio, if token times are wanted. */
+  /** Length of the window's audio; absent unless token times are wanted. */
   readonly timedSeconds: number | undefined;
   /** Aborting it cancels the window before the next token. */
   readonly signal: AbortSignal;
 }
 
-/** The result of a window, with its language. */
+/** The result of decoding a window. */
 export interface DecodedWindow extends DecodingResult {
   readonly languageToken: number | undefined;
   /**
-   * If wanted, f32 `[tokens + 1, positions]`: how strongly each token, and the end token after the last, is aligned
-   * with each encoder position of the window's audio.
+   * f32 `[tokens + 1, positions]`: how strongly each token, and the end token after the last, is aligned with each encoder
+   * position of the window's audio. Absent unless token times are wanted.
    */
   readonly alignment?: Float32Array | undefined;
 }
 
-/** A bias that makes a token certain. */
+/** A bias with which a token is certain to be sampled. */
 const FORCED = 1e6;
 
 interface Parts {
-  /** Cut or whole; the new object owns it. */
+  /** A cut or uncut decoder, owned by the window decoder. */
   readonly decoder: EncoderDecoder<WindowInput> | WholeDecoder;
   readonly config: WhisperConfig;
   readonly alignmentHeads: readonly NodeHeads[];
@@ -62,7 +60,7 @@ export class WindowDecoder {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    // No prefix cache: windows share prompt prefixes, but not the audio that they attend to.
+    // The prefix cache is off, as prompts are equal but attend to different audio.
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
   }
 
@@ -75,9 +73,9 @@ export class WindowDecoder {
     const { config, decoder } = this.#parts;
     const input: WindowInput = { row: task.row };
     try {
-      // If the language is known, this prompt runs in the same step.
+      // If the language is known, this prompt runs in the same step as the first attempt.
       const noSpeechProbability = this.#measureSilence(task, input);
-      // The error is reported where the promise is awaited, unless something else fails first.
+      // Its error is reported where the promise is awaited, unless something else fails first.
       noSpeechProbability.catch(() => {});
       const languageToken = await this.#detectLanguage(task, input);
       const prompt = makePrompt(config, { ...task, languageToken });
@@ -93,7 +91,7 @@ export class WindowDecoder {
     }
   }
 
-  /** Cancels running requests without reporting it, and frees the decoder. */
+  /** Cancels running requests silently and frees the decoder. */
   async dispose(): Promise<void> {
     await this.#engine.close();
     await this.#parts.decoder.dispose();
@@ -132,12 +130,12 @@ export class WindowDecoder {
   async #measureSilence(task: WindowTask, input: WindowInput): Promise<number> {
     const { noSpeechToken } = this.#parts.config;
     if (noSpeechToken === undefined) return 0;
-    // All tokens stay candidates, so that the probability is the one among all of them.
+    // With a bias instead of a mask, the probability is relative to all tokens.
     const logitBias = new Map([[noSpeechToken, FORCED]]);
     return Math.exp((await this.#chooseFirst(task, { input, logitBias })).logprob);
   }
 
-  /** The language that the task names; else the likeliest one by the logits after the start token. */
+  /** Returns the task's language, or else the likeliest one by the logits after the start token. */
   async #detectLanguage(
     task: WindowTask,
     input: WindowInput,
@@ -170,11 +168,11 @@ export class WindowDecoder {
   }
 
   /**
-   * Aligns the window's tokens with its audio: they run through the decoder once more, all at once, and the attention
-   * weights of the alignment heads are collected.
+   * Aligns the window's tokens with its audio. All tokens run through the decoder once more, in one step, and the
+   * attention weights of the alignment heads are collected.
    *
-   * Whisper's own `find_alignment` leaves the timestamps out. With them, as they were decoded, words that begin or end
-   * at a pause are nearer to their true times.
+   * Unlike Whisper's `find_alignment`, this includes the timestamp tokens, which brings words that begin or end at a
+   * pause nearer to their true times.
    *
    * @returns f32 `[tokens + 1, positions]`, as in {@linkcode DecodedWindow}.
    * @see `find_alignment` in openai/whisper's `timing.py`
@@ -190,7 +188,84 @@ export class WindowDecoder {
     const prompt = makePrompt(config, window);
     const tokens = [...prompt, ...window.tokens];
     const alignment = await decoder.align({ encoderInput, tokens, numPositions, nodes });
-    // The decoder attends to a token's audio while it reads the token before.
+    // The decoder attends to the audio of a token while it reads the previous token.
     return alignment.subarray((prompt.length - 1) * numPositions);
   }
+}
+
+/** Compression ratio above which a text counts as repetitive. */
+const MAX_COMPRESSION_RATIO = 2.4;
+/** Mean log-probability below which a decoding is rejected. */
+const MIN_MEAN_LOGPROB = -1;
+/** Probability of no speech above which a window counts as silent, unless its text is likely. */
+const MAX_NO_SPEECH_PROBABILITY = 0.6;
+const TEMPERATURE_STEP = 0.2;
+const HOTTEST = 1;
+
+/** The quality measures of a decoding. */
+interface DecodingQuality {
+  /** Mean natural log-probability of the tokens and the end token. */
+  readonly meanLogprob: number;
+  readonly compressionRatio: number;
+  readonly noSpeechProbability: number;
+}
+
+export interface Attempt {
+  /** Text and timestamp tokens, without the prompt and the end token. */
+  readonly tokens: readonly number[];
+  readonly meanLogprob: number;
+}
+
+/** The accepted decoding of a window. */
+export interface DecodingResult extends Attempt, DecodingQuality {
+  readonly temperature: number;
+}
+
+interface FallbackOptions {
+  /** The first temperature; 0 takes the most likely tokens. */
+  readonly temperature: number;
+  /** Seed of the first attempt; each attempt has its own. */
+  readonly seed: number;
+  /** Probability of no speech; a promise if it is computed while the first attempt runs. */
+  readonly noSpeechProbability: number | Promise<number>;
+  /** Decodes tokens to text, without timestamps. */
+  readonly getText: (tokens: readonly number[]) => string;
+}
+
+/** Decodes a window at rising temperatures until the result is good enough. The last attempt is always accepted. */
+export async function decodeWithFallback(
+  attempt: (sampling: Pick<SamplingParams, "temperature" | "seed">) => Promise<Attempt>,
+  { temperature: first, seed: firstSeed, getText, ...known }: FallbackOptions,
+): Promise<DecodingResult> {
+  const temperatures = temperaturesFrom(first);
+  for (const [index, temperature] of temperatures.entries()) {
+    const seed = (firstSeed + Math.imul(index, 0x9e3779b1)) >>> 0;
+    const decoded = await attempt({ temperature, seed });
+    const noSpeechProbability = await known.noSpeechProbability;
+    const compressionRatio = computeCompressionRatio(getText(decoded.tokens).trim());
+    const result = { ...decoded, temperature, noSpeechProbability, compressionRatio };
+    if (index === temperatures.length - 1 || isGoodEnough(result)) return result;
+  }
+  throw new Error("There is always a temperature.");
+}
+
+/** Lists the temperatures at which to decode a window, in order. */
+export function temperaturesFrom(first: number): number[] {
+  const steps = Math.max(0, Math.floor((HOTTEST - first) / TEMPERATURE_STEP + 1e-6));
+  return Array.from(
+    { length: steps + 1 },
+    (_, step) => step === 0 ? first : Math.min(HOTTEST, first + step * TEMPERATURE_STEP),
+  );
+}
+
+/** Whether nobody speaks in the window: the model finds that likely, and its text unlikely. */
+export function isSilence({ noSpeechProbability, meanLogprob }: DecodingQuality): boolean {
+  return noSpeechProbability > MAX_NO_SPEECH_PROBABILITY && meanLogprob < MIN_MEAN_LOGPROB;
+}
+
+/** Whether to accept a decoding rather than to try the next temperature. */
+export function isGoodEnough(figures: DecodingQuality): boolean {
+  const { compressionRatio, meanLogprob } = figures;
+  if (isSilence(figures)) return true;
+  return compressionRatio <= MAX_COMPRESSION_RATIO && meanLogprob >= MIN_MEAN_LOGPROB;
 }

@@ -1,5 +1,5 @@
 /**
- * Reads PDF files on threads of their own; this is the calling side.
+ * Reads PDF files on separate threads (`document_thread.ts`).
  *
  * @module
  */
@@ -43,7 +43,7 @@ export class DocumentReader {
     if (pages.length <= this.#maxPages) return pages;
     throw new HearthError(
       "invalid_media",
-      `The PDF has ${pages.length} pages; at most ${this.#maxPages} are read (--max-pdf-pages).`,
+      `The PDF has ${pages.length} pages; at most ${this.#maxPages} are allowed (--max-pdf-pages).`,
     );
   }
 
@@ -57,7 +57,7 @@ interface Workers {
   readonly signal: AbortSignal;
 }
 
-/** The pages of an open file. All calls throw as {@linkcode DocumentReader.open}. */
+/** The pages of an open file. All methods throw like {@linkcode DocumentReader.open}. */
 export class PdfPages {
   readonly #id = crypto.randomUUID();
   readonly #bytes: Uint8Array<SharedArrayBuffer>;
@@ -107,7 +107,7 @@ export class PdfPages {
     );
   }
 
-  /** Makes a call within the time that is left for the file. */
+  /** Makes a call within the time that remains for the file. */
   async #timed<T>(
     call: (file: DocumentFile, options: { signal: AbortSignal }) => Promise<Timed<T>>,
   ): Promise<T> {
@@ -116,7 +116,7 @@ export class PdfPages {
       const seconds = MAX_FILE_MS / 1000;
       throw new HearthError(
         "invalid_media",
-        `The PDF takes longer to read than the ${seconds} s that are allowed.`,
+        `Reading the PDF takes longer than the allowed ${seconds} s.`,
       );
     }
     const file = { id: this.#id, bytes: this.#bytes, maxMs };
@@ -126,19 +126,19 @@ export class PdfPages {
   }
 }
 
-/** The resolution at which small print can be read letter by letter, as OCR tools draw pages. */
+/** Resolution for OCR, as used by other OCR tools: it makes small print legible. */
 const READING_DPI = 200;
-/** The resolution for questions about a page: more would cost more tokens than it is worth. */
+/** Resolution for questions about a page. A higher one would cost more tokens than it is worth. */
 const LOOKING_DPI = 144;
-/** A larger "longest edge" is a number of pixels: some preprocessors use the name for both. */
+/** A larger `longest_edge` is a number of pixels, as some preprocessors use the name for both. */
 const MAX_EDGE = 16_384;
-/** Images of fixed size stretch the page, so its longer side may have this many times as many pixels. */
+/** Preprocessors with a fixed size squeeze the page's longer side, so it is drawn with this many times as many pixels. */
 const PAGE_ASPECT = Math.SQRT2;
 
 /**
- * The lowest resolution at which the model's preprocessor loses no detail when it resizes the page.
+ * Determines the lowest resolution at which the model's preprocessor loses no detail when it resizes the page.
  *
- * @param preprocessor its `preprocessor_config.json`; empty if it has none.
+ * @param preprocessor the model's `preprocessor_config.json`; empty if it has none.
  */
 export function readPageResolution(
   preprocessor: Json,

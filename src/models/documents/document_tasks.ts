@@ -13,15 +13,15 @@ import type { ChatEvent, ChatMessage, ChatTask, DocumentPart, MessagePart, Task 
 import { DocumentReader, type PdfPages, readPageResolution } from "./document_reader.ts";
 import { PageAnswers } from "./page_answers.ts";
 
-/** Separates the texts of two pages. */
+/** The separator between the texts of two pages. */
 const TEXT_BREAK = "\n\n";
 
-/** Most bytes of the images drawn from a document: the same limit as for the media of a request. */
+/** Most bytes of the images drawn from a document. It is also the limit for the media of a request. */
 const MAX_DRAWN_BYTES = 100 * 2 ** 20;
 
 type Emit = Parameters<Model["start"]>[1];
 
-/** A task with its signal and its listener. */
+/** A task in progress. */
 interface Work {
   readonly task: ChatTask;
   readonly emit: Emit;
@@ -29,8 +29,8 @@ interface Work {
 }
 
 /**
- * Starts tasks of a model. A text model gets the text of a PDF, a vision model an image of each page; an OCR model reads
- * one page after the other. Tasks without PDF files go to the model as they are.
+ * Starts tasks of a model. A text model gets the text of a PDF, and a vision model gets an image of each page. An OCR model
+ * reads one page after the other. Tasks without PDF files are passed to the model unchanged.
  */
 export class DocumentTasks {
   readonly #model: Model;
@@ -65,7 +65,7 @@ export class DocumentTasks {
     return new DocumentTasks(model, { resolution, maxPages });
   }
 
-  /** Starts a task, as {@linkcode Model.start} does. */
+  /** Starts a task, like {@linkcode Model.start}. */
   start(task: Task, emit: Emit): () => void {
     if (task.type !== "chat" || !hasDocuments(task)) return this.#model.start(task, emit);
     return this.#requests.start({
@@ -116,8 +116,8 @@ export class DocumentTasks {
       if (text !== "") return { type: "text", text };
       throw new HearthError(
         "invalid_media",
-        "The PDF has no text of its own: its pages are images, which this model does not see. " +
-          "A vision or OCR model reads them.",
+        "The PDF has no text layer: its pages are images, which this model cannot read. " +
+          "Use a vision or OCR model.",
       );
     });
   }
@@ -145,7 +145,7 @@ export class DocumentTasks {
     const parts = typeof content === "string" ? [] : content;
     const [document, other] = parts.filter(({ type }) => type !== "text");
     if (document?.type !== "document") {
-      // The PDF file is in an earlier message, which is left out.
+      // The PDF file is in an earlier message, and OCR models read only the last one.
       const messages = task.messages.slice(index);
       const cancel = this.#model.start({ ...task, messages }, work.emit);
       signal.addEventListener("abort", cancel, { once: true });
@@ -154,7 +154,7 @@ export class DocumentTasks {
     if (other !== undefined && "param" in other) {
       throw new HearthError(
         "invalid_value",
-        `${other.param}: this model reads one image or document at a time, and the message has another.`,
+        `${other.param}: this model reads one image or document at a time, but the message has another one.`,
         { param: other.param },
       );
     }
@@ -163,7 +163,7 @@ export class DocumentTasks {
     await this.#readEach(pages, { ...work, document, texts });
   }
 
-  /** Reads one page while the next is drawn. */
+  /** Reads the pages one after the other. Each page is drawn while the previous one is read. */
   async #readEach(
     pages: PdfPages,
     { task, emit, signal, document, texts }: Work & {
@@ -177,7 +177,7 @@ export class DocumentTasks {
     const answers = new PageAnswers(pages.length, (event) => void emit(event));
     const draw = (index: number) => {
       const drawn = naming(document, () => pages.draw(index, this.#resolution));
-      // The error is reported when this page is awaited.
+      // Its error is reported when this page is awaited.
       drawn.catch(() => {});
       return drawn;
     };
@@ -198,7 +198,7 @@ export class DocumentTasks {
     }
   }
 
-  /** @returns whether to go on with the next page. */
+  /** Reads a page. @returns whether to continue with the next page. */
   async #readPage(
     task: ChatTask,
     { answers, signal }: { readonly answers: PageAnswers; readonly signal: AbortSignal },
@@ -226,9 +226,9 @@ function hasDocuments({ messages }: ChatTask): boolean {
 function tooManyPictures(index: number, numPages: number): HearthError {
   return new HearthError(
     "invalid_media",
-    `The images of ${index + 1} of the PDF's ${numPages} pages have more than ${
+    `The images of the first ${index + 1} of the PDF's ${numPages} pages take more than ${
       MAX_DRAWN_BYTES / 2 ** 20
-    } MiB, too many for one request: send fewer pages.`,
+    } MiB, too much for one request: send fewer pages.`,
   );
 }
 
@@ -236,12 +236,12 @@ function requireOneAnswer({ options: { n } }: ChatTask, numPages: number): void 
   if (n === 1 || numPages === 1) return;
   throw new HearthError(
     "invalid_value",
-    `n: a document of ${numPages} pages has 1 answer, saw ${n}.`,
+    `n: want 1 for a document of ${numPages} pages, saw ${n}.`,
     { param: "n" },
   );
 }
 
-/** Runs `read`; its errors name the part of the request. */
+/** Runs `read` so that its errors name the part of the request. */
 async function naming<T>({ param }: DocumentPart, read: () => Promise<T>): Promise<T> {
   try {
     return await read();

@@ -1,5 +1,5 @@
 /**
- * The thread that reads PDF files: their pages as images, and their text.
+ * The entry point of threads that read PDF files: their pages as images, and their text.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import { type PageResolution, PdfDocument } from "../../media/pdf/pdf_document.t
 import { encodePng } from "../../media/image/png.ts";
 import { serveFunctions } from "../threads/worker_pool.ts";
 
-/** A file whose pages can be asked for one at a time. */
+/** A file from which pages are read one call at a time. */
 export interface DocumentFile {
-  /** Identifies the file among calls. */
+  /** Identifies the file across calls. */
   readonly id: string;
-  /** The file, in shared memory so that it is not copied with each page. */
+  /** The file's content, in shared memory so that it is not copied with each call. */
   readonly bytes: Uint8Array<SharedArrayBuffer>;
-  /** The time this call may take. */
+  /** Most time that the call may take. */
   readonly maxMs: number;
 }
 
@@ -24,13 +24,13 @@ interface DocumentPage extends DocumentFile {
   readonly index: number;
 }
 
-/** The last file stays open this long after its last call. */
+/** Time for which a file stays open after its last call. */
 const OPEN_MS = 10_000;
 
 let open: { readonly id: string; readonly document: PdfDocument } | undefined;
 let closing: ReturnType<typeof setTimeout> | undefined;
 
-/** A result, and the milliseconds it took. */
+/** A result, with the milliseconds that it took. */
 export interface Timed<T> {
   readonly value: T;
   readonly ms: number;

@@ -1,11 +1,11 @@
 /**
- * Joins the answers about a document's pages, one after the other, into one answer.
+ * Joins the answers about the pages of a document into one answer.
  *
  * @module
  */
 import type { ChatEvent, TokenUsage } from "../task.ts";
 
-/** Ends a page, as in the output of OCR tools. */
+/** The separator between pages, as in the output of OCR tools. */
 const PAGE_BREAK = "\n\f";
 
 const NO_TOKENS: TokenUsage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0 };
@@ -18,10 +18,10 @@ export class PageAnswers {
   readonly #emit: (event: ChatEvent) => unknown;
   readonly #seen = new Set<ChatEvent["type"]>();
   #page = 0;
-  /** Characters of the answer before the current page. */
+  /** Number of characters of the answer before the current page. */
   #offset = 0;
   #numTokensBefore = 0;
-  /** Characters of the current page. */
+  /** Number of characters of the current page. */
   #length = 0;
   #numTokens = 0;
   #usage = NO_TOKENS;
@@ -34,7 +34,7 @@ export class PageAnswers {
     this.#emit = emit;
   }
 
-  /** Tokens of the answer so far. */
+  /** Number of tokens of the answer so far. */
   get numTokens(): number {
     return this.#numTokensBefore + this.#numTokens;
   }
@@ -52,7 +52,7 @@ export class PageAnswers {
   /**
    * Takes an event of the current page's answer.
    *
-   * @returns whether to go on with the next page, once the page's answer has ended.
+   * @returns whether to continue with the next page, if the page's answer has ended; `undefined` otherwise.
    */
   push(event: ChatEvent): boolean | undefined {
     switch (event.type) {
@@ -68,7 +68,7 @@ export class PageAnswers {
       case "finish":
         this.#finish = event;
         this.#numTokens = event.numTokens ?? this.#numTokens;
-        // One page that is too long for the model does not stop the others.
+        // A page that is too long for the model does not stop the others.
         this.#isCutShort ||= event.reason === "length";
         return undefined;
       case "done":

@@ -1,6 +1,6 @@
 /**
- * Texts on a decoder: each is a sequence of the paged engine, which packs them without padding and computes shared
- * prefixes once. The result is the row of each text's last token.
+ * Runs texts on a decoder. Each text is a sequence of the paged engine, which packs texts without padding and computes
+ * shared prefixes once. The result is the row of the text's last token.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { EngineMetrics } from "../../engine/metrics.ts";
 import { mostBlocks } from "../../engine/length_limits.ts";
 import { StartupError } from "../../base/errors.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../folder/decoder_load.ts";
-import type { TextJob, TextRunner } from "./text_model.ts";
+import type { TextJob, TextRunner } from "./text_batcher.ts";
 
 class DecoderTexts implements TextRunner {
   readonly #decoder: PagedDecoder<RowToken>;
@@ -29,7 +29,7 @@ class DecoderTexts implements TextRunner {
     return this.#engine.metrics;
   }
 
-  /** A job has no more texts in the engine than fit one step, so that other jobs get their share. */
+  /** Runs a job with no more texts in the engine than fit into one step, so that other jobs get their share. */
   async run(job: TextJob, signal: AbortSignal): Promise<number> {
     const failure = new AbortController();
     const ends = AbortSignal.any([signal, failure.signal]);
@@ -65,7 +65,7 @@ class DecoderTexts implements TextRunner {
   }): Promise<void> {
     await generate(this.#engine, {
       promptTokens: Int32Array.from(ids),
-      // Nothing is sampled, but the engine requires parameters.
+      // The sampled token is not used, but the engine requires parameters.
       sample: GREEDY,
       maxTokens: 1,
       topLogprobs: 0,
@@ -79,10 +79,11 @@ class DecoderTexts implements TextRunner {
 }
 
 /**
- * Loads a folder's decoder to compute rows of texts instead of completions.
+ * Loads a folder's decoder to compute rows for texts instead of completions.
  *
- * @param columns which elements of each row are wanted; all if absent.
- * @throws {StartupError} when its graph cannot be cut: decoders do not run padded batches.
+ * @param columns indices of the elements of each row to read; all if absent.
+ * @throws {StartupError} when the graph cannot be cut, as decoders do not run padded batches; when a column is not in the
+ * output.
  */
 export async function loadDecoderTexts(
   options: DecoderLoadOptions,
@@ -93,8 +94,8 @@ export async function loadDecoderTexts(
   if (!(decoder instanceof PagedDecoder)) {
     await decoder.dispose();
     throw new StartupError(
-      `The decoder in ${folder.path} cannot be cut at its attentions, which embedding and reranking with it need. ` +
-        "The log says why; `inspect` tells more.",
+      `The decoder in ${folder.path} cannot be cut at its attention nodes, which embedding and reranking require. ` +
+        "The log gives the reason, and `inspect` the details.",
     );
   }
   const { width } = decoder.output;
@@ -102,7 +103,7 @@ export async function loadDecoderTexts(
   if (outside !== undefined) {
     await decoder.dispose();
     throw new StartupError(
-      `${folder.path} scores by the token ${outside} (1_LogitScore/config.json); its graph gives logits of ${width} tokens.`,
+      `${folder.path} scores by the token ${outside} (1_LogitScore/config.json), but its graph gives logits of ${width} tokens.`,
     );
   }
   const reader = await RowReader.open(backend, decoder.output, columns);

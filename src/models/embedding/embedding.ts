@@ -1,5 +1,5 @@
 /**
- * Embedding models: texts in, one vector for each out.
+ * Embedding models: texts in, one vector per text out.
  *
  * @module
  */
@@ -15,11 +15,9 @@ import {
 import { type EncodedText, fitText } from "./encoder_tokenizer.ts";
 import { type ModelFolder, numberAt } from "../../hub/model_folder.ts";
 import { findOutput } from "../folder/graph_file.ts";
-import { type Model, type OpenContext, requireTask } from "../model.ts";
-import { requireTokenIds } from "../text/answer_tokens.ts";
+import { type Model, type OpenContext, requireTask, requireTokenIds } from "../model.ts";
 import { pickedToken, type TextOutput } from "./pooling.ts";
-import { loadTexts } from "./text_load.ts";
-import { type LoadedTexts, TextModel } from "./text_model.ts";
+import { type LoadedTexts, loadTexts, TextModel } from "./text_model.ts";
 
 /** The output that already holds one vector per text. */
 const SENTENCE_OUTPUT = "sentence_embedding";
@@ -30,7 +28,7 @@ export class EmbeddingModel extends TextModel implements Model {
   readonly kind = "embedding";
   readonly #loaded: LoadedTexts;
   readonly #config: EmbeddingConfig;
-  /** Placeholder tokens of media. */
+  /** The placeholder tokens of media, which this model does not take. */
   readonly #mediaTokens: ReadonlySet<number>;
 
   private constructor(loaded: LoadedTexts, config: EmbeddingConfig, folder: ModelFolder) {
@@ -44,7 +42,7 @@ export class EmbeddingModel extends TextModel implements Model {
   /**
    * Loads the model. Configuration that the folder lacks is looked up by the model's name.
    *
-   * @throws {StartupError} when the folder lacks what the model needs.
+   * @throws {StartupError} when a file is missing from the folder, or the graph is unsuitable.
    */
   static async load(context: OpenContext): Promise<EmbeddingModel> {
     const { folder, modelName } = context;
@@ -113,22 +111,22 @@ export class EmbeddingModel extends TextModel implements Model {
     return { ...text, countsFrom: this.#countPromptTokens(prompt, text) };
   }
 
-  /** @throws {HearthError} `invalid_value` if a token is a placeholder of media: this model takes text alone. */
+  /** @throws {HearthError} `invalid_value` when a token is a placeholder of media, as only texts are embedded. */
   #requireText(ids: readonly number[], param: string): void {
     if (this.#mediaTokens.size === 0) return;
     const media = ids.find((id) => this.#mediaTokens.has(id));
     if (media === undefined) return;
     throw new HearthError(
       "invalid_value",
-      `${param}: want text, saw the token ${media}, which stands for media; texts alone are embedded.`,
+      `${param}: want text, saw the token ${media}, which stands for media; only texts are embedded.`,
       { param },
     );
   }
 
   /**
-   * The prompt to put before the texts.
+   * Chooses the prompt to put before the texts.
    *
-   * @throws {HearthError} `invalid_value` listing the model's prompts, when it has none of the requested name.
+   * @throws {HearthError} `invalid_value` listing the model's prompts, when none has the requested name.
    */
   #promptFor({ inputType, promptName }: EmbedTask): string {
     const { prompts, namedPrompts } = this.#config;
@@ -147,8 +145,7 @@ export class EmbeddingModel extends TextModel implements Model {
   }
 
   /**
-   * The number of leading tokens that belong to the prompt, special tokens included; at least one token is left for the
-   * text.
+   * Counts the leading tokens that belong to the prompt, special tokens included. At least one token is left for the text.
    */
   #countPromptTokens(prompt: string, { ids }: EncodedText): number {
     const { tokenizer } = this.#loaded;
@@ -158,12 +155,12 @@ export class EmbeddingModel extends TextModel implements Model {
   }
 }
 
-/** The JSON path of an input in the request. */
+/** Makes the JSON path of an input in the request. */
 function nameParam({ inputs }: EmbedTask, index: number): string {
   return inputs.length === 1 ? "input" : `input[${index}]`;
 }
 
-/** Chooses the output to read: one with a vector per text, or one with a vector per token, which is then pooled. */
+/** Chooses the output to read: one with a vector per text, or one with a vector per token, which is pooled here. */
 function findTextOutput(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): TextOutput {
   if (isBagGraph(graph)) return { name: findOutput(graph, BAG_OUTPUTS) };
   const isPooled = graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT);
@@ -176,15 +173,15 @@ function findTextOutput(graph: Graph, config: EmbeddingConfig, folder: ModelFold
 }
 
 /**
- * Whether to pool by the folder's configuration although the graph pools itself: possible if the graph also outputs one
- * row per token.
+ * Whether to pool by the folder's configuration although the graph has an output with pooled vectors. That is possible if
+ * it also has an output with one row per token.
  */
 function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig): boolean {
   return isPoolingGiven && laterLayer === undefined &&
     graph.graph.outputs.some(({ name }) => TOKEN_OUTPUTS.includes(name));
 }
 
-/** Checks that pooling takes the last token: a decoder returns its row alone. */
+/** Checks that pooling takes the last token, as decoders return only its row. */
 function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<string, never> {
   requireNoLayers(config, folder);
   const { pooling } = config;
@@ -192,19 +189,19 @@ function requireLastToken(config: EmbeddingConfig, folder: ModelFolder): Record<
   throw new StartupError(
     `${folder.path} holds a decoder and wants ${
       pooling.join(" and ")
-    } pooling; of a decoder Hearth takes the last token.`,
+    } pooling; for decoders Hearth supports only the last token (lasttoken).`,
   );
 }
 
 /**
- * @throws {StartupError} when prompts should be left out of pooling, but the graph pools itself and does not know where
+ * @throws {StartupError} when prompts are to be excluded from pooling, but the graph itself pools and does not know where
  * they end.
  */
 function requirePromptsCount({ skipsPrompt, prompts }: EmbeddingConfig, folder: ModelFolder): void {
   if (!skipsPrompt || Object.values(prompts).every((prompt) => prompt === "")) return;
   throw new StartupError(
-    `${folder.path} leaves the tokens of prompts out of the pooling (include_prompt: false), and its graph, ` +
-      `which gives ${SENTENCE_OUTPUT} alone, counts them: wanted is a graph with an output ${
+    `${folder.path} excludes the tokens of prompts from pooling (include_prompt: false), but its graph has only the ` +
+      `output ${SENTENCE_OUTPUT}, which includes them. Wanted: a graph with an output ${
         TOKEN_OUTPUTS.join(" or ")
       }.`,
   );
@@ -213,18 +210,18 @@ function requirePromptsCount({ skipsPrompt, prompts }: EmbeddingConfig, folder: 
 function requireNoLayers({ laterLayer }: EmbeddingConfig, folder: ModelFolder): void {
   if (laterLayer === undefined) return;
   throw new StartupError(
-    `${folder.path}/modules.json names a layer ${laterLayer} after pooling, and the graph has no output ` +
-      `${SENTENCE_OUTPUT} that would hold its result.`,
+    `${folder.path}/modules.json names a layer ${laterLayer} after pooling, but the graph has no output ` +
+      `${SENTENCE_OUTPUT}, which would hold the result of that layer.`,
   );
 }
 
-/** @throws {Error} when the vector is zero or not finite. */
+/** Computes the Euclidean length. @throws {Error} when the vector is zero or not finite. */
 function computeLength(vector: Float32Array): number {
   let squares = 0;
   for (const element of vector) squares += element * element;
   const length = Math.sqrt(squares);
   if (length > 0 && length < Infinity) return length;
-  throw new Error(`The model gave a vector of length ${length}.`);
+  throw new Error(`The model returned a vector of length ${length}.`);
 }
 
 function scale(vector: Float32Array, factor: number): void {

@@ -1,5 +1,5 @@
 /**
- * An embedding model's configuration from the files of sentence-transformers: pooling, normalisation, prompts.
+ * The configuration of an embedding model (pooling, normalisation, prompts) from the files of sentence-transformers.
  *
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html
  * @module
@@ -15,25 +15,25 @@ type InputType = "query" | "document";
 export interface EmbeddingConfig {
   /** The pooling modes, whose results are concatenated. */
   readonly pooling: readonly PoolingMode[];
-  /** Whether the folder configures pooling. If so, pooling built into the graph does the same. */
+  /** Whether the folder configures pooling, rather than leaving it to the graph or to known defaults. */
   readonly isPoolingGiven: boolean;
-  /** Whether the tokens of prompts are left out of the pooling. */
+  /** Whether the tokens of prompts are excluded from pooling. */
   readonly skipsPrompt: boolean;
   /** Whether vectors are normalised to length 1. */
   readonly normalizes: boolean;
-  /** The prefix of a text, by its type; `none` is for texts without a type. */
+  /** The prompt to put before a text, by the text's type; `none` is for texts without a type. */
   readonly prompts: Readonly<Record<InputType | "none", string>>;
-  /** The folder's own prompts by name. */
+  /** The prompts that the folder gives, by name. */
   readonly namedPrompts: ReadonlyMap<string, string>;
   /** Whether vectors may be truncated (Matryoshka). */
   readonly isMatryoshka: boolean;
   /** Default number of elements of a vector; all if absent. */
   readonly dimensions: number | undefined;
-  /** The module that follows pooling, if any: it must be part of the graph. */
+  /** A module with weights that follows pooling. If there is one, it must be part of the graph. */
   readonly laterLayer: string | undefined;
 }
 
-/** Reads the configuration; missing values are looked up by `modelName`. */
+/** Reads the configuration. Missing values are looked up by `modelName`. */
 export async function readEmbeddingConfig(
   folder: ModelFolder,
   modelName: string,
@@ -55,7 +55,7 @@ export async function readEmbeddingConfig(
     skipsPrompt,
     // Without the prompt, the first token that counts is no longer CLS.
     pooling: skipsPrompt ? modes.map((mode) => mode === "cls" ? "first" : mode) : modes,
-    // model2vec's own setting.
+    // `normalize` is a setting of model2vec.
     normalizes: modules?.some(({ type }) => type === "Normalize") ??
       folder.config["normalize"] !== false,
     ...readPrompts(settings, { query: known.query ?? "", document: known.document ?? "" }),
@@ -75,7 +75,7 @@ const WITHOUT_WEIGHTS = new Set([
   "Dropout",
 ]);
 
-/** Boolean fields of a pooling's configuration, in the order in which their results are concatenated. */
+/** Boolean fields of a pooling configuration, in the order in which the results are concatenated. */
 const POOLING_SWITCHES: readonly (readonly [string, PoolingMode])[] = [
   ["pooling_mode_cls_token", "cls"],
   ["pooling_mode_max_tokens", "max"],
@@ -85,7 +85,7 @@ const POOLING_SWITCHES: readonly (readonly [string, PoolingMode])[] = [
   ["pooling_mode_lasttoken", "lasttoken"],
 ];
 
-/** Values of `pooling_mode`, which replaces the boolean fields in newer versions. */
+/** Values of `pooling_mode`, which replaces the boolean fields in newer versions of sentence-transformers. */
 const POOLING_WORDS: ReadonlyMap<unknown, PoolingMode> = new Map([
   ["cls", "cls"],
   ["max", "max"],
@@ -102,26 +102,26 @@ function readPooling(config: Json, file: string): PoolingMode[] {
     const modes = POOLING_SWITCHES.filter(([name]) => config[name] === true).map(([, mode]) =>
       mode
     );
-    // sentence-transformers reads a file in which all are false in the same way.
+    // sentence-transformers, too, uses the mean if all fields are false.
     return modes.length > 0 ? modes : ["mean"];
   }
   const listed = [words].flat();
   const modes = listed.flatMap((word) => POOLING_WORDS.get(word) ?? []);
   if (modes.length === listed.length && modes.length > 0) return modes;
   throw new StartupError(
-    `${file}: pooling_mode: want one or several of ${[...POOLING_WORDS.keys()].join(", ")}, saw ${
+    `${file}: pooling_mode: want one or more of ${[...POOLING_WORDS.keys()].join(", ")}, saw ${
       JSON.stringify(words)
     }.`,
   );
 }
 
-/** Keys of prompts, by purpose. */
+/** Usual names of prompts, by purpose. */
 const PROMPT_NAMES: Readonly<Record<InputType, readonly string[]>> = {
   query: ["query", "search_query", "retrieval.query", "web_search_query", "s2p_query"],
   document: ["document", "passage", "search_document", "retrieval.passage", "corpus"],
 };
 
-/** The usual purpose of a prompt with this name. */
+/** Guesses the purpose of a prompt from its name; `undefined` if the name is unusual. */
 export function guessPromptPurpose(name: string): InputType | undefined {
   return (["query", "document"] as const).find((purpose) => PROMPT_NAMES[purpose].includes(name));
 }
@@ -146,7 +146,7 @@ function readPrompts(
   };
 }
 
-/** Configuration that a folder may lack. */
+/** Values that are used if the folder lacks them. */
 interface KnownDefaults {
   readonly pooling: PoolingMode;
   readonly query?: string;
@@ -158,8 +158,8 @@ interface KnownDefaults {
 const SEARCH_ENGLISH = "Represent this sentence for searching relevant passages: ";
 
 /**
- * Configuration of models whose folders lack it, by a pattern of the name: exports for transformers.js often have only
- * the graph and the tokenizer. The values come from the model cards.
+ * Values by a pattern of the model's name. Exports for transformers.js often have only the graph and the tokenizer. The
+ * values come from the model cards.
  */
 const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
   [/bge-(small|base|large)-en/i, { pooling: "cls", query: SEARCH_ENGLISH }],
@@ -197,27 +197,27 @@ const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
   }],
 ];
 
-/** The default configuration for a model's name; mean pooling, the most common, for unknown models. */
+/** Looks up the values for a model's name; mean pooling, the most common, for unknown names. */
 export function knownDefaults(modelName: string): KnownDefaults {
   return KNOWN.find(([pattern]) => pattern.test(modelName))?.[1] ?? { pooling: "mean" };
 }
 
 const MODULES = "modules.json";
-/** Has the kind of model since version 5. */
+/** The main settings; since version 5 of sentence-transformers they include the kind of model. */
 const SETTINGS = "config_sentence_transformers.json";
 
-/** A step from text to result. */
+/** A module of sentence-transformers: one step from the text to the result. */
 interface SentenceModule {
   /**
-   * The last part of the Python class's path, which differs between versions: `sentence_transformers.models.Pooling`
+   * Name of the Python class, without its path, which differs between versions: `sentence_transformers.models.Pooling`
    * became `sentence_transformers.sentence_transformer.modules.pooling.Pooling`.
    */
   readonly type: string;
-  /** Its folder, relative to the model's. */
+  /** The module's folder, relative to the model's. */
   readonly path: string;
 }
 
-/** Modules that do not give one vector per text, and the kind of model that has them. */
+/** Modules that do not result in one vector per text, with the kind of model that has them. */
 const OTHER_MODELS: Readonly<Record<string, string>> = {
   SpladePooling: "SparseEncoder",
   MLMTransformer: "SparseEncoder",
@@ -229,9 +229,9 @@ const OTHER_MODELS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The modules; `undefined` if the folder names none.
+ * Reads the modules in `modules.json`; `undefined` if the folder has no such file.
  *
- * @throws {StartupError} naming the file and the field.
+ * @throws {StartupError} naming the file and the field that is invalid.
  */
 export function readModules(
   { path, identity }: ModelFolder,
@@ -246,27 +246,27 @@ export function readModules(
     if (!isRecord(each) || typeof each["type"] !== "string") {
       return refuse(`[${index}].type: want the name of a Python class`);
     }
-    const place = each["path"] ?? "";
-    if (typeof place !== "string") return refuse(`[${index}].path: want a folder's name`);
-    return { type: each["type"].split(".").at(-1)!, path: place };
+    const folder = each["path"] ?? "";
+    if (typeof folder !== "string") return refuse(`[${index}].path: want a folder's name`);
+    return { type: each["type"].split(".").at(-1)!, path: folder };
   });
 }
 
-/** The content of `config_sentence_transformers.json`; empty if the folder has none. */
+/** Returns the content of `config_sentence_transformers.json`; empty if there is no such file. */
 function readSentenceSettings({ path, identity }: ModelFolder): Json {
   const settings = identity?.[SETTINGS] ?? {};
   if (isRecord(settings)) return settings;
-  throw new StartupError(`${path}/${SETTINGS} holds no JSON object.`);
+  throw new StartupError(`${path}/${SETTINGS} does not hold a JSON object.`);
 }
 
 /**
- * The kind of model that sentence-transformers saved: `SentenceTransformer`, `CrossEncoder`, `SparseEncoder`,
- * `MultiVectorEncoder`; `undefined` if the folder does not tell.
+ * Finds the kind of model that sentence-transformers saved: `SentenceTransformer`, `CrossEncoder`, `SparseEncoder` or
+ * `MultiVectorEncoder`; `undefined` if the folder does not show it.
  */
 export function sentenceModelType(folder: ModelFolder): string | undefined {
   const { model_type: given, similarity_fn_name: similarity } = readSentenceSettings(folder);
   if (typeof given === "string") return given;
-  // As PyLate saves them.
+  // PyLate saves its models with this.
   if (similarity === "MaxSim") return "MultiVectorEncoder";
   const modules = readModules(folder) ?? [];
   const other = modules.map(({ type }) => OTHER_MODELS[type]).find((type) => type !== undefined);

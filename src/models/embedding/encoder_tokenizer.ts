@@ -1,5 +1,5 @@
 /**
- * Encodes texts and pairs of texts as an encoder reads them: token ids between the special tokens of its tokenizer.
+ * Tokenizes texts and pairs of texts for encoders, with the tokenizer's special tokens around and between them.
  *
  * @module
  */
@@ -16,12 +16,12 @@ import { readTokenizer, type TokenizerFiles, TokenTexts } from "../text/tokenize
 import { HearthError } from "../../base/errors.ts";
 import type { Truncation } from "../task.ts";
 
-/** A text, or two, ready for the model. */
+/** The tokens of one text, or of a pair of texts, ready for the model. */
 export interface EncodedText {
   readonly ids: readonly number[];
-  /** Index of the first id of token type 1; if absent, all are of type 0. */
+  /** Index of the first token of type 1; if absent, all tokens are of type 0. */
   readonly typeOneFrom?: number | undefined;
-  /** Index of the first token that counts for pooling; if absent, all count. */
+  /** Index of the first token that counts for pooling; if absent, all tokens count. */
   readonly countsFrom?: number | undefined;
 }
 
@@ -37,7 +37,7 @@ export class EncoderTokenizer {
   readonly #long: LongTextEncoder;
   readonly #single: SpecialFrame;
   readonly #pair: PairFrame;
-  /** The unknown token, if it is left out of texts. */
+  /** The id of the unknown token, if it is removed from texts. */
   readonly #ignoredId: number | undefined;
 
   private constructor(
@@ -56,9 +56,10 @@ export class EncoderTokenizer {
   }
 
   /**
-   * Reads `tokenizer.json` and `tokenizer_config.json`, and whether sentence-transformers lowers the case of texts.
+   * Reads `tokenizer.json`, `tokenizer_config.json` and, from `sentence_bert_config.json`, whether texts are converted to
+   * lower case.
    *
-   * @param options.isPlain whether to add no special tokens, and to drop unknown ones.
+   * @param options.isPlain whether to add no special tokens and to remove unknown tokens.
    * @throws {StartupError} when `tokenizer.json` is missing.
    */
   static async load(
@@ -77,7 +78,7 @@ export class EncoderTokenizer {
     return new EncoderTokenizer(files, { padTokenId, isPlain });
   }
 
-  /** Whether there are special tokens between two texts. */
+  /** Whether the tokenizer puts special tokens between two texts. */
   get encodesPairs(): boolean {
     return this.#pair.between.length > 0;
   }
@@ -99,22 +100,22 @@ export class EncoderTokenizer {
   }
 
   /**
-   * The tokens of a text, without special ones. `length` limits how many are needed.
+   * Tokenizes a text, without special tokens.
    *
-   * @throws {HearthError} `context_length_exceeded` if there are far more than `length` allows.
+   * @throws {HearthError} `context_length_exceeded` when there are more than twice the tokens that `length` allows.
    */
   encode(text: string, length: LengthOptions = ALL): number[] {
     const ids = this.#long.encode(text, length);
     return this.#ignoredId === undefined ? ids : ids.filter((id) => id !== this.#ignoredId);
   }
 
-  /** All tokens of a text of any length; the thread's other work runs in between. */
+  /** Tokenizes a text of any length while yielding to the thread's other work. */
   async encodeInSlices(text: string, { hasSpecial, signal }: EncodeOptions): Promise<number[]> {
     const ids = await this.#long.encodeInSlices(text, ALL, signal);
     return hasSpecial ? [...this.frame(ids).ids] : ids;
   }
 
-  /** Decodes tokens; special ones are spelled out. */
+  /** Decodes tokens; special tokens are spelled out. */
   decodeAll(ids: number[]): string {
     return this.#tokenizer.decode(ids);
   }
@@ -146,7 +147,7 @@ export class EncoderTokenizer {
   }
 }
 
-/** The id of the unknown token, as the model in `tokenizer.json` names it. */
+/** Finds the id of the unknown token that the model in `tokenizer.json` gives. */
 function findUnknownId(tokenizer: Tokenizer, json: Json): number | undefined {
   const model = isRecord(json["model"]) ? json["model"] : {};
   const name = model["unk_token"];
@@ -158,18 +159,18 @@ function startsWith(ids: readonly number[], beginning: readonly number[]): boole
   return beginning.every((id, index) => ids[index] === id);
 }
 
-/** What to do with texts longer than the model's limit: refuse them, or truncate them if the request allows it. */
+/** Limits for the length of a text, and whether to truncate a longer one. */
 interface FitOptions {
   /** Number of special tokens added to the text. */
   readonly numSpecial: number;
-  /** Most tokens the model takes, special ones included; no limit if absent. */
+  /** Most tokens that the model takes, special ones included; no limit if absent. */
   readonly maxTokens: number | undefined;
   readonly truncation: Truncation | undefined;
   /** JSON path of the text in the request. */
   readonly param: string;
 }
 
-/** Most tokens that the request and the model allow, special ones included. */
+/** Computes the most tokens that request and model allow, special ones included. */
 function computeRoom({ maxTokens = Infinity, truncation, numSpecial, param }: FitOptions): number {
   if (truncation === undefined || truncation === "model") return maxTokens;
   if (truncation > numSpecial) return Math.min(truncation, maxTokens);
@@ -181,9 +182,9 @@ function computeRoom({ maxTokens = Infinity, truncation, numSpecial, param }: Fi
 }
 
 /**
- * Cuts the tokens at their end if there are too many and the request allows it.
+ * Cuts off tokens at the end if there are too many and the request allows truncation.
  *
- * @throws {HearthError} `context_length_exceeded` with both lengths; `invalid_value` for a text without tokens.
+ * @throws {HearthError} `context_length_exceeded` with the length and the limit; `invalid_value` for a text without tokens.
  */
 export function fitText(ids: readonly number[], options: FitOptions): readonly number[] {
   const { numSpecial, truncation, param } = options;
@@ -191,7 +192,7 @@ export function fitText(ids: readonly number[], options: FitOptions): readonly n
   if (ids.length + numSpecial === 0) {
     throw new HearthError(
       "invalid_value",
-      `${param}: want text in which the model knows a token, saw none.`,
+      `${param}: want a text with at least one token that the model knows, saw none.`,
       { param },
     );
   }
@@ -203,10 +204,10 @@ export function fitText(ids: readonly number[], options: FitOptions): readonly n
 }
 
 /**
- * Fits a query and a document into the limit: cuts the document to `maxSecond` tokens, then whichever is longer until
+ * Fits a query and a document into the limit: cuts the document to `maxSecond` tokens, then the longer of the two until
  * both fit.
  *
- * @throws {HearthError} as {@linkcode fitText}.
+ * @throws {HearthError} like {@linkcode fitText}.
  */
 export function fitPair(
   first: readonly number[],

@@ -1,6 +1,5 @@
 /**
- * Encoders cut at their attention nodes: texts of any length lie one after the other along one axis of tokens, so none
- * is padded.
+ * Encoders cut at their attention nodes. The texts of a batch follow each other on one axis of tokens, so none is padded.
  *
  * @module
  */
@@ -23,13 +22,13 @@ import { fillTokens, MAX_TEXTS } from "./whole_encoders.ts";
 import { fillPooling, pickedToken, type PoolingMode } from "./pooling.ts";
 import type { Encoder } from "./text_batcher.ts";
 
-/** What is computed from each text's rows: one token's row, or weighted sums of all. */
+/** The result computed from each text's rows: the row of one token, or weighted sums of all rows. */
 export type TextSummary =
   | { readonly kind: "token"; readonly which: "first" | "last" }
   | { readonly kind: "sums"; readonly modes: readonly PoolingMode[] };
 
 /**
- * The summary that a pooling needs. If no pooling is given, the graph itself reads the first token.
+ * Determines the summary for a pooling. If no pooling is given, the graph itself reads the first token.
  *
  * @returns `undefined` for maximum pooling, which needs padded texts.
  */
@@ -42,9 +41,9 @@ export function toSummary(pooling: readonly PoolingMode[] = ["cls"]): TextSummar
 interface PackedEncoderOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
-  /** For `token`, `cut.answer` gathers rows; for sums it ends in a tail of nodes. */
+  /** The result per text. For `token`, `cut.answer` must gather rows; for `sums`, it must compute weighted sums. */
   readonly summary: TextSummary;
-  /** Tokens of the longest text that will be run. */
+  /** Number of tokens of the longest text. */
   readonly longestText: number;
 }
 
@@ -94,7 +93,7 @@ export class PackedEncoder implements Encoder {
   }
 
   /**
-   * Opens the segments, and runs a text to compile the kernels.
+   * Opens the segments and runs a text to compile the kernels.
    *
    * @throws {RangeError} when the kernel cannot run one of the graph's attention nodes.
    * @throws {Error} with ONNX Runtime's message when it refuses a segment.
@@ -102,7 +101,7 @@ export class PackedEncoder implements Encoder {
   static async open(cut: EncoderCut, options: PackedEncoderOptions): Promise<PackedEncoder> {
     const { backend } = options;
     const { maxBufferBytes } = backend;
-    // Opened and closed at once, to fail before the weights are read.
+    // Opened and disposed of at once, so that an unsupported node fails before the weights are read.
     backend.openPackedAttention({ nodes: cut.attentions, maxRows: 1, maxSequences: 1 }).dispose();
     const { chunks } = planStorage(cut, (port) => computeBytes(port, { tokens: 1, rows: 1 }));
     const perToken = chunks.reduce((sum, bytes) => sum + bytes, 0);
@@ -185,7 +184,7 @@ export class PackedEncoder implements Encoder {
   }
 }
 
-/** Fills in the position of each token in its text; tokens with the id to skip are not counted. */
+/** Fills in the position of each token in its text. Tokens with `uncountedId` are not counted. */
 function fillPositions(
   ids: readonly number[],
   row: BigInt64Array,
@@ -208,7 +207,7 @@ function rowsPerText(summary: TextSummary): number {
   return summary.kind === "token" ? 1 : summary.modes.length;
 }
 
-/** Number of output elements in one row. */
+/** Computes the number of output elements in one row. */
 function rowWidth({ shape }: TensorPort): number {
   return shape.reduce<number>(
     (product, dim) => typeof dim === "number" ? product * dim : product,

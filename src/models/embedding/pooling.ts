@@ -1,8 +1,8 @@
 /**
- * Pooling turns one vector per token into one per text. It runs inside the graph, so that only the result is read back.
+ * Pooling: turns one vector per token into one per text. It runs inside the graph, so that only the result is read back.
  *
  * All modes but `max` are weighted sums over the tokens, so one matrix product computes any number of them together.
- * Tokens of a prompt need not count (`include_prompt: false`).
+ * Tokens of a prompt may be excluded (`include_prompt: false`).
  *
  * @see
  * https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
@@ -20,7 +20,7 @@ import {
 import { makeValueInfo } from "../../graph/file/proto_codec.ts";
 import { keepOutput } from "../folder/graph_file.ts";
 
-/** `cls` is the very first token, `first` the first one that counts. */
+/** Pooling modes. `cls` takes the very first token, `first` the first token that counts. */
 export type PoolingMode =
   | "cls"
   | "first"
@@ -30,12 +30,10 @@ export type PoolingMode =
   | "weightedmean"
   | "lasttoken";
 
-/** The input added for weighted sums: f32 `[batch, modes but for max, length]`. */
+/** The input added for weighted sums: f32 `[batch, modes other than max, length]`. */
 export const POOLING_INPUT = "pooling_weights";
 
-/**
- * The input added for `max`: f32 `[batch, length, 1]`, 0 at tokens that count and a large negative number at others.
- */
+/** The input added for `max`: f32 `[batch, length, 1]`, 0 at tokens that count and {@linkcode HIDDEN_BY_MAX} at others. */
 export const POOLING_BIAS = "pooling_bias";
 
 /**
@@ -44,24 +42,25 @@ export const POOLING_BIAS = "pooling_bias";
  */
 export const POOLED_OUTPUT = "hearth_pooled";
 
-/** Less than any value of a model, and finite to avoid NaN. */
+/** Lower than any value of a model, but finite to avoid NaN. */
 const HIDDEN_BY_MAX = -1e30;
 
-/** The output of a graph from which the texts' rows are taken. */
+/** The output of a graph from which the rows of texts are taken. */
 export interface TextOutput {
   readonly name: string;
-  /** How its values, one vector per token, are pooled; absent if it already has one vector per text. */
+  /** The pooling of its values, one vector per token; absent if it already has one vector per text. */
   readonly pooling?: readonly PoolingMode[] | undefined;
 }
 
-/** The single token that the modes pick; `undefined` if more tokens count. */
+/** Finds the single token that the modes pick; `undefined` if more tokens count. */
 export function pickedToken(modes: readonly PoolingMode[]): "first" | "last" | undefined {
   if (modes.length > 1) return undefined;
   return modes[0] === "cls" ? "first" : modes[0] === "lasttoken" ? "last" : undefined;
 }
 
 /**
- * The nodes of weighted sums for packed texts: each text has its own rows of weights, zero at the tokens of others.
+ * Makes the nodes of weighted sums for packed texts. Each text has its own rows of weights, which are zero at the tokens
+ * of other texts.
  *
  * @param hidden f32 `[1, tokens, size]`.
  */
@@ -150,7 +149,7 @@ function maximum(hidden: string, opset: number, output = POOLED_OUTPUT): Added {
   };
 }
 
-/** Adds both kinds of nodes, and puts their rows into the order of the modes. */
+/** Adds the nodes of sums and maximum, and puts their rows into the order of the modes. */
 function sumsAndMaximum(hidden: string, modes: readonly PoolingMode[], opset: number): Added {
   const [sums, most, rows] = [`${hidden}/sums`, `${hidden}/most`, `${hidden}/pooled_rows`];
   const parts = [weightedSums(hidden, sums), maximum(hidden, opset, most)] as const;
@@ -176,9 +175,9 @@ function sumsAndMaximum(hidden: string, modes: readonly PoolingMode[], opset: nu
 /**
  * Fills in {@linkcode POOLING_INPUT} for one text.
  *
- * @param into f32 `[modes but for max, length of the batch]`.
- * @param numTokens the text's own; the rest of a row is padding.
- * @param from the first token that counts; those before it belong to the prompt.
+ * @param into f32 `[modes other than max, length of the batch]`.
+ * @param text.numTokens number of the text's tokens; the rest of a row is padding.
+ * @param text.from index of the first token that counts; tokens before it belong to the prompt.
  * @example
  * ```ts
  * import { fillPooling } from "./pooling.ts";

@@ -1,5 +1,5 @@
 /**
- * Rerankers: the model reads query and document together, and a few logits give the document's relevance.
+ * Rerankers: the model reads query and document together, and one or two logits give the document's relevance.
  *
  * @module
  */
@@ -12,8 +12,7 @@ import type { LengthOptions } from "../text/long_text_encoder.ts";
 import { type EncodedText, type EncoderTokenizer, fitPair } from "./encoder_tokenizer.ts";
 import { type ModelFolder, readJson } from "../../hub/model_folder.ts";
 import { readModules } from "./embedding_config.ts";
-import { loadTexts } from "./text_load.ts";
-import { type LoadedTexts, TextModel } from "./text_model.ts";
+import { type LoadedTexts, loadTexts, TextModel } from "./text_model.ts";
 
 export class RerankModel extends TextModel implements Model {
   readonly kind = "rerank";
@@ -24,7 +23,7 @@ export class RerankModel extends TextModel implements Model {
     this.#format = loaded.source;
   }
 
-  /** @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker. */
+  /** @throws {StartupError} when a file is missing from the folder, or its graph is not a reranker. */
   static async load(context: OpenContext): Promise<RerankModel> {
     const columns = await readLogitScore(context.folder);
     const loaded = await loadTexts(
@@ -37,7 +36,7 @@ export class RerankModel extends TextModel implements Model {
     if (loaded.width <= 2) return new RerankModel(loaded);
     await loaded.texts.dispose();
     throw new StartupError(
-      `The graph gives ${loaded.width} logits for a pair of texts; a reranker must give 1 or 2.`,
+      `The graph returns ${loaded.width} logits for a pair of texts; a reranker must return 1 or 2.`,
     );
   }
 
@@ -78,9 +77,9 @@ export class RerankModel extends TextModel implements Model {
   }
 
   /**
-   * The format for a request's instruction.
+   * Makes the format for a request's instruction.
    *
-   * @throws {HearthError} `invalid_value` if the model takes no instruction, or if it is too long.
+   * @throws {HearthError} `invalid_value` when the model takes no instruction, or the instruction is too long.
    */
   #formatFor({ instruction }: RerankTask): PairFormat {
     if (instruction === undefined) return this.#format;
@@ -91,7 +90,9 @@ export class RerankModel extends TextModel implements Model {
       throw refuse("the loaded model takes no instruction; put it into the query.");
     }
     if (format.numSpecial < (this.contextLength ?? Infinity)) return format;
-    throw refuse(`want fewer tokens than the ${this.contextLength} that the model takes in all.`);
+    throw refuse(
+      `want fewer tokens than ${this.contextLength}, the model's limit for the whole input.`,
+    );
   }
 
   #fit(
@@ -110,11 +111,11 @@ export class RerankModel extends TextModel implements Model {
 }
 
 /**
- * The tokens of a language model whose logits sentence-transformers reads (`LogitScore`): one that means irrelevant, if
- * the folder names it, and one that means relevant.
+ * Reads which tokens' logits sentence-transformers uses as the score of a language model (`LogitScore`): the token that
+ * means irrelevant, if the folder gives one, and the token that means relevant.
  *
- * @returns `undefined` if the folder names none.
- * @throws {StartupError} naming the file and the field that is not a token.
+ * @returns `undefined` if the folder has no such module.
+ * @throws {StartupError} naming the file and the field that is not a token id.
  */
 async function readLogitScore(folder: ModelFolder): Promise<readonly number[] | undefined> {
   const module = readModules(folder)?.find(({ type }) => type === "LogitScore");
@@ -135,52 +136,52 @@ async function readLogitScore(folder: ModelFolder): Promise<readonly number[] | 
 }
 
 /**
- * Finds the output with the logits of each pair.
+ * Finds the output with the logits of each pair of texts.
  *
- * @throws {StartupError} naming the outputs, when there is none.
+ * @throws {StartupError} when there is no such output, or it has logits for each token.
  */
 function findLogits(graph: Graph): string {
   const logits = findOutput(graph, ["logits"]);
   const shape = graph.graph.outputs.find(({ name }) => name === logits)?.shape ?? [];
   if (shape.length <= 2) return logits;
   throw new StartupError(
-    `The graph gives logits of shape [${
+    `The graph returns logits of shape [${
       shape.join(", ")
-    }], for each token; a reranker gives 1 or 2 for a pair of texts.`,
+    }], for each token; a reranker returns 1 or 2 for a pair of texts.`,
   );
 }
 
 /**
- * The logit of relevance: the only logit; or, of two, the second minus the first, which means irrelevant.
+ * Computes the logit of relevance: the only logit, or, of two, the second (relevant) minus the first (irrelevant).
  *
  * @throws {Error} when a logit is not a number.
  */
 function relevanceLogit(logits: Float32Array): number {
   const logit = logits.length === 1 ? logits[0]! : logits[1]! - logits[0]!;
-  if (Number.isNaN(logit)) throw new Error("The model gave a logit that is not a number.");
+  if (Number.isNaN(logit)) throw new Error("The model returned a logit that is not a number.");
   return logit;
 }
 
-/** How a query and a document are combined into one text. */
+/** A format that combines a query and a document into one input. */
 interface PairFormat {
   /** Number of tokens around and between query and document. */
   readonly numSpecial: number;
   encodeQuery(query: string, length?: LengthOptions): readonly number[];
   encodeDocument(document: string, length?: LengthOptions): readonly number[];
   frame(query: readonly number[], document: readonly number[]): EncodedText;
-  /** The same format with another instruction, for models that are told what relevance means. */
+  /** Returns the format with another instruction; absent if the model takes none. */
   instruct?(instruction: string): PairFormat;
 }
 
 /**
- * The format of cross-encoders: two texts between the tokenizer's special tokens.
+ * Makes the format of cross-encoders: two texts with the tokenizer's special tokens around and between them.
  *
- * @throws {StartupError} when the tokenizer has none between texts.
+ * @throws {StartupError} when the tokenizer puts no special tokens between two texts.
  */
 function makeCrossEncoderFormat(tokenizer: EncoderTokenizer): PairFormat {
   if (!tokenizer.encodesPairs) {
     throw new StartupError(
-      "The tokenizer has no special tokens between two texts, which a reranker needs.",
+      "The tokenizer puts no special tokens between two texts, which a reranker needs.",
     );
   }
   return {
@@ -202,13 +203,13 @@ const AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
 /** A prompt that a language model answers with yes or no. */
 interface JudgeFormat extends PairFormat {
-  /** The tokens that answer no and yes: their logits are read. */
+  /** The tokens of the answers no and yes, whose logits are read. */
   readonly columns: readonly [no: number, yes: number];
 }
 
 /**
- * The format of Qwen3-Reranker: the model is asked whether the document answers the query. The text is split where its
- * tokenizer always splits, so that the tokens of the parts are those of the whole.
+ * Makes the format of Qwen3-Reranker: the model is asked whether the document answers the query. The text is divided
+ * where the tokenizer always splits, so the tokens of the parts are those of the whole text.
  *
  * @see https://huggingface.co/Qwen/Qwen3-Reranker-0.6B
  * @throws {StartupError} when the tokenizer is of another family.
@@ -224,8 +225,8 @@ export function yesNoRerankPrompt(
   const needed = [tokenizer.encode("<|im_start|>"), tokenizer.encode("<|im_end|>"), ...answers];
   if (needed.some((ids) => ids.length !== 1)) {
     throw new StartupError(
-      "Among rerankers that are language models, Hearth supports Qwen3-Reranker, but this tokenizer lacks " +
-        "its tokens <|im_start|>, <|im_end|>, no and yes.",
+      "Of rerankers that are language models, Hearth supports Qwen3-Reranker. This tokenizer lacks one of its tokens: " +
+        "<|im_start|>, <|im_end|>, no and yes.",
     );
   }
   return {

@@ -1,8 +1,8 @@
 /**
- * Dynamic batching: batches texts of similar length from many requests, and returns a row to each.
+ * Dynamic batching: runs texts of similar length from many requests in one batch, and returns a row for each text.
  *
- * Texts are encoded little by little between batches, so that a request of thousands of texts does not delay others,
- * and its first batch runs before all are encoded.
+ * Texts are tokenized in small portions between batches. So a request with thousands of texts does not delay others, and
+ * its first batch runs before all of its texts are tokenized.
  *
  * @module
  */
@@ -10,28 +10,55 @@ import { COUNT_BUCKETS, MetricSet } from "../../base/metric_set.ts";
 import { BusyThread, untilAborted } from "../../base/timing.ts";
 import { BatchCost, type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import type { TextJob, TextRunner } from "./text_model.ts";
+import type { Registry } from "prom-client";
 
-/** Longest time of encoding between yields to messages. */
+/** Longest time of tokenizing before the thread yields to messages. */
 const ENCODE_SLICE_MS = 5;
 /**
- * Longest time of encoding before the texts encoded so far run as a batch: texts that are cut take long for few tokens.
+ * Longest time of tokenizing before the texts tokenized so far run as a batch. Texts that are truncated take long and
+ * give few tokens.
  */
 const MAX_ENCODE_MS = 50;
-/** Texts of one job encoded before the next job's. */
+/** Number of texts of one job that are tokenized before it is the next job's turn. */
 const TEXTS_PER_SLICE = 16;
-/** Number of batches to encode ahead. */
+/** Number of batches to tokenize ahead. */
 const BATCHES_AHEAD = 2;
-/** Like `BATCHES_AHEAD`, for padded texts: with more texts to choose from, those of a batch have more similar lengths. */
+/** Like `BATCHES_AHEAD`, for padded texts: more texts to choose from make the lengths within a batch more similar. */
 const PADDED_BATCHES_AHEAD = 16;
+
+/** The texts of one request. Its functions are called between batches. */
+export interface TextJob {
+  /** Number of texts, at least 1. */
+  readonly numTexts: number;
+  /** Whether all texts begin with the same tokens, in addition to the special tokens. */
+  readonly beginsAlike?: boolean | undefined;
+  /** Tokenizes a text to at least one token. An error ends the job. */
+  encode(index: number): EncodedText;
+  /** Receives a text's row; the array is not reused. An error ends the job. */
+  onRow(index: number, row: Float32Array): void;
+}
+
+/** Runs texts of many requests in shared batches, on an encoder or a decoder that it owns. */
+export interface TextRunner {
+  readonly metrics: { readonly registry: Registry };
+  /**
+   * Runs a job to its end.
+   *
+   * @returns the number of tokens of all texts.
+   * @throws the errors of the job's functions and of the batch, or the signal's reason.
+   */
+  run(job: TextJob, signal: AbortSignal): Promise<number>;
+  /** Waits for the running batch and frees the device's memory. Call it when all jobs have ended. */
+  dispose(): Promise<void>;
+}
 
 /** Runs batches of texts, one at a time. */
 export interface Encoder {
   /** Most texts in one batch. */
   readonly maxTexts: number;
-  /** Most tokens in one batch, limited by memory. */
+  /** Most tokens in one batch that fit into memory; no limit if absent. */
   readonly maxTokens?: number | undefined;
-  /** Whether texts are padded to the longest of their batch. */
+  /** Whether texts are padded to the length of the longest text in the batch. */
   readonly pads: boolean;
   /** Number of elements in a row. */
   readonly width: number;
@@ -59,7 +86,7 @@ export class TextBatcher implements TextRunner {
   readonly #encoder: Encoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
-  /** Running jobs; the next one to encode comes first. */
+  /** Running jobs; the one whose texts are tokenized next comes first. */
   readonly #running = new Set<Running>();
   /** The batching loop, while there is work. */
   #loop: Promise<void> | undefined;
@@ -67,7 +94,7 @@ export class TextBatcher implements TextRunner {
   constructor({ encoder, maxBatchTokens }: {
     /** The batcher owns it. */
     readonly encoder: Encoder;
-    /** Most tokens of a batch; adapted to the time of batches if absent. */
+    /** Most tokens of a batch; if absent, adapted to the duration of batches. */
     readonly maxBatchTokens?: number | undefined;
   }) {
     this.#encoder = encoder;
@@ -113,7 +140,7 @@ export class TextBatcher implements TextRunner {
     this.#loop = undefined;
   }
 
-  /** @returns whether there is more to encode before the next batch runs. */
+  /** @returns whether there is more to tokenize before the next batch runs. */
   #encodeSlice(): boolean {
     const endMs = performance.now() + ENCODE_SLICE_MS;
     const { maxTokens } = this.#limits();
@@ -132,7 +159,7 @@ export class TextBatcher implements TextRunner {
     return false;
   }
 
-  /** Encodes a few texts of a job, at least one, and moves the job to the end of the line. */
+  /** Tokenizes a few texts of a job, at least one, and moves the job to the end of the queue. */
   #encode(running: Running, endMs: number): void {
     const { job, numEncoded } = running;
     const end = Math.min(job.numTexts, numEncoded + TEXTS_PER_SLICE);
@@ -163,7 +190,7 @@ export class TextBatcher implements TextRunner {
     };
   }
 
-  /** Runs a batch of waiting texts, and hands their rows out. */
+  /** Runs a batch of waiting texts and passes each row to its job. */
   async #runBatch(): Promise<void> {
     const batch = this.#queue.take(this.#limits());
     if (batch.length === 0) return;

@@ -1,10 +1,10 @@
 /**
  * Chooses which texts run together next. Pure: no tensors, no promises.
  *
- * There are two goals: texts of similar length should share a batch, since shorter ones are padded, and nobody should
- * wait for a request of thousands of texts. So start-time fair queueing picks the first text of a batch; the rest is
- * picked by length, regardless of owner. Without padding, lengths do not matter, and start-time fair queueing picks all
- * texts.
+ * There are two goals. Texts of similar length should share a batch, since shorter ones are padded, and no request should
+ * wait for another one with thousands of texts. So start-time fair queueing picks the first text of a batch, and the other
+ * texts are picked by length, whatever their owner. Without padding, lengths do not matter: start-time fair queueing picks
+ * all texts.
  *
  * @see P. Goyal, H. M. Vin, H. Cheng: Start-time Fair Queueing, SIGCOMM 1996
  * @module
@@ -13,22 +13,22 @@ import type { EncodedText } from "./encoder_tokenizer.ts";
 
 export interface QueuedText<Owner> {
   readonly owner: Owner;
-  /** Index among its owner's texts. */
+  /** Index among the texts of its owner. */
   readonly index: number;
   readonly text: EncodedText;
 }
 
-/** How large a batch may be. */
+/** Limits for the size of a batch. */
 export interface BatchLimits {
   readonly maxTexts: number;
   /** Most tokens of a batch, padding included, unless one text alone has more. */
   readonly maxTokens: number;
-  /** Most padding tokens in a batch: as many tokens as one more run would cost. Absent if texts are not padded. */
+  /** Most padding tokens in a batch: the number of tokens that take as long as one more run. Absent without padding. */
   readonly maxPadding?: number | undefined;
 }
 
 interface Waiting<Owner> extends QueuedText<Owner> {
-  /** Tokens granted to its owner before this text, on a scale on which new owners begin at the current virtual time. */
+  /** Virtual time at which the text may start: that of its owner's previous text, plus that text's tokens. */
   readonly startTag: number;
 }
 
@@ -38,7 +38,7 @@ export class TextQueue<Owner> {
   #waiting: Waiting<Owner>[] = [];
   /** Start tag of each owner's next text. */
   readonly #nextTags = new Map<Owner, number>();
-  /** Start tag of the last text that was picked: new owners begin here. */
+  /** Start tag of the first text of the last batch. The texts of new owners start here. */
   #virtualTime = 0;
 
   /** Tokens of all waiting texts. */
@@ -93,7 +93,7 @@ function fillByTag<Text extends QueuedText<unknown>>(
 }
 
 /**
- * Takes the text with the lowest start tag and those nearest in length, as long as their padding costs less than
+ * Takes the text with the lowest start tag and the texts nearest in length, as long as the padding costs less than
  * another run.
  */
 function fillByLength<Text extends QueuedText<unknown>>(
@@ -126,44 +126,45 @@ function getLength({ text }: QueuedText<unknown>): number {
   return text.ids.length;
 }
 
-/** Target duration of a batch: cancellations and new requests wait up to this long. */
+/** Target duration of a batch in milliseconds. Cancellations and new requests wait up to this long. */
 const TARGET_MS = 60;
 /**
- * A batch must have at least this many times the tokens whose time equals a run's constant cost, so that little time is
- * lost.
+ * The least size of a batch, as a multiple of the tokens that take as long as a run's constant cost. The constant costs
+ * then add little.
  */
 const MIN_RUN_COSTS = 16;
 const MIN_TOKENS = 256;
 const MAX_TOKENS = 16_384;
-/** Tokens of a batch before there are measurements. */
+/** Most tokens of a batch before there are measurements. */
 const FIRST_TOKENS = 1024;
 const FIRST_PADDING = 16;
 const MAX_PADDING = 512;
 /**
- * On a CPU, a run costs as much as some 16 more tokens, since it reads all weights. Noise can hide that cost; without a
- * minimum, each text would then get a batch of its own.
+ * On a CPU, one more run costs as much as about 16 more tokens, since it reads all weights. Noise can hide that cost.
+ * Without a minimum, each text would then run in a batch of its own.
  */
 const MIN_PADDING = 8;
-/** The weight of a measurement decays by this factor with each later one: about the last twenty count. */
+/** The weight of a measurement is multiplied by this with each later one, so about the last twenty count. */
 const DECAY = 0.95;
-/** The fastest recent batch bounds the constant cost; the bound grows by this factor with each later batch. */
+/** The duration of the fastest recent batch bounds the constant cost. The bound grows by this factor with each batch. */
 const FASTEST_GROWTH = 1.01;
 /**
- * Sizes must vary at least this much, relative to their mean, to tell a batch's constant cost from the cost per token.
+ * The least standard deviation of batch sizes, relative to their mean, at which the constant cost of a batch can be
+ * distinguished from the cost per token.
  */
 const MIN_SPREAD = 0.1;
 
 /**
  * Models the duration of a batch as a constant plus a cost per token, fitted by least squares. Noise can make the
- * constant too large, and batches would grow with it, so the fastest batch bounds it. Noise can also make it too small,
- * so it has a minimum.
+ * constant too large, which would make batches too large, so the fastest batch bounds it. Noise can also make the
+ * constant too small, so it has a minimum.
  */
 export class BatchCost {
   readonly #chosenTokens: number | undefined;
   #maxTokens = FIRST_TOKENS;
   #maxPadding = FIRST_PADDING;
   #fastestMs = Infinity;
-  /** Sums over the measurements: weight, tokens, milliseconds and their products. */
+  /** Weighted sums over the measurements: weights, tokens, milliseconds and products of these. */
   #weight = 0;
   #tokens = 0;
   #ms = 0;
@@ -175,7 +176,7 @@ export class BatchCost {
     this.#chosenTokens = maxTokens;
   }
 
-  /** The current batch size in tokens. */
+  /** Returns the current limits for a batch. */
   limits(maxTexts: number): BatchLimits {
     return {
       maxTexts,
@@ -185,9 +186,9 @@ export class BatchCost {
   }
 
   /**
-   * Learns from a batch.
+   * Adapts the limits to the duration of a batch.
    *
-   * @param numTokens the batch's tokens, padding included.
+   * @param numTokens number of tokens in the batch, padding included.
    */
   observe(numTokens: number, durationMs: number): void {
     this.#fastestMs = Math.min(durationMs, this.#fastestMs * FASTEST_GROWTH);

@@ -1,5 +1,6 @@
 /**
- * Encoders whose graph runs whole: with the texts of a batch padded to the longest of them, or one after the other.
+ * Encoders whose graph runs uncut: on texts padded to the length of the longest in the batch, or, for static embeddings,
+ * on the concatenated tokens of all texts.
  *
  * @module
  */
@@ -24,13 +25,13 @@ interface PaddedEncoderParts {
   readonly backend: Backend;
   readonly session: GraphSession;
   readonly padTokenId: number;
-  /** The pooling whose weights are an input of the graph, if it has one. */
+  /** The pooling whose weights are an input of the graph; absent if the graph has no such input. */
   readonly pooling: readonly PoolingMode[] | undefined;
 }
 
 export const MAX_TEXTS = 256;
 
-/** Inputs with one row per media placeholder, f32 `[rows, size]`. Texts have no media, so they get no rows. */
+/** Inputs with one row per media placeholder, f32 `[rows, size]`. As texts have no media, these inputs have no rows. */
 const MEDIA_INPUTS = new Set(["image_features", "video_features", "audio_features"]);
 
 /** Inputs with one value per token. */
@@ -51,10 +52,10 @@ export class PaddedEncoder implements Encoder {
   }
 
   /**
-   * Opens a graph with {@linkcode POOLED_OUTPUT}, and runs it once, which shows the width of its rows and compiles its
+   * Opens a graph with {@linkcode POOLED_OUTPUT} and runs it once, which shows the width of its rows and compiles its
    * kernels.
    *
-   * @param options.pooling how the graph pools; its weights are fed to the graph if it takes them.
+   * @param options.pooling the graph's pooling, whose weights are fed to the graph if it has an input for them.
    * @throws {StartupError} when the graph has unknown inputs.
    */
   static async open(
@@ -63,7 +64,7 @@ export class PaddedEncoder implements Encoder {
       readonly files: FolderFiles;
     },
   ): Promise<PaddedEncoder> {
-    // Keeping memory would keep that of the largest batch, which may be hundreds of times the usual.
+    // Otherwise ONNX Runtime would keep the memory of the largest batch, which may be hundreds of times the usual.
     const session = await backend.openModel(graph, files, { keepsMemory: false });
     const isPooling = (name: string) => name === POOLING_INPUT || name === POOLING_BIAS;
     const isKnown = (name: string) =>
@@ -123,7 +124,7 @@ function makeFeeds(
   return feeds;
 }
 
-/** An input without rows, of the declared size. */
+/** Makes an input without rows, of the declared width. */
 function emptyRows(
   type: string,
   shape: readonly (number | string | undefined)[],
@@ -135,7 +136,7 @@ function emptyRows(
     : new Tensor("float32", new Float32Array(0), dims);
 }
 
-/** Fills in one text's row of a token input; padding is masked. */
+/** Fills in one text's row of a token input. Padding is masked. */
 export function fillTokens(
   name: string,
   { ids, typeOneFrom }: EncodedText,
@@ -184,21 +185,21 @@ function poolingFeeds(
 const TOKENS = "input_ids";
 const OFFSETS = "offsets";
 
-/** Most tokens of a batch, and of a text: the graph gathers a row for each. */
+/** Most tokens of a batch and of a text, as the graph gathers a row for each token. */
 export const MAX_BAG_TOKENS = 65_536;
 
-/** Names of the output that has one row per text. */
+/** Possible names of the output that has one row per text. */
 export const BAG_OUTPUTS = ["embeddings", "sentence_embedding"];
 
-/** Whether a graph takes texts in this layout. */
+/** Whether a graph takes concatenated tokens and the offsets of texts. */
 export function isBagGraph({ graph }: ModelProto): boolean {
   return graph.inputs.some(({ name }) => name === OFFSETS);
 }
 
 /**
- * Runs batches of texts on static embeddings (model2vec, potion): a text's vector is the mean of its tokens' rows in a
- * table. The graph computes it as PyTorch's EmbeddingBag does: its inputs are the tokens of all texts one after the
- * other, and the offset at which each text begins. The encoder owns the session.
+ * Runs batches of texts on static embeddings (model2vec, potion), in which a text's vector is the mean of its tokens'
+ * rows in a table. As in PyTorch's EmbeddingBag, the inputs of the graph are the tokens of all texts one after the other
+ * and the offset at which each text begins. The encoder owns the session.
  *
  * @see https://github.com/MinishLab/model2vec
  */
@@ -217,7 +218,7 @@ export class BagEncoder implements Encoder {
   }
 
   /**
-   * Opens a graph with {@linkcode POOLED_OUTPUT}, and runs it once, which tells the width of its rows.
+   * Opens a graph with {@linkcode POOLED_OUTPUT} and runs it once, which shows the width of its rows.
    *
    * @throws {StartupError} when the graph has unknown inputs.
    */

@@ -1,5 +1,6 @@
 /**
- * The decoder of a model folder, as the engine runs it: cut if its graph and the device allow that, else whole.
+ * Loads a folder's decoder for the engine: cut at its attention nodes if the graph and the device allow that, otherwise
+ * as one graph that runs a sequence at a time.
  *
  * @module
  */
@@ -43,32 +44,30 @@ import {
   shareMemory,
   weighOtherDtypes,
 } from "./memory.ts";
-import { readContextLength, readHeadSizes, readVocabSize } from "./text_sizes.ts";
+import { readContextLength, readHeadSizes, readVocabSize } from "./config_fields.ts";
 
-/** How to load a decoder, which is the main graph of its folder. */
+/** Options for loading the decoder, which is the main graph of its folder. */
 export interface DecoderLoadOptions
   extends Pick<OpenContext, "folder" | "graphs" | "backend" | "engine" | "onProgress"> {
-  /** Tokens of the longest sequence; the model's own limit if absent. */
+  /** Length of the longest sequence in tokens; the model's own limit if absent. */
   readonly contextLength?: number | undefined;
-  /**
-   * Opens the graph that turns tokens into embeddings of a dtype, if the decoder takes those; `embed_tokens` if absent.
-   */
+  /** For decoders that take embeddings: opens the graph that computes them from tokens; `embed_tokens` if absent. */
   readonly openEmbedding?: ((dtype: TensorType) => Promise<GraphSession>) | undefined;
-  /** Which kernels run; by default those that suit the device. */
+  /** Decides which kernels run; by default those that suit the device. */
   readonly rule?: KernelRule | undefined;
 }
 
-/** The decoder's input that takes embeddings in place of token ids. */
+/** The decoder's input for embeddings instead of token ids. */
 const EMBEDDINGS = "inputs_embeds";
 
 interface LoadedDecoder {
   readonly decoder: Decoder;
   readonly dtype: Dtype;
-  /** The separate graph of token embeddings, if there is one. */
+  /** The output of the separate graph of token embeddings, if there is one. */
   readonly embeddings: ValueInfo | undefined;
 }
 
-/** @throws {StartupError} when there is no such graph, or `config.json` lacks a size. */
+/** @throws {StartupError} when the folder lacks a graph, or `config.json` lacks a size. */
 export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDecoder> {
   await using graph = await readGraph(options);
   const { model, dtype } = graph;
@@ -98,7 +97,7 @@ interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
   readonly openEmbedding: () => Promise<GraphSession>;
 }
 
-/** Opens the graph cut at its attention nodes, or returns why that is not possible. */
+/** Opens the graph cut at its attention nodes, or returns the reason why that is not possible. */
 async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   const { backend, contextLength, engine, folder, graph: { name, dtype, model, files } } = options;
   const result = splitGraph(model, { contextLength });
@@ -154,7 +153,7 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | Refused> {
   });
 }
 
-/** @throws {StartupError} when a GPU cannot keep this model's keys and values in 8 bits. */
+/** @throws {StartupError} when the GPU cannot store this model's keys and values in 8 bits. */
 function requireQuantizable({ attentions }: GraphCut): void {
   for (const { headDim: headSize } of attentions) {
     try {
@@ -178,7 +177,11 @@ async function openWhole(
   });
 }
 
-/** Opens a graph whole. @throws {StartupError} naming the graph, when it cannot be run. */
+/**
+ * Opens a graph uncut.
+ *
+ * @throws {StartupError} naming the graph, when it cannot be run.
+ */
 async function explainRefusal(
   path: string,
   open: () => Promise<WholeDecoder>,
@@ -191,7 +194,7 @@ async function explainRefusal(
   }
 }
 
-/** The vocabulary's size, if the graph declares it. */
+/** Reads the size of the vocabulary, if the graph declares it. */
 function readLogitsWidth({ graph }: ModelProto): number | undefined {
   const width = graph.outputs.find(({ name }) => name === "logits")?.shape?.at(-1);
   return typeof width === "number" ? width : undefined;
@@ -199,16 +202,16 @@ function readLogitsWidth({ graph }: ModelProto): number | undefined {
 
 interface EncoderDecoderLoadOptions<Input extends object>
   extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
-  /** Most positions of the encoder's output for one input; if unknown, the graph is not cut. */
+  /** The most positions that the encoder's output has for one input; if unknown, the graph is not cut. */
   readonly numPositions: number | undefined;
-  /** Vocabulary size of the uncut graph, which does not declare it. */
+  /** Size of the vocabulary, for uncut graphs that do not declare it. */
   readonly vocabSize: number;
 }
 
 /**
- * Loads a folder's merged decoder, its main graph.
+ * Loads a folder's merged decoder, which is its main graph.
  *
- * @throws {StartupError} when it does not look like Optimum's export.
+ * @throws {StartupError} when the graph does not have the layout of Optimum's exports.
  */
 export async function loadEncoderDecoder<Input extends object>(
   options: EncoderDecoderLoadOptions<Input>,
@@ -222,11 +225,11 @@ export async function loadEncoderDecoder<Input extends object>(
       if (parts === undefined) {
         return {
           refused:
-            "It is not a merged decoder, with one branch for the first step and one for the others.",
+            "It is not a merged decoder, which has one branch for the first step and one for later steps.",
         };
       }
       if (numPositions === undefined) {
-        return { refused: "The number of the encoder's positions depends on the input's size." };
+        return { refused: "The number of encoder positions depends on the size of the input." };
       }
       return await openEncoderDecoder(parts, { ...options, numPositions, files });
     },
@@ -238,10 +241,13 @@ export async function loadEncoderDecoder<Input extends object>(
   });
 }
 
-/** Why a graph is not cut, in one sentence. */
+/** The reason why a graph is not cut, as a sentence. */
 type Refused = { readonly refused: string };
 
-/** Opens a graph cut. If that is refused, or throws a `RangeError` since a kernel cannot run a part, opens it whole. */
+/**
+ * Opens a graph cut. If that is refused, or throws a `RangeError` because a kernel cannot run one of its nodes, opens the
+ * graph uncut.
+ */
 async function openCutOrWhole<Cut extends object, Whole>(
   { path }: GraphFile,
   open: { readonly cut: () => Promise<Cut | Refused>; readonly whole: () => Promise<Whole> },
@@ -251,9 +257,12 @@ async function openCutOrWhole<Cut extends object, Whole>(
     throw error;
   });
   if (!("refused" in opened)) {
-    log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
+    log.info("the graph is cut: a paged decoder runs sequences in shared steps", { graph: path });
     return opened;
   }
-  log.warn("the graph is not cut: one sequence at a time", { graph: path, reason: opened.refused });
+  log.warn("the graph is not cut: sequences run one at a time", {
+    graph: path,
+    reason: opened.refused,
+  });
   return await open.whole();
 }

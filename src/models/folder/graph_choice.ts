@@ -1,5 +1,5 @@
 /**
- * Chooses which graphs of a model run, and in which dtype: used by the download, the memory check and the loaders.
+ * Chooses which graphs of a model run and in which dtype, for the download, the memory check and the loaders.
  *
  * @module
  */
@@ -14,11 +14,11 @@ import { findVariants, type GraphVariant } from "./graph_variants.ts";
 const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32", "q2f16", "q2", "q1f16", "q1"],
   gpu: ["q4", "fp32", "q2", "q1"],
-  // q8 exports quantise activations over the whole batch, so a text's result would depend on what runs beside it.
-  // Products with 4-bit weights quantise row by row. Scales in f16 are as fast, and the file is a third smaller.
+  // q8 exports quantise activations over the whole batch, so results would depend on the other texts in the batch.
+  // Products with 4-bit weights quantise row by row. Scales in f16 are as fast, and make the file a third smaller.
   cpu: ["q4", "q4f16", "q8", "fp32", "q2", "q2f16", "q1", "q1f16"],
   cpuInBatches: ["fp32", "fp16", "q4", "q8"],
-  // Quantisation errors in sound are heard as noise.
+  // Quantisation errors in sound are audible as noise.
   sound: ["fp32", "fp16", "q8", "q4"],
 } as const satisfies Record<string, readonly Dtype[]>;
 
@@ -26,21 +26,21 @@ type Preference = keyof typeof PREFERRED;
 
 /** A graph that a model needs. */
 export interface WantedGraph {
-  /** Without the suffix of the dtype: `onnx/model_q4.onnx` is `model`. */
+  /** Its name without the suffix of the dtype: `model` for `onnx/model_q4.onnx`. */
   readonly name: string;
   /**
-   * What limits the dtypes: `batches` if the rows of many requests run together, `sound` if the graph makes sound; if
-   * absent, all that suit the device.
+   * Limits the dtypes: `batches` to those for graphs that run the rows of many requests together, `sound` to those for
+   * graphs that generate sound. If absent, all dtypes that suit the device are considered.
    */
   readonly suits?: "batches" | "sound" | undefined;
-  /** Its file for each dtype, if the graph lies outside `onnx/`. */
+  /** Its file in each dtype, if the graph is not in `onnx/`. */
   readonly paths?: Readonly<Partial<Record<Dtype, string>>>;
 }
 
-/** The user's choice, and the device. */
+/** The user's choice and the device. */
 export interface GraphChoice {
   readonly device: DeviceClass;
-  /** The best one for the device if absent. */
+  /** The best dtype for the device if absent. */
   readonly dtype?: Dtype | undefined;
 }
 
@@ -56,7 +56,7 @@ export interface ChosenGraph {
 export class ChosenGraphs {
   /** All graphs, the main one first. */
   readonly all: readonly ChosenGraph[];
-  /** Preferred files that do not exist. */
+  /** Files that would have been preferred, but do not exist. */
   readonly missed: readonly string[];
   readonly #folderPath: string;
   /** A graph that was read to choose it, and its path. */
@@ -71,7 +71,7 @@ export class ChosenGraphs {
     this.missed = missed;
   }
 
-  /** The main graph: its dtype is the model's. */
+  /** The main graph, whose dtype is that of the model. */
   get main(): ChosenGraph {
     return this.all[0]!;
   }
@@ -102,11 +102,11 @@ export class ChosenGraphs {
 }
 
 /**
- * Chooses the dtype of each graph. The main graph must exist in the requested dtype. Its companions often exist in
- * fewer: each takes the requested dtype if it can, else the main graph's, else the best one.
+ * Chooses the dtype of each graph. The main graph must exist in the requested dtype. The other graphs often exist in
+ * fewer dtypes: each takes the requested one if it exists, otherwise the main graph's, otherwise the best one.
  *
  * @param wanted the main graph first.
- * @throws {StartupError} when the folder lacks one, or lacks the main one in the requested dtype.
+ * @throws {StartupError} when the folder lacks a graph, or lacks the main graph in the requested dtype.
  */
 export function chooseGraphs(
   folder: ModelFolder,
@@ -124,7 +124,7 @@ export function chooseGraphs(
       if (variant === undefined && all.length === 0) throw refuseDtype(folder, outside, asked!);
       const { path, dtype, target } = variant ?? outside[0]!;
       all.push({ name, dtype, path });
-      // One path stands for all variants that the repository may have for the device.
+      // This path represents all variants that the repository may have for the device.
       const own = device === "cpu" ? "cpu" : "gpu";
       if (asked === undefined && target !== "any" && target !== own) {
         missed.push(`${own}/${name}.onnx`);
@@ -154,7 +154,7 @@ export function chooseGraphs(
   return new ChosenGraphs(folder, { all, missed });
 }
 
-/** The variants of a graph outside `onnx/`, the best first; none if the graph lies in `onnx/`. */
+/** Finds the variants of a graph outside `onnx/`, the best first; none if the graph is in `onnx/`. */
 function findOutside(
   folder: ModelFolder,
   { name, paths }: WantedGraph,
@@ -164,7 +164,7 @@ function findOutside(
   return isElsewhere ? findVariants(folder, name, device) : [];
 }
 
-/** The error for a dtype that no variant has. */
+/** Makes the error for a dtype that no variant has. */
 function refuseDtype(
   { path }: ModelFolder,
   variants: readonly GraphVariant[],
@@ -176,7 +176,7 @@ function refuseDtype(
   });
 }
 
-/** The dtypes that suit a device and for which a folder has the graph, the best first. */
+/** Lists the dtypes that suit a device and in which a folder has the graph, the best first. */
 export function preferredDtypes(
   folder: ModelFolder,
   graph: WantedGraph,
@@ -191,7 +191,7 @@ export function preferredDtypes(
 /** Most graphs that a message lists. */
 const MAX_SHOWN = 12;
 
-/** The error for a graph that a folder lacks, or has in other dtypes only. */
+/** Makes the error for a graph that a folder lacks, or has only in other dtypes. */
 function refuse(
   { path, files }: ModelFolder,
   { name, paths }: WantedGraph,
@@ -201,7 +201,7 @@ function refuse(
     return there.length === 0
       ? new StartupError(`${path} has no ${Object.values(paths).join(" and no ")}.`)
       : new StartupError(
-        `${path}/${paths[there[0]!]} comes in ${there.join(", ")} alone, not in ${wishes[0]}.`,
+        `${path}/${paths[there[0]!]} comes only in ${there.join(", ")}, not in ${wishes[0]}.`,
         { setting: "dtype" },
       );
   }
@@ -212,7 +212,7 @@ function refuse(
     : `it has no onnx/${name}*.onnx${graphs.length > 0 ? `, but ${shown.join(", ")}` : ""}`;
   const advice = graphs.length > 0
     ? ""
-    : " Hearth runs models in ONNX form: look for one whose name ends in -ONNX.";
+    : " Hearth runs models in ONNX format: look for one whose name ends in -ONNX.";
   return new StartupError(
     `${path} has no graph of dtype ${wishes.join(" or ")}: ${found}.${advice}`,
   );
@@ -223,7 +223,7 @@ function choosePreference({ suits }: WantedGraph, device: DeviceClass): Preferen
   return suits === "batches" && device === "cpu" ? "cpuInBatches" : device;
 }
 
-/** Lists graphs beside `config.json`, in files like `x.onnx` and `x.int8.onnx`, the main one first. */
+/** Lists graphs in the same folder as `config.json`, in files like `x.onnx` and `x.int8.onnx`, the main one first. */
 export function graphsBeside(...names: readonly string[]): () => WantedGraph[] {
   return () =>
     names.map((name) => ({
@@ -237,9 +237,9 @@ export function graphsNamed(...names: readonly string[]): () => WantedGraph[] {
   return () => names.map((name) => ({ name }));
 }
 
-/** Optimum's graph that merges two decoders, with and without a cache of earlier tokens. */
+/** Optimum's graph that merges two decoders: with and without cached keys and values. */
 export const MERGED = "decoder_model_merged";
-/** The separate decoders that the merged one replaces. */
+/** The two decoders that the merged one replaces. */
 const HALVES = ["decoder_model", "decoder_with_past_model"];
 const DTYPE_SUFFIX = /(_fp16|_q[124](f16)?|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
 

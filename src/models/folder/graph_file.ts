@@ -1,5 +1,6 @@
 /**
- * Reads and opens the graphs of a model folder.
+ * Reads and opens the graphs of a model folder, checks their inputs and outputs, and makes their inputs from tensors in
+ * ordinary memory.
  *
  * @module
  */
@@ -7,7 +8,7 @@ import { basename, dirname, join } from "node:path";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import { makeModel, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
-import type { GraphSession } from "../../device/ort/ort.ts";
+import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../../device/ort/ort.ts";
 import type { OpenContext } from "../model.ts";
 import type { ChosenGraph } from "./graph_choice.ts";
 import { type Setting, StartupError } from "../../base/errors.ts";
@@ -17,10 +18,10 @@ import { toDtypeCode } from "../../graph/file/tensor.ts";
 
 export type GraphContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
 
-/** A graph without its weights, which are read from its files when a session is opened. */
+/** A graph without its weights. They are read from its files when a session is opened. */
 export interface GraphFile extends ChosenGraph, AsyncDisposable {
   readonly model: ModelProto;
-  /** The graph's own file and its external data; they stay open until it is disposed of. */
+  /** The graph's file and its external data, open until the `GraphFile` is disposed of. */
   readonly files: FolderFiles;
 }
 
@@ -49,7 +50,7 @@ export async function readGraph(
 }
 
 /**
- * Opens a graph unchanged.
+ * Opens a graph as it is.
  *
  * @throws {StartupError} when the folder has no such graph.
  */
@@ -58,17 +59,17 @@ export async function openGraph(name: string, context: GraphContext): Promise<Gr
   return await context.backend.openModel(graph.model, graph.files);
 }
 
-/** Opens the graph of token embeddings, whose ids must be on the CPU. */
+/** Opens the graph of token embeddings. The ids passed to it must be on the CPU. */
 export async function openEmbeddingGraph(context: GraphContext): Promise<GraphSession> {
   await using graph = await readGraph(context, EMBEDDING);
   return await context.backend.openEmbedding(graph.model, graph.files);
 }
 
-// The inputs and outputs of graphs: those they must have, those they may have, and the output that is kept.
-
 /**
+ * Checks that a graph has certain inputs and outputs.
+ *
  * @returns the session.
- * @throws {StartupError} when an input or an output is missing: it names those that exist and those that are wanted.
+ * @throws {StartupError} when one is missing; the message lists the existing ones and the wanted ones.
  */
 export function requirePorts(session: GraphSession, wanted: {
   readonly inputs?: readonly string[];
@@ -90,7 +91,7 @@ export function requirePorts(session: GraphSession, wanted: {
   return session;
 }
 
-/** @throws {StartupError} naming the inputs that are not among the known ones. */
+/** @throws {StartupError} naming the inputs of the graph that are not known. */
 export function requireKnownInputs(
   { inputs }: Pick<GraphSession, "inputs">,
   { isKnown, of }: { readonly isKnown: (name: string) => boolean; readonly of: string },
@@ -100,7 +101,7 @@ export function requireKnownInputs(
   throw new StartupError(`${of} has unknown inputs: ${unknown.join(", ")}.`);
 }
 
-/** Keeps one output of the graph, as float32 and under the name `as`. */
+/** Changes a graph so that `name`, cast to float32 and renamed to `as`, is its only output. */
 export function keepOutput(model: ModelProto, name: string, as: string): ModelProto {
   const { graph } = model;
   const shape = graph.outputs.find((output) => output.name === name)?.shape ?? [];
@@ -113,9 +114,9 @@ export function keepOutput(model: ModelProto, name: string, as: string): ModelPr
 }
 
 /**
- * The first of `names` that is an output of the graph.
+ * Finds the first of `names` that is an output of the graph.
  *
- * @throws {StartupError} naming the graph's outputs, if none is.
+ * @throws {StartupError} listing the graph's outputs, when none of the names is among them.
  */
 export function findOutput({ graph }: ModelProto, names: readonly string[]): string {
   const there = graph.outputs.map(({ name }) => name);
@@ -129,8 +130,8 @@ export function findOutput({ graph }: ModelProto, names: readonly string[]): str
 type Float = "float32" | "float16";
 
 /**
- * Opens a graph that concatenates `first` and `second` into `joined` along the positions. All are `[rows, positions,
- * width]` of the second's type.
+ * Opens a graph that casts `first` to the type of `second` and concatenates both along the positions. Inputs and the
+ * output `joined` are `[rows, positions, width]`.
  */
 export function openJoinGraph(
   backend: Backend,
@@ -150,4 +151,86 @@ export function openJoinGraph(
     outputs: [makeValueInfo("joined", second, shape("tokens"))],
   }));
   return backend.openSession(bytes);
+}
+
+/** A tensor in ordinary memory. */
+interface PlainTensor {
+  /** Element type, by ONNX Runtime's name. */
+  readonly type: string;
+  readonly data: Float32Array | Float16Array | BigInt64Array | Int32Array | Uint8Array;
+  readonly dims: readonly number[];
+}
+
+/** Tensors by the names that transformers.js gives them. */
+export type PlainTensors = Readonly<Record<string, PlainTensor>>;
+
+/** Extracts the tensors from the result of a transformers.js processor. */
+export function toPlainTensors(outputs: Readonly<Record<string, unknown>>): PlainTensors {
+  return Object.fromEntries(
+    Object.entries(outputs).flatMap(([name, value]) => {
+      const { type, data, dims } = (value ?? {}) as Partial<PlainTensor>;
+      const isTensor = typeof type === "string" && ArrayBuffer.isView(data) && dims !== undefined;
+      return isTensor ? [[name, { type, data, dims: [...dims] }]] : [];
+    }),
+  );
+}
+
+/**
+ * Makes a graph's inputs, each of the type that the graph declares.
+ *
+ * @param options.of name of the graph in errors, at the beginning of a sentence.
+ * @throws {Error} naming an input for which there is no tensor.
+ */
+export function toFeeds(
+  { inputs }: Pick<GraphSession, "inputs">,
+  { getTensor, of }: {
+    readonly getTensor: (input: string) => PlainTensor | undefined;
+    readonly of: string;
+  },
+): Tensors {
+  return Object.fromEntries(inputs.map((input) => {
+    const tensor = getTensor(input.name);
+    if (tensor !== undefined) return [input.name, toTensor(tensor, input)];
+    throw new Error(`${of} has an unknown input "${input.name}".`);
+  }));
+}
+
+function toTensor({ type, data, dims }: PlainTensor, input: ValueInfo): Tensor {
+  if (type === input.type) return new Tensor(input.type, data as Float32Array, dims);
+  return tensorFor(input, Array.from<number | bigint, number>(data, Number), dims);
+}
+
+/**
+ * Converts numbers to an input's type.
+ *
+ * @throws {Error} when the input does not take numbers.
+ */
+export function tensorFor(
+  { name, type }: Pick<ValueInfo, "name" | "type">,
+  values: ArrayLike<number>,
+  dims: readonly number[],
+): Tensor {
+  switch (type) {
+    case "float16":
+      return new Tensor("float16", new Uint16Array(Float16Array.from(values).buffer), dims);
+    case "float32": {
+      const floats = values instanceof Float32Array ? values : Float32Array.from(values);
+      return new Tensor("float32", floats, dims);
+    }
+    case "int64":
+      return new Tensor("int64", toBigInts(values), dims);
+    case "int32":
+      return new Tensor("int32", Int32Array.from(values), dims);
+    case "bool":
+      return new Tensor("bool", Uint8Array.from(values), dims);
+    default:
+      throw new Error(`The input "${name}" has type ${type}, which is not supported.`);
+  }
+}
+
+/** Converts numbers several times as fast as `BigInt64Array.from()` does. */
+function toBigInts(values: ArrayLike<number>): BigInt64Array {
+  const integers = new BigInt64Array(values.length);
+  for (let i = 0; i < values.length; i++) integers[i] = BigInt(values[i]!);
+  return integers;
 }

@@ -1,6 +1,6 @@
 /**
- * Graphs outside `onnx/`: at the folder's root, as Optimum and Olive write them, or in a subfolder for each device and
- * precision, as onnxruntime-genai's models are published (`cpu_and_mobile/cpu-int4-rtn-block-32/model.onnx`).
+ * Graphs outside `onnx/`. Optimum and Olive write graphs to the folder's root. Models for onnxruntime-genai have a
+ * subfolder for each device and precision (`cpu_and_mobile/cpu-int4-rtn-block-32/model.onnx`).
  *
  * @module
  */
@@ -14,19 +14,19 @@ export interface GraphVariant {
   /** Path in the folder: `gpu/gpu-int4-rtn-block-32/model.onnx`. */
   readonly path: string;
   readonly dtype: Dtype;
-  /** The device that it was made for. */
+  /** The device for which it was exported. */
   readonly target: Target;
 }
 
 type Target = "cpu" | "gpu" | "any";
 
-/** Words of paths whose graphs are compiled for devices with a runtime of their own. */
+/** Words in the paths of graphs that are compiled for a device's own runtime. */
 const FOREIGN =
   /(^|[/_-])(npu|qnn|qdq|openvino|vitis-?ai|tensorrt|trt(rtx)?|snapdragon|coreml|rai)([/_-]|$)/i;
 const FOR_CPU = /(^|[/_-])(cpu|mobile)([/_-]|$)/i;
 const FOR_GPU = /(^|[/_-])(gpu|cuda|webgpu|dml|directml|rocm)([/_-]|$)/i;
 
-/** The dtype by the suffix of the file's name, as in `onnx/`. */
+/** Dtypes by the suffix of the file's name, as in `onnx/`. */
 const BY_SUFFIX: readonly (readonly [string, Dtype])[] = [
   ["_q4f16", "q4f16"],
   ["_fp16", "fp16"],
@@ -46,9 +46,9 @@ const HALF = /fp16|float16|bf16/i;
 const EIGHT_BITS = /int8|q8|8-?bit/i;
 
 /**
- * The variants of a graph that can run, those that suit the device first.
+ * Finds the variants of a graph that can run; those that suit the device come first.
  *
- * @param name as in `onnx/`: `model`.
+ * @param name the graph's name as in `onnx/`: `model`.
  */
 export function findVariants(
   folder: ModelFolder,
@@ -66,9 +66,7 @@ export function hasVariant(folder: ModelFolder, name: string): boolean {
   return [...folder.files].some((path) => readVariant(folder, name, path) !== undefined);
 }
 
-/**
- * The subfolders of a folder's models, each with variants for devices; at most one if all variants belong to one model.
- */
+/** Lists the subfolders with models that have variants for devices; more than one if the folder holds several models. */
 export function listModels({ files }: ModelFolder): string[] {
   const models = new Set<string>();
   for (const file of files) {
@@ -91,7 +89,7 @@ function readVariant(
   const [subfolder, file] = [path.slice(0, Math.max(at, 0)), path.slice(at + 1, -".onnx".length)];
   const target = FOR_CPU.test(path) ? "cpu" : FOR_GPU.test(path) ? "gpu" : "any";
   const suffix = BY_SUFFIX.find(([ending]) => file === name + ending);
-  // In onnxruntime-genai's folders any name is allowed, and each graph has a configuration beside it.
+  // In onnxruntime-genai's folders graphs may have any name, and there is a configuration next to each.
   const isNamed = suffix !== undefined ||
     name === "model" && folder.files.has(join(subfolder, "genai_config.json")) &&
       (isAlone(folder, subfolder) ||
@@ -113,7 +111,7 @@ function isAlone({ files }: ModelFolder, subfolder: string): boolean {
   return graphs.length === 1;
 }
 
-/** Guesses the dtype from the words of a path, or else of the model's name. */
+/** Guesses the dtype from words in the path, or else in the model's name. */
 function guessDtype(
   path: string,
   { folder, target }: { readonly folder: ModelFolder; readonly target: Target },
@@ -132,13 +130,13 @@ const DTYPES_OF_DEVICE: Readonly<Record<DeviceClass, readonly Dtype[]>> = {
   cpu: ["q4", "q4f16", "q8", "fp32", "fp16"],
 };
 
-/** Sort key among the variants for a device: the target counts first, then the dtype, then the arithmetic. */
+/** Ranks a variant for a device, the best lowest: by target first, then by dtype, then by arithmetic. */
 function rank({ path, dtype, target }: GraphVariant, device: DeviceClass): number {
   const own = device === "cpu" ? "cpu" : "gpu";
   const targetRank = target === own ? 0 : target === "any" ? 1 : 2;
   const dtypes = DTYPES_OF_DEVICE[device];
   const dtypeRank = dtypes.includes(dtype) ? dtypes.indexOf(dtype) : dtypes.length;
-  // On the CPU, accuracy level 4 computes with integers; on a GPU, exports for WebGPU come first.
+  // On the CPU, accuracy level 4 means integer arithmetic, which is faster; on a GPU, exports for WebGPU are preferred.
   const isBest = device === "cpu" ? /acc-level-4/.test(path) : /webgpu/i.test(path);
   return targetRank * 100 + dtypeRank * 10 + (isBest ? 0 : 1);
 }

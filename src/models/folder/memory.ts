@@ -1,6 +1,6 @@
 /**
- * Checks before loading whether a model fits into memory: a refusal with numbers is better than a machine that swaps or
- * a device that fails half-way.
+ * Checks before loading whether a model fits into memory: an error with numbers is better than a machine that swaps, or a
+ * device that fails halfway.
  *
  * @module
  */
@@ -28,16 +28,16 @@ const MIB = 2 ** 20;
 
 export interface MemoryNeeds {
   readonly weightsBytes: number;
-  /** The largest tensor of weights, which needs a buffer of its own. */
+  /** Bytes of the largest weight tensor, which needs a buffer of its own. */
   readonly largestWeightBytes: number;
-  /** The cache of keys and values: the size that the user chose, else its initial size. */
+  /** Bytes of the KV cache: the size that the user chose, otherwise its initial size. */
   readonly cacheBytes: number;
-  /** The states that sequences keep beside keys and values, and snapshots of them. */
+  /** Bytes of the sequences' other states (convolutions, recurrences), and of their snapshots. */
   readonly stateBytes: number;
   readonly activationBytes: number;
 }
 
-/** Needs to start summing from. */
+/** No memory: a base for needs of which only some are known. */
 export const NOTHING: MemoryNeeds = {
   weightsBytes: 0,
   largestWeightBytes: 0,
@@ -48,17 +48,18 @@ export const NOTHING: MemoryNeeds = {
 
 export interface MemoryOffer {
   readonly backend: Pick<Backend, "kind" | "runtime" | "maxBufferBytes">;
-  /** The machine's available memory; `undefined` if unknown. */
+  /** Available memory of the machine; `undefined` if unknown. */
   readonly availableBytes: number | undefined;
-  /** The weights in the folder's other dtypes. */
+  /** Sizes of the weights in the folder's other dtypes. */
   readonly otherDtypes: readonly { readonly dtype: Dtype; readonly weightsBytes: number }[];
 }
 
 /**
- * What a cut graph's paged decoder needs, except its keys and values.
+ * Estimates the memory that a cut graph's paged decoder needs, without its KV cache.
  *
- * @param options.steps the largest step of each kind that has activations of its own: of prompts, of next tokens.
- * @param options.sharesWeights whether weights that several segments read are in memory once.
+ * @param options.steps the largest step of each kind: with prompts, and with next tokens only. Each kind has activations
+ * of its own.
+ * @param options.sharesWeights whether weights that several segments read are in memory only once.
  */
 export function estimateCutNeeds(
   cut: GraphCut,
@@ -84,7 +85,7 @@ export function estimateCutNeeds(
   };
 }
 
-/** The bytes of a graph's weights in each dtype of its folder, except the given one. */
+/** Measures a graph's weights in each dtype of the folder except `dtype`. */
 export async function weighOtherDtypes(
   { folder, graph, dtype }: { folder: ModelFolder; graph: string; dtype?: Dtype | undefined },
 ): Promise<MemoryOffer["otherDtypes"]> {
@@ -96,7 +97,7 @@ export async function weighOtherDtypes(
   }));
 }
 
-/** The bytes of files of a folder. */
+/** Sums the bytes of some files of a folder. */
 export async function weighFiles(
   folder: ModelFolder,
   files: readonly string[],
@@ -106,10 +107,10 @@ export async function weighFiles(
 }
 
 /**
- * Checks that a model fits. WebGPU does not report the GPU's memory, only its largest buffer: if the machine's memory
- * would not suffice, the log warns.
+ * Checks that a model fits. WebGPU reports the size of the largest buffer, but not the memory of the GPU: if the machine's
+ * memory would not be enough, only a warning is logged.
  *
- * @throws {StartupError} with the numbers, and what would fit.
+ * @throws {StartupError} with the numbers and advice on what would fit.
  */
 export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
   const { backend, availableBytes = Infinity } = offer;
@@ -118,7 +119,7 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
     throw refusal(
       `The largest tensor of this model takes ${
         formatBytes(needs.largestWeightBytes)
-      }, and a buffer of this device at most ${formatBytes(backend.maxBufferBytes)}.`,
+      }, and buffers of this device hold at most ${formatBytes(backend.maxBufferBytes)}.`,
       adviseOnWeights(offer, backend.maxBufferBytes),
     );
   }
@@ -140,7 +141,7 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
     }${formatBytes(needs.activationBytes)} for activations; ${
       formatBytes(availableBytes)
     } of the ` +
-    "machine's memory are free";
+    "machine's memory is free";
   if (backend.kind !== "cpu") {
     return log.warn("this model may not fit, unless the GPU has memory of its own", { numbers });
   }
@@ -176,27 +177,28 @@ function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): Advic
   const names = otherDtypes.filter(({ weightsBytes }) => weightsBytes <= roomBytes)
     .map(({ dtype, weightsBytes }) => `${dtype} (${formatBytes(weightsBytes)})`);
   const text = names.length === 0
-    ? "Free some memory, or choose a smaller model, or smaller weights of it."
+    ? "Free some memory, or choose a smaller model or smaller weights."
     : `It would fit in ${names.join(" or ")}.`;
   return { text, setting: "dtype" };
 }
 
 const SMALLEST_KV_CACHE_MIB = 64;
-/** Memory kept for keys and values before weights get a second copy in another layout. */
+/** Memory reserved for the KV cache before weights get a second copy in another layout. */
 const CACHE_BEFORE_COPIES_BYTES = 2 ** 30;
-/** The share of free memory that the cache may take by default, and the share that one growth may take. */
+/** The share of free memory that the KV cache may take by default. */
 const CACHE_SHARE = 0.6;
+/** The share of free memory by which the KV cache may grow at once. */
 const GROWTH_SHARE = 0.8;
 
-/** How the memory is divided that weights and activations leave. */
+/** Shares of the memory that weights, states and activations leave. */
 interface MemoryShares {
-  /** Bytes for a second copy of weights. */
+  /** Bytes that a second copy of weights may take. */
   readonly spareBytes: number;
-  /** Bytes for keys and values, where no setting says how much. */
+  /** Bytes of the KV cache, unless a setting gives its size. */
   readonly cacheBytes: number;
 }
 
-/** Divides the memory that weights and activations leave. */
+/** Divides the memory that weights, states and activations leave. */
 export function shareMemory(
   needs: {
     readonly weightsBytes: number;
@@ -213,13 +215,13 @@ export function shareMemory(
   return { spareBytes, cacheBytes };
 }
 
-/** Whether the cache may now take this many more bytes of the machine's memory. */
+/** Whether enough of the machine's memory is free for the KV cache to grow by this many bytes. */
 export async function hasRoomFor(bytes: number): Promise<boolean> {
   const availableBytes = await readAvailableBytes();
   return availableBytes === undefined || bytes <= GROWTH_SHARE * availableBytes;
 }
 
-/** Available bytes of the machine, or of the container if less; `undefined` if unknown. */
+/** Reads the available memory of the machine, or of the container if that is less, in bytes; `undefined` if unknown. */
 export async function readAvailableBytes(): Promise<number | undefined> {
   const { available } = Deno.systemMemoryInfo();
   const machine = available > 0 ? available : Infinity;
@@ -227,7 +229,10 @@ export async function readAvailableBytes(): Promise<number | undefined> {
   return least === Infinity ? undefined : least;
 }
 
-/** A Linux container has a limit of its own (cgroup v2). File caches count as used there, but can be reclaimed. */
+/**
+ * Reads the available memory of a Linux container, which has its own limit (cgroup v2). File caches count as used memory
+ * there, but can be reclaimed.
+ */
 async function readContainerBytes(): Promise<number> {
   try {
     const folder = "/sys/fs/cgroup";
@@ -235,7 +240,7 @@ async function readContainerBytes(): Promise<number> {
     const used = Number(await Deno.readTextFile(`${folder}/memory.current`));
     const stat = await Deno.readTextFile(`${folder}/memory.stat`);
     const cache = Number(/^inactive_file (\d+)$/m.exec(stat)?.[1] ?? 0);
-    // The limit may be the word "max", which is not a number.
+    // Without a limit the file holds the word "max".
     return Number.isNaN(limit) ? Infinity : limit - used + cache;
   } catch {
     return Infinity;

@@ -1,5 +1,5 @@
 /**
- * A model's image preprocessing, from its folder's `preprocessor_config.json` with the defaults of transformers.js.
+ * A model's image preprocessing, as configured by `preprocessor_config.json` and the defaults of transformers.js.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { ResampleFilter } from "../../media/resample.ts";
 import { RESAMPLE_FILTERS } from "../../media/resample_filter.ts";
 import type { Json } from "../../hub/model_folder.ts";
 
-/** Settings that would misplace the mask, or are not supported. */
+/** Settings that are not supported, some because they would misplace the mask. */
 const REFUSED = [
   "do_center_crop",
   "do_crop_margin",
@@ -26,26 +26,26 @@ export interface Size {
 
 type Triple = readonly [number, number, number];
 
-/** The size to which an image is resized; `undefined` if it is not. */
+/** The size to which images are resized; `undefined` if they are not. */
 type SizeRule =
   | Size
-  /** Keeps the aspect ratio: the shorter side gets one length, unless the longer side would exceed the other. */
+  /** Keeps the aspect ratio: the shorter side becomes `shortestEdge` unless the longer one would exceed `longestEdge`. */
   | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
   | undefined;
 
 export interface PreprocessorConfig extends Levels {
   readonly size: SizeRule;
-  /** Both sides become multiples of this: the image shrinks, or gets a border. */
+  /** Both sides become multiples of this, by shrinking the image or adding a border. */
   readonly multipleOf: number;
   readonly border: "none" | "toMultiple" | Size;
   readonly filter: ResampleFilter;
 }
 
-/** @throws {StartupError} when the file has unsupported settings. */
+/** @throws {StartupError} when a setting is not supported. */
 export function readPreprocessorConfig(config: Json): PreprocessorConfig {
   const refused = REFUSED.find((name) => config[name] === true);
   if (refused !== undefined) {
-    throw new StartupError(`preprocessor_config.json asks for ${refused}, which is not supported.`);
+    throw new StartupError(`preprocessor_config.json: ${refused} is not supported.`);
   }
   const given = config["size"] ?? config["image_size"];
   const size = config["do_resize"] ?? given !== undefined
@@ -55,7 +55,7 @@ export function readPreprocessorConfig(config: Json): PreprocessorConfig {
   const filter = RESAMPLE_FILTERS[Number(config["resample"] ?? 2)];
   if (filter === undefined) {
     throw new StartupError(
-      `preprocessor_config.json: resample wants a number from 0 to 5, has ${config["resample"]}.`,
+      `preprocessor_config.json: resample: want a number from 0 to 5, saw ${config["resample"]}.`,
     );
   }
   return {
@@ -67,16 +67,16 @@ export function readPreprocessorConfig(config: Json): PreprocessorConfig {
   };
 }
 
-/** Turns pixel levels into numbers, per channel in the graph's order: `level · scale + offset`. */
+/** Converts pixel levels, 0 to 255, to the graph's numbers: `level · scale + offset`, for each channel in the graph's order. */
 export interface Levels {
   readonly scale: Triple;
   readonly offset: Triple;
 }
 
 /**
- * Combines rescaling and normalisation.
+ * Combines rescaling and normalisation into one multiplication and one addition.
  *
- * @param options.mean of each channel, after rescaling.
+ * @param options.mean mean of each channel after rescaling.
  */
 export function readLevelRange(
   { rescale = 1 / 255, mean, std }: {
@@ -108,7 +108,7 @@ function toTriple(value: unknown, fallback: number): number[] {
   const values = Array.isArray(value) ? value : Array(3).fill(value ?? fallback);
   if (values.length === 3 && values.every((each) => typeof each === "number")) return values;
   throw new StartupError(
-    `preprocessor_config.json: image_mean and image_std want 3 numbers, have ${
+    `preprocessor_config.json: image_mean and image_std: want 3 numbers, saw ${
       JSON.stringify(value)
     }.`,
   );
@@ -144,7 +144,7 @@ function readBorder(
 }
 
 /**
- * The format of an image's tensor. If the graph has a fixed size, that overrides it, and images are stretched to fit.
+ * Computes the format of an image's tensor. If the graph's input has another, fixed size, images are stretched to that.
  */
 export function computeTensorFormat(
   processor: PreprocessorConfig,
@@ -175,10 +175,10 @@ export function computeTensorFormat(
 function computeContent({ size, multipleOf, border }: PreprocessorConfig, image: Size): Size {
   if (size !== undefined && "width" in size) return size;
   const factor = size === undefined ? 1 : edgeFactor(image, size);
-  // A border fills the sides up to a multiple; without a border, the image shrinks to one.
+  // Without a border, the image shrinks to a multiple; a border extends it to one.
   const step = border === "toMultiple" ? 1 : multipleOf;
   const fit = (length: number) => {
-    // Rounded first, so that 0.1 + 0.2 does not lose a pixel.
+    // Rounded to two digits first, so that floating-point errors do not lose a pixel.
     const whole = Math.floor(Number((length * factor).toFixed(2)));
     return Math.max(step, Math.floor(whole / step) * step);
   };

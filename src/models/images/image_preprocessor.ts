@@ -1,5 +1,5 @@
 /**
- * Decodes and prepares a model's images on a thread of their own; this is the calling side.
+ * Decodes and preprocesses a model's images on a separate thread (`image_thread.ts`).
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { ImageToPrepare } from "./vision_processor.ts";
 import { type OutputOf, WorkerPool, WorkerRpc } from "../threads/worker_pool.ts";
 
 interface Options {
-  /** The processor that a folder names for preparing images; absent if only pixels are wanted. */
+  /** The processor of a model folder; absent if images are only decoded. */
   readonly processor?: {
     readonly load: "loadImageProcessor" | "loadProcessor";
     readonly folder: string;
@@ -21,7 +21,7 @@ interface Options {
 
 /** Preprocesses images one at a time. */
 export class ImagePreprocessor {
-  /** Placeholder of an image in the rendered chat template; empty if prompts do not mention images. */
+  /** Placeholder of an image in the rendered chat template; empty unless the processor is for prompts. */
   readonly placeholder: string;
   readonly #maxPixels: number | undefined;
   readonly #workers: WorkerPool<ImageThread>;
@@ -36,7 +36,7 @@ export class ImagePreprocessor {
     this.#workers = new WorkerPool({ size: 1, first, start });
   }
 
-  /** @throws {StartupError} when the folder names no known processor. */
+  /** @throws {StartupError} when the folder does not name a supported processor. */
   static async open(options: Options = {}): Promise<ImagePreprocessor> {
     return new ImagePreprocessor(await startWorker(options.processor), options);
   }
@@ -44,9 +44,9 @@ export class ImagePreprocessor {
   /**
    * Calls a function of the thread with an image file.
    *
-   * @param options.signal removes it from the queue; an image in progress is finished.
+   * @param options.signal aborting it removes the call from the queue, but an image in progress is finished.
    * @param options.isGiven whether the file's memory may be transferred to the thread.
-   * @throws {HearthError} `invalid_media` when it is not an image, or the model does not support it.
+   * @throws {HearthError} `invalid_media` when the file is not an image, or the model does not support it.
    * @throws the signal's reason.
    */
   async call<Name extends "decode" | "normalize" | "prepare">(

@@ -1,5 +1,6 @@
 /**
- * The thread that decodes and prepares images, so that the thread that owns the device is not blocked.
+ * The entry point of the thread that decodes and preprocesses images, so that the thread that owns the device is not
+ * blocked.
  *
  * @module
  */
@@ -16,7 +17,7 @@ import type {
 } from "./vision_processor.ts";
 import { serveFunctions } from "../threads/worker_pool.ts";
 
-/** A file of any supported format. */
+/** An image file to decode. */
 interface ImageFile extends ImageToPrepare {
   /** Largest width × height that is decoded; the decoder's own limit if absent. */
   readonly maxPixels: number | undefined;
@@ -26,14 +27,14 @@ let imageProcessor: ImageProcessor | undefined;
 let processor: VisionProcessor | undefined;
 
 const functions = {
-  /** Loads a folder's image processor for `normalize`. `decode` alone needs no transformers.js. */
+  /** Loads the image processor of a folder, for `normalize`. Without it, the thread does not load transformers.js. */
   async loadImageProcessor(folder: string): Promise<string> {
     const { ImageProcessor } = await import("./vision_processor.ts");
     imageProcessor = await ImageProcessor.load(folder);
     return "";
   },
   /**
-   * Loads a folder's processor for `prepare`.
+   * Loads the processor of a folder, for `prepare`.
    *
    * @returns the placeholder of an image in the rendered chat template.
    */
@@ -46,20 +47,20 @@ const functions = {
   async decode({ bytes, maxPixels }: ImageFile): Promise<Pixels> {
     return compositeOnWhite(await decodeImage(bytes, { maxPixels }));
   },
-  /** Prepares an image alone, for a model's first graph. */
+  /** Preprocesses an image for the model's first graph. */
   async normalize(file: ImageFile): Promise<NormalizedImage> {
     return await fit(file, (pixels) => imageProcessor!.normalize(pixels));
   },
-  /** Prepares an image and its text in a prompt. */
+  /** Preprocesses an image for a prompt: the encoder's inputs, and the text that stands for the image. */
   async prepare(file: ImageFile): Promise<PreparedMedium> {
     return await fit(file, (pixels) => processor!.prepare(pixels, file));
   },
 };
 
 /**
- * Decodes a file, and prepares it for the model.
+ * Decodes a file and preprocesses it for the model.
  *
- * @throws {HearthError} `invalid_media` when the model cannot take it.
+ * @throws {HearthError} `invalid_media` when the file cannot be decoded, or the model does not support the image.
  */
 async function fit<T>(
   { bytes, maxPixels }: ImageFile,

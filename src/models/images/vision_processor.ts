@@ -1,11 +1,11 @@
 /**
- * Preprocesses images with the processors of transformers.js: for a model's first graph alone; or, in vision-language models,
- * for the encoder's inputs and the image's text in the prompt.
+ * Preprocesses images with the processors of transformers.js. For image-to-text models the result is the input of the first
+ * graph. For vision-language models it is the encoder's inputs and the text that stands for the image in the prompt.
  *
  * @module
  */
 import { isRecord } from "../../base/json.ts";
-import { type PlainTensors, toPlainTensors } from "../plain_tensor.ts";
+import { type PlainTensors, toPlainTensors } from "../folder/graph_file.ts";
 import { basename, dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { HearthError, StartupError } from "../../base/errors.ts";
@@ -22,19 +22,19 @@ import {
 export interface ImageToPrepare {
   /** An image file of any supported format. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Whether to use the image without tiles, in models that can divide an image into tiles. */
+  /** Whether not to divide the image into tiles, in models that do so. */
   readonly inOnePiece?: boolean | undefined;
 }
 
-/** An image or a sound, for an encoder whose rows stand in a prompt. */
+/** A preprocessed image or sound, for an encoder whose rows are part of a prompt. */
 export interface PreparedMedium {
-  /** Its text in the prompt, with one of its tokens for each of the encoder's rows. */
+  /** The text that stands for it in the prompt, with one placeholder token for each row of the encoder. */
   readonly text: string;
-  /** The encoder's inputs, under the names of transformers.js. */
+  /** The encoder's inputs, by the names of transformers.js. */
   readonly tensors: PlainTensors;
 }
 
-/** Whether a class takes the text before the image. */
+/** Supported processor classes, and whether each takes the text before the image. */
 const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
   Qwen2VLProcessor: true,
   Qwen2_5_VLProcessor: true,
@@ -51,10 +51,10 @@ const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
 };
 /** Classes that can divide an image into tiles. */
 const HAVE_TILES: ReadonlySet<string> = new Set(["Idefics3Processor", "SmolVLMProcessor"]);
-/** The image placeholder of classes when neither they nor their configuration give one. */
+/** The image placeholder, if neither the class nor its configuration gives one. */
 const DEFAULT_PLACEHOLDER = "<image>";
 
-/** The part of a processor that is used here; transformers.js does not declare the fields of its classes. */
+/** The members of a processor that are used here, as transformers.js does not declare the fields of its classes. */
 interface Processor {
   (...operands: readonly unknown[]): Promise<Record<string, unknown>>;
   readonly config: Json;
@@ -92,7 +92,7 @@ export class VisionProcessor {
   /**
    * Loads the processor of a folder, without its tokenizer.
    *
-   * @throws {StartupError} when the folder names no known processor.
+   * @throws {StartupError} when the folder does not name a supported processor.
    */
   static async load(folderPath: string): Promise<VisionProcessor> {
     const folder = await openFolder(folderPath);
@@ -102,7 +102,7 @@ export class VisionProcessor {
     const config = Class.uses_processor_config
       ? await readJson(folder.path, "processor_config.json")
       : {};
-    // Instead of a tokenizer: only the text is needed, since the whole prompt is tokenized later.
+    // Replaces the tokenizer: only the text is needed, as the whole prompt is tokenized later.
     const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
       config: await readOptionalJson(folder, "tokenizer_config.json"),
     });
@@ -134,7 +134,7 @@ export class VisionProcessor {
   }
 }
 
-/** Reads `preprocessor_config.json`; transformers 5 saves all of it in `processor_config.json` instead. */
+/** Reads `preprocessor_config.json`, or `processor_config.json`, in which transformers 5 saves the same settings. */
 async function readImageSettings(folder: ModelFolder): Promise<Json> {
   const { image_processor: images, processor_class } = folder.files.has("preprocessor_config.json")
     ? {}
@@ -151,9 +151,9 @@ function findClass(
   const Class = (transformers as unknown as Record<string, ProcessorClass | undefined>)[name];
   if (Class !== undefined && name in TAKES_TEXT_FIRST) return { name, Class };
   throw new StartupError(
-    `${path}/preprocessor_config.json names the processor_class "${name}"; Hearth knows ${
+    `${path}/preprocessor_config.json: processor_class: want one of ${
       Object.keys(TAKES_TEXT_FIRST).join(", ")
-    }.`,
+    }; saw "${name}".`,
   );
 }
 
@@ -169,7 +169,7 @@ function writePlaceholder(
   processor: Processor,
   { name, Class }: { name: string; Class: ProcessorClass },
 ): string {
-  // Gemma 3's template writes the token that begins an image, and its processor looks for that.
+  // Gemma 3's template writes the token that begins an image, and its processor searches for that.
   if (name === "Gemma3Processor") return String(processor.boi_token);
   const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
   return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;
@@ -186,10 +186,10 @@ export interface NormalizedImage {
   readonly height: number;
 }
 
-/** A class of transformers.js for one kind of processor. */
+/** An image processor of transformers.js. */
 type Preprocessor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;
 
-/** Most pixels after resizing: if only the shorter side is fixed, a narrow strip would become huge. */
+/** Most pixels after resizing. If only the shorter side is fixed, a narrow strip would become huge. */
 const MAX_RESIZED_PIXELS = 32e6;
 
 export class ImageProcessor {
@@ -201,7 +201,7 @@ export class ImageProcessor {
     this.#processor = processor;
   }
 
-  /** Reads the `preprocessor_config.json` of a folder. */
+  /** Loads the image processor of a folder, from its `preprocessor_config.json`. */
   static async load(folder: string): Promise<ImageProcessor> {
     const transformers = await loadTransformers({ modelsFolder: dirname(folder) });
     const processor = await transformers.AutoImageProcessor.from_pretrained(basename(folder));
@@ -209,8 +209,10 @@ export class ImageProcessor {
   }
 
   /**
-   * @throws {HearthError} `invalid_media` when the image is too long a strip.
-   * @throws {Error} when the processor refuses its shape.
+   * Preprocesses an image.
+   *
+   * @throws {HearthError} `invalid_media` when resizing would make a narrow image too large.
+   * @throws {Error} when the processor refuses the image's shape.
    */
   async normalize(decoded: Pixels): Promise<NormalizedImage> {
     const { width, height } = decoded;
@@ -233,8 +235,8 @@ export class ImageProcessor {
     if (resizedWidth * resizedHeight <= MAX_RESIZED_PIXELS) return;
     throw new HearthError(
       "invalid_media",
-      `The image has ${width} × ${height} pixels, too long a strip for this model, which would enlarge it to ` +
-        `${resizedWidth} × ${resizedHeight}. Send the part of it that matters.`,
+      `The image has ${width} × ${height} pixels. It is too narrow for this model, which would enlarge it to ` +
+        `${resizedWidth} × ${resizedHeight}. Send only the part of it that matters.`,
     );
   }
 }

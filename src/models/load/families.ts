@@ -1,25 +1,13 @@
 /**
- * The registry of model families. A folder belongs to the first family that matches it.
+ * The registry of model families: how the folders of each family are recognised, which graphs run and what opens them. A
+ * folder belongs to the first family that matches it.
  *
- * Nothing here imports a loader, so identifying a folder loads none of their packages.
+ * This module imports no loader, so identifying a folder loads none of the packages that loaders need.
  *
  * @module
  */
-import { MODEL_KINDS, type ModelKind } from "../../base/config.ts";
-import { StartupError } from "../../base/errors.ts";
-import { hasGraph, type ModelFolder } from "../../hub/model_folder.ts";
-import {
-  asr,
-  type Family,
-  isBuiltAs,
-  isDecoderFor,
-  isForTask,
-  isOfType,
-  isVisionLanguageModel,
-  textGraphs,
-  tts,
-  visionGraphs,
-} from "./family.ts";
+import type { ModelKind } from "../../base/config.ts";
+import { hasGraph, listDtypes, type ModelFolder } from "../../hub/model_folder.ts";
 import {
   allGraphs,
   graphsBeside,
@@ -28,10 +16,114 @@ import {
   type WantedGraph,
 } from "../folder/graph_choice.ts";
 import { sentenceModelType } from "../embedding/embedding_config.ts";
-import { listModels } from "../folder/graph_variants.ts";
+import { hasVariant } from "../folder/graph_variants.ts";
 import { findBareGraph, isBareMatting, isMatting } from "../matting/matting_family.ts";
 import { isPaddleOcr, paddleGraphs } from "../ocr/paddle_graphs.ts";
-import { describeTask, describeUnserved } from "./unserved_models.ts";
+import { toModelName } from "../../hub/cache.ts";
+import type { LOADERS } from "./loaders.ts";
+
+export interface Family {
+  /** The `model_type` of its folders if they have one, otherwise a name chosen here. */
+  readonly name: string;
+  readonly kind: ModelKind;
+  /** Whether a folder belongs to this family. */
+  matches(folder: ModelFolder): boolean;
+  /** Like `matches`, but for a folder whose kind the user has given; `matches` itself if absent. */
+  accepts?(folder: ModelFolder): boolean;
+  /** The graphs that run, the main one first. */
+  graphs(folder: ModelFolder): readonly WantedGraph[];
+  /** Files needed in addition to graphs and configuration. */
+  readonly files?: RegExp;
+  /** The name of its loader. Only the thread that owns the device imports loaders. */
+  readonly loader: keyof typeof LOADERS;
+  /** Whether it clones voices from speaker embeddings of an x-vector model (`--speaker-encoder`). */
+  readonly takesSpeakerEncoder?: boolean;
+}
+
+/** Whether one of the names in the configuration's `architectures` matches. */
+export function isBuiltAs({ config }: ModelFolder, pattern: RegExp): boolean {
+  const value = config["architectures"];
+  return Array.isArray(value) &&
+    value.some((name) => typeof name === "string" && pattern.test(name));
+}
+
+/** Whether the configuration's `model_type` is one of `types`. */
+export function isOfType({ config }: ModelFolder, ...types: readonly string[]): boolean {
+  return types.includes(String(config["model_type"] ?? ""));
+}
+
+/** Whether the configuration's `task` is this one, regardless of the architecture. */
+function isForTask({ config }: ModelFolder, task: string): boolean {
+  return config["task"] === task;
+}
+
+const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
+
+/** Makes a family of speech recognition models, recognised by `model_type`. */
+function asr(
+  name: string,
+  types: readonly string[],
+  options: Pick<Family, "graphs" | "files" | "loader">,
+): Family {
+  return { name, kind: "asr", matches: (folder) => isOfType(folder, ...types), ...options };
+}
+
+/**
+ * Makes a family of speech synthesis models, recognised by `model_type`. Unless `graphs` is given, all graphs of the
+ * folder run, in dtypes that suit sound.
+ */
+function tts(
+  type: Family["loader"],
+  options: Partial<Pick<Family, "graphs" | "takesSpeakerEncoder">> = {},
+): Family {
+  return {
+    name: type,
+    kind: "tts",
+    matches: (folder) => isOfType(folder, type),
+    graphs: soundGraphs,
+    files: VOICES,
+    loader: type,
+    ...options,
+  };
+}
+
+function soundGraphs(folder: ModelFolder): WantedGraph[] {
+  return allGraphs(MERGED)(folder).map((graph) => ({ ...graph, suits: "sound" }));
+}
+
+/** The decoder's graph, and the graph of token embeddings if it is separate. */
+function textGraphs(folder: ModelFolder): WantedGraph[] {
+  const has = (name: string) => listDtypes(folder, name).length > 0 || hasVariant(folder, name);
+  const main = { name: !has("model") && has(MERGED) ? MERGED : "model" };
+  const needsEmbeddings = main.name === MERGED && has("embed_tokens");
+  return needsEmbeddings ? [main, { name: "embed_tokens" }] : [main];
+}
+
+/** Types of chat models with audio input: those for which `vision/sound_processor.ts` prepares sounds. */
+const HEARING_TYPES = ["gemma3n", "gemma4"];
+
+/** The graphs of a vision-language model: decoder, image encoder, and audio encoder if it is served. */
+function visionGraphs(folder: ModelFolder): WantedGraph[] {
+  const hears = isOfType(folder, ...HEARING_TYPES) && hasGraph(folder, "audio_encoder");
+  const names = hears ? ["vision_encoder", "audio_encoder"] : ["vision_encoder"];
+  return [...textGraphs(folder), ...names.map((name) => ({ name }))];
+}
+
+/** Whether a folder holds a vision-language decoder rather than an encoder-decoder for images. */
+function isVisionLanguageModel(folder: ModelFolder): boolean {
+  return hasGraph(folder, "vision_encoder") && !hasGraph(folder, "encoder_model");
+}
+
+/**
+ * Whether a language model was trained to embed or to rerank. Such models keep the architecture of the language model,
+ * so they are recognised by the folder's name and by a single graph that takes tokens.
+ */
+function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolean {
+  const name = toModelName(folder.path);
+  const isNamed = kind === "rerank" ? /rerank/i.test(name) : /embed/i.test(name);
+  return isNamed && isBuiltAs(folder, /ForCausalLM$/) &&
+    !hasGraph(folder, "vision_encoder") && !hasGraph(folder, MERGED);
+}
 
 const SEQ2SEQ = graphsNamed(MERGED, "encoder_model");
 const AUDIO_AND_TEXT = graphsNamed(MERGED, "embed_tokens", "audio_encoder");
@@ -44,10 +136,10 @@ const WITH_CTC_HEADS = [
   "unispeech-sat",
   "parakeet_ctc",
 ];
-/** A single graph in which texts or images of many requests run together. */
+/** A single graph that runs the texts or images of many requests in batches. */
 const ONE_GRAPH_IN_BATCHES = (): WantedGraph[] => [{ name: "model", suits: "batches" }];
 
-/** A folder with a single graph may give it any name, such as rembg's `u2net.onnx`. */
+/** Chooses the graph. In a folder with a single graph, it may have any name, such as rembg's `u2net.onnx`. */
 function mattingGraphs(folder: ModelFolder): readonly WantedGraph[] {
   const bare = findBareGraph(folder);
   const [graph] = ONE_GRAPH_IN_BATCHES();
@@ -55,7 +147,7 @@ function mattingGraphs(folder: ModelFolder): readonly WantedGraph[] {
 }
 
 /** All families, in the order in which they are tried. */
-const FAMILIES: readonly Family[] = [
+export const FAMILIES: readonly Family[] = [
   {
     name: "text-generation",
     kind: "text",
@@ -71,7 +163,7 @@ const FAMILIES: readonly Family[] = [
   {
     name: "wav2vec2 and all others with a CTC head",
     kind: "asr",
-    // A known `model_type` matches with any head: the loader then says which head is needed.
+    // A known `model_type` matches whatever its head: the loader's error then says which head is needed.
     matches: (folder) => isBuiltAs(folder, /ForCTC$/) || isOfType(folder, ...WITH_CTC_HEADS),
     graphs: graphsNamed("model"),
     loader: "ctc",
@@ -82,7 +174,7 @@ const FAMILIES: readonly Family[] = [
     loader: "tdt",
   }),
   tts("chatterbox", {
-    // The output of the language model is not sound yet, so its dtype is free.
+    // The language model outputs tokens rather than sound, so its dtype is not limited.
     graphs: (folder) =>
       allGraphs("language_model")(folder).map((graph) =>
         graph.name === "language_model" ? graph : { ...graph, suits: "sound" }
@@ -147,7 +239,7 @@ const FAMILIES: readonly Family[] = [
     kind: "embedding",
     matches: (folder) =>
       sentenceModelType(folder) === "SentenceTransformer" ||
-      // Also takes images and sounds; only texts are embedded.
+      // It also takes images and sounds, but only texts are embedded here.
       isOfType(folder, "embedding_gemma2"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
@@ -194,52 +286,3 @@ const FAMILIES: readonly Family[] = [
     loader: "embedding",
   },
 ];
-
-/**
- * Identifies the family of a folder.
- *
- * @param kind detected from the folder if absent.
- * @throws {StartupError} saying what was checked, when none matches.
- */
-export function identifyFamily(folder: ModelFolder, kind?: ModelKind): Family {
-  const ofKind = FAMILIES.filter((family) => kind === undefined || family.kind === kind);
-  const matching = ofKind.find((family) => family.matches(folder));
-  const { path, files, config } = folder;
-  const models = listModels(folder);
-  if (models.length > 1) {
-    throw new StartupError(
-      `${path} holds several models, ${
-        models.join(", ")
-      }: download it, and name the folder of one.`,
-    );
-  }
-  const unserved = describeUnserved(folder, kind === undefined ? matching?.kind : undefined);
-  if (unserved !== undefined) {
-    throw new StartupError(`${path} ${unserved}: Hearth serves no such model.`);
-  }
-  const found = matching ?? (kind && ofKind.find((family) => family.accepts?.(folder)));
-  if (found !== undefined) return found;
-  const type = String(config["model_type"] ?? "");
-  if (kind !== undefined) {
-    throw new StartupError(
-      `${path} is a model of kind ${kind} and of type ${type}; this version of Hearth serves ${
-        ofKind.map(({ name }) => name).join(", ")
-      }.`,
-    );
-  }
-  if (!files.has("config.json")) {
-    throw new StartupError(
-      `${path} has no config.json. Wanted: a model in the layout of transformers.js (on the hub, names end in -ONNX); ` +
-        "graphs of PP-OCR, one with det and one with rec in its name; or a background-removal graph, " +
-        "with a name that rembg uses (u2net.onnx) or with --kind matting.",
-    );
-  }
-  const task = describeTask(folder);
-  if (task !== undefined) throw new StartupError(`${path} ${task}: Hearth serves no such model.`);
-  const architectures = [config["architectures"] ?? []].flat().join(", ");
-  throw new StartupError(
-    `The kind of ${path} is unknown: config.json has model_type "${type}" and architectures ` +
-      `[${architectures}]. Wanted is its kind: ${MODEL_KINDS.join(", ")}.`,
-    { setting: "kind" },
-  );
-}

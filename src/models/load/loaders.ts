@@ -1,13 +1,12 @@
 /**
- * The loaders of all model families. Each is imported on demand, but importing this module makes Deno fetch all their
- * packages. So only the thread that owns the device imports it.
+ * The loaders of all model families. Each loader is imported on demand, but importing this module makes Deno fetch the
+ * packages of all loaders. So only the thread that owns the device imports it.
  *
  * @module
  */
 import type { LoadRecogniser } from "../asr/recogniser.ts";
 import type { Model, OpenContext } from "../model.ts";
 import type { ReadLineOcrConfig } from "../ocr/line_ocr.ts";
-import type { OcrFamily, OcrFamilyOptions } from "../ocr/ocr_families.ts";
 import type { LoadSynthesizer } from "../tts/synthesizer.ts";
 
 type Load = (context: OpenContext) => Promise<Model>;
@@ -15,7 +14,7 @@ type Load = (context: OpenContext) => Promise<Model>;
 const asr = (load: () => Promise<LoadRecogniser>): Load => async (context) =>
   await (await import("../asr/asr.ts")).AsrModel.load(context, await load());
 
-/** Loads a speech recogniser that generates text without timestamps. */
+/** Makes the loader of a speech recogniser that generates text without timestamps. */
 const generating = (name: keyof typeof import("../asr/generating_families.ts")): Load =>
   asr(async () => {
     const { loadGenerating } = await import("../asr/generating_recogniser.ts");
@@ -26,9 +25,8 @@ const generating = (name: keyof typeof import("../asr/generating_families.ts")):
 const tts = (load: () => Promise<LoadSynthesizer>): Load => async (context) =>
   await (await import("../tts/tts.ts")).TtsModel.load(context, await load());
 
-const ocr =
-  (load: () => Promise<(options: OcrFamilyOptions) => OcrFamily>): Load => async (context) =>
-    await (await import("../ocr/ocr_load.ts")).loadOcr(context, await load());
+const ocr = (family: "visionEncoderDecoder" | "florence"): Load => async (context) =>
+  await (await import("../ocr/ocr_load.ts")).loadOcr(context, family);
 
 const lineOcr = (load: () => Promise<ReadLineOcrConfig>): Load => async (context) =>
   await (await import("../ocr/line_ocr.ts")).LineOcrModel.load(context, await load());
@@ -36,7 +34,7 @@ const lineOcr = (load: () => Promise<ReadLineOcrConfig>): Load => async (context
 const vision = (kind: "vision" | "ocr"): Load => async (context) =>
   await (await import("../vision/vision.ts")).loadVision({ ...context, kind });
 
-/** The functions that open models, by the names that families use for them. */
+/** The functions that open models, by the names under which families refer to them. */
 export const LOADERS = {
   text: async (context) =>
     await (await import("../text/text.ts")).TextGenerationModel.load(context),
@@ -46,13 +44,10 @@ export const LOADERS = {
     await (await import("../embedding/embedding.ts")).EmbeddingModel.load(context),
   rerank: async (context) =>
     await (await import("../embedding/rerank.ts")).RerankModel.load(context),
-  matting: async (context) =>
-    await (await import("../matting/matting_load.ts")).loadMatting(context),
-  visionEncoderDecoder: ocr(
-    async () => (await import("../ocr/ocr_families.ts")).openVisionEncoderDecoder,
-  ),
-  florence: ocr(async () => (await import("../ocr/ocr_families.ts")).openFlorence),
-  lineOcr: lineOcr(async () => (await import("../ocr/line_ocr_config.ts")).readLineOcrConfig),
+  matting: async (context) => await (await import("../matting/matting.ts")).loadMatting(context),
+  visionEncoderDecoder: ocr("visionEncoderDecoder"),
+  florence: ocr("florence"),
+  lineOcr: lineOcr(async () => (await import("../ocr/line_ocr.ts")).readLineOcrConfig),
   paddleOcr: lineOcr(async () => (await import("../ocr/paddle_config.ts")).readPaddleConfig),
   whisper: asr(async () => (await import("../asr/whisper_load.ts")).loadWhisper),
   ctc: asr(async () => (await import("../asr/ctc_load.ts")).loadCtc),
@@ -62,8 +57,10 @@ export const LOADERS = {
   granite: generating("describeGranite"),
   voxtral: generating("describeVoxtral"),
   chatterbox: tts(async () => (await import("../tts/chatterbox.ts")).loadChatterbox),
-  style_text_to_speech_2: tts(async () => (await import("../tts/kokoro.ts")).loadKokoro),
-  supertonic: tts(async () => (await import("../tts/supertonic.ts")).loadSupertonic),
-  vits: tts(async () => (await import("../tts/vits.ts")).loadVits),
+  style_text_to_speech_2: tts(async () =>
+    (await import("../tts/non_autoregressive.ts")).loadKokoro
+  ),
+  supertonic: tts(async () => (await import("../tts/non_autoregressive.ts")).loadSupertonic),
+  vits: tts(async () => (await import("../tts/non_autoregressive.ts")).loadVits),
   speecht5: tts(async () => (await import("../tts/speecht5.ts")).loadSpeechT5),
 } satisfies Record<string, Load>;

@@ -1,5 +1,5 @@
 /**
- * A thread that decodes and encodes images, so that the thread that owns the device is not blocked.
+ * The entry point of threads that decode and encode images, so that the thread that owns the device is not blocked.
  *
  * @module
  */

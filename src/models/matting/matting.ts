@@ -9,21 +9,38 @@ import { DEFAULT_MAX_IMAGE_PIXELS, readColorProfile, readImageHeader } from "../
 import type { Pixels } from "../../media/pixels.ts";
 import { Budget } from "../threads/semaphore.ts";
 import { Codec } from "./codec.ts";
-import { MattingBatcher, MattingMetrics, type MattingNetwork } from "./matting_network.ts";
-import { type Model, requireTask } from "../model.ts";
+import { MattingBatcher, MattingMetrics, MattingNetwork, readMaskSize } from "./matting_network.ts";
+import { type Model, type OpenContext, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
+import type { Backend } from "../../device/backend.ts";
+import { startupStep } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import {
+  findBareGraph,
+  guessFamily,
+  identifyFamily,
+  type MattingFamily,
+} from "./matting_family.ts";
+import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
+import {
+  type PreprocessorConfig,
+  readLevelRange,
+  readPreprocessorConfig,
+} from "../folder/preprocessor_config.ts";
+import { type GraphFile, readGraph } from "../folder/graph_file.ts";
 
 /**
- * Images up to this size are decoded and encoded on this thread. It takes a few milliseconds, so the images of many
- * requests share a batch.
+ * Images of at most this many pixels are decoded and encoded on this thread. That takes a few milliseconds, so the images
+ * of many requests share a batch.
  */
 const SMALL_PIXELS = 2 ** 18;
 
 /** Default for the most images at a time. */
 const MAX_IMAGES = 8;
 
-/** A matting model. It owns the network. */
+/** A model for background removal, which owns its network. */
 export class MattingModel implements Model {
   readonly kind = "matting";
   readonly dtype: Dtype;
@@ -33,9 +50,9 @@ export class MattingModel implements Model {
   readonly #metrics = new MattingMetrics();
   readonly metrics = this.#metrics.registry;
   readonly #batcher: MattingBatcher;
-  /** Limits the pixels in memory: one of the largest images, or several smaller ones. */
+  /** Limits the pixels in memory to one image of the largest size, or several smaller ones. */
   readonly #pixels: Budget;
-  /** A separate budget for small images, so that they do not wait for larger ones. */
+  /** A separate budget for small images, so that they do not wait for large ones. */
   readonly #smallPixels: Budget;
   readonly #maxImagePixels: number;
   readonly #codec: Codec;
@@ -90,7 +107,7 @@ export class MattingModel implements Model {
     const { width: storedWidth, height: storedHeight } = readImageHeader(image);
     const numPixels = storedWidth * storedHeight;
     const isSmall = numPixels <= SMALL_PIXELS;
-    // However small images are, no more of them run at a time than the model's limit.
+    // Each image takes at least its share of the budget, so that no more than `maxSequences` run at a time.
     const giveBack = isSmall
       ? await this.#smallPixels.take(SMALL_PIXELS, signal)
       : await this.#pixels.take(
@@ -134,4 +151,135 @@ export class MattingModel implements Model {
       image.close();
     }
   }
+}
+
+/** Rounding errors take probabilities less than this below 0 or above 1, but logits exceed it. */
+const MAX_STRAY = 0.5;
+
+/** @throws {StartupError} when the folder lacks the graph, or the graph cannot be used for background removal. */
+export async function loadMatting(context: OpenContext): Promise<MattingModel> {
+  const { folder, backend, engine } = context;
+  await using file = await readGraph(context);
+  const outputName = folder.config["output_name"];
+  const inspect = (family: MattingFamily) =>
+    inspectMatting(file.model, {
+      family,
+      outputName: typeof outputName === "string" ? outputName : undefined,
+    });
+  const bare = findBareGraph(folder);
+  const named = identifyFamily(folder.config);
+  const family = bare === undefined || hasProcessor(folder)
+    ? named
+    : guessFamily(bare, inspect(named).size?.width);
+  const graph = inspect(family);
+  const processor = await readProcessor(folder, family);
+  const isRelative = "isRelative" in family;
+  const network = await openNetwork(file, { graph, family, isRelative, processor, backend });
+  return new MattingModel(network, { dtype: file.dtype, engine });
+}
+
+const PROCESSOR = "preprocessor_config.json";
+
+function hasProcessor({ files }: ModelFolder): boolean {
+  return files.has(PROCESSOR);
+}
+
+async function readProcessor(
+  folder: ModelFolder,
+  family: MattingFamily,
+): Promise<PreprocessorConfig> {
+  if (hasProcessor(folder)) {
+    return readPreprocessorConfig(await readOptionalJson(folder, PROCESSOR));
+  }
+  const { size, image_mean: mean, image_std: std } = family.processor;
+  log.warn("the model has no image preprocessing configuration", {
+    missing: PROCESSOR,
+    assumed: family.name,
+    size: Object.values(size as Json).join("×"),
+    mean: [mean].flat().join(" "),
+    std: [std].flat().join(" "),
+  });
+  return readPreprocessorConfig(family.processor);
+}
+
+/** Levels from 0 to 1, for graphs that normalise images themselves. */
+const UNIT_LEVELS = readLevelRange({ mean: [0, 0, 0], std: [1, 1, 1] });
+
+/**
+ * Opens the unified graph. Runs it on one image if the device has kernels to compile, or if the graph's nodes do not show
+ * whether its masks are probabilities or logits.
+ */
+async function openNetwork(
+  { model, files }: GraphFile,
+  { graph, family: { stretches }, isRelative, processor, backend }: {
+    readonly graph: MattingGraph;
+    readonly family: MattingFamily;
+    /** Whether levels are relative to the brightest level of the image. */
+    readonly isRelative: boolean;
+    readonly processor: PreprocessorConfig;
+    readonly backend: Backend;
+  },
+): Promise<MattingNetwork> {
+  const [red, green, blue] = processor.scale;
+  const relative = isRelative
+    ? { ...processor, scale: [255 * red, 255 * green, 255 * blue] as const }
+    : undefined;
+  const openAs = async (format: { readonly isLogits: boolean; readonly stretches: boolean }) => {
+    const session = await backend.openModel(
+      unifyMatting(model, graph, { ...format, relative }),
+      files,
+    );
+    const images = await backend.openImages();
+    const given = isRelative ? { ...processor, ...UNIT_LEVELS } : processor;
+    return new MattingNetwork({ backend, session, images, processor: given, graph });
+  };
+  if (graph.values !== "unknown") {
+    const network = await openAs({ isLogits: graph.values === "logits", stretches });
+    if (backend.runtime !== "native") await probe(network, backend);
+    return network;
+  }
+  const asTheyAre = await openAs({ isLogits: false, stretches: false });
+  const values = await probe(asTheyAre, backend);
+  const isLogits = values.some((value) => value < -MAX_STRAY || value > 1 + MAX_STRAY);
+  if (!isLogits && !stretches) return asTheyAre;
+  await asTheyAre.dispose();
+  return await openAs({ isLogits, stretches });
+}
+
+/**
+ * Runs the network on a generated image.
+ *
+ * @returns the values of the mask.
+ * @throws {StartupError} when the graph does not take images or does not return masks.
+ */
+async function probe(network: MattingNetwork, backend: Backend): Promise<Float32Array> {
+  const pixels = probeImage();
+  const image = network.images.open(pixels);
+  return await startupStep(async () => {
+    const row = { image, format: network.chooseFormat(pixels) };
+    const masks = await network.run([row]);
+    readMaskSize(masks);
+    const values = await backend.read(masks);
+    await network.mask(row, masks, 0);
+    masks.dispose();
+    return values.slice();
+  }, (reason) => `The model cannot be used for background removal: ${reason}`)
+    .finally(() => image.close());
+}
+
+/** Draws a bright disc on a dark background, with some texture on both. */
+function probeImage(): Pixels {
+  const [width, height] = [96, 64];
+  const data = new Uint8Array(4 * width * height);
+  for (let y = 0, at = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, at += 4) {
+      const isSubject = Math.hypot(x - width / 2, y - height / 2) < height / 3;
+      const texture = (x * 7 + y * 13) % 32;
+      data[at] = (isSubject ? 210 : 20) + texture;
+      data[at + 1] = (isSubject ? 160 : 40) + texture;
+      data[at + 2] = (isSubject ? 120 : 60) + texture;
+      data[at + 3] = 255;
+    }
+  }
+  return { width, height, channels: 4, data };
 }

@@ -1,5 +1,5 @@
 /**
- * Known families of background-removal models, with facts that their folders do not state.
+ * Known families of background-removal models, with properties that their folders do not state.
  *
  * @module
  */
@@ -9,9 +9,9 @@ export interface MattingFamily {
   readonly name: string;
   /** Used if the folder has no `preprocessor_config.json`. */
   readonly processor: Json;
-  /** Whether the model's authors stretch each mask to the range from 0 to 1. */
+  /** Whether each mask is stretched to the range from 0 to 1, as by the model's authors. */
   readonly stretches: boolean;
-  /** Which of several outputs is the mask, if no name tells. */
+  /** Which of several outputs is the mask, if their names do not show it. */
   readonly mask: "first" | "last";
 }
 
@@ -23,7 +23,7 @@ const IMAGENET = {
 const CENTERED = { do_normalize: true, image_mean: 0.5, image_std: 1 };
 const SQUARE = { size: { width: 1024, height: 1024 } };
 
-/** Tried in order. */
+/** Families by a pattern of the architecture or `model_type`, tried in order. */
 const FAMILIES: readonly (MattingFamily & { readonly pattern: RegExp })[] = [
   {
     name: "RMBG-1.4",
@@ -37,7 +37,7 @@ const FAMILIES: readonly (MattingFamily & { readonly pattern: RegExp })[] = [
     pattern: /birefnet/i,
     processor: { ...SQUARE, ...IMAGENET },
     stretches: false,
-    // The others are coarser scales of the mask.
+    // The other outputs are coarser scales of the mask.
     mask: "last",
   },
   {
@@ -69,9 +69,7 @@ const FAMILIES: readonly (MattingFamily & { readonly pattern: RegExp })[] = [
   },
 ];
 
-/**
- * rembg's preprocessing: levels are relative to the brightest level of the resized image, and each mask is stretched.
- */
+/** rembg's preprocessing: levels are relative to the brightest one in the resized image, and each mask is stretched. */
 const REMBG = { stretches: true, mask: "first", isRelative: true } as const;
 const U2NET: BareFamily = {
   ...REMBG,
@@ -89,13 +87,13 @@ const LARGE: BareFamily = {
   processor: { ...SQUARE, ...IMAGENET, resample: 1 },
 };
 
-/** A family of graphs that come without a configuration. */
+/** A family of graphs that are published without a configuration. */
 interface BareFamily extends MattingFamily {
-  /** Whether the brightest level of a resized image counts as 1. */
+  /** Whether levels are divided by the brightest level of the resized image. */
   readonly isRelative: true;
 }
 
-/** Graphs without a configuration, by their files' names, with rembg's preprocessing for them. */
+/** Families of graphs without a configuration, by the file's name, with rembg's preprocessing. */
 const BARE: readonly (BareFamily & { readonly file: RegExp })[] = [
   { ...U2NET, file: /^(u2netp?|u2net_human_seg|silueta)\.onnx$/i },
   {
@@ -111,10 +109,10 @@ const BARE: readonly (BareFamily & { readonly file: RegExp })[] = [
   { ...ISNET, file: /^isnet(-[\w-]+)?\.onnx$/i },
 ];
 
-/** Width of U²-Net's images, which identifies the graph when its name does not. */
+/** Width of U²-Net's input, which identifies the graph if its name does not. */
 const U2NET_WIDTH = 320;
 
-/** The graph of a folder that holds nothing but one graph; `undefined` for other folders. */
+/** Finds the graph in a folder that holds only a single graph; `undefined` for other folders. */
 export function findBareGraph(
   { files, config }: { readonly files: ReadonlySet<string>; readonly config: Json },
 ): string | undefined {
@@ -130,9 +128,9 @@ export function isBareMatting(file: string | undefined): boolean {
 }
 
 /**
- * Guesses the family of a graph without a configuration, by its name, else by its input.
+ * Guesses the family of a graph without a configuration by its name, or else by its input.
  *
- * @param width of the images that it takes; `undefined` if it takes any.
+ * @param width width of the images that the graph takes; `undefined` if it is not fixed.
  */
 export function guessFamily(file: string, width: number | undefined): BareFamily {
   return BARE.find((family) => family.file.test(file)) ?? (width === U2NET_WIDTH ? U2NET : ISNET);

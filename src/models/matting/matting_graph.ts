@@ -1,9 +1,9 @@
 /**
  * Unifies background-removal graphs: one input, and one f32 output in which 1 is the subject and 0 the background.
  *
- * Exports differ: some end in a sigmoid and some in logits, some output the masks of every scale, some take float16.
- * Which of these applies is read from the graph's nodes, not from its values: otherwise an image whose logits happen to
- * lie within 0 and 1 would be treated differently.
+ * Exports differ: some return probabilities and some logits, some return masks of every scale, some take float16. These
+ * properties are read from the graph's nodes rather than guessed from its values: otherwise an image whose logits happen
+ * to lie between 0 and 1 would be treated differently.
  *
  * @module
  */
@@ -22,17 +22,18 @@ import { makeValueInfo } from "../../graph/file/proto_codec.ts";
 import type { MattingFamily } from "./matting_family.ts";
 import type { Levels, Size } from "../folder/preprocessor_config.ts";
 
-/** Names of the unified graph's input and output. */
+/** Name of the unified graph's input: images. */
 export const IMAGES = "hearth_images";
-/** See {@linkcode IMAGES}. */
+/** Name of the unified graph's output: masks. */
 export const MASKS = "hearth_masks";
 
 /** The kinds of a graph's output values. */
 type MaskValues = "probabilities" | "logits" | "unknown";
 
+/** The properties of a background-removal graph. */
 export interface MattingGraph {
   readonly layout: "nchw" | "nhwc";
-  /** Size of its input, if fixed. */
+  /** Size of the input images, if fixed. */
   readonly size: Size | undefined;
   readonly takesBatches: boolean;
   readonly input: string;
@@ -56,14 +57,14 @@ const SQUASHING = new Set(["Sigmoid", "HardSigmoid", "Softmax"]);
 const LINEAR = new Set(["Conv", "ConvTranspose", "Gemm", "MatMul"]);
 /** Since this opset, `ReduceMax` takes its axes as an input. */
 const AXES_INPUT_VERSION = 18;
-/** A mask is stretched at most tenfold, so that noise does not become a subject. */
+/** Masks are stretched at most tenfold, so that noise does not become a subject. */
 const LEAST_RANGE = 0.1;
-/** The divisor for a black image. */
+/** The least divisor for levels, which is used for black images. */
 const LEAST_LEVEL = 1e-6;
-/** The images after their levels were made relative. */
+/** Name of the images whose levels are relative. */
 const LEVELED = "hearth_leveled";
 
-/** @throws {StartupError} when the graph does not take images, or has no mask. */
+/** Reads the properties of a graph. @throws {StartupError} when it does not take images, or has no output. */
 export function inspectMatting(
   { graph }: ModelProto,
   { family, outputName }: { family: MattingFamily; outputName: string | undefined },
@@ -74,7 +75,7 @@ export function inspectMatting(
   if (input === undefined || more.length > 0 || shape?.length !== 4) {
     const seen = [...index.inputs.values()].map(({ name, shape }) => `${name} [${shape ?? ""}]`);
     throw new StartupError(
-      `A background-removal graph wants one input [batch, 3, height, width]; this one has ${
+      `A background-removal graph must have one input [batch, 3, height, width]; this one has ${
         seen.join(", ") || "none"
       }.`,
     );
@@ -108,7 +109,7 @@ function findMask(graph: Graph, { mask }: MattingFamily, wished: string | undefi
   throw new StartupError("The graph has no output.");
 }
 
-/** The kind of values in a tensor, from the node that computes it; nodes that only pass values on are skipped. */
+/** Finds the kind of values in a tensor by the node that computes them. Nodes that keep values are skipped. */
 function findValues(index: GraphIndex, tensor: string): MaskValues {
   let name = tensor;
   for (;;) {
@@ -122,7 +123,7 @@ function findValues(index: GraphIndex, tensor: string): MaskValues {
   }
 }
 
-/** The tensor to which a bias is added. */
+/** Finds the tensor to which a node adds a constant. */
 function findAddend(
   { constants, producers }: GraphIndex,
   { opType, inputs }: Node,
@@ -133,14 +134,11 @@ function findAddend(
   return inputs.find((name) => !isConstant(name));
 }
 
-/** The input and output of a unified graph. */
+/** The conversions that a unified graph needs. */
 interface UnifiedPorts {
   readonly isLogits: boolean;
   readonly stretches: boolean;
-  /**
-   * If given, images are levels from 0 to 1, and the graph turns them into `(level / brightest) · scale + offset` of
-   * their channel.
-   */
+  /** If given, images are levels from 0 to 1, and the graph computes `(level / brightest) · scale + offset` by channel. */
   readonly relative?: Levels | undefined;
 }
 
@@ -191,7 +189,7 @@ function symbolic(shape: readonly (number | string | undefined)[] = []): (number
   return shape.map((size, axis) => size ?? `size_${axis}`);
 }
 
-/** A node that reduces over these axes and keeps them with size 1. */
+/** Makes a node that reduces over axes and keeps them with size 1. */
 function reduce(
   model: ModelProto,
   opType: "ReduceMax" | "ReduceMin",
@@ -207,7 +205,7 @@ function reduce(
     : makeNode(opType, [from], [to], { attributes: { keepdims: 1, axes: [...axes] } });
 }
 
-/** Nodes that compute `x / max(brightest, LEAST_LEVEL) · scale + offset`, for each image of a batch by itself. */
+/** Makes nodes that compute `x / max(brightest, LEAST_LEVEL) · scale + offset` for each image of a batch. */
 function level(
   model: ModelProto,
   { layout, scale, offset }: Levels & Pick<MattingGraph, "layout">,
@@ -232,7 +230,7 @@ function level(
   };
 }
 
-/** Nodes that compute `(x − min) / max(max − min, LEAST_RANGE)`, for each mask of a batch by itself. */
+/** Makes nodes that compute `(x − min) / max(max − min, LEAST_RANGE)` for each mask of a batch. */
 function stretch(
   model: ModelProto,
   { levels, rank }: { levels: string; rank: number },

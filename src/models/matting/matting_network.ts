@@ -1,6 +1,6 @@
 /**
- * A background-removal network: a graph with pre- and postprocessing, and dynamic batching of images: waiting images run
- * together, as far as the graph allows.
+ * A background-removal network: a graph with pre- and postprocessing, and dynamic batching, in which waiting images run
+ * together as far as the graph allows.
  *
  * @module
  */
@@ -20,19 +20,19 @@ import { log } from "../../base/log.ts";
 import { COUNT_BUCKETS, RequestMetrics } from "../../base/metric_set.ts";
 import { yieldToEvents } from "../../base/timing.ts";
 
-/** Filter for enlarging masks: other filters ring at edges, or show the mask's pixels. */
+/** Filter for enlarging masks. Other filters ring at edges or make the mask's pixels visible. */
 const MASK_FILTER: ResampleFilter = "bilinear";
 
 /**
- * Most pixels of input in one batch, since a graph's activations grow with them. On the CPU batching saves only a
- * twentieth of an image's time, and all images of a batch wait for the last.
+ * Most input pixels in one batch, as the graph's activations grow with them. On the CPU batching saves only a twentieth of
+ * the time per image, and all images of a batch wait for the last one.
  */
 const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
   cpu: 2 ** 17,
   webgpu: 2 ** 19,
 };
 
-/** The parts of a network; it owns the session and the kernels. */
+/** The parts of a network, which owns the session and the kernels. */
 interface MattingNetworkParts {
   readonly backend: Backend;
   /** The session of a unified graph, with input {@linkcode IMAGES} and output {@linkcode MASKS}. */
@@ -47,7 +47,7 @@ interface MattingRow {
   readonly format: TensorFormat;
 }
 
-/** Runs one call at a time. */
+/** A network, which runs one call at a time. */
 export class MattingNetwork {
   readonly images: ImageKernels;
   readonly #parts: MattingNetworkParts;
@@ -57,13 +57,13 @@ export class MattingNetwork {
     this.#parts = parts;
   }
 
-  /** The format in which the graph takes an image. Images whose formats have one size can share a batch. */
+  /** Chooses the format in which the graph takes an image. Images whose formats have equal sizes can share a batch. */
   chooseFormat(image: Size): TensorFormat {
     const { processor, graph: { size, layout } } = this.#parts;
     return computeTensorFormat(processor, { image, graph: size, layout });
   }
 
-  /** Most images of a format in one run. */
+  /** Chooses the most images of a format in one run. */
   chooseBatchSize({ width, height }: TensorFormat): number {
     const { backend, graph } = this.#parts;
     if (!graph.takesBatches) return 1;
@@ -73,7 +73,7 @@ export class MattingNetwork {
   /**
    * Runs the graph.
    *
-   * @param rows images whose formats have one size.
+   * @param rows images whose formats have equal sizes.
    * @returns their masks, owned by the caller.
    */
   async run(rows: readonly MattingRow[]): Promise<Tensor> {
@@ -94,8 +94,8 @@ export class MattingNetwork {
 }
 
 /**
- * Width and height of the masks in a tensor, `[masks, 1, height, width]`, `[masks, height, width, 1]`, or either
- * without the 1.
+ * Reads width and height of the masks in a tensor of shape `[masks, 1, height, width]`, `[masks, height, width, 1]` or
+ * `[masks, height, width]`.
  *
  * @throws {HearthError} `inference_failed` when the tensor holds no masks.
  */
@@ -108,11 +108,11 @@ export function readMaskSize({ dims }: Pick<Tensor, "dims">): Size {
   }
   throw new HearthError(
     "inference_failed",
-    `The graph gives [${dims.join(", ")}] where masks of one channel are expected.`,
+    `The graph returns [${dims.join(", ")}], but masks of one channel are expected.`,
   );
 }
 
-/** The part of a mask that covers the image, without the border around it. */
+/** Computes the part of a mask that covers the image, without the border around it. */
 function toMaskFormat(format: TensorFormat, { width, height }: Size): MaskFormat {
   return {
     width,
@@ -135,7 +135,8 @@ export class MattingBatcher {
   readonly #metrics: MattingMetrics;
   #runsOneByOne = false;
   #waiting: Job[] = [];
-  #turning: Promise<void> | undefined;
+  /** The batching loop, while images wait. */
+  #loop: Promise<void> | undefined;
 
   constructor(network: MattingNetwork, metrics: MattingMetrics) {
     this.#network = network;
@@ -143,7 +144,7 @@ export class MattingBatcher {
   }
 
   /**
-   * Gives an image its mask; see {@linkcode MattingNetwork.mask}. Aborting `signal` removes the image from the queue.
+   * Computes an image's mask and applies it. Aborting `signal` removes the image from the queue.
    *
    * @throws the signal's reason; the device's error.
    */
@@ -151,16 +152,16 @@ export class MattingBatcher {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<MaskedImage>();
     this.#waiting.push({ row, signal, onDone: resolve, onError: reject });
-    this.#turning ??= this.#turn();
+    this.#loop ??= this.#runLoop();
     return promise;
   }
 
   /** Waits until nothing is running. */
   async close(): Promise<void> {
-    await this.#turning;
+    await this.#loop;
   }
 
-  async #turn(): Promise<void> {
+  async #runLoop(): Promise<void> {
     // Images that arrive together share the first batch.
     await yieldToEvents();
     while (this.#waiting.length > 0) {
@@ -169,10 +170,10 @@ export class MattingBatcher {
       // Cancellations and new requests come in between batches.
       await yieldToEvents();
     }
-    this.#turning = undefined;
+    this.#loop = undefined;
   }
 
-  /** Takes the first waiting image, and those that can run with it. */
+  /** Takes the first waiting image and the images that can run with it. */
   #takeBatch(): Job[] {
     for (const { signal, onError } of this.#waiting) {
       if (signal.aborted) onError(signal.reason);
@@ -214,10 +215,10 @@ export class MattingBatcher {
     }
   }
 
-  /** Runs a failed batch image by image: some exports declare a batch axis, but have nodes that assume a size of 1. */
+  /** Runs a failed batch image by image, as some exports declare a batch axis but have nodes that assume a size of 1. */
   async #runOneByOne(batch: readonly Job[], error: unknown): Promise<void> {
     if (batch.length === 1) return batch[0]!.onError(error);
-    log.warn("a batch of images failed: they run one by one from now on", { error });
+    log.warn("a batch of images failed: images run one at a time from now on", { error });
     this.#runsOneByOne = true;
     for (const job of batch) await this.#run([job]);
   }
@@ -225,10 +226,13 @@ export class MattingBatcher {
 
 export class MattingMetrics extends RequestMetrics {
   readonly images = this.counter("hearth_images_total", "Images that were cut out.");
-  readonly pixels = this.counter("hearth_image_pixels_total", "Their pixels.");
+  readonly pixels = this.counter(
+    "hearth_image_pixels_total",
+    "Pixels of images that were cut out.",
+  );
   readonly imageSeconds = this.histogram(
     "hearth_image_seconds",
-    "From the beginning of work on an image to its PNG file.",
+    "Time from the beginning of work on an image to its PNG file.",
   );
   readonly batchSeconds = this.histogram(
     "hearth_batch_seconds",
@@ -236,7 +240,7 @@ export class MattingMetrics extends RequestMetrics {
   );
   readonly batchImages = this.histogram(
     "hearth_batch_images",
-    "Images in a run of the graph.",
+    "Images in a graph run.",
     COUNT_BUCKETS,
   );
 

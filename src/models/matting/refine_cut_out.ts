@@ -1,8 +1,8 @@
 /**
- * Fits a cut-out to the image's own edges, which a mask of a few hundred pixels cannot follow, and removes the
- * background's colour from the subject's rim.
+ * Fits a cut-out to the edges in the image, which a mask of a few hundred pixels cannot follow, and removes the
+ * background's colour from the rim of the subject.
  *
- * Both are computed at a size close to the mask's. In the full image, only the rim is processed.
+ * Both are computed at a size close to that of the mask. In the full image, only the rim is processed.
  *
  * @module
  */
@@ -18,16 +18,16 @@ import type { Pixels } from "../../media/pixels.ts";
 import { resizeChannels } from "../../media/resample.ts";
 import type { Size } from "../folder/preprocessor_config.ts";
 
-/** Edges are refined at twice the mask's longer side, within these bounds. */
+/** Bounds for the longer side of the size at which edges are refined, which is twice that of the mask. */
 const LEAST_SIDE = 512;
 const MOST_SIDE = 1024;
-/** How far a mask's edge may be off, in pixels of the mask. */
+/** The largest error of a mask's edge, in pixels of the mask. */
 const MASK_RADIUS = 4;
-/** Below this variance of colour there is no edge. */
+/** Variance of colour below which there is no edge. */
 const EPSILON = 1e-4;
-/** Alpha closer than this to 0 or 1 is certain, and kept. */
+/** Alpha closer than this to 0 or 1 counts as certain and is kept. */
 const CERTAIN = 0.01;
-/** Alpha further than this from 0 and 1 is replaced by the refined value; in between the two are blended. */
+/** Alpha farther than this from 0 and 1 is replaced by the refined value. In between, both values are blended. */
 const UNCERTAIN = 0.05;
 
 /**
@@ -36,9 +36,9 @@ const UNCERTAIN = 0.05;
  * @param cutOut RGBA.
  */
 export function refineCutOut(cutOut: Pixels, { maskSide, original }: {
-  /** Longer side of the mask that the alpha comes from. */
+  /** Longer side of the mask from which the alpha was computed, in pixels. */
   readonly maskSide: number;
-  /** The original image, RGB or RGBA. Its alpha is an upper bound. */
+  /** The original image, RGB or RGBA. Its alpha is an upper bound of the result's. */
   readonly original: Pixels;
 }): void {
   const side = Math.min(MOST_SIDE, Math.max(LEAST_SIDE, 2 * maskSide));
@@ -72,7 +72,7 @@ function refineAlpha({ cutOut, original, colors }: Refinement, radius: number): 
     const most = channels === 4 ? seen[from + 3]! : 255;
     const level = Math.floor(Math.min(most, 255 * refined + 0.5));
     cutOut.data[at + 3] = level;
-    // Fully transparent pixels have no colour.
+    // Fully transparent pixels become black.
     if (level === 0) cutOut.data.fill(0, at, at + 3);
   };
   const bounds = { low: 255 * CERTAIN, high: 255 * (1 - CERTAIN) };
@@ -103,9 +103,9 @@ interface Visits {
   /** Only pixels with an alpha between `low` and `high` are visited. */
   readonly low: number;
   readonly high: number;
-  /** The plane that the sampler reads, at the small size. */
+  /** A plane of the small size, which the sampler reads. */
   readonly small: Plane;
-  /** Called with the sampler at the pixel. */
+  /** Called for each pixel, with the sampler moved to it. */
   readonly visit: (pixel: number, sampler: PlaneSampler) => void;
 }
 
@@ -124,7 +124,7 @@ function forEachBetween(
   }
 }
 
-/** The largest size with the same aspect ratio whose sides are at most `side` and at most the image's own. */
+/** Computes the largest size of the same aspect ratio whose sides are at most `side` and at most those of the image. */
 function fitInto({ width, height }: Pixels, side: number): Size {
   const factor = Math.min(1, side / Math.max(width, height));
   const fit = (length: number) => Math.max(1, Math.round(length * factor));
@@ -149,28 +149,28 @@ function shrinkColors(original: Pixels, { width, height }: Size): ColorPlanes {
 }
 
 function shrinkAlpha(cutOut: Pixels, { width, height }: Size): Plane {
-  // Resizes all four channels and keeps one, which is faster than extracting that one from a large image first.
+  // Resizing all four channels and keeping one is faster than extracting that one from a large image first.
   const { data: small } = resizeChannels(cutOut, { width, height, filter: "bilinear" });
   const data = Float32Array.from({ length: width * height }, (_, i) => small[4 * i + 3]! / 255);
   return { width, height, data };
 }
 
-/** Window radii of the two rounds, for an image of 1024 pixels on its longer side. */
+/** Window radii of the two rounds in pixels, for an image whose longer side is `REFERENCE_SIDE`. */
 const RADII = [45, 3] as const;
 const REFERENCE_SIDE = 1024;
 const LEAST_WEIGHT = 1e-5;
 
-/** Smooth foreground and background colours for every pixel. */
+/** Smooth foreground and background colours for each pixel. */
 interface SeparatedColors {
   readonly foreground: ColorPlanes;
   readonly background: ColorPlanes;
 }
 
 /**
- * Estimates both colours as local means, which a second round with smaller windows refines.
+ * Estimates foreground and background colours as local means, which a second round with smaller windows refines.
  *
  * @see M. Forte: Approximate Fast Foreground Colour Estimation, ICIP 2021
- * @param alpha of the image's size, 0 to 1.
+ * @param alpha alpha of each pixel, 0 to 1.
  */
 export function separateColors(image: ColorPlanes, alpha: Plane): SeparatedColors {
   const side = Math.max(alpha.width, alpha.height);
@@ -206,7 +206,7 @@ function unmixAll(
   }) as unknown as ColorPlanes;
 }
 
-/** The share of the foreground in a pixel, 0 to 1: the estimate, corrected by what it does not explain. */
+/** Computes the foreground colour of a pixel, 0 to 1: the estimate, corrected by the part of `seen` it leaves unexplained. */
 export function unmix(
   seen: number,
   { alpha, foreground, background }: {

@@ -1,9 +1,10 @@
 /**
- * The token constraints of a model's generation_config. Pure.
+ * The token constraints of a model's `generation_config.json`. Pure.
  *
- * A forced last token is not applied: an answer that reaches its limit ends there, with that finish reason.
+ * Greedy decoding under these rules gives the same tokens as in transformers.js, except that a forced last token is not
+ * applied: an answer that reaches its length limit ends there, with that finish reason.
  *
- * @see `logits_process.js` of transformers.js: greedy decoding under these rules gives the same tokens
+ * @see `logits_process.js` of transformers.js
  * @module
  */
 import { type TokenRules, toMask } from "../../engine/token_rules.ts";
@@ -14,11 +15,13 @@ export interface GenerationRules {
   readonly eosTokenIds: ReadonlySet<number>;
   /** `no_repeat_ngram_size`; 0 turns it off. */
   readonly noRepeatNgramSize: number;
+  /** `suppress_tokens`: tokens that must not occur. */
   readonly suppressed: readonly number[];
+  /** `begin_suppress_tokens`: tokens with which the completion must not begin. */
   readonly suppressedFirst: readonly number[];
   /** `bad_words_ids`: token sequences that must not occur. */
   readonly badWords: readonly (readonly number[])[];
-  /** The first token of the completion, if the prompt is a single token. */
+  /** `forced_bos_token_id`: the first token of the completion, if the prompt is a single token. */
   readonly forcedFirst: number | undefined;
   /** Least number of tokens before the end, prompt included. */
   readonly minLength: number;
@@ -26,7 +29,7 @@ export interface GenerationRules {
   readonly minNewTokens: number;
 }
 
-/** Reads the rules from a configuration that is merged as in `generate()`. */
+/** Reads the rules from the merged configuration. */
 export function readGenerationRules(
   config: Json,
   { vocabSize, eosTokenIds }: Pick<GenerationRules, "vocabSize" | "eosTokenIds">,
@@ -47,7 +50,7 @@ export function readGenerationRules(
 }
 
 /**
- * The rules for one answer.
+ * Makes the rules for one answer.
  *
  * @param prompt the decoder's prompt, at least one token id.
  */
@@ -64,11 +67,11 @@ export function makeAnswerRules(prompt: readonly number[], rules: GenerationRule
 }
 
 /**
- * A mask of the tokens that may follow.
+ * Computes a mask of the tokens that may come next.
  *
  * @param tokens prompt and completion.
  * @param numPromptTokens at least 1.
- * @returns words in which bit `t % 32` of word `t >> 5` is set if token `t` may follow; `undefined` if all may.
+ * @returns words in which bit `t % 32` of word `t >> 5` is set if token `t` may come next; `undefined` if all may.
  */
 export function allowedAfter(
   tokens: readonly number[],
@@ -88,18 +91,18 @@ export function allowedAfter(
     forbidden.push(...rules.eosTokenIds);
   }
   if (forbidden.length === 0) return undefined;
-  // Bits beyond the vocabulary do not matter.
+  // Bits after the last token have no effect.
   return toMask(forbidden, rules.vocabSize).map((word) => ~word);
 }
 
-/** The tokens that would repeat an n-gram of `size` tokens. */
+/** Lists the tokens that would repeat an n-gram of `size` tokens. */
 function repetitions(tokens: readonly number[], size: number): number[] {
   if (size < 1 || tokens.length < size) return [];
   const last = tokens.slice(tokens.length - (size - 1));
   return tokens.filter((_, index) => endsWith(tokens, last, index));
 }
 
-/** The tokens that would complete a bad word. */
+/** Lists the tokens that would complete a forbidden sequence. */
 function listBadWordEnds(
   tokens: readonly number[],
   badWords: readonly (readonly number[])[],
@@ -108,7 +111,7 @@ function listBadWordEnds(
     .map((word) => word.at(-1)!);
 }
 
-/** Whether the first `length` tokens (all if absent) end with the given ones. */
+/** Whether the first `length` tokens (all if absent) end with `end`. */
 function endsWith(
   tokens: readonly number[],
   end: readonly number[],

@@ -1,6 +1,6 @@
 /**
- * The encoders of image-to-text models, in two layouts: the image alone (TrOCR, Donut), or image features followed by a
- * text's embeddings (Florence-2).
+ * The encoders of image-to-text models. There are two layouts: an encoder that reads only an image (TrOCR, Donut), and one
+ * that reads image features followed by the embeddings of a text (Florence-2).
  *
  * @module
  */
@@ -14,24 +14,24 @@ import {
   openJoinGraph,
   requireKnownInputs,
   requirePorts,
+  tensorFor,
 } from "../folder/graph_file.ts";
-import { tensorFor } from "../plain_tensor.ts";
 
 const ENCODER = "encoder_model";
 const VISION = "vision_encoder";
 
 /** The encoder's input. */
 export interface ImageInput {
-  /** A prepared image, f32 `[1, channels, height, width]`, on the CPU. */
+  /** A preprocessed image, f32 `[1, channels, height, width]`, on the CPU. */
   readonly pixels: Tensor;
-  /** Token ids of the text; empty if the encoder reads none. */
+  /** Token ids of the text; empty if the encoder reads no text. */
   readonly text: readonly number[];
-  /** Number of positions in the encoder's output, once it is encoded. */
+  /** Number of positions in the encoder's output; set when the input is encoded. */
   numPositions?: number;
 }
 
-/** Florence-2's graphs besides encoder and decoder. */
-interface TextSide {
+/** The graphs that make the encoder's input from an image and a text (Florence-2). */
+interface TextGraphs {
   readonly vision: GraphSession;
   readonly embedding: GraphSession;
   readonly join: GraphSession;
@@ -39,14 +39,14 @@ interface TextSide {
 
 export class ImageEncoder {
   readonly #encoder: GraphSession;
-  readonly #textSide: TextSide | undefined;
+  readonly #textGraphs: TextGraphs | undefined;
 
-  private constructor(encoder: GraphSession, textSide: TextSide | undefined) {
+  private constructor(encoder: GraphSession, textGraphs: TextGraphs | undefined) {
     this.#encoder = encoder;
-    this.#textSide = textSide;
+    this.#textGraphs = textGraphs;
   }
 
-  /** @throws {StartupError} when the folder lacks a graph, or one does not look like Optimum's export. */
+  /** @throws {StartupError} when the folder lacks a graph, or a graph does not have the layout of Optimum's exports. */
   static async load(context: GraphContext): Promise<ImageEncoder> {
     const hasText = context.graphs.has(VISION);
     const encoder = await openGraph(ENCODER, context);
@@ -55,16 +55,16 @@ export class ImageEncoder {
       ENCODER,
       hasText ? ["inputs_embeds", "attention_mask"] : ["pixel_values"],
     );
-    const textSide = hasText ? await openTextSide(context) : undefined;
-    return new ImageEncoder(encoder, textSide);
+    const textGraphs = hasText ? await openTextGraphs(context) : undefined;
+    return new ImageEncoder(encoder, textGraphs);
   }
 
-  /** Whether the encoder reads a text with the image, and embeds tokens. */
+  /** Whether the encoder reads a text in addition to the image. */
   get readsText(): boolean {
-    return this.#textSide !== undefined;
+    return this.#textGraphs !== undefined;
   }
 
-  /** Whether two inputs may be encoded in one call: their images have one size, and their texts one length. */
+  /** Whether two inputs can be encoded in one call: their images have the same size, and their texts the same length. */
   isAlike({ pixels, text }: ImageInput, other: ImageInput): boolean {
     return text.length === other.text.length && pixels.dims.join() === other.pixels.dims.join();
   }
@@ -82,11 +82,11 @@ export class ImageEncoder {
   }
 
   async #run(pixels: Tensor, texts: readonly (readonly number[])[]): Promise<Tensor> {
-    if (this.#textSide === undefined) {
+    if (this.#textGraphs === undefined) {
       const outputs = await this.#encoder.run({ pixel_values: castToInput(pixels, this.#encoder) });
       return outputs["last_hidden_state"]!;
     }
-    const { vision, embedding, join } = this.#textSide;
+    const { vision, embedding, join } = this.#textGraphs;
     const seen = await vision.run({ pixel_values: castToInput(pixels, vision) });
     const image = seen["image_features"]!;
     const ids = tensorFor(embedding.inputs[0]!, texts.flat(), [texts.length, texts[0]!.length]);
@@ -103,11 +103,11 @@ export class ImageEncoder {
   }
 
   /**
-   * The session that embeds tokens, if the encoder {@linkcode readsText}. The encoder owns it: releasing it does
+   * The session that embeds tokens, if the encoder {@linkcode readsText}. As the encoder owns it, `release()` does
    * nothing.
    */
   get embedding(): GraphSession | undefined {
-    const session = this.#textSide?.embedding;
+    const session = this.#textGraphs?.embedding;
     if (session === undefined) return undefined;
     return {
       inputs: session.inputs,
@@ -119,11 +119,11 @@ export class ImageEncoder {
 
   async release(): Promise<void> {
     await this.#encoder.release();
-    for (const session of Object.values(this.#textSide ?? {})) await session.release();
+    for (const session of Object.values(this.#textGraphs ?? {})) await session.release();
   }
 }
 
-async function openTextSide(context: GraphContext): Promise<TextSide> {
+async function openTextGraphs(context: GraphContext): Promise<TextGraphs> {
   const vision = await openGraph(VISION, context);
   requireInputs(vision, VISION, ["pixel_values"]);
   const embedding = await openEmbeddingGraph(context);
@@ -146,7 +146,7 @@ function getType(values: GraphSession["inputs"], name: string): "float32" | "flo
   const value = values.find((each) => each.name === name);
   if (value !== undefined) return value.type as "float32";
   throw new StartupError(
-    `A graph gives ${values.map((each) => each.name).join(", ")}, not ${name}.`,
+    `Wanted: a graph with ${name}; saw one with ${values.map((each) => each.name).join(", ")}.`,
   );
 }
 

@@ -1,5 +1,5 @@
 /**
- * A graph of a line OCR model: images in, numbers out.
+ * A graph of a line OCR model, which takes batches of images.
  *
  * @module
  */
@@ -9,11 +9,11 @@ import { type GraphSession, Tensor } from "../../device/ort/ort.ts";
 import { type Levels, readLevelRange } from "../folder/preprocessor_config.ts";
 
 export interface ChannelLevels extends Levels {
-  /** Indices of the RGB channels that the graph takes first, second and third. */
+  /** The order in which the graph takes the channels: indices of red (0), green (1) and blue (2). */
   readonly channels: readonly [number, number, number];
 }
 
-/** Reads levels from a model's description, in which mean and deviation follow the graph's order of channels. */
+/** Converts a model's settings, in which `mean` and `std` follow the graph's order of channels. */
 export function readChannelLevels(
   { isBgr, ...levels }: Parameters<typeof readLevelRange>[0] & { readonly isBgr: boolean },
 ): ChannelLevels {
@@ -25,7 +25,7 @@ export class LineGraph<Config extends { readonly levels: ChannelLevels }> {
   readonly #backend: Backend;
   readonly #session: GraphSession;
 
-  /** The new object owns the session. */
+  /** @param parts.session owned by the new object. */
   constructor(
     config: Config,
     parts: { readonly backend: Backend; readonly session: GraphSession },
@@ -36,10 +36,10 @@ export class LineGraph<Config extends { readonly levels: ChannelLevels }> {
   }
 
   /**
-   * Runs images together.
+   * Runs a batch of images.
    *
-   * @param images of 3 channels and equal height; each is padded to `width`.
-   * @returns the first output, f32.
+   * @param images images of 3 channels and equal height; each is padded to `width`.
+   * @returns the graph's first output, f32.
    */
   async run(
     images: readonly Pixels[],
@@ -60,9 +60,9 @@ export class LineGraph<Config extends { readonly levels: ChannelLevels }> {
 }
 
 /**
- * Stacks images of equal height into a batch; narrower ones are padded with zeros on the right.
+ * Stacks images of equal height into a batch. Images narrower than `width` are padded with zeros on the right.
  *
- * @param images of 3 channels.
+ * @param images images of 3 channels.
  * @returns f32 `[images, 3, height, width]`, on the CPU.
  */
 export function stackImages(

@@ -1,28 +1,27 @@
 /**
- * Chat with OCR models that find lines of text and read each one (PP-OCR): each line of the answer is a row of the
- * image.
+ * OCR models that find lines of text and read each line (PP-OCR). Each line of the answer is a row of the image.
  *
  * @module
  */
 import { join } from "node:path";
 import type { OpenSessionOptions } from "../../device/backend.ts";
 import type { EngineSettings } from "../../base/config.ts";
-import { HearthError, startupStep } from "../../base/errors.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
+import { HearthError, StartupError, startupStep } from "../../base/errors.ts";
+import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { countPixels, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
-import { type ChannelLevels, LineGraph } from "./line_graph.ts";
-import type { LineOcrConfig } from "./line_ocr_config.ts";
+import { type ChannelLevels, LineGraph, readChannelLevels } from "./line_graph.ts";
 import { LineReader } from "./line_reader.ts";
-import type { Pixels } from "../../media/pixels.ts";
 import { ImagePreprocessor } from "../images/image_preprocessor.ts";
 import { type Model, type OpenContext, requireTask } from "../model.ts";
-import { joinDeltas, readOcrRequest, RowWriter } from "./ocr_chat.ts";
+import { formatRegions, joinDeltas, readOcrRequest, RowWriter } from "./ocr_chat.ts";
 import { ActiveRequests } from "../threads/active_requests.ts";
-import type { LineBox, Point } from "./rotated_rectangle.ts";
+import type { LineBox } from "./line_boxes.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
+import type { ClassificationConfig, RecognitionConfig } from "./text_recognition.ts";
+import type { DetectionConfig } from "./text_detection.ts";
 
-/** Florence-2's name for the task of giving regions with the text. */
+/** Florence-2's task of returning text with its regions, which these models support too. */
 const REGION_TASK = "<OCR_WITH_REGION>";
 
 /** Default for the most requests at a time. */
@@ -30,12 +29,12 @@ const MAX_REQUESTS = 4;
 
 export type ReadLineOcrConfig = (folder: ModelFolder) => Promise<LineOcrConfig>;
 
-/** A request that is being answered. */
+/** A request in progress. */
 interface RunningRequest {
   readonly task: ChatTask;
   readonly image: ImagePart;
   readonly script: string | undefined;
-  /** Whether the answer gives the box of each line. */
+  /** Whether the answer includes the box of each line. */
   readonly hasRegions: boolean;
   readonly emit: (event: ChatEvent) => void;
 }
@@ -64,11 +63,11 @@ export class LineOcrModel implements Model {
     this.#metrics.requests = () => this.#requests.counts;
   }
 
-  /** @throws {StartupError} when the description is incomplete, or a graph cannot be loaded. */
+  /** @throws {StartupError} when the configuration is incomplete, or a graph cannot be loaded. */
   static async load(context: OpenContext, readConfig: ReadLineOcrConfig): Promise<LineOcrModel> {
     const { folder, engine, onProgress } = context;
     const { detection, classification, recognition } = await readConfig(folder);
-    // The detector's activations for one page take 64 MiB, so they are not kept.
+    // The detector's memory is not kept between runs, as its activations for one page take 64 MiB.
     const detector = await openGraph(detection, context, { keepsMemory: false });
     const classifier = classification && await openGraph(classification, context);
     const recognisers = [];
@@ -85,7 +84,7 @@ export class LineOcrModel implements Model {
     const { image, text } = readOcrRequest(task.messages);
     const { n } = task.options;
     if (n !== 1) {
-      throw new HearthError("invalid_value", `n: this model gives 1 answer, saw ${n}.`, {
+      throw new HearthError("invalid_value", `n: this model returns 1 answer, saw ${n}.`, {
         param: "n",
       });
     }
@@ -128,7 +127,7 @@ export class LineOcrModel implements Model {
     for await (const row of rows) {
       signal.throwIfAborted();
       boxes.push(...row.lines.map(({ box }) => box));
-      // With regions, each line becomes a label of its own.
+      // With regions, each line has its own label.
       const written = hasRegions ? row.lines.map((line) => ({ ...row, lines: [line] })) : [row];
       if (!written.every((each) => writer.write(each))) break;
     }
@@ -137,31 +136,6 @@ export class LineOcrModel implements Model {
     this.#metrics.images.inc();
     this.#metrics.lines.inc(boxes.length);
   }
-}
-
-/**
- * Formats lines of text and their boxes as Florence-2 does.
- *
- * @param answer a text with one line per region; it may have been cut short.
- */
-function formatRegions(
-  answer: string,
-  { boxes, pixels: { width, height } }: {
-    readonly boxes: readonly LineBox[];
-    readonly pixels: Pixels;
-  },
-): string {
-  const labels = answer === "" ? [] : answer.split("\n");
-  const within = ([x, y]: Point) => [clamp(x, width), clamp(y, height)];
-  const corners = boxes.slice(0, labels.length)
-    .map(({ topLeft, topRight, bottomRight, bottomLeft }) =>
-      [topLeft, topRight, bottomRight, bottomLeft].flatMap(within)
-    );
-  return JSON.stringify({ labels, quad_boxes: corners });
-}
-
-function clamp(value: number, most: number): number {
-  return Math.round(10 * Math.min(most, Math.max(0, value))) / 10;
 }
 
 async function openGraph<Config extends { readonly file: string; readonly levels: ChannelLevels }>(
@@ -178,7 +152,7 @@ async function openGraph<Config extends { readonly file: string; readonly levels
   return new LineGraph(config, { backend, session });
 }
 
-/** Runs the model before the first request, on a blank strip, which every recogniser reads as a line. */
+/** Runs the model on a blank strip, which every recogniser reads as a line, to compile the kernels. */
 async function warmUp(reader: LineReader): Promise<void> {
   const [width, height] = [320, 32];
   const data = new Uint8Array(width * height * 3).fill(255);
@@ -189,13 +163,126 @@ async function warmUp(reader: LineReader): Promise<void> {
 
 class LineOcrMetrics extends RequestMetrics {
   readonly images = this.counter("hearth_images_total", "Images that were read.");
-  readonly lines = this.counter("hearth_lines_total", "Lines of text read in them.");
+  readonly lines = this.counter("hearth_lines_total", "Lines of text that were read.");
   readonly imageSeconds = this.histogram(
     "hearth_image_seconds",
-    "From the beginning of work on an image to the end of its answer.",
+    "Time from the beginning of work on an image to the end of its answer.",
   );
 
   constructor() {
     super("Images");
+  }
+}
+
+type Triple = readonly [number, number, number];
+
+/** The configuration of a line OCR model. */
+export interface LineOcrConfig {
+  readonly detection: DetectionConfig;
+  readonly classification: ClassificationConfig | undefined;
+  /** Recognisers, at least one. */
+  readonly recognition: readonly RecognitionConfig[];
+}
+
+/**
+ * Reads the configuration from a `config.json` with `"task": "ocr"` and the sections `detection`, `recognition` (one or
+ * more recognisers by name) and optionally `classification` (of upside-down lines).
+ *
+ * @throws {StartupError} naming the field that is missing or invalid.
+ */
+export async function readLineOcrConfig(folder: ModelFolder): Promise<LineOcrConfig> {
+  const { config } = folder;
+  const detection = new Section(folder, "detection");
+  const classification = "classification" in config
+    ? new Section(folder, "classification")
+    : undefined;
+  const recognition = Object.keys(config["recognition"] as Json)
+    .map((name) => new Section(folder, `recognition.${name}`));
+  if (recognition.length === 0) {
+    throw new StartupError(
+      `${folder.path}/config.json: recognition: want at least one recogniser.`,
+    );
+  }
+  return {
+    detection: {
+      ...detection.graph(),
+      multipleOf: detection.number("multiple_of"),
+      maxSide: detection.number("max_side"),
+      threshold: detection.number("threshold"),
+      boxThreshold: detection.number("box_threshold"),
+      unclipRatio: detection.number("unclip_ratio"),
+    },
+    classification: classification && {
+      ...classification.graph(),
+      width: classification.number("width"),
+      height: classification.number("height"),
+      threshold: classification.number("threshold"),
+    },
+    recognition: await Promise.all(recognition.map(async (section) => ({
+      name: section.name,
+      ...section.graph(),
+      height: section.number("height"),
+      minWidth: section.number("min_width"),
+      blank: section.number("blank_id"),
+      characters: await section.characters(),
+    }))),
+  };
+}
+
+/** Reads the fields of a section of `config.json`. Its methods throw a `StartupError` for missing or invalid fields. */
+class Section {
+  readonly name: string;
+  readonly #folder: ModelFolder;
+  readonly #path: string;
+  readonly #values: Json;
+
+  constructor(folder: ModelFolder, path: string) {
+    this.#folder = folder;
+    this.#path = path;
+    this.name = path.slice(path.lastIndexOf(".") + 1);
+    this.#values = path.split(".").reduce((json, key) => (json[key] ?? {}) as Json, folder.config);
+  }
+
+  number(key: string): number {
+    const value = this.#values[key];
+    if (typeof value === "number") return value;
+    throw this.#missing(key, "a number");
+  }
+
+  graph(): { readonly file: string; readonly levels: ChannelLevels } {
+    const rescale = Number(this.#values["rescale_factor"] ?? 1 / 255);
+    const [mean, std] = [this.#triple("image_mean"), this.#triple("image_std")];
+    const isBgr = this.#folder.config["channel_order"] === "bgr";
+    return { file: this.#file("file"), levels: readChannelLevels({ rescale, mean, std, isBgr }) };
+  }
+
+  /** Reads the dictionary: its lines, with the blank inserted, and a space at the end if the model has one. */
+  async characters(): Promise<string[]> {
+    const text = await Deno.readTextFile(join(this.#folder.path, this.#file("dict")));
+    const characters = text.replace(/\r?\n$/, "").split(/\r?\n/);
+    characters.splice(this.number("blank_id"), 0, "");
+    return this.#values["append_space"] === true ? [...characters, " "] : characters;
+  }
+
+  #file(key: string): string {
+    const file = this.#values[key];
+    if (typeof file === "string" && this.#folder.files.has(file)) return file;
+    throw this.#missing(key, "a file of the folder");
+  }
+
+  #triple(key: string): Triple {
+    const values = this.#values[key];
+    const isTriple = Array.isArray(values) && values.length === 3 &&
+      values.every((value) => typeof value === "number");
+    if (isTriple) return values as unknown as Triple;
+    throw this.#missing(key, "three numbers");
+  }
+
+  #missing(key: string, wanted: string): StartupError {
+    return new StartupError(
+      `${this.#folder.path}/config.json: ${this.#path}.${key}: want ${wanted}, saw ${
+        JSON.stringify(this.#values[key])
+      }.`,
+    );
   }
 }

@@ -1,19 +1,20 @@
 /**
- * Reads the text of an image line by line: a detector finds the lines, and a recogniser reads each one.
+ * Reads the text of an image line by line: a detector finds the lines, and a recogniser reads each line.
  *
  * @module
  */
 import type { Pixels } from "../../media/pixels.ts";
 import type { LineGraph } from "./line_graph.ts";
-import { cutBothWays, cutOut, isOneLine, type LineCut } from "./line_cut.ts";
 import {
-  isPageStanding,
+  cutBothWays,
+  cutOut,
+  isOneLine,
   isStanding,
-  orderPage,
-  rotatePage,
+  type LineBox,
+  type LineCut,
   STANDING_ASPECT,
-} from "./page_order.ts";
-import type { LineBox } from "./rotated_rectangle.ts";
+} from "./line_boxes.ts";
+import { isPageStanding, orderPage, rotatePage } from "./page_order.ts";
 import {
   chooseReading,
   type ClassificationConfig,
@@ -26,37 +27,37 @@ import {
 } from "./text_recognition.ts";
 import { type DetectionConfig, detectLines } from "./text_detection.ts";
 
-/** Reads lines in one script. */
+/** A graph that reads lines in one script. */
 type Recogniser = LineGraph<RecognitionConfig>;
 
-/** The graphs of a reader. The reader owns all of them. */
+/** The graphs of a reader, which owns them. */
 interface LineReaderGraphs {
   readonly detector: LineGraph<DetectionConfig>;
-  /** Detects upside-down lines; absent if none are expected. */
+  /** Detects upside-down lines; absent if the model has no such graph. */
   readonly classifier: LineGraph<ClassificationConfig> | undefined;
-  /** One for each script, at least one. */
+  /** A recogniser for each script, at least one. */
   readonly recognisers: readonly Recogniser[];
 }
 
 interface ReadOptions {
-  /** The script to read; detected from the image if absent. */
+  /** Name of the script to read; detected from the image if absent. */
   readonly script?: string | undefined;
-  /** Number of likeliest characters to report with each character. */
+  /** Number of likeliest characters to report for each character. */
   readonly numTop: number;
   readonly signal: AbortSignal;
 }
 
-/** The recogniser in use, and the lines it has read so far, by their cut-out pixels. */
+/** The recogniser in use, and the lines that it has read so far, by their pixels. */
 interface Reading {
   readonly recogniser: Recogniser;
   readonly known: Map<Pixels, LineCharacter[]>;
 }
 
-/** The direction of a page's lines, compared with how they were cut out. */
+/** The direction of a page's lines, relative to how they were cut out. */
 interface Directions {
   /** Whether most lines were cut out upside down. */
   readonly areUpsideDown: boolean;
-  /** Lines that may lie the other way: they are read both ways. */
+  /** Lines whose direction may differ from the page's. They are read in both directions. */
   readonly doubted: ReadonlySet<Pixels>;
 }
 
@@ -64,11 +65,11 @@ type PageOptions = ReadOptions & { readonly directions: Directions };
 
 interface TextLine {
   readonly characters: readonly LineCharacter[];
-  /** Its position in the image. */
+  /** The line's position in the image. */
   readonly box: LineBox;
 }
 
-/** A row of lines side by side. */
+/** A row of the image: lines next to each other. */
 export interface TextRow {
   /** The text of each of the recogniser's classes. */
   readonly characters: readonly string[];
@@ -76,15 +77,18 @@ export interface TextRow {
   readonly lines: readonly TextLine[];
 }
 
-/** Lines read with less confidence are dropped. */
+/** Lines read with a lower confidence are dropped. */
 const MIN_CONFIDENCE = 0.5;
-/** The script is detected on this many of the longest lines. */
+/** Number of lines, the longest ones, on which the script is detected. */
 const MAX_SAMPLES = 4;
-/** Number of rows that are read before the first is returned. */
+/** Number of rows that are read together, before the first of them is returned. */
 const ROWS_AT_ONCE = 8;
-/** The direction of a page is tested on this many lines. */
+/** Number of lines on which the direction of the page is tested. */
 const MAX_DIRECTION_SAMPLES = 6;
-/** A reading must be more confident by this much to count as better; a smaller gain may come from missing letters. */
+/**
+ * The gain in confidence from which on another reading counts as better. A smaller gain may come from letters that the
+ * other reading lacks.
+ */
 const SURER = 0.02;
 
 export class LineReader {
@@ -99,9 +103,9 @@ export class LineReader {
   }
 
   /**
-   * Reads an image, row by row from the top; rows without text are left out.
+   * Reads an image row by row, in reading order. Rows without text are left out.
    *
-   * @param image of 3 channels.
+   * @param image an image of 3 channels.
    * @throws the signal's reason.
    */
   async *read(image: Pixels, options: ReadOptions): AsyncGenerator<TextRow> {
@@ -139,10 +143,10 @@ export class LineReader {
     return orderPage(boxes);
   }
 
-  /** Reads an image of one line whole and cropped closer; keeps the cropped reading if it is clearly more confident. */
+  /** Reads an image of one line uncropped and cropped. Keeps the cropped reading if it is clearly more confident. */
   async *#readOneLine(cuts: readonly LineCut[], options: ReadOptions): AsyncGenerator<TextRow> {
     const [whole, closer] = cuts;
-    // The whole image decides the script: confidences of two scripts can only be compared for the same crop.
+    // The uncropped image decides the script, as confidences of scripts are comparable only for the same pixels.
     const lines = cuts.map(({ pixels }) => pixels);
     const reading = await this.#begin([whole!.pixels], options);
     const isStandingPage = false;
@@ -157,7 +161,7 @@ export class LineReader {
     yield* recogniseRow(reading, [isSurer ? closer : whole!]);
   }
 
-  /** Chooses the requested recogniser, or the one that reads some of the lines best. */
+  /** Chooses the requested recogniser, or the one that reads a sample of the lines best. */
   async #begin(lines: readonly Pixels[], options: ReadOptions): Promise<Reading> {
     const { recognisers } = this.#graphs;
     const [first, ...others] = recognisers;
@@ -174,7 +178,7 @@ export class LineReader {
       readings.push(await readBothDirections(recogniser, samples, { ...options, directions }));
     }
     const best = chooseReading(samples, readings, recognisers.map(({ config }) => config));
-    // If the page may be upside down, these readings cannot be kept.
+    // If the page may be upside down, these readings must not be kept.
     const known = new Map(
       mayBeUpsideDown ? [] : samples.map((line, i) => [line, readings[best]![i]!]),
     );
@@ -193,15 +197,15 @@ export class LineReader {
   }
 
   /**
-   * Finds the direction of the page. If it may be upside down, some lines are read both ways, and the recogniser's
-   * confidence decides for the whole page. The classifier is not reliable for a single line: it only marks lines as
-   * doubtful.
+   * Finds the direction of the page. If it may be upside down, some lines are read in both directions, and the
+   * recogniser's confidence decides for the whole page. The classifier is not reliable for single lines, so it only marks
+   * them as doubtful.
    */
   async #findDirections(
     { recogniser }: Reading,
     { cuts, isStandingPage, options }: {
       readonly cuts: readonly LineCut[];
-      /** Whether most lines run down the page, or up, which looks the same. */
+      /** Whether most lines run down or up the page; their boxes do not show which. */
       readonly isStandingPage: boolean;
       readonly options: ReadOptions;
     },
@@ -233,20 +237,24 @@ async function isSurerUpsideDown(
 }
 
 /**
- * Reads all lines in the page's direction. Doubtful lines are also read the other way, which is kept if it is clearly
- * more confident.
+ * Reads all lines in the page's direction. Doubtful lines are also read in the other direction, and that reading is kept
+ * if it is clearly more confident.
  */
 async function readBothDirections(
   recogniser: Recogniser,
   lines: readonly Pixels[],
   { directions: { areUpsideDown, doubted }, ...options }: PageOptions,
 ): Promise<LineCharacter[][]> {
-  const turn = (line: Pixels, isTurned: boolean) => isTurned ? rotateHalf(line) : line;
+  const rotate = (line: Pixels, isRotated: boolean) => isRotated ? rotateHalf(line) : line;
   const inDoubt = lines.filter((line) => doubted.has(line));
-  const read = await readLines(recogniser, lines.map((line) => turn(line, areUpsideDown)), options);
+  const read = await readLines(
+    recogniser,
+    lines.map((line) => rotate(line, areUpsideDown)),
+    options,
+  );
   const others = await readLines(
     recogniser,
-    inDoubt.map((line) => turn(line, !areUpsideDown)),
+    inDoubt.map((line) => rotate(line, !areUpsideDown)),
     options,
   );
   const otherByLine = new Map(inDoubt.map((line, i) => [line, others[i]!]));
@@ -259,7 +267,7 @@ async function readBothDirections(
 }
 
 /**
- * Makes a row of its lines, without leading and trailing spaces and without lines of low confidence; yields nothing if
+ * Makes a row from its lines, without leading and trailing spaces and without lines of low confidence. Yields nothing if
  * no line is left.
  */
 function* recogniseRow(

@@ -1,10 +1,12 @@
 /**
- * Image-to-text models: an encoder runs once per image, and a decoder generates the text token by token.
+ * Image-to-text models (TrOCR, Donut, Florence-2): an encoder runs once per image, and a decoder generates the text token
+ * by token.
  *
  * @module
  */
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../base/config.ts";
+import type { Size } from "../folder/preprocessor_config.ts";
 import { HearthError } from "../../base/errors.ts";
 import { countPixels, MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import {
@@ -18,7 +20,6 @@ import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeDecoder } from "../../decoder/whole_decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { type Model, requireTask } from "../model.ts";
-import type { OcrFamily, OcrPrompt } from "./ocr_families.ts";
 import { joinDeltas, readOcrRequest } from "./ocr_chat.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "../images/image_preprocessor.ts";
@@ -29,7 +30,27 @@ import type { TextTokenizer } from "../text/tokenizer.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { RequestMetrics } from "../../base/metric_set.ts";
 
-/** The parts of an image-to-text model. The model owns those that must be freed. */
+/** The prompt made from a request's text. */
+export interface OcrPrompt {
+  /** Token ids that the encoder reads after the image. */
+  readonly text: readonly number[];
+  /** Token ids with which the decoder begins. */
+  readonly prompt: readonly number[];
+  /** An additional token that ends the answer. */
+  readonly endToken?: number | undefined;
+  /** Converts the model's complete text to the answer; if absent, the text is the answer. */
+  readonly finish?: ((text: string, image: Size) => string) | undefined;
+}
+
+/** The parts in which families of image-to-text models differ. */
+export interface OcrFamily {
+  /** Ids of the tokens that are left out of the answer's text. */
+  readonly hidden: ReadonlySet<number>;
+  /** Makes the prompt for a text. @throws {HearthError} `invalid_value` when the model does not take this text. */
+  readPrompt(text: string): OcrPrompt;
+}
+
+/** The parts of an image-to-text model, which owns encoder, decoder and preprocessor. */
 export interface OcrModelParts {
   readonly encoder: ImageEncoder;
   readonly decoder: EncoderDecoder<ImageInput> | WholeDecoder;
@@ -43,7 +64,7 @@ export interface OcrModelParts {
   readonly rules: GenerationRules;
   /** Most tokens of the text after the image. */
   readonly maxTextTokens: number;
-  /** Most requests at a time, which bounds the images in memory; the engine may run fewer sequences. */
+  /** Most requests at a time, which limits the images in memory. The engine may run fewer sequences. */
   readonly maxRequests: number;
 }
 
@@ -57,8 +78,8 @@ interface RunningRequest {
 }
 
 /**
- * Answers chats with one image. A request holds a slot from the preprocessing of its image to the end of its answer, which
- * bounds the normalized images in memory; a `ChatModel` would preprocess the images of all waiting requests.
+ * Answers chats with one image. A request holds a slot from the preprocessing of its image to the end of its answer. That
+ * limits the preprocessed images in memory: a `ChatModel` would preprocess the images of all waiting requests.
  */
 export class OcrModel implements Model {
   readonly kind = "ocr";
@@ -73,7 +94,7 @@ export class OcrModel implements Model {
   constructor(parts: OcrModelParts) {
     this.#parts = parts;
     this.dtype = parts.dtype;
-    // No prefix cache: prompts are equal, but their images differ.
+    // The prefix cache is off, as prompts are equal but their images differ.
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
     this.contextLength = this.#engine.limits.contextLength;
     this.maxSequences = parts.maxRequests;
@@ -127,7 +148,9 @@ export class OcrModel implements Model {
   }
 
   /**
-   * @returns whether all choices ended; errors are reported to the client.
+   * Generates the answer about an image.
+   *
+   * @returns whether all choices ended. If not, an error was reported to the client.
    * @throws the signal's reason.
    */
   async #generate(
@@ -178,7 +201,7 @@ export class OcrModel implements Model {
   }
 }
 
-/** @throws {HearthError} `context_length_exceeded` if the text has more tokens. */
+/** @throws {HearthError} `context_length_exceeded` when a text has more tokens than `most`. */
 function requireAtMost(numTokens: number, most: number): void {
   if (numTokens <= most) return;
   throw new HearthError(
@@ -192,11 +215,11 @@ export class ImageMetrics extends RequestMetrics {
   readonly images = this.counter("hearth_images_total", "Images that were encoded.");
   readonly promptTokens = this.counter(
     "hearth_prompt_tokens_total",
-    "Positions of encoded images, and tokens of prompts.",
+    "Positions of encoded images and tokens of prompts.",
   );
   readonly firstTokenSeconds = this.histogram(
     "hearth_time_to_first_token_seconds",
-    "From a request's arrival to its first token.",
+    "Time from a request's arrival to its first token.",
   );
   readonly encoderSeconds = this.histogram(
     "hearth_encoder_seconds",
@@ -204,7 +227,7 @@ export class ImageMetrics extends RequestMetrics {
   );
   readonly answerSeconds = this.histogram(
     "hearth_image_seconds",
-    "From a request's arrival to the end of its answer.",
+    "Time from a request's arrival to the end of its answer.",
   );
 
   constructor() {
@@ -212,7 +235,7 @@ export class ImageMetrics extends RequestMetrics {
   }
 
   /**
-   * Includes an engine's metrics of tokens and steps. Requests are counted here instead, as they begin with
+   * Includes an engine's metrics, except those that are measured here instead, because a request begins with
    * preprocessing.
    */
   adoptEngine({ registry }: EngineMetrics): void {

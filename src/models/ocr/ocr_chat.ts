@@ -1,5 +1,5 @@
 /**
- * Chat with models that read text from one image: what a request holds, and its answer.
+ * Chat with models that read text from one image: parsing of requests, and events of answers.
  *
  * @module
  */
@@ -9,11 +9,17 @@ import type { SampledToken } from "../../decoder/decoder.ts";
 import { type AnswerTokens, OutputProcessor } from "../text/output_processor.ts";
 import type { LineCharacter } from "./text_recognition.ts";
 import type { TextRow } from "./line_reader.ts";
+import type { LineBox, Point } from "./line_boxes.ts";
+import type { Pixels } from "../../media/pixels.ts";
 
-/** @throws {HearthError} `invalid_value` unless the last user message has exactly one image. */
+/**
+ * Reads the last user message.
+ *
+ * @throws {HearthError} `invalid_value` unless it has exactly one image.
+ */
 export function readOcrRequest(messages: readonly ChatMessage[]): {
   readonly image: ImagePart;
-  /** The text of all text parts; empty if there are none. */
+  /** The texts of all text parts, joined by line breaks; empty if there are none. */
   readonly text: string;
 } {
   const index = messages.findLastIndex(({ role }) => role === "user");
@@ -40,9 +46,9 @@ export function readOcrRequest(messages: readonly ChatMessage[]): {
 }
 
 /**
- * Passes on a completion's events, joining the deltas of each choice into one.
+ * Forwards a completion's events, but joins the deltas of each choice into one.
  *
- * @param finish turns a choice's complete text into its answer.
+ * @param finish converts a choice's complete text to its answer.
  */
 export function joinDeltas(
   emit: (event: ChatEvent) => void,
@@ -67,7 +73,7 @@ export function joinDeltas(
   };
 }
 
-/** Token ids of separators between lines; the recogniser's classes have ids from 0 on. */
+/** Token ids of the end and of separators between lines. The recogniser's classes have ids from 0 on. */
 const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
 
 const LEAST_PROBABILITY = 1e-30;
@@ -79,6 +85,7 @@ interface Pending {
   numTokens: number;
 }
 
+/** Writes rows of recognised text as a chat answer, in which every character is a token. */
 export class RowWriter implements AnswerTokens {
   readonly #output: OutputProcessor;
   readonly #maxTokens: number;
@@ -86,7 +93,7 @@ export class RowWriter implements AnswerTokens {
   #numTokens = 0;
   #isFirst = true;
   #hasEnded = false;
-  /** The current row's text; it is sent as one delta, since one per character would be too many messages. */
+  /** The text of the current row, which is sent as one delta: one per character would be too many messages. */
   #pending: Pending = { text: "", logprobs: [], numTokens: 0 };
   readonly #emit: (event: ChatEvent) => void;
 
@@ -96,7 +103,7 @@ export class RowWriter implements AnswerTokens {
     this.#output = new OutputProcessor({
       tokens: this,
       eosTokenIds: new Set([SEPARATORS.end]),
-      // Tokens are characters here, and the answer ends with the image, so these options have no meaning.
+      // These options have no meaning here, as tokens are characters and the answer ends with the image.
       options: { ...options, stopTokenIds: [], ignoreEos: false },
       numPromptTokens: 0,
       emit: (event) => this.#collect(event),
@@ -115,7 +122,7 @@ export class RowWriter implements AnswerTokens {
   readonly getBytes = (id: number) =>
     id === SEPARATORS.end ? undefined : new TextEncoder().encode(this.#decodeToken(id));
 
-  /** @returns whether more may be written. */
+  /** Writes a row. @returns whether more rows may be written. */
   write({ characters, lines }: TextRow): boolean {
     this.#characters = characters;
     if (!this.#isFirst) this.#push(certain(SEPARATORS.newline));
@@ -170,7 +177,7 @@ export class RowWriter implements AnswerTokens {
   }
 }
 
-/** A separator as a token with probability 1: no network predicted it. */
+/** Makes a separator token, with probability 1 as no network predicted it. */
 function certain(tokenId: number): SampledToken {
   return { tokenId, logprob: 0, top: [] };
 }
@@ -183,7 +190,32 @@ function toToken({ id, probability, top }: LineCharacter): SampledToken {
   };
 }
 
-/** The logarithm, made finite as JSON requires. */
+/** Computes the logarithm, with a lower bound, as JSON has no infinity. */
 function toLogprob(probability: number): number {
   return Math.log(Math.max(probability, LEAST_PROBABILITY));
+}
+
+/**
+ * Formats lines of text and their boxes as Florence-2 does.
+ *
+ * @param answer a text with one line per region, which may be truncated.
+ */
+export function formatRegions(
+  answer: string,
+  { boxes, pixels: { width, height } }: {
+    readonly boxes: readonly LineBox[];
+    readonly pixels: Pixels;
+  },
+): string {
+  const labels = answer === "" ? [] : answer.split("\n");
+  const within = ([x, y]: Point) => [clamp(x, width), clamp(y, height)];
+  const corners = boxes.slice(0, labels.length)
+    .map(({ topLeft, topRight, bottomRight, bottomLeft }) =>
+      [topLeft, topRight, bottomRight, bottomLeft].flatMap(within)
+    );
+  return JSON.stringify({ labels, quad_boxes: corners });
+}
+
+function clamp(value: number, most: number): number {
+  return Math.round(10 * Math.min(most, Math.max(0, value))) / 10;
 }

@@ -1,29 +1,35 @@
 /**
- * Opens an image-to-text model.
+ * Opens an image-to-text model of one of the families TrOCR and Donut (`vision-encoder-decoder`) or Florence-2.
  *
  * @module
  */
 import { dirname } from "node:path";
 import { encodePng } from "../../media/image/png.ts";
-import { loadTransformers } from "../../device/ort/hook.ts";
+import { loadTransformers, type Transformers } from "../../device/ort/hook.ts";
 import { Tensor } from "../../device/ort/ort.ts";
 import { type Json, numberAt, readOptionalJson, requireNumber } from "../../hub/model_folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "../text/chat_generation.ts";
 import { readGenerationRules } from "./generation_rules.ts";
 import type { Model, OpenContext } from "../model.ts";
-import { ImageMetrics, OcrModel, type OcrModelParts } from "./ocr.ts";
+import {
+  ImageMetrics,
+  type OcrFamily,
+  OcrModel,
+  type OcrModelParts,
+  type OcrPrompt,
+} from "./ocr.ts";
 import { loadEncoderDecoder } from "../folder/decoder_load.ts";
 import { warmUp } from "../../engine/generate.ts";
-import type { OcrFamily, OcrFamilyOptions } from "./ocr_families.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
 import { ImagePreprocessor } from "../images/image_preprocessor.ts";
-import { loadTokenizer } from "../text/tokenizer.ts";
+import { loadTokenizer, type TextTokenizer } from "../text/tokenizer.ts";
+import { HearthError } from "../../base/errors.ts";
 
 /** Configuration keys for the number of decoder positions. */
 const POSITIONS = ["max_position_embeddings", "n_positions", "max_target_positions"];
 /** Default for the most requests at a time. */
 const MAX_REQUESTS = 8;
-/** Memory for the keys and values of images, unless one image needs more. */
+/** Memory in bytes for the keys and values of images, unless one image needs more. */
 const IMAGE_BYTES = 2 ** 29;
 /** Most pixel values in one run of the encoder; its activations have about a hundred times as many. */
 const MAX_ENCODER_VALUES = 2 ** 22;
@@ -31,7 +37,7 @@ const MAX_ENCODER_VALUES = 2 ** 22;
 /** @throws {StartupError} when a file is missing from the folder. */
 export async function loadOcr(
   context: OpenContext,
-  openFamily: (options: OcrFamilyOptions) => OcrFamily,
+  name: keyof typeof FAMILIES,
 ): Promise<Model> {
   const { folder, graphs, engine, onProgress } = context;
   onProgress({ what: "reading the tokenizer" });
@@ -42,7 +48,7 @@ export async function loadOcr(
   );
   const transformers = await loadTransformers({ modelsFolder: dirname(folder.path) });
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
-  const family = openFamily({ config, tokenizer, preprocessor, transformers });
+  const family = FAMILIES[name]({ config, tokenizer, preprocessor, transformers });
   const imagePreprocessor = await ImagePreprocessor.open({
     processor: { load: "loadImageProcessor", folder: folder.path },
     maxPixels: engine.maxImagePixels,
@@ -57,7 +63,7 @@ export async function loadOcr(
   const { text } = family.readPrompt("hello");
   const { decoder, numPositions } = await openDecoder(context, {
     input: { pixels: await prepareBlank(imagePreprocessor, 64, 64), text },
-    // Shows whether the number of positions depends on the image's size.
+    // A second size shows whether the number of positions depends on the size of the image.
     otherInput: { pixels: await prepareBlank(imagePreprocessor, 96, 64), text },
     ...{ config, encoder, maxTokens, metrics, maxRequests },
   });
@@ -72,7 +78,7 @@ export async function loadOcr(
   });
 }
 
-/** Opens the decoder, and runs encoder and decoder once. */
+/** Opens the decoder and runs encoder and decoder once. */
 async function openDecoder(
   context: OpenContext,
   { config, encoder, maxTokens, metrics, maxRequests, input, otherInput }: {
@@ -89,7 +95,7 @@ async function openDecoder(
   const hidden = await encoder.encode([input]);
   const numPositions = hidden.dims[1]! - input.text.length;
   hidden.dispose();
-  // An encoded text follows the image, so positions for it are added.
+  // If the encoder reads a text too, its positions follow those of the image.
   const maxPositions = encoder.readsText ? Math.max(numPositions, maxTokens) : numPositions;
   const hasOneSize = input.pixels.dims.join() === otherInput.pixels.dims.join();
   const { embedding } = encoder;
@@ -116,27 +122,27 @@ async function openDecoder(
   return { decoder, numPositions };
 }
 
-/** The number of images whose keys and values, one pair for each position and layer, fit into memory together. */
+/** Computes the number of images whose keys and values, a pair for each position and layer, fit into memory together. */
 function fittingSequences(config: Json, numPositions: number): number {
   const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * (numberAt(config, "d_model") ?? 1024) *
     (numberAt(config, "decoder_layers") ?? 12);
   return Math.max(1, Math.floor(IMAGE_BYTES / (perPosition * numPositions)));
 }
 
-/** Merges configurations as `generate()` of transformers.js does: later ones override earlier ones. */
+/** Merges configurations like `generate()` of transformers.js: later ones override earlier ones. */
 function mergeConfig(config: Json, generationConfig: Json): Json {
   const parts = ["decoder", "generator", "text_config"].map((name) => config[name] as Json);
   return Object.assign({}, config, ...parts, generationConfig);
 }
 
-/** Default sampling: OCR is greedy unless the folder says otherwise. */
+/** Reads the generation defaults. OCR is greedy unless the folder asks for sampling. */
 function readDefaults(config: Json): GenerationDefaults {
   const defaults = readGenerationDefaults(config, config);
   if (config["do_sample"] === true) return defaults;
   return { ...defaults, sampling: { ...defaults.sampling, temperature: 0 } };
 }
 
-/** A white image for the first runs: they compile the device's programs, and show sizes that no configuration gives. */
+/** Prepares a white image for the first runs, which compile kernels and show sizes that no configuration gives. */
 async function prepareBlank(
   imagePreprocessor: ImagePreprocessor,
   width: number,
@@ -148,3 +154,121 @@ async function prepareBlank(
   const { data, dims } = await imagePreprocessor.call("normalize", { bytes }, { signal });
   return new Tensor("float32", data, dims);
 }
+
+interface OcrFamilyOptions {
+  /** The folder's merged configuration, see {@linkcode mergeConfig}. */
+  readonly config: Json;
+  readonly tokenizer: TextTokenizer;
+  /** The folder's `preprocessor_config.json`. */
+  readonly preprocessor: Json;
+  readonly transformers: Transformers;
+}
+
+/**
+ * Reads the decoder start token.
+ *
+ * @throws {StartupError} when the configuration has none.
+ */
+function readStartToken(config: Json): number {
+  return requireNumber(config, "decoder_start_token_id", "bos_token_id");
+}
+
+/** Lists start, end and padding tokens. The other special tokens are tags, which are part of the answer. */
+function tokensBesideTags({ config }: OcrFamilyOptions): ReadonlySet<number> {
+  const names = ["bos_token_id", "eos_token_id", "pad_token_id"];
+  return new Set(names.flatMap((name) => config[name] ?? []) as number[]);
+}
+
+const TAG = /^<s_[^>]*>/;
+/** The separator of list items in all Donut models. */
+const DONUT_SEPARATOR = "<sep/>";
+/** The tags of models that answer questions. */
+const QUESTION = {
+  task: "<s_docvqa>",
+  begin: "<s_question>",
+  end: "</s_question>",
+  answer: "<s_answer>",
+  answerEnd: "</s_answer>",
+} as const;
+
+/**
+ * Opens TrOCR, Donut and similar models: an encoder for the image, and a decoder that begins with a start token or a task.
+ *
+ * TrOCR takes no instructions, so a request's text is ignored. Donut takes tasks that are spelled as tags (`<s_cord-v2>`).
+ * A text that begins with a tag is the task. Any other text is a question, if the model was trained on questions. The
+ * answers contain tags.
+ *
+ * @throws {StartupError} when the configuration has no decoder start token.
+ */
+function openVisionEncoderDecoder(options: OcrFamilyOptions): OcrFamily {
+  const { config, tokenizer } = options;
+  const startToken = readStartToken(config);
+  const hasTags = TAG.test(tokenizer.tokenTexts.of(startToken).token) ||
+    tokenizer.tokenToId(DONUT_SEPARATOR) !== undefined;
+  const answersQuestions = tokenizer.tokenToId(QUESTION.begin) !== undefined;
+  const ask = (question: string): OcrPrompt => {
+    if (question === "") {
+      throw new HearthError(
+        "invalid_value",
+        "messages: this model answers questions about an image; want a text part with a question, saw none.",
+        { param: "messages" },
+      );
+    }
+    const { task, begin, end, answer, answerEnd } = QUESTION;
+    return {
+      text: [],
+      prompt: tokenizer.encode(`${task}${begin}${question}${end}${answer}`),
+      endToken: tokenizer.tokenToId(answerEnd),
+    };
+  };
+  return {
+    hidden: hasTags ? tokensBesideTags(options) : tokenizer.hiddenBeside([]),
+    readPrompt: (text) => {
+      const tag = TAG.exec(text)?.[0];
+      if (tag !== undefined && tokenizer.tokenToId(tag) !== undefined) {
+        return { text: [], prompt: tokenizer.encode(text) };
+      }
+      return answersQuestions ? ask(text) : { text: [], prompt: [startToken] };
+    },
+  };
+}
+
+const DEFAULT_TASK = "<OCR>";
+/** Kinds of answers with locations that transformers.js can parse. */
+const WITH_LOCATIONS = new Set(["description_with_bboxes", "bboxes", "phrase_grounding", "ocr"]);
+
+/**
+ * Opens Florence-2. Tasks are spelled `<OCR>`, `<CAPTION>`, `<OCR_WITH_REGION>` and so on; some are followed by a text. A
+ * request without text means `<OCR>`. Tasks with locations are answered in JSON, with coordinates in pixels of the image.
+ *
+ * @throws {StartupError} when the configuration has no decoder start token.
+ */
+function openFlorence(options: OcrFamilyOptions): OcrFamily {
+  const { config, tokenizer, preprocessor, transformers } = options;
+  const startToken = readStartToken(config);
+  const processor = new transformers.Florence2Processor(
+    {},
+    // Only the configuration is used here, as images are preprocessed elsewhere.
+    { image_processor: { config: preprocessor } },
+    null,
+  );
+  const tasksWithLocations = [...processor.tasks_answer_post_processing_type]
+    .flatMap(([task, kind]) => WITH_LOCATIONS.has(kind) ? [task] : []);
+  return {
+    hidden: tokensBesideTags(options),
+    readPrompt: (text) => {
+      const asked = text === "" ? DEFAULT_TASK : text;
+      const task = tasksWithLocations.find((each) => asked.startsWith(each));
+      return {
+        text: tokenizer.encodeWhole(processor.construct_prompts(asked)[0]!),
+        prompt: [startToken],
+        finish: task === undefined ? undefined : (answer, { width, height }) => {
+          const placed = processor.post_process_generation(answer, task, [width, height]);
+          return JSON.stringify(placed[task]);
+        },
+      };
+    },
+  };
+}
+
+const FAMILIES = { visionEncoderDecoder: openVisionEncoderDecoder, florence: openFlorence };

@@ -1,33 +1,34 @@
 /**
- * The configuration of a PP-OCR model without `config.json`. It is put together from its graphs' names and
- * declarations, the `inference.yml` beside them, and the dictionary, which is in the recogniser, in that file or in a
- * file of its own.
+ * The configuration of a PP-OCR model without `config.json`. It comes from the names and declarations of its graphs, from
+ * the `inference.yml` in the same folder, and from the dictionary, which is in the recogniser's metadata, in
+ * `inference.yml` or in a text file.
  *
  * @module
  */
 import { basename, dirname, join, posix } from "node:path";
-import { StartupError } from "../../base/errors.ts";
+import { StartupError, startupStep } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { FolderFiles } from "../../graph/file/external_data.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { readModel } from "../../graph/file/proto_read.ts";
 import { decodeText, readFields } from "../../graph/file/wire.ts";
-import type { LineOcrConfig } from "./line_ocr_config.ts";
+import type { LineOcrConfig } from "./line_ocr.ts";
 import { choosePaddleGraphs, type PaddleGraph } from "./paddle_graphs.ts";
-import { PaddleSettings } from "./paddle_settings.ts";
 import type { ClassificationConfig, RecognitionConfig } from "./text_recognition.ts";
 import type { DetectionConfig } from "./text_detection.ts";
+import { parse, YAMLParseError } from "yaml";
+import { type ChannelLevels, readChannelLevels } from "./line_graph.ts";
 
 const IMAGENET = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] } as const;
 const HALF = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] } as const;
 /** Text files that are not dictionaries. */
 const PROSE = /(readme|licen[cs]e|notice|requirements)[^/]*$/i;
-/** Number of the field `metadata_props` in ModelProto. */
+/** Field number of `metadata_props` in ModelProto. */
 const METADATA_FIELD = 14;
-/** Larger values are not sizes: a symbolic size can parse as a number. */
+/** Larger values are not sizes, but symbolic sizes that happen to parse as numbers. */
 const LARGEST_SIZE = 1e6;
 
-/** @throws {StartupError} when a graph or a dictionary is missing, or they do not fit together. */
+/** @throws {StartupError} when a graph or a dictionary is missing, or the two do not fit together. */
 export async function readPaddleConfig(folder: ModelFolder): Promise<LineOcrConfig> {
   const { detection, classification, recognition } = choosePaddleGraphs(folder);
   return {
@@ -39,12 +40,12 @@ export async function readPaddleConfig(folder: ModelFolder): Promise<LineOcrConf
   };
 }
 
-/** A graph with its folder and the settings beside it. */
+/** A graph with its folder and its settings. */
 interface Described {
   readonly folder: ModelFolder;
   readonly graph: PaddleGraph;
   readonly model: ModelProto;
-  /** Settings from its `inference.yml`; empty if it has none. */
+  /** Settings from the graph's `inference.yml`; empty if there is no such file. */
   readonly settings: PaddleSettings;
 }
 
@@ -52,16 +53,16 @@ async function describe(folder: ModelFolder, graph: PaddleGraph): Promise<Descri
   const path = join(folder.path, graph.file);
   await using files = new FolderFiles(dirname(path), folder.path);
   const model = await readModel(files, basename(path));
-  const besides = [
+  const settingsFiles = [
     graph.file.replace(/\.onnx$/, ".yml"),
     posix.join(posix.dirname(graph.file), "inference.yml"),
   ];
-  // A file beside several graphs cannot be assigned to one of them.
+  // In a folder with several graphs, `inference.yml` cannot be assigned to one of them.
   const isAlone =
     [...folder.files].filter((file) =>
       file.endsWith(".onnx") && posix.dirname(file) === posix.dirname(graph.file)
     ).length === 1;
-  const file = besides.slice(0, isAlone ? 2 : 1).find((each) => folder.files.has(each));
+  const file = settingsFiles.slice(0, isAlone ? 2 : 1).find((each) => folder.files.has(each));
   return { folder, graph, model, settings: await PaddleSettings.read(folder, file) };
 }
 
@@ -105,7 +106,7 @@ async function readRecognition(described: Described): Promise<RecognitionConfig>
   };
 }
 
-/** A size that the graph's input declares. */
+/** Reads a size that the graph's input declares, if it is fixed. */
 function sizeAt({ graph }: ModelProto, axis: number): number | undefined {
   return fixed(graph.inputs[0]?.shape?.[axis]);
 }
@@ -114,7 +115,7 @@ function fixed(size: number | string | undefined): number | undefined {
   return typeof size === "number" && size > 0 && size < LARGEST_SIZE ? size : undefined;
 }
 
-/** The text of each class: the blank, the dictionary, and a space if the graph has a class for it. */
+/** Reads the text of each class: the blank, the dictionary's lines, and a space if the graph has a class for it. */
 async function readCharacters({ folder, graph, model, settings }: Described): Promise<string[]> {
   const numClasses = fixed(model.graph.outputs[0]?.shape?.at(-1));
   const found: Dictionary[] = [];
@@ -140,7 +141,7 @@ interface Dictionary {
   readonly lines: readonly string[];
 }
 
-/** The dictionary named after the recogniser, or after its language. */
+/** Finds the dictionary named after the recogniser or its language, or else the only one in the recogniser's folder. */
 function nearest(dictionaries: readonly Dictionary[], graph: PaddleGraph): Dictionary | undefined {
   const stem = graph.file.replace(/\.onnx$/, "");
   const patterns = [
@@ -164,15 +165,14 @@ function noDictionary({ folder, graph, numClasses, found, fitting }: {
 }): StartupError {
   const seen = found.map(({ source, lines }) => `${source} (${lines.length} lines)`).join(", ");
   const wanted = numClasses === undefined
-    ? "one dictionary, a character per line"
+    ? "one dictionary with a character per line"
     : `one dictionary of ${numClasses - 2} or ${
       numClasses - 1
-    } lines, since it tells ${numClasses} ` +
-      "characters apart";
-  const where = "in its metadata (`character`), in its inference.yml or as a .txt";
+    } lines for its ${numClasses} classes`;
+  const where = "in its metadata (`character`), in its inference.yml or in a .txt file";
   const problem = fitting.length > 1 ? `several fit: ${seen}` : `saw ${seen || "none"}`;
   return new StartupError(
-    `${folder.path}/${graph.file} wants ${wanted}, ${where}; ${problem}.`,
+    `${folder.path}/${graph.file}: want ${wanted}, ${where}; ${problem}.`,
   );
 }
 
@@ -195,4 +195,97 @@ function readMetadata(model: ModelProto, name: string): string | undefined {
     if (key && value && decodeText(key) === name) return decodeText(value);
   }
   return undefined;
+}
+
+type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
+
+/** PaddleOCR's settings for a graph, `inference.yml`; empty if there is no such file. */
+class PaddleSettings {
+  /** Path in the folder. */
+  readonly file: string | undefined;
+  readonly #values: Yaml;
+
+  private constructor(file: string | undefined, values: Yaml) {
+    this.file = file;
+    this.#values = values;
+  }
+
+  /**
+   * @param file path in the folder.
+   * @throws {StartupError} when the file is not valid YAML.
+   */
+  static async read(folder: ModelFolder, file: string | undefined): Promise<PaddleSettings> {
+    if (file === undefined) return new PaddleSettings(undefined, {});
+    const path = join(folder.path, file);
+    const values: Yaml = await startupStep(
+      async () => parseYaml(await Deno.readTextFile(path)),
+      (reason) => `${path} cannot be read: ${reason}`,
+    );
+    return new PaddleSettings(file, values);
+  }
+
+  /**
+   * Reads the number at a path of keys; `undefined` if there is none.
+   *
+   * @throws {StartupError} when the value is not a number.
+   */
+  number(path: readonly string[]): number | undefined {
+    return this.numbers(path)?.[0];
+  }
+
+  /** Reads a list of numbers like {@linkcode number}. */
+  numbers(path: readonly string[]): number[] | undefined {
+    const values = this.#find(path);
+    if (values === undefined) return undefined;
+    return [values].flat().map((value) => {
+      const number = Number(value);
+      if (Number.isFinite(number)) return number;
+      // The value is not quoted: a link can make this any file of the machine.
+      const seen = value === null ? "null" : typeof value;
+      throw new StartupError(`${this.file}: ${path.join(".")}: want a number, saw ${seen}.`);
+    });
+  }
+
+  /** The lines of the recogniser's dictionary, if the file has one. */
+  get dictionary(): readonly string[] | undefined {
+    const lines = this.#find(["character_dict"]);
+    return Array.isArray(lines) ? lines.map(String) : undefined;
+  }
+
+  /** Reads the levels; values that the file lacks are taken from `usual`. */
+  levels(usual: Parameters<typeof readChannelLevels>[0]): ChannelLevels {
+    const mode = this.#find(["DecodeImage", "img_mode"]);
+    return readChannelLevels({
+      mean: this.numbers(["NormalizeImage", "mean"]) ?? usual.mean,
+      std: this.numbers(["NormalizeImage", "std"]) ?? usual.std,
+      isBgr: mode === undefined ? usual.isBgr : mode === "BGR",
+    });
+  }
+
+  /** Finds the value at a path of keys. The first key may be nested at any depth. */
+  #find([key, ...rest]: readonly string[], from: Yaml = this.#values): Yaml | undefined {
+    if (key === undefined) return from;
+    if (typeof from !== "object" || from === null) return undefined;
+    if (!Array.isArray(from) && Object.hasOwn(from, key)) {
+      return this.#find(rest, (from as Record<string, Yaml>)[key]!);
+    }
+    for (const inner of Object.values(from)) {
+      const found = this.#find([key, ...rest], inner as Yaml);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+}
+
+/** Parses YAML. @throws {StartupError} without the excerpt of the file that the parser's own error contains. */
+function parseYaml(text: string): Yaml {
+  try {
+    // This schema has no types but strings, so that "1" and "no" in a dictionary remain text.
+    return parse(text, { schema: "failsafe" });
+  } catch (error) {
+    // An alias without an anchor fails with another error, which has no position.
+    const [position] = error instanceof YAMLParseError ? error.linePos ?? [] : [];
+    const where = position === undefined ? "" : ` (line ${position.line} column ${position.col})`;
+    throw new StartupError(`it is not valid YAML${where}`);
+  }
 }

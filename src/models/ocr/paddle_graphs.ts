@@ -9,11 +9,11 @@ import { StartupError } from "../../base/errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { WantedGraph } from "../folder/graph_choice.ts";
 
-/** A graph, and what its name says about it. */
+/** A graph, with the properties that its name shows. */
 export interface PaddleGraph {
   /** Path in the folder. */
   readonly file: string;
-  /** Its language (`ch`, `en`, `korean`); empty if the name has none. */
+  /** Language (`ch`, `en`, `korean`); empty if the name has none. */
   readonly language: string;
   /** Version of PP-OCR: 2, 3, 4, 5 …; 0 if the name has none. */
   readonly version: number;
@@ -33,9 +33,9 @@ const ROLES: readonly (readonly [Role, RegExp])[] = [
   ["recognition", /(^|[^a-z])(rec|recognition)([^a-z]|$)/],
   ["classification", /(^|[^a-z])(cls|textline_ori)([^a-z]|$)/],
 ];
-/** Names of graphs for other tasks, and of graphs for training. */
+/** Words in the names of graphs for other tasks or for training. */
 const OTHER = /(^|[^a-z])(doc_ori|uvdoc|layout|table|formula|seal|train)([^a-z]|$)/;
-/** Sizes of models in order of preference. */
+/** Words for the sizes of models, in order of preference. */
 const SIZES = [/mobile|small/, /medium/, /tiny/, /server/];
 
 interface Candidate extends PaddleGraph {
@@ -50,7 +50,7 @@ function describe(file: string): Candidate | undefined {
   if (role === undefined || OTHER.test(path)) return undefined;
   const name = findRole(posix.basename(path)) ? posix.basename(path) : posix.dirname(path);
   const version = /(?:^|[^a-z]|ocr)v(\d+)/.exec(name)?.[1] ?? /ocrv(\d+)/.exec(path)?.[1];
-  // A name without a size means mobile.
+  // A name without a size is that of a mobile model.
   const size = SIZES.findIndex((pattern) => pattern.test(name));
   return {
     file,
@@ -61,7 +61,7 @@ function describe(file: string): Candidate | undefined {
   };
 }
 
-/** The folder of a graph's set of exports. PaddleOCR puts each graph into a subfolder of it, as `inference.onnx`. */
+/** Finds the folder of a graph's set of exports. PaddleOCR puts each graph into its own subfolder, as `inference.onnx`. */
 function parseSetName(file: string): string {
   const folder = posix.dirname(file);
   return posix.basename(file).startsWith("inference") ? posix.dirname(folder) : folder;
@@ -69,12 +69,12 @@ function parseSetName(file: string): string {
 
 function findCandidates({ files }: ModelFolder): Candidate[] {
   return [...files]
-    // A remote folder's file list has no deeper files, so they are ignored in a local one too.
+    // Files in deeper folders are ignored, as the list of a remote folder's files does not include them.
     .filter((file) => file.endsWith(".onnx") && file.split("/").length <= 2)
     .flatMap((file) => describe(file) ?? []);
 }
 
-/** Whether a folder has both a detector and a recogniser, or one of the two and no other description. */
+/** Whether a folder has a detector and a recogniser, or one of the two and no `config.json`. */
 export function isPaddleOcr(folder: ModelFolder): boolean {
   const roles = new Set(findCandidates(folder).map(({ role }) => role));
   const [detects, recognises] = [roles.has("detection"), roles.has("recognition")];
@@ -82,10 +82,10 @@ export function isPaddleOcr(folder: ModelFolder): boolean {
 }
 
 /**
- * Chooses the newest detector, the newest classifier, and the newest recogniser for each language, all from the set of
- * exports with the newest graph.
+ * Chooses the newest detector, the newest classifier and the newest recogniser for each language. Recognisers are taken
+ * from the set of exports that has the newest one.
  *
- * @throws {StartupError} saying what was found and what is needed, when a graph is missing or several are equal.
+ * @throws {StartupError} when a graph is missing, or two graphs are equally suitable; the message says what was found.
  */
 export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
   const candidates = findCandidates(folder);
@@ -96,8 +96,8 @@ export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
       throw new StartupError(
         `${folder.path} has ${
           first!.file
-        } and ${second.file}, and nothing in their names says which is ` +
-          "the newer or smaller: wanted one of them.",
+        } and ${second.file}, whose names do not show which one is newer or smaller. ` +
+          "Keep only one of them.",
       );
     }
     return first;
@@ -109,8 +109,8 @@ export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
   if (detection === undefined || newest === undefined) {
     const seen = candidates.map(({ file }) => file).join(", ");
     throw new StartupError(
-      `${folder.path} has ${seen || "no graph of PP-OCR"}: wanted a graph that detects ` +
-        "(ch_PP-OCRv4_det_infer.onnx, …_det/inference.onnx) and one that recognises " +
+      `${folder.path} has ${seen || "no graph of PP-OCR"}. Wanted: a graph for detection ` +
+        "(ch_PP-OCRv4_det_infer.onnx, …_det/inference.onnx) and one for recognition " +
         "(ch_PP-OCRv4_rec_infer.onnx, …_rec/inference.onnx), or a config.json that names them.",
     );
   }
@@ -123,14 +123,14 @@ export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
   };
 }
 
-/** The chosen graphs as the graphs to run. */
+/** Lists the graphs to run. */
 export function paddleGraphs(folder: ModelFolder): WantedGraph[] {
   const { detection, classification, recognition } = choosePaddleGraphs(folder);
   return [detection, ...(classification ? [classification] : []), ...recognition]
     .map(({ file }) => ({ name: file.replace(/\.onnx$/, ""), paths: { fp32: file } }));
 }
 
-/** Prefers detectors for any script to those for one. */
+/** Prefers detectors for any script to detectors for one script. */
 function preferGeneral(detectors: readonly Candidate[]): readonly Candidate[] {
   const general = detectors.filter(({ language }) => ["", "ch", "multi"].includes(language));
   return general.length > 0 ? general : detectors;

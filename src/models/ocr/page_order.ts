@@ -1,33 +1,23 @@
 /**
- * Puts the lines of a page in reading order, whichever way the page lies. Pure.
+ * Puts the lines of a page into reading order, also if the page is rotated by 90° or 180°. Pure.
  *
  * @module
  */
-import { distance, type LineBox, toAxes } from "./rotated_rectangle.ts";
+import { distance, isStanding, type LineBox, toUprightBox, type UprightBox } from "./line_boxes.ts";
 
-/**
- * Lines with a larger ratio of height to width are turned by a quarter: they are cut out as text that runs down the
- * page.
- */
-export const STANDING_ASPECT = 1.5;
-
-/** A line beside at least this many rows of text is in the margin. A single digit, too, is higher than it is wide. */
+/** A standing line next to at least this many rows is in the margin; a shorter one may be a digit, also higher than wide. */
 const MIN_MARGIN_ROWS = 3;
 
-/** Whether a line runs up or down the page. */
-export function isStanding({ topLeft, topRight, bottomLeft }: LineBox): boolean {
-  return distance(topLeft, bottomLeft) >= STANDING_ASPECT * distance(topLeft, topRight);
-}
-
-/** Whether most lines of a page run up or down. */
+/** Whether most lines of a page run down or up. */
 export function isPageStanding(boxes: readonly LineBox[]): boolean {
   return boxes.filter(isStanding).length * 2 > boxes.length;
 }
 
 /**
- * Groups lines into rows: rows from the top, lines of a row from the left, column by column if there are columns. If
- * most of the text is turned by a quarter, rows go from right to left, as when the text runs down the page. Turned
- * lines beside upright text, as in margins, are rows of their own: those on the left come first, the others last.
+ * Groups lines into rows. Rows come from top to bottom and the lines of a row from left to right, column by column if
+ * there are columns. If most of the text is rotated by 90°, rows come from right to left, as in text that runs down the
+ * page. Rotated lines next to upright text, as in margins, are rows of their own: lines on the left come first, the others
+ * last.
  */
 export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
   const isPage = isPageStanding(boxes);
@@ -54,25 +44,17 @@ export function orderPage(boxes: readonly LineBox[]): LineBox[][] {
     .map((row) => row.map(({ line }) => line));
 }
 
-/** The box's position after the page is turned counterclockwise by a quarter. */
+/** Computes the position of a box after the page is rotated counterclockwise by 90°. */
 function rotateLeft({ left, top, right, bottom }: UprightBox): UprightBox {
   return { left: top, right: bottom, top: -right, bottom: -left };
 }
 
-/** The same rows, in the order for a page that is upside down. */
+/** Puts rows into the order for a page that is upside down. */
 export function rotatePage<T>(rows: readonly (readonly T[])[]): T[][] {
   return rows.map((row) => row.toReversed()).reverse();
 }
 
-/** A box with upright sides. */
-export interface UprightBox {
-  readonly left: number;
-  readonly top: number;
-  readonly right: number;
-  readonly bottom: number;
-}
-
-/** Boxes in one row overlap vertically by at least this share of the lower one's height. */
+/** Boxes in one row overlap vertically by at least this share of the smaller one's height. */
 const SHARED_HEIGHT = 0.5;
 
 /**
@@ -104,7 +86,7 @@ function isBeside(a: UprightBox, b: UprightBox): boolean {
   return shared >= SHARED_HEIGHT * lower;
 }
 
-/** The rotation of a page in radians: the median over its lines, weighted by length. */
+/** Estimates the rotation of a page in radians: the median over its lines, weighted by length. */
 function estimateSkew(boxes: readonly LineBox[]): number {
   const lines = boxes.map(({ topLeft, topRight }) => ({
     angle: Math.atan2(topRight[1] - topLeft[1], topRight[0] - topLeft[0]),
@@ -114,34 +96,19 @@ function estimateSkew(boxes: readonly LineBox[]): number {
   return lines.find(({ length }) => (rest -= length) <= 0)?.angle ?? 0;
 }
 
-/** The box around a line after the page's skew is removed. */
-export function toUprightBox(
-  { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
-  skew: number,
-): UprightBox {
-  const corners = [topLeft, topRight, bottomRight, bottomLeft]
-    .map((corner) => toAxes(corner, [Math.cos(skew), Math.sin(skew)]));
-  const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
-  return {
-    left: Math.min(...xs),
-    top: Math.min(...ys),
-    right: Math.max(...xs),
-    bottom: Math.max(...ys),
-  };
-}
+// Columns of running text are read one after the other, but tables and price lists row by row. The two differ in their
+// lines: columns of a table hold short texts of many widths, and columns of running text hold long lines that mostly
+// reach the edge of the column.
 
-// Columns of running text, which are read one after the other. Pure. Tables and price lists are read row by row. The
-// two are told apart by their lines: columns of a table hold short texts of many widths, columns of running text hold
-// long lines that mostly reach the column's edge.
-
-/** Least number of lines in a column. */
+/** The least number of lines in a column. */
 const MIN_LINES = 3;
-/** Least gap between columns, in line heights. */
+/** The least gap between columns, in line heights. */
 const MIN_GAP = 0.75;
 /** The median line of running text is at least this many times as wide as it is high. */
 const MIN_ASPECT = 5;
-/** At least this share of a column's lines must reach across most of it. */
+/** At least this share of a column's lines must be full. */
 const FULL_LINES = 0.6;
+/** A full line reaches across at least this share of its column. */
 const FULL_WIDTH = 0.7;
 /** Most gaps that are tried, and most levels of columns within columns. */
 const MAX_GAPS = 64;
@@ -154,7 +121,7 @@ interface Placed<T> {
 
 /**
  * Groups the lines of a page into rows, column by column if it has columns of running text. A line that reaches across
- * columns separates those above it from those below it.
+ * columns separates the columns above it from the columns below it.
  *
  * @example
  * ```ts
@@ -182,13 +149,13 @@ function readRows<T>(placed: readonly Placed<T>[], depth: number): Placed<T>[][]
   );
 }
 
-/** Some rows, and the two columns that they form, if they do. */
+/** Some consecutive rows, and the two columns that they form, if they form columns. */
 interface Block<T> {
   readonly rows: Placed<T>[][];
   readonly columns?: readonly [Placed<T>[], Placed<T>[]];
 }
 
-/** Divides the page into blocks, by the gap that divides the most lines; `undefined` if no gap divides columns. */
+/** Divides the page into blocks by the gap between columns with the most lines; `undefined` if there are no columns. */
 function findColumns<T>(rows: Placed<T>[][]): Block<T>[] | undefined {
   let best: { readonly blocks: Block<T>[]; readonly numLines: number } | undefined;
   for (const gap of listGaps(rows)) {
@@ -199,7 +166,7 @@ function findColumns<T>(rows: Placed<T>[][]): Block<T>[] | undefined {
   return best?.blocks;
 }
 
-/** The middles of the gaps between neighbouring lines. */
+/** Lists the middles of the gaps between neighbouring lines. */
 function listGaps<T>(rows: readonly Placed<T>[][]): number[] {
   const gaps = new Set<number>();
   for (const row of rows) {
@@ -210,10 +177,7 @@ function listGaps<T>(rows: readonly Placed<T>[][]): number[] {
   return [...gaps].slice(0, MAX_GAPS);
 }
 
-/**
- * Makes blocks of consecutive rows: rows that leave the gap free become columns if their text is running text, the
- * others stay rows.
- */
+/** Makes blocks of consecutive rows. Rows that leave the gap free become columns if they are running text. */
 function divide<T>(rows: readonly Placed<T>[][], gap: number): Block<T>[] {
   const crosses = (row: readonly Placed<T>[]) =>
     row.some(({ box }) => box.left < gap && box.right > gap);
@@ -242,8 +206,8 @@ function splitColumns<T>(rows: Placed<T>[][], gap: number): Block<T> {
 }
 
 /**
- * Whether lines are running text. One side may hold several columns itself, so each line is compared with those that
- * begin at the same position.
+ * Whether lines are running text. As they may form several columns, each line is compared only with lines that overlap it
+ * horizontally.
  */
 function isRunningText<T>(lines: readonly Placed<T>[]): boolean {
   const boxes = lines.map(({ box }) => box);

@@ -1,7 +1,7 @@
 /**
- * The first stage of line OCR: finding the lines. A graph gives each pixel's probability of being text, and the
- * post-processing of DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947) turns
- * them into rectangles.
+ * The first stage of line OCR: finding the lines. A graph computes each pixel's probability of being text, and the
+ * post-processing of DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947) converts
+ * these to rectangles.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import {
   type Point,
   type RotatedRectangle,
   toAxes,
-} from "./rotated_rectangle.ts";
+} from "./line_boxes.ts";
 
 export interface DetectionConfig {
   /** Path of the graph in the folder. */
@@ -24,28 +24,26 @@ export interface DetectionConfig {
   readonly levels: ChannelLevels;
   /** The sides of the graph's input are multiples of this. */
   readonly multipleOf: number;
-  /** Longest side of the graph's input. */
+  /** Most pixels on a side of the graph's input. */
   readonly maxSide: number;
   /** Pixels with a higher probability belong to a region. */
   readonly threshold: number;
-  /** Least mean probability of a region that is kept. */
+  /** Regions with a lower mean probability are dropped. */
   readonly boxThreshold: number;
-  /**
-   * The network marks only the middle of lines, so each region grows by this times its area divided by its perimeter.
-   */
+  /** As the network marks only the middle of lines, each region grows on all sides by this times area / perimeter. */
   readonly unclipRatio: number;
 }
 
 /**
  * Finds the lines of an image, in no particular order.
  *
- * @param image of 3 channels.
+ * @param image an image of 3 channels.
  */
 export async function detectLines(
   graph: LineGraph<DetectionConfig>,
   image: Pixels,
 ): Promise<LineBox[]> {
-  // The image's own size, or the nearest size that the graph supports.
+  // The size nearest to the image's own that the graph supports.
   const { multipleOf, maxSide } = graph.config;
   const factor = Math.min(1, maxSide / Math.max(image.width, image.height));
   const fit = (length: number) =>
@@ -65,22 +63,22 @@ export interface ProbabilityMap {
   readonly data: Float32Array;
 }
 
-/** A region, and the mean of its probabilities. */
+/** A region with its mean probability. */
 interface TextRegion {
   readonly rectangle: RotatedRectangle;
   readonly score: number;
 }
 
-/** A connected component of marked pixels: the highest and the lowest pixel of each column. */
+/** A connected component of pixels: the topmost and the bottommost pixel of each column. */
 type Columns = Map<number, { top: number; bottom: number }>;
 
-/** A bump is a part of a line's edge that protrudes by more than this, times the line's height. */
+/** A part of a line's edge that protrudes by more than this share of the line's height is a bump. */
 const BUMP_HEIGHT = 0.25;
-/** A bump is cut off if at most this share of the columns has it. */
+/** A bump is cut off if it spans at most this share of the columns. */
 const BUMP_COLUMNS = 0.05;
-/** Steeper lines are not searched for bumps, as their edges cross the columns. */
+/** Bumps are not searched on steeper lines, whose edges cross the columns. */
 const MAX_SLOPE = 0.02;
-/** Regions with a shorter side are noise, and dropped. */
+/** Regions with a shorter side, in pixels, are dropped as noise. */
 const MIN_SIDE = 3;
 /** Most regions of an image; a page has about a hundred. */
 const MAX_REGIONS = 1000;
@@ -122,7 +120,7 @@ function* findComponents(
   for (let start = 0; start < data.length; start++) {
     if (isSeen[start] === 1 || !(data[start]! > threshold)) continue;
     const columns: Columns = new Map();
-    // Pixels are visited row by row, so the first one of a component is its highest.
+    // Pixels are visited row by row, so the first pixel of a component is in its topmost row.
     const firstRow = Math.floor(start / width);
     let lastRow = firstRow;
     let depth = 0;
@@ -151,13 +149,13 @@ function* findComponents(
 }
 
 /**
- * The rectangle of a line, without bumps at its upper and lower side: a protruding part of one letter must not make all
- * letters small.
+ * Removes bumps at the upper and lower side from the rectangle of a line. Otherwise a protruding part of one letter would
+ * make all letters small.
  */
 function withoutBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRectangle {
   const { width, height, center, direction } = rectangle;
   if (height > width || Math.abs(direction[1]) > MAX_SLOPE) return rectangle;
-  /** How far each column reaches across the line in one direction, in ascending order. */
+  /** Lists how far the columns reach across the line in one direction, in ascending order. */
   const findReach = (y: (column: { top: number; bottom: number }) => number, sign: 1 | -1) =>
     [...columns].map(([x, column]) => sign * toAxes([x + 0.5, y(column)], direction)[1])
       .sort((a, b) => a - b);
@@ -178,7 +176,7 @@ function withoutBumps(rectangle: RotatedRectangle, columns: Columns): RotatedRec
   };
 }
 
-/** The mean of the pixels whose centre is in the rectangle. */
+/** Computes the mean of the pixels whose centre is inside the rectangle. */
 function meanInside({ width, height, data }: ProbabilityMap, rectangle: RotatedRectangle): number {
   const { center: [centerX, centerY], direction: [ux, uy] } = rectangle;
   const [halfWidth, halfHeight] = [rectangle.width / 2, rectangle.height / 2];

@@ -1,5 +1,5 @@
 /**
- * The third stage of line OCR: reading a line.
+ * The second and third stage of line OCR: finding upside-down lines, and reading lines.
  *
  * @module
  */
@@ -19,31 +19,31 @@ export interface RecognitionConfig {
   readonly characters: readonly string[];
 }
 
-/** A character and its probability. */
+/** A recognised character. */
 export interface LineCharacter {
-  /** Its class. */
+  /** Index of its class. */
   readonly id: number;
-  /** Probability in the frame where it begins. */
+  /** Probability in the frame in which it begins. */
   readonly probability: number;
   /** The likeliest classes in that frame, most likely first; as many as were requested. */
   readonly top: readonly { readonly id: number; readonly probability: number }[];
 }
 
 /**
- * Widths are padded to a multiple of this, and only lines of equal padded width run together, so that no result depends
- * on other lines.
+ * Lines are padded to a multiple of this width, in pixels. Only lines of equal padded width run together, so that no result
+ * depends on other lines.
  */
 const WIDTH_STEP = 32;
 /** Most lines in one run. */
 const MAX_LINES = 8;
-/** Longest line, as a multiple of its height. */
+/** Width of the longest line, as a multiple of its height; longer ones are squeezed. */
 const MAX_ASPECT = 100;
 
 /**
  * Reads lines.
  *
  * @param lines images of 3 channels, with text from left to right.
- * @param options.numTop number of likeliest characters to report with each.
+ * @param options.numTop number of likeliest characters to report for each character.
  * @throws {StartupError} at the first line, when the graph and the dictionary do not fit together.
  * @throws the signal's reason.
  */
@@ -68,10 +68,10 @@ export async function readLines(
       const { data, dims } = await graph.run(batch.map((line) => scaled[line]!), width);
       if (dims.at(-1) !== numClasses) {
         throw new StartupError(
-          `${file} tells ${
+          `${file} has ${
             dims.at(-1)
-          } characters apart, and its dictionary, with what the folder's config.json ` +
-            `adds, has ${numClasses}.`,
+          } classes, but its dictionary, with the blank and the space that the ` +
+            `configuration adds, has ${numClasses} characters.`,
         );
       }
       const size = data.length / batch.length;
@@ -85,8 +85,8 @@ export async function readLines(
 }
 
 /**
- * The characters of a line by CTC's best path: the likeliest class of each frame, with repetitions merged and blanks
- * left out (A. Graves et al. 2006). Pure.
+ * Decodes a line by CTC's best path: takes the likeliest class of each frame, merges repetitions and leaves out blanks
+ * (A. Graves et al. 2006). Pure.
  *
  * @param frames f32 `[frames, classes]`, probabilities.
  */
@@ -110,23 +110,23 @@ function readCtcLine(frames: Float32Array, options: {
   return characters;
 }
 
-/** The mean probability of the characters; 0 if there are none. */
+/** Computes the mean probability of the characters; 0 if there are none. */
 export function computeConfidence(characters: readonly LineCharacter[]): number {
   const sum = characters.reduce((total, { probability }) => total + probability, 0);
   return characters.length === 0 ? 0 : sum / characters.length;
 }
 
-/** Width of the widest characters, as a multiple of the line's height. */
+/** Width of the widest characters as a multiple of the line's height. */
 const WIDEST_CHARACTER = 1.2;
 
 /**
- * Chooses among several recognisers' readings of the same lines: that with the highest sum of confidences. Pure.
+ * Chooses among several recognisers by their readings of the same lines: the highest sum of confidences wins. Pure.
  *
- * A line that two recognisers read alike, as figures often are, does not count between them. A reading of fewer
- * characters than the line has room for counts less, because a recogniser leaves out what it does not know.
+ * A line that two recognisers read alike, as often with digits, gives both the same confidence. A reading with fewer
+ * characters than the line has room for counts less, because a recogniser leaves out characters that it does not know.
  *
  * @param readings by recogniser, then by line.
- * @returns the index of a recogniser; the first of equal ones.
+ * @returns the index of the recogniser, the first one among equals.
  */
 export function chooseReading(
   lines: readonly Pick<Pixels, "width" | "height">[],
@@ -168,7 +168,7 @@ export interface ClassificationConfig {
   readonly levels: ChannelLevels;
   readonly width: number;
   readonly height: number;
-  /** A line is rotated if the probability that it is upside down is at least this. */
+  /** A line counts as upside down from this probability on. */
   readonly threshold: number;
 }
 
@@ -176,8 +176,8 @@ export interface ClassificationConfig {
 const MAX_CLASSIFIED_LINES = 32;
 
 /**
- * Which lines look upside down. Long lines are squeezed to the graph's width, as in PaddleOCR, so for them the answer
- * is little more than noise: it is only a reason to read a line both ways.
+ * Finds out which lines look upside down. As in PaddleOCR, long lines are squeezed to the graph's width, so for them the
+ * result is little more than noise. It is only a reason to read a line in both directions.
  *
  * @param lines images of 3 channels.
  * @throws the signal's reason.
@@ -196,20 +196,20 @@ export async function findUpsideDown(
       const ownWidth = Math.min(width, Math.ceil(height * line.width / line.height));
       return resize(line, { width: ownWidth, height, filter: "bilinear" });
     });
-    // `[lines, 2]`: the probabilities of upright and of upside down.
+    // `[lines, 2]`: the probabilities that the line is upright and that it is upside down.
     const { data } = await graph.run(scaled, width);
     found.push(...batch.map((_, row) => data[2 * row + 1]! >= threshold));
   }
   return found;
 }
 
-/** An image turned by a half. */
+/** Rotates an image by 180°. */
 export function rotateHalf({ width, height, channels, data }: Pixels): Pixels {
-  const turned = new Uint8Array(data.length);
+  const rotated = new Uint8Array(data.length);
   for (let from = 0, to = data.length - channels; to >= 0; from += channels, to -= channels) {
     for (let channel = 0; channel < channels; channel++) {
-      turned[to + channel] = data[from + channel]!;
+      rotated[to + channel] = data[from + channel]!;
     }
   }
-  return { width, height, channels, data: turned };
+  return { width, height, channels, data: rotated };
 }

@@ -11,7 +11,7 @@ import type { WireError } from "../../base/errors.ts";
 /** One message of a conversation. Its content holds only what the loaded kind of model supports. */
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
-  /** A list of parts only if one of them is not text. */
+  /** A list of parts only if at least one of them is not text. */
   readonly content: string | readonly MessagePart[];
   /** The name of a tool message's function. */
   readonly name?: string | undefined;
@@ -44,7 +44,7 @@ export interface ToolFunction {
 /** Which functions the model may call, and whether it must. */
 export interface ToolOptions {
   readonly functions: readonly ToolFunction[];
-  /** A name requires a call of exactly this function, at the beginning of the answer. */
+  /** A name requires the answer to begin with a call of exactly this function. */
   readonly choice: "auto" | "none" | "required" | { readonly name: string };
   /** Whether an answer may hold more than one call. */
   readonly isParallel: boolean;
@@ -55,7 +55,7 @@ export interface PromptOptions {
   readonly variables?: Readonly<Record<string, unknown>> | undefined;
   /** The variables as they were received, if JSON.parse and JSON.stringify would change them. */
   readonly variablesJson?: string | undefined;
-  /** `none` turns reasoning off if the template can do that; other values are passed to templates that use them. */
+  /** `none` turns reasoning off if the template supports that; other values are passed to templates that use them. */
   readonly reasoningEffort?: string | undefined;
   /** Whether the prompt ends at the point where the assistant's answer begins; true if absent. */
   readonly addsGenerationPrompt?: boolean | undefined;
@@ -87,7 +87,7 @@ export interface AudioPart {
   readonly param: string;
 }
 
-/** A file of pages. It is replaced by images of its pages, or by their text, before the model sees it. */
+/** A document with pages. Before the model sees it, it is replaced by images of its pages or by their text. */
 export interface DocumentPart {
   readonly type: "document";
   /** A PDF file's bytes; transferred to the worker. */
@@ -108,23 +108,23 @@ export interface RawPrompt {
   readonly echo?: boolean | undefined;
 }
 
-/** A chat completion. Values are validated; absent ones default to the model's generation_config. */
+/** A chat completion. Values are validated; absent ones default to the model's `generation_config.json`. */
 export interface ChatTask {
   readonly type: "chat";
   readonly requestId: string;
   readonly messages: readonly ChatMessage[];
   readonly prompt?: PromptOptions | undefined;
-  /** A prompt instead of messages, which are then empty. */
+  /** A prompt to use instead of messages, which are then empty. */
   readonly raw?: RawPrompt | undefined;
   readonly tools?: ToolOptions | undefined;
   readonly options: GenerationOptions;
-  /** The format of the answer; free if absent. */
+  /** The required format of the answer; any if absent. */
   readonly grammar?: GrammarSpec | undefined;
-  /** Whether only the number of prompt tokens is wanted. */
+  /** Whether only to count the prompt's tokens. */
   readonly onlyCounts?: boolean | undefined;
 }
 
-/** What a prompt is rendered from. */
+/** The parts of a task from which the prompt is rendered. */
 export type Conversation = Pick<ChatTask, "messages" | "prompt" | "tools">;
 
 export interface GenerationOptions {
@@ -132,7 +132,7 @@ export interface GenerationOptions {
   readonly topP?: number | undefined;
   readonly topK?: number | undefined;
   readonly minP?: number | undefined;
-  /** Values of 0 or less turn it off. */
+  /** A value of 0 or less turns it off. */
   readonly topNSigma?: number | undefined;
   readonly presencePenalty?: number | undefined;
   readonly frequencyPenalty?: number | undefined;
@@ -165,9 +165,12 @@ export interface GenerationOptions {
   readonly ignoreEos?: boolean | undefined;
   /** Number of choices to generate. */
   readonly n: number;
-  /** Number of likeliest tokens reported with the log-probability of each token; nothing is reported if absent. */
+  /**
+   * Number of likeliest tokens to report at each position of the completion, in addition to the log-probability of the
+   * chosen token; nothing is reported if absent.
+   */
   readonly topLogprobs?: number | undefined;
-  /** The same for the tokens of the prompt; nothing is reported if absent. */
+  /** Like `topLogprobs`, for the tokens of the prompt. */
   readonly promptLogprobs?: number | undefined;
 }
 
@@ -178,7 +181,7 @@ export interface TokenLogprob {
   readonly logprob: number;
 }
 
-/** The log-probability of a chosen token and its alternatives. */
+/** The log-probabilities of a chosen token and of its alternatives. */
 export interface ChosenLogprob extends TokenLogprob {
   /** Start of the token's text within the choice's text, in UTF-16 units. */
   readonly offset: number;
@@ -210,9 +213,9 @@ export type ChatFinishReason = "stop" | "length" | "tool_calls";
  * prompt (if wanted), deltas and finishes, done. An error may come at any point, and is the last event.
  */
 export type ChatEvent =
-  /** Sent by models that know the rest of the start event only later. */
+  /** Sent first by models that know the content of the start event only later. */
   | AdmittedEvent
-  /** The request is admitted, with this number of prompt tokens. */
+  /** The request is admitted. */
   | {
     readonly type: "start";
     readonly promptTokens: number;
@@ -226,7 +229,7 @@ export type ChatEvent =
   | {
     readonly type: "delta";
     readonly index: number;
-    /** Empty if the delta only carries something else. */
+    /** Empty if the delta carries only other fields. */
     readonly text: string;
     /** Reasoning that precedes the text. */
     readonly reasoning?: string | undefined;
@@ -258,13 +261,13 @@ export interface AdmittedEvent {
   readonly type: "admitted";
 }
 
-/** A request could not be answered; nothing follows. */
+/** The request failed; no event follows. */
 export interface ErrorEvent {
   readonly type: "error";
   readonly error: WireError;
 }
 
-/** Number of tokens that a request used. */
+/** Numbers of tokens that a request used. */
 export interface TokenUsage {
   readonly promptTokens: number;
   readonly completionTokens: number;

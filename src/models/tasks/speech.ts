@@ -14,7 +14,7 @@ export interface Voice {
   readonly language: string;
 }
 
-/** An audio file of somebody speaking. */
+/** An audio file in which one person speaks. */
 export interface VoiceRecording {
   /** The file's bytes, transferred to the worker. */
   readonly audio: Uint8Array<ArrayBuffer>;
@@ -36,7 +36,7 @@ export interface SpeakTask {
   /** Factor on the model's own pace, 0.25 to 4. */
   readonly speed: number;
   readonly format: SoundFormat;
-  /** Unsigned 32-bit: equal tasks with equal seeds sound the same. */
+  /** Unsigned 32-bit. Equal tasks with equal seeds sound the same. */
   readonly seed: number;
 }
 
@@ -94,7 +94,7 @@ export type TranscribeEvent =
     /** The name of the language: `english`. */
     readonly language: string;
     readonly durationSeconds: number;
-    /** What is missing, if the file ends early. */
+    /** Describes what is missing, if the file ends early. */
     readonly truncated?: string | undefined;
   }
   | { readonly type: "segment"; readonly segment: TranscriptSegment }
@@ -106,11 +106,11 @@ export type TranscribeEvent =
   }
   | ErrorEvent;
 
-/** What a voice activity model needs to go on with a sound. */
+/** The state from which a voice activity model continues with a sound. */
 export interface VoiceState {
   /** The graph's own state. */
   readonly memory: Float32Array;
-  /** The context, and the samples of the next window so far. */
+  /** The context of the next window, followed by its samples so far. */
   readonly window: Float32Array;
   /** Number of samples in `window` so far. */
   readonly filled: number;

@@ -1,5 +1,6 @@
 /**
- * Makes an engine request from a rendered chat task and the model's defaults, and events from its tokens.
+ * Generates the answer to a rendered chat task: makes an engine request with the model's defaults, and events from its
+ * tokens.
  *
  * @module
  */
@@ -22,17 +23,17 @@ import type { TextTokenizer } from "./tokenizer.ts";
 import type { SamplingParams } from "../../decoder/decoder.ts";
 import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
 
-/** The model's input: tokens, and media that stand among them or are encoded separately. */
+/** The model's input: tokens, with media among them or encoded separately. */
 export interface ChatPrompt extends
   Pick<
     GenerationRequest,
     "promptTokens" | "media" | "sectionPositions" | "encoderInput" | "rules"
   > {
-  /** Number of positions in the encoder's output, known from the first token on; it counts as prompt tokens. */
+  /** Number of positions in the encoder's output, known from the first token on. They count as prompt tokens. */
   readonly numEncoded?: () => number;
   /** Number of prompt tokens that stand for sound; absent if there are none. */
   readonly numAudioTokens?: number;
-  /** The rendered text of the prompt's tokens. */
+  /** The text from which the prompt's tokens were made. */
   readonly text: string;
 }
 
@@ -43,7 +44,7 @@ interface ChatGenerationParts {
     "hiddenBeside" | "tokenToId" | "template" | "tokenTexts"
   >;
   readonly defaults: GenerationDefaults;
-  /** Absent if there is nothing to compile: the task has neither a grammar nor tools. */
+  /** Absent if tasks have neither a grammar nor tools. */
   readonly grammars?: GrammarCompiler;
 }
 
@@ -51,8 +52,8 @@ interface ChatGenerationParts {
  * Queues a chat request.
  *
  * @returns a function that cancels it: nothing is emitted afterwards.
- * @throws {HearthError} `invalid_value` when `logitBias` or `stopTokenIds` name no token of the model, or the grammar
- * cannot be enforced; errors of the engine.
+ * @throws {HearthError} `invalid_value` when `logitBias` or `stopTokenIds` name a token that the model does not have, or
+ * the grammar cannot be enforced; and the errors of the engine.
  */
 export function generateChat(
   { engine, tokenizer, defaults, grammars }: ChatGenerationParts,
@@ -69,7 +70,6 @@ export function generateChat(
     ? NONE_HIDDEN
     : tokenizer.hiddenBeside(listMarkers(format));
   const { tokenTexts } = tokenizer;
-  // A token's bytes are those that it adds to the text before it.
   const getBytes = (id: number, isFirst: boolean) => {
     if (hidden.has(id)) return undefined;
     return isFirst ? tokenTexts.getFirstBytes(id) : tokenTexts.getBytes(id);
@@ -80,7 +80,7 @@ export function generateChat(
     tokens: {
       tokenTexts,
       getBytes,
-      // A grammar prescribes every character, so a leading space is kept.
+      // A grammar prescribes every character, so a leading space must be kept.
       isFirst: spec === undefined && promptTokens.every((id) => hidden.has(id)),
     },
     format,
@@ -142,7 +142,7 @@ function toDry(
   return { ...dry, isBreaker };
 }
 
-/** The request's own biases, and a bias against starting a call when calls are not allowed. */
+/** Makes the biases: the request's, and one against the token that starts a call if calls are not allowed. */
 function toBias(
   { options: { logitBias }, tools }: ChatTask,
   { format, tokenizer }: {
@@ -156,7 +156,7 @@ function toBias(
   return new Map([...logitBias ?? [], [tokenId, -Infinity]]);
 }
 
-/** @throws {HearthError} `invalid_value` when an option names a token beyond the vocabulary. */
+/** @throws {HearthError} `invalid_value` when an option names a token that is not in the vocabulary. */
 export function requireKnownTokens({ options }: ChatTask, vocabSize: number): void {
   const biased = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
   const stopping = options.stopTokenIds?.findIndex((tokenId) => tokenId >= vocabSize) ?? -1;
@@ -171,7 +171,7 @@ export function requireKnownTokens({ options }: ChatTask, vocabSize: number): vo
   );
 }
 
-/** The generation parameters of a model's own configuration. */
+/** The generation parameters that a model's configuration gives. */
 export interface GenerationDefaults {
   /** Tokens that end a completion. */
   readonly eosTokenIds: ReadonlySet<number>;
@@ -196,7 +196,7 @@ export function readGenerationDefaults(config: Json, generationConfig: Json): Ge
   };
 }
 
-/** The sampling parameters of one choice: the request's, completed by the model's defaults. */
+/** Makes the sampling parameters of one choice: the request's, completed by the model's defaults. */
 function toSampling(
   options: GenerationOptions,
   defaults: GenerationDefaults,
@@ -217,13 +217,13 @@ function toSampling(
   };
 }
 
-/** Seed of choice `index`: the request's own for the first choice, derived ones for the others. */
+/** Computes the seed of choice `index`: the request's for the first choice, derived from that for the others. */
 function choiceSeed(seed: number, index: number): number {
   // An odd multiplier is a bijection on 32 bits, so no two choices share a stream.
   return (seed + Math.imul(index, 0x9e3779b9)) >>> 0;
 }
 
-/** The sampling parameters of each choice of a request; seeds are random if it gives none. */
+/** Makes the sampling parameters of each choice of a request. The seed is random if the request has none. */
 function toSamplings(
   options: GenerationOptions,
   defaults: GenerationDefaults,

@@ -1,5 +1,6 @@
 /**
- * Tokenizes long texts: a text that no context could hold is refused before it is fully tokenized.
+ * Tokenizes long texts in slices, so that the thread can do other work in between. A text too long for any context is
+ * refused before it is fully tokenized.
  *
  * @module
  */
@@ -7,15 +8,15 @@ import { HearthError } from "../../base/errors.ts";
 import { BusyThread } from "../../base/timing.ts";
 import type { Tokenizer } from "../../tokenizer/tokenizer.ts";
 
-/** Shorter texts are encoded at once. */
+/** Texts of at most this length are encoded at once. */
 const MIN_LONG_CHARS = 32_768;
 const SLICE_CHARS = 16_384;
-/** Longest token in characters, unless the vocabulary has a longer one. */
+/** Assumed length of the longest token in characters, unless the vocabulary has a longer one. */
 const MIN_TOKEN_CHARS = 64;
 
 /**
- * Pairs of texts between which the tokenizer must split, as {@linkcode isBoundary} assumes; otherwise texts cannot be
- * sliced.
+ * Pairs of texts. Texts can be sliced only if the tokenizer splits between the two texts of each pair, as
+ * {@linkcode isBoundary} assumes.
  */
 const PROBES: readonly (readonly [first: string, second: string])[] = [
   ["The first line.\n", "The second"],
@@ -25,18 +26,18 @@ const PROBES: readonly (readonly [first: string, second: string])[] = [
   ["Über", " größer, it's 3 o'clock"],
 ];
 
-/** How many tokens are needed. */
+/** Limits for the length of a text. */
 export interface LengthOptions {
   /** The model's context length; no limit if absent. */
   readonly maxTokens: number | undefined;
-  /** Whether a longer text is truncated. */
+  /** Whether a longer text may be truncated. */
   readonly mayCut: boolean;
-  /** What messages call the text. */
+  /** Name of the text in error messages. */
   readonly what: string;
   readonly param?: string | undefined;
 }
 
-/** How to encode a text while yielding to other work. */
+/** Options for encoding a text while yielding to other work. */
 export interface EncodeOptions {
   /** Whether to add the tokenizer's special tokens. */
   readonly hasSpecial: boolean;
@@ -44,7 +45,7 @@ export interface EncodeOptions {
   readonly signal: AbortSignal;
 }
 
-/** Whether encoding a text takes tens of milliseconds or more, and should yield to the thread's other work. */
+/** Whether encoding a text takes tens of milliseconds or more, so that it should yield to the thread's other work. */
 export function isLongText(text: string): boolean {
   return text.length > MIN_LONG_CHARS;
 }
@@ -59,11 +60,11 @@ export class LongTextEncoder {
   }
 
   /**
-   * The tokens of `text` without special ones. If it may be truncated, at least the first `maxTokens`. A word of more
-   * than 16,384 characters may be split at a point where the tokenizer itself would not split it.
+   * Encodes a text without special tokens. If it may be truncated, at least the first `maxTokens` tokens are returned. A
+   * word of more than 16,384 characters may be split at a point where the tokenizer itself would not split it.
    *
-   * @throws {HearthError} `context_length_exceeded` for more than twice `maxTokens`, if the text must not be truncated.
-   * Below that, the caller checks the number.
+   * @throws {HearthError} `context_length_exceeded` if the text must not be truncated and has more than twice
+   * `maxTokens` tokens. The caller checks for smaller excesses.
    */
   encode(text: string, options: LengthOptions): number[] {
     const ids: number[] = [];
@@ -72,9 +73,9 @@ export class LongTextEncoder {
   }
 
   /**
-   * As {@linkcode encode}, yielding to the thread's other work.
+   * Encodes like {@linkcode encode}, but yields to the thread's other work.
    *
-   * @throws the signal's reason too.
+   * @throws the signal's reason when it is aborted.
    */
   async encodeInSlices(
     text: string,
@@ -126,7 +127,7 @@ export class LongTextEncoder {
     return this.#maxTokenChars;
   }
 
-  /** Whether the tokens of slices are the tokens of the whole text. */
+  /** Whether the tokens of slices together are the tokens of the whole text. */
   #mayBeSliced(): boolean {
     if (this.#isSliced === undefined) {
       const splitsAlike = PROBES.every(([first, second]) =>
@@ -141,7 +142,7 @@ export class LongTextEncoder {
   }
 }
 
-/** Appends in a loop, since a function call can only take a limited number of arguments. */
+/** Appends in a loop, as `push(...some)` fails for very many arguments. */
 function append(ids: number[], some: readonly number[]): void {
   for (const id of some) ids.push(id);
 }
@@ -154,7 +155,7 @@ function* sliceText(text: string): Generator<string> {
   }
 }
 
-/** The end of the slice that begins at `start`: its last boundary, or its full length if a word is longer. */
+/** Finds the end of the slice that begins at `start`: its last boundary, or its full length if it has none. */
 function sliceEnd(text: string, start: number): number {
   const reach = start + SLICE_CHARS;
   if (reach >= text.length) return text.length;
@@ -166,8 +167,8 @@ function sliceEnd(text: string, start: number): number {
 }
 
 /**
- * Whether a text may be cut here: after a line, or between two words. Tokenizers that split words have no token across
- * such a point.
+ * Whether a text may be cut before `at`: after a line break, or between two words. Tokenizers that split texts into words
+ * have no token across such a point.
  */
 function isBoundary(text: string, at: number): boolean {
   const before = text[at - 1]!;

@@ -1,5 +1,5 @@
 /**
- * The text side of one chat request: turns the tokens of its choices into events.
+ * Turns the tokens that are generated for a chat request into events.
  *
  * @module
  */
@@ -11,8 +11,9 @@ import type { AnswerFormat } from "./chat/answer_format.ts";
 import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "../task.ts";
 
-/** How tokens add to the text of an answer. */
+/** The text of tokens. */
 export interface AnswerTokens {
+  /** Returns the bytes that a token adds to the answer; `undefined` for hidden tokens. */
   readonly getBytes: GetTokenBytes;
   /** The text of each token, including hidden ones. */
   readonly tokenTexts: { of(id: number): TokenText };
@@ -29,7 +30,7 @@ interface OutputOptions {
   readonly numAudioTokens?: number | undefined;
   /** The prompt's text, if it is echoed. */
   readonly echo?: string | undefined;
-  /** How the answer is parsed; if absent, all of it is text. */
+  /** How to parse the answer; if absent, all of it is text. */
   readonly format?: AnswerFormat | undefined;
   readonly emit: (event: ChatEvent) => void;
 }
@@ -48,7 +49,7 @@ export class OutputProcessor {
     );
   }
 
-  /** The request is admitted. */
+  /** Emits the start event, unless that has been done. */
   begin(): void {
     if (this.#hasStarted) return;
     this.#hasStarted = true;
@@ -56,7 +57,7 @@ export class OutputProcessor {
     emit({ type: "start", promptTokens, ...(text !== undefined && { text }) });
   }
 
-  /** Takes the next token of the prompt. The first one has no log-probability. */
+  /** Takes the next token of the prompt. The first token has no log-probability. */
   pushPrompt(
     { tokenId, logprob, top }: Omit<SampledToken, "logprob"> & { logprob?: number },
   ): void {
@@ -81,7 +82,7 @@ export class OutputProcessor {
     return this.#choices[index]!.push(token, end);
   }
 
-  /** All choices have ended. */
+  /** Emits the last event, when all choices have ended. */
   end(numCachedTokens: number, times?: GenerationTimes): void {
     const count = (countTokens: (choice: Choice) => number) =>
       this.#choices.reduce((sum, choice) => sum + countTokens(choice), 0);
@@ -110,11 +111,11 @@ class Choice {
   readonly #stops: StopMatcher;
   /** Absent if the answer is only text. */
   readonly #parser: AnswerParser | undefined;
-  /** Log-probabilities of tokens whose text is incomplete, or may turn out to be part of a stop string. */
+  /** Log-probabilities of tokens whose text is incomplete or may be part of a stop string. */
   #pendingLogprobs: ChosenLogprob[] = [];
-  /** UTF-16 units of the text so far, including those that the stop matcher holds back. */
+  /** Number of UTF-16 units generated so far, including units that the stop matcher holds back. */
   #numUnits = 0;
-  /** UTF-16 units that the stop matcher has passed on. */
+  /** Number of UTF-16 units that the stop matcher has released. */
   #numShown = 0;
   /** The stop string that was found. */
   #stopSequence: string | undefined;
@@ -131,7 +132,7 @@ class Choice {
   }
 
   push(token: SampledToken, end: EndReason | undefined): boolean {
-    // The request wanted only its prompt to be read: the token that the engine samples after it is dropped.
+    // The request wants no completion, but the engine samples one token after the prompt: that is dropped.
     if (this.#options.options.maxTokens === 0) return this.#finish("length");
     this.numTokens++;
     const isEnd = this.#isEnd(token.tokenId);
@@ -157,7 +158,7 @@ class Choice {
     return options.includesStop === true && tokens.getBytes(tokenId, false) !== undefined;
   }
 
-  /** @returns whether a stop string was found. */
+  /** Adds generated text. @returns whether it completes a stop string. */
   #pushText(fragment: string): boolean {
     this.#numUnits += fragment.length;
     if (this.numTokens <= (this.#options.options.minTokens ?? 0)) {
@@ -176,7 +177,7 @@ class Choice {
     return stop !== undefined;
   }
 
-  /** Ends the choice. `withRest` first emits the text that is held back. */
+  /** Ends the choice. @param withRest whether to emit the text that is held back. */
   #finish(reason: EndReason, withRest = true): true {
     let isCut = reason === "length" || !withRest;
     if (withRest) {
@@ -200,7 +201,7 @@ class Choice {
     return true;
   }
 
-  /** @param isLast whether no more text follows. */
+  /** Emits text. @param isLast whether no more text follows. */
   #emit(text: string, isLast = false): void {
     this.#numShown += text.length;
     const isWhole = isLast || (this.#numShown === this.#numUnits && !this.#detokenizer.holdsBack);
@@ -209,7 +210,7 @@ class Choice {
     this.#emitDeltas(this.#parser?.push(text) ?? [{ text }], logprobs);
   }
 
-  /** @param logprobs of the tokens of all deltas; they are sent with the first delta, or alone if there is none. */
+  /** @param logprobs those of the tokens of all deltas; they are sent with the first delta, or alone if there is none. */
   #emitDeltas(
     deltas: readonly Partial<AnswerDelta>[],
     logprobs: readonly ChosenLogprob[] = [],

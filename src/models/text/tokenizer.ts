@@ -7,39 +7,39 @@ import { readTokenizer, TokenTexts } from "./tokenizer_files.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { type EncodeOptions, isLongText, LongTextEncoder } from "./long_text_encoder.ts";
-import { findContextLength } from "../folder/text_sizes.ts";
+import { findContextLength } from "../folder/config_fields.ts";
 
 /** Converts text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
   /** The chat template; absent if the model does not chat. */
   readonly template: ChatTemplate | undefined;
   readonly vocabSize: number;
-  /** A token's spelling; `undefined` when there is no such id. */
+  /** Returns a token's spelling; `undefined` if there is no token with this id. */
   idToToken(id: number): string | undefined;
   /** Encodes a text. Special tokens appear only if the text spells them. */
   encode(text: string): number[];
-  /** Encodes a text, and adds the special tokens around it. */
+  /** Encodes a text and adds the special tokens around it. */
   encodeWhole(text: string): number[];
   /**
    * Encodes a text while yielding to the thread's other work, with special tokens around it on request.
    *
-   * @param options.isPrompt whether to refuse a text that no context could hold.
+   * @param options.isPrompt whether to refuse a text that is too long for the context.
    */
   encodeInSlices(
     text: string,
     options: EncodeOptions & { readonly isPrompt: boolean },
   ): Promise<number[]>;
-  /** The id of a token, by its spelling. */
+  /** Returns the id of the token with this spelling, if there is one. */
   tokenToId(token: string): number | undefined;
   /** Decodes token ids; special tokens are left out. */
   decode(ids: number[]): string;
-  /** The special tokens to hide: all but those that are part of one of these markers. */
+  /** Returns the ids of the special tokens to hide: all but those that are part of one of these markers. */
   hiddenBeside(markers: readonly string[]): ReadonlySet<number>;
   /** Decodes token ids; special tokens are spelled out. */
   decodeAll(ids: number[]): string;
   /** The bytes of each token; special tokens are spelled out. */
   readonly tokenTexts: TokenTexts;
-  /** Tokens added to the vocabulary, by id. `decode` leaves out those that are special. */
+  /** Tokens added to the vocabulary, by id. `decode` leaves out the special ones. */
   readonly addedTokens: ReadonlyMap<number, {
     readonly content: string;
     readonly special: boolean;

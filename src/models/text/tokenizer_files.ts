@@ -1,5 +1,5 @@
 /**
- * A folder's tokenizer, for models of any kind: this is all that models without chat need.
+ * Reads a folder's tokenizer, for models of any kind. Models that do not chat need no more than this.
  *
  * @module
  */
@@ -25,11 +25,11 @@ import {
   requireFields,
   TEXT,
   whole,
-} from "../folder/field_rules.ts";
+} from "../folder/config_fields.ts";
 import { readSpelledBytes } from "../../tokenizer/pre_tokenizers.ts";
 import { readByteToken } from "../../tokenizer/decoders.ts";
 
-/** The two files of a tokenizer, and the tokenizer itself. */
+/** A tokenizer and the content of its two files. */
 export interface TokenizerFiles {
   readonly tokenizer: Tokenizer;
   /** Content of `tokenizer.json`. */
@@ -42,7 +42,7 @@ export interface TokenizerFiles {
  * Reads `tokenizer.json` and `tokenizer_config.json`.
  *
  * @param options.lowersCase whether to convert texts to lower case before the tokenizer's own normalizer runs.
- * @throws {StartupError} when `tokenizer.json` is missing; naming the file and the field, when a value is invalid.
+ * @throws {StartupError} when `tokenizer.json` is missing or a value is invalid; the message names file and field.
  */
 export async function readTokenizer(
   folder: ModelFolder,
@@ -50,11 +50,11 @@ export async function readTokenizer(
 ): Promise<TokenizerFiles> {
   const saved = await readSettings(folder, "tokenizer.json");
   const config = await readOptionalJson(folder, "tokenizer_config.json");
-  const place = (name: string) => join(folder.path, locate(folder, name) ?? name);
-  const path = place("tokenizer.json");
+  const locatePath = (name: string) => join(folder.path, locate(folder, name) ?? name);
+  const path = locatePath("tokenizer.json");
   requireFields(saved, TOKENIZER, path);
   const json = lowersCase ? lowerCase(saved) : saved;
-  requireFields(config, TOKENIZER_CONFIG, place("tokenizer_config.json"));
+  requireFields(config, TOKENIZER_CONFIG, locatePath("tokenizer_config.json"));
   try {
     return { tokenizer: new Tokenizer(json, config), json, config };
   } catch (cause) {
@@ -62,11 +62,11 @@ export async function readTokenizer(
       // The error's message begins with the name of the file.
       throw new StartupError(`${folder.path}/${cause.message}`, { cause });
     }
-    throw new StartupError(`${path} is not served: ${(cause as Error).message}`, { cause });
+    throw new StartupError(`${path} is not supported: ${(cause as Error).message}`, { cause });
   }
 }
 
-/** A `tokenizer.json` that converts texts to lower case before its own normalizer runs. */
+/** Changes a `tokenizer.json` so that texts are converted to lower case before its own normalizer runs. */
 function lowerCase(json: Json): Json {
   const normalizers = [{ type: "Lowercase" }, ...json["normalizer"] ? [json["normalizer"]] : []];
   return { ...json, normalizer: { type: "Sequence", normalizers } };
@@ -79,7 +79,7 @@ const isText = (value: unknown) => typeof value === "string";
 
 const STEP = fields({ type: TEXT }, { required: ["type"] });
 
-/** Their items are checked where they are read: there are hundreds of thousands. */
+/** A list whose items, hundreds of thousands, are checked only where they are read. */
 const LIST = either("an array", [Array.isArray, ANY]);
 const VOCABULARY = either("an object, or an array", [isRecord, ANY], [Array.isArray, ANY]);
 
@@ -106,7 +106,7 @@ const TOKENIZER_CONFIG: FieldRule = fields({
   add_bos_token: FLAG,
   add_eos_token: FLAG,
   clean_up_tokenization_spaces: FLAG,
-  // Many files give an absurdly large number to mean no limit.
+  // In many files an absurdly large number means that there is no limit.
   model_max_length: nonZero(Infinity),
   bos_token: SPECIAL_TOKEN,
   eos_token: SPECIAL_TOKEN,
@@ -122,7 +122,7 @@ const TOKENIZER_CONFIG: FieldRule = fields({
 
 /** One token by itself, as `logprobs` report it. */
 export interface TokenText {
-  /** The token's text; bytes that form no whole character are written `\xe2`, as OpenAI does. */
+  /** The token's text. Bytes that do not form a whole character are written as `\xe2`, as OpenAI does. */
   readonly token: string;
   readonly bytes: number[];
 }
@@ -133,11 +133,11 @@ export interface TokenText {
  */
 export class TokenTexts {
   readonly #tokenizer: Pick<Tokenizer, "idToToken" | "decode">;
-  /** Whether tokens spell bytes as characters (byte-level BPE). */
+  /** Whether the characters of tokens stand for bytes (byte-level BPE). */
   readonly #isByteLevel: boolean;
   /** Whether there are byte tokens such as `<0xE2>`. */
   readonly #hasByteTokens: boolean;
-  /** A word to put before a token, to see what the token adds. */
+  /** A word that is decoded before a token, to see what the token adds to it. */
   #probe: { readonly id: number; readonly text: string } | undefined;
   readonly #numIds: number;
 
@@ -155,7 +155,7 @@ export class TokenTexts {
     return { token: spell(bytes), bytes: [...bytes] };
   }
 
-  /** The bytes that a token adds to the text before it; none if no token has this id. */
+  /** Returns the bytes that a token adds to the text before it; none if no token has this id. */
   getBytes(tokenId: number): Uint8Array {
     const token = this.#tokenizer.idToToken(tokenId);
     if (token === undefined) return new Uint8Array(0);
@@ -166,15 +166,15 @@ export class TokenTexts {
     return encoder.encode(this.#tokenizer.decode([id, tokenId]).slice(text.length));
   }
 
-  /** The bytes of a token that begins a text: many tokenizers then leave out the space before a word. */
+  /** Returns the bytes of a token that begins a text, where many tokenizers leave out the space before a word. */
   getFirstBytes(tokenId: number): Uint8Array {
     const bytes = this.getBytes(tokenId);
     const text = this.#tokenizer.decode([tokenId]);
-    // A byte may be only a part of a character.
+    // The token may be only a part of a character.
     return this.#isByteLevel || text.includes("\uFFFD") ? bytes : encoder.encode(text);
   }
 
-  /** Finds a plain token, if there is one. */
+  /** Finds a token of letters only; the token with id 0 if there is none. */
   #findProbe(): { readonly id: number; readonly text: string } {
     let id = 0;
     for (let each = 0; each < this.#numIds; each++) {
@@ -190,7 +190,7 @@ export class TokenTexts {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** The types of a decoder and of all decoders within it. */
+/** Lists the types of a decoder and of all decoders within it. */
 function listKinds(decoder: unknown): string[] {
   if (typeof decoder !== "object" || decoder === null) return [];
   const { type, decoders } = decoder as { type?: unknown; decoders?: unknown };
@@ -198,7 +198,7 @@ function listKinds(decoder: unknown): string[] {
   return typeof type === "string" ? [type, ...inner] : inner;
 }
 
-/** Spells bytes as text; those that form no whole character are written `\xNN`. */
+/** Spells bytes as text. Bytes that do not form a whole character are written as `\xNN`. */
 function spell(bytes: Uint8Array): string {
   const text = decoder.decode(bytes);
   if (!text.includes("\uFFFD")) return text;

@@ -1,6 +1,6 @@
 /**
- * The requests that a model is working on, until each is answered, refused or cancelled; and work that several of them
- * share: it is done once for all who want it, and cancelled when nobody wants it any longer.
+ * The requests in progress of a model, and what they share: work that is done once for all requests that need it, and a
+ * cache with a limit on its bytes.
  *
  * @module
  */
@@ -10,20 +10,22 @@ import { Semaphore } from "./semaphore.ts";
 import type { ErrorEvent } from "../task.ts";
 import { untilAborted } from "../../base/timing.ts";
 
+/** A request in progress, until it is answered, refused or cancelled. */
 interface ActiveRequest {
   readonly requestId: string;
-  /** What the log calls the request: `transcription`. */
+  /** Name of the request in the log: `transcription`. */
   readonly what: string;
-  /** Receives the request's error; not called after cancellation. */
+  /** Receives the error if the request fails; not called after cancellation. */
   readonly emit: (event: ErrorEvent) => unknown;
-  /** Amount of work in any unit: small requests overtake waiting large ones. */
+  /** Amount of work in any unit. Small requests overtake waiting large ones. */
   readonly work?: number | undefined;
-  /** Path of the request's media, put before errors about them. */
+  /** JSON path of the request's media, for errors about them. */
   readonly param?: string | undefined;
   /**
-   * Does the work. Throws the signal's reason, or the client's error.
+   * Does the work.
    *
    * @param slot from 0 on, unique among running requests.
+   * @throws the signal's reason; or an error, which is passed to `emit`.
    */
   readonly answer: (signal: AbortSignal, slot: number) => Promise<void>;
 }
@@ -33,19 +35,19 @@ export class ActiveRequests {
   readonly #semaphore: Semaphore | undefined;
 
   /**
-   * @param maxRunning most requests that run at a time, while others wait; unlimited if absent.
-   * @param options.maxSmall requests with more work take at most half of the slots.
+   * @param maxRunning most requests that run at a time, while others wait; no limit if absent.
+   * @param options.maxSmall requests with more work than this take at most half of the slots.
    */
   constructor(maxRunning?: number, options: { readonly maxSmall?: number } = {}) {
     this.#semaphore = maxRunning === undefined ? undefined : new Semaphore(maxRunning, options);
   }
 
-  /** Number of requests that run or wait. */
+  /** Number of running and waiting requests. */
   get size(): number {
     return this.#active.size;
   }
 
-  /** Numbers of requests that run, and that wait. */
+  /** Numbers of running and of waiting requests. */
   get counts(): { readonly running: number; readonly waiting: number } {
     const waiting = this.#semaphore?.numWaiting ?? 0;
     return { running: this.#semaphore?.numAcquired ?? this.size, waiting };
@@ -65,6 +67,7 @@ export class ActiveRequests {
     return () => abort.abort();
   }
 
+  /** Cancels all requests. */
   cancel(): void {
     for (const abort of this.#active.keys()) abort.abort();
   }
@@ -96,7 +99,7 @@ async function run(
   }
 }
 
-/** Sends a request's error to the client, and logs it unless the client caused it. */
+/** Sends a request's error to the client and logs it, unless the client caused it. */
 export function emitError(
   error: unknown,
   { requestId, what, emit, param }: Pick<ActiveRequest, "requestId" | "what" | "emit" | "param">,
@@ -106,7 +109,7 @@ export function emitError(
   emit({ type: "error", error: nameMedia(known, param).toWire() });
 }
 
-/** Number of requests that each error has ended, until it is logged. */
+/** Number of requests that each error has ended, until the error is logged. */
 const ended = new Map<unknown, number>();
 
 /** Logs an error once, even if it ends all requests of a step or a batch. */
@@ -124,7 +127,7 @@ function logFailure(
   });
 }
 
-/** Puts the path of the media before the error's message, if it is about media. */
+/** Puts the JSON path of the media before the message of an error about media. */
 export function nameMedia<E>(error: E, param: string | undefined): E | HearthError {
   const isOfMedia = error instanceof HearthError && error.kind === "invalid_media";
   if (param === undefined || !isOfMedia) return error;
@@ -137,6 +140,7 @@ interface Job<Result> {
   numWanting: number;
 }
 
+/** Work that is done once for all callers that need it, and cancelled when no caller needs it any longer. */
 export class SharedJobs<Result> {
   readonly #jobs = new Map<string, Job<Result>>();
 
@@ -158,7 +162,7 @@ export class SharedJobs<Result> {
       return await untilAborted(job.result, signal);
     } finally {
       if (--job.numWanting === 0) {
-        // The job is over for later callers: they start a new one.
+        // Later callers start a new job.
         this.#forget(key, job);
         job.abort.abort();
       }
@@ -179,7 +183,7 @@ export class SharedJobs<Result> {
   }
 }
 
-/** A cache of values with a limit on their bytes. The last added value is kept whatever its size. */
+/** A cache with a limit on the bytes of its values. The value added last is kept whatever its size. */
 export class ByteBudgetCache<Value> {
   readonly #maxBytes: number;
   readonly #drop: (value: Value) => void;
@@ -197,7 +201,7 @@ export class ByteBudgetCache<Value> {
     return this.#numBytes;
   }
 
-  /** The value of a key. Reading counts as use. */
+  /** Returns the value of a key, which counts as use. */
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     if (entry === undefined) return undefined;
@@ -206,7 +210,7 @@ export class ByteBudgetCache<Value> {
     return entry.value;
   }
 
-  /** Adds or replaces a value, and evicts the least recently used ones. */
+  /** Adds or replaces a value, and evicts the least recently used ones if there are too many bytes. */
   set(key: string, value: Value, numBytes: number): void {
     this.delete(key);
     this.#entries.set(key, { value, numBytes });

@@ -1,26 +1,26 @@
 /**
- * Admission control: a semaphore of equal permits, and a budget that is handed out in parts. In both, small work
- * overtakes waiting large work, but not forever. And work that goes on while none that is short waits.
+ * Admission control: a semaphore with equal permits, a budget that is given out in parts, and the precedence of short work
+ * over long work. Waiting small work overtakes waiting large work, but not indefinitely.
  *
  * @module
  */
 import { BusyThread, untilAborted } from "../../base/timing.ts";
 
-/** How often an entry may be overtaken by later, smaller ones. */
+/** The most times that an entry is overtaken by later, smaller ones. */
 const MAX_PASSED_OVER = 32;
 
 interface Waiter<Pass> {
-  /** Size of the work, in any unit. */
+  /** Amount of work, in any unit. */
   readonly size: number;
-  /** Ends the wait. */
+  /** Ends the wait with the result `pass`. */
   readonly enter: (pass: Pass) => void;
-  /** How often smaller entries overtook this one since the last entry that had waited too long was admitted. */
+  /** How often smaller entries overtook this one, counted from the last time an overdue entry was admitted. */
   numPassedOver: number;
 }
 
 /**
- * A queue in which small entries overtake large ones, but not forever: an entry that was overtaken 32 times is next,
- * and then small ones may overtake again.
+ * A queue in which small entries overtake large ones, but not indefinitely: an entry that was overtaken
+ * {@linkcode MAX_PASSED_OVER} times is admitted next. Then small entries may overtake again.
  */
 class SizeQueue<Pass> {
   /** Waiting entries, the oldest first. */
@@ -31,9 +31,9 @@ class SizeQueue<Pass> {
   }
 
   /**
-   * Waits until {@linkcode takeNext} takes the entry and passes it something.
+   * Adds an entry, and waits until {@linkcode takeNext} takes it and `enter` is called.
    *
-   * @param onLeave called if the entry leaves the queue without that.
+   * @param onLeave called if the entry leaves the queue because the signal is aborted.
    * @throws the signal's reason when it is aborted first.
    */
   async wait(size: number, signal: AbortSignal, onLeave: () => void = () => {}): Promise<Pass> {
@@ -55,9 +55,9 @@ class SizeQueue<Pass> {
   }
 
   /**
-   * Takes the smallest of the entries that can begin, the oldest among equals.
+   * Takes the smallest entry that can begin, or the oldest one among equals. Overdue entries come first.
    *
-   * @param options.keepsRoom whether to return none while an entry that was overtaken too often cannot begin yet.
+   * @param options.keepsRoom whether to take no entry while an overdue one cannot begin yet.
    */
   takeNext(
     isAble: (waiter: Waiter<Pass>) => boolean,
@@ -84,8 +84,8 @@ class SizeQueue<Pass> {
 }
 
 /**
- * Limits how many tasks run at a time. Each permit has a number from 0 to `size` - 1. Small work overtakes waiting
- * large work. If there are several permits, half of them are never given to work above `maxSmall`.
+ * Limits how many tasks run at a time. Each permit has a number from 0 to `size` - 1. Small work overtakes waiting large
+ * work. Of several permits, half (rounded down) are never given to work above `maxSmall`.
  */
 export class Semaphore {
   readonly #size: number;
@@ -113,7 +113,7 @@ export class Semaphore {
    * @throws the signal's reason when it is aborted first.
    */
   async acquire(signal: AbortSignal, { work = 0 }: {
-    /** Amount of work in any unit: the least goes first, the oldest among equals. */
+    /** Amount of work in any unit. The least work goes first, and the oldest among equals. */
     readonly work?: number | undefined;
   } = {}): Promise<number> {
     signal.throwIfAborted();
@@ -121,7 +121,7 @@ export class Semaphore {
     return await this.#waiting.wait(work, signal);
   }
 
-  /** Returns a permit, and hands free permits to those that wait. */
+  /** Returns a permit, and gives free permits to waiting callers. */
   release(permit: number): void {
     this.#free.push(permit);
     const isAble = ({ size }: { readonly size: number }) => this.#mayTake(size);
@@ -136,7 +136,7 @@ export class Semaphore {
   }
 }
 
-/** A budget that is handed out in parts. Small requests overtake large ones, but not forever. */
+/** A budget that is given out in parts. Small requests overtake large ones, but not indefinitely. */
 export class Budget {
   readonly #total: number;
   #left: number;
@@ -148,7 +148,7 @@ export class Budget {
     this.#left = total;
   }
 
-  /** The sum of all parts in use. */
+  /** Number of parts in use. */
   get numTaken(): number {
     return this.#numTaken;
   }
@@ -158,9 +158,9 @@ export class Budget {
   }
 
   /**
-   * Waits for a part of the budget; more than the total counts as the total.
+   * Waits for a part of the budget. A part larger than the total counts as the total.
    *
-   * @returns a function that returns the part, to be called once.
+   * @returns a function to call once, which gives the part back.
    * @throws the signal's reason when it is aborted first.
    */
   async take(wanted: number, signal: AbortSignal): Promise<() => void> {
@@ -178,7 +178,7 @@ export class Budget {
     this.#admit();
   }
 
-  /** Room is reserved for an entry that was overtaken too often. */
+  /** Admits waiting entries. While an overdue entry does not fit, the budget is saved for it. */
   #admit(): void {
     const isAble = ({ size }: { readonly size: number }) => size <= this.#left;
     for (let next; (next = this.#waiting.takeNext(isAble, { keepsRoom: true })) !== undefined;) {
@@ -190,11 +190,12 @@ export class Budget {
 }
 
 /**
- * A long recording waits for short ones at most this many times as long as its last slice of work took, times the
- * number of long recordings waiting.
+ * The longest wait of a long recording for short ones, as a multiple of the time that its last slice of work took, times
+ * the number of waiting long recordings.
  */
 const MAX_WAIT_RATIO = 8;
 
+/** Lets the work on short recordings precede that on long ones. */
 export class ShortFirst {
   readonly #now: () => number;
   #numShort = 0;
@@ -208,7 +209,7 @@ export class ShortFirst {
   /**
    * Marks the beginning of a short transcription.
    *
-   * @returns a function to call once, at its end.
+   * @returns a function to call once, at the end of the transcription.
    */
   begin(): () => void {
     this.#numShort++;
@@ -222,8 +223,8 @@ export class ShortFirst {
    * Makes the yield function of a long recording.
    *
    * @returns a function to call before each slice of work, which may be a few milliseconds or one window. It lets other
-   * work of the thread run, then waits until no short recording is being transcribed. It waits at most eight times as
-   * long as the last slice took, times the number of long recordings waiting.
+   * work of the thread run, then waits until no short recording is being transcribed, but no longer than
+   * {@linkcode MAX_WAIT_RATIO} allows.
    */
   makeYieldForLong(signal: AbortSignal): () => Promise<void> {
     const thread = new BusyThread();

@@ -1,6 +1,5 @@
 /**
- * Worker threads that serve functions: the calls, both sides of them, and a pool of workers that each handle one request at
- * a time.
+ * Worker threads that serve functions: calling and serving them, and a pool of workers that each handle one call at a time.
  *
  * @module
  */
@@ -13,24 +12,24 @@ import { startThread } from "../../base/threads.ts";
 interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   /** Most workers. */
   readonly size: number;
-  /** Starts a worker; called when a request comes and all workers are busy. */
+  /** Starts a worker; called when all running workers are busy. */
   readonly start: () => Promise<WorkerRpc<Functions>> | WorkerRpc<Functions>;
-  /** A worker that is already running; the pool takes ownership. */
+  /** A worker that is already running, owned by the pool from now on. */
   readonly first?: WorkerRpc<Functions>;
-  /** Requests with more work take at most half of the workers. */
+  /** Calls with more work than this take at most half of the workers. */
   readonly maxSmall?: number;
-  /** How long an idle worker is kept, unless it is one of `numKept`; 20 s if absent. */
+  /** Time for which idle workers beyond `numKept` are kept; 20 s if absent. */
   readonly idleMs?: number;
-  /** Number of workers that are kept however long they are idle; 1 if absent. */
+  /** Number of workers that are kept even if they are idle; 1 if absent. */
   readonly numKept?: number;
 }
 
-/** An idle thread takes some 10 MiB, and a new one starts in tens of milliseconds. */
+/** Default idle time. An idle thread takes about 10 MiB, and a new one starts in tens of milliseconds. */
 const IDLE_MS = 20_000;
 
 /**
- * Requests with the least work go first, the oldest among equals. A worker that dies or fails is replaced at the next
- * request.
+ * A pool of workers. Calls with the least work go first, and the oldest among equals. A worker that dies or fails is
+ * replaced at the next call.
  */
 export class WorkerPool<Functions extends WorkerFunctions> {
   readonly #options: WorkerPoolOptions<Functions>;
@@ -43,7 +42,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
     const { size, first, maxSmall = Infinity } = options;
     this.#options = options;
     this.#semaphore = new Semaphore(size, { maxSmall });
-    // The semaphore gives the highest free permit first.
+    // The semaphore gives out the highest permit first, so that one belongs to the first worker.
     this.#workers = new Array(size).fill(undefined);
     this.#workers[size - 1] = first;
   }
@@ -56,19 +55,19 @@ export class WorkerPool<Functions extends WorkerFunctions> {
    * Calls a function on a free worker.
    *
    * @throws {HearthError} when the function refuses its input.
-   * @throws {Error} when it fails or the worker dies.
-   * @throws the signal's reason. Work that has begun is finished first, since Deno 2.9 never frees the memory of a
-   * worker that is terminated while it computes.
+   * @throws {Error} when the function fails or the worker dies.
+   * @throws the signal's reason. Work that has begun is finished first, as Deno 2.9 never frees the memory of a worker
+   * that is terminated while it computes.
    */
   async call<Name extends keyof Functions & string>(
     name: Name,
     input: InputOf<Functions, Name>,
     { signal, transfer, work }: {
-      /** Aborting it removes the request from the queue. */
+      /** Aborting it removes the call from the queue. */
       readonly signal: AbortSignal;
       /** Memory transferred to the worker. */
       readonly transfer?: Transferable[];
-      /** Amount of work in any unit: small requests overtake waiting large ones. */
+      /** Amount of work in any unit. Small calls overtake waiting large ones. */
       readonly work?: number | undefined;
     },
   ): Promise<OutputOf<Functions, Name>> {
@@ -81,7 +80,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
         if (!(error instanceof HearthError)) this.#end(permit);
         throw error;
       });
-      // The unwanted result came too late for the garbage collection that follows a cancelled request.
+      // The garbage collection after the cancelled request came too early for this unwanted result.
       if (signal.aborted) collectGarbageLater(() => this.#semaphore.numAcquired === 0);
       signal.throwIfAborted();
       return output;
@@ -91,7 +90,7 @@ export class WorkerPool<Functions extends WorkerFunctions> {
     }
   }
 
-  /** Ends the workers; pending requests fail. */
+  /** Ends the workers. Pending calls fail. */
   close(): void {
     for (const permit of this.#workers.keys()) this.#end(permit);
   }
@@ -111,22 +110,22 @@ export class WorkerPool<Functions extends WorkerFunctions> {
   }
 }
 
-/** Functions that a worker offers. Each takes one input; inputs and outputs are plain data. */
+/** Functions that a worker serves. Each takes one input. Inputs and outputs are plain data. */
 // deno-lint-ignore no-explicit-any -- a function of any input
 type WorkerFunctions = Readonly<Record<string, (input: any) => unknown>>;
 
-/** The data that a worker is started with. */
+/** The data with which a worker is started. */
 interface WorkerStart {
   readonly port: MessagePort;
 }
 
-/** A call, as it is sent to the worker. */
+/** A call, as sent to the worker. */
 interface WorkerCall {
   readonly name: string;
   readonly input: unknown;
 }
 
-/** The outcome of a call, as it is sent back. */
+/** The outcome of a call, as sent back. */
 type WorkerOutcome =
   | { readonly output: unknown }
   /** The function refused its input. */
@@ -146,7 +145,7 @@ export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Funct
 export class WorkerRpc<Functions extends WorkerFunctions> {
   readonly #port: MessagePort;
   readonly #name: string;
-  /** Outcome of the current call. It is not kept after the call, as it may be hundreds of megabytes. */
+  /** Outcome of the current call. It is not kept after the call, as it may take hundreds of megabytes. */
   #outcome: PromiseWithResolvers<WorkerOutcome> | undefined;
   #failure: Error | undefined;
 
@@ -154,7 +153,7 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
    * Starts the worker. If that fails, the first call reports it.
    *
    * @param module URL of the worker's file, which calls {@linkcode serveFunctions}.
-   * @param name its name in error messages.
+   * @param name name of the worker in error messages.
    */
   constructor(module: URL, name: string) {
     const { port1, port2 } = new MessageChannel();
@@ -169,9 +168,11 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
   }
 
   /**
+   * Calls a function. Only one call may be in progress.
+   *
    * @param transfer memory of the input that is transferred to the worker.
    * @throws {HearthError} when the function refuses its input.
-   * @throws {Error} when it fails, or the worker dies.
+   * @throws {Error} when the function fails or the worker dies.
    */
   async call<Name extends keyof Functions & string>(
     name: Name,
@@ -195,7 +196,7 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
     }
   }
 
-  /** Ends the worker. A pending call fails at once, although the worker first finishes it. */
+  /** Ends the worker. A pending call fails immediately, although the worker finishes its work first. */
   end(): void {
     trimEndingThread();
     this.#fail(`The ${this.#name} was ended.`);
@@ -209,9 +210,9 @@ export class WorkerRpc<Functions extends WorkerFunctions> {
 }
 
 /**
- * Offers functions of this thread. The memory of their results is transferred. Their errors are sent back: a
- * `HearthError` as refusal of the input, any other error as failure. The thread ends with an uncaught error, or when
- * the other side closes the port or terminates it.
+ * Serves functions of this thread. The memory of their results is transferred. Their errors are sent back: a `HearthError`
+ * as a refusal of the input, any other error as a failure. The thread ends after an uncaught error, or when the caller
+ * closes the port or terminates the thread.
  */
 export function serveFunctions(functions: WorkerFunctions): void {
   const { port } = workerData as WorkerStart;
@@ -240,7 +241,7 @@ function toMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The memory of all arrays within plain data. */
+/** Lists the memory of all typed arrays within plain data. */
 function listBuffers(value: unknown): ArrayBuffer[] {
   if (typeof value !== "object" || value === null) return [];
   if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];

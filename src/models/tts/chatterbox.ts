@@ -1,6 +1,6 @@
 /**
- * Chatterbox: a language model generates speech tokens for a text in the voice of a recording, and a decoder turns them
- * into sound.
+ * Chatterbox: a language model generates speech tokens for a text in the voice of a recording, and a decoder converts them
+ * to sound.
  *
  * @module
  */
@@ -19,16 +19,16 @@ const MAX_TOKENS = 1_000;
 const LANGUAGE = "en";
 /** The recording of the default voice. */
 const DEFAULT_VOICE = "default_voice.wav";
-/** Default end token. */
+/** The end token, unless the configuration gives another one. */
 const END_OF_SPEECH = 6_562;
-/** Silence tokens appended for the decoder, so that the sound ends cleanly. */
-const REST = [4_299, 4_299, 4_299];
+/** Speech tokens of silence, appended before decoding so that the sound ends cleanly. */
+const SILENCE = [4_299, 4_299, 4_299];
 
-/** The speech encoder's outputs for a recording, f32. */
+/** A voice: the outputs of the speech encoder for a recording, f32. */
 interface ChatterboxVoice extends Voice {
-  /** Embedding rows that come before the text. */
+  /** Rows of embeddings that precede the text in the prompt. */
   readonly prefix: EmbeddingRows;
-  /** The recording's speech tokens, put before the generated ones. */
+  /** The recording's speech tokens, which precede the generated ones in the decoder's input. */
   readonly tokens: readonly number[];
   readonly embeddings: EmbeddingRows;
   readonly features: EmbeddingRows;
@@ -64,7 +64,7 @@ export async function loadChatterbox(context: OpenContext): Promise<Synthesizer>
     synthesize: async (tokens, { voice, noiseOffset, signal }) => {
       const { prefix, tokens: before, embeddings, features } = voice as ChatterboxVoice;
       const generated = await generator.generate(tokens, { prefix, signal });
-      const all = [...before, ...generated, ...REST];
+      const all = [...before, ...generated, ...SILENCE];
       return await decoder.read({
         speech_tokens: { values: all, dims: [1, all.length] },
         speaker_embeddings: embeddings,
@@ -86,7 +86,7 @@ function loadDefaultVoice(
   return startupStep(async () => {
     const samples = await readReference(await Deno.readFile(file), { sampleRateHz, isCut: true });
     return (await cloneVoice("default", samples, encoder)).voice;
-  }, (reason) => `${file} gives no voice: ${reason}`);
+  }, (reason) => `${file} cannot be used as a voice: ${reason}`);
 }
 
 async function cloneVoice(
@@ -97,7 +97,7 @@ async function cloneVoice(
   const outputs = await encoder.run({
     audio_values: { values: samples, dims: [1, samples.length] },
   });
-  // The output is freed as soon as it is read, even if its values turn out to be invalid.
+  // Reads an output and frees it.
   const take = async (name: string): Promise<EmbeddingRows> => {
     const dims = [...outputs[name]?.dims ?? []];
     return { values: await encoder.take(outputs, name), dims };

@@ -1,5 +1,5 @@
 /**
- * Divides a text into lines, each spoken in one run of the model, with silence between them.
+ * Divides a text into lines. Each line is spoken in one run of the model, with silence between lines.
  *
  * @module
  */
@@ -9,11 +9,12 @@ import type { Synthesizer } from "./synthesizer.ts";
 import { yieldToEvents } from "../../base/timing.ts";
 import type { Voice } from "../task.ts";
 
-/** Longest line in characters: long lines sound better, short ones start sooner. */
+/** Longest line in characters. Long lines sound better, but the sound of short ones starts sooner. */
 const MAX_CHARS = 240;
-const MAX_SAID_CHARS = 2 * MAX_CHARS;
+/** Longest line in characters after text normalization, which makes texts longer. */
+const MAX_NORMALIZED_CHARS = 2 * MAX_CHARS;
 
-/** Tokens that are spoken in one run. */
+/** The tokens of a line. */
 export interface Line {
   readonly tokens: readonly number[];
   /** Silence after the line, if another follows. */
@@ -21,7 +22,7 @@ export interface Line {
 }
 
 /**
- * The lines of a text in order, each made on demand; none if there is nothing to say.
+ * Yields the lines of a text in order, each made on demand. A text with nothing to say has no lines.
  *
  * @throws the signal's reason when it is aborted.
  */
@@ -36,21 +37,20 @@ export async function* writeScript(
   const { language } = new Intl.Locale(voice.language);
   const normalize = await loadNormalizer(language);
   for (const segment of splitSegments(text, { language, maxChars: MAX_CHARS })) {
-    // A long text may go without a line for a long time.
+    // A long stretch of a text may yield no line, so other work and cancellations come in here.
     await yieldToEvents();
     signal.throwIfAborted();
-    const said = normalize(segment.text);
-    // Normalized text is longer than the original.
-    const parts = said.length <= MAX_SAID_CHARS
-      ? [{ text: said, pauseSeconds: 0 }]
-      : splitSegments(said, { language, maxChars: MAX_SAID_CHARS });
+    const normalized = normalize(segment.text);
+    const parts = normalized.length <= MAX_NORMALIZED_CHARS
+      ? [{ text: normalized, pauseSeconds: 0 }]
+      : splitSegments(normalized, { language, maxChars: MAX_NORMALIZED_CHARS });
     for (const part of endingWith(segment.pauseSeconds, parts)) {
       yield* fit(part, { synthesizer, voice });
     }
   }
 }
 
-/** Moves the pause that follows all parts to the last of them. */
+/** Sets the pause after the last part. */
 function* endingWith(
   pauseSeconds: number,
   parts: Iterable<TextSegment>,
@@ -63,7 +63,7 @@ function* endingWith(
   if (held !== undefined) yield { ...held, pauseSeconds };
 }
 
-/** Yields one line, or several if it exceeds the model's token limit. */
+/** Yields one line, or several if the text exceeds the model's token limit. */
 async function* fit(
   { text, pauseSeconds }: TextSegment,
   speaker: { readonly synthesizer: Synthesizer; readonly voice: Voice },

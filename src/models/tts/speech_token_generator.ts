@@ -1,6 +1,6 @@
 /**
- * Chatterbox's language model: from a voice and a text's tokens it generates speech tokens. Each text is a request to
- * the engine, so texts that are synthesized at the same time share steps.
+ * Chatterbox's language model, which generates speech tokens from a voice and the tokens of a text. Each text is a request
+ * to the engine, so texts that are synthesized at the same time share steps.
  *
  * @module
  */
@@ -16,38 +16,39 @@ import {
   openJoinGraph,
   readGraph,
   requireKnownInputs,
+  tensorFor,
 } from "../folder/graph_file.ts";
-import { readContextLength } from "../folder/text_sizes.ts";
+import { readContextLength } from "../folder/config_fields.ts";
 import { type TensorType, toDtypeCode } from "../../graph/file/tensor.ts";
 import { int64Tensor, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_codec.ts";
-import { tensorFor } from "../plain_tensor.ts";
 
-/** 40 seconds of sound; lines are at most half as long. */
+/** Most generated tokens: 40 seconds of sound, twice as much as the longest line needs. */
 const MAX_NEW_TOKENS = 1_000;
 /** Positions for a voice and a text before the generated tokens. */
 const MAX_PROMPT_TOKENS = 1_280;
 /** Most lines that are synthesized at a time. */
 const MAX_SEQUENCES = 2;
 
-/** How tokens are sampled, and which of them end the speech. */
+/** Rules for generating speech tokens. */
 interface SpeechTokenRules {
+  /** Tokens that end the speech. */
   readonly endTokens: readonly number[];
-  /** Repetition penalty (Keskar et al. 2019): above 1, earlier tokens become less likely. */
+  /** Repetition penalty (Keskar et al. 2019). Above 1, tokens that occurred before become less likely. */
   readonly repetitionPenalty: number;
 }
 
-/** Embeddings that describe a voice: f32, with shape `dims`. */
+/** Embeddings that describe a voice: f32 of shape `dims`. */
 export interface EmbeddingRows {
   readonly values: Float32Array;
   readonly dims: readonly number[];
 }
 
-/** The parts of a generator. The generator owns the graphs; the embedder belongs to the decoder. */
+/** The parts of a generator, which owns decoder and join graph; the decoder owns the embedder's session. */
 interface Parts extends SpeechTokenRules {
   readonly decoder: Decoder;
   readonly embedder: SpeechEmbedder;
-  /** Joins a voice and a text's embeddings into one prompt. */
+  /** The graph that joins the embeddings of a voice and a text into one prompt. */
   readonly join: GraphSession;
 }
 
@@ -57,14 +58,14 @@ export class SpeechTokenGenerator {
 
   private constructor(parts: Parts) {
     this.#parts = parts;
-    // No prefix cache: texts have only the voice in common.
+    // The prefix cache is off, as texts have only the voice in common.
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
   }
 
   /**
    * Opens `language_model` and `embed_tokens`.
    *
-   * @throws {StartupError} when one of them lacks an expected input or output.
+   * @throws {StartupError} when a graph is missing, or lacks an expected input or output.
    */
   static async open(context: OpenContext, rules: SpeechTokenRules): Promise<SpeechTokenGenerator> {
     const { folder, engine, backend } = context;
@@ -88,10 +89,10 @@ export class SpeechTokenGenerator {
   }
 
   /**
-   * Generates speech tokens greedily. The result has no end token.
+   * Generates speech tokens greedily. The result does not include the end token.
    *
-   * @param tokens of the text, with the special tokens around it.
-   * @param options.prefix `[1, rows, width]`, the rows before the text.
+   * @param tokens tokens of the text, with the special tokens around it.
+   * @param options.prefix the rows before the text, `[1, rows, width]`.
    * @throws the signal's reason.
    */
   async generate(
@@ -105,7 +106,7 @@ export class SpeechTokenGenerator {
     const rows = (await join.run({ first: voice, second: text }))["joined"]!;
     text.dispose();
     const length = rows.dims[1]!;
-    // Positions of the voice repeat a token of the text, so that the repetition penalty sees no additional token.
+    // At the positions of the voice stands a token of the text, so that the repetition penalty sees no additional token.
     const promptTokens = new Int32Array(length).fill(tokens[0]!);
     promptTokens.set(tokens, length - tokens.length);
     try {
@@ -130,20 +131,20 @@ export class SpeechTokenGenerator {
   }
 }
 
-/** The inputs and the output of the graph of embeddings. */
+/** Names of the inputs and of the output of the embedding graph. */
 const EMBEDS = "inputs_embeds";
 const IDS = "input_ids";
 const POSITIONS = "position_ids";
 const EXAGGERATION = "exaggeration";
-/** The model's exaggeration parameter, 0 to 1; this is its default. */
+/** Default of the model's exaggeration parameter, 0 to 1. */
 const DEFAULT_EXAGGERATION = 0.5;
-/** The start-of-speech token. Text tokens have lower ids, further control tokens higher ones. */
+/** The start-of-speech token. Text tokens have lower ids, and other control tokens have higher ids. */
 const START_OF_SPEECH = 6_561;
 
 /**
- * Chatterbox's graph of embeddings, adapted to the engine, whose steps hold tokens of several texts. The graph decides
- * by the earlier tokens of a row whether a token is text or sound. In a step all tokens are sound, so each gets a row of
- * its own. The prompt before the sound is embedded in one row, by {@linkcode SpeechEmbedder.embed}.
+ * Chatterbox's embedding graph, adapted to the engine, whose steps hold tokens of several texts. The graph decides by the
+ * earlier tokens in the same row whether a token is text or speech. In a step all tokens are speech, so each gets its own
+ * row. The text in the prompt is embedded as one row, by {@linkcode SpeechEmbedder.embed}.
  */
 class SpeechEmbedder {
   readonly #session: GraphSession;
@@ -155,8 +156,8 @@ class SpeechEmbedder {
   /**
    * Opens `embed_tokens`.
    *
-   * @param dtype of the embeddings that the decoder takes.
-   * @throws {StartupError} when the folder lacks the graph, or it has unknown inputs.
+   * @param dtype dtype of the embeddings that the decoder takes.
+   * @throws {StartupError} when the folder lacks the graph, or the graph has unknown inputs.
    */
   static async open(context: GraphContext, dtype: TensorType): Promise<SpeechEmbedder> {
     await using graph = await readGraph(context, EMBEDDING);
@@ -168,7 +169,7 @@ class SpeechEmbedder {
     return new SpeechEmbedder(session);
   }
 
-  /** The same graph for the tokens of a step: puts each token into a row of its own. */
+  /** The session for the tokens of a step, which puts each token into its own row. */
   get ofStep(): GraphSession {
     const { inputs, outputs } = this.#session;
     return {
@@ -202,7 +203,7 @@ class SpeechEmbedder {
     return (await this.#run(feeds))[EMBEDS]!;
   }
 
-  /** Runs rows of tokens, all with the default exaggeration. Only feeds for which the graph has inputs are used. */
+  /** Runs rows of tokens with the default exaggeration. Feeds for which the graph has no input are ignored. */
   #run(feeds: Tensors, fetches?: Parameters<GraphSession["run"]>[1]): Promise<Tensors> {
     const numRows = feeds[IDS]!.dims[0]!;
     const taken = this.#session.inputs.map((input) => [
@@ -215,7 +216,7 @@ class SpeechEmbedder {
   }
 }
 
-/** Positions of the text's tokens; those of speech tokens start again at 0. */
+/** Makes the positions of text tokens. Those of speech tokens start again at 0. */
 function makePositions(tokens: readonly number[]): number[] {
   let position = 0;
   return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
@@ -237,7 +238,7 @@ function pack(model: ModelProto, dtype: TensorType): ModelProto {
       makeNode("Cast", [own], [cast], { attributes: { to: toDtypeCode(dtype) } }),
       makeNode("Reshape", [cast, "hearth_packed"], [EMBEDS]),
     ],
-    // The 0 keeps the width as it is.
+    // In a Reshape, 0 keeps the size of the axis: the width.
     initializers: [...graph.initializers, int64Tensor("hearth_packed", [3], [1, -1, 0])],
     outputs: [makeValueInfo(EMBEDS, dtype, [1, "tokens", width])],
   });

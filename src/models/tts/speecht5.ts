@@ -1,5 +1,5 @@
 /**
- * SpeechT5: an encoder of characters, a decoder that adds a few frames of a spectrogram per step, and a vocoder.
+ * SpeechT5: an encoder of characters, a decoder that adds a few frames to a mel spectrogram per step, and a vocoder.
  *
  * @module
  */
@@ -29,7 +29,7 @@ const DEFAULT_RATE_HZ = 16_000;
 const DEFAULT_MAX_TOKENS = 600;
 /** Width of a speaker embedding (x-vector). */
 const DEFAULT_SPEAKER_WIDTH = 512;
-/** The voice file at the root of a folder that has no other voices. */
+/** A file with a single voice, for folders without `voices/`. */
 const ROOT_VOICE = "speaker_embeddings.bin";
 /** Most frames per token, in case the decoder does not stop. */
 const MAX_FRAMES_PER_TOKEN = 20;
@@ -44,7 +44,7 @@ export async function loadSpeechT5(context: OpenContext): Promise<Synthesizer> {
   const width = number("speaker_embedding_dim", DEFAULT_SPEAKER_WIDTH);
   const voices = await readSpeakers(folder, width);
   const vocoderName = findVocoder(context);
-  // Loaded before the larger graphs, so that its errors appear at once.
+  // Loaded before the larger graphs, so that its errors appear without delay.
   const cloner = speakerEncoderFolder === undefined
     ? undefined
     : await openSpeakerEncoder(speakerEncoderFolder, { ...context, width, language: LANGUAGE });
@@ -60,7 +60,7 @@ export async function loadSpeechT5(context: OpenContext): Promise<Synthesizer> {
     cloner,
     clonerWanted: {
       message:
-        "SpeechT5 needs a speaker encoder for that, an x-vector model in ONNX, unlike Chatterbox",
+        "unlike Chatterbox, SpeechT5 needs a speaker encoder for that, which is an x-vector model in ONNX format",
       setting: "speakerEncoderFolder",
     },
     maxTokens: number("max_text_positions", DEFAULT_MAX_TOKENS),
@@ -92,12 +92,12 @@ function findVocoder({ folder, graphs }: OpenContext): string {
   const name = ["decoder_postnet_and_vocoder", "vocoder"].find((each) => graphs.has(each));
   if (name !== undefined) return name;
   throw new StartupError(
-    `${folder.path} has no vocoder: wanted is onnx/decoder_postnet_and_vocoder.onnx as Optimum exports it, or a ` +
-      "HiFi-GAN as onnx/vocoder.onnx.",
+    `${folder.path} has no vocoder. Wanted: onnx/decoder_postnet_and_vocoder.onnx as exported by Optimum, or a ` +
+      "HiFi-GAN in onnx/vocoder.onnx.",
   );
 }
 
-/** Reads the folder's voices; a neutral one if it has none. */
+/** Reads the folder's voices. A folder without voices gets a neutral one. */
 async function readSpeakers(folder: ModelFolder, width: number): Promise<VectorVoice[]> {
   if ([...folder.files].some((file) => file.startsWith("voices/"))) {
     return await readVoices(folder, { width, languageByPrefix: () => LANGUAGE });
@@ -108,7 +108,7 @@ async function readSpeakers(folder: ModelFolder, width: number): Promise<VectorV
       return [{ id: "default", language: LANGUAGE, style: new Float32Array(bytes.buffer) }];
     }
     throw new StartupError(
-      `${folder.path}/${ROOT_VOICE} has ${bytes.length} bytes; wanted: ${width} numbers of 4 bytes.`,
+      `${folder.path}/${ROOT_VOICE}: want ${width} numbers of 4 bytes, saw ${bytes.length} bytes.`,
     );
   }
   log.warn("the folder has no voices: using a neutral speaker", {
@@ -117,16 +117,16 @@ async function readSpeakers(folder: ModelFolder, width: number): Promise<VectorV
   return [{ id: "neutral", language: LANGUAGE, style: new Float32Array(width) }];
 }
 
-/**
- * SpeechT5's decoder, which Optimum exports as one graph merged from two; its keys and values stay on the device. The
- * merged graph is split again: one part projects the encoder's output to keys and values, once per text, and the other
- * adds frames with all keys and values so far.
- */
+/** Names of the decoder's inputs. */
 const KNOWN =
   /^(output_sequence|encoder_hidden_states|encoder_attention_mask|speaker_embeddings|past_key_values\..*)$/;
 /** Stop probability at which the sound ends. */
 const STOP_PROBABILITY = 0.5;
 
+/**
+ * SpeechT5's decoder, whose keys and values stay on the device. Optimum exports it as one graph merged from two, which is
+ * split again: one part projects the encoder's output to keys and values, once per text, and the other adds frames.
+ */
 class MelDecoder {
   readonly #project: TtsGraph;
   readonly #step: TtsGraph;
@@ -143,7 +143,7 @@ class MelDecoder {
     this.#crossInputs = cached.map(({ name }) => name).filter(isCrossCache);
   }
 
-  /** @throws {StartupError} when the graph does not look like Optimum's export. */
+  /** @throws {StartupError} when the graph does not have the layout of Optimum's exports. */
   static async open(context: OpenContext, melBins: number): Promise<MelDecoder> {
     const { path } = context.graphs.of(MERGED);
     const open = (graph: "project" | "step") =>
@@ -159,18 +159,18 @@ class MelDecoder {
   /**
    * Decodes a text, a few frames per step.
    *
-   * @param encoded the encoder's output, which the caller keeps.
+   * @param encoded the encoder's output, owned by the caller.
    * @returns f32 `[frames, melBins]`.
    * @throws the signal's reason.
    */
   async decode(
     encoded: Tensors,
     { speaker, maxSteps, noiseOffset, signal }: {
-      /** f32 `[width]`. */
+      /** The speaker embedding, f32 `[width]`. */
       readonly speaker: Float32Array;
       /** Most steps, in case the decoder does not stop; at least one is taken. */
       readonly maxSteps: number;
-      /** Offset of the noise in the decoder's first layers; each step adds its own. */
+      /** Offset of the noise in the decoder's first layers, to which the index of the step is added. */
       readonly noiseOffset: number;
       readonly signal: AbortSignal;
     },

@@ -1,5 +1,6 @@
 /**
- * Speech synthesis models: their interface, and the graphs and tokenizers that they share.
+ * Synthesizers, the models behind speech synthesis: their interface, and the access to graphs and tokenizers that all
+ * families use.
  *
  * @module
  */
@@ -10,32 +11,39 @@ import type { Backend } from "../../device/backend.ts";
 import type { GraphSession, Tensor, Tensors } from "../../device/ort/ort.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import { isNoiseInput, readNoiseInput, seedNoise } from "../../graph/rewrite/seeded_noise.ts";
-import { type GraphContext, readGraph, requireKnownInputs } from "../folder/graph_file.ts";
-import { tensorFor } from "../plain_tensor.ts";
+import {
+  type GraphContext,
+  readGraph,
+  requireKnownInputs,
+  tensorFor,
+} from "../folder/graph_file.ts";
 import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { readTokenizer } from "../text/tokenizer_files.ts";
 
+/** How to speak a text. */
 interface Utterance {
-  /** One of the synthesizer's voices, or a cloned one. */
+  /** One of the synthesizer's voices, or a cloned voice. */
   readonly voice: Voice;
   /** Factor on the model's own pace. */
   readonly speed: number;
-  /** Offset of the model's noise: with equal offsets, equal texts sound the same. */
+  /** Offset of the noise that the model takes. With equal offsets, equal texts sound the same. */
   readonly noiseOffset: number;
   readonly signal: AbortSignal;
 }
 
 export interface ClonedVoice {
   readonly voice: Voice;
-  /** Bytes that the voice takes in memory. */
+  /** Memory that the voice takes. */
   readonly numBytes: number;
 }
 
 export interface VoiceCloner {
-  /** Sample rate of the recordings it takes. */
+  /** Sample rate of the recordings that it takes. */
   readonly sampleRateHz: number;
   /**
-   * @param samples f32 of one channel, some seconds of speech.
+   * Clones the voice in a recording.
+   *
+   * @param samples f32 of one channel, a few seconds of speech.
    * @throws {HearthError} `invalid_media` when no voice can be cloned from them.
    */
   clone(samples: Float32Array<ArrayBuffer>): Promise<ClonedVoice>;
@@ -47,16 +55,16 @@ export interface Synthesizer {
   readonly voices: readonly Voice[];
   /** Absent if the model cannot clone voices. */
   readonly cloner?: VoiceCloner | undefined;
-  /** What is missing to clone voices; absent if it is impossible. */
+  /** What the model needs to clone voices; absent if it never can. */
   readonly clonerWanted?: Refusal | undefined;
   /** Most tokens of one utterance. */
   readonly maxTokens: number;
-  /** Whether the model itself supports speed; otherwise its sound is time-stretched. */
+  /** Whether the model takes a speed; otherwise its sound is time-stretched. */
   readonly hasSpeed: boolean;
   /**
-   * Tokenizes a normalized text, in which numbers and abbreviations are spelled as words.
+   * Tokenizes a normalized text, in which numbers and abbreviations are spelled out.
    *
-   * @returns no tokens if the model can speak nothing of the text.
+   * @returns no tokens if the model cannot speak any of the text.
    */
   tokenize(text: string, voice: Voice): readonly number[] | Promise<readonly number[]>;
   /**
@@ -76,7 +84,7 @@ export interface Synthesizer {
  */
 export type LoadSynthesizer = (context: OpenContext) => Promise<Synthesizer>;
 
-/** The value of an input: a tensor, or numbers that are converted to the declared type. */
+/** The value of an input: a tensor, or numbers to convert to the type that the graph declares. */
 export type Feed = Tensor | {
   readonly values: ArrayLike<number>;
   readonly dims: readonly number[];
@@ -85,6 +93,7 @@ export type Feed = Tensor | {
 /** Values by input name. */
 export type Feeds = Readonly<Record<string, Feed>>;
 
+/** A graph of a synthesizer. Inputs for noise, which replace the graph's random operators, are filled in here. */
 export class TtsGraph {
   readonly #session: GraphSession;
   readonly #backend: Backend;
@@ -94,13 +103,13 @@ export class TtsGraph {
     this.#backend = backend;
   }
 
-  /** @throws {StartupError} when the folder lacks the graph, or it has unknown inputs. */
+  /** @throws {StartupError} when the folder lacks the graph, or the graph has unknown inputs. */
   static async open(
     context: GraphContext,
     { name, known, change = (model) => model }: {
       /** The graph's name, without the suffix of its dtype. */
       readonly name: string;
-      /** Names of the inputs that the caller supplies; noise is supplied here. */
+      /** Matches the names of the inputs that the caller supplies. */
       readonly known: RegExp;
       /**
        * Changes the graph before it is opened.
@@ -128,11 +137,11 @@ export class TtsGraph {
   }
 
   /**
-   * Runs the graph; the caller disposes of the outputs.
+   * Runs the graph. The caller disposes of the outputs.
    *
-   * @param feeds inputs that the graph does not have are ignored.
-   * @param options.offset where the noise begins, for graphs that take noise.
-   * @param options.only the one output that is wanted; all if absent.
+   * @param feeds the inputs; those that the graph does not have are ignored.
+   * @param options.offset offset of the noise, for graphs that take noise.
+   * @param options.only name of the only output to compute; all if absent.
    */
   run(
     feeds: Feeds,
@@ -151,7 +160,7 @@ export class TtsGraph {
   }
 
   /**
-   * Runs the graph for one output.
+   * Runs the graph and reads one output.
    *
    * @returns its elements as f32, owned by the caller.
    */
@@ -169,7 +178,7 @@ export class TtsGraph {
    */
   async take(outputs: Tensors, name: string): Promise<Float32Array<ArrayBuffer>> {
     const tensor = outputs[name];
-    if (tensor === undefined) throw new Error(`The graph gives no output "${name}".`);
+    if (tensor === undefined) throw new Error(`The graph has no output "${name}".`);
     try {
       if (tensor.type.startsWith("float")) {
         return await this.#backend.read(tensor) as Float32Array<ArrayBuffer>;
@@ -185,7 +194,7 @@ export class TtsGraph {
   }
 }
 
-/** The usual inputs for the tokens of one text. */
+/** Makes the usual inputs for the tokens of one text. */
 export function textFeeds(
   tokens: readonly number[],
 ): Record<"input_ids" | "attention_mask", Feed> {
@@ -202,11 +211,7 @@ export function freeFeed(feed: Feed): void {
 }
 
 interface TtsTokenizer {
-  /**
-   * Encodes a text.
-   *
-   * @returns no tokens if the text has no letter or digit that the tokenizer knows.
-   */
+  /** Tokenizes a text. @returns no tokens if the text has no letter or digit that the tokenizer knows. */
   encode(text: string): readonly number[];
   /** Content of `tokenizer_config.json`. */
   readonly config: Json;

@@ -1,5 +1,5 @@
 /**
- * Speech synthesis: turns texts into streamed audio files.
+ * Speech synthesis models: texts in, streamed audio files out.
  *
  * @module
  */
@@ -20,19 +20,18 @@ import { findVoice, RecordedVoices } from "./voices.ts";
 import type { LoadSynthesizer, Synthesizer } from "./synthesizer.ts";
 import type { Line } from "./script.ts";
 
-/** Default for the most texts at a time; their lines alternate. */
+/** Default for the most texts at a time. Their lines alternate. */
 const MAX_TEXTS = 8;
-/** Most lines in progress: one on the device, and one before or after it. */
+/** Most lines in progress: one on the device, and another one being prepared or finished. */
 const MAX_LINES = 2;
-/** Seconds of noise that replace a recording when a model without voices warms up. */
+/** Length of the noise used as a recording when a model without voices warms up. */
 const WARM_UP_SECONDS = 2;
 
 const NO_CLONER: Refusal = {
-  message:
-    "it has voices of its own, as all families but Chatterbox, and SpeechT5 with a speaker encoder",
+  message: "only Chatterbox can, and SpeechT5 with a speaker encoder",
 };
 
-/** Imported on demand: the rules of text normalization would take a tenth of the time until the model is ready. */
+/** Imported on demand, as text normalization would take a tenth of the time until the model is ready. */
 const importScript = () => import("./script.ts");
 
 type Emit = (event: SpeakEvent) => Promise<void>;
@@ -56,14 +55,14 @@ export class TtsModel implements Model {
   readonly #recordedVoices: RecordedVoices | undefined;
   readonly #requests = new ActiveRequests();
 
-  /** The new object owns the synthesizer. */
+  /** @param synthesizer owned by the new object. */
   private constructor(synthesizer: Synthesizer, { graphs, engine }: OpenContext) {
     this.#synthesizer = synthesizer;
     this.dtype = graphs.main.dtype;
     this.maxSequences = engine.maxSequences ?? MAX_TEXTS;
     this.#semaphore = new Semaphore(Math.min(MAX_LINES, this.maxSequences));
     this.#metrics.requests = () => ({
-      // Includes texts between two lines, and texts whose slow reader is behind.
+      // Includes texts between two lines, and texts whose client reads slowly.
       running: this.#requests.size - this.#semaphore.numWaiting,
       waiting: this.#semaphore.numWaiting,
     });
@@ -105,7 +104,7 @@ export class TtsModel implements Model {
     });
   }
 
-  /** Loads what turns a text into tokens. */
+  /** Loads the modules that convert text to tokens. */
   async prepare(): Promise<void> {
     const [voice] = this.#synthesizer.voices;
     if (voice !== undefined) await Array.fromAsync(await this.#writeWarmUp(voice));
@@ -134,14 +133,14 @@ export class TtsModel implements Model {
     }
   }
 
-  /** @throws {HearthError} when there is no such voice, before any work is done. */
+  /** Makes the function that finds the task's voice. @throws {HearthError} when there is no such voice. */
   #voiceFinder({ voice: id, recording }: SpeakTask): () => Promise<Voice> {
     if (recording !== undefined) {
       const recorded = this.#recordedVoices;
       if (recorded !== undefined) return () => recorded.encodeVoice(recording);
       throw new HearthError(
         "unsupported_by_model",
-        `${recording.param}: the model cannot clone the voice of a recording: ${this.noRecordings?.message}.`,
+        `${recording.param}: this model cannot clone the voice of a recording: ${this.noRecordings?.message}.`,
         { param: recording.param },
       );
     }
@@ -161,8 +160,8 @@ export class TtsModel implements Model {
     if (next.done) {
       throw new HearthError(
         "invalid_value",
-        `${task.param}: want words in a language that the model speaks, saw ${task.text.length} characters and none: ` +
-          "signs, emoji and scripts that it does not know are not spoken.",
+        `${task.param}: want words in a language that the model speaks, saw ${task.text.length} characters without any. ` +
+          "Signs, emoji and unknown scripts are not spoken.",
         { param: task.param },
       );
     }
@@ -172,11 +171,11 @@ export class TtsModel implements Model {
       for (let number = 0; !next.done; number++) {
         const line: Line = next.value;
         await yieldToEvents();
-        // The slot is held for one line only, so that a slow reader does not delay other texts.
+        // The slot is held for only one line, so that a slow client does not delay other texts.
         const slot = await this.#semaphore.acquire(signal);
         const samples = await this.#speakLine(line, { task, voice, number, signal })
           .finally(() => this.#semaphore.release(slot));
-        // Looks ahead one line, to know whether this one is the last.
+        // Looks ahead one line to find out whether this is the last one.
         next = await lines.next();
         const isLast = next.done === true;
         const pause = isLast ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
@@ -224,7 +223,7 @@ export class TtsModel implements Model {
   }
 }
 
-/** Soft noise in place of a recording. */
+/** Makes soft noise in place of a recording. */
 function softNoise(sampleRateHz: number): Float32Array<ArrayBuffer> {
   return normalNoise(0, WARM_UP_SECONDS * sampleRateHz).map((sample) => 0.1 * sample);
 }
@@ -237,14 +236,14 @@ class TtsMetrics extends RequestMetrics {
     "hearth_audio_seconds_total",
     "Seconds of sound generated.",
   );
-  readonly tokens = this.counter("hearth_prompt_tokens_total", "Tokens of text that were spoken.");
+  readonly tokens = this.counter("hearth_prompt_tokens_total", "Text tokens that were spoken.");
   readonly clonedVoices = this.counter(
     "hearth_cloned_voices_total",
-    "Voices cloned from recordings; a cached voice is not cloned again.",
+    "Voices cloned from recordings; cached voices do not count.",
   );
   readonly firstSeconds = this.histogram(
     "hearth_first_audio_seconds",
-    "From a request's arrival to its first sound.",
+    "Time from a request's arrival to its first sound.",
   );
   readonly realTimeFactor = this.histogram(
     "hearth_real_time_factor",

@@ -1,6 +1,6 @@
 /**
- * A model's voices: vectors stored in its folder as `voices/<name>.bin` (little-endian float32), and voices cloned from
- * recordings.
+ * The voices of a synthesizer: vectors in its folder, stored in `voices/<name>.bin` (little-endian float32), and voices
+ * cloned from recordings.
  *
  * @module
  */
@@ -16,6 +16,7 @@ import type { OpenContext } from "../model.ts";
 import { chooseGraphs } from "../folder/graph_choice.ts";
 import { requirePorts } from "../folder/graph_file.ts";
 
+/** A voice described by one or more vectors. */
 export interface VectorVoice extends Voice {
   /** f32 `[rows, width]`. */
   readonly style: Float32Array;
@@ -27,7 +28,7 @@ const VOICE_FILE = /^voices\/([\w.-]+)\.bin$/;
  * Reads a folder's voices, sorted by name.
  *
  * @param options.width number of values in a row.
- * @param options.languageByPrefix language of a voice by its name; `undefined` skips the voice.
+ * @param options.languageByPrefix returns the language of a voice by its name; `undefined` skips the voice.
  * @throws {StartupError} when a file does not hold whole rows, or there is no voice.
  */
 export async function readVoices(
@@ -45,27 +46,27 @@ export async function readVoices(
     const bytes = await Deno.readFile(join(folder.path, file));
     if (bytes.length === 0 || bytes.length % (4 * width) !== 0) {
       throw new StartupError(
-        `${folder.path}/${file} has ${bytes.length} bytes; wanted: rows of ${width} numbers of 4 bytes.`,
+        `${folder.path}/${file}: want rows of ${width} numbers of 4 bytes, saw ${bytes.length} bytes.`,
       );
     }
     voices.push({ id, language, style: new Float32Array(bytes.buffer) });
   }
   if (voices.length > 0) return voices;
   throw new StartupError(
-    `${folder.path} has no voice that can be spoken; wanted: files voices/<name>.bin.`,
+    `${folder.path} has no voice in a supported language. Wanted: files voices/<name>.bin.`,
   );
 }
 
 /**
- * The voice with this id; the first voice if absent.
+ * Finds the voice with this id, or the first voice if `id` is absent.
  *
- * @throws {HearthError} `invalid_value` when there is none.
+ * @throws {HearthError} `invalid_value` when there is no such voice.
  */
 export function findVoice(voices: readonly Voice[], id: string | undefined): Voice {
   const voice = id === undefined ? voices[0] : voices.find((each) => each.id === id);
   if (voice !== undefined) return voice;
   const message = id === undefined
-    ? "the model has no voice of its own; send a recording of somebody beside the text."
+    ? "the model has no voice of its own; send the text and a recording of the voice to clone."
     : `the model has no voice ${JSON.stringify(id)}.`;
   throw new HearthError("invalid_value", `voice: ${message}`, { param: "voice" });
 }
@@ -74,6 +75,7 @@ export function findVoice(voices: readonly Voice[], id: string | undefined): Voi
 const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 const { signal: NEVER } = new AbortController();
 
+/** Clones the voices of recordings, and caches them. */
 export class RecordedVoices {
   readonly #cloner: VoiceCloner;
   readonly #onMade: () => void;
@@ -87,14 +89,14 @@ export class RecordedVoices {
     this.#onMade = onMade;
   }
 
-  /** @throws {HearthError} `invalid_media`, naming the recording's path, when its voice cannot be cloned. */
+  /** Clones a voice. @throws {HearthError} `invalid_media`, with the recording's path, when it cannot be cloned. */
   async encodeVoice({ audio, param }: VoiceRecording): Promise<Voice> {
     const key = new Uint8Array(await crypto.subtle.digest("SHA-256", audio)).toHex();
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
     try {
-      // Concurrent requests with the same recording share the work. It always runs to its end, as no graph may be freed
-      // while it runs.
+      // Concurrent requests with the same recording share the work. It is never cancelled, as no graph may be freed while
+      // it runs.
       const { voice, numBytes } = await this.#jobs.join(key, () => this.#clone(audio), NEVER);
       this.#kept.set(key, voice, numBytes);
       return voice;
@@ -111,18 +113,18 @@ export class RecordedVoices {
   }
 }
 
-/** A shorter recording is not enough for a voice. */
+/** Shorter recordings are not enough to clone a voice. */
 const MIN_SECONDS = 1;
-/** A longer recording does not help, and memory grows with the square of its length. */
+/** Longer recordings do not improve the voice, and memory grows with the square of the length. */
 const MAX_SECONDS = 30;
-/** Share of full scale: a recording that stays below it is silent. */
+/** A recording whose samples stay below this share of full scale is silent. */
 const SILENT_PEAK = 1e-3;
 
 /**
  * Decodes a recording of any supported format to one channel.
  *
  * @returns f32, owned by the caller.
- * @throws {HearthError} `invalid_media` when it is not audio, too short, too long or silent.
+ * @throws {HearthError} `invalid_media` when the file is not audio, or the recording is too short, too long or silent.
  */
 export async function readReference(
   file: Uint8Array<ArrayBuffer>,
@@ -132,7 +134,7 @@ export async function readReference(
     readonly isCut?: boolean;
   },
 ): Promise<Float32Array<ArrayBuffer>> {
-  // Imported on demand: most models do not clone voices, and start sooner without it.
+  // Imported on demand, as most models do not clone voices and start sooner without it.
   const { decodeAudio } = await import("../../media/audio.ts");
   const samples = new Float32Array(MAX_SECONDS * sampleRateHz);
   let length = 0;
@@ -165,21 +167,22 @@ function requireSound(samples: Float32Array): void {
 
 const DEFAULT_RATE_HZ = 16_000;
 const OUTPUT = "embeddings";
-/** Added to the variance, as in the feature extractor of these models. */
+/** Added to the variance, as the feature extractor of x-vector models does. */
 const EPSILON = 1e-7;
 
 interface SpeakerEncoderOptions extends Pick<OpenContext, "backend" | "onProgress"> {
-  /** Width of the speaker embedding that the synthesis model takes. */
+  /** Width of the speaker embedding that the synthesizer takes. */
   readonly width: number;
   /** The language that recordings are assumed to have, as a BCP 47 tag. */
   readonly language: string;
 }
 
+/** An x-vector model, which computes a speaker embedding from a recording. */
 export interface SpeakerEncoder extends VoiceCloner {
   dispose(): Promise<void>;
 }
 
-/** @throws {StartupError} when the folder holds no such model, or a model of another width. */
+/** @throws {StartupError} when the folder does not hold such a model, or its embeddings have another width. */
 export function openSpeakerEncoder(
   path: string,
   options: SpeakerEncoderOptions,
@@ -201,7 +204,7 @@ async function open(
   });
   requirePorts(graph, {
     outputs: [OUTPUT],
-    of: "the folder has no speaker-embedding model: its graph",
+    of: "the folder does not hold a speaker-embedding model: its graph",
   });
   const embed = async (samples: Float32Array) => {
     const values = settings["do_normalize"] === true ? normalise(samples) : samples;
@@ -212,12 +215,12 @@ async function open(
     }, { output: OUTPUT });
   };
   const sampleRateHz = Number(settings["sampling_rate"] ?? DEFAULT_RATE_HZ);
-  // Running a second of a tone checks the output and compiles the kernels.
+  // A first run on a second of a tone checks the output and compiles the kernels.
   const tone = Float32Array.from({ length: sampleRateHz }, (_, i) => 0.1 * Math.sin(i / 20));
   const { length } = await embed(tone);
   if (length !== width) {
     throw new StartupError(
-      `the model gives ${length} numbers for a speaker; the synthesis model takes ${width}.`,
+      `the model returns ${length} numbers for a speaker; the synthesizer takes ${width}.`,
     );
   }
   return {

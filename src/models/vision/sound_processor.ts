@@ -12,7 +12,7 @@ import { type Json, type ModelFolder, numberAt, readOptionalJson } from "../../h
 import { AudioReader } from "../../media/audio.ts";
 import type { PreparedMedium } from "../images/vision_processor.ts";
 
-/** How a family hears. */
+/** The preprocessing of sounds in a model family. */
 interface SoundFamily {
   /** Placeholder of a sound in the rendered chat template. */
   readonly placeholder: string;
@@ -20,6 +20,7 @@ interface SoundFamily {
   /** Fewest and most samples of a sound. */
   readonly minSamples: number;
   readonly maxSamples: number;
+  /** Computes the features of a sound. */
   prepare(samples: Float32Array): Promise<PreparedMedium>;
 }
 
@@ -31,13 +32,13 @@ interface SoundFiles {
   readonly extractor: Json;
 }
 
-/** By `model_type`. */
+/** Families by `model_type`. */
 const FAMILIES: Readonly<Record<string, (files: SoundFiles) => SoundFamily>> = {
   gemma3n: (files) =>
     openGemma(files, {
       isSemicausal: false,
       tokens: ["<start_of_audio>", "<audio_soft_token>", "<end_of_audio>"],
-      // The encoder's rows are filled up to this number, whatever the sound's length.
+      // The prompt always has this number of tokens, whatever the sound's length.
       countTokens: (_, most) => most,
       mostTokens: 188,
       framesPerToken: 16,
@@ -46,7 +47,7 @@ const FAMILIES: Readonly<Record<string, (files: SoundFiles) => SoundFamily>> = {
     openGemma(files, {
       isSemicausal: true,
       tokens: ["<|audio>", "<|audio|>", "<audio|>"],
-      // Two convolutions halve the number of frames each.
+      // Each of two convolutions halves the number of frames.
       countTokens: (numFrames, most) => Math.min(Math.ceil(Math.ceil(numFrames / 2) / 2), most),
       mostTokens: 750,
       framesPerToken: 4,
@@ -55,17 +56,17 @@ const FAMILIES: Readonly<Record<string, (files: SoundFiles) => SoundFamily>> = {
 
 /** Most samples that the feature extractors take: 30 s. */
 const MAX_SAMPLES = 480_000;
-/** Frames computed without yielding to other work of the thread: some milliseconds. */
+/** Number of frames computed before the thread yields: a few milliseconds of work. */
 const MAX_BUSY_FRAMES = 100;
 
 function openGemma(
   { processor, tokenizer, extractor }: SoundFiles,
   { isSemicausal, tokens, countTokens, mostTokens, framesPerToken }: {
     readonly isSemicausal: boolean;
-    /** The tokens at the beginning, for each row and at the end, unless the tokenizer names others. */
+    /** The tokens for the beginning, each row and the end, unless the tokenizer's configuration names others. */
     readonly tokens: readonly [string, string, string];
     readonly countTokens: (numFrames: number, most: number) => number;
-    /** Used unless the processor has an `audio_seq_length`. */
+    /** Most tokens of a sound, unless the processor has an `audio_seq_length`. */
     readonly mostTokens: number;
     readonly framesPerToken: number;
   },
@@ -116,7 +117,7 @@ export class SoundProcessor {
   /**
    * Reads a folder's settings for sounds.
    *
-   * @throws {StartupError} when it has none, or they cannot be used.
+   * @throws {StartupError} when there are none, or they are not supported.
    */
   static async open(
     folder: ModelFolder,
@@ -140,7 +141,7 @@ export class SoundProcessor {
     return this.#family.placeholder;
   }
 
-  /** Prepares a second of silence. */
+  /** Preprocesses a second of silence. */
   async prepareSilence(): Promise<PreparedMedium> {
     return await this.#family.prepare(new Float32Array(this.#family.sampleRateHz));
   }
@@ -148,7 +149,7 @@ export class SoundProcessor {
   /**
    * Decodes a recording and computes its features.
    *
-   * @throws {HearthError} `invalid_media` when it cannot be read, or is too long or too short for the model.
+   * @throws {HearthError} `invalid_media` when the recording cannot be read, or is too long or too short for the model.
    * @throws the signal's reason.
    */
   async prepare(bytes: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<PreparedMedium> {
@@ -160,11 +161,11 @@ export class SoundProcessor {
       throw new HearthError(
         "invalid_media",
         `The sound lasts longer than ${maxSamples / sampleRateHz} s, ` +
-          "the most that this model hears at once: send it in parts.",
+          "the limit of this model: send it in parts.",
       );
     }
     if (reader.truncated !== undefined) {
-      log.warn("a sound ends early; the model hears only the part that is there", {
+      log.warn("a sound file is truncated: the model gets only the part that is there", {
         message: reader.truncated,
       });
     }
@@ -174,7 +175,7 @@ export class SoundProcessor {
       );
       throw new HearthError(
         "invalid_media",
-        `The sound lasts ${seen} s, and this model hears sounds of at least ${wanted} s.`,
+        `The sound lasts ${seen} s, but this model takes only sounds of at least ${wanted} s.`,
       );
     }
     return await prepare(samples);

@@ -1,5 +1,5 @@
 /**
- * Vision-language models: conversations with images in, and sounds if the model hears; text out.
+ * Vision-language models: conversations with images, and with sounds if the model supports them, in; text out.
  *
  * @module
  */
@@ -14,24 +14,23 @@ import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_f
 import { encodePng } from "../../media/image/png.ts";
 import { renderOptions } from "../text/chat/template_message.ts";
 import { type ChatPrompt, readGenerationDefaults } from "../text/chat_generation.ts";
-import { ChatModel, type ChatModelParts } from "../text/chat_model.ts";
+import { ChatModel, type ChatModelParts } from "../text/text.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../folder/decoder_load.ts";
 import { ImagePreprocessor } from "../images/image_preprocessor.ts";
-import { findMediaToken, MEDIA_NAMES, MediaEncoder } from "../media_encoder.ts";
+import { EncodedMedia, findMediaToken, MEDIA_NAMES, MediaEncoder } from "../media_encoder.ts";
 import { openGraph } from "../folder/graph_file.ts";
 import type { Model } from "../model.ts";
 import type { ChatMessage, ChatTask, Conversation } from "../task.ts";
 import { loadTokenizer, type TextTokenizer } from "../text/tokenizer.ts";
-import { EncodedMedia } from "./encoded_media.ts";
 import { SoundProcessor } from "./sound_processor.ts";
 import { type MediumTokens, VisionPrompt } from "./vision_prompt.ts";
 
-/** The parts of a vision model. The model owns all of them. */
+/** The parts of a vision model, which owns them. */
 interface VisionModelParts extends ChatModelParts {
   readonly kind: "vision" | "ocr";
   readonly imagePreprocessor: ImagePreprocessor;
   readonly images: EncodedMedia;
-  /** Absent if the model does not hear. */
+  /** Absent if the model does not take sounds. */
   readonly sounds: EncodedMedia | undefined;
   readonly prompt: VisionPrompt;
 }
@@ -86,7 +85,7 @@ export class VisionModel extends ChatModel implements Model {
   }
 }
 
-/** @throws {HearthError} `unsupported_by_model` for media: their number of tokens is only known after they are read. */
+/** @throws {HearthError} `unsupported_by_model` for media, whose number of tokens is known only after they are read. */
 function requireNoMedia(messages: readonly ChatMessage[]): void {
   for (const { content } of messages) {
     if (typeof content === "string") continue;
@@ -95,7 +94,7 @@ function requireNoMedia(messages: readonly ChatMessage[]): void {
     const seen = part.type === "document" ? "a document" : MEDIA_NAMES[part.type].one;
     throw new HearthError(
       "unsupported_by_model",
-      `${part.param}: want text, saw ${seen}; /messages/count_tokens counts images too.`,
+      `${part.param}: want text, saw ${seen}. Use /messages/count_tokens to count the tokens of images.`,
       { param: part.param },
     );
   }
@@ -107,12 +106,12 @@ const PROBE_PIXELS = 64;
 
 interface VisionLoadOptions extends DecoderLoadOptions {
   readonly kind: Extract<ModelKind, "vision" | "ocr">;
-  /** Device memory for cached image rows; 256 MiB if absent. Those of the last image are always kept. */
+  /** Device memory for cached rows of images; 256 MiB if absent. The rows of the last image are always kept. */
   readonly maxEncodedBytes?: number | undefined;
 }
 
 /**
- * Opens an image encoder, embeddings and a decoder.
+ * Loads a vision-language model.
  *
  * @throws {StartupError} when a file is missing from the folder, or its parts do not fit together.
  */
@@ -164,17 +163,17 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   });
 }
 
-/** What a model hears with. */
+/** The parts for sounds of a model that takes them. */
 interface Hearing {
   readonly processor: SoundProcessor;
   readonly encoder: MediaEncoder;
-  /** Of images and sounds. */
+  /** Builds prompts with images and sounds. */
   readonly prompt: VisionPrompt;
 }
 
 /**
- * Opens the audio encoder, and encodes a second of silence. A model whose parts for sounds do not fit together serves
- * texts and images all the same; the log says why it does not hear.
+ * Opens the audio encoder and encodes a second of silence. If the parts for sounds do not fit together, the model serves
+ * only texts and images, and the log gives the reason.
  */
 async function openHearing(
   options: VisionLoadOptions,
@@ -200,12 +199,15 @@ async function openHearing(
   } catch (error) {
     await encoder?.dispose();
     const reason = (error as Error).message;
-    log.warn("the model's audio encoder is not used", { folder: folder.path, reason });
+    log.warn("the model's audio encoder cannot be used: sounds are not supported", {
+      folder: folder.path,
+      reason,
+    });
     return undefined;
   }
 }
 
-/** Encodes an image, so that a folder whose parts do not fit together fails now rather than at the first request. */
+/** Encodes an image, so that parts that do not fit together cause an error now rather than at the first request. */
 async function warmUpEncoder(
   { imagePreprocessor, encoder, prompt }: {
     readonly imagePreprocessor: ImagePreprocessor;
@@ -222,13 +224,13 @@ async function warmUpEncoder(
   const bytes = encodePng({ ...size, channels: 3, data });
   const { signal } = new AbortController();
   await startupStep(async () => {
-    // Tiles would take many times as long, and check nothing more.
+    // Dividing the image into tiles would take many times as long and check nothing else.
     const image = await imagePreprocessor.call("prepare", { bytes, inOnePiece: true }, { signal });
     (await encoder.encode(image.tensors, prompt.numRows("image", image.text))).dispose();
   }, (reason) => `${path} cannot take images: ${reason}`);
 }
 
-/** Qwen2-VL and related models merge a square of patches with this side into one token. */
+/** Reads the side of the square of patches that Qwen2-VL and related models merge into one token. */
 function readMergeSize(config: Json): number {
   const vision = (config["vision_config"] ?? {}) as Json;
   return Number(vision["spatial_merge_size"] ?? 2);

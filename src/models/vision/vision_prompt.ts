@@ -1,13 +1,12 @@
 /**
- * Tokenizes a conversation with images and sounds, and finds their positions among the tokens.
+ * Builds the prompt of a conversation with images and sounds: its tokens, and the positions of the media among them.
  *
  * @module
  */
-import type { EmbeddingSource } from "../../decoder/decoder.ts";
 import type { MediaSpan, SectionPositions } from "../../engine/sequence.ts";
 import { HearthError, StartupError } from "../../base/errors.ts";
 import type { ChatPrompt } from "../text/chat_generation.ts";
-import { MEDIA_NAMES, type Medium } from "../media_encoder.ts";
+import { MEDIA_NAMES, type Medium, type PromptMedium } from "../media_encoder.ts";
 import type { ChatMessage, MessagePart } from "../task.ts";
 import type { ChatTemplate } from "../text/chat/chat_template.ts";
 import {
@@ -17,23 +16,11 @@ import {
 } from "../text/chat/template_message.ts";
 import type { TextTokenizer } from "../text/tokenizer.ts";
 
-/** The properties of an image or a sound that the prompt depends on. */
-export interface PromptMedium {
-  readonly medium: Medium;
-  /** Media with equal keys are equal. */
-  readonly key: string;
-  /** Its text in the prompt. */
-  readonly text: string;
-  /** Number of an image's tokens along time, height and width, for M-RoPE. */
-  readonly grid?: readonly [number, number, number] | undefined;
-  readonly source: EmbeddingSource;
-}
-
-/** How a medium stands in prompts. */
+/** The representation of a medium in prompts. */
 export interface MediumTokens {
   /** Its placeholder in the rendered chat template. */
   readonly placeholder: string;
-  /** The token of each encoder row; if absent, the token of the placeholder. */
+  /** The token that stands for each encoder row; if absent, the placeholder's token. */
   readonly tokenId?: number | undefined;
 }
 
@@ -42,13 +29,13 @@ interface VisionPromptOptions {
   readonly media: Readonly<Partial<Record<Medium, MediumTokens>>>;
 }
 
-/** A medium as the model's prompts have it. */
+/** The representation of a medium in the prompts of a model. */
 interface Marker {
   readonly medium: Medium;
   readonly placeholder: string;
   readonly tokenId: number;
   readonly token: string;
-  /** Whether the template accepts messages with it as lists of parts, and messages that are strings. */
+  /** Whether the template accepts messages that are lists of parts with the medium, and messages that are strings. */
   readonly takes: { readonly parts: boolean; readonly strings: boolean };
 }
 
@@ -59,11 +46,13 @@ export class VisionPrompt {
   readonly #template: ChatTemplate;
   readonly #markers: readonly Marker[];
 
-  /** @throws {StartupError} when there is no chat template, or if it or the tokenizer does not support a medium. */
+  /** @throws {StartupError} when there is no chat template, or the template or the tokenizer does not support a medium. */
   constructor({ tokenizer, media }: VisionPromptOptions) {
     this.#tokenizer = tokenizer;
     if (tokenizer.template === undefined) {
-      throw new StartupError("The folder has no chat template, which shows where media go.");
+      throw new StartupError(
+        "The folder has no chat template, which is needed to place media in prompts.",
+      );
     }
     this.#template = tokenizer.template;
     this.#markers = Object.entries(media).map(([medium, tokens]) =>
@@ -71,7 +60,7 @@ export class VisionPrompt {
     );
   }
 
-  /** Number of encoder rows that a text of a medium stands for. */
+  /** Counts the encoder rows that the text of a medium stands for. */
   numRows(medium: Medium, text: string): number {
     return text.split(this.#markers.find((marker) => marker.medium === medium)!.token).length - 1;
   }
@@ -127,9 +116,9 @@ export class VisionPrompt {
       if (numShown === numGiven) continue;
       throw new HearthError(
         "invalid_value",
-        `The model's chat template shows ${numShown} of ${numGiven} ${
+        `The model's chat template renders ${numShown} of ${numGiven} ${
           MEDIA_NAMES[medium].plural
-        }: put them into messages of the user.`,
+        }: put them into user messages.`,
         { param: "messages" },
       );
     }
@@ -180,7 +169,7 @@ export class VisionPrompt {
       const param = `messages[${index}].content`;
       throw new HearthError(
         "invalid_value",
-        `${param}: the text holds "${found}", which stands for ${
+        `${param}: the text contains "${found}", which stands for ${
           MEDIA_NAMES[medium].one
         } in this model's prompts.`,
         { param },
@@ -218,12 +207,12 @@ export class VisionPrompt {
     if (parts || (strings && shows(both.join("\n"), both))) return { parts, strings };
     const { one, plural } = MEDIA_NAMES[medium];
     throw new StartupError(
-      `The chat template does not support ${plural}: it renders no "${placeholder}" of a message with ${one}.`,
+      `The chat template does not support ${plural}: for a message with ${one} it renders no "${placeholder}".`,
     );
   }
 }
 
-/** A medium in a prompt, and the number of its rows. */
+/** A medium in a prompt, with the number of its rows. */
 interface MediumRows {
   readonly from: PromptMedium;
   readonly numRows: number;
@@ -237,7 +226,7 @@ interface RowSpan {
   readonly firstRow: number;
 }
 
-/** Finds the runs of a medium's tokens; each belongs to one image or sound. */
+/** Finds the runs of a medium's tokens. Each run belongs to one image or sound. */
 function findSpans(
   tokens: Int32Array,
   { medium, tokenId }: Marker,
@@ -262,11 +251,11 @@ function findSpans(
   return spans;
 }
 
-// Positions for a rotary embedding in sections (M-RoPE) as in Qwen2-VL (arXiv 2409.12191). Text advances in all three
-// sections together. The tokens of an image share one time, and have a height and a width in its grid. Text after an
-// image begins after the largest of its positions.
+// Positions for rotary embeddings in sections (M-RoPE), as in Qwen2-VL (arXiv 2409.12191). In text, all three sections
+// advance together. The tokens of an image have the same time, and differ in height and width. The text after an image
+// begins after the image's largest position.
 
-/** The tokens of an image: row by row of its grid, and frame by frame. */
+/** The tokens of an image: frame by frame, and row by row within a frame. */
 interface GridSpan {
   /** Index of its first token in the prompt. */
   readonly start: number;
@@ -275,9 +264,9 @@ interface GridSpan {
 }
 
 /**
- * The positions of a prompt's tokens.
+ * Computes the positions of a prompt's tokens.
  *
- * @param spans the images in it, in order.
+ * @param spans the images in the prompt, in order.
  *
  * @example
  * ```ts

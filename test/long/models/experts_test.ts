@@ -191,7 +191,7 @@ gpuTest("experts that exceed the GPU's binding size are refused, with both sizes
     withEngine({ backend, folder: folder.path, dtype: "fp32" }, () => Promise.resolve()),
     {
       name: "StartupError",
-      message: /largest tensor .+ takes 164 kB, and a buffer of this device at most 160 kB\. /,
+      message: /largest tensor .+ takes 164 kB, and buffers of this device hold at most 160 kB\. /,
     },
   );
 });

@@ -9,7 +9,7 @@ import {
 } from "../../../src/graph/rewrite/seeded_noise.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../../src/graph/file/proto_codec.ts";
-import { tensorFor } from "../../../src/models/plain_tensor.ts";
+import { tensorFor } from "../../../src/models/folder/graph_file.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { openCpuSession } from "./cpu_session.ts";
 

@@ -1,9 +1,9 @@
 /** Which graph is taken of folders as onnxruntime-genai, Olive and Optimum lay them out, by their file lists. */
 import assert from "node:assert/strict";
 import { type ModelFolder, withGenaiConfig } from "../../../src/hub/model_folder.ts";
-import { identifyFamily } from "../../../src/models/load/families.ts";
+import { identifyFamily } from "../../../src/models/load/identify_family.ts";
 import { chooseGraphs } from "../../../src/models/folder/graph_choice.ts";
-import { chooseFiles } from "../../../src/models/load/model_files.ts";
+import { chooseFiles } from "../../../src/models/load/choose_files.ts";
 
 const CONFIG = { model_type: "phi3", architectures: ["Phi3ForCausalLM"] };
 const SETTINGS = ["genai_config.json", "tokenizer.json", "tokenizer_config.json"];
@@ -110,7 +110,8 @@ Deno.test("identifyFamily() asks which of several models in one repository is me
     ...variant("gemma-3-12b-it/gpu/int4"),
   ]);
   assert.throws(() => identifyFamily(folder), {
-    message: /holds several models, gemma-3-12b-it, gemma-3-4b-it: .* name the folder of one/,
+    message:
+      /holds several models, gemma-3-12b-it, gemma-3-4b-it: .* name the folder of one of them/,
   });
 });
 

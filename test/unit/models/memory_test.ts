@@ -52,7 +52,7 @@ Deno.test("requireMemory() admits what fits, and what cannot be measured", () =>
 Deno.test("requireMemory() refuses with all numbers, and names a KV cache that would fit", () => {
   const message = refusal({}, { availableBytes: 3000 * MB });
   assert.match(message, /2\.00 GB for weights, 1\.00 GB for keys and values, 50\.0 MB for activ/);
-  assert.match(message, /3\.00 GB of the machine's memory are free/);
+  assert.match(message, /3\.00 GB of the machine's memory is free/);
   const [, mib] = /a KV cache of (\d+) MiB\.$/.exec(message)!;
   assert.equal(refusal({ cacheBytes: Number(mib) * 2 ** 20 }, { availableBytes: 3000 * MB }), "");
 });
@@ -62,7 +62,7 @@ Deno.test("requireMemory() names the dtypes that would fit where the weights alo
   assert.match(message, /It would fit in q4 \(500 MB\)\.$/);
   assert.match(
     refusal({}, { availableBytes: 300 * MB }),
-    /a smaller model, or smaller weights of it\.$/,
+    /a smaller model or smaller weights\.$/,
   );
 });
 
@@ -78,7 +78,7 @@ Deno.test("requireMemory() refuses a tensor larger than the device's buffers", (
   const backend = { kind: "webgpu", runtime: "web", maxBufferBytes: 256 * MB } as const;
   assert.match(
     refusal({}, { backend }),
-    /takes 300 MB, and a buffer of this device at most 256 MB/,
+    /takes 300 MB, and buffers of this device hold at most 256 MB/,
   );
 });
 

@@ -45,10 +45,10 @@ Deno.test("readPreprocessorConfig() refuses what would misplace the mask or make
     assert.throws(() => readPreprocessorConfig({ [name]: true }), { message: new RegExp(name) });
     readPreprocessorConfig({ [name]: false });
   }
-  assert.throws(() => readPreprocessorConfig({ resample: 7 }), { message: /0 to 5, has 7/ });
+  assert.throws(() => readPreprocessorConfig({ resample: 7 }), { message: /0 to 5, saw 7/ });
   assert.throws(
     () => readPreprocessorConfig({ do_normalize: true, image_mean: [0.5] }),
-    { message: /3 numbers, have \[0\.5\]/ },
+    { message: /3 numbers, saw \[0\.5\]/ },
   );
 });
 

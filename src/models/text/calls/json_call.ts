@@ -5,22 +5,21 @@
  */
 import { type GrammarSpec, sequence, text } from "../../../engine/grammar/grammar.ts";
 import type { ToolFunction } from "../../task.ts";
-import type { CallParsing } from "./call_format.ts";
-import type { Parsing, TextReader } from "./text_reader.ts";
+import type { CallParsing, Parsing, TextReader } from "./call_format.ts";
 
 const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
 const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
 
-/** Which JSON objects count as calls; any if absent. */
+/** Restricts which JSON objects count as calls; without tests any object with a name does. */
 interface CallTest {
   /** Whether there is a function of this name. */
   readonly isCalled?: (name: string) => boolean;
-  /** Whether this key, other than name and arguments, may stand before the name. */
+  /** Whether this key, which is neither name nor arguments, may precede the name. */
   readonly isKey?: (key: string) => boolean;
 }
 
 /**
- * Parses one call, whose keys may have any order. Arguments are emitted as they arrive, once the name is known.
+ * Parses one call, whose keys may come in any order. Once the name is known, arguments are emitted as they arrive.
  *
  * @returns whether it was a call. If not, nothing was emitted and the reader's position is restored.
  */
@@ -30,7 +29,7 @@ function* readJsonCall(
 ): Parsing<boolean> {
   const start = reader.position;
   let name: string | undefined;
-  /** Arguments that precede the name. */
+  /** Arguments that came before the name. */
   let early: string | undefined;
   let hasBegun = false;
   const begin = (name: string) => {
@@ -100,7 +99,7 @@ export function* readJsonCalls(
   return hasCalls;
 }
 
-/** Parses arguments: an object; or, as some models write them, a string that holds an object, or `null`. */
+/** Parses arguments: an object or, as some models write them, a string that holds an object, or `null`. */
 export function* readArguments(
   reader: TextReader,
   onJson: (json: string) => void,
@@ -129,7 +128,7 @@ export function* readString(reader: TextReader): Parsing<string | undefined> {
 }
 
 /**
- * Parses one JSON value. Within an object or an array only strings and brackets are looked at.
+ * Parses one JSON value. Within objects and arrays, only strings and brackets are checked.
  *
  * @param onJson receives the value verbatim, in chunks.
  * @returns whether it is complete.
@@ -171,9 +170,7 @@ export function escape(text: string): string {
 /** Keywords through which a schema may name properties. */
 const NAMING = ["properties", "allOf", "anyOf", "oneOf", "$ref"];
 
-/**
- * The grammar of a function's arguments, from its schema. Properties that the schema does not name are not generated.
- */
+/** Makes the grammar of a function's arguments from its schema. It excludes properties that the schema does not name. */
 function argumentsGrammar(
   { parameters, strict }: ToolFunction,
   param: string,
@@ -190,7 +187,7 @@ function argumentsGrammar(
 }
 
 /**
- * A call in which only the arguments vary.
+ * Makes the grammar of a call with fixed text before and after the arguments.
  *
  * @param param path of the function's parameters in the request.
  */
@@ -201,6 +198,7 @@ export function argumentsCallGrammar(
   return sequence(text(head), argumentsGrammar(called, param), text(tail));
 }
 
+/** Makes the grammar of a call as a JSON object: `{"name": "f", "arguments": {…}}`. */
 export function jsonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
   const head = `{"name": ${JSON.stringify(called.name)}, "arguments": `;
   return argumentsCallGrammar(called, { param, head, tail: "}" });

@@ -1,5 +1,5 @@
 /**
- * The parameters of a function one by one, for formats that do not write all arguments as one JSON object.
+ * The parameters of a function, for formats that write arguments one by one rather than as one JSON object.
  *
  * @module
  */
@@ -14,12 +14,12 @@ import type { ToolFunction } from "../../task.ts";
 interface Parameter {
   readonly name: string;
   readonly isRequired: boolean;
-  /** The types that its value may have; empty if the schema does not say. */
+  /** The types that its value may have; empty if the schema does not restrict them. */
   readonly types: ReadonlySet<string>;
   /** The grammar of its value as JSON. */
   readonly grammar: GrammarSpec;
   /**
-   * The grammar of its value as a string without quotation marks, followed by `ending`; the value does not contain
+   * Makes the grammar of its value as a string without quotation marks, followed by `ending`. The value does not contain
    * `without`.
    */
   textUntil(ending: string, without: string): GrammarSpec;
@@ -37,14 +37,14 @@ const UNENFORCED = [
   "dependentSchemas",
 ];
 
-/** Keywords that leave a string free. */
+/** Keywords that do not restrict a string. */
 const FREE = new Set(["type", "title", "description", "default", "examples", "$comment"]);
 
 /**
- * A function's parameters, in the order of its schema.
+ * Lists a function's parameters in the order of its schema.
  *
- * @throws {HearthError} `invalid_value` if arguments must follow the schema and it constrains several parameters
- * together, or requires one whose name the format cannot write.
+ * @throws {HearthError} `invalid_value` if arguments must follow the schema, and it constrains several parameters
+ * together or requires one whose name the format cannot write.
  */
 export function listParameters(
   called: ToolFunction,
@@ -72,7 +72,7 @@ export function listParameters(
       if (!isRequired) return [];
       throw new HearthError(
         "invalid_value",
-        `${path}: this model's call format cannot express this name; use another.`,
+        `${path}: this model's call format cannot express this name; use another name.`,
         { param: path },
       );
     }
@@ -100,10 +100,15 @@ export function listParameters(
   });
 }
 
-/** @param counts the least and the most parameters that a call can have. */
+/** @throws {HearthError} when the schema has a keyword that cannot be enforced on arguments written one by one. */
 function requireEnforced(
   holding: readonly Schema[],
-  { least, most, param }: { readonly least: number; readonly most: number; readonly param: string },
+  { least, most, param }: {
+    /** The least and the most parameters that a call can have. */
+    readonly least: number;
+    readonly most: number;
+    readonly param: string;
+  },
 ): void {
   const [keyword] = holding.flatMap((schema) => {
     const { minProperties = 0, maxProperties = Infinity } = schema;
@@ -130,7 +135,7 @@ function requireEnforced(
   );
 }
 
-/** Converts a value written without quotes to JSON: to one of its types if it parses as one, else to a string. */
+/** Converts a value written without quotes to JSON: to one of `types` if it parses as such, otherwise to a string. */
 export function rawToJson(raw: string, types: ReadonlySet<string>): string {
   const word = { True: "true", False: "false", None: "null" }[raw.trim()] ?? raw.trim();
   try {
@@ -148,7 +153,7 @@ export function isText(types: ReadonlySet<string>): boolean {
   return types.size === 0 || (types.size === 1 && types.has("string"));
 }
 
-/** Required items, then optional ones, both in order and with separators between them. */
+/** Makes the grammar of a list: first the required items, then the optional ones, with separators between them. */
 export function listGrammar(
   items: readonly { readonly isRequired: boolean; readonly grammar: GrammarSpec }[],
   separator: string,
@@ -159,10 +164,10 @@ export function listGrammar(
 
 type Schema = Readonly<Record<string, unknown>>;
 
-/** Keywords whose schemas apply to the same value as the schema around them. */
+/** Keywords whose subschemas apply to the same value as the schema itself. */
 const BESIDE = ["allOf", "anyOf", "oneOf"];
 
-/** All schemas that apply to the value of `parameters`: itself, and those reached through `$ref` and `keywords`. */
+/** Lists the schemas that apply to all arguments: `parameters` and those reached from it by `$ref` and `keywords`. */
 function listApplicableSchemas(
   parameters: Schema,
   keywords: readonly string[] = ["allOf"],
@@ -183,7 +188,7 @@ function listNames(holding: readonly Schema[]): string[] {
   return holding.flatMap(({ properties }) => Object.keys(asObject(properties)));
 }
 
-/** What these schemas say about the value of a property. */
+/** Lists the subschemas that apply to a property. */
 function listSchemas(holding: readonly Schema[], name: string): unknown[] {
   const found = holding.flatMap((schema) => {
     const named = namedSchemas(schema, name);
@@ -193,7 +198,7 @@ function listSchemas(holding: readonly Schema[], name: string): unknown[] {
   return found.length > 0 ? found : [true];
 }
 
-/** What a schema says about a property, by its name or by a pattern that matches the name. */
+/** Lists a schema's subschemas for a property, by its name or by a pattern that matches the name. */
 function namedSchemas({ properties, patternProperties }: Schema, name: string): unknown[] {
   const own = asObject(properties);
   const byPattern = compilePatterns(asObject(patternProperties))
@@ -203,10 +208,10 @@ function namedSchemas({ properties, patternProperties }: Schema, name: string): 
 
 type Pattern = readonly [isFoundIn: (name: string) => boolean, schema: unknown];
 
-/** Each pattern is parsed once for all parameters and calls of an answer. */
+/** Compiled patterns, so that each is parsed once for all parameters and calls of an answer. */
 const patterns = new WeakMap<Schema, readonly Pattern[]>();
 
-/** The patterns that can be parsed. */
+/** Compiles the patterns that can be parsed; the others are left out. */
 function compilePatterns(patternProperties: Schema): readonly Pattern[] {
   let found = patterns.get(patternProperties);
   if (found === undefined) {
@@ -219,7 +224,7 @@ function compilePatterns(patternProperties: Schema): readonly Pattern[] {
   return found;
 }
 
-/** The types that a parameter's value may have; empty if the schema does not say. */
+/** Finds the types that a parameter's value may have; empty if the schema does not restrict them. */
 export function findTypes(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
   const parameters = called?.parameters ?? {};
   const holding = listApplicableSchemas(parameters, BESIDE);

@@ -1,10 +1,11 @@
 /**
- * Determines how to parse the answer to a chat task, from the model's chat template and the rendered prompt.
+ * The format of the answer to a chat task, detected from the model's chat template and the rendered prompt: how to parse
+ * it, and the grammar that constrains it.
  *
  * @module
  */
 import type { CallFormat, CallMarkup } from "../calls/call_format.ts";
-import { detectCallFormat } from "../calls/call_formats.ts";
+import { detectCallFormat } from "./template_message.ts";
 import type { ChatTask, ToolFunction, ToolOptions } from "../../task.ts";
 import type { ChatTemplate } from "./chat_template.ts";
 import { type GrammarSpec, sequence, text } from "../../../engine/grammar/grammar.ts";
@@ -31,19 +32,18 @@ const MARKERS: readonly ReasoningMarkers[] = [
   { open: "<|START_THINKING|>", close: "<|END_THINKING|>" },
 ];
 
-/** The reasoning markers in a chat template; `undefined` if the model does not reason. */
+/** Finds the reasoning markers of a chat template; `undefined` if the model does not reason. */
 export function findReasoningMarkers(template: string): ReasoningMarkers | undefined {
   return MARKERS.find(({ open, close }) =>
     template.includes(open.trim()) || template.includes(close)
   );
 }
 
-/** Where the answer begins: inside a reasoning block, after one, or before one that may follow. */
+/** Whether the answer may begin with a reasoning block, begins inside one, or follows one that the prompt has closed. */
 type ReasoningState = "may_open" | "is_open" | "is_closed";
 
 /**
- * Finds whether the answer begins inside a reasoning block, may begin with one, or follows one that the prompt has
- * closed.
+ * Finds out where the answer begins in relation to a reasoning block.
  *
  * @param continues whether the prompt ends within a message of the assistant.
  */
@@ -76,7 +76,7 @@ export interface AnswerFormat {
   } | undefined;
 }
 
-/** @param prompt the rendered prompt. */
+/** Detects the format of a task's answer. @param prompt the rendered prompt. */
 export function detectAnswerFormat(
   { prompt: options, raw, tools }: ChatTask,
   { template, prompt }: { readonly template: ChatTemplate | undefined; readonly prompt: string },
@@ -97,7 +97,7 @@ export function detectAnswerFormat(
   };
 }
 
-/** Special tokens that the parser needs to see as text. */
+/** Lists the markers that the parser needs to see as text even if they are special tokens. */
 export function listMarkers({ reasoning, calls }: AnswerFormat): string[] {
   return [
     ...reasoning === undefined ? [] : [reasoning.markers.open, reasoning.markers.close],
@@ -105,19 +105,20 @@ export function listMarkers({ reasoning, calls }: AnswerFormat): string[] {
   ];
 }
 
-// The grammar of an answer: the requested format, calls that are required or possible, and the reasoning before them.
-
 /** White space between reasoning and the rest of the answer. */
 const BREAK: GrammarSpec = { kind: "regex", pattern: "\\n{0,2}", param: "messages" };
 
-/** Whether the task alone, whatever the model, requires a grammar. */
+/** Whether the task requires a grammar, whatever the model. */
 export function wantsGrammar({ grammar, tools }: ChatTask): boolean {
   if (grammar !== undefined) return true;
   if (tools === undefined || tools.choice === "none") return false;
   return tools.choice !== "auto" || tools.functions.some(({ strict }) => strict);
 }
 
-/** The grammar of the answer to `task`; `undefined` if any answer is valid. */
+/**
+ * Makes the grammar of the answer to `task`: reasoning, followed by the requested format or calls. `undefined` if any
+ * answer is valid.
+ */
 export function toAnswerGrammar(task: ChatTask, format: AnswerFormat): GrammarSpec | undefined {
   const markup = format.calls?.format.markup;
   const { grammar, tools } = task;
@@ -130,9 +131,9 @@ export function toAnswerGrammar(task: ChatTask, format: AnswerFormat): GrammarSp
 }
 
 /**
- * The grammar if calls are possible but not required. Text is free unless a format is requested. If a function is
- * strict, calls are constrained from their opening marker on: to the offered functions, and the arguments of strict
- * functions to their schemas.
+ * Makes the grammar of an answer in which calls are possible but not required. Text is free unless a format is requested.
+ * If a function is strict, calls are constrained from their opening marker on: their names to the offered functions, and
+ * the arguments of strict functions to their schemas.
  */
 function autoGrammar(
   { grammar, tools, markup, format }: {
@@ -161,7 +162,7 @@ function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
   return sequence(before, ...toCallGrammars(tools, markup), text(markup.close));
 }
 
-/** Requires at least one call; at most one if the request says so or names the function. */
+/** Makes grammars that require at least one call, and exactly one if calls are not parallel or the function is named. */
 function toCallGrammars(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   const { functions, choice, isParallel } = tools;
   const isNamed = typeof choice === "object";

@@ -1,15 +1,14 @@
 /**
- * Parses a model's output incrementally: reasoning, text and calls.
+ * Parses the text of a model's answer as it arrives, into reasoning, text and calls.
  *
  * @module
  */
 import { isJson } from "../../../base/json.ts";
-import type { CallFormat, CallSink } from "../calls/call_format.ts";
-import { type Parsing, TextReader } from "../calls/text_reader.ts";
+import { type CallFormat, type CallSink, type Parsing, TextReader } from "../calls/call_format.ts";
 import type { ToolCallDelta } from "../../task.ts";
 import type { AnswerFormat } from "./answer_format.ts";
 
-/** A part of an answer: reasoning, text or a call, in this order. */
+/** A part of an answer: reasoning, then text, then calls. */
 export interface AnswerDelta {
   readonly text: string;
   readonly reasoning: string;
@@ -23,7 +22,7 @@ interface OpenDelta extends AnswerDelta {
   readonly toolCalls: ToolCallDelta[];
 }
 
-/** The results do not depend on how the text is cut into chunks. */
+/** Parses one answer. The results do not depend on how the text is divided into chunks. */
 export class AnswerParser {
   readonly #format: AnswerFormat;
   readonly #reader = new TextReader();
@@ -35,9 +34,9 @@ export class AnswerParser {
   #isCallCut = false;
   /** The arguments of the current call so far. */
   #json = "";
-  /** Space that is held back until more text follows: at the end of reasoning or before a call it is markup. */
+  /** White space held back until more text follows: at the end of reasoning and before a call it is markup. */
   #space = "";
-  /** Whether leading space is markup too: it is at the start of reasoning, and after it. */
+  /** Whether leading white space is markup, as at the start of reasoning and after it. */
   #trimsStart = false;
   #deltas: OpenDelta[] = [];
 
@@ -47,17 +46,17 @@ export class AnswerParser {
     this.#reading.next();
   }
 
-  /** Whether the next text is reasoning, as far as is known. */
+  /** Whether the next text is reasoning, as far as known. */
   get isReasoning(): boolean {
     return this.#isReasoning;
   }
 
-  /** Number of calls so far, without those that are dropped. */
+  /** Number of calls so far; dropped calls do not count. */
   get numCalls(): number {
     return this.#numCalls;
   }
 
-  /** Whether the answer must end, because it may hold one call only and has it. */
+  /** Whether the answer must end because it may hold only one call, which is complete. */
   get isOver(): boolean {
     return this.#format.calls?.isParallel === false && this.#numFinishedCalls > 0;
   }
@@ -67,7 +66,7 @@ export class AnswerParser {
     return this.#numCalls > 0 && !this.#isCallCut;
   }
 
-  /** @returns what the chunk adds, in the order of the answer. */
+  /** Parses the next chunk. @returns the parts that it adds, in order. */
   push(chunk: string): readonly AnswerDelta[] {
     this.#reader.feed(chunk);
     this.#reading.next();
@@ -77,8 +76,8 @@ export class AnswerParser {
   /**
    * Ends the text.
    *
-   * @param isCut whether the model would have gone on: incomplete markup is then left out.
-   * @returns what was held back.
+   * @param isCut whether the text was truncated; incomplete markup is then left out.
+   * @returns the parts that were held back.
    */
   end(isCut = false): readonly AnswerDelta[] {
     this.#reader.end(isCut);
@@ -108,7 +107,7 @@ export class AnswerParser {
     }
   }
 
-  /** Finds whether the answer begins inside reasoning. */
+  /** Finds out whether the answer begins with reasoning. */
   *#findReasoning({ markers, state }: NonNullable<AnswerFormat["reasoning"]>): Parsing<boolean> {
     if (state === "is_open") return true;
     const reader = this.#reader;
@@ -131,7 +130,7 @@ export class AnswerParser {
 
   #addText(text: string): void {
     if (text === "") return;
-    // Text after a call becomes a part of its own.
+    // Text after a call begins a new part.
     const last = this.#last();
     if (last.toolCalls.length === 0) last.text += text;
     else this.#deltas.push({ text, reasoning: "", toolCalls: [] });
@@ -150,7 +149,7 @@ export class AnswerParser {
     return trimmed;
   }
 
-  /** Holds back the space at the end of a text. */
+  /** Holds back the white space at the end of a text. */
   #holdSpace(text: string): string {
     const whole = this.#space + text;
     const shown = whole.trimEnd();

@@ -20,9 +20,7 @@ import {
   type TemplateMessage,
 } from "./template_message.ts";
 
-/**
- * Sources of templates by name: `default`, and `tool_use` if there is a separate template for conversations with tools.
- */
+/** Template sources by name: `default`, and `tool_use` if conversations with tools have a separate template. */
 type TemplateSources = ReadonlyMap<string, string>;
 
 const PROBE = "sphinx of black quartz";
@@ -38,18 +36,18 @@ export class ChatTemplate {
   #takesTwoSystem: boolean | undefined;
   #takesLaterSystem: boolean | undefined;
 
-  /** @param specialTokens `bos_token` and the others, by the names that templates use. */
+  /** @param specialTokens the special tokens by the names that templates use, such as `bos_token`. */
   constructor(sources: TemplateSources, specialTokens: Readonly<Record<string, string>> = {}) {
     this.#sources = sources;
     this.#specialTokens = specialTokens;
   }
 
-  /** The template's source, from which the model's formats are detected. */
+  /** The sources of all templates, from which the model's formats are detected. */
   get source(): string {
     return [...this.#sources.values()].join("\n");
   }
 
-  /** Whether it renders functions. */
+  /** Whether the template renders functions. */
   get takesTools(): boolean {
     const functions = [{ name: PROBE_FUNCTION, description: "Judges.", parameters: EMPTY_OBJECT }];
     return this.#takesTools ??= this.#shows([PROBE_FUNCTION], [USER], { functions });
@@ -57,7 +55,7 @@ export class ChatTemplate {
 
   /**
    * Renders the prompt of a conversation, up to the point where the assistant's answer begins. Consecutive messages of
-   * one role are merged if the template refuses them.
+   * the same role are merged if the template refuses them.
    *
    * @throws {HearthError} `invalid_value` when the template refuses the conversation.
    */
@@ -122,7 +120,7 @@ export class ChatTemplate {
     return { tools, ...(this.source.includes("xml_tools") && { xml_tools: tools }) };
   }
 
-  /** Puts the tools into the messages, for templates that read them from the system message (Phi-4-mini). */
+  /** Adds the tools to the messages, for templates that read them from the system message (Phi-4-mini). */
   #withTools(
     messages: readonly TemplateMessage[],
     functions: readonly ToolFunction[],
@@ -137,7 +135,7 @@ export class ChatTemplate {
     return [{ ...system, tools }, ...messages.slice(hasSystem ? 1 : 0)];
   }
 
-  /** A reasoning effort as variables of the template. */
+  /** Converts a reasoning effort to variables of the template. */
   #reasoningVariables(effort: string | undefined): Record<string, unknown> {
     if (effort === undefined) return {};
     const { source } = this;
@@ -150,7 +148,7 @@ export class ChatTemplate {
     };
   }
 
-  /** Merges all system messages into the first, if the template does not accept them as they are. */
+  /** Merges system messages into the first one if the template does not accept them as they are. */
   #mergeSystemMessages(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
     const isSystem = ({ role }: TemplateMessage) => role === "system";
     const firstOther = messages.findIndex((message) => !isSystem(message));
@@ -189,8 +187,8 @@ const FIRST: TemplateMessage = { role: "system", content: `${PROBE} 1` };
 const SECOND: TemplateMessage = { role: "system", content: `${PROBE} 2` };
 
 /**
- * The variables as they were received. Booleans are left to the parsed variables, as a client may have sent them as
- * text.
+ * Converts variables to the form in which they were received. Booleans are left out, as a client may have sent them as
+ * text; the parsed ones are used.
  */
 function toRawVariables({ variables, variablesJson }: RenderOptions): Record<string, unknown> {
   if (variablesJson === undefined) return {};
@@ -198,7 +196,7 @@ function toRawVariables({ variables, variablesJson }: RenderOptions): Record<str
   return Object.fromEntries(all.filter(([name]) => typeof variables?.[name] !== "boolean"));
 }
 
-/** A function in the layout that templates take. */
+/** Converts a function to the layout that templates take. */
 function toTool({ name, description, parameters = EMPTY_OBJECT, parametersJson }: ToolFunction) {
   const shown = parametersJson === undefined ? parameters : new JsonText(parametersJson);
   return {
@@ -207,18 +205,18 @@ function toTool({ name, description, parameters = EMPTY_OBJECT, parametersJson }
   };
 }
 
-/** Cuts a prompt after the last word of its last message, as transformers does for `continue_final_message`. */
+/** Cuts a prompt after the text of its last message, as transformers does for `continue_final_message`. */
 function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
   const text = joinText(content);
   const start = rendered.lastIndexOf(text.trim());
   if (start < 0 || text.trim() === "") {
     throw new HearthError(
       "invalid_value",
-      "the model's chat template does not show the last message as it is.",
+      "the model's chat template changes the last message, so it cannot be continued.",
       { param: "continuesFinalMessage" },
     );
   }
-  // Templates may trim the end of a message.
+  // Some templates trim the end of a message.
   const keepsSpace = rendered.startsWith(text.trimStart(), start);
   return rendered.slice(0, start + (keepsSpace ? text.trimStart() : text.trim()).length);
 }
@@ -235,16 +233,16 @@ function joinText(content: TemplateMessage["content"]): string {
   return typeof content === "string" ? content : content.map(({ text }) => text ?? "").join("\n");
 }
 
-/** Loads a folder's template; `undefined` if there is none. */
+/** Loads a folder's chat template; `undefined` if there is none. */
 export async function loadChatTemplate(
   folder: ModelFolder,
   config: Json,
 ): Promise<ChatTemplate | undefined> {
   const sources = await readTemplateSources(folder, config);
-  return sources.size === 0 ? undefined : new ChatTemplate(sources, specialTokens(config));
+  return sources.size === 0 ? undefined : new ChatTemplate(sources, readSpecialTokens(config));
 }
 
-/** Reads a folder's templates, from a separate file or from `tokenizer_config.json`; the default one comes first. */
+/** Reads the templates, the default one first, from a separate file or from `config` (`tokenizer_config.json`). */
 async function readTemplateSources(
   folder: ModelFolder,
   config: Json,
@@ -263,8 +261,8 @@ async function readTemplateSources(
   return new Map(sources.sort(([a], [b]) => Number(b === "default") - Number(a === "default")));
 }
 
-/** `bos_token` and the others, by the names that templates use. */
-function specialTokens(config: Json): Record<string, string> {
+/** Reads the special tokens by the names that templates use, such as `bos_token`. */
+function readSpecialTokens(config: Json): Record<string, string> {
   const tokens: Record<string, string> = {};
   for (const [name, value] of Object.entries(config)) {
     if (!/^(bos|eos|unk|sep|pad|cls|mask)_token$/.test(name)) continue;

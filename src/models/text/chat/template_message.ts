@@ -1,10 +1,9 @@
 /**
- * Converts messages and functions to the layout that chat templates take.
+ * Converts messages to the layout that chat templates take, and detects the call format that a template uses.
  *
  * @module
  */
 import type { CallFormat } from "../calls/call_format.ts";
-import { detectCallFormat } from "../calls/call_formats.ts";
 import type {
   ChatMessage,
   Conversation,
@@ -14,6 +13,18 @@ import type {
 } from "../../task.ts";
 import { HearthError } from "../../../base/errors.ts";
 import { JsonText } from "../../../jinja/template.ts";
+import { FUNCTION_GEMMA, GEMMA, GLM, QWEN_XML } from "../calls/formats/tagged.ts";
+import {
+  DEEPSEEK,
+  DEEPSEEK_V31,
+  GRANITE,
+  HERMES,
+  MISTRAL,
+  MISTRAL_ARGS,
+  PHI,
+  SMOLLM3,
+} from "../calls/formats/json.ts";
+import { LFM2, LLAMA, MINICPM } from "../calls/formats/python.ts";
 
 export interface TemplateMessage {
   readonly role: ChatMessage["role"];
@@ -24,9 +35,9 @@ export interface TemplateMessage {
   readonly tool_calls?: readonly TemplateCall[];
   /** The tools as JSON, for templates that read them from the system message. */
   readonly tools?: string;
-  /** Reasoning, under the name of most templates. */
+  /** Reasoning, under the name that most templates read. */
   readonly reasoning_content?: string;
-  /** Reasoning, under the name of some templates. */
+  /** Reasoning, under the name that the other templates read. */
   readonly thinking?: string;
 }
 
@@ -40,7 +51,7 @@ interface TemplateCall {
 /**
  * Converts messages to the fields that templates read.
  *
- * @param toContent gives a message's content.
+ * @param toContent makes the content of a message.
  */
 export function toTemplateMessages(
   messages: readonly ChatMessage[],
@@ -50,7 +61,7 @@ export function toTemplateMessages(
   return messages.map((message, index) => {
     const { role, toolCallId, toolCalls = [], reasoning } = message;
     for (const { id, name } of toolCalls) callNames.set(id, name);
-    // The name of the tool's function: some templates render only that, and not every client repeats it.
+    // Some templates render only the name of a tool message's function, which not every client repeats.
     const name = message.name ?? callNames.get(toolCallId ?? "");
     return {
       role,
@@ -79,8 +90,8 @@ function parseArguments(json: string): unknown {
 }
 
 /**
- * Makes calls renderable: gives them ids that the template accepts, even if another server assigned others, and writes
- * them into the text as the model would if the template does not support `tool_calls`.
+ * Adapts calls to a template. Ids that another server assigned are replaced by ids that the template accepts. If the
+ * template does not support `tool_calls`, calls are written into the text as the model writes them.
  */
 export function fitCalls(
   messages: readonly TemplateMessage[],
@@ -120,7 +131,7 @@ function textOfCalls(calls: readonly TemplateCall[], { markup, writeCall }: Call
   return markup.trigger + markup.open + written.join(markup.separator) + markup.close;
 }
 
-/** Merges consecutive messages of one role, user or assistant. Messages with anything but text are not merged. */
+/** Merges consecutive messages of the same role, user or assistant. Messages with other fields than text are kept. */
 export function mergeTurns(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
   const merged: TemplateMessage[] = [];
   for (const message of messages) {
@@ -152,16 +163,16 @@ export interface RenderOptions extends PromptOptions {
   readonly functions?: readonly ToolFunction[] | undefined;
 }
 
-/** What rendering needs to know about a template. */
+/** The properties of a template on which rendering depends. */
 interface Template {
-  /** Whether it renders functions. */
+  /** Whether the template renders functions. */
   readonly takesTools: boolean;
 }
 
 /**
- * The options for rendering a task's conversation.
+ * Makes the options for rendering a task's conversation.
  *
- * @throws {HearthError} `unsupported_by_model` for tools, if the template does not render them.
+ * @throws {HearthError} `unsupported_by_model` when there are tools or calls, and the template does not render them.
  */
 export function renderOptions(
   { messages, prompt, tools }: Conversation,
@@ -183,4 +194,28 @@ function requireTools(template: Template | undefined, param: string): void {
     `${param}: the loaded model's chat template does not support tools.`,
     { param },
   );
+}
+
+/** All call formats, the more specific ones first. */
+export const CALL_FORMATS: readonly CallFormat[] = [
+  GEMMA,
+  FUNCTION_GEMMA,
+  DEEPSEEK_V31,
+  DEEPSEEK,
+  MISTRAL_ARGS,
+  MISTRAL,
+  GLM,
+  QWEN_XML,
+  SMOLLM3,
+  MINICPM,
+  LFM2,
+  PHI,
+  GRANITE,
+  HERMES,
+  LLAMA,
+];
+
+/** Detects the call format that a chat template uses; Llama's bare JSON object if the template shows none. */
+export function detectCallFormat(template: string): CallFormat {
+  return CALL_FORMATS.find((format) => format.matches(template)) ?? LLAMA;
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { CtcGreedyDecoder } from "../../../../src/models/asr/greedy_decoder.ts";
+import { CtcGreedyDecoder } from "../../../../src/models/asr/ctc_load.ts";
 import { FrameSegments, type FrameToken } from "../../../../src/models/asr/frame_tokens.ts";
 
 const CLASSES = ["", " ", "a", "b", "c", ""];

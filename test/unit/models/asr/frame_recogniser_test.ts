@@ -1,9 +1,10 @@
 /** Long recordings through a CTC recogniser, with a network that hears tones: each letter is one. */
 import assert from "node:assert/strict";
 import { AudioReader } from "../../../../src/media/audio.ts";
-import { CtcGreedyDecoder } from "../../../../src/models/asr/greedy_decoder.ts";
+import { CtcGreedyDecoder } from "../../../../src/models/asr/ctc_load.ts";
 import { openFrameRecogniser } from "../../../../src/models/asr/frame_recogniser.ts";
-import { type SampleRange, SpeechMetrics } from "../../../../src/models/asr/recogniser.ts";
+import type { SampleRange } from "../../../../src/models/asr/recogniser.ts";
+import { SpeechMetrics } from "../../../../src/models/asr/recogniser.ts";
 import type { TranscriptSegment } from "../../../../src/models/task.ts";
 import { makeWav, RATE_HZ } from "../../../fixtures/audio/audio_files.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Joint, TdtGreedyDecoder } from "../../../../src/models/asr/greedy_decoder.ts";
+import { type Joint, TdtGreedyDecoder } from "../../../../src/models/asr/tdt_load.ts";
 
 const TEXTS = ["", " a", "b", "c"];
 const BLANK = 0;

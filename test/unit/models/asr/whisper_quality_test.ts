@@ -7,13 +7,13 @@ import {
   makePrompt,
   toLanguages,
 } from "../../../../src/models/asr/whisper_config.ts";
+import { computeCompressionRatio } from "../../../../src/models/asr/recogniser.ts";
 import {
   type Attempt,
-  computeCompressionRatio,
   decodeWithFallback,
   isGoodEnough,
   temperaturesFrom,
-} from "../../../../src/models/asr/whisper_sequential.ts";
+} from "../../../../src/models/asr/window_decoder.ts";
 
 const CONFIG: WhisperConfig = {
   vocabSize: 200,

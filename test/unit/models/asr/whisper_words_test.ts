@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { WhisperConfig } from "../../../../src/models/asr/whisper_config.ts";
-import type { TimedTokens } from "../../../../src/models/asr/whisper_sequential.ts";
+import type { TimedTokens } from "../../../../src/models/asr/timed_words.ts";
 import type { DecodedWindow } from "../../../../src/models/asr/window_decoder.ts";
 import { joinIntoWords } from "../../../../src/models/asr/timed_words.ts";
 

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { CALL_FORMATS, detectCallFormat } from "../../../../src/models/text/calls/call_formats.ts";
+import {
+  CALL_FORMATS,
+  detectCallFormat,
+} from "../../../../src/models/text/chat/template_message.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import { Random } from "../../engine/random.ts";
 import { EXAMPLES, FUNCTIONS, NO_CALLS } from "./examples.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { GrammarCompiler } from "../../../../src/engine/grammar/compiler.ts";
 import type { GrammarMatcher } from "../../../../src/engine/grammar/grammar.ts";
-import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts";
+import { CALL_FORMATS } from "../../../../src/models/text/chat/template_message.ts";
 import type { CallFormat } from "../../../../src/models/text/calls/call_format.ts";
 import {
   type AnswerFormat,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { HearthError } from "../../../../src/base/errors.ts";
 import type { Grammar } from "../../../../src/engine/grammar/grammar.ts";
 import type { CallFormat } from "../../../../src/models/text/calls/call_format.ts";
-import { CALL_FORMATS } from "../../../../src/models/text/calls/call_formats.ts";
+import { CALL_FORMATS } from "../../../../src/models/text/chat/template_message.ts";
 import { toAnswerGrammar } from "../../../../src/models/text/chat/answer_format.ts";
 import { AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import type { ToolFunction } from "../../../../src/models/task.ts";

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { detectCallFormat } from "../../../../src/models/text/calls/call_formats.ts";
+import {
+  detectCallFormat,
+  toTemplateMessages,
+} from "../../../../src/models/text/chat/template_message.ts";
 import { type AnswerDelta, AnswerParser } from "../../../../src/models/text/chat/answer_parser.ts";
 import { ChatTemplate } from "../../../../src/models/text/chat/chat_template.ts";
-import { toTemplateMessages } from "../../../../src/models/text/chat/template_message.ts";
 import {
   findReasoningMarkers,
   findReasoningState,

@@ -81,7 +81,7 @@ Deno.test("readEmbeddingConfig() reads pooling as words, as sentence-transformer
   for (const wrong of ["average", ["mean", 1], [], null]) {
     await assert.rejects(
       pooling(wrong),
-      /1_Pooling\/config.json: pooling_mode: want one or several of cls, max, mean, .*, saw/,
+      /1_Pooling\/config.json: pooling_mode: want one or more of cls, max, mean, .*, saw/,
     );
   }
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type Encoder, TextBatcher } from "../../../../src/models/embedding/text_batcher.ts";
-import type { TextJob } from "../../../../src/models/embedding/text_model.ts";
+import type { TextJob } from "../../../../src/models/embedding/text_batcher.ts";
 
 /** Runs any batch at once. */
 const ENCODER: Encoder = {

@@ -5,8 +5,7 @@ import { compositeAlpha, type Mask } from "../../../../kernels/images/image_refe
 import { decodeImage } from "../../../../src/media/image.ts";
 import { encodePng } from "../../../../src/media/image/png.ts";
 import { type Pixels, toRgba } from "../../../../src/media/pixels.ts";
-import { Codec } from "../../../../src/models/matting/codec.ts";
-import { makeCutOut, makeWholeCutOut } from "../../../../src/models/matting/cut_out.ts";
+import { Codec, makeCutOut, makeWholeCutOut } from "../../../../src/models/matting/codec.ts";
 import { discImage } from "../../../fixtures/images/matting.ts";
 import { Random } from "../../engine/random.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Pixels } from "../../../../src/media/pixels.ts";
-import { makeCutOut } from "../../../../src/models/matting/cut_out.ts";
+import { makeCutOut } from "../../../../src/models/matting/codec.ts";
 import { Random } from "../../engine/random.ts";
 
 /** Four columns of two rows, whose alphas are given. */

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { StartupError } from "../../../../src/base/errors.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
-import { identifyFamily } from "../../../../src/models/load/families.ts";
-import { readLineOcrConfig } from "../../../../src/models/ocr/line_ocr_config.ts";
+import { identifyFamily } from "../../../../src/models/load/identify_family.ts";
+import { readLineOcrConfig } from "../../../../src/models/ocr/line_ocr.ts";
 
 const LEVELS = { image_mean: [0.5, 0.25, 0], image_std: [0.5, 0.5, 1] };
 const DETECTION = {
@@ -58,20 +58,20 @@ Deno.test("readLineOcrConfig() reads dictionaries with blank and space, and leve
   }));
 
 const WRONG: readonly (readonly [RegExp, object])[] = [
-  [/detection\.max_side wants a number, has undefined/, {
+  [/detection\.max_side: want a number, saw undefined/, {
     ...CONFIG,
     detection: { ...DETECTION, max_side: undefined },
   }],
-  [/recognition\.en\.file wants a file of the folder, has "onnx\/no\.onnx"/, {
+  [/recognition\.en\.file: want a file of the folder, saw "onnx\/no\.onnx"/, {
     ...CONFIG,
     recognition: { en: { ...RECOGNITION, file: "onnx/no.onnx" } },
   }],
-  [/recognition\.en\.image_std wants three numbers, has \[1\]/, {
+  [/recognition\.en\.image_std: want three numbers, saw \[1\]/, {
     ...CONFIG,
     recognition: { en: { ...RECOGNITION, image_std: [1] } },
   }],
-  [/names no recognition/, { ...CONFIG, recognition: {} }],
-  [/classification\.file wants a file of the folder, has undefined/, {
+  [/recognition: want at least one recogniser/, { ...CONFIG, recognition: {} }],
+  [/classification\.file: want a file of the folder, saw undefined/, {
     ...CONFIG,
     classification: LEVELS,
   }],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../../src/base/errors.ts";
-import { identifyFamily } from "../../../../src/models/load/families.ts";
-import { chooseFiles } from "../../../../src/models/load/model_files.ts";
+import { identifyFamily } from "../../../../src/models/load/identify_family.ts";
+import { chooseFiles } from "../../../../src/models/load/choose_files.ts";
 import { choosePaddleGraphs } from "../../../../src/models/ocr/paddle_graphs.ts";
 
 function makeFolder(...files: readonly string[]) {
@@ -127,19 +127,19 @@ Deno.test("chooseFiles() wants PP-OCR's graphs, its settings and dictionaries, a
   ]);
   assert.throws(() => chooseFiles(folder, { device: "cpu", dtype: "q4" }), {
     name: "StartupError",
-    message: /comes in fp32 alone, not in q4/,
+    message: /comes only in fp32, not in q4/,
   });
 });
 
 const UNCLEAR: Readonly<Record<string, readonly [readonly string[], RegExp]>> = {
   "no recogniser": [
     ["ch_PP-OCRv4_det_infer.onnx"],
-    /has ch_PP-OCRv4_det_infer\.onnx: wanted a graph that detects .* and one that recognises/,
+    /has ch_PP-OCRv4_det_infer\.onnx\. Wanted: a graph for detection .* and one for recognition/,
   ],
-  "no detector": [["rec.onnx"], /has rec\.onnx: wanted a graph that detects/],
+  "no detector": [["rec.onnx"], /has rec\.onnx\. Wanted: a graph for detection/],
   "two detectors alike": [
     ["a_det.onnx", "b_det.onnx", "rec.onnx"],
-    /has a_det\.onnx and b_det\.onnx, and nothing in their names says/,
+    /has a_det\.onnx and b_det\.onnx, whose names do not show/,
   ],
   "two recognisers alike": [
     ["det.onnx", "ch_PP-OCRv4_rec_infer.onnx", "ch_PP-OCRv4_rec_mobile.onnx"],

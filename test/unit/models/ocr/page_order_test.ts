@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { orderPage } from "../../../../src/models/ocr/page_order.ts";
-import type { LineBox } from "../../../../src/models/ocr/rotated_rectangle.ts";
+import type { LineBox } from "../../../../src/models/ocr/line_boxes.ts";
 
 function makeBox(left: number, top: number, width: number, height: number): LineBox {
   const [right, bottom] = [left + width, top + height];

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { groupRows, type UprightBox } from "../../../../src/models/ocr/page_order.ts";
+import type { UprightBox } from "../../../../src/models/ocr/line_boxes.ts";
+import { groupRows } from "../../../../src/models/ocr/page_order.ts";
 
 const box = (left: number, top: number, width = 40, height = 10): UprightBox => ({
   left,

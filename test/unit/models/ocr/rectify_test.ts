@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Pixels } from "../../../../src/media/pixels.ts";
-import { rectify } from "../../../../src/models/ocr/line_cut.ts";
+import { rectify } from "../../../../src/models/ocr/line_boxes.ts";
 
 const PICTURE: Pixels = {
   width: 4,

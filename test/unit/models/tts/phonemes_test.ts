@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { toPhonemes } from "../../../../src/models/tts/kokoro.ts";
+import { toPhonemes } from "../../../../src/models/tts/non_autoregressive.ts";
 
 Deno.test("toPhonemes() says an A among letters as a letter, and as an article elsewhere", async () => {
   const letter = "\u02c8e\u026a";

@@ -1,6 +1,6 @@
 /**
- * Formats whose calls are JSON, between markers: `{"name": "f", "arguments": {…}}`, single or in an array; or a function's
- * name, followed by its arguments as JSON.
+ * Formats in which models write calls in JSON between markers: one object `{"name": "f", "arguments": {…}}`, an array of
+ * them, or a function's name followed by its arguments as JSON.
  *
  * @module
  */
@@ -9,6 +9,7 @@ import {
   type CallParsing,
   type MarkedFormat,
   markedFormat,
+  type Parsing,
 } from "../call_format.ts";
 import {
   argumentsCallGrammar,
@@ -16,8 +17,7 @@ import {
   readArguments,
   readJsonCalls,
 } from "../json_call.ts";
-import { readPythonCalls } from "../python_call.ts";
-import type { Parsing } from "../text_reader.ts";
+import { readPythonCalls } from "./python.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
 const PIPED = "<|tool_call|>";
@@ -35,14 +35,14 @@ const TAGGED: MarkedFormat = {
 };
 
 /**
- * `<tool_call>{"name": "f", "arguments": {…}}</tool_call>`: Hermes 2 Pro, Qwen 2.5 and 3, SmolLM3, Granite 4.
+ * Hermes 2 Pro, Qwen 2.5 and 3, Granite 4: `<tool_call>{"name": "f", "arguments": {…}}</tool_call>`.
  *
  * @see https://github.com/NousResearch/Hermes-Function-Calling
  */
 export const HERMES = markedFormat(TAGGED);
 
 /**
- * Calls as in the Hermes format; and `<code>f(city="Paris")</code>` if the template was given `python_tools`: SmolLM3.
+ * SmolLM3: calls as in the Hermes format, or `<code>f(city="Paris")</code>` if the template was given `python_tools`.
  *
  * @see https://huggingface.co/HuggingFaceTB/SmolLM3-3B
  */
@@ -60,7 +60,7 @@ export const SMOLLM3 = markedFormat({
   },
 });
 
-/** A list of calls. */
+/** The common part of formats with an array of calls. */
 const LISTED = {
   readCalls: readJsonCalls,
   end: "",
@@ -71,7 +71,7 @@ const LISTED = {
 };
 
 /**
- * `<|tool_call|>[{"name": "f", "arguments": {…}}]`: Granite 3.
+ * Granite 3: `<|tool_call|>[{"name": "f", "arguments": {…}}]`.
  *
  * @see https://www.ibm.com/granite/docs/models/granite
  */
@@ -79,13 +79,13 @@ export const GRANITE = markedFormat({
   ...LISTED,
   name: "granite",
   matches: (template) => template.includes(PIPED) && !template.includes("<|/tool|>"),
-  // Granite 3.1 writes this string instead of the token.
+  // Granite 3.1 writes the string `<tool_call>` instead of the special token.
   starts: [PIPED, START],
 });
 
 /**
- * `functools[{"name": "f", "arguments": {…}}]`, or the same list between `<|tool_call|>` and `<|/tool_call|>`:
- * Phi-4-mini.
+ * Phi-4-mini: `functools[{"name": "f", "arguments": {…}}]`, or the same array between `<|tool_call|>` and
+ * `<|/tool_call|>`.
  *
  * @see https://huggingface.co/microsoft/Phi-4-mini-instruct
  */
@@ -100,7 +100,7 @@ export const PHI = markedFormat({
   },
 });
 
-/** Skips a closing marker if there is one: only some variants of a format have it. */
+/** Skips a closing marker if there is one, as only some variants of a format have it. */
 function* skipEnds({ reader }: CallParsing, ends: readonly string[]): Parsing<true> {
   yield* reader.skipSpace();
   for (const end of ends) if (yield* reader.take(end)) break;
@@ -114,7 +114,8 @@ const FENCE = "```";
 const NAME = /[\w.:/-]/;
 
 /**
- * DeepSeek V3 and R1: `function`, a separator, the name, and the arguments in a fenced block of JSON, between markers.
+ * DeepSeek V3 and R1: between markers the word `function`, a separator, the name, and a fenced block with the arguments
+ * in JSON.
  *
  * @see https://huggingface.co/deepseek-ai/DeepSeek-V3
  */
@@ -136,7 +137,7 @@ export const DEEPSEEK = markedFormat({
     }),
 });
 
-/** DeepSeek V3.1: the name, a separator and the arguments, between the same markers. */
+/** DeepSeek V3.1: between the same markers the name, a separator and the arguments in JSON. */
 export const DEEPSEEK_V31: CallFormat = {
   ...DEEPSEEK,
   name: "deepseek_v31",
@@ -187,7 +188,7 @@ function newCallId(): string {
 
 const OWN_ID = new RegExp(`^[a-zA-Z0-9]{${ID_LENGTH}}$`);
 
-/** Mistral's templates accept only ids of nine characters. Conversations begun on other servers have other ids. */
+/** Mistral's templates accept only ids of nine characters, but conversations begun on other servers have other ids. */
 function toCallId(id: string): string {
   if (OWN_ID.test(id)) return id;
   // FNV-1a, 64 bits.
@@ -204,7 +205,7 @@ function toCallId(id: string): string {
 }
 
 /**
- * `[TOOL_CALLS][{"name": "f", "arguments": {…}}]`: Mistral's templates up to version 7.
+ * Mistral's templates up to version 7: `[TOOL_CALLS][{"name": "f", "arguments": {…}}]`.
  *
  * @see https://docs.mistral.ai/capabilities/function_calling/
  */
@@ -223,7 +224,7 @@ export const MISTRAL = markedFormat({
   call: jsonCallGrammar,
 });
 
-/** `[TOOL_CALLS]f[ARGS]{…}`: Mistral's templates from version 11. */
+/** Mistral's templates from version 11: `[TOOL_CALLS]f[ARGS]{…}`. */
 export const MISTRAL_ARGS: CallFormat = {
   ...MISTRAL,
   name: "mistral_args",
@@ -240,7 +241,7 @@ export const MISTRAL_ARGS: CallFormat = {
   },
 };
 
-/** Parses calls in either of Mistral's formats: models of some versions write both. */
+/** Parses calls in either of Mistral's formats, as some models write both. */
 function* readMistral(parsing: CallParsing): Parsing<boolean> {
   const { reader, sink } = parsing;
   if (yield* readJsonCalls(parsing)) return true;

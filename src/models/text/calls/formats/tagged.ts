@@ -1,28 +1,33 @@
 /**
- * Formats in which each argument has its own tags.
+ * Formats with tags within the arguments: around each key and value (GLM, Qwen), or around each string (Gemma).
  *
  * @module
  */
 import { type GrammarSpec, sequence, text } from "../../../../engine/grammar/grammar.ts";
 import type { ToolFunction } from "../../../task.ts";
-import { type CallFormat, type CallParsing, markedFormat } from "../call_format.ts";
-import { escape } from "../json_call.ts";
-import { findTypes, isText, listParameters, rawToJson } from "../parameters.ts";
-import type { Parsing } from "../text_reader.ts";
+import {
+  type CallFormat,
+  type CallParsing,
+  markedFormat,
+  type Parsing,
+  type TextReader,
+} from "../call_format.ts";
+import { escape, readString } from "../json_call.ts";
+import { findTypes, isText, listGrammar, listParameters, rawToJson } from "../parameters.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
 
-/** The opening and closing tag of a part. */
+/** An opening and a closing tag. */
 type Tags = readonly [open: string, close: string];
 
-/** What distinguishes one such format from another. */
+/** The properties of a format with tags around keys and values. */
 interface TaggedFormat {
   readonly name: string;
-  /** The tags around the function's name. Without a closing tag, the first key or the end of the call ends the name. */
+  /** The tags around the function's name. If they are empty, the first key or the end of the call ends the name. */
   readonly called: Tags;
   readonly key: Tags;
   readonly value: Tags;
-  /** Whether values have line breaks around them that are markup. */
+  /** Whether the line breaks around values are markup. */
   readonly isInLines: boolean;
   /** Text after the last argument; the end of the call if absent. */
   readonly end?: string;
@@ -163,4 +168,149 @@ function* readArgument(
   if (found === undefined) return undefined;
   sink.write(rawToJson(raw, types));
   return true;
+}
+
+/** The markers of a generation of Gemma. */
+interface Marks {
+  readonly start: string;
+  readonly end: string;
+  /** The quotation mark around strings. */
+  readonly quote: string;
+}
+
+/**
+ * FunctionGemma: `<start_function_call>call:f{city:<escape>Paris<escape>}<end_function_call>`.
+ *
+ * @see https://ai.google.dev/gemma/docs/functiongemma/formatting-and-best-practices
+ */
+export const FUNCTION_GEMMA = gemmaFormat("function_gemma", {
+  start: "<start_function_call>",
+  end: "<end_function_call>",
+  quote: "<escape>",
+});
+
+/** Gemma 4: `<|tool_call>call:f{city:<|"|>Paris<|"|>}<tool_call|>`. */
+export const GEMMA = gemmaFormat("gemma", {
+  start: "<|tool_call>",
+  end: "<tool_call|>",
+  quote: '<|"|>',
+});
+
+/** Keys that are written without quotation marks. */
+const PLAIN_KEY = /^[^\s:{},"<]+$/;
+
+function gemmaFormat(name: string, marks: Marks): CallFormat {
+  const { start, end, quote } = marks;
+  return markedFormat({
+    ...{ name, end },
+    matches: (template) => template.includes(start),
+    starts: [start],
+    markers: [start, end, quote],
+    readCalls: (parsing) => readGemmaCall(parsing, quote),
+    open: "",
+    separator: `${end}${start}`,
+    close: end,
+    call: (called, param) => gemmaCallGrammar(called, { param, quote }),
+  });
+}
+
+function gemmaCallGrammar(
+  called: ToolFunction,
+  { param, quote }: { readonly param: string; readonly quote: string },
+): GrammarSpec {
+  const named = listParameters(called, {
+    param,
+    isWritable: (name) => name !== "" && !name.includes(quote),
+  }).map((parameter) => {
+    const { name, isRequired, grammar, types } = parameter;
+    const key = PLAIN_KEY.test(name) ? name : `${quote}${name}${quote}`;
+    const field = isText(types)
+      ? sequence(text(`${key}:${quote}`), parameter.textUntil(quote, quote))
+      : sequence(text(`${key}:`), grammar);
+    return { isRequired, grammar: field };
+  });
+  return sequence(text(`call:${called.name}{`), listGrammar(named, ","), text("}"));
+}
+
+function* readGemmaCall({ reader, sink }: CallParsing, quote: string): Parsing<boolean> {
+  yield* reader.skipSpace();
+  if (!(yield* reader.take("call:"))) return false;
+  const name = yield* reader.takeRun(/[\w.:/-]/);
+  if (name === "" || (yield* reader.peek()) !== "{") return false;
+  sink.begin(name);
+  yield* readGemmaFields(reader, { onJson: sink.write, quote });
+  sink.end();
+  return true;
+}
+
+interface ValueOptions {
+  readonly onJson: (json: string) => void;
+  readonly quote: string;
+}
+
+/**
+ * Parses an object whose keys usually have no quotation marks.
+ *
+ * @returns whether it is complete.
+ */
+function* readGemmaFields(reader: TextReader, options: ValueOptions): Parsing<boolean> {
+  const { onJson, quote } = options;
+  yield* reader.take("{");
+  onJson("{");
+  const isWhole = yield* reader.takeItems("}", function* (isFirst) {
+    const key = (yield* reader.peek()) === '"'
+      ? (yield* readString(reader)) ?? ""
+      : (yield* reader.take(quote))
+      ? yield* readQuoted(reader, quote)
+      : yield* reader.takeRun(/[^\s:{},]/);
+    yield* reader.skipSpace();
+    if (!key || !(yield* reader.take(":"))) return false;
+    onJson(`${isFirst ? "" : ", "}${JSON.stringify(key)}: `);
+    yield* reader.skipSpace();
+    return yield* readGemmaValue(reader, options);
+  });
+  if (isWhole) onJson("}");
+  return isWhole;
+}
+
+function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boolean> {
+  const { onJson, quote } = options;
+  if (yield* reader.take(quote)) {
+    onJson('"');
+    const found = yield* reader.until([quote], (chunk) => onJson(escape(chunk)));
+    if (found === undefined) return false;
+    onJson('"');
+    return true;
+  }
+  const first = yield* reader.peek();
+  if (first === "{") return yield* readGemmaFields(reader, options);
+  if (first === '"') {
+    const value = yield* readString(reader);
+    if (value !== undefined) onJson(JSON.stringify(value));
+    return value !== undefined;
+  }
+  if (first === "[") return yield* readGemmaList(reader, options);
+  const word = (yield* reader.takeRun(/[^,{}[\]\n]/)).trim();
+  // A word at the end of a truncated text may be incomplete.
+  if (word === "" || reader.isCutShort) return false;
+  const isJson = /^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?)$/i.test(word);
+  onJson(isJson ? word.toLowerCase() : JSON.stringify(word));
+  return true;
+}
+
+function* readGemmaList(reader: TextReader, options: ValueOptions): Parsing<boolean> {
+  yield* reader.take("[");
+  options.onJson("[");
+  const isWhole = yield* reader.takeItems("]", function* (isFirst) {
+    if (!isFirst) options.onJson(", ");
+    return yield* readGemmaValue(reader, options);
+  });
+  if (isWhole) options.onJson("]");
+  return isWhole;
+}
+
+function* readQuoted(reader: TextReader, quote: string): Parsing<string> {
+  let text = "";
+  yield* reader.until([quote], (chunk) => text += chunk);
+  return text;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../src/base/errors.ts";
 import type { ModelFolder } from "../../../src/hub/model_folder.ts";
-import { chooseFiles, type ModelChoice } from "../../../src/models/load/model_files.ts";
+import { chooseFiles, type ModelChoice } from "../../../src/models/load/choose_files.ts";
 
 function folder(config: Record<string, unknown>, ...files: string[]): ModelFolder {
   return { path: "ada/engine", config, files: new Set(["config.json", ...files]) };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ruleAfter } from "../../../../src/models/asr/whisper_config.ts";
+import { readAlignmentHeads, ruleAfter } from "../../../../src/models/asr/whisper_config.ts";
 
 const CONFIG = { vocabSize: 2501, timestampsStart: 1000, lastFirstTimestamp: 1050 };
 const ALL = { allowsText: true, allowsEnd: true, lastTimestamp: 2500 };
@@ -34,4 +34,29 @@ Deno.test("ruleAfter() wants another timestamp or the end after one that closes"
     firstTimestamp: 1020,
     lastTimestamp: 2500,
   });
+});
+
+const config = { decoder_layers: 3, decoder_attention_heads: 2 };
+const read = (alignment_heads?: unknown) =>
+  readAlignmentHeads({ config, generationConfig: { alignment_heads } });
+
+Deno.test("readAlignmentHeads() gathers pairs by layer, each head once", () => {
+  assert.deepEqual(read([[2, 1], [0, 1], [2, 0], [2, 1]]), [
+    { layer: 0, heads: [1] },
+    { layer: 2, heads: [1, 0] },
+  ]);
+});
+
+Deno.test("readAlignmentHeads() takes the upper half of the layers where none are named", () => {
+  const upper = [{ layer: 1, heads: [0, 1] }, { layer: 2, heads: [0, 1] }];
+  for (const absent of [undefined, null, []]) assert.deepEqual(read(absent), upper);
+});
+
+Deno.test("readAlignmentHeads() refuses heads that the decoder has not", () => {
+  for (const pair of [[3, 0], [0, 2], [-1, 0], [0.5, 0], [0], "0"]) {
+    assert.throws(() => read([[0, 0], pair]), {
+      name: "StartupError",
+      message: /3 layers of 2 heads/,
+    });
+  }
 });

@@ -1,6 +1,7 @@
 /** The sequential algorithm against a decoder that knows what is said when. */
 import assert from "node:assert/strict";
-import { type DecodingResult, Sequential } from "../../../../src/models/asr/whisper_sequential.ts";
+import { Sequential } from "../../../../src/models/asr/whisper_transcriber.ts";
+import type { DecodingResult } from "../../../../src/models/asr/window_decoder.ts";
 
 const TIMES = 1000;
 const GOOD = {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readGraph } from "../../src/models/folder/graph_file.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
-import { chooseCutGraphs } from "../../src/models/load/cut_choice.ts";
+import { chooseCutGraphs } from "../../src/models/load/choose_files.ts";
 import { additiveMask, spelledOut } from "../unit/graph/spelled_out.ts";
 import { decoder } from "../unit/graph/test_decoder.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { readMaxTokens } from "../../../../src/models/embedding/text_load.ts";
+import { readMaxTokens } from "../../../../src/models/embedding/text_model.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
 
 /** The limit of a folder with these files. */

@@ -1,17 +1,69 @@
 /**
- * Recognises models that are not served, so that none of them is taken for a model of another kind.
+ * Identifies the family of a folder. Models that are not served are recognised too, so that none of them is mistaken for
+ * a model of another kind.
  *
  * @module
  */
 import { isRecord } from "../../base/json.ts";
-import type { ModelKind } from "../../base/config.ts";
+import { MODEL_KINDS, type ModelKind } from "../../base/config.ts";
+import { StartupError } from "../../base/errors.ts";
 import { toModelName } from "../../hub/cache.ts";
 import { hasGraph, listOtherParts, locate, type ModelFolder } from "../../hub/model_folder.ts";
 import { sentenceModelType } from "../embedding/embedding_config.ts";
-import { isBuiltAs, isOfType } from "./family.ts";
+import { listModels } from "../folder/graph_variants.ts";
+import { FAMILIES, type Family, isBuiltAs, isOfType } from "./families.ts";
+
+/**
+ * Identifies the family of a folder.
+ *
+ * @param kind detected from the folder if absent.
+ * @throws {StartupError} when no family matches; the message says what was checked.
+ */
+export function identifyFamily(folder: ModelFolder, kind?: ModelKind): Family {
+  const ofKind = FAMILIES.filter((family) => kind === undefined || family.kind === kind);
+  const matching = ofKind.find((family) => family.matches(folder));
+  const { path, files, config } = folder;
+  const models = listModels(folder);
+  if (models.length > 1) {
+    throw new StartupError(
+      `${path} holds several models, ${
+        models.join(", ")
+      }: download it, then name the folder of one of them.`,
+    );
+  }
+  const unserved = describeUnserved(folder, kind === undefined ? matching?.kind : undefined);
+  if (unserved !== undefined) {
+    throw new StartupError(`${path} ${unserved}: Hearth serves no such model.`);
+  }
+  const found = matching ?? (kind && ofKind.find((family) => family.accepts?.(folder)));
+  if (found !== undefined) return found;
+  const type = String(config["model_type"] ?? "");
+  if (kind !== undefined) {
+    throw new StartupError(
+      `${path} has model_type "${type}". Of kind ${kind}, this version of Hearth serves ${
+        ofKind.map(({ name }) => name).join(", ")
+      }.`,
+    );
+  }
+  if (!files.has("config.json")) {
+    throw new StartupError(
+      `${path} has no config.json. Wanted: a model in the layout of transformers.js (on the hub, names end in -ONNX); ` +
+        'two PP-OCR graphs, one with "det" and one with "rec" in its name; or a background-removal graph, ' +
+        "either with a name that rembg uses (u2net.onnx) or with --kind matting.",
+    );
+  }
+  const task = describeTask(folder);
+  if (task !== undefined) throw new StartupError(`${path} ${task}: Hearth serves no such model.`);
+  const architectures = [config["architectures"] ?? []].flat().join(", ");
+  throw new StartupError(
+    `The kind of ${path} is unknown: config.json has model_type "${type}" and architectures ` +
+      `[${architectures}]. Set its kind: ${MODEL_KINDS.join(", ")}.`,
+    { setting: "kind" },
+  );
+}
 
 interface Unserved {
-  /** What the model is, for a message: "a translation model". */
+  /** What the model is, as messages put it: "a translation model". */
   readonly is: string;
   readonly types: readonly string[];
 }
@@ -19,16 +71,16 @@ interface Unserved {
 const UNSERVED: readonly Unserved[] = [
   {
     is:
-      "a streaming speech recogniser, whose encoder keeps a cache of its own (of Voxtral, Mini 3B is served)",
+      "a streaming speech recogniser, whose encoder keeps its own cache (of the Voxtral models, Mini 3B is served)",
     types: ["voxtral_realtime"],
   },
   {
     is:
-      "a language model that hears, of a type whose audio encoder is not served (those of Gemma 3n and Gemma 4 are)",
+      "a language model with audio input whose audio encoder is not served (Gemma 3n's and Gemma 4's are)",
     types: ["ultravox", "qwen2_audio", "qwen2_5_omni", "qwen3_omni_moe"],
   },
   {
-    is: "a codec of sound, which turns sound into codes and back",
+    is: "an audio codec, which turns sound into codes and back",
     types: ["snac", "mimi", "dac", "encodec", "xcodec", "xcodec2", "vocos"],
   },
   {
@@ -36,7 +88,7 @@ const UNSERVED: readonly Unserved[] = [
     types: ["marian", "m2m_100", "nllb-moe", "fsmt", "seamless_m4t", "seamless_m4t_v2"],
   },
   {
-    is: "a segmentation model, which outlines what a user points at",
+    is: "a segmentation model, which outlines the object that a user points at",
     types: ["sam", "sam_hq", "sam2", "sam2_video", "sam3", "sam3_tracker", "edgetam", "slimsam"],
   },
   { is: "a model that makes music or sounds", types: ["musicgen", "musicgen_melody", "bark"] },
@@ -54,12 +106,12 @@ const UNSERVED: readonly Unserved[] = [
     is: "a speech model of a type that is not served",
     types: ["csm", "dia", "parler_tts", "higgs_audio", "fish_qwen3_omni"],
   },
-  { is: "a language model that writes by diffusion", types: ["Dream", "llada", "llada_moe"] },
+  { is: "a diffusion language model", types: ["Dream", "llada", "llada_moe"] },
   { is: "a model that chooses actions", types: ["decision_transformer"] },
   { is: "a model of time series", types: ["patchtst", "patchtsmixer", "timesfm", "chronos"] },
   {
     is:
-      "a vision-language model of a type that is not served (docs/images.md lists those that are)",
+      "a vision-language model of a type that is not served (docs/images.md lists the served types)",
     types: [
       ...["moondream1", "moondream3", "paligemma", "kosmos-2", "kosmos-2.5", "phi3_v", "phi4mm"],
       ...["phi4_multimodal", "multi_modality", "janus", "blip-2", "instructblip", "git", "fuyu"],
@@ -79,13 +131,13 @@ const UNSERVED: readonly Unserved[] = [
   },
 ];
 
-/** What architectures are for, by the endings of their names. */
+/** The tasks of architectures, by the ends of their names. */
 const TASKS: readonly (readonly [RegExp, string])[] = [
   [/ForTokenClassification$/, "labels the tokens of a text (names of persons and places)"],
   [/ForQuestionAnswering$/, "marks the answer to a question in a text"],
   [/ForMultipleChoice$/, "chooses among answers"],
   [/ForImageClassification$/, "labels images"],
-  [/ForAudioClassification$|ForSequenceClassification$/, "labels what it is given"],
+  [/ForAudioClassification$|ForSequenceClassification$/, "classifies texts or recordings"],
   [/For(Zero-?Shot)?ObjectDetection$/, "finds objects in images"],
   [/For(Semantic|Instance|Universal|Image)Segmentation$/, "segments images"],
   [/ForDepthEstimation$/, "estimates depths in images"],
@@ -93,50 +145,53 @@ const TASKS: readonly (readonly [RegExp, string])[] = [
   [/ForXVector$/, "tells speakers apart"],
   [/ForRetrieval$/, "compares pages with questions by many vectors (ColPali)"],
   [/ForRewardModel$|RewardModel$/, "rates answers for training"],
-  [/ForPreTraining$/, "is a model for further training, without a head for a task"],
-  [/ForSpeechToText$/, "recognises speech, of a type of which voices are served alone"],
+  [/ForPreTraining$/, "is a base model for further training, without a task head"],
+  [
+    /ForSpeechToText$/,
+    "recognises speech, but only the speech synthesizers of its type are served",
+  ],
   [/ForSpeechToSpeech$/, "changes the voice of a recording"],
   [/ForAudioFrameClassification$/, "tells who speaks when"],
   [/ForTextToWaveform$|MusicgenForConditionalGeneration$/, "makes sounds"],
 ];
 
-/** Names of models that are trained to rank, whatever their labels are called. */
+/** Names of models trained to rank, whatever labels their configuration has. */
 const RERANKER = /rerank|cross-?encoder|marco|ranker|monobert|monot5/i;
 
 /**
- * What a folder holds if no family serves it: the end of a sentence that begins with the folder's name, "is a
+ * Describes a folder that no family serves. The result continues a sentence that begins with the folder's path: "is a
  * translation model".
  *
- * @param kind the kind of the family that matches the folder, if one does.
+ * @param kind the kind of the family that matches the folder, if there is one.
  * @returns `undefined` if the model may be served.
  */
-export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undefined {
+function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undefined {
   const parts = listOtherParts(folder.identity?.["genai_config.json"]);
   if (parts.length > 0 && !hasGraph(folder, "")) {
-    return `is a model with more than a decoder (${
+    return `has more than a decoder (${
       parts.join(", ")
-    }) in onnxruntime-genai's layout; ` +
-      "in that layout Hearth serves language models with a single graph, other models in that of transformers.js";
+    }) in onnxruntime-genai's layout, which is ` +
+      "supported only for language models with a single graph; other models need the layout of transformers.js";
   }
   const listed = UNSERVED.find(({ types }) => isOfType(folder, ...types));
   if (listed !== undefined) return `is ${listed.is}`;
   const saved = sentenceModelType(folder);
   if (saved === "SparseEncoder") {
-    return "is a sparse encoder (SPLADE), which weighs the words of a vocabulary";
+    return "is a sparse encoder (SPLADE), which gives each word of a vocabulary a weight";
   }
   if (saved === "MultiVectorEncoder") {
-    return "is a late-interaction model (ColBERT), which makes a vector of each token";
+    return "is a late-interaction model (ColBERT), which gives one vector per token";
   }
   if (kind === "rerank") return describeClassifier(folder);
   if (kind === "embedding" && saved === undefined && isMediaEncoder(folder)) {
     return "is an encoder of images or sounds";
   }
-  // A reranker has the same head as a classifier, and a matting model the same as a segmentation model.
+  // Rerankers share their head with classifiers, and matting models with segmentation models.
   const mayDiffer = kind !== undefined && kind !== "matting" && saved === undefined;
   const task = mayDiffer ? describeTask(folder) : undefined;
   if (task !== undefined) return task;
   if (kind === "text" && hasGraph(folder, "audio_encoder")) {
-    return "reads speech, by an encoder of a type that is not served";
+    return "takes speech through an audio encoder that is not served";
   }
   const isOther = kind !== "text" && kind !== "embedding" || saved === "SentenceTransformer" ||
     isBuiltAs(folder, /EncoderModel$/);
@@ -144,26 +199,26 @@ export function describeUnserved(folder: ModelFolder, kind?: ModelKind): string 
     hasGraph(folder, "encoder_model");
   return isOther || !hasEncoder
     ? undefined
-    : "is an encoder-decoder for texts (as T5, BART and NLLB are)";
+    : "is an encoder-decoder for texts, like T5, BART and NLLB";
 }
 
-/** Whether a folder configures preprocessing of media, and has no tokenizer. */
+/** Whether a folder configures the preprocessing of media and has no tokenizer. */
 function isMediaEncoder(folder: ModelFolder): boolean {
   return locate(folder, "preprocessor_config.json") !== undefined &&
     locate(folder, "tokenizer.json") === undefined;
 }
 
-/** What a folder's architecture is for, in the words of {@linkcode describeUnserved}, if no family serves it. */
-export function describeTask(folder: ModelFolder): string | undefined {
+/** Describes the task of an architecture that no family serves, as {@linkcode describeUnserved} does. */
+function describeTask(folder: ModelFolder): string | undefined {
   return TASKS.find(([pattern]) => isBuiltAs(folder, pattern))?.[1];
 }
 
-/** Describes text classifiers. They do not rank, unless they have one label or the name of a reranker. */
+/** Describes a text classifier; `undefined` if it ranks: it has a single label, or a reranker's name. */
 function describeClassifier(folder: ModelFolder): string | undefined {
-  const isTold = sentenceModelType(folder) === "CrossEncoder" ||
+  const isReranker = sentenceModelType(folder) === "CrossEncoder" ||
     RERANKER.test(toModelName(folder.path)) || !isBuiltAs(folder, /ForSequenceClassification$/);
   const labels = listLabels(folder);
-  if (isTold || labels.length === 1) return undefined;
+  if (isReranker || labels.length === 1) return undefined;
   const shown = [...labels.slice(0, MAX_LABELS), ...labels.length > MAX_LABELS ? ["…"] : []];
   return `is a classifier of ${labels.length} labels (${shown.join(", ")})`;
 }
@@ -171,7 +226,7 @@ function describeClassifier(folder: ModelFolder): string | undefined {
 /** Most labels that a message lists. */
 const MAX_LABELS = 5;
 
-/** Names of the labels. If two labels have no names, transformers does not write them into the file. */
+/** The names of the labels. For two labels without names, transformers writes nothing into the file. */
 function listLabels({ config }: ModelFolder): string[] {
   const labels = config["id2label"];
   return isRecord(labels) ? Object.values(labels).map(String) : ["LABEL_0", "LABEL_1"];

@@ -4,7 +4,11 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { StartupError } from "../../../src/base/errors.ts";
-import { checkPreprocessors } from "../../../src/models/load/load.ts";
+import {
+  checkPreprocessors,
+  readContextLength,
+  readVocabSize,
+} from "../../../src/models/folder/config_fields.ts";
 import { readTokenizer } from "../../../src/models/text/tokenizer_files.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
@@ -209,4 +213,28 @@ Deno.test({
       if (files.has("tokenizer.json")) await readTokenizer({ path, files, config: {} });
     }
   },
+});
+
+function folder(config: Record<string, unknown>) {
+  return { path: "/models/x", config, files: new Set<string>() };
+}
+
+Deno.test("readContextLength() reads the config's own length, or its text model's", () => {
+  assert.equal(readContextLength(folder({ max_position_embeddings: 512 })), 512);
+  assert.equal(readContextLength(folder({ model_type: "gpt2", n_positions: 64 })), 64);
+  assert.equal(readContextLength(folder({ text_config: { max_position_embeddings: 96 } })), 96);
+});
+
+Deno.test("readContextLength() knows what transformers leaves out because it is the default of the type", () => {
+  assert.equal(readContextLength(folder({ model_type: "qwen2" })), 32_768);
+  const nested = { model_type: "gemma3", text_config: { model_type: "gemma3_text" } };
+  assert.equal(readContextLength(folder(nested)), 131_072);
+});
+
+Deno.test("readContextLength() and readVocabSize() refuse a config that does not say", () => {
+  assert.throws(() => readContextLength(folder({ model_type: "new" })), {
+    name: "StartupError",
+    message: /\/models\/x\/config\.json gives no max_position_embeddings or n_positions/,
+  });
+  assert.throws(() => readVocabSize(folder({ vocab_size: "many" })), { message: /vocab_size/ });
 });
