@@ -1,6 +1,6 @@
 /** For a decoder in several dtypes, the one whose graph can be cut is chosen before the device's first preference. */
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readGraph } from "../../src/models/folder/graph_file.ts";
 import { splitGraph } from "../../src/graph/cut/split.ts";
@@ -10,10 +10,9 @@ import { decoder } from "../unit/graph/test_decoder.ts";
 
 const WANTED = [{ name: "model" }];
 
-/** A folder with graphs, by suffix, that can be cut or not. */
+/** A folder whose graphs, by their suffix or their path, are cut or not. */
 async function makeFolder(graphs: Readonly<Record<string, "cut" | "not cut">>) {
   const path = await Deno.makeTempDir();
-  await Deno.mkdir(join(path, "onnx"));
   await Deno.writeTextFile(join(path, "config.json"), '{"model_type": "llama"}');
   for (const [suffix, kind] of Object.entries(graphs)) {
     const attention = kind === "cut"
@@ -22,7 +21,9 @@ async function makeFolder(graphs: Readonly<Record<string, "cut" | "not cut">>) {
       })
       // Without a mask, tokens see later ones.
       : spelledOut({});
-    await Deno.writeFile(join(path, `onnx/model${suffix}.onnx`), decoder(attention));
+    const file = join(path, suffix.endsWith(".onnx") ? suffix : `onnx/model${suffix}.onnx`);
+    await Deno.mkdir(dirname(file), { recursive: true });
+    await Deno.writeFile(file, decoder(attention));
   }
   return {
     folder: await openFolder(path),
@@ -38,6 +39,47 @@ Deno.test("chooseCutGraphs() chooses the first of the preferred dtypes whose gra
   const asked = await chooseCutGraphs(folder, WANTED, { device: "gpuWithF16", dtype: "q4f16" });
   assert.equal(asked.main.path, "onnx/model_q4f16.onnx");
 });
+
+/** Ten folders, and the graph that each device takes of them. */
+const FOLDERS: readonly (readonly [
+  graphs: Readonly<Record<string, "cut" | "not cut">>,
+  onGpu: string,
+  onCpu: string,
+])[] = [
+  [{ _q4f16: "cut", _q4: "cut", _fp16: "cut" }, "onnx/model_q4f16.onnx", "onnx/model_q4.onnx"],
+  [{ _q4f16: "cut", _q4: "not cut" }, "onnx/model_q4f16.onnx", "onnx/model_q4f16.onnx"],
+  [{ _q4f16: "not cut", _fp16: "cut" }, "onnx/model_fp16.onnx", "onnx/model_fp16.onnx"],
+  [
+    { _q4: "not cut", _quantized: "cut" },
+    "onnx/model_quantized.onnx",
+    "onnx/model_quantized.onnx",
+  ],
+  [{ _q4: "not cut", "": "cut" }, "onnx/model.onnx", "onnx/model.onnx"],
+  [{ _q2f16: "not cut", _q2: "cut", _q1: "cut" }, "onnx/model_q2.onnx", "onnx/model_q2.onnx"],
+  [{ "model_q4f16.onnx": "not cut", "model_q4.onnx": "cut" }, "model_q4.onnx", "model_q4.onnx"],
+  [{ "model_q4.onnx": "not cut", "model.onnx": "cut" }, "model.onnx", "model.onnx"],
+  [
+    { "cpu_and_mobile/cpu-int4/model.onnx": "cut", "gpu/gpu-int4/model.onnx": "not cut" },
+    "cpu_and_mobile/cpu-int4/model.onnx",
+    "cpu_and_mobile/cpu-int4/model.onnx",
+  ],
+  [
+    { "gpu/gpu-int4/model.onnx": "not cut", "gpu/gpu-fp16/model.onnx": "cut" },
+    "gpu/gpu-fp16/model.onnx",
+    "gpu/gpu-fp16/model.onnx",
+  ],
+];
+
+for (const [graphs, onGpu, onCpu] of FOLDERS) {
+  const shown = Object.entries(graphs).map((each) => each.join(" ")).join(", ");
+  Deno.test(`chooseCutGraphs() takes ${onGpu} on a GPU and ${onCpu} on the CPU of: ${shown}`, async () => {
+    await using made = await makeFolder(graphs);
+    for (const [device, path] of [["gpuWithF16", onGpu], ["cpu", onCpu]] as const) {
+      const { main } = await chooseCutGraphs(made.folder, WANTED, { device });
+      assert.equal(main.path, path, device);
+    }
+  });
+}
 
 Deno.test("chooseCutGraphs() chooses the preferred dtype if none can be cut", async () => {
   await using made = await makeFolder({ _q4f16: "not cut", _q4: "not cut" });

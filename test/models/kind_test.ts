@@ -167,6 +167,31 @@ const UNSERVED: readonly (readonly [
     /is a language model with audio input/,
   ],
   ["snac_24khz", { model_type: "snac", sampling_rate: 24000 }, /is an audio codec/],
+  [
+    "snac_24khz",
+    { sampling_rate: 24000, codebook_size: 4096, vq_strides: [4, 2, 1] },
+    /is an audio codec/,
+    ["onnx/encoder_model.onnx", "onnx/decoder_model.onnx"],
+  ],
+  ["moonshine-streaming-tiny", {
+    architectures: ["MoonshineStreamingForConditionalGeneration"],
+    is_encoder_decoder: true,
+    model_type: "moonshine_streaming",
+  }, /is a streaming speech recogniser/],
+  ["parakeet-rnnt-0.6b", { model_type: "nemo-conformer-rnnt" }, /is a speech recogniser of a type/],
+  ["canary-180m-flash", { model_type: "nemo-conformer-aed" }, /is a speech recogniser of a type/],
+  ["gliner_small-v2.1", { model_type: "gliner" }, /finds names in a text/],
+  ["gelan-c_all", { model_type: "yolov9" }, /finds objects in images/],
+  [
+    "detr-resnet-50-panoptic",
+    { architectures: ["DetrForSegmentation"], model_type: "detr" },
+    /segments images/,
+  ],
+  ["roberta-toxicity", {
+    architectures: ["RobertaForSequenceClassification"],
+    id2label: { 0: "toxic" },
+    model_type: "roberta",
+  }, /is a classifier of one label \(toxic\)/],
   ["mimi", { architectures: ["MimiModel"], model_type: "mimi" }, /is an audio codec/],
   ["opus-mt-en-de", {
     architectures: ["MarianMTModel"],
@@ -365,6 +390,10 @@ Deno.test("identifyFamily() recognizes ranking models as rerankers, with any lab
   assert.equal(classifier("/models/x", { id2label: { 0: "LABEL_0" } }), "rerank");
   assert.equal(classifier("/models/monobert-large-msmarco"), "rerank");
   assert.equal(classifier("/models/bge-reranker-base"), "rerank");
+  const oneLabel = { id2label: { 0: "LABEL_0" } };
+  assert.throws(() => classifier("/models/Skywork-Reward-V2-Qwen3-0.6B", oneLabel), {
+    message: /rates answers for training/,
+  });
 });
 
 Deno.test("identifyFamily() recognizes EmbeddingGemma 2 as an embedding model, although it has an image encoder", () => {

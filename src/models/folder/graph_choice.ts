@@ -176,15 +176,18 @@ function refuseDtype(
   });
 }
 
-/** Lists the dtypes that suit a device and in which a folder has the graph, the best first. */
+/** Lists the dtypes that a device can run and in which a folder has the graph: those that suit it first, best first. */
 export function preferredDtypes(
   folder: ModelFolder,
   graph: WantedGraph,
   device: DeviceClass,
 ): Dtype[] {
   const { name, paths } = graph;
-  return PREFERRED[choosePreference(graph, device)].filter((dtype) =>
-    folder.files.has(paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "")
+  const outside = findOutside(folder, graph, device);
+  if (outside.length > 0) return [...new Set(outside.map(({ dtype }) => dtype))];
+  const others = DTYPES.filter((dtype) => device !== "gpu" || !dtype.endsWith("16"));
+  return [...new Set<Dtype>([...PREFERRED[choosePreference(graph, device)], ...others])].filter(
+    (dtype) => folder.files.has(paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? ""),
   );
 }
 

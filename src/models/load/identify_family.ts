@@ -68,6 +68,8 @@ interface Unserved {
   readonly types: readonly string[];
 }
 
+const CODEC = "an audio codec, which turns sound into codes and back";
+
 const UNSERVED: readonly Unserved[] = [
   {
     is:
@@ -76,11 +78,31 @@ const UNSERVED: readonly Unserved[] = [
   },
   {
     is:
+      "a streaming speech recogniser, whose encoder keeps states of its own (Moonshine is served)",
+    types: ["moonshine_streaming"],
+  },
+  {
+    is: "a speech recogniser of a type that is not served (of NeMo's, Parakeet TDT is)",
+    types: [
+      ...["nemo-conformer-rnnt", "nemo-conformer-aed", "nemo-conformer-ctc", "parakeet_rnnt"],
+      ...[
+        "parakeet_tdt",
+        "canary",
+        "sense_voice",
+        "sensevoice",
+        "paraformer",
+        "fun_asr",
+        "zipformer",
+      ],
+    ],
+  },
+  {
+    is:
       "a language model with audio input whose audio encoder is not served (Gemma 3n's and Gemma 4's are)",
     types: ["ultravox", "qwen2_audio", "qwen2_5_omni", "qwen3_omni_moe"],
   },
   {
-    is: "an audio codec, which turns sound into codes and back",
+    is: CODEC,
     types: ["snac", "mimi", "dac", "encodec", "xcodec", "xcodec2", "vocos"],
   },
   {
@@ -107,6 +129,11 @@ const UNSERVED: readonly Unserved[] = [
     types: ["csm", "dia", "parler_tts", "higgs_audio", "fish_qwen3_omni"],
   },
   { is: "a diffusion language model", types: ["Dream", "llada", "llada_moe"] },
+  { is: "a model that finds names in a text by labels that are given with it", types: ["gliner"] },
+  {
+    is: "a model that finds objects in images",
+    types: ["yolo", "yolov5", "yolov8", "yolov9", "yolov10", "yolo11", "yolov11", "yolo26"],
+  },
   { is: "a model that chooses actions", types: ["decision_transformer"] },
   { is: "a model of time series", types: ["patchtst", "patchtsmixer", "timesfm", "chronos"] },
   {
@@ -139,7 +166,7 @@ const TASKS: readonly (readonly [RegExp, string])[] = [
   [/ForImageClassification$/, "labels images"],
   [/ForAudioClassification$|ForSequenceClassification$/, "classifies texts or recordings"],
   [/For(Zero-?Shot)?ObjectDetection$/, "finds objects in images"],
-  [/For(Semantic|Instance|Universal|Image)Segmentation$/, "segments images"],
+  [/For(Semantic|Instance|Universal|Image)?Segmentation$/, "segments images"],
   [/ForDepthEstimation$/, "estimates depths in images"],
   [/ForImageSuperResolution$|ForSuperResolution$/, "enlarges images"],
   [/ForXVector$/, "tells speakers apart"],
@@ -157,6 +184,10 @@ const TASKS: readonly (readonly [RegExp, string])[] = [
 
 /** Names of models trained to rank, whatever labels their configuration has. */
 const RERANKER = /rerank|cross-?encoder|marco|ranker|monobert|monot5/i;
+/** Names of the only label of a reranker. */
+const RANK_LABEL = /^LABEL_0$|score|relevan|rank|similar|match|yes|true/i;
+/** Names of models that rate answers. */
+const REWARDING = /reward|\bRM\b/i;
 
 /**
  * Describes a folder that no family serves. The result continues a sentence that begins with the folder's path: "is a
@@ -175,6 +206,7 @@ function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undef
   }
   const listed = UNSERVED.find(({ types }) => isOfType(folder, ...types));
   if (listed !== undefined) return `is ${listed.is}`;
+  if (isBareCodec(folder)) return `is ${CODEC}`;
   const saved = sentenceModelType(folder);
   if (saved === "SparseEncoder") {
     return "is a sparse encoder (SPLADE), which gives each word of a vocabulary a weight";
@@ -202,6 +234,13 @@ function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undef
     : "is an encoder-decoder for texts, like T5, BART and NLLB";
 }
 
+/** Whether a folder holds a codec whose configuration has no type, as SNAC's has none. */
+function isBareCodec(folder: ModelFolder): boolean {
+  const { config } = folder;
+  return config["model_type"] === undefined && config["architectures"] === undefined &&
+    "codebook_size" in config && hasGraph(folder, "encoder_model");
+}
+
 /** Whether a folder configures the preprocessing of media and has no tokenizer. */
 function isMediaEncoder(folder: ModelFolder): boolean {
   return locate(folder, "preprocessor_config.json") !== undefined &&
@@ -213,12 +252,17 @@ function describeTask(folder: ModelFolder): string | undefined {
   return TASKS.find(([pattern]) => isBuiltAs(folder, pattern))?.[1];
 }
 
-/** Describes a text classifier; `undefined` if it ranks: it has a single label, or a reranker's name. */
+/** Describes a text classifier; `undefined` if it ranks: its only label says so, or it has a reranker's name. */
 function describeClassifier(folder: ModelFolder): string | undefined {
-  const isReranker = sentenceModelType(folder) === "CrossEncoder" ||
-    RERANKER.test(toModelName(folder.path)) || !isBuiltAs(folder, /ForSequenceClassification$/);
+  const name = toModelName(folder.path);
+  const isReranker = sentenceModelType(folder) === "CrossEncoder" || RERANKER.test(name) ||
+    !isBuiltAs(folder, /ForSequenceClassification$/);
+  if (isReranker) return undefined;
   const labels = listLabels(folder);
-  if (isReranker || labels.length === 1) return undefined;
+  if (labels.length === 1) {
+    if (REWARDING.test(name)) return "rates answers for training";
+    return RANK_LABEL.test(labels[0]!) ? undefined : `is a classifier of one label (${labels[0]})`;
+  }
   const shown = [...labels.slice(0, MAX_LABELS), ...labels.length > MAX_LABELS ? ["…"] : []];
   return `is a classifier of ${labels.length} labels (${shown.join(", ")})`;
 }
