@@ -74,6 +74,16 @@ Deno.test("identifyFamily() names the files that it read if it finds no family",
   );
 });
 
+Deno.test("chooseGraphs() takes a graph that Optimum optimized, and says why two halves are none", () => {
+  const choose = (...files: string[]) =>
+    chooseGraphs(makeFolder({}, files), [{ name: "model" }], { device: "cpu" }).main.path;
+  assert.equal(choose("model_optimized.onnx"), "model_optimized.onnx");
+  assert.equal(choose("model_optimized.onnx", "model.onnx"), "model.onnx");
+  assert.throws(() => choose("onnx/decoder_model.onnx", "onnx/decoder_with_past_model.onnx"), {
+    message: /one graph for prompts and another for later tokens .* Export the model again/,
+  });
+});
+
 Deno.test("chooseGraphs() chooses the best available dtype for the device", () => {
   const folder = makeFolder({}, ["onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_q4.onnx"]);
   const choose = (device: "gpuWithF16" | "gpu" | "cpu") =>

@@ -209,6 +209,15 @@ function refuse(
       );
   }
   const graphs = [...files].filter((file) => file.endsWith(".onnx")).sort();
+  const isDivided = HALVES.every((half) => graphs.some((file) => file.includes(`${half}.onnx`)));
+  if (isDivided && name === "model") {
+    return new StartupError(
+      `${path} has one graph for prompts and another for later tokens (${
+        graphs.join(", ")
+      }), as Optimum wrote them ` +
+        "before version 1.14. Export the model again: newer versions write a single model.onnx.",
+    );
+  }
   const shown = [...graphs.slice(0, MAX_SHOWN), ...graphs.length > MAX_SHOWN ? ["…"] : []];
   const found = there.length > 0
     ? `it has ${there.join(", ")}`

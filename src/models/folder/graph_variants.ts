@@ -39,6 +39,8 @@ const BY_SUFFIX: readonly (readonly [string, Dtype])[] = [
   ["_uint8", "uint8"],
   ["_quantized", "q8"],
   ["_bnb4", "bnb4"],
+  // Optimum's optimizer.
+  ["_optimized", "fp32"],
   ["", "fp32"],
 ];
 const FOUR_BITS = /int4|uint4|q4|4-?bit|awq|gptq|rtn|kquant/i;
