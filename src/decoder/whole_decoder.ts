@@ -247,7 +247,7 @@ async function openEmbeddings(
   return new TokenEmbeddings({ backend, session, outputs: [EMBEDDINGS, ...more] });
 }
 
-/** Checks the graph's inputs and outputs. @throws {UnsupportedGraphError} naming unknown inputs. */
+/** Checks the graph's inputs and outputs. @throws {UnsupportedGraphError} naming those that are unknown or missing. */
 function requireKnown(session: GraphSession, embedded: readonly string[]): void {
   const unknown = session.inputs.filter(({ name }) =>
     !name.startsWith("past") && !STEP_INPUTS.has(name) && !embedded.includes(name)
@@ -255,7 +255,17 @@ function requireKnown(session: GraphSession, embedded: readonly string[]): void 
   const cacheless = session.outputs.some(({ name }) => name === "logits")
     ? []
     : ["it has no output named logits"];
-  const faults = [...unknown.map(({ name }) => `its input "${name}" is not known`), ...cacheless];
+  const outputs = new Set(session.outputs.map(({ name }) => name));
+  const unreturned = session.inputs.map(({ name }) => name).filter((name) =>
+    name.startsWith("past") && !embedded.includes(name) && !outputs.has(presentName(name))
+  );
+  const faults = [
+    ...unknown.map(({ name }) => `its input "${name}" is not known`),
+    ...cacheless,
+    ...unreturned.slice(0, 1).map((name) =>
+      `it has no output "${presentName(name)}" for the next token's "${name}"`
+    ),
+  ];
   if (faults.length === 0) return;
   throw new UnsupportedGraphError(`The decoder graph cannot be run: ${faults.join(", ")}.`);
 }

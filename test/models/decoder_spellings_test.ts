@@ -208,6 +208,29 @@ function addLayerInput(graph: DecoderBuilder, rows: string): string {
   ]);
 }
 
+/** A choice among classes, as routers of experts make it: a mask of the chosen one, and its score among zeros. */
+function addChoice(graph: DecoderBuilder, rows: string): string {
+  const { hidden } = graph.sizes;
+  const numClasses = 4;
+  const scores = graph.add("MatMul", [rows, graph.weights([hidden, numClasses])]);
+  const outputs = [`${scores}/values`, `${scores}/indices`] as const;
+  const [values, indices] = outputs;
+  graph.add("TopK", [scores, graph.ints([1])], { outputs, attributes: { axis: -1 } });
+  const ends = graph.constant(constant("off_on", [2], Float32Array.of(0, 1)));
+  const choice = graph.add("OneHot", [indices, graph.ints([numClasses], []), ends], {
+    attributes: { axis: -1 },
+  });
+  const mask = graph.add("ReduceSum", [choice, graph.ints([2])], { attributes: { keepdims: 0 } });
+  const zeros = graph.add("Mul", [scores, graph.float(0)]);
+  const placed = graph.add("ScatterElements", [zeros, indices, values], {
+    attributes: { axis: -1 },
+  });
+  return graph.add("MatMul", [
+    graph.add("Add", [mask, placed]),
+    graph.weights([numClasses, hidden]),
+  ]);
+}
+
 const SPELLINGS: Readonly<Record<string, Spelling>> = {
   "ONNX's own operators": { attention: spell("before") },
   "heads normalised after their rotation": { attention: spell("after") },
@@ -228,6 +251,11 @@ const SPELLINGS: Readonly<Record<string, Spelling>> = {
     options: { feedForward: gateByHead },
   },
   "inputs of each layer": { attention: spell("none"), options: { feedForward: addLayerInput } },
+  "choices among classes": {
+    attention: spell("none"),
+    options: { feedForward: addChoice },
+    numRefused: 2,
+  },
   "a second layer without kernels for its rotation": {
     attention: (graph, layer) => {
       const { heads, kvHeads } = graph.sizes;

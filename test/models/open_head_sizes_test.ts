@@ -1,4 +1,4 @@
-/** Whole graphs with dynamic head sizes run with those of `config.json`. */
+/** Whole graphs whose caches leave sizes open run with those of `config.json`; those that return no cache are refused. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { UnsupportedGraphError } from "../../src/decoder/step_inputs.ts";
@@ -50,4 +50,20 @@ Deno.test("WholeDecoder runs a graph whose cache has dynamic head sizes", async 
   } finally {
     await decoder.dispose();
   }
+});
+
+Deno.test("WholeDecoder refuses a graph that does not return what it takes for the next token", async () => {
+  await using files = new FolderFiles(`${FOLDER}/onnx`);
+  const model = await readModel(files, "model.onnx");
+  const outputs = model.graph.outputs.filter(({ name }) => name !== "present.1.value");
+  const options = {
+    ...{ backend: new CpuBackend(), files, contextLength: 2048, vocabSize: 512 },
+    model: { ...model, graph: { ...model.graph, outputs } },
+  };
+  await assert.rejects(
+    WholeDecoder.load(options),
+    (error: Error) =>
+      error instanceof UnsupportedGraphError &&
+      /has no output "present.1.value" for the next token's/.test(error.message),
+  );
 });

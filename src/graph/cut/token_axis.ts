@@ -155,6 +155,11 @@ const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
     axes.inputs[0] === undefined ||
     (axes.inputs[1] === undefined && surviving(node, axes, probes)),
   GatherElements: (node, axes) => axes.inputs[0] === undefined || besideAxis("axis", 0)(node, axes),
+  ScatterElements: besideAxis("axis", 0),
+  // The new axis is the last one.
+  OneHot: (node, { inputs: [indices], output }) =>
+    (intAttribute(node, "axis") ?? -1) === -1 && indices?.axis === output?.axis &&
+    indices?.multiple === output?.multiple,
   Slice: slicing,
   Gather: gather("axis"),
   GatherBlockQuantized: gather("gather_axis"),

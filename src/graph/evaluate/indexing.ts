@@ -71,6 +71,20 @@ function gatherElements(call: Call): readonly [Value] {
   });
 }
 
+/** The shape of a choice: one element for each class on a new last axis. */
+function oneHot(call: Call): readonly [Value] {
+  const { shape } = need(call, 0);
+  const [depth] = needData(call, 1);
+  if ((intAttribute(call.node, "axis") ?? -1) !== -1) throw new UnknownValue("axis");
+  return [{ dtype: need(call, 2).dtype, shape: [...shape, depth!] }];
+}
+
+/** The shape of a tensor of which some elements are replaced. */
+function scattered(call: Call): readonly [Value] {
+  const { dtype, shape } = need(call, 0);
+  return [{ dtype, shape }];
+}
+
 function gatherNd(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
   if (intAttribute(call.node, "batch_dims")) throw new UnknownValue("batch_dims");
@@ -205,6 +219,8 @@ export const INDEXING_RULES: Rules = {
   Gather: gather,
   GatherElements: gatherElements,
   GatherND: gatherNd,
+  OneHot: oneHot,
+  ScatterElements: scattered,
   ScatterND: scatterNd,
   Range: range,
   Trilu: trilu,
