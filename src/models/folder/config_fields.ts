@@ -110,7 +110,10 @@ export function either(
 export function requireFields(json: Json, rule: FieldRule, file: string): void {
   const fault = rule(json);
   if (fault === undefined) return;
-  const shown = JSON.stringify(fault.seen) ?? "nothing";
+  // JSON has no infinities and would show them as null.
+  const shown = typeof fault.seen === "number"
+    ? `${fault.seen}`
+    : JSON.stringify(fault.seen) ?? "nothing";
   const seen = shown.length <= MAX_SHOWN_CHARS ? shown : `${shown.slice(0, MAX_SHOWN_CHARS)}…`;
   throw new StartupError(`${file}: ${fault.path.slice(1)}: want ${fault.wanted}, saw ${seen}.`);
 }
