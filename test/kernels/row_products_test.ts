@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { ACTIVATIONS } from "../../kernels/common/activation.ts";
 import { KernelThreads } from "../../kernels/cpu/kernel_threads.ts";
 import type { MatvecParams } from "../../kernels/matmul/matvec_params.ts";
+import { divideGroups } from "../../kernels/matmul/row_products.ts";
 import { matvecReference } from "./references/matvec_reference.ts";
 import type { ReadBytes } from "../../kernels/cpu/arena.ts";
 import { RowArena } from "../../kernels/cpu/row_arena.ts";
@@ -179,4 +180,30 @@ Deno.test("SimdRows.product() in f32 refuses unsupported sizes", () => {
     });
   }
   checkRowKernel({ kind: "matvec", params: FULL });
+});
+
+const PART_SIZES = { usual: 64, least: 6, maxParts: 32 };
+
+Deno.test("divideGroups() gives each thread the same number of parts", () => {
+  for (const numThreads of [2, 3, 4, 6, 8, 12, 16, 32]) {
+    for (const numGroups of [256, 768, 1024, 37_984]) {
+      const groups = divideGroups(numGroups, numThreads, PART_SIZES);
+      const numParts = Math.ceil(numGroups / groups);
+      // Some threads have no part in the last round.
+      const rounds = Math.ceil(numParts / numThreads);
+      const busy = numGroups / (rounds * numThreads * groups);
+      assert.ok(busy > 0.85, `${numGroups} groups on ${numThreads} threads: ${busy} busy`);
+    }
+  }
+});
+
+Deno.test("divideGroups() makes no part larger for more threads, and no parts of only a few groups", () => {
+  for (const numGroups of [1, 5, 32, 64, 100, 256, 5000]) {
+    const alone = divideGroups(numGroups, 1, PART_SIZES);
+    assert.ok(alone <= Math.max(64, Math.ceil(numGroups / 32)), `${alone} of ${numGroups}`);
+    for (const numThreads of [2, 5, 16, 64]) {
+      const groups = divideGroups(numGroups, numThreads, PART_SIZES);
+      assert.ok(groups <= alone && groups >= Math.min(numGroups, 4), `${groups} of ${numGroups}`);
+    }
+  }
 });
