@@ -29,7 +29,7 @@ export interface SimdInputs {
   readonly v: Float32Array;
 }
 
-/** Where to copy the keys and values of a sequence, f32 `[numKeys, headSize]` each. */
+/** Which keys and values of a sequence to copy, and where: f32 `[numKeys, headSize]` each. */
 export interface CacheRead {
   readonly head: number;
   /** The blocks that hold the keys. */

@@ -2,7 +2,7 @@
 
 override LIST_SIZE: u32 = 4u * THREADS;
 
-// Results of the pass that looks for the largest: each thread's own, and the one of a given rank.
+// Results of the pass that finds the largest key: each thread's own largest key, and the one with a given rank.
 var<workgroup> thread_keys: array<u32, THREADS>;
 var<workgroup> ranked_key: u32;
 // Gathered tokens, in any order: token, key.

@@ -76,7 +76,7 @@ interface Placed {
   readonly flopsPerRow: number;
 }
 
-/** How many sequences there are. */
+/** Limits of the states, and the threads that run the kernels. */
 interface SimdStatesOptions {
   readonly numSlots: number;
   readonly maxSequences: number;

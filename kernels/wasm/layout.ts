@@ -208,8 +208,8 @@ export class LinearNode {
   /** f32 `[rows, rates]`. */
   betas: usize;
   /**
-   * f32 `[slots, heads, valueStride * keyDim]`: all rows of each sixteen columns, then of each four of the remaining
-   * columns.
+   * f32 `[slots, heads, valueStride * keyDim]`. Columns are stored in groups, each with all of its rows: groups of
+   * sixteen columns, then groups of four.
    */
   state: usize;
   /** f32 `[rows, heads, valueDim]`. */

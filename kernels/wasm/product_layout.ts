@@ -23,7 +23,7 @@ export class Product {
   partGroups: u32;
   /** Address of the matrix's groups, with `BLOCK_BYTES` or `ZEROS_BLOCK_BYTES` per block; see `pack.ts`. */
   weights: usize;
-  /** The group of the activated products, or of all products. */
+  /** The first group to multiply; if gated, the first group whose products are activated. */
   firstGroup: u32;
   /** Whether the activated products are multiplied with the products of other groups. */
   isGated: u32;
@@ -95,7 +95,7 @@ export class FloatProduct {
   partGroups: u32;
   /** f32 `[groups, k, FLOAT_GROUP]`: see `pack.ts`. */
   weights: usize;
-  /** The group of the activated products, or of all products. */
+  /** The first group to multiply; if gated, the first group whose products are activated. */
   firstGroup: u32;
   /** Whether the activated products are multiplied with the products of other groups. */
   isGated: u32;

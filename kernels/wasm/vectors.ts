@@ -155,7 +155,7 @@ function gelu(x: v128): v128 {
   return f32x4.sub(f32x4.max(x, f32x4.splat(0)), f32x4.mul(half, erfc));
 }
 
-/** `x / (1 + exp(-x))`, the exponential of 126 / log2(e) at most. */
+/** `x / (1 + exp(-x))`. The exponent is limited to 126 / log2(e), so that the exponential does not overflow. */
 export function silu(x: v128): v128 {
   const power = f32x4.pmin(f32x4.mul(x, f32x4.splat(-LOG2_E)), f32x4.splat(126));
   return f32x4.div(x, f32x4.add(f32x4.splat(1), exp2(power)));

@@ -126,7 +126,7 @@ export class CpuBackend implements Backend {
     return this.#runtime?.name === "native" ? this.#storages.allocate(numBytes) : undefined;
   }
 
-  /** Unless it lies in a storage, ONNX Runtime has already copied the elements out of its own memory. */
+  /** ONNX Runtime has already copied the elements out of its own memory, unless the tensor is in a storage. */
   read(tensor: Tensor): Promise<Float32Array> {
     const data = tensor.data as Float32Array;
     if (tensor.type === "float16") {

@@ -15,7 +15,10 @@ import type { KernelParams, Slices } from "../attention.ts";
 const MIN_QUERIES = 32;
 /** Queries that are processed together. Keys after the last of them are left out. */
 const CHUNK = 128;
-/** Fewest queries processed together while other sequences wait for next tokens, since all keys are read for them. */
+/**
+ * Fewest queries that are processed together while other sequences wait for their next tokens: all keys are read again
+ * for each group of queries.
+ */
 const LEAST_CHUNK = 8;
 /** Keys of a head that are copied at a time, in whole blocks. */
 const COPIED_KEYS = 256;
@@ -235,7 +238,7 @@ export class PromptAttention {
     return buffer.subarray(0, length);
   }
 
-  /** Returns such a buffer, divided among heads. */
+  /** Returns a buffer like `#buffer`, divided among heads. */
   #divideBuffer(name: string, numHeads: number, length: number): Float32Array<ArrayBuffer>[] {
     const buffer = this.#buffer(name, numHeads * length);
     return Array.from(
