@@ -4,11 +4,7 @@
  * @module
  */
 import { Arena, MAX_MEMORY_BYTES } from "../cpu/arena.ts";
-import {
-  type AttentionExports,
-  instantiateAttention,
-  scratchBytes,
-} from "../cpu/attention_module.ts";
+import { instantiateKernels, type KernelExports, scratchBytes } from "../cpu/kernel_module.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import {
   countBlockBytes,
@@ -84,7 +80,7 @@ export function fitsMemory(layers: readonly SimdLayer[], limits: SimdLimits): bo
 
 export class SimdLayers {
   readonly #memory: WebAssembly.Memory;
-  readonly #exports: AttentionExports;
+  readonly #exports: KernelExports;
   readonly #threads: KernelThreads;
   readonly #layers: readonly PlacedLayer[];
   /** Address of the `Step` structure. */
@@ -114,7 +110,7 @@ export class SimdLayers {
       mayGrow: maxBlocks > numBlocks,
     });
     this.#memory = memory;
-    this.#exports = instantiateAttention(memory);
+    this.#exports = instantiateKernels(memory);
     const rows = (at: number, width: number) =>
       new Float32Array(memory.buffer, at, limits.maxTokens * width);
     this.#layers = layers.map(({ shape, write }, i) => {

@@ -7,11 +7,7 @@
 import { maxItemWords, writeItems } from "./attention_items.ts";
 import { TILE } from "./attention_simd_layers.ts";
 import { Arena, MAX_PAGES } from "../cpu/arena.ts";
-import {
-  type AttentionExports,
-  instantiateAttention,
-  scratchBytes,
-} from "../cpu/attention_module.ts";
+import { instantiateKernels, type KernelExports, scratchBytes } from "../cpu/kernel_module.ts";
 import { checkHeads, type HeadShape } from "./attention_shape.ts";
 import { KernelThreads } from "../cpu/kernel_threads.ts";
 import {
@@ -66,7 +62,7 @@ interface ItemOffsets {
 export class SimdPackedAttention {
   readonly #layers: readonly SimdPackedLayer[];
   readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES, shared: true });
-  readonly #exports: AttentionExports;
+  readonly #exports: KernelExports;
   readonly #threads: KernelThreads;
   #offsets: Offsets | undefined;
   #numRows = 0;
@@ -83,7 +79,7 @@ export class SimdPackedAttention {
     }
     this.#layers = layers;
     this.#threads = threads;
-    this.#exports = instantiateAttention(this.#memory);
+    this.#exports = instantiateKernels(this.#memory);
   }
 
   /**

@@ -6,7 +6,7 @@
  * @module
  */
 import { receiveMessageOnPort, workerData } from "node:worker_threads";
-import { type AttentionExports, instantiateAttention } from "./attention_module.ts";
+import { instantiateKernels, type KernelExports } from "./kernel_module.ts";
 import {
   KERNELS,
   type MemoryMessage,
@@ -18,7 +18,7 @@ import {
 
 const { control: buffer, thread, port, idleMs } = workerData as ThreadStart;
 const control = new Int32Array(buffer);
-const instances = new Map<number, AttentionExports>();
+const instances = new Map<number, KernelExports>();
 
 /** Joins the open job, unless it has finished. */
 function join(): boolean {
@@ -70,7 +70,7 @@ function sleepUntilJob(job: number): boolean {
 for (let job = 0;; job = Atomics.load(control, WORD.job)) {
   for (let got; (got = receiveMessageOnPort(port as never)) !== undefined;) {
     const { id, memory } = got.message as MemoryMessage;
-    instances.set(id, instantiateAttention(memory));
+    instances.set(id, instantiateKernels(memory));
   }
   if (join()) {
     try {

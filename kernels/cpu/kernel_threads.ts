@@ -7,7 +7,7 @@
  * @module
  */
 import { startThread, type Thread } from "../../src/base/threads.ts";
-import type { AttentionExports } from "./attention_module.ts";
+import type { KernelExports } from "./kernel_module.ts";
 import {
   type KernelName,
   KERNELS,
@@ -23,7 +23,7 @@ import {
 export interface KernelJob {
   readonly kernel: KernelName;
   readonly memory: WebAssembly.Memory;
-  readonly exports: AttentionExports;
+  readonly exports: KernelExports;
   /** Addresses of the kernel's parameters, of the step, and of the step's items. */
   readonly node: number;
   readonly step: number;

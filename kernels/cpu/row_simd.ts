@@ -5,7 +5,7 @@
  * @module
  */
 import { ACTIVATIONS } from "../common/activation.ts";
-import { type AttentionExports, instantiateAttention } from "./attention_module.ts";
+import { instantiateKernels, type KernelExports } from "./kernel_module.ts";
 import {
   type Addresses,
   checkFloatProduct,
@@ -65,13 +65,13 @@ function checkFours(length: number): void {
 export class SimdRows {
   readonly #threads: KernelThreads;
   readonly #memory: RowMemory;
-  readonly #exports: AttentionExports;
+  readonly #exports: KernelExports;
 
   /** @param memory must have scratch memory for all threads. */
   constructor(threads: KernelThreads, memory: RowMemory) {
     this.#threads = threads;
     this.#memory = memory;
-    this.#exports = instantiateAttention(memory.memory);
+    this.#exports = instantiateKernels(memory.memory);
     // In the order of `QuantizedRows`' fields.
     new Uint32Array(memory.memory.buffer, memory.rows, 4)
       .set([0, memory.tiles, LEVEL_MASK, Number(memory.sumsInShorts)]);

@@ -5,7 +5,7 @@
  * @module
  */
 import { Arena, type ReadBytes } from "../cpu/arena.ts";
-import { type AttentionExports, instantiateAttention } from "../cpu/attention_module.ts";
+import { instantiateKernels, type KernelExports } from "../cpu/kernel_module.ts";
 import { type KernelThreads, STEP_POLLS } from "../cpu/kernel_threads.ts";
 import {
   type ExpertLayer,
@@ -36,7 +36,7 @@ interface ExpertRows {
 export class SimdExperts {
   readonly #threads: KernelThreads;
   readonly #memory: WebAssembly.Memory;
-  readonly #exports: AttentionExports;
+  readonly #exports: KernelExports;
   readonly #layers: readonly PlacedLayer[];
   readonly #scratch: Scratch;
 
@@ -50,7 +50,7 @@ export class SimdExperts {
   ) {
     this.#threads = threads;
     this.#memory = memory;
-    this.#exports = instantiateAttention(memory);
+    this.#exports = instantiateKernels(memory);
     this.#layers = layers;
     this.#scratch = scratch;
   }

@@ -8,7 +8,7 @@
  *
  * @module
  */
-import type { AttentionExports } from "../cpu/attention_module.ts";
+import type { KernelExports } from "../cpu/kernel_module.ts";
 import type { LevelBits } from "./matvec_params.ts";
 import type { ReadBytes } from "../cpu/arena.ts";
 
@@ -75,7 +75,7 @@ export interface StagedMatrix {
 export async function packNbits(
   { memory, exports, staged, at }: {
     readonly memory: WebAssembly.Memory;
-    readonly exports: Pick<AttentionExports, "packBlocks">;
+    readonly exports: Pick<KernelExports, "packBlocks">;
     readonly staged: StagedMatrix;
     readonly at: number;
   },

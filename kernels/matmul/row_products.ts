@@ -4,7 +4,7 @@
  * @module
  */
 import { ACTIVATIONS } from "../common/activation.ts";
-import type { AttentionExports } from "../cpu/attention_module.ts";
+import type { KernelExports } from "../cpu/kernel_module.ts";
 import type { ReadBytes } from "../cpu/arena.ts";
 import type { KernelThreads } from "../cpu/kernel_threads.ts";
 import type { MatrixFormat, MatvecParams } from "./matvec_params.ts";
@@ -91,7 +91,7 @@ export function nbitsScratchBytes(outputs: number): number {
 interface ProductMemory {
   readonly threads: KernelThreads;
   readonly memory: WebAssembly.Memory;
-  readonly exports: AttentionExports;
+  readonly exports: KernelExports;
   /** Address of the words that describe the product, in the order of `Product`'s or `FloatProduct`'s fields. */
   readonly node: number;
   /** Address of the words that describe the step's rows: those of `QuantizedRows`, or of `FloatRows`. */
@@ -194,7 +194,7 @@ export function floatScratchBytes(outputs: number, maxRows: number): number {
 export async function packFloats(
   { memory, exports, staged, at }: {
     readonly memory: WebAssembly.Memory;
-    readonly exports: Pick<AttentionExports, "packColumns" | "packRows">;
+    readonly exports: Pick<KernelExports, "packColumns" | "packRows">;
     readonly staged: { readonly at: number; readonly length: number };
     readonly at: number;
   },

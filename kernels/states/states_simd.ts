@@ -5,7 +5,7 @@
  * @module
  */
 import { Arena } from "../cpu/arena.ts";
-import { type AttentionExports, instantiateAttention } from "../cpu/attention_module.ts";
+import { instantiateKernels, type KernelExports } from "../cpu/kernel_module.ts";
 import { type KernelThreads, STEP_POLLS } from "../cpu/kernel_threads.ts";
 import type { KernelName } from "../cpu/thread_control.ts";
 import {
@@ -91,7 +91,7 @@ function padded(length: number): number {
 export class SimdStates {
   readonly #threads: KernelThreads;
   readonly #memory: WebAssembly.Memory;
-  readonly #exports: AttentionExports;
+  readonly #exports: KernelExports;
   readonly #floats: Float32Array;
   readonly #placed: readonly Placed[];
   readonly #nodeAt: number;
@@ -117,7 +117,7 @@ export class SimdStates {
     this.#scratch = arena.reserve(this.#scratchBytes / 4 * threads.numThreads);
     this.#placed = recurrences.map((each) => place(each, { arena, rows, numSlots }));
     this.#memory = arena.allocate({ what: "States of sequences", hasLargePages: true });
-    this.#exports = instantiateAttention(this.#memory);
+    this.#exports = instantiateKernels(this.#memory);
     this.#floats = new Float32Array(this.#memory.buffer);
   }
 

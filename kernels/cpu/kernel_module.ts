@@ -1,5 +1,5 @@
 /**
- * The WebAssembly module for the CPU's attention, used by the thread that owns a memory and by its helpers.
+ * The WebAssembly module with the CPU's kernels, which the thread that owns a memory and its helpers instantiate.
  *
  * @module
  */
@@ -17,7 +17,7 @@ type SharedKernel = (
 ) => void;
 
 /** The exports of the module; see `wasm/`. */
-export interface AttentionExports {
+export interface KernelExports {
   kvWrite(node: number, step: number): void;
   readonly pagedAttention: SharedKernel;
   readonly packedAttention: SharedKernel;
@@ -89,17 +89,17 @@ export interface AttentionExports {
 const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
 
 /** Instantiates the kernels on a shared memory. */
-export function instantiateAttention(memory: WebAssembly.Memory): AttentionExports {
+export function instantiateKernels(memory: WebAssembly.Memory): KernelExports {
   const instance = new WebAssembly.Instance(module, { env: { memory } });
-  return instance.exports as unknown as AttentionExports;
+  return instance.exports as unknown as KernelExports;
 }
 
 /** Bytes of scratch memory that a thread needs for heads of this size, rounded up to whole cache lines. */
 export function scratchBytes(headSize: number): number {
-  measure ??= instantiateAttention(
+  measure ??= instantiateKernels(
     new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }),
   );
   return Math.ceil(measure.blockBytes(headSize) / 64) * 64;
 }
 
-let measure: AttentionExports | undefined;
+let measure: KernelExports | undefined;
