@@ -1,5 +1,5 @@
 /**
- * What must hold of sequences, steps and blocks at any moment, whatever happened before.
+ * Invariants of sequences, steps and blocks at any time.
  *
  * @module
  */
@@ -24,25 +24,25 @@ const NO_ADJUSTMENTS = {
   bias: new Float32Array(1),
 };
 
-/** A sequence that has not ended, and what was seen of it. */
+/** A sequence that has not ended, and its observed state. */
 export interface Tracked {
   readonly sequence: Sequence;
   readonly request: GenerationRequest;
   readonly seed: number;
-  /** Tokens whose computation was seen since it was last admitted; `undefined` while it waits. */
+  /** Number of tokens computed since it was last admitted; `undefined` while it waits. */
   numSeen: number | undefined;
   /** Whether it got a token since it was last admitted. */
   decodes: boolean;
-  /** The prompt's tokens that were scored, and how. */
+  /** Scores of the prompt's tokens. */
   readonly scores: SampledToken[];
 }
 
-/** Knows sequences from the outside only: their tables, and what a decoder makes of them. */
+/** Checks sequences only from outside: their tables, and the decoder's results for them. */
 export class Invariants {
   readonly #limits: DecoderLimits;
-  /** In order of arrival, by sequence id. */
+  /** By sequence id, in order of arrival. */
   readonly #live: ReadonlyMap<number, Tracked>;
-  /** The blocks of each pool at present: the main one, then those of windows. */
+  /** The current number of blocks of each pool: the main one, then those of windows. */
   readonly numBlocks: number[];
   /** Sequences that have ended while a step of theirs was suspended: it still writes to their blocks. */
   readonly leaving = new Set<Sequence>();
@@ -53,7 +53,7 @@ export class Invariants {
     this.numBlocks = [limits, ...limits.windows ?? []].map(({ numBlocks }) => numBlocks);
   }
 
-  /** The running sequences are the oldest ones: nobody was overtaken. */
+  /** Asserts that the running sequences are the oldest ones: none was overtaken. */
   checkQueue(stats: SchedulerStats): void {
     let hasWaiting = false;
     let numRunning = 0;
@@ -73,8 +73,8 @@ export class Invariants {
   }
 
   /**
-   * The step is within its budget, the oldest sequence advances, next tokens come first and all of them come: in a step
-   * of prompts none, and beside it all others.
+   * Asserts that the step is within its budget, the oldest sequence advances, and all next tokens come first: a step of
+   * prompts has none, and the steps during its suspension have all.
    */
   checkStep({ scheduled, numTokens, isApart }: ScheduledStep, suspended?: ScheduledStep): void {
     const oldest: Tracked | undefined = this.#live.values().next().value;
@@ -96,8 +96,8 @@ export class Invariants {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a sequence that has ended is scheduled");
       assert(numTokens > 0);
-      // A prompt that is scored, or stops where its state is kept, goes on beside younger sequences, and leaves them
-      // their tokens.
+      // A prompt that is scored, or stops where its state is saved, continues together with younger sequences, and
+      // leaves them their tokens.
       if (sequence.scoring !== undefined || this.#limits.numStateSlots) continue;
       if (!tracked.decodes) hasPrompt = true;
       else assert(!hasPrompt, "a prompt comes before a next token");
@@ -115,7 +115,10 @@ export class Invariants {
     return [...this.#live.values().map(({ sequence }) => sequence), ...this.leaving];
   }
 
-  /** Every token is computed once and in order, sees its own sequence and nothing else, and is written where nobody else reads. */
+  /**
+   * Asserts that every token is computed once and in order, sees only its own sequence, and is written to blocks that
+   * no other sequence reads.
+   */
   checkBatch(step: ScheduledStep, batch: StepBatch, decoder: SimulatedDecoder): void {
     assert.equal(batch.numTokens, step.numTokens);
     assert.equal(batch.sequences.length, step.scheduled.length);
@@ -155,11 +158,11 @@ export class Invariants {
     }
   }
 
-  /** What counts as used is exactly what the tables refer to, and no two blocks hold the same prefix. */
+  /** Asserts that the used blocks are exactly those in the tables, and that no two blocks contain the same prefix. */
   checkBlocks(stats: SchedulerStats): void {
     const { blockSize, sharesBlocks } = this.#limits;
     const held = new Set<number>();
-    /** By the block before them and their own tokens. */
+    /** Blocks by the previous block and their own tokens. */
     const blockOfPrefix = new Map<string, number>();
     for (const sequence of this.#listHolders()) {
       const { blockIds } = sequence;
@@ -194,7 +197,7 @@ export class Invariants {
     }
   }
 
-  /** Sequences hold the blocks of their window and no others. @returns the blocks that they hold. */
+  /** Asserts that sequences hold exactly the blocks of their window. @returns these blocks. */
   #checkWindow(index: number): Set<number> {
     const { blockSize, maxBatchTokens, windows } = this.#limits;
     const { window } = windows![index]!;
@@ -213,10 +216,10 @@ export class Invariants {
     return held;
   }
 
-  /** All of a prompt that was to be scored is, once and in order, when its first token comes. */
+  /** Asserts that a requested prompt is scored completely, once and in order, before its first token. */
   checkScores({ request, seed, scores }: Tracked): void {
     const tokens = [...request.promptTokens];
-    // One sample scores for all.
+    // Only the first sample is scored.
     const numWanted = request.promptLogprobs === undefined || seed > 0 ? 0 : tokens.length - 1;
     const wanted = tokens.slice(1, numWanted + 1).map((tokenId, i) =>
       makeScore(tokens.slice(0, i + 1), {
@@ -226,7 +229,7 @@ export class Invariants {
     assert.deepEqual(scores, wanted);
   }
 
-  /** The completion is the one that the request gets alone. */
+  /** Asserts that the completion is the same as that of the request alone. */
   checkCompletion({ sequence, request, seed }: Tracked): void {
     const tokens = [...request.promptTokens];
     const numCompletionTokens = sequence.length - sequence.numPromptTokens;

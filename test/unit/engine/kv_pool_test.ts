@@ -1,4 +1,4 @@
-/** The pool as requests see it: it grows for them, what a device refuses is said, and memory is given back. */
+/** The pool's effect on requests: it grows for them, a device's refusal is reported, and memory is returned. */
 import assert from "node:assert/strict";
 import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
 import { PoolSize } from "../../../src/engine/kv_pool.ts";
@@ -15,7 +15,7 @@ import {
 
 const PROMPT_TOKENS = 40;
 
-/** Has a device of `most` blocks of four tokens, and starts with eight. */
+/** A decoder on a device of `most` blocks of four tokens, which starts with eight. */
 class GrowingDecoder implements Decoder {
   readonly limits = makeLimits({ numBlocks: 8, roomyBlocks: 16, maxBlocks: 64 });
   readonly sizes: number[] = [];
@@ -31,7 +31,7 @@ class GrowingDecoder implements Decoder {
   }
 
   async resizeCache(numBlocks: number): Promise<boolean> {
-    // Devices take their time: requests come and go meanwhile.
+    // Devices are slow: requests arrive and end meanwhile.
     await new Promise((resolve) => setTimeout(resolve, 1));
     if (numBlocks > this.#most) return false;
     this.sizes.push(numBlocks);
@@ -64,7 +64,7 @@ function makePrompt(seed: number, length = PROMPT_TOKENS): number[] {
   return countFrom(seed * 7, length).map((value) => value % VOCAB_SIZE);
 }
 
-/** The completion that a prompt gets alone. */
+/** The completion of a prompt alone. */
 function makeCompletion(prompt: readonly number[], length: number): number[] {
   const tokens = [...prompt];
   for (let tokenIndex = 0; tokenIndex < length; tokenIndex++) {
@@ -78,7 +78,7 @@ async function metric(engine: EngineLoop, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(text)![1]);
 }
 
-Deno.test("EngineLoop enlarges the pool for requests that it does not hold, and preempts none", async () => {
+Deno.test("EngineLoop enlarges the pool for requests that do not fit, and preempts none", async () => {
   const decoder = new GrowingDecoder(64);
   const engine = new EngineLoop(decoder, { prefixCache: true });
   const prompts = [0, 1, 2, 3].map((seed) => makePrompt(seed));
@@ -90,7 +90,7 @@ Deno.test("EngineLoop enlarges the pool for requests that it does not hold, and 
   await engine.close();
 });
 
-Deno.test("EngineLoop serves what a device that refuses memory holds, and says why not more", async () => {
+Deno.test("EngineLoop serves requests that fit on a device that refuses memory, and gives the reason for refusals", async () => {
   const decoder = new GrowingDecoder(12);
   const engine = new EngineLoop(decoder, { prefixCache: true });
   assert.equal(engine.maxSequenceLength, 256);
@@ -103,11 +103,11 @@ Deno.test("EngineLoop serves what a device that refuses memory holds, and says w
     return true;
   });
   const { tokens, end } = await short;
-  // As many as twelve blocks hold, and one that needs no place.
+  // As many as twelve blocks hold, plus one that needs no slot.
   assert.deepEqual(tokens, makeCompletion(makePrompt(0, 30), 49 - 30));
   assert.equal(end, "length");
   assert.deepEqual((await other).tokens, makeCompletion(makePrompt(2, 30), 10));
-  // Until the device is asked again, no longer prompt is taken.
+  // Until the device is asked again, no longer prompt is accepted.
   assert.throws(() =>
     engine.add({ promptTokens: new Int32Array(60), samples: [GREEDY] }, {
       onToken: () => false,
@@ -117,7 +117,7 @@ Deno.test("EngineLoop serves what a device that refuses memory holds, and says w
   await engine.close();
 });
 
-Deno.test("EngineLoop gives memory back that it has not needed for ten minutes", async () => {
+Deno.test("EngineLoop returns memory that it has not needed for ten minutes", async () => {
   const decoder = new GrowingDecoder(64);
   const engine = new EngineLoop(decoder, { prefixCache: true });
   const timers: { run: () => void; ms: number }[] = [];
@@ -133,7 +133,7 @@ Deno.test("EngineLoop gives memory back that it has not needed for ten minutes",
     assert.deepEqual(decoder.sizes, [26]);
     assert.ok(timers[0]!.ms > 9.9 * 60_000);
     timers[0]!.run();
-    // While it shrinks a request comes, of which the low blocks hold the beginning.
+    // A request arrives while the pool shrinks; the low blocks contain its prefix.
     const { tokens } = await generate(engine, makePrompt(0, 50), 4);
     assert.deepEqual(tokens, makeCompletion(makePrompt(0, 50), 4));
     assert.deepEqual(decoder.sizes, [26, 16]);

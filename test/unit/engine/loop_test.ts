@@ -3,7 +3,7 @@ import { type Decoder, EncoderError, type StepBatch } from "../../../src/decoder
 import { EngineLoop } from "../../../src/engine/loop.ts";
 import { GREEDY, makeLimits, SimulatedDecoder } from "./simulated_decoder.ts";
 
-/** A decoder that asks the sources of a step's embeddings before it runs the step. */
+/** A decoder that calls the sources of a step's embeddings before it runs the step. */
 class AskingDecoder implements Decoder {
   readonly limits = makeLimits();
   readonly #simulated = new SimulatedDecoder(this.limits);
@@ -79,7 +79,7 @@ for (const throwing of ["onToken", "onDone"] as const) {
     }, {
       onToken: () => false,
       onDone: () => {},
-      // What it throws on being told is nobody else's matter either.
+      // An exception from this listener must not affect other requests either.
       onError: (error) => {
         broken.resolve(error);
         fail();
@@ -95,7 +95,7 @@ for (const throwing of ["onToken", "onDone"] as const) {
   });
 }
 
-Deno.test("EngineLoop hands each step the encoder input and the rules of each sample", async () => {
+Deno.test("EngineLoop passes the encoder input and the rules of each sample to each step", async () => {
   const seen: StepBatch["sequences"][number][] = [];
   class Watched extends AskingDecoder {
     override run(batch: StepBatch) {

@@ -1,5 +1,5 @@
 /**
- * Tokenizers of forms that no built-in model has, made here as `tokenizer.json` writes them.
+ * Tokenizers of types that no built-in model has, in the format of `tokenizer.json`.
  *
  * @module
  */
@@ -20,7 +20,7 @@ function common(rest: Readonly<Record<string, unknown>>): Readonly<Record<string
   return tokenizerJson(["<unk>", "<s>", "</s>"], rest);
 }
 
-/** Llama's form: what is not in the vocabulary is spelled in bytes, and words begin with a sign. */
+/** Llama's type: text outside the vocabulary becomes bytes, and words begin with a marker. */
 export function byteFallbackTokenizer(): Readonly<Record<string, unknown>> {
   const bytes = Array.from(
     { length: 256 },
@@ -51,7 +51,7 @@ export function byteFallbackTokenizer(): Readonly<Record<string, unknown>> {
   });
 }
 
-/** SentencePiece's other form: pieces with scores, of which the likeliest row is taken. */
+/** SentencePiece's other type: pieces with scores, of which the likeliest sequence is chosen. */
 export function unigramTokenizer(): Readonly<Record<string, unknown>> {
   const pieces = [SPACE, `${SPACE}the`, "ing", ...LETTERS];
   const metaspace = { type: "Metaspace", replacement: SPACE, prepend_scheme: "always" };

@@ -1,17 +1,17 @@
-/** A stream goes on while a long prompt is read, on devices whose work takes what a formula says. */
+/** A stream continues while a long prompt is computed, on simulated devices with durations from a formula. */
 import assert from "node:assert/strict";
 import { PrefillPace } from "../../../src/engine/prefill_pace.ts";
 
 const PROMPT_TOKENS = 20_000;
 const MOST_TOKENS = 512;
 
-/** What a device takes, in milliseconds. */
+/** Durations of a device, in milliseconds. */
 interface Device {
-  /** A step of next tokens. */
+  /** Duration of a step of next tokens. */
   readonly usualMs: number;
-  /** Parts of a prompt's step. */
+  /** Number of parts of a prompt's step. */
   readonly numParts: number;
-  /** One of them, by tokens of the step and keys before them. */
+  /** Duration of a part, by tokens of the step and earlier keys. */
   readonly partMs: (numTokens: number, numKeys: number) => number;
   readonly isQueued?: boolean;
 }
@@ -36,19 +36,19 @@ const DEVICES: Readonly<Record<string, Device>> = {
   },
 };
 
-/** Time between two next tokens while the prompt is read, and how long that takes in all, and alone. */
+/** Times between next tokens while the prompt is computed, and its total duration, also without the stream. */
 interface Reading {
   readonly gapsMs: readonly number[];
   readonly readMs: number;
   readonly aloneMs: number;
 }
 
-/** A stream, beside which a long prompt is read. */
+/** Simulates a stream while a long prompt is computed. */
 function read({ usualMs, numParts, partMs, isQueued = false }: Device): Reading {
   const pace = new PrefillPace({ isQueued });
   let nowMs = 0;
   let lastMs = 0;
-  /** What the device still has to do before it comes to what is asked next. */
+  /** Queued work that the device does before the next request. */
   let queuedMs = 0;
   const gapsMs: number[] = [];
   const runNext = () => {
@@ -81,9 +81,9 @@ function read({ usualMs, numParts, partMs, isQueued = false }: Device): Reading 
 }
 
 for (const [name, device] of Object.entries(DEVICES)) {
-  Deno.test(`PrefillPace keeps a stream going on ${name}`, () => {
+  Deno.test(`PrefillPace lets a stream continue on ${name}`, () => {
     const { gapsMs, readMs, aloneMs } = read(device);
-    // Of a device whose parts are too long, the first steps tell.
+    // For a device whose parts are too long, only the first steps count.
     const tooLong = gapsMs.filter((ms) => ms >= 3 * device.usualMs);
     assert(tooLong.length <= gapsMs.length / 100, `${tooLong.length} of ${gapsMs.length} gaps`);
     const share = readMs / aloneMs;
@@ -91,7 +91,7 @@ for (const [name, device] of Object.entries(DEVICES)) {
   });
 }
 
-Deno.test("PrefillPace lets the first next tokens through at once, and learns from two in a row", () => {
+Deno.test("PrefillPace lets the first next tokens pass immediately, and learns from two in a row", () => {
   const pace = new PrefillPace();
   pace.addPart();
   assert.equal(pace.remainingMs(0), 0);
@@ -100,12 +100,12 @@ Deno.test("PrefillPace lets the first next tokens through at once, and learns fr
   assert.equal(pace.isStale, true);
   pace.observe(10, 40);
   assert.equal(pace.isStale, false);
-  // What came beside a part took longer, so that there is less time for the next.
+  // A step during a part took longer, so that there is less time for the next one.
   assert.equal(pace.remainingMs(40), 5);
   assert.equal(pace.remainingMs(45), 0);
 });
 
-Deno.test("PrefillPace follows a stream that gets slower, and quicker again", () => {
+Deno.test("PrefillPace follows a stream that becomes slower, and faster again", () => {
   const pace = new PrefillPace();
   const settle = (ms: number) => {
     for (let i = 0; i < 1000; i++) {

@@ -1,4 +1,4 @@
-/** A seeded stream of random numbers (mulberry32), so that a failing workload can be run again. */
+/** A seeded stream of random numbers (mulberry32), so that a failing workload can be repeated. */
 export class Random {
   #state: number;
 

@@ -37,14 +37,14 @@ function makeEntries(adjustments: TokenAdjustments | undefined): Map<number, Ent
   return entries;
 }
 
-Deno.test("SamplingState.adjustments is absent when neither penalty nor bias is on", () => {
+Deno.test("SamplingState.adjustments is absent without a penalty and a bias", () => {
   const state = makeState([1, 2, 3], { temperature: 1, topK: 5, topP: 0.5, minP: 0.1, seed: 3 });
   state.push(4);
   assert.equal(state.adjustments, undefined);
   assert.equal(makeState([1], {}, new Map()).adjustments, undefined);
 });
 
-Deno.test("SamplingState lists completion tokens only, for a frequency or presence penalty", () => {
+Deno.test("SamplingState lists only completion tokens for a frequency or presence penalty", () => {
   for (const params of [{ frequencyPenalty: 0.5 }, { presencePenalty: -1 }]) {
     const state = makeState([1, 2], params);
     assert.equal(makeEntries(state.adjustments).size, 0);
@@ -56,7 +56,7 @@ Deno.test("SamplingState lists completion tokens only, for a frequency or presen
   }
 });
 
-Deno.test("SamplingState lists prompt tokens too, for a repetition penalty", () => {
+Deno.test("SamplingState also lists prompt tokens for a repetition penalty", () => {
   const state = makeState([1, 2, 1], { repetitionPenalty: 1.2 });
   state.push(2);
   assert.deepEqual([...makeEntries(state.adjustments)], [
@@ -65,7 +65,7 @@ Deno.test("SamplingState lists prompt tokens too, for a repetition penalty", () 
   ]);
 });
 
-Deno.test("SamplingState lists biased tokens only, for a bias, and tells whether they are in context", () => {
+Deno.test("SamplingState lists only biased tokens for a bias, and whether they are in context", () => {
   const state = makeState([1, 2], {}, new Map([[2, 5], [3, -100], [4, 1]]));
   for (const tokenId of [3, 8]) state.push(tokenId);
   assert.deepEqual([...makeEntries(state.adjustments)], [
@@ -75,7 +75,7 @@ Deno.test("SamplingState lists biased tokens only, for a bias, and tells whether
   ]);
 });
 
-Deno.test("SamplingState stays true over a long random completion", () => {
+Deno.test("SamplingState stays correct over a long random completion", () => {
   const random = new Random(2);
   const prompt = Array.from({ length: 300 }, () => random.between(0, 999));
   const bias = new Map(Array.from({ length: 50 }, (_, i) => [i * 31, i - 25]));
@@ -99,7 +99,7 @@ Deno.test("SamplingState stays true over a long random completion", () => {
   assert.deepEqual(makeEntries(state.adjustments), expected);
 });
 
-Deno.test("SamplingState rules out the ends of a completion until it has its least tokens", () => {
+Deno.test("SamplingState forbids end tokens until a completion has its minimum length", () => {
   const [plainEnd, biasedEnd, other] = [5, 6, 7];
   for (const minTokens of [0, 1, 3]) {
     const state = new SamplingState(Int32Array.of(1, plainEnd), {
@@ -141,7 +141,7 @@ Deno.test("SamplingState allows no token once its grammar has failed, and keeps 
   }
 });
 
-Deno.test("SamplingState is the same row every step", () => {
+Deno.test("SamplingState is the same object in every step", () => {
   const state = makeState([1], { frequencyPenalty: 1 });
   const { adjustments } = state;
   state.push(1);
@@ -149,7 +149,7 @@ Deno.test("SamplingState is the same row every step", () => {
   assert.equal(state.tokenIndex, 1);
 });
 
-Deno.test("SamplingState penalises the repetition of the last tokens alone, where there is a window", () => {
+Deno.test("SamplingState with a window only penalises repetition of the last tokens", () => {
   const inContext = (state: SamplingState) => {
     const entries = [...makeEntries(state.adjustments)].filter(([, entry]) =>
       entry.inContext === 1

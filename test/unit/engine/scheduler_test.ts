@@ -8,7 +8,7 @@ import { GREEDY, makeLimits } from "./simulated_decoder.ts";
 
 const TOKEN = { tokenId: 7, logprob: 0, top: [] };
 
-/** A scheduler whose every step samples the same token. Blocks have 4 tokens. */
+/** A scheduler that samples the same token in every step. Blocks have 4 tokens. */
 class Server {
   readonly scheduler: Scheduler;
 
@@ -25,7 +25,7 @@ class Server {
     return this.add(prompt, options)[0]!;
   }
 
-  /** Runs a step. @returns the ids of its sequences, each with its number of tokens. */
+  /** Runs a step. @returns the ids of its sequences with their numbers of tokens. */
   step(duringRun?: () => void): [id: number, numTokens: number][] {
     const step = this.scheduler.schedule();
     if (step === undefined) return [];
@@ -35,7 +35,7 @@ class Server {
     return step.scheduled.map(({ sequence, numTokens }) => [sequence.id, numTokens]);
   }
 
-  /** Runs steps, ending sequences that are full, until none is left. */
+  /** Runs steps and ends full sequences, until none is left. */
   drain(): void {
     for (let step = this.scheduler.schedule(); step; step = this.scheduler.schedule()) {
       const sampled = step.scheduled.filter(({ samples }) => samples).map(() => TOKEN);
@@ -56,7 +56,7 @@ function getRefusal(action: () => unknown): HearthError {
   return assert.fail("not refused");
 }
 
-Deno.test("Scheduler.add() takes a prompt that fills the context, or the pool, where no token is wanted", () => {
+Deno.test("Scheduler.add() accepts a prompt that fills the context, or the pool, if no token is requested", () => {
   const wide = { contextLength: 16, numBlocks: 8 };
   const narrow = { contextLength: 64, numBlocks: 3 };
   for (const [limits, most] of [[wide, 16], [narrow, 12]] as const) {
@@ -95,7 +95,7 @@ Deno.test("Scheduler.add() refuses an empty prompt", () => {
   assert.equal(getRefusal(() => new Server().add([])).kind, "invalid_value");
 });
 
-Deno.test("Scheduler lets a lone sequence grow to what the pool holds", () => {
+Deno.test("Scheduler lets a lone sequence grow to the size of the pool", () => {
   const server = new Server({ numBlocks: 3 });
   const sequence = server.addOne([1]);
   server.drain();
@@ -103,7 +103,7 @@ Deno.test("Scheduler lets a lone sequence grow to what the pool holds", () => {
   assert.equal(server.scheduler.stats().numPreemptions, 0);
 });
 
-Deno.test("Scheduler.schedule() takes next tokens first, then prompts in chunks within the budget", () => {
+Deno.test("Scheduler.schedule() schedules next tokens first, then prompts in chunks within the budget", () => {
   const server = new Server({ maxBatchTokens: 10 });
   const a = server.addOne(countFrom(0, 4));
   assert.deepEqual(server.step(), [[a.id, 4]]);
@@ -115,7 +115,7 @@ Deno.test("Scheduler.schedule() takes next tokens first, then prompts in chunks 
   assert.deepEqual(server.step(), [[a.id, 1], [b.id, 1], [c.id, 1]]);
 });
 
-Deno.test("Scheduler.schedule() asks for a token only when a prompt is complete", () => {
+Deno.test("Scheduler.schedule() samples a token only after a prompt is complete", () => {
   const server = new Server({ maxBatchTokens: 3 });
   server.add(countFrom(0, 5));
   assert.deepEqual(server.scheduler.schedule()?.scheduled.map(({ samples }) => samples), [false]);
@@ -123,7 +123,7 @@ Deno.test("Scheduler.schedule() asks for a token only when a prompt is complete"
   assert.deepEqual(server.scheduler.schedule()?.scheduled.map(({ samples }) => samples), [true]);
 });
 
-Deno.test("Scheduler.schedule() runs no more sequences than the decoder takes", () => {
+Deno.test("Scheduler.schedule() runs no more sequences than the decoder allows", () => {
   const server = new Server({ maxSequences: 2 });
   const [a, b, c] = [1, 2, 3].map((first) => server.addOne([first]));
   assert.deepEqual(server.step(), [[a!.id, 1], [b!.id, 1]]);
@@ -157,13 +157,13 @@ Deno.test("Scheduler.schedule() preempts the newest sequence when blocks run out
   assert.equal(server.scheduler.stats().numPreemptions, 1);
 
   server.scheduler.end(a.id);
-  // Its two full blocks are still there, and it comes before what arrived later.
+  // Its two full blocks are still cached, and it runs before later sequences.
   assert.deepEqual(server.step(), [[b.id, 1], [late.id, 1]]);
   assert.equal(b.length, 10);
   assert.equal(b.numCachedTokens, 0, "what it was spared by its own blocks is no cached prompt");
 });
 
-Deno.test("Scheduler.schedule() admits only what leaves running sequences a block to grow", () => {
+Deno.test("Scheduler.schedule() admits a sequence only if running ones keep a block to grow", () => {
   const server = new Server({ numBlocks: 4 });
   const a = server.addOne(countFrom(0, 3));
   server.step();
@@ -194,7 +194,7 @@ for (const prefixCache of [true, false]) {
     assert.deepEqual(server.step(), [[a!.id, 1], [b!.id, 3]]);
   });
 
-  Deno.test(`Scheduler lets a sample go on with the prompt of one that was cancelled (${where})`, () => {
+  Deno.test(`Scheduler lets a sample continue the prompt of a cancelled one (${where})`, () => {
     const server = new Server({ maxBatchTokens: 8 }, { prefixCache });
     const [a, b] = server.add(countFrom(0, 15), { samples: [GREEDY, GREEDY] });
     assert.deepEqual(server.step(), [[a!.id, 8]]);
@@ -202,7 +202,7 @@ for (const prefixCache of [true, false]) {
     assert.deepEqual(server.step(), [[b!.id, 7]]);
   });
 
-  Deno.test(`Scheduler runs samples one after the other where blocks cannot be shared (${where})`, () => {
+  Deno.test(`Scheduler runs samples one after the other if blocks cannot be shared (${where})`, () => {
     const server = new Server({ maxSequences: 1, sharesBlocks: false }, { prefixCache });
     const [a, b] = server.add(countFrom(0, 9), { samples: [GREEDY, GREEDY] });
     assert.deepEqual(server.step(), [[a!.id, 9]]);
@@ -212,7 +212,7 @@ for (const prefixCache of [true, false]) {
   });
 }
 
-Deno.test("Scheduler computes of a repeated prompt the last token alone", () => {
+Deno.test("Scheduler computes only the last token of a repeated prompt", () => {
   const server = new Server();
   server.add(countFrom(0, 15), { maxTokens: 1 });
   server.drain();
@@ -223,7 +223,7 @@ Deno.test("Scheduler computes of a repeated prompt the last token alone", () => 
   assert.deepEqual([numPrefixHitTokens, numPrefixQueryTokens], [14, 30]);
 });
 
-Deno.test("Scheduler keeps nothing from request to request with the prefix cache off", () => {
+Deno.test("Scheduler keeps nothing between requests without the prefix cache", () => {
   const server = new Server({}, { prefixCache: false });
   server.add(countFrom(0, 15), { maxTokens: 1, samples: [GREEDY, GREEDY] });
   server.drain();
@@ -232,7 +232,7 @@ Deno.test("Scheduler keeps nothing from request to request with the prefix cache
   assert.deepEqual(server.step(), [[again.id, 15]]);
 });
 
-Deno.test("Scheduler tells prompts apart by the media in them", () => {
+Deno.test("Scheduler distinguishes prompts by their media", () => {
   const server = new Server();
   const withMedia = (key: string) => {
     const sequence = server.addOne(countFrom(0, 9), { media: [{ start: 2, end: 6, key }] });
@@ -243,7 +243,7 @@ Deno.test("Scheduler tells prompts apart by the media in them", () => {
   assert.deepEqual(["cat", "dog", "cat"].map(withMedia), [0, 0, 8]);
 });
 
-Deno.test("Scheduler.end() frees a sequence's blocks at once, in the middle of its prompt", () => {
+Deno.test("Scheduler.end() frees a sequence's blocks immediately, in the middle of its prompt", () => {
   const server = new Server({ maxBatchTokens: 6 });
   const sequence = server.addOne(countFrom(0, 20));
   server.step();
@@ -254,7 +254,7 @@ Deno.test("Scheduler.end() frees a sequence's blocks at once, in the middle of i
   assert.deepEqual(server.step(), []);
 });
 
-Deno.test("Scheduler.end() takes a waiting sequence out of the queue, and may come too late", () => {
+Deno.test("Scheduler.end() removes a waiting sequence from the queue, and ignores an ended one", () => {
   const server = new Server({ maxSequences: 1 });
   const [a, b, c] = [1, 2, 3].map((first) => server.addOne([first]));
   server.step();
@@ -265,7 +265,7 @@ Deno.test("Scheduler.end() takes a waiting sequence out of the queue, and may co
   assert.deepEqual(server.step(), [[c!.id, 1]]);
 });
 
-Deno.test("Scheduler.commit() leaves out what was cancelled while the step ran, and only that", () => {
+Deno.test("Scheduler.commit() ignores only sequences that were cancelled during the step", () => {
   const server = new Server();
   const [a, b] = [server.addOne(countFrom(0, 5)), server.addOne(countFrom(100, 5))];
   server.step(() => server.scheduler.end(a.id));
@@ -274,7 +274,7 @@ Deno.test("Scheduler.commit() leaves out what was cancelled while the step ran, 
   assert.deepEqual([numUsedBlocks, numCachedBlocks], [2, 0], "nothing half-written is kept");
 });
 
-Deno.test("Scheduler.commit() gives each token to the sequence that asked for it", () => {
+Deno.test("Scheduler.commit() assigns each token to its sequence", () => {
   const server = new Server({ maxBatchTokens: 6 });
   const { scheduler } = server;
   const sequences = [2, 3, 9].map((length, i) => server.addOne(countFrom(100 * i, length)));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { countFrom, makeSequence } from "./make_sequence.ts";
 
-Deno.test("Sequence.push() grows the completion up to maxLength and no further", () => {
+Deno.test("Sequence.push() grows the completion only up to maxLength", () => {
   const sequence = makeSequence(countFrom(0, 3), { maxLength: 5 });
   assert.equal(sequence.length, 3);
   sequence.push(7);
@@ -13,7 +13,7 @@ Deno.test("Sequence.push() grows the completion up to maxLength and no further",
   assert.equal(sequence.length, 5);
 });
 
-Deno.test("Sequence.push() keeps its sampling state up to date", () => {
+Deno.test("Sequence.push() updates its sampling state", () => {
   const sequence = makeSequence([1, 2]);
   assert.equal(sequence.sampling.tokenIndex, 0);
   sequence.push(5);

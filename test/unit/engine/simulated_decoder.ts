@@ -1,8 +1,8 @@
 /**
- * A decoder without a model. It has a KV pool like a real one, written and read through the block tables alone, and a
- * next token that depends on every slot it reads: a wrong table, a block reused too early or shared by mistake gives
- * another completion. Where it has slots for states, each is the tokens that it has seen: a state that is not that of
- * the tokens before is an error.
+ * A decoder without a model. It has a KV pool like a real one, accessed only through the block tables, and a next token
+ * that depends on every slot it reads: a wrong table, or a block that is reused too early or shared by mistake, gives
+ * another completion. If it has slots for states, each contains the tokens that it has seen: a state that does not
+ * match the previous tokens is an error.
  *
  * @module
  */
@@ -18,10 +18,10 @@ const EMPTY = -1;
 
 export { GREEDY } from "../../../src/decoder/decoder.ts";
 
-/** Tokens are few, so that completions meet each other's prefixes by chance. */
+/** A small vocabulary, so that completions share prefixes by chance. */
 export const VOCAB_SIZE = 12;
 
-/** Limits that tests change a little of. */
+/** Default limits, which tests change in part. */
 export function makeLimits(changes: Partial<DecoderLimits> = {}): DecoderLimits {
   return {
     contextLength: 256,
@@ -35,9 +35,9 @@ export function makeLimits(changes: Partial<DecoderLimits> = {}): DecoderLimits 
   };
 }
 
-/** The slots of a pool, written and read through its tables alone. */
+/** The slots of a pool, accessed only through its tables. */
 interface Pool {
-  /** How many tokens are seen through it. */
+  /** The number of visible tokens. */
   readonly window: number;
   tokens: Int32Array;
   positions: Int32Array;
@@ -45,10 +45,10 @@ interface Pool {
 
 export class SimulatedDecoder {
   readonly #blockSize: number;
-  /** The main one, then those of the windows. */
+  /** The main pool, then those of the windows. */
   readonly #pools: readonly Pool[];
   readonly #states: (readonly number[])[];
-  /** By how many rows the angles of the key in each slot are further on than its position. */
+  /** Offset of the angle row from the position, for the key in each slot. */
   readonly #shifts = new Map<number, number>();
 
   constructor(limits: DecoderLimits) {
@@ -61,7 +61,7 @@ export class SimulatedDecoder {
     this.#states = Array.from({ length: limits.numStateSlots ?? 0 }, () => [EMPTY]);
   }
 
-  /** Makes the copies that come before a step. */
+  /** Copies states before a step. */
   begin({ stateCopies = [] }: StepBatch): void {
     for (const { from, to } of stateCopies) this.#states[to] = this.#states[from]!;
   }
@@ -71,7 +71,7 @@ export class SimulatedDecoder {
     return this.compute(batch);
   }
 
-  /** Runs a step that has begun. */
+  /** Runs a step after `begin`. */
   compute(batch: StepBatch): SampledToken[] {
     for (let row = 0; row < batch.sequences.length; row++) {
       this.#write(batch, row);
@@ -87,7 +87,7 @@ export class SimulatedDecoder {
     return sampled;
   }
 
-  /** Changes the number of blocks of a pool; what goes is lost. */
+  /** Changes the number of blocks of a pool; removed blocks are lost. */
   resize(numBlocks: number, pool = 0): void {
     const resized = (from: Int32Array) => {
       const to = new Int32Array(numBlocks * this.#blockSize).fill(EMPTY);
@@ -98,7 +98,7 @@ export class SimulatedDecoder {
     Object.assign(this.#pools[pool]!, { tokens: resized(tokens), positions: resized(positions) });
   }
 
-  /** The tokens that a row of the batch sees through its block tables. */
+  /** The tokens that are visible to a row of the batch through its block tables. */
   read(batch: StepBatch, row: number): number[] {
     const end = batch.kvLengths[row]!;
     const first = batch.positions[batch.queryStarts[row]!]!;
@@ -162,12 +162,12 @@ export class SimulatedDecoder {
   }
 }
 
-/** By how many rows a token's angles are further on than its position. */
+/** Offset of a token's angle row from its position. */
 export function makeShift({ anglePositions, positions }: StepBatch, token: number): number {
   return (anglePositions?.[token] ?? positions[token]!) - positions[token]!;
 }
 
-/** What the token that a row asks for gets behind these. */
+/** The score of a row's requested token after these tokens. */
 export function makeScore(
   context: readonly number[],
   { adjustments }: Pick<SampleRow, "adjustments">,
@@ -176,7 +176,7 @@ export function makeScore(
   return { tokenId, logprob: -makeHash([...context, tokenId], 0), top: [] };
 }
 
-/** What a sequence with these tokens gets next, alone or in any company. */
+/** The next token of a sequence with these tokens, alone or in any batch. */
 export function nextToken(
   context: readonly number[],
   sample: Pick<SampleRow, "params" | "tokenIndex">,

@@ -70,7 +70,7 @@ Deno.test("StepBuilder.build() uses the same arrays for every step, sized for th
   );
 });
 
-Deno.test("StepBuilder.build() tells which of a step's tokens come from media, and from which row", () => {
+Deno.test("StepBuilder.build() marks the tokens of a step that come from media, with their rows", () => {
   const source: EmbeddingSource = { rows: () => Promise.reject(new Error("not asked for")) };
   const sequence = makeSequence(countFrom(0, 12), {
     media: [
@@ -95,7 +95,7 @@ Deno.test("StepBuilder.build() tells which of a step's tokens come from media, a
   assert.equal(getSpans(9, 3), undefined);
 });
 
-Deno.test("StepBuilder.build() gives positions on three scales when one of the sequences has such", () => {
+Deno.test("StepBuilder.build() returns positions on three scales if one of the sequences has them", () => {
   const scales = [[0, 1, 1, 3], [0, 1, 2, 3], [0, 2, 1, 3]].map((scale) => Int32Array.from(scale));
   const sequence = makeSequence(countFrom(0, 4), {
     sectionPositions: { prompt: scales as [Int32Array, Int32Array, Int32Array], offset: 5 },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { StopMatcher } from "../../../src/engine/detokenizer.ts";
 import { Random } from "./random.ts";
 
-/** All that comes through, and the stop string found. */
+/** All emitted text, and the stop string found. */
 function run(stops: readonly string[], fragments: readonly string[]) {
   const matcher = new StopMatcher(stops);
   let text = "";
@@ -14,7 +14,7 @@ function run(stops: readonly string[], fragments: readonly string[]) {
   return { text: text + matcher.flush(), stop: undefined };
 }
 
-/** The same, by trying every end. */
+/** The same, by trying every end position. */
 function runSlowly(stops: readonly string[], text: string) {
   for (let end = 1; end <= text.length; end++) {
     const ending = stops.filter((stop) => stop !== "" && text.slice(0, end).endsWith(stop))
@@ -34,12 +34,12 @@ function split(text: string, random: Random): string[] {
   return fragments;
 }
 
-Deno.test("StopMatcher.push() emits what stands before a stop string and nothing of it", () => {
+Deno.test("StopMatcher.push() emits the text before a stop string and nothing of it", () => {
   assert.deepEqual(run(["END"], ["one E", "N", "Dtwo"]), { text: "one ", stop: "END" });
   assert.deepEqual(run(["END"], ["END"]), { text: "", stop: "END" });
 });
 
-Deno.test("StopMatcher.push() holds back exactly the longest possible beginning of a stop string", () => {
+Deno.test("StopMatcher.push() withholds exactly the longest possible prefix of a stop string", () => {
   const matcher = new StopMatcher(["abcabd", "cx"]);
   assert.deepEqual(matcher.push("zabcab"), { text: "z", stop: undefined });
   assert.deepEqual(matcher.push("c"), { text: "abc", stop: undefined });
@@ -48,20 +48,20 @@ Deno.test("StopMatcher.push() holds back exactly the longest possible beginning 
   assert.deepEqual(matcher.push("d"), { text: "cd", stop: undefined });
 });
 
-Deno.test("StopMatcher.flush() gives back what was held when generation ends", () => {
+Deno.test("StopMatcher.flush() returns the withheld text when generation ends", () => {
   const matcher = new StopMatcher(["\n\n###"]);
   assert.equal(matcher.push("yes\n\n##").text, "yes");
   assert.equal(matcher.flush(), "\n\n##");
   assert.equal(matcher.flush(), "");
 });
 
-Deno.test("StopMatcher takes the stop string that ends first, the longer of two that end together", () => {
+Deno.test("StopMatcher finds the stop string that ends first, and the longer of two that end together", () => {
   assert.deepEqual(run(["abcd", "bc"], ["xabcd"]), { text: "xa", stop: "bc" });
   assert.deepEqual(run(["bc", "abc"], ["xabcd"]), { text: "x", stop: "abc" });
   assert.deepEqual(run(["c", "abcd", "bc"], ["xabcd"]), { text: "xa", stop: "bc" });
 });
 
-Deno.test("StopMatcher lets everything through when there is no stop string, or an empty one", () => {
+Deno.test("StopMatcher emits everything without a stop string, or with an empty one", () => {
   assert.deepEqual(run([], ["a", "b"]), { text: "ab", stop: undefined });
   assert.deepEqual(run(["", "q"], ["a", "b"]), { text: "ab", stop: undefined });
 });
@@ -73,13 +73,13 @@ Deno.test("StopMatcher finds a stop string of any length, split anywhere", () =>
   assert.deepEqual(run([stop], fragments), { text: "ab", stop });
 });
 
-Deno.test("StopMatcher does not hold back an emoji for another that begins alike", () => {
+Deno.test("StopMatcher does not withhold an emoji for another with the same beginning", () => {
   const matcher = new StopMatcher(["😁"]);
   assert.deepEqual(matcher.push("😀"), { text: "😀", stop: undefined });
   assert.deepEqual(matcher.push("😁"), { text: "", stop: "😁" });
 });
 
-Deno.test("StopMatcher equals a plain search, however random text is cut, and never emits too much", () => {
+Deno.test("StopMatcher equals a plain search in random text with any division, and never emits too much", () => {
   const random = new Random(3);
   const randomText = (maxLength: number) =>
     Array.from({ length: random.between(0, maxLength) }, () => random.pick(["a", "b", "c", "é"]))

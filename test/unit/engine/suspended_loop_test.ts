@@ -1,4 +1,6 @@
-/** A prompt's step that is suspended for next tokens: who is cancelled or fails meanwhile is nobody else's matter. */
+/**
+ * A prompt's step that is suspended for next tokens: cancellations and failures meanwhile do not affect other requests.
+ */
 import assert from "node:assert/strict";
 import type {
   Decoder,
@@ -15,18 +17,18 @@ const PARTS = 10;
 const STREAM = [1, 2, 3];
 const LONG = Array.from({ length: 40 }, (_, i) => (i * 5) % 12);
 
-/** A decoder whose steps of prompts have parts. */
+/** A decoder whose prompt steps have parts. */
 class PartsDecoder implements Decoder {
   readonly limits: DecoderLimits;
   readonly suspension = { mostBeside: 0, isQueued: false };
   readonly #simulated: SimulatedDecoder;
-  /** Parts that have run, and of steps of next tokens those that ran while one was suspended. */
+  /** Number of parts that have run, and below, of decoding steps that ran during a suspension. */
   numParts = 0;
   numBeside = 0;
   #isSuspended = false;
   /** Called after each part, before the step may be suspended. */
   onPart: (part: number) => void = () => {};
-  /** Called before a step runs beside a suspended one. */
+  /** Called before a step runs during a suspension. */
   onBeside: () => void = () => {};
 
   constructor(changes: Partial<DecoderLimits> = {}) {
@@ -54,11 +56,11 @@ class PartsDecoder implements Decoder {
   }
 }
 
-/** A request, and how it ended. */
+/** A request and its result. */
 interface Asked {
   readonly tokens: number[];
   readonly cancel: () => void;
-  /** The error that it ended with, or the tokens that were found in the cache. */
+  /** Its error, or the number of tokens found in the cache. */
   readonly done: Promise<unknown>;
 }
 
@@ -87,7 +89,7 @@ function ask(
   return { tokens, cancel, done };
 }
 
-/** What a request gets with nobody beside it. */
+/** The tokens of a request without others. */
 async function askAlone(prompt: readonly number[], maxTokens: number): Promise<number[]> {
   const { tokens, done } = ask(
     new EngineLoop(new PartsDecoder(), { prefixCache: false }),
@@ -98,7 +100,7 @@ async function askAlone(prompt: readonly number[], maxTokens: number): Promise<n
   return tokens;
 }
 
-/** Lets a stream run, and a long prompt beside it from its first token on. */
+/** Runs a stream, and a long prompt from the stream's first token on. */
 async function askBoth(decoder: PartsDecoder) {
   const engine = new EngineLoop(decoder, { prefixCache: true });
   const { promise: long, resolve } = Promise.withResolvers<Asked>();
@@ -114,7 +116,7 @@ async function requireIdle(engine: EngineLoop): Promise<void> {
   assert.equal(await readMetric(engine, "hearth_sequences_running"), 0);
 }
 
-Deno.test("EngineLoop lets a stream have a token after each part of another's prompt", async () => {
+Deno.test("EngineLoop gives a stream a token after each part of another request's prompt", async () => {
   using _pace = hurryPace();
   const decoder = new PartsDecoder();
   const { engine, stream, long } = await askBoth(decoder);
@@ -123,12 +125,12 @@ Deno.test("EngineLoop lets a stream have a token after each part of another's pr
   assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
   assert.deepEqual(long.tokens, await askAlone(LONG, 5));
   assert.equal(decoder.numParts, PARTS);
-  // Two in a row tell how long one takes.
+  // Two in a row show the duration of one.
   assert(decoder.numBeside >= PARTS && decoder.numBeside <= PARTS + 2, `${decoder.numBeside}`);
   await requireIdle(engine);
 });
 
-Deno.test("EngineLoop gives up a suspended step that nobody waits for any more", async () => {
+Deno.test("EngineLoop abandons a suspended step if all its requests are cancelled", async () => {
   using _pace = hurryPace();
   const decoder = new PartsDecoder();
   const { engine, stream, long } = await askBoth(decoder);
@@ -138,14 +140,14 @@ Deno.test("EngineLoop gives up a suspended step that nobody waits for any more",
   assert.equal(decoder.numParts, 3);
   assert.deepEqual(long.tokens, []);
   decoder.onPart = () => {};
-  // Nothing of it was kept: it was not read to its end.
+  // Nothing of it was cached: its step did not finish.
   const again = ask(engine, LONG, 5);
   assert.equal(await again.done, 0);
   assert.deepEqual(again.tokens, await askAlone(LONG, 5));
   await requireIdle(engine);
 });
 
-Deno.test("EngineLoop goes on with a suspended step when the stream beside it is cancelled", async () => {
+Deno.test("EngineLoop continues a suspended step if the concurrent stream is cancelled", async () => {
   using _pace = hurryPace();
   const decoder = new PartsDecoder();
   const { engine, stream, long } = await askBoth(decoder);
@@ -172,7 +174,7 @@ Deno.test("EngineLoop ends only the request whose part fails", async () => {
 
 for (const numStateSlots of [undefined, 8]) {
   const kept = numStateSlots ? "states" : "keys and values";
-  Deno.test(`EngineLoop ends only the stream that fails beside a suspended step, with ${kept}`, async () => {
+  Deno.test(`EngineLoop ends only the stream that fails during a suspended step, with ${kept}`, async () => {
     using _pace = hurryPace();
     const decoder = new PartsDecoder({ numStateSlots });
     const { engine, stream, long } = await askBoth(decoder);
@@ -187,13 +189,13 @@ for (const numStateSlots of [undefined, 8]) {
   });
 }
 
-Deno.test("EngineLoop preempts a prompt whose suspended step holds the blocks that a stream needs", async () => {
+Deno.test("EngineLoop preempts a prompt if its suspended step holds the blocks that a stream needs", async () => {
   using _pace = hurryPace();
-  // The prompt takes ten of them, the stream up to 16.
+  // The prompt needs ten of them, the stream up to 16.
   const decoder = new PartsDecoder({ numBlocks: 17, maxBatchTokens: 16 });
   const { engine, stream, long } = await askBoth(decoder);
   assert.equal(await stream.done, 0);
-  // What it had read before it was preempted, it may find again.
+  // It may find the blocks that it computed before its preemption.
   assert.equal(typeof await long.done, "number");
   assert.deepEqual(stream.tokens, await askAlone(STREAM, 60));
   assert.deepEqual(long.tokens, await askAlone(LONG, 5));

@@ -5,7 +5,7 @@ import { TokenTexts } from "../../../src/models/text/tokenizer_files.ts";
 import { byteFallbackTokenizer, unigramTokenizer } from "./made_tokenizers.ts";
 import { unlessThere } from "../../fixtures/engine/goldens.ts";
 
-/** Tokenizers of every decoder there is: byte-level, byte fallback, Metaspace, WordPiece. */
+/** Tokenizers with every kind of decoder: byte-level, byte fallback, Metaspace, WordPiece. */
 export const TOKENIZER_FOLDERS = [
   "models/hearth-demo-chat",
   "made/byte-fallback",
@@ -35,7 +35,7 @@ export interface LoadedTokenizer {
   readonly vocabSize: number;
 }
 
-/** Registers a test that reads a tokenizer; it is skipped where the folder is not there. */
+/** Registers a test that reads a tokenizer; it is skipped if the folder is missing. */
 export function tokenizerTest(
   name: string,
   folder: string,

@@ -12,7 +12,7 @@ const LIMITS: DecoderLimits = {
   sharesBlocks: false,
 };
 
-/** Notes the sizes of its steps, and may fail at one of them. */
+/** Records the sizes of its steps, and may fail at one of them. */
 class NotingDecoder implements Decoder {
   readonly steps: number[] = [];
   readonly limits: DecoderLimits;
@@ -38,7 +38,7 @@ class NotingDecoder implements Decoder {
   }
 }
 
-Deno.test("warmUp() runs a prompt and next tokens, also in a context too short for its prompt", async () => {
+Deno.test("warmUp() runs a prompt and next tokens, even if the context is too short for its prompt", async () => {
   const decoder = new NotingDecoder();
   await warmUp(decoder);
   assert.deepEqual(decoder.steps, [16, 8, 1, 1]);
@@ -47,6 +47,6 @@ Deno.test("warmUp() runs a prompt and next tokens, also in a context too short f
   assert.deepEqual(short.steps, [1, 1]);
 });
 
-Deno.test("warmUp() throws what the decoder throws", async () => {
+Deno.test("warmUp() rethrows the decoder's errors", async () => {
   await assert.rejects(warmUp(new NotingDecoder({ failsAt: 3 })), /no such kernel/);
 });

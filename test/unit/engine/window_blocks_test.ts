@@ -1,4 +1,6 @@
-/** Layers that see only the last tokens: what sequences hold of them, and from where a prefix is gone on. */
+/**
+ * Layers that see only the last tokens: the blocks that sequences hold, and the position from which a prefix continues.
+ */
 import assert from "node:assert/strict";
 import { BlockManager } from "../../../src/engine/blocks.ts";
 import { Scheduler } from "../../../src/engine/scheduler.ts";
@@ -7,7 +9,7 @@ import { countFrom, makeSequence } from "./make_sequence.ts";
 import { GREEDY, makeLimits, VOCAB_SIZE } from "./simulated_decoder.ts";
 
 const BLOCK_SIZE = 4;
-/** A token sees the six before it, and itself. */
+/** A token sees itself and the previous six. */
 const WINDOW = 7;
 
 function makeBlocks(numWindowBlocks: number): BlockManager {
@@ -17,7 +19,7 @@ function makeBlocks(numWindowBlocks: number): BlockManager {
   });
 }
 
-/** Computes a sequence's tokens, eight a step. */
+/** Computes a sequence's tokens, eight per step. */
 function compute(blocks: BlockManager, sequence: Sequence): Sequence {
   assert(blocks.admit(sequence, 0));
   while (sequence.numComputed < sequence.length) {
@@ -35,7 +37,7 @@ function heldBy({ windowTables: [table] }: Sequence): number[] {
   return Array.from({ length: blockIds.length - first }, (_, i) => first + i);
 }
 
-Deno.test("BlockManager.commit() leaves a sequence the blocks that its next token sees", () => {
+Deno.test("BlockManager.commit() keeps the blocks that a sequence's next token sees", () => {
   const blocks = makeBlocks(16);
   const sequence = compute(blocks, makeSequence(countFrom(0, 30)));
   // Token 30 sees 24 to 30.
@@ -45,7 +47,7 @@ Deno.test("BlockManager.commit() leaves a sequence the blocks that its next toke
   assert.deepEqual([numUsedBlocks, numCachedBlocks], [2, 6]);
 });
 
-Deno.test("BlockManager.admit() goes on from a prefix with the blocks of its window alone", () => {
+Deno.test("BlockManager.admit() continues a prefix with only the blocks of its window", () => {
   const blocks = makeBlocks(16);
   blocks.release(compute(blocks, makeSequence(countFrom(0, 30))));
   const next = makeSequence([...countFrom(0, 28), 99, 98]);
@@ -55,7 +57,7 @@ Deno.test("BlockManager.admit() goes on from a prefix with the blocks of its win
   assert.deepEqual(heldBy(next), [5, 6]);
 });
 
-Deno.test("BlockManager.admit() takes a tail with the window before it", () => {
+Deno.test("BlockManager.admit() reuses a tail with the window before it", () => {
   const blocks = makeBlocks(16);
   blocks.release(compute(blocks, makeSequence(countFrom(0, 30))));
   const next = makeSequence([...countFrom(0, 30), 99, 98]);
@@ -64,20 +66,20 @@ Deno.test("BlockManager.admit() takes a tail with the window before it", () => {
   assert.deepEqual(heldBy(next), [6, 7]);
 });
 
-Deno.test("BlockManager.admit() goes back to where all of the window is known", () => {
+Deno.test("BlockManager.admit() goes back to a position whose whole window is known", () => {
   // A step of eight tokens and its window are five blocks at most.
   const blocks = makeBlocks(6);
   blocks.release(compute(blocks, makeSequence(countFrom(0, 30))));
   const end = makeSequence([...countFrom(0, 28), 99]);
   assert.deepEqual(blocks.countNeeds(end)[1], { numBlocks: 3, numFound: 2 });
-  // Of a boundary on the way the window was given to later blocks: only the main pool's blocks are known.
+  // For an earlier boundary, the window's blocks were reused: only the main pool's blocks are known.
   const middle = makeSequence([...countFrom(0, 12), 99]);
   assert(blocks.admit(middle, 0));
   assert.equal(middle.numComputed, 0);
   assert.deepEqual(heldBy(middle), []);
 });
 
-Deno.test("BlockManager.admit() waits for the blocks of a window that others hold, unless there are none", () => {
+Deno.test("BlockManager.admit() waits for the blocks of a window that other sequences hold, unless there are none", () => {
   const blocks = makeBlocks(5);
   const first = compute(blocks, makeSequence(countFrom(0, 30)));
   const second = makeSequence(countFrom(100, 30));
@@ -93,7 +95,7 @@ Deno.test("BlockManager lets sequences share the blocks of a window, and frees t
   compute(blocks, one!);
   compute(blocks, two!);
   const getIds = ({ windowTables: [table] }: Sequence) => table!.blockIds.view(table!.first);
-  // Token 21 sees 15 to 21: the block before the last is the same, the last is each one's own.
+  // Token 21 sees 15 to 21: the block before the last is shared, and each has its own last one.
   assert.deepEqual([...getIds(one!)].slice(0, 2), [...getIds(two!)].slice(0, 2));
   assert.notEqual(getIds(one!).at(-1), getIds(two!).at(-1));
   assert.equal(blocks.stats().windows[0]!.numUsedBlocks, 4);
@@ -103,7 +105,7 @@ Deno.test("BlockManager lets sequences share the blocks of a window, and frees t
   assert.equal(blocks.stats().windows[0]!.numUsedBlocks, 0);
 });
 
-Deno.test("BlockManager.resize() of a window's pool keeps what is held, and refuses to drop it", () => {
+Deno.test("BlockManager.resize() of a window's pool keeps the held blocks, and refuses to drop them", () => {
   const blocks = makeBlocks(16);
   const sequence = compute(blocks, makeSequence(countFrom(0, 30)));
   assert(!blocks.resize(1, 1));

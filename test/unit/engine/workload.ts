@@ -1,5 +1,5 @@
 /**
- * Random requests that arrive, run and are cancelled at random, with every invariant checked after each step.
+ * Random requests that arrive, run and are cancelled at random times, with every invariant checked after each step.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { GREEDY, makeLimits, SimulatedDecoder, VOCAB_SIZE } from "./simulated_de
 /** Ends a completion. */
 const END_TOKEN = 0;
 
-/** What workloads came across, to tell that they reach what they are about. */
+/** Counts of events in workloads, to prove that they cover the intended cases. */
 export class Coverage {
   steps = 0;
   finished = 0;
@@ -35,7 +35,9 @@ export class Coverage {
   refusedSequences = 0;
   shortenedSequences = 0;
   failedSteps = 0;
-  /** Steps of prompts alone, steps of next tokens while these were suspended, and suspended ones that were given up. */
+  /**
+   * Counts of steps with only prompts, of decoding steps during their suspensions, and of abandoned suspended steps.
+   */
   stepsApart = 0;
   stepsBeside = 0;
   abandonedSteps = 0;
@@ -44,11 +46,11 @@ export class Coverage {
   stateHits = 0;
   savedStates = 0;
   windowHits = 0;
-  /** Those behind so long a prefix that its first blocks are not in the window. */
+  /** Hits after a prefix whose first blocks are outside the window. */
   longWindowHits = 0;
 }
 
-/** One server's life: limits and requests follow from the seed. */
+/** The simulated lifetime of one server: the seed determines limits and requests. */
 export class Workload {
   readonly #random: Random;
   readonly #limits: DecoderLimits;
@@ -63,12 +65,12 @@ export class Workload {
   readonly #cancelChance: number;
   readonly #failureChance: number;
   #numRestarts = 0;
-  /** Requests start with a part of one of these. */
+  /** Requests start with a prefix of one of these. */
   readonly #prefixes: number[][];
-  /** The sizes of the pools, and the most that the device gives. */
+  /** The sizes of the pools, and the device's maximum. */
   readonly #pools: readonly PoolSize[];
   readonly #deviceBlocks: readonly number[];
-  /** Passes as steps run. */
+  /** Simulated time, which advances with steps. */
   #nowMs = 0;
 
   constructor(seed: number, coverage: Coverage) {
@@ -140,7 +142,7 @@ export class Workload {
     this.#coverage.prefixHitTokens += numPrefixHitTokens;
   }
 
-  /** @returns how many tokens the new sequences may have. */
+  /** @returns the maximum number of tokens of the new sequences. */
   #add(): number {
     const random = this.#random;
     const prefix = random.pick(this.#prefixes);
@@ -177,7 +179,7 @@ export class Workload {
     return maxTokens;
   }
 
-  /** Does what `KvPool` does, with a device that has so many blocks and no more. */
+  /** Simulates `KvPool` with a device of a limited number of blocks. */
   #fitPool(): void {
     this.#nowMs += this.#random.between(0, 5000);
     const demands = this.#scheduler.demand();
@@ -222,7 +224,7 @@ export class Workload {
   }
 
   #maybeShrink(): void {
-    // A step that was given up is over then.
+    // An abandoned step has ended by then.
     if (this.#live.size === 0) assert.equal(this.#scheduler.schedule(), undefined);
     const stats = this.#scheduler.stats();
     for (const [index, { numUsedBlocks }] of [stats, ...stats.windows].entries()) {
@@ -276,7 +278,7 @@ export class Workload {
     // An encoder, for example, fails before anything has run.
     if (this.#random.chance(this.#failureChance)) return this.#fail();
     this.#decoder.begin(batch);
-    // What runs meanwhile may come before the step has written anything, and after it has written all.
+    // Concurrent steps may run before the step has written anything, or after it has written everything.
     if (step.isApart) this.#coverage.stepsApart++;
     if (step.isApart && !this.#runBeside(step)) return;
     const sampled = this.#decoder.compute(batch);
@@ -310,7 +312,7 @@ export class Workload {
     this.#invariants.checkBlocks(this.#scheduler.stats());
   }
 
-  /** Runs some steps of next tokens while one of prompts is suspended. @returns whether that goes on. */
+  /** Runs some decoding steps while a prompt step is suspended. @returns whether it continues. */
   #runBeside(suspended: ScheduledStep): boolean {
     try {
       for (let left = this.#random.between(0, 3); left > 0; left--) {
@@ -341,7 +343,7 @@ export class Workload {
     }
   }
 
-  /** A step that is not committed: states of its sequences are no longer known. */
+  /** Fails a step: the states of its sequences are no longer known. */
   #fail(): void {
     this.#coverage.failedSteps++;
     this.#beginAnew();
@@ -351,7 +353,7 @@ export class Workload {
     return this.#live.values().reduce((sum, { sequence }) => sum + (sequence.isLong ? 1 : 0), 0);
   }
 
-  /** Sequences may be computed again. */
+  /** Allows that sequences are computed again. */
   #beginAnew(): void {
     this.#numRestarts++;
     for (const tracked of this.#live.values()) {
@@ -375,7 +377,7 @@ export class Workload {
 
   #end({ sequence }: Tracked): void {
     this.#live.delete(sequence.id);
-    // Clients hang up twice, and when all is over.
+    // Sequences may be cancelled twice, and after their end.
     for (let i = 0; i < 2; i++) this.#scheduler.end(sequence.id);
     assert.equal(sequence.status, "ended");
     if (sequence.blockIds.length > 0) this.#invariants.leaving.add(sequence);

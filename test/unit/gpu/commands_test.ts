@@ -4,7 +4,7 @@ import { Kernel } from "../../../src/gpu/kernel.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
-/** Adds 1 to the words that a workgroup each has. */
+/** Adds 1 to one word per workgroup. */
 const SOURCE = `
 @group(0) @binding(0) var<storage, read_write> words: array<u32>;
 @compute @workgroup_size(1)
@@ -24,7 +24,7 @@ function openCounter(gpu: GpuContext) {
   });
   return {
     words,
-    /** Adds 1 to the first words, as often as there are counts. */
+    /** For each count, adds 1 to that many first words. */
     record: (...counts: number[]) => {
       for (const count of counts) kernel.encode(gpu.commands, { words }, [count]);
     },
@@ -34,7 +34,7 @@ function openCounter(gpu: GpuContext) {
 }
 
 gpuTest(
-  "Commands has those of a repeated step ready, and runs them on what was written since",
+  "Commands prepares the commands of a repeated step, and runs them on newly written data",
   async () => {
     const gpu = await openTestDevice();
     const readback = await Readback.create(gpu, { maxBytes: 16 });
@@ -49,12 +49,12 @@ gpuTest(
     assert.deepEqual(await step(1, 2), [2, 1, 0, 0]);
     assert.deepEqual(await step(1, 2), [4, 2, 0, 0]);
     assert.equal(commands.numReady, 0);
-    // From the third on: the second showed that they repeat.
+    // Prepared from the third step on: the second one showed that they repeat.
     write(10, 20, 30, 40);
     assert.deepEqual(await step(1, 2), [12, 21, 30, 40]);
     assert.deepEqual(await step(1, 2), [14, 22, 30, 40]);
     assert.equal(commands.numReady, 2);
-    // Others take their place, and what was ready never runs.
+    // Other commands replace them, and the prepared ones never run.
     assert.deepEqual(await step(1, 3), [16, 23, 31, 40]);
     assert.deepEqual(await step(1), [17, 23, 31, 40]);
     assert.deepEqual(await step(1, 3), [19, 24, 32, 40]);
@@ -66,7 +66,7 @@ gpuTest(
 );
 
 gpuTest(
-  "Commands submits what was recorded before an encoder, and nothing where there is nothing",
+  "Commands submits recorded commands before an encoder, and nothing if there are none",
   async () => {
     const gpu = await openTestDevice();
     const readback = await Readback.create(gpu, { maxBytes: 16 });

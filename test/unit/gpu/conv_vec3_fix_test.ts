@@ -11,7 +11,7 @@ interface Case {
   readonly y: number[];
 }
 
-Deno.test("fixConvVec3Source() mends the vec3 path of Conv2dMM and nothing else", () => {
+Deno.test("fixConvVec3Source() fixes only the vec3 path of Conv2dMM", () => {
   const conv = "fn mm_readA(row: i32) -> vec3<x_element_t> { let i = base + xCh / 4; }";
   assert.equal(
     fixConvVec3Source(conv),
@@ -23,7 +23,7 @@ Deno.test("fixConvVec3Source() mends the vec3 path of Conv2dMM and nothing else"
 
 const folder = new URL("../../fixtures/graphs/ort/", import.meta.url);
 
-gpuTest("openDevice() gives a device on which ORT's vec3 Conv is right", async (gpu) => {
+gpuTest("openDevice() returns a device on which ORT's vec3 Conv is correct", async (gpu) => {
   const { cases } = JSON.parse(await Deno.readTextFile(new URL("golden.json", folder))) as {
     cases: Case[];
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createBuffer, findAdapter, openDevice } from "../../../src/gpu/device.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
-gpuTest("openDevice() copies the adapter's limits and takes the features offered", async (gpu) => {
+gpuTest("openDevice() requests the adapter's limits and its features", async (gpu) => {
   const adapter = await findAdapter({ allowFallback: true });
   assert.ok(adapter !== undefined);
   assert.equal(gpu.limits.maxBufferSize, adapter.limits.maxBufferSize);
@@ -13,13 +13,13 @@ gpuTest("openDevice() copies the adapter's limits and takes the features offered
   assert.equal(gpu.hasF16, adapter.features.has("shader-f16"));
 });
 
-gpuTest("findAdapter() takes a software adapter only when allowed", async (gpu) => {
+gpuTest("findAdapter() returns a software adapter only if allowed", async (gpu) => {
   const adapter = await findAdapter({ allowFallback: false });
   assert.equal(adapter === undefined, gpu.isFallbackAdapter);
   assert.equal(await openDevice({ allowFallback: false }) === undefined, gpu.isFallbackAdapter);
 });
 
-gpuTest("GpuContext.lost resolves when the device is destroyed", async () => {
+gpuTest("GpuContext.lost resolves after the device is destroyed", async () => {
   const gpu = await openTestDevice();
   gpu.device.destroy();
   assert.equal((await gpu.lost).reason, "destroyed");

@@ -78,7 +78,7 @@ gpuTest("Kernel.get() compiles a specification once per device", async (gpu) => 
   other.device.destroy();
 });
 
-gpuTest("Kernel.encode() makes one bind group for the same buffers", (gpu) => {
+gpuTest("Kernel.encode() creates one bind group for the same buffers", (gpu) => {
   const kernel = Kernel.get(gpu, SCALE);
   const source = createFloats(gpu, [1, 2, 3, 4]);
   const product = createFloats(gpu, [0, 0, 0, 0]);
@@ -93,7 +93,7 @@ gpuTest("Kernel.encode() makes one bind group for the same buffers", (gpu) => {
   encoder.finish();
 });
 
-gpuTest("Kernel.encode() throws when its kernel did not compile", async (gpu) => {
+gpuTest("Kernel.encode() throws if its kernel did not compile", async (gpu) => {
   const source = SCALE.source.replace("FACTOR;", "UNKNOWN;");
   const kernel = Kernel.get(gpu, { ...SCALE, source });
   await new Promise((resolve) => setTimeout(resolve, 0));
@@ -105,7 +105,7 @@ gpuTest("Kernel.encode() throws when its kernel did not compile", async (gpu) =>
   );
 });
 
-gpuTest("Kernel.encode() wants every tensor and no other", (gpu) => {
+gpuTest("Kernel.encode() requires every tensor and no other", (gpu) => {
   const kernel = Kernel.get(gpu, SCALE);
   const buffer = createFloats(gpu, [0]);
   // Only the type checker runs this.
@@ -119,7 +119,7 @@ gpuTest("Kernel.encode() wants every tensor and no other", (gpu) => {
 });
 
 gpuTest(
-  "Kernel.encode() refuses more workgroups than a device dispatches, by their number",
+  "Kernel.encode() refuses more workgroups than a device dispatches, naming their number",
   async (gpu) => {
     const source = createFloats(gpu, [1, 2, 3, 4]);
     const product = createFloats(gpu, [0, 0, 0, 0]);

@@ -4,7 +4,7 @@ import { openSession, Tensor } from "../../../src/device/ort/ort.ts";
 import { gpuTest } from "../../fixtures/engine/gpu.ts";
 import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 
-/** Shaders of cells as devices get them: ONNX Runtime makes one for cases that differ in their sizes alone. */
+/** Shaders of cells that devices receive: ONNX Runtime generates one for cases that differ only in their sizes. */
 const cells: string[] = [];
 const { createShaderModule } = GPUDevice.prototype;
 GPUDevice.prototype.createShaderModule = function (descriptor) {
@@ -22,7 +22,10 @@ interface Lstm {
   readonly hasState: boolean;
 }
 
-/** Sizes within a team, beside a team's steps and beyond a workgroup; a team's share of a row ends anywhere. */
+/**
+ * Sizes within a team, not divisible by a team's steps, and above a workgroup; a team's share of a row may end
+ * anywhere.
+ */
 const CASES: readonly Lstm[] = [
   { length: 5, batch: 1, input: 640, hidden: 256, directions: 2, hasBias: true, hasState: false },
   { length: 4, batch: 3, input: 131, hidden: 97, directions: 1, hasBias: true, hasState: true },
@@ -61,7 +64,7 @@ function buildLstm({ batch, input, hidden, directions, hasBias, hasState }: Lstm
 
 for (const lstm of CASES) {
   const { length, batch, input, hidden } = lstm;
-  gpuTest(`an LSTM of ${input} to ${hidden} is on the GPU what it is on the CPU`, async (gpu) => {
+  gpuTest(`an LSTM of ${input} to ${hidden} on the GPU equals the CPU`, async (gpu) => {
     const model = buildLstm(lstm);
     const values = Float32Array.from({ length: length * batch * input }, (_, i) => Math.sin(i));
     const x = () => new Tensor("float32", values, [length, batch, input]);
@@ -82,7 +85,7 @@ for (const lstm of CASES) {
   });
 }
 
-Deno.test("shareLstmCell() leaves other shaders alone", () => {
+Deno.test("shareLstmCell() does not change other shaders", () => {
   const code = "fn main() { if (global_idx >= B * H) { return; } }";
   assert.equal(shareLstmCell(code, 1024), code);
 });

@@ -3,7 +3,7 @@ import { canTakeRangeEarly } from "../../../src/gpu/ort_buffers.ts";
 import { queueDone } from "../../../src/gpu/device.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
-gpuTest("queueDone() waits for no timer but the first time", async (gpu) => {
+gpuTest("queueDone() waits for a timer only the first time", async (gpu) => {
   await queueDone(gpu.device);
   let waited = false;
   const timer = setTimeout(() => waited = true, 0);
@@ -12,7 +12,7 @@ gpuTest("queueDone() waits for no timer but the first time", async (gpu) => {
   assert.equal(waited, false);
 }, { ignore: !canTakeRangeEarly() });
 
-gpuTest("queueDone() resolves after what was submitted before", async ({ device }) => {
+gpuTest("queueDone() resolves after earlier submits", async ({ device }) => {
   const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
   const size = 2 ** 24;
   const target = device.createBuffer({ label: "target", size, usage });
@@ -27,7 +27,7 @@ gpuTest("queueDone() resolves after what was submitted before", async ({ device 
   for (const buffer of [target, source]) buffer.destroy();
 });
 
-gpuTest("queueDone() fails once the device is gone", async () => {
+gpuTest("queueDone() fails after the device is lost", async () => {
   const { device } = await openTestDevice();
   await queueDone(device);
   device.destroy();

@@ -4,7 +4,7 @@ import { canTakeRangeEarly } from "../../../src/gpu/ort_buffers.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/engine/gpu.ts";
 
-/** A buffer holding the 32-bit words `first`, `first + 1`, … */
+/** A buffer with the 32-bit words `first`, `first + 1`, … */
 function createCounting(gpu: GpuContext, first: number, length: number): GPUBuffer {
   const buffer = createBuffer(gpu, {
     size: length * 4,
@@ -30,18 +30,21 @@ for (const takesRangeEarly of [true, false]) {
     readback.dispose();
   });
 
-  gpuTest(`Readback.read() serves more reads at once than it has slots (${way})`, async (gpu) => {
-    const readback = await Readback.create(gpu, { maxBytes: 16, slots: 2, takesRangeEarly });
-    const reads = Array.from({ length: 9 }, (_, i) => {
-      const buffer = createCounting(gpu, i * 10, 2);
-      return readback.read(gpu.device.createCommandEncoder(), [{ buffer, offset: 0, size: 8 }]);
-    });
-    const words = (await Promise.all(reads)).map((bytes) => [...new Uint32Array(bytes.buffer)]);
-    assert.deepEqual(words, Array.from({ length: 9 }, (_, i) => [i * 10, i * 10 + 1]));
-    readback.dispose();
-  });
+  gpuTest(
+    `Readback.read() serves more concurrent reads than it has slots (${way})`,
+    async (gpu) => {
+      const readback = await Readback.create(gpu, { maxBytes: 16, slots: 2, takesRangeEarly });
+      const reads = Array.from({ length: 9 }, (_, i) => {
+        const buffer = createCounting(gpu, i * 10, 2);
+        return readback.read(gpu.device.createCommandEncoder(), [{ buffer, offset: 0, size: 8 }]);
+      });
+      const words = (await Promise.all(reads)).map((bytes) => [...new Uint32Array(bytes.buffer)]);
+      assert.deepEqual(words, Array.from({ length: 9 }, (_, i) => [i * 10, i * 10 + 1]));
+      readback.dispose();
+    },
+  );
 
-  gpuTest(`Readback.read() throws DeviceLostError once the device is gone (${way})`, async () => {
+  gpuTest(`Readback.read() throws DeviceLostError after the device is lost (${way})`, async () => {
     const gpu = await openTestDevice();
     const readback = await Readback.create(gpu, { maxBytes: 16, takesRangeEarly });
     const buffer = createCounting(gpu, 0, 4);
@@ -54,7 +57,7 @@ for (const takesRangeEarly of [true, false]) {
   });
 }
 
-gpuTest("Readback.read() keeps its bytes right over hundreds of reads", async (gpu) => {
+gpuTest("Readback.read() returns correct bytes over hundreds of reads", async (gpu) => {
   const readback = await Readback.create(gpu, { maxBytes: 16 });
   const buffer = createCounting(gpu, 0, 4);
   for (let i = 0; i < 300; i++) {

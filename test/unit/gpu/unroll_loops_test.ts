@@ -6,7 +6,7 @@ import { GraphBuilder } from "../../fixtures/graphs/graph_builder.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
 import { buildModel, constant } from "../../fixtures/graphs/onnx_builder.ts";
 
-/** Shaders of tiled products as devices get them. */
+/** Shaders of tiled products that devices receive. */
 const tiled: string[] = [];
 const { createShaderModule } = GPUDevice.prototype;
 GPUDevice.prototype.createShaderModule = function (descriptor) {
@@ -17,7 +17,7 @@ GPUDevice.prototype.createShaderModule = function (descriptor) {
 const loop = (counter: string, bound: string, body: string) =>
   `for (var ${counter} = 0; ${counter} < ${bound}; ${counter} = ${counter} + 1) {${body}}`;
 
-Deno.test("unrollLoops() writes out loops to numbers, constants and their quotients", () => {
+Deno.test("unrollLoops() unrolls loops to numbers, constants and their quotients", () => {
   const constants = "const rows = 2;\nconst tile: u32 = 8u;\n";
   const twice = "{ const i: i32 = 0;f(i);}\n{ const i: i32 = 1;f(i);}\n";
   for (const bound of ["2", "rows", "i32(rows)", "tile / 4", "i32(tile / 4)"]) {
@@ -28,7 +28,7 @@ Deno.test("unrollLoops() writes out loops to numbers, constants and their quotie
   }
 });
 
-Deno.test("unrollLoops() writes out loops within others", () => {
+Deno.test("unrollLoops() unrolls nested loops", () => {
   const inner = (i: number) => `{ const k: i32 = ${i};f(i, k);}\n`;
   const outer = (i: number) => `{ const i: i32 = ${i};${inner(0)}${inner(1)}}\n`;
   assert.equal(unrollLoops(loop("i", "2", loop("k", "2", "f(i, k);"))), outer(0) + outer(1));
@@ -41,7 +41,7 @@ Deno.test("unrollLoops() writes out loops within others", () => {
   assert.equal(unrollLoops(kept(loop("k", "2", "f(i, k);"))), kept(inner(0) + inner(1)));
 });
 
-Deno.test("unrollLoops() leaves loops that it cannot write out", () => {
+Deno.test("unrollLoops() leaves loops that it cannot unroll", () => {
   const whole = [
     loop("i", "uniforms.size", "f(i);"),
     loop("i", "33", "f(i);"),
@@ -54,7 +54,7 @@ Deno.test("unrollLoops() leaves loops that it cannot write out", () => {
   for (const code of whole) assert.equal(unrollLoops(code), code);
 });
 
-Deno.test("unrollTiles() leaves other shaders alone", () => {
+Deno.test("unrollTiles() does not change other shaders", () => {
   const code = loop("i", "2", "f(i);");
   assert.equal(unrollTiles(code), code);
   assert.notEqual(unrollTiles(`var<workgroup> mm_Asub: f32; ${code}`), code);
@@ -88,7 +88,7 @@ function buildQuantized() {
   });
 }
 
-/** A product, a convolution over time and one over images, of sizes that tiles do and do not divide. */
+/** A product, a 1-D and a 2-D convolution, with sizes that are and are not multiples of the tiles. */
 function buildProducts() {
   const graph = new GraphBuilder();
   const names = ["wide", "narrow", "series", "image"];
@@ -135,7 +135,7 @@ const PRODUCTS = {
 };
 
 for (const [what, { model, feeds }] of Object.entries(PRODUCTS)) {
-  gpuTest(`tiled products of ${what} are on the GPU what they are on the CPU`, async (gpu) => {
+  gpuTest(`tiled products of ${what} on the GPU equal the CPU`, async (gpu) => {
     const native = await openSession(model, { runtime: "native", threads: 1 });
     const web = await openSession(model, { device: gpu.device });
     tiled.length = 0;

@@ -5,7 +5,7 @@ import { makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import { constant } from "../../fixtures/graphs/onnx_builder.ts";
 
-/** Of one number each. */
+/** Operators of one or two numbers. */
 const OPERATORS: Readonly<Record<string, (a: number, b: number) => number>> = {
   Add: (a, b) => a + b,
   Div: (a, b) => a / b,
@@ -30,7 +30,7 @@ const CONSTANTS: Readonly<Record<string, number>> = {
 
 type Step = readonly [opType: string, inputs: readonly string[], output: string];
 
-/** From `x` to `y`. */
+/** Patterns from `x` to `y`. */
 const PATTERNS: readonly (readonly Step[])[] = [
   [["Sigmoid", ["x"], "s"], ["Mul", ["x", "s"], "y"]],
   [["Relu", ["x"], "s"], ["Mul", ["s", "s"], "y"]],
@@ -94,7 +94,7 @@ function run(pattern: readonly Step[], values: Readonly<Record<string, number>>)
   return known;
 }
 
-/** Every pattern with one of its inputs or operators another. */
+/** Every pattern with one of its inputs or operators replaced. */
 function* makeVariants(pattern: readonly Step[]): Generator<readonly Step[]> {
   for (const [at, [opType, inputs, output]] of pattern.entries()) {
     const names = [
@@ -116,7 +116,7 @@ function* makeVariants(pattern: readonly Step[]): Generator<readonly Step[]> {
   }
 }
 
-Deno.test("findActivation() finds an activation only where the graph computes it", () => {
+Deno.test("findActivation() finds an activation only if the graph computes it", () => {
   for (const pattern of PATTERNS) {
     const own = find(pattern);
     assert.equal(own?.input, "x");
@@ -133,7 +133,7 @@ Deno.test("findActivation() finds an activation only where the graph computes it
   }
 });
 
-Deno.test("findActivation() tells operators of their own apart by their attributes", () => {
+Deno.test("findActivation() distinguishes activation operators by their attributes", () => {
   const cases = [
     ["Relu", {}, "relu"],
     ["Tanh", {}, "tanh"],

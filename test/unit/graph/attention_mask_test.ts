@@ -7,7 +7,7 @@ import {
 } from "../../../src/graph/attention/attention_mask.ts";
 import type { Lengths } from "../../../src/graph/probes.ts";
 
-/** A mask by what query and key, counted from the sequence's start, have to do with each other. */
+/** A mask from a function of query and key positions, counted from the sequence's start. */
 function makeMask(sees: (query: number, key: number) => boolean): MaskReader {
   return ({ pastLength, numTokens }) => {
     const total = pastLength + numTokens;
@@ -33,13 +33,13 @@ Deno.test("proveMask() finds every window shorter than the context", () => {
   }
 });
 
-Deno.test("proveMask() does not take a window as long as the context for one", () => {
+Deno.test("proveMask() finds no window if it is as long as the context", () => {
   for (const window of [4096, 5000]) {
     assert.equal(proveMask(windowed(window), 4096, "it").localWindow, undefined);
   }
 });
 
-Deno.test("proveMask() says up to where a mask could be computed", () => {
+Deno.test("proveMask() reports the length up to which a mask could be computed", () => {
   for (const limit of [3, 4, 256, 999]) {
     const limited: MaskReader = (lengths) =>
       lengths.pastLength + lengths.numTokens <= limit ? causalVisibility(lengths) : undefined;
@@ -50,7 +50,7 @@ Deno.test("proveMask() says up to where a mask could be computed", () => {
   }
 });
 
-Deno.test("proveMask() takes a mask that is unknown for chunks, but not one that is unknown for prompts", () => {
+Deno.test("proveMask() accepts a mask that is unknown for chunks, but not one that is unknown for prompts", () => {
   const noChunks: MaskReader = (lengths) =>
     lengths.pastLength > 0 && lengths.numTokens > 1 ? undefined : causalVisibility(lengths);
   assert.equal(proveMask(noChunks, 100, "it").maxPositions, 100);

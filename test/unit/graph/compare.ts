@@ -1,5 +1,5 @@
 /**
- * Compares a cut graph, run with two sequences packed into each step, with the whole one run on each alone.
+ * Compares a cut graph, with two sequences packed into each step, and the whole graph, with each sequence alone.
  *
  * @module
  */
@@ -17,7 +17,7 @@ export function distance(a: Float32Array, b: Float32Array): number {
 
 type Tokens = readonly number[] | readonly Float32Array[];
 
-/** Lengths of what two sequences bring to each step: prompt and later tokens, chunks and single tokens. */
+/** Numbers of tokens of two sequences in each step: prompts, chunks and single tokens. */
 const STEPS = [[5, 0], [1, 3], [2, 4], [0, 1], [1, 1]] as const;
 
 function take(sequence: number, from: number, count: number, width: number | undefined): Tokens {
@@ -35,11 +35,11 @@ export async function assertSameAsWhole(
   model: Uint8Array,
   options: SplitOptions & {
     readonly tolerance?: number;
-    /** Width of the embeddings, for a model that takes such. */
+    /** Width of the embeddings, for a model with such inputs. */
     readonly width?: number;
-    /** Run each sequence in steps of its own. */
+    /** Runs each sequence in separate steps. */
     readonly alone?: boolean;
-    /** Another model that computes the same, where ONNX Runtime cannot run this one whole. */
+    /** Another model that computes the same, if ONNX Runtime cannot run this one whole. */
     readonly truth?: Uint8Array;
   } = {},
 ): Promise<GraphCut> {
@@ -70,7 +70,7 @@ export async function assertSameAsWhole(
       done[i]! += count;
     });
     if (steps.length === 0) continue;
-    // Backwards, so that a cut that ignores which rows are asked for fails.
+    // In reverse, so that a cut that ignores the requested rows fails.
     const rows = expected.map((_, i) => expected.length - 1 - i);
     const got = await cut.step(steps, rows);
     got.forEach((row, i) => {

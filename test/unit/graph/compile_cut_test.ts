@@ -1,4 +1,4 @@
-/** The built-in decoders compile as a whole: their dispatches, counted. */
+/** The built-in decoders compile completely, with a known number of dispatches. */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { mergeCutProducts } from "../../../src/program/adapt_cut.ts";
@@ -18,7 +18,7 @@ async function makeCut(folder: string, graph: string): Promise<GraphCut> {
   return cutForGpu(result.cut, Infinity);
 }
 
-/** Dispatches of each segment where all tokens are wanted, its attention not counted. */
+/** Dispatches of each segment if all tokens are requested, without its attention. */
 const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readonly number[]])[] = [
   ["hearth-demo-chat", "model.onnx", [1, 4, 4, 4, 4]],
   ["hearth-demo-chat", "model_fp16.onnx", [1, 4, 4, 4, 4]],
@@ -52,17 +52,18 @@ for (const [name, graph, counts] of BUILT_IN) {
         counts,
       );
       const last = segments.at(-1)!;
-      // Two tensors are picked from where not all rows are wanted.
+      // Rows are selected from two tensors if not all are requested.
       assert.equal("many" in last && last.many.dispatches.length, counts.at(-1)! + 2);
     },
   });
 }
 
-/** Of encoder-decoders, whose attention to the encoder takes its queries by name. */
+/** Dispatches of encoder-decoders, whose attention to the encoder reads its queries by name. */
 const BUILT_IN_MERGED: readonly (readonly [graph: string, counts: readonly number[]])[] = [
-  // Position, its sum with the token, and queries, keys and values; then out, queries; out, two of the MLP, and the next.
+  // Position, its sum with the token, and queries, keys and values; then output, queries; output, two of the MLP, and
+  // the next layer.
   ["decoder_model_merged.onnx", [3, 2, 4, 2, 4]],
-  // What the attentions read and write is f32.
+  // Inputs and outputs of the attentions are f32.
   ["decoder_model_merged_fp16.onnx", [4, 4, 6, 4, 6]],
 ];
 
@@ -80,7 +81,7 @@ for (const [graph, counts] of BUILT_IN_MERGED) {
       ),
       counts,
     );
-    // The positions are read on the GPU: nothing computes with them.
+    // The positions are only used on the GPU: nothing else computes with them.
     assert.equal(cut.positions!.isIndex, true);
   });
 }
@@ -108,7 +109,7 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
   assert.match((compiled[2] as { refused: string }).refused, /no kernel for HardSigmoid/);
 });
 
-Deno.test("on the CPU a layer takes four products where its parts are whole groups of outputs", async () => {
+Deno.test("on the CPU a layer has four products if its parts are whole groups of outputs", async () => {
   const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
   await using files = new FolderFiles(`${folder}/onnx`);
   const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 512 });

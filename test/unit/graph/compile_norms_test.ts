@@ -1,4 +1,4 @@
-/** Norms that exporters spell out, and what looks like one. */
+/** Norms in basic operators, and similar graphs. */
 import assert from "node:assert/strict";
 import { findNorm, skipBias } from "../../../src/program/norms.ts";
 import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
@@ -38,7 +38,7 @@ const cast = (input: string, to: number, output: string) =>
 const mean = (input: string, output: string, axes = "last") =>
   node("ReduceMean", [input, axes], output);
 
-/** Nodes from `x` to the mean of its squares and a little more, `v`. */
+/** Nodes from `x` to the mean of its squares plus epsilon, `v`. */
 const variance = (x = "x", axes = "last") => [
   node("Pow", [x, "two"], "p"),
   mean("p", "m", axes),
@@ -103,7 +103,7 @@ const LAYER = [
   node("Add", ["g", "beta"], "y"),
 ];
 
-Deno.test("findNorm() knows a root mean square however it is spelled", () => {
+Deno.test("findNorm() finds a root mean square in any spelling", () => {
   for (const [name, nodes] of Object.entries(SPELLED)) {
     const found = find(nodes);
     assert.deepEqual(found?.params, { kind: "rms", epsilon: 0.25, hasBeta: false }, name);
@@ -112,18 +112,18 @@ Deno.test("findNorm() knows a root mean square however it is spelled", () => {
   }
 });
 
-Deno.test("findNorm() knows factors that 1 is added to", async () => {
+Deno.test("findNorm() finds factors plus 1", async () => {
   const found = find(PLUS_ONE);
   assert.deepEqual(await getValues(found!.gamma), [2.5, 2.75, 3, 3.25, 3.5, 3.75, 4, 4.25]);
 });
 
-Deno.test("findNorm() knows a layer norm that is spelled out", () => {
+Deno.test("findNorm() finds a layer norm in basic operators", () => {
   const found = find(LAYER);
   assert.deepEqual(found?.params, { kind: "layer", epsilon: 0.25, hasBeta: true });
   assert.deepEqual([found.inputs, found.gamma.name, found.beta?.name], [["x"], "gamma", "beta"]);
 });
 
-/** `[rows, columns]`; either is 1 where all are alike. */
+/** `[rows, columns]`; either is 1 if all are equal. */
 type Rows = readonly (readonly number[])[];
 
 const eachPair = (operate: (a: number, b: number) => number) => (a: Rows, b: Rows): Rows =>
@@ -148,7 +148,7 @@ const UNARY: Readonly<Record<string, (a: number) => number>> = {
 };
 const average = (values: readonly number[]) => values.reduce((a, b) => a + b) / values.length;
 
-/** Over the columns, or over the rows. */
+/** The mean over the columns, or over the rows. */
 function reduceMean(rows: Rows, axes: string): Rows {
   if (axes === "last") return rows.map((row) => [average(row)]);
   return [rows[0]!.map((_, column) => average(rows.map((row) => row[column]!)))];
@@ -164,7 +164,7 @@ function run(nodes: readonly Node[], given: ReadonlyMap<string, Rows>): Map<stri
   const values = new Map(given);
   for (const each of nodes) {
     const { opType, inputs: [left, right], outputs } = each;
-    // Without the axis the means stand beside other elements.
+    // Without the axis the means are broadcast to other elements.
     if (intAttribute(each, "keepdims") === 0) {
       values.set(outputs[0]!, [[NaN]]);
       continue;
@@ -180,7 +180,7 @@ function run(nodes: readonly Node[], given: ReadonlyMap<string, Rows>): Map<stri
   return values;
 }
 
-/** What a norm that was found gives. */
+/** The result of a norm that was found. */
 async function normalize(
   { params: { kind, epsilon }, gamma, beta, inputs }: NonNullable<ReturnType<typeof findNorm>>,
   values: ReadonlyMap<string, Rows>,
@@ -198,7 +198,7 @@ async function normalize(
   });
 }
 
-/** The graph with one of its inputs, operators, axes or attributes another. */
+/** The graph with one of its inputs, operators, axes or attributes replaced. */
 function* makeVariants(nodes: readonly Node[]): Generator<readonly Node[]> {
   const constants = CONSTANTS.map(({ name }) => name).filter((name) => !/last|first/.test(name));
   for (const [at, changed] of nodes.entries()) {
@@ -219,7 +219,7 @@ function* makeVariants(nodes: readonly Node[]): Generator<readonly Node[]> {
   }
 }
 
-Deno.test("findNorm() finds a norm only where the graph computes it", async () => {
+Deno.test("findNorm() finds a norm only if the graph computes it", async () => {
   const given = new Map<string, Rows>([
     ["x", [[1, -2, 0.5, 3, -0.1, 2.2, -1.4, 0.3], [-1, 0.2, 0.9, -2, 4, 1.1, 0.4, -0.6]]],
     ["z", [[0.3, 1.2, -0.7, 2, 0.8, -1.5, 0.1, 2.5], [2, -0.4, 1.3, 0.6, -1, 0.2, 3.1, 0.7]]],
@@ -244,7 +244,7 @@ Deno.test("findNorm() finds a norm only where the graph computes it", async () =
   }
 });
 
-Deno.test("findNorm() takes operators of their own over the last axis, with constant factors", () => {
+Deno.test("findNorm() accepts norm operators over the last axis, with constant factors", () => {
   const cases = [
     ["LayerNormalization", ["x", "gamma", "beta"], {}, ["layer", 1e-5, "beta", "x"]],
     ["LayerNormalization", ["x", "gamma"], { axis: 2 }, ["layer", 1e-5, undefined, "x"]],
@@ -271,7 +271,7 @@ Deno.test("findNorm() takes operators of their own over the last axis, with cons
   }
 });
 
-Deno.test("skipBias() gives what a norm of a sum adds to it", () => {
+Deno.test("skipBias() returns the bias that a norm of a sum adds to it", () => {
   const makeBias = (opType: string, inputs: readonly string[]) => {
     const norm = makeNode(opType, inputs, ["y"]);
     return skipBias(indexOf([norm]), norm)?.name;

@@ -1,4 +1,4 @@
-/** Rotations that exporters spell out, and tables of what is computed from positions. */
+/** Rotations in basic operators, and tables of values computed from positions. */
 import assert from "node:assert/strict";
 import { PositionTables } from "../../../src/program/position_tables.ts";
 import { findRotation } from "../../../src/program/rotary.ts";
@@ -42,7 +42,7 @@ function rotation({ at = "4", axis = "axis", concat = -1 } = {}): Node[] {
   ];
 }
 
-Deno.test("findRotation() knows a rotation of halves, and nothing like it", () => {
+Deno.test("findRotation() finds a rotation of halves, and nothing similar", () => {
   const find = (nodes: readonly Node[], headDim = 8) =>
     findRotation(new GraphIndex(makeGraph(nodes, BOUNDS)), "y", headDim);
   const found = { input: "x", cos: "cos", sin: "sin", size: 8, isInterleaved: false };
@@ -67,7 +67,7 @@ Deno.test("findRotation() knows a rotation of halves, and nothing like it", () =
   assert.equal(find(same), undefined, "no minus");
 });
 
-Deno.test("findRotation() knows a rotation of a head's first elements", () => {
+Deno.test("findRotation() finds a rotation of a head's first elements", () => {
   const find = (nodes: readonly Node[]) =>
     findRotation(new GraphIndex(makeGraph(nodes, [...BOUNDS, END])), "z", 16);
   const part = (rest = "8") => [
@@ -85,7 +85,7 @@ Deno.test("findRotation() knows a rotation of a head's first elements", () => {
   assert.equal(find(ofOther), undefined, "parts of two tensors");
 });
 
-Deno.test("findRotation() knows a rotation of neighbours, and halves that are joined in its way", () => {
+Deno.test("findRotation() finds a rotation of neighbours, and not halves joined in the same way", () => {
   const steps = [ints("one", [1], [1]), ints("two", [2], [1]), ints("last", [-1], [1]), END];
   const find = (nodes: readonly Node[]) =>
     findRotation(new GraphIndex(makeGraph(nodes, [...BOUNDS, ...steps])), "y", 8);
@@ -108,18 +108,18 @@ Deno.test("findRotation() knows a rotation of neighbours, and halves that are jo
   ];
   const found = { input: "x", cos: "cos", sin: "sin", size: 8, isInterleaved: true };
   assert.deepEqual(find(turned(true)), found);
-  // All odd elements before all even ones turn nothing.
+  // All odd elements before all even ones are no rotation.
   assert.equal(find(turned(false)), undefined);
 });
 
-/** Along the last axis; several rows only where elements stand on an axis of their own. */
+/** Values along the last axis; several rows only if elements have a separate axis. */
 type Rows = readonly (readonly number[])[];
 
 const INTS: Readonly<Record<string, number>> = {
   ...{ 0: 0, 3: 3, 4: 4, 8: 8, axis: 3, wrong: 2 },
   ...{ one: 1, two: 2, last: -1, end: Number.MAX_SAFE_INTEGER },
 };
-/** Of splits. */
+/** Sizes of splits. */
 const SIZES: Readonly<Record<string, readonly [number, number]>> = {
   ...{ halves: [4, 4], parts: [8, 4], swapped: [4, 8], uneven: [3, 5] },
 };
@@ -163,7 +163,7 @@ function runOne({ opType, inputs, outputs, ...node }: Node, values: Map<string, 
   }
 }
 
-/** What a rotation that was found gives. */
+/** The result of a rotation that was found. */
 function rotate(
   { input, cos, sin, size, isInterleaved }: NonNullable<ReturnType<typeof findRotation>>,
   values: ReadonlyMap<string, Rows>,
@@ -178,7 +178,7 @@ function rotate(
   });
 }
 
-/** The graph with one of its inputs, operators or axes another. */
+/** The graph with one of its inputs, operators or axes replaced. */
 function* makeVariants(nodes: readonly Node[]): Generator<readonly Node[]> {
   for (const [at, node] of nodes.entries()) {
     const before = nodes.slice(0, at).flatMap(({ outputs }) => outputs);
@@ -198,7 +198,7 @@ function* makeVariants(nodes: readonly Node[]): Generator<readonly Node[]> {
   }
 }
 
-Deno.test("findRotation() finds a rotation only where the graph computes it", () => {
+Deno.test("findRotation() finds a rotation only if the graph computes it", () => {
   const whole = rotation().map((node) => ({
     ...node,
     inputs: node.inputs.map((name) => name === "x" ? "h" : name),
@@ -255,7 +255,7 @@ Deno.test("findRotation() finds a rotation only where the graph computes it", ()
       for (const node of variant) runOne(node, values);
       const wanted = rotate(found, values);
       const computed = values.get(name)!.flat();
-      // Shapes that do not go together: no graph that runs.
+      // Incompatible shapes: such a graph cannot run.
       if (computed.some(Number.isNaN)) continue;
       const isSame = computed.length === wanted.length &&
         computed.every((value, i) => Math.abs(value - wanted[i]!) < 1e-9);
@@ -287,7 +287,7 @@ const angles = (suffix = "") => [
   }),
 ];
 
-Deno.test("PositionTables.tableOf() computes by position what a graph computes of its tokens'", async () => {
+Deno.test("PositionTables.tableOf() tabulates by position the values that a graph computes from its tokens' positions", async () => {
   const frequencies = constant("frequencies", [1, 3, 1], Float32Array.of(1, 0.1, 0.01));
   const constants = [frequencies, ints("one", [1], [1])];
   const segments = [
@@ -317,7 +317,7 @@ Deno.test("PositionTables.tableOf() computes by position what a graph computes o
     assert.equal(first, Math.fround(Math.cos(position)));
     assert.equal(second, Math.fround(Math.cos(Math.fround(position * tenth))));
   }
-  // What is computed alike has one table; another width is none.
+  // Equal computations share a table; another width has none.
   assert.equal(tables.getTable("again", 3)?.name, tables.getTable("narrow", 3)?.name);
   assert.equal(tables.getTable("cos", 4), undefined);
   assert.equal(tables.getTable("rotated", 3), undefined);
@@ -328,7 +328,7 @@ Deno.test("PositionTables.tableOf() computes by position what a graph computes o
   );
 });
 
-Deno.test("PositionTables.tableOf() takes rows of tables in the graph's file", async () => {
+Deno.test("PositionTables.tableOf() uses rows of tables in the graph's file", async () => {
   const numPositions = 12;
   const stored = (name: string): Tensor => {
     const length = 16 * 3 * 4;

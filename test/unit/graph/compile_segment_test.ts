@@ -1,4 +1,4 @@
-/** What segments are compiled to, and why some are not. */
+/** Results of compiling segments, and reasons why some are not compiled. */
 import assert from "node:assert/strict";
 import { compileSegment } from "../../../src/program/compile_segment.ts";
 import { PositionTables } from "../../../src/program/position_tables.ts";
@@ -23,7 +23,7 @@ function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
   return compiled.program.dispatches;
 }
 
-Deno.test("compileSegment() takes norm, bias, activation, scale and residual into one product", () => {
+Deno.test("compileSegment() fuses norm, bias, activation, scale and residual into one product", () => {
   const dispatches = compile([
     makeNode("LayerNormalization", ["x", "gamma", "vector"], ["n"], {
       attributes: { epsilon: { float: 0.5 } },
@@ -65,7 +65,7 @@ Deno.test("compileSegment() takes norm, bias, activation, scale and residual int
   });
 });
 
-Deno.test("compileSegment() takes a norm's own bias into the product before it", () => {
+Deno.test("compileSegment() fuses a norm's own bias into the product before it", () => {
   const skip = makeNode("SkipLayerNormalization", ["p", "r", "gamma", "vector", "vector"], [
     ...["n", "", "", "s"],
   ], { domain: "com.microsoft" });
@@ -76,7 +76,7 @@ Deno.test("compileSegment() takes a norm's own bias into the product before it",
   assert.ok(first?.kind === "matvec" && second?.kind === "matvec");
   assert.deepEqual([first.tensors.bias, first.tensors.residual], ["vector", "r"]);
   assert.deepEqual([second.params.norm?.kind, second.tensors.residual], ["layer", "s"]);
-  // Nothing is there to take it in.
+  // No product can include it.
   const refused = compileSegment(
     makeSegment([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
     {
@@ -91,7 +91,7 @@ Deno.test("compileSegment() takes a norm's own bias into the product before it",
   assert.match("refused" in refused ? refused.refused : "", /No product can include the bias/);
 });
 
-/** Norms after attention and MLP, as in Gemma: `x` and `p` are what they normalise. */
+/** Norms after attention and MLP, like in Gemma: they normalise `x` and `p`. */
 function postNorms(name: string, second: readonly Node[] = []): readonly Node[] {
   const norm = (input: string, output: string) =>
     makeNode("SimplifiedLayerNormalization", [input, "gamma"], [output]);
@@ -106,7 +106,7 @@ function postNorms(name: string, second: readonly Node[] = []): readonly Node[] 
   ];
 }
 
-Deno.test("compileSegment() lets a product compute the sum that it is of, and write it", () => {
+Deno.test("compileSegment() lets a product compute its input sum, and write it", () => {
   const dispatches = compile(postNorms("s"), [GAMMA, MATRIX]);
   assert.deepEqual(dispatches.map(({ kind }) => kind), ["matvec", "norm"]);
   const [first, last] = dispatches;
@@ -118,7 +118,7 @@ Deno.test("compileSegment() lets a product compute the sum that it is of, and wr
   assert.equal(last.tensors.residual, "s");
 });
 
-Deno.test("compileSegment() computes a sum once, whatever reads it", () => {
+Deno.test("compileSegment() computes a sum once, for any number of readers", () => {
   // Another product of the same rows.
   const second = [product("before", "q", "second"), makeNode("Add", ["q", "after"], ["unused"])];
   const constants = [GAMMA, MATRIX, { ...MATRIX, name: "second" }];
@@ -155,10 +155,10 @@ Deno.test("compileSegment() casts between the type of the weights and those of r
   );
 });
 
-Deno.test("compileSegment() does by itself what no product can take in", () => {
+Deno.test("compileSegment() runs operations separately that no product can include", () => {
   const kinds = (nodes: readonly Node[], constants: readonly Tensor[] = []) =>
     compile(nodes, [MATRIX, VECTOR, GAMMA, ...constants]).map(({ kind }) => kind);
-  // A norm that is the output, of a sum that a product makes.
+  // A norm that is the output, of a sum that a product computes.
   assert.deepEqual(
     kinds([
       product(),
@@ -168,7 +168,7 @@ Deno.test("compileSegment() does by itself what no product can take in", () => {
     ]),
     ["matvec", "norm"],
   );
-  // A product that two read.
+  // A product with two readers.
   assert.deepEqual(
     kinds([
       product(),
@@ -178,7 +178,7 @@ Deno.test("compileSegment() does by itself what no product can take in", () => {
     ]),
     ["matvec", "pointwise", "pointwise"],
   );
-  // Reshapes cost nothing.
+  // Reshapes need no dispatch.
   assert.deepEqual(
     kinds([
       product(),
@@ -189,7 +189,7 @@ Deno.test("compileSegment() does by itself what no product can take in", () => {
   );
 });
 
-Deno.test("compileSegment() knows activations however they are spelled", () => {
+Deno.test("compileSegment() finds activations in any spelling", () => {
   const cases: Record<string, readonly Node[]> = {
     silu: [makeNode("Sigmoid", ["p"], ["s"]), makeNode("Mul", ["p", "s"], ["y"])],
     relu_squared: [makeNode("Relu", ["p"], ["s"]), makeNode("Mul", ["s", "s"], ["y"])],
@@ -232,7 +232,7 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
     assert.deepEqual(others, [], activation);
     assert.equal(first?.kind === "matvec" && first.params.activation, activation);
   }
-  // 1.5 in place of 1: no GELU.
+  // 1.5 instead of 1: this is not a GELU.
   const wrong = [...constants.filter(({ name }) => name !== "one"), scalar("one", 1.5)];
   const options = {
     nodes: [],
@@ -248,7 +248,7 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
   );
 });
 
-Deno.test("compileSegment() writes the parts of a divided product side by side, its soft cap after", () => {
+Deno.test("compileSegment() writes the parts of a divided product next to each other, followed by its soft cap", () => {
   const half = constant("half", [WIDTH, WIDTH / 2], new Float32Array(WIDTH * WIDTH / 2));
   const dispatches = compile([
     makeNode("SimplifiedLayerNormalization", ["x", "gamma"], ["n"]),
@@ -271,7 +271,7 @@ Deno.test("compileSegment() writes the parts of a divided product side by side, 
   assert.deepEqual([capped.params.activation, capped.params.scale], ["tanh", 30]);
 });
 
-Deno.test("compileSegment() takes parts of a row, and refuses those of each head", () => {
+Deno.test("compileSegment() accepts parts of a row, and refuses those of each head", () => {
   const wide = constant("wide", [WIDTH, 4 * WIDTH], new Float32Array(4 * WIDTH * WIDTH));
   const shape = ints("shape", [1, -1, 4, WIDTH], [4]);
   const split = (input: string, sizes: readonly string[], numParts: number) =>
@@ -304,7 +304,7 @@ Deno.test("compileSegment() takes parts of a row, and refuses those of each head
   assert.equal(getRefusal([whole, heads, split("h", [], 4), ...end]), reason);
 });
 
-Deno.test("compileSegment() says what it has no kernel for", () => {
+Deno.test("compileSegment() names operations without a kernel", () => {
   const refusals: readonly (readonly [readonly Node[], RegExp])[] = [
     [[makeNode("Softmax", ["x"], ["y"])], /no kernel for Softmax "y"/],
     [[makeNode("MatMul", ["x", "r"], ["y"])], /no kernel for MatMul "y"/],

@@ -16,10 +16,10 @@ import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 
-// Native sessions that are open when the process ends may bring it down.
+// Native sessions that are open when the process ends may crash it.
 globalThis.addEventListener("unload", () => void releaseNativeSessions());
 
-/** Opens it in onnxruntime-node; where there is none, in onnxruntime-web, which takes a second longer to load. */
+/** Opens a graph in onnxruntime-node, or if it is missing in onnxruntime-web, which takes a second longer to load. */
 export async function openCpuSession(
   model: Uint8Array,
   externalData: readonly ExternalData[] = [],
@@ -30,7 +30,7 @@ export async function openCpuSession(
   return await openSession(bytes, { runtime: "native", threads: 1 });
 }
 
-/** onnxruntime-node takes external data from the disk alone. */
+/** onnxruntime-node only reads external data from the disk. */
 async function moveInside(
   model: Uint8Array,
   externalData: readonly ExternalData[],
@@ -47,7 +47,7 @@ async function moveInside(
   return await withWeightsInside(await readModel(files, ""), files);
 }
 
-/** A model with its weights, wherever they lie, in the graph. */
+/** A model with all its weights inside the graph. */
 export async function withWeightsInside(
   model: ModelProto,
   files: ModelFiles,

@@ -1,5 +1,5 @@
 /**
- * Runs cut graphs for tests: the segments in ONNX Runtime on the CPU, between them a plain attention in float64.
+ * Runs cut graphs for tests: the segments in ONNX Runtime on the CPU, and a plain attention in float64 between them.
  *
  * @module
  */
@@ -30,11 +30,11 @@ import { openCpuSession } from "./cpu_session.ts";
 
 type Numbers = Float32Array | Float16Array;
 
-/** What one sequence has cached: per layer a row `[kvHeads * size]` per token. */
+/** The cache of one sequence: per layer a row `[kvHeads * size]` per token. */
 export class TestSequence {
   readonly keys: Float64Array[][] = [];
   readonly values: Float64Array[][] = [];
-  /** What it keeps beside them, by recurrence. */
+  /** Its states, by recurrence. */
   readonly states: Float64Array[] = [];
 
   /** Tokens cached so far. */
@@ -74,7 +74,7 @@ interface Tables {
   readonly sinks: Float64Array | undefined;
 }
 
-/** Turns the pairs of one head in place. */
+/** Rotates the pairs of one head in place. */
 function rotate(head: Float64Array, position: number, node: AttentionNode, tables: Tables): void {
   if (node.rotary === undefined) return;
   const { dim, interleaved } = node.rotary;
@@ -165,7 +165,7 @@ function attend(
   return packed;
 }
 
-/** Takes the tokens of a step through a recurrence. */
+/** Runs a recurrence over the tokens of a step. */
 function advance(
   node: RecurrenceNode,
   constants: ReadonlyMap<string, Float64Array>,
@@ -231,7 +231,7 @@ export class CutRunner implements AsyncDisposable {
     this.#constants = constants.ofStates;
   }
 
-  /** Cuts and loads a graph. @throws {Error} with the reason when it is not cut. */
+  /** Cuts and loads a graph. @throws {Error} with the reason if it is not cut. */
   static async open(files: ModelFiles, file: string, options?: SplitOptions): Promise<CutRunner> {
     const result = splitGraph(await readModel(files, file), options);
     if ("refused" in result) throw new Error(result.refused);
@@ -266,7 +266,7 @@ export class CutRunner implements AsyncDisposable {
   /**
    * Runs one packed step.
    *
-   * @param rows which tokens of the step to answer for.
+   * @param rows The requested tokens of the step.
    * @returns their rows of the output.
    */
   async step(steps: readonly TestStep[], rows: readonly number[]): Promise<Float32Array[]> {

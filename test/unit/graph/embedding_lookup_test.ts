@@ -24,10 +24,10 @@ function readNames(segment: Segment): string[] {
   return segment.model.graph.initializers.map(({ name }) => name);
 }
 
-Deno.test("takeEmbedding() leaves the table to a graph of its own", async () => {
+Deno.test("takeEmbedding() moves the table to a separate graph", async () => {
   const whole = await makeCut(DEMO, "model_q4.onnx");
   const cut = takeEmbedding(whole);
-  // What is looked up in half precision is wanted in single.
+  // Rows in half precision are needed in single precision.
   const { nodes } = cut.embedding!.graph;
   assert.deepEqual(nodes.map(({ opType }) => opType), ["Gather", "Cast"]);
   const [table] = cut.embedding!.graph.initializers;
@@ -43,7 +43,7 @@ Deno.test("takeEmbedding() leaves the table to a graph of its own", async () => 
   assert.deepEqual(cut.segments.slice(1), whole.segments.slice(1));
 });
 
-Deno.test("takeEmbedding() leaves a table that is the projection's too to the projection", async () => {
+Deno.test("takeEmbedding() leaves a table that the projection shares to the projection", async () => {
   const whole = await makeCut(DEMO, "model.onnx");
   const cut = takeEmbedding(whole);
   const table = cut.embedding!.graph.initializers[0]!.name;
@@ -54,7 +54,7 @@ Deno.test("takeEmbedding() leaves a table that is the projection's too to the pr
   ]);
 });
 
-Deno.test("takeEmbedding() has embeddings that later segments read cross no segment", async () => {
+Deno.test("takeEmbedding() does not pass embeddings that later segments read through other segments", async () => {
   const whole = await makeCut(DEMO, "model.onnx");
   const cut = takeEmbedding(whole);
   const { name } = cut.tokens;
@@ -64,7 +64,7 @@ Deno.test("takeEmbedding() has embeddings that later segments read cross no segm
   assert.ok(!cut.segments[0]!.model.graph.outputs.some((output) => output.name === name));
 });
 
-Deno.test("cutForGpu() leaves tables in their files, and has positions looked up by themselves", async () => {
+Deno.test("cutForGpu() leaves tables in their files, and looks positions up separately", async () => {
   for (const graph of ["gpt2_script_17.onnx", "opt_script_17.onnx"]) {
     const whole = await makeCut(EXPORTS, graph);
     const cut = cutForGpu(whole, Infinity);
@@ -81,13 +81,13 @@ Deno.test("cutForGpu() leaves tables in their files, and has positions looked up
   }
 });
 
-Deno.test("takeEmbedding() leaves a cut whose ids are not looked up alone as it is", async () => {
+Deno.test("takeEmbedding() does not change a cut whose ids are not only looked up", async () => {
   // Its ids pass a Reshape.
   const cut = await makeCut(EXPORTS, "gpt2_script_17.onnx");
   assert.equal(takeEmbedding(cut), cut);
 });
 
-Deno.test("takeLookup() leaves graphs whose ids something else reads, or two tables", async () => {
+Deno.test("takeLookup() does not change graphs whose ids have other readers, or two tables", async () => {
   const build = async (second: Parameters<typeof makeNode>) => {
     const files = inMemory(buildModel({
       nodes: [makeNode("Gather", ["table", "ids"], ["rows"]), makeNode(...second)],

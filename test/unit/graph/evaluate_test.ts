@@ -10,7 +10,7 @@ import { buildModel, type Declared } from "../../fixtures/graphs/onnx_builder.ts
 import { inMemory } from "./test_decoder.ts";
 import { openCpuSession } from "./cpu_session.ts";
 
-/** An input: type, shape and elements; a number of elements less than the shape's repeats them. */
+/** An input: type, shape and elements, which are repeated to fill the shape. */
 type Input = readonly [TensorType, readonly number[], readonly number[]];
 
 interface Case {
@@ -19,7 +19,7 @@ interface Case {
   readonly attributes?: Readonly<Record<string, AttributeValue>>;
   readonly outputs?: readonly TensorType[];
   readonly opset?: number;
-  /** Nothing but shapes is known of the result. */
+  /** Only the shape of the result is known. */
   readonly shapeOnly?: boolean;
   readonly domain?: string;
 }

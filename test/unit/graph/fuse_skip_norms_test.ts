@@ -11,7 +11,7 @@ const WIDTH = 8;
 const ROWS = ["batch", "tokens", WIDTH];
 const EPSILON = 0.01;
 
-/** `norm = LayerNormalization(sum)`, with whatever makes the sum, and what else is wanted of it. */
+/** `norm = LayerNormalization(sum)`, with the given nodes for the sum and its other uses. */
 function build(
   before: readonly Node[],
   outputs: readonly string[],
@@ -89,7 +89,7 @@ Deno.test("fuseSkipNorms() joins the bias of either side, and keeps a sum that i
   }
 });
 
-Deno.test("fuseSkipNorms() leaves a bias that others read, and sums that are not alike", async () => {
+Deno.test("fuseSkipNorms() does not fuse a bias with other readers, or sums of different shapes", async () => {
   const shared = build(
     [makeNode("Add", ["x", "bias"], ["biased"]), makeNode("Add", ["biased", "y"], ["sum"])],
     ["norm", "biased"],
@@ -104,7 +104,7 @@ Deno.test("fuseSkipNorms() leaves a bias that others read, and sums that are not
   assert.equal(fuseSkipNorms(other), other);
 });
 
-Deno.test("fuseSkipNorms() leaves the second of two norms of one sum", async () => {
+Deno.test("fuseSkipNorms() does not fuse the second of two norms of one sum", async () => {
   const second = makeNode("LayerNormalization", ["sum", "shift", "scale"], ["second"], {
     attributes: { axis: 2 },
   });

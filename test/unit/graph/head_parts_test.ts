@@ -13,13 +13,13 @@ import { openCpuSession } from "./cpu_session.ts";
 import { makeSegment, product, VECTOR, WIDTH } from "./row_segment.ts";
 import { inMemory } from "./test_decoder.ts";
 
-/** Two heads of four elements, of which one is a head's first part. */
+/** Two heads of four elements, the first of which is a head's first part. */
 const SIZES = [ints("heads", [0, 0, 2, 4]), ints("parts", [1, 3])];
 const split = (input: string): readonly Node[] => [
   makeNode("Reshape", [input, "heads"], ["by head"]),
   makeNode("Split", ["by head", "parts"], ["a", "b"], { attributes: { axis: -1 } }),
 ];
-/** Outputs of the product as they come then. */
+/** The new order of the product's outputs. */
 const ORDER = [0, 4, 1, 2, 3, 5, 6, 7];
 const numbers = (length: number) => Float32Array.from({ length }, (_, i) => i);
 
@@ -36,7 +36,7 @@ function rewrite(nodes: readonly Node[], constants: readonly Constant[]) {
   return { nodes: graph.nodes, makeFloats, makeInts };
 }
 
-Deno.test("splitRowsForHeads() has a matrix's outputs in the order of the parts, with their vector", async () => {
+Deno.test("splitRowsForHeads() reorders a matrix's outputs and bias by part", async () => {
   const { nodes, makeFloats, makeInts } = rewrite([
     product(),
     makeNode("Add", ["vector", "p"], ["biased"]),
@@ -71,7 +71,7 @@ Deno.test("splitRowsForHeads() moves rows of 4-bit weights with their scales", a
   assert.deepEqual(await makeFloats(inputs[2]!), ORDER.flatMap((row) => [2 * row, 2 * row + 1]));
 });
 
-Deno.test("splitRowsForHeads() leaves what others read as it is", () => {
+Deno.test("splitRowsForHeads() does not change tensors with other readers", () => {
   const { nodes } = rewrite(
     [product(), ...split("p"), makeNode("Add", ["p", "vector"], ["y"])],
     [constant("matrix", [WIDTH, WIDTH], numbers(WIDTH * WIDTH)), VECTOR],

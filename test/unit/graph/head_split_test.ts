@@ -19,7 +19,7 @@ Deno.test("regroup() and permute() follow rows to heads and back", () => {
   assert.deepEqual(regroup(parted, [2, 5, 12], SIZES), ROW_AXES);
 });
 
-Deno.test("regroup() refuses to cut an axis in two or to lose one", () => {
+Deno.test("regroup() refuses to divide an axis or to lose one", () => {
   assert.equal(regroup(HEAD_AXES, [2, 3, 5, 2, 2], SIZES), undefined);
   assert.equal(regroup(HEAD_AXES, [2, 3, 5], SIZES), undefined);
   assert.equal(regroup(ROW_AXES, [2, 5, 4, 3], SIZES), undefined);

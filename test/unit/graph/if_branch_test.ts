@@ -17,7 +17,7 @@ async function read(model: string, file: string): Promise<ModelProto> {
 
 const names = (values: readonly { readonly name: string }[]) => values.map(({ name }) => name);
 
-Deno.test("takeBranch() makes a graph of its own of either branch, under the names of the whole", async () => {
+Deno.test("takeBranch() extracts a graph from either branch, with the names of the whole", async () => {
   const merged = await read("hearth-demo-asr", "decoder_model_merged.onnx");
   for (const branch of ["then_branch", "else_branch"] as const) {
     const { graph } = takeBranch(merged, branch)!;
@@ -35,7 +35,7 @@ Deno.test("takeBranch() makes a graph of its own of either branch, under the nam
   }
 });
 
-Deno.test("takeBranch() keeps apart a branch's tensors and those with the same names around it", async () => {
+Deno.test("takeBranch() distinguishes a branch's tensors from outer ones with the same names", async () => {
   const branch = (name: string, opType: string) => ({
     name,
     message: graphAttribute(name, [makeNode(opType, ["x"], ["y"])], ["y"]),
@@ -44,7 +44,7 @@ Deno.test("takeBranch() keeps apart a branch's tensors and those with the same n
     ...makeNode("If", ["condition"], [output]),
     attributes: [branch("then_branch", "Neg"), branch("else_branch", "Abs")],
   });
-  // As Optimum merges graphs, and with the casts that converters to half precision put behind the outputs.
+  // Like Optimum's merged graphs, also with the casts that converters to half precision add after the outputs.
   const cast = makeNode("Cast", ["y_fp16"], ["y"], { attributes: { to: 1 } });
   for (const nodes of [[choice("y")], [choice("y_fp16"), cast]]) {
     const model = await decodeModel(buildModel({
@@ -63,7 +63,7 @@ Deno.test("takeBranch() keeps apart a branch's tensors and those with the same n
   }
 });
 
-Deno.test("keepOutputs() leaves what the outputs need", async () => {
+Deno.test("keepOutputs() keeps what the outputs need", async () => {
   const merged = await read("hearth-demo-asr", "decoder_model_merged.onnx");
   const project = keepOutputs(takeBranch(merged, "else_branch")!, ["present.0.encoder.key"]);
   assert.deepEqual(names(project.graph.inputs), ["encoder_hidden_states"]);

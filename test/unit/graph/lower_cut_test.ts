@@ -7,7 +7,7 @@ import {
 } from "../../../src/program/compile_cut.ts";
 import type { OperandLayout, Program } from "../../../src/program/program.ts";
 
-/** Two layers: the first a recurrence and an attention, the second an attention. */
+/** Two layers: the first has a recurrence and an attention, the second an attention. */
 const CUT = {
   segments: [{ index: 0 }, { index: 1 }, { index: 2 }],
   attentions: [{ afterSegment: 0 }, { afterSegment: 1 }],
@@ -16,7 +16,7 @@ const CUT = {
 
 const ROWS = { tensor: "qkv", tokenStride: 12, offset: 0 };
 
-/** A program without dispatches that leaves the operands of the node `layer` in a layout of its own. */
+/** A program without dispatches that stores the operands of the node `layer` in another layout. */
 function makeProgram(layer?: number): Program {
   const makeLayout = (layer: number): OperandLayout => ({
     layer,
@@ -36,7 +36,7 @@ const SEGMENTS: readonly CompiledSegment[] = [
   { few: last, many: last },
 ];
 
-Deno.test("lowerCut() runs in ONNX Runtime what is not compiled, in the order of the cut", () => {
+Deno.test("lowerCut() runs segments in ONNX Runtime that are not compiled, in the order of the cut", () => {
   const programs = lowerCut(CUT, { segments: SEGMENTS, kernels: ["few", "many"] });
   const [layout] = few.layouts;
   assert.deepEqual(programs.few, [
@@ -51,7 +51,7 @@ Deno.test("lowerCut() runs in ONNX Runtime what is not compiled, in the order of
   assert.deepEqual(listPrograms(programs), [few, last, many, last]);
 });
 
-Deno.test("lowerCut() leaves a lowering without kernels to ONNX Runtime, and its attentions their tensors", () => {
+Deno.test("lowerCut() leaves a lowering without kernels to ONNX Runtime, with the attentions' own tensors", () => {
   const { few: withKernels, many: without } = lowerCut(CUT, {
     segments: SEGMENTS,
     kernels: ["few"],

@@ -7,7 +7,7 @@ import { slicesToSplits } from "../../../src/program/adapt_cut.ts";
 import { constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { makeSegment, MATRIX, product, VECTOR, WIDTH } from "./row_segment.ts";
 
-Deno.test("slicesToSplits() makes one split of slices that are all of a product", () => {
+Deno.test("slicesToSplits() replaces slices that cover a product by one split", () => {
   const bounds = [0, 2, 8].map((value) => ints(`${value}`, [value], [1]));
   const rest = [...bounds, ints("end", [Number.MAX_SAFE_INTEGER], [1]), ints("axis", [2], [1])];
   const slice = (from: string, to: string, output: string) =>
@@ -19,7 +19,7 @@ Deno.test("slicesToSplits() makes one split of slices that are all of a product"
   assert.deepEqual(nodes[1]!.outputs, ["a", "b"]);
   const sizes = initializers.find(({ name }) => name === nodes[1]!.inputs[1]);
   assert.deepEqual([...toValue(sizes!).data!], [2, 6]);
-  // A part is missing, or is there twice.
+  // A part is missing, or duplicated.
   for (const to of ["2", "8"]) {
     const left = rewrite(slice("0", to, "a"), slice("0", "2", "c"));
     assert.deepEqual(left.nodes.map(({ opType }) => opType), ["MatMul", "Slice", "Slice"]);
@@ -51,8 +51,8 @@ Deno.test("mergeProducts() joins products of the same rows, with their vectors",
   assert.deepEqual(joined.values.slice(0, 14), [0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 102, 103, 8, 9]);
   const vector = await floats(graph.nodes[1]!.inputs.find((name) => name.endsWith("bias"))!);
   assert.deepEqual(vector.values, [...new Float32Array(WIDTH), 7, 8, 9, 10]);
-  // What would be larger than a buffer stays apart.
+  // Products that would exceed a buffer are not merged.
   assert.equal(mergeProducts(model, { maxBytes: 100, outputsMultiple: 4 }), model);
-  // What a kernel would read from the middle of a group stays apart as well.
+  // Neither are those that a kernel would read from the middle of a group.
   assert.equal(mergeProducts(model, { maxBytes: Infinity, outputsMultiple: 8 }), model);
 });

@@ -5,7 +5,7 @@ import { MessageWriter } from "../../../src/graph/file/wire.ts";
 
 const names = (nodes: readonly Node[]) => nodes.map(({ name }) => name);
 
-/** An `If` whose branch reads `inner` and makes `own` of it. */
+/** An `If` whose branch reads `inner` and computes `own`. */
 function branching(output: string, inner: string): Node {
   const relu = new MessageWriter().text(1, inner).text(2, "own").text(4, "Relu");
   const result = new MessageWriter().text(1, "own");
@@ -18,7 +18,7 @@ function branching(output: string, inner: string): Node {
   };
 }
 
-Deno.test("sortNodes() leaves a sorted graph as it is", () => {
+Deno.test("sortNodes() does not change a sorted graph", () => {
   const nodes = [
     makeNode("Add", ["x", "x"], ["a"]),
     makeNode("Relu", ["x"], ["b"]),
@@ -27,7 +27,7 @@ Deno.test("sortNodes() leaves a sorted graph as it is", () => {
   assert.deepEqual(sortNodes(nodes), nodes);
 });
 
-Deno.test("sortNodes() moves late nodes to before those that need them", () => {
+Deno.test("sortNodes() moves late nodes before their readers", () => {
   const nodes = [
     makeNode("Mul", ["a", "b"], ["c"]),
     makeNode("Relu", ["x"], ["unneeded"]),
@@ -37,7 +37,7 @@ Deno.test("sortNodes() moves late nodes to before those that need them", () => {
   assert.deepEqual(names(sortNodes(nodes)), ["a", "b", "c", "unneeded"]);
 });
 
-Deno.test("sortNodes() counts what a branch reads of the graph around it", () => {
+Deno.test("sortNodes() includes a branch's reads from the outer graph", () => {
   const nodes = [branching("y", "a"), makeNode("Relu", ["x"], ["a"])];
   assert.deepEqual(namesRead(nodes[0]!), ["condition", "a"]);
   assert.deepEqual(names(sortNodes(nodes)), ["a", "y"]);
@@ -52,12 +52,12 @@ Deno.test("liveNodes() keeps what a branch reads", () => {
   assert.deepEqual(names(liveNodes(nodes, ["y"])), ["a", "y"]);
 });
 
-Deno.test("sortNodes() refuses nodes that need each other, naming one", () => {
+Deno.test("sortNodes() refuses a cycle of nodes, naming one", () => {
   const nodes = [makeNode("Relu", ["b"], ["a"]), makeNode("Relu", ["a"], ["b"])];
   assert.throws(() => sortNodes(nodes), { message: /node "a" \(Relu\) needs its own output/ });
 });
 
-Deno.test("sortNodes() takes a chain of 100000 nodes listed backwards", () => {
+Deno.test("sortNodes() sorts a chain of 100000 nodes in reverse order", () => {
   const count = 100_000;
   const nodes = Array.from(
     { length: count },

@@ -29,7 +29,7 @@ const attention: AddAttention = (graph, layer) =>
     attributes: { num_heads: graph.sizes.heads, kv_num_heads: graph.sizes.kvHeads },
   });
 
-/** Files whose every read is counted, and whose every buffer is watched. */
+/** Files that count every read, and track every buffer. */
 class CountedFiles implements ModelFiles {
   bytesRead = 0;
   readonly #files: ModelFiles;
@@ -72,7 +72,7 @@ function sum(numbers: Iterable<number>): number {
   return [...numbers].reduce((total, x) => total + x, 0);
 }
 
-/** Encodes the head of a field that holds `length` bytes. */
+/** Encodes the header of a field with `length` bytes. */
 function fieldHead(number: number, length: number): Uint8Array {
   const bytes: number[] = [number * 8 + WireType.bytes];
   for (let rest = length;; rest = Math.floor(rest / 128)) {
@@ -88,7 +88,7 @@ Deno.test("copyWeights() of external data around 4 GiB reads each byte once and 
     const externalOffset = 2 ** 32 - 2 ** 27;
     const graph = decoder(attention, { sizes, externalFile, externalOffset });
     await Deno.writeFile(`${folder}/model.onnx`, graph);
-    // Sparse: takes no room on the disk.
+    // Sparse: needs no space on the disk.
     await Deno.writeFile(`${folder}/${externalFile}`, new Uint8Array());
     await Deno.truncate(`${folder}/${externalFile}`, 2 ** 33);
 
@@ -111,7 +111,7 @@ Deno.test("copyWeights() of external data around 4 GiB reads each byte once and 
       assert.ok(externalData[0]!.data.length <= countWeightBytes(segment) + 2 ** 10);
       mostHeld = Math.max(mostHeld, await files.bytesHeld());
     }
-    // Norms' weights are in the graph by then; nothing is read twice.
+    // Weights of norms are in the graph by then; nothing is read twice.
     assert.ok(files.bytesRead - readBefore <= all, `${files.bytesRead - readBefore} of ${all}`);
     assert.ok(files.bytesRead - readBefore > all - 2 ** 20);
     assert.ok(
@@ -121,11 +121,11 @@ Deno.test("copyWeights() of external data around 4 GiB reads each byte once and 
   });
 });
 
-Deno.test("readModel() of a graph with 600 MB of inline weights reads the nodes alone", async () => {
+Deno.test("readModel() of a graph with 600 MB of inline weights reads only the nodes", async () => {
   await inTempFolder(async (folder) => {
     const inline = decoder(attention);
     const model = await readModel(inMemory(inline), "model.onnx");
-    // One more weight of 600 MB of zeros, put into the graph without ever being in memory.
+    // Adds a weight of 600 MB of zeros to the graph without having it in memory.
     const rawBytes = 600e6;
     const head = new MessageWriter().int(1, rawBytes / 4).int(2, 1).text(8, "huge").finish();
     const raw = fieldHead(TENSOR.rawData, rawBytes);
@@ -156,7 +156,7 @@ Deno.test("readModel() of a graph with 600 MB of inline weights reads the nodes 
   });
 });
 
-Deno.test("copyWeights() of a graph with external data gives the logits of the graph that holds its weights", async () => {
+Deno.test("copyWeights() of a graph with external data gives the logits of the graph with inline weights", async () => {
   await inTempFolder(async (folder) => {
     const sizes = { hidden: 64, vocab: 97 };
     const inline = decoder(attention, { sizes });
@@ -203,7 +203,7 @@ Deno.test("FolderFiles.read() refuses files outside the folder", async () => {
   });
 });
 
-Deno.test("FolderFiles.read() says how much of a file is missing", async () => {
+Deno.test("FolderFiles.read() reports how much of a file is missing", async () => {
   await inTempFolder(async (folder) => {
     await Deno.writeFile(`${folder}/weights`, new Uint8Array(10));
     await using files = new FolderFiles(folder);

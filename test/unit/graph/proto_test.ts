@@ -37,7 +37,7 @@ function smallModel(): Uint8Array {
   });
 }
 
-Deno.test("readModel() and writeModel() give back the same bytes", async () => {
+Deno.test("readModel() and writeModel() return the same bytes", async () => {
   const bytes = smallModel();
   const model = await readModel(inMemory(bytes), "model.onnx");
   assert.deepEqual(writeModel(model), bytes);
@@ -46,7 +46,7 @@ Deno.test("readModel() and writeModel() give back the same bytes", async () => {
   assert.deepEqual(model.graph.initializers[1]!.shape, [3]);
 });
 
-Deno.test("readModel() reads attributes of every kind that the cut asks for", async () => {
+Deno.test("readModel() reads attributes of every kind that the cut uses", async () => {
   const { graph } = await readModel(inMemory(smallModel()), "model.onnx");
   const [node] = graph.nodes;
   assert.equal(floatAttribute(node!, "alpha"), 0.5);
@@ -91,7 +91,7 @@ Deno.test("writeModel() keeps fields that Hearth does not understand, at every l
     "a function",
   ];
   for (const words of kept) assert.ok(text.includes(words), words);
-  // Once read and written, nothing changes any more.
+  // After one round trip, nothing changes any more.
   assert.deepEqual(writeModel(await readModel(inMemory(written), "model.onnx")), written);
 });
 
@@ -102,7 +102,7 @@ function elements(message: MessageWriter): Uint8Array {
   return (data as { bytes: Uint8Array }).bytes;
 }
 
-Deno.test("decodeTensorMessage() takes elements from typed fields, packed or not", () => {
+Deno.test("decodeTensorMessage() reads elements from typed fields, packed or not", () => {
   const floats = new Uint8Array(Float32Array.of(1.5, -2).buffer);
   assert.deepEqual(elements(new MessageWriter().int(1, 2).int(2, 1).bytes(4, floats)), floats);
   const longs = new Uint8Array(BigInt64Array.of(-1n, 300n).buffer);
@@ -113,7 +113,7 @@ Deno.test("decodeTensorMessage() takes elements from typed fields, packed or not
   assert.deepEqual(elements(flags), Uint8Array.of(1, 0, 1));
 });
 
-Deno.test("readModel() says where a file that was cut short ends", async () => {
+Deno.test("readModel() reports the end of a truncated file", async () => {
   const bytes = smallModel();
   const short = bytes.subarray(0, bytes.length - 20);
   await assert.rejects(readModel(inMemory(short), "model.onnx"), {
@@ -148,7 +148,7 @@ Deno.test("MessageWriter.int() and the varint readers agree on negative and larg
   assert.equal(smallVarint(field!.payload), 2 ** 48);
 });
 
-Deno.test("readModel() refuses a file of millions of empty fields before it has walked through it", async () => {
+Deno.test("readModel() refuses a file of millions of empty fields before reading all of it", async () => {
   // 16 MB: eight million operator_set entries, of two bytes each.
   const bytes = new Uint8Array(16_000_000);
   for (let at = 0; at < bytes.length; at += 2) bytes[at] = 0x42;

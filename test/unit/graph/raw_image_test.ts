@@ -11,7 +11,7 @@ import stock from "../../fixtures/images/stock_processors.json" with { type: "js
 
 const WORKER = new URL("../../fixtures/images/image_processor_worker.ts", import.meta.url);
 
-/** The same as in `make_processors.py`: levels that no filter leaves alone. */
+/** The same as in `make_processors.py`: levels that every filter changes. */
 function makeImage(width: number, height: number): Pixels {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => {
     const [x, y] = [Math.floor(i / 3) % width, Math.floor(i / 3 / width)];
@@ -60,7 +60,7 @@ Deno.test("loadTransformers() makes image processors in a worker give what Pytho
   }
 });
 
-Deno.test("image processors that resize tensors by a graph give in a worker what they give in Node", async () => {
+Deno.test("image processors that resize tensors by a graph give the same in a worker as in Node", async () => {
   using processors = new Processors();
   for (const { name, config, width, height, dims, pixelValues } of stock) {
     const result = await processors.process(config, makeImage(width, height));
@@ -75,7 +75,7 @@ async function openRawImage(pixels: Pixels) {
   return toRawImage(RawImage, pixels);
 }
 
-Deno.test("RawImage.resize() keeps the proportions where a side is absent, and takes filters by number and name", async () => {
+Deno.test("RawImage.resize() keeps the proportions if a side is absent, and accepts filters by number and name", async () => {
   const image = await openRawImage(makeImage(9, 6));
   for (const absent of [null, -1]) {
     assert.deepEqual((await image.resize(18, absent!)).size, [18, 12]);
@@ -87,7 +87,7 @@ Deno.test("RawImage.resize() keeps the proportions where a side is absent, and t
   await assert.rejects(image.resize(5, 4, { resample: "gauss" }), /"gauss"/);
 });
 
-Deno.test("RawImage.crop() takes the last column and row too, RawImage.pad() adds black", async () => {
+Deno.test("RawImage.crop() includes the last column and row, RawImage.pad() adds black", async () => {
   const data = Uint8Array.of(1, 2, 3, 4, 5, 6);
   const image = await openRawImage({ width: 3, height: 2, channels: 1, data });
   assert.deepEqual([...(await image.crop([1, 0, 2, 1])).data], [2, 3, 5, 6]);

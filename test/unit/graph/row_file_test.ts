@@ -11,7 +11,7 @@ function table(length: number): StoredTensor {
   return { name: "table", dtype: "float32", shape: [length / 16, 4], data };
 }
 
-Deno.test("RowFile reads rows of f32 from a constant's file, and says when it has become shorter", async () => {
+Deno.test("RowFile reads rows of f32 from a constant's file, and reports if it has become shorter", async () => {
   const folder = await Deno.makeTempDir();
   const path = `${folder}/weights`;
   await Deno.writeFile(path, new Uint8Array(OFFSET + 48));
@@ -64,7 +64,7 @@ Deno.test("RowFile widens rows of bf16", async () => {
   await Deno.remove(folder, { recursive: true });
 });
 
-Deno.test("RowFile takes f32 in files", () => {
+Deno.test("RowFile only opens f32 in files", () => {
   assert(RowFile.canRead(table(48)));
   assert(!RowFile.canRead({ ...table(48), dtype: "float16" }));
   const data = { kind: "memory", bytes: new Uint8Array(48) } as const;

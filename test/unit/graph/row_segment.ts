@@ -1,4 +1,4 @@
-/** A segment of a decoder whose rows have 8 elements, and what it is made of. */
+/** A segment of a decoder whose rows have 8 elements, and its parts. */
 import { makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
 import type { Segment } from "../../../src/graph/graph_cut.ts";
 import { constant } from "../../fixtures/graphs/onnx_builder.ts";

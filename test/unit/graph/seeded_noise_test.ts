@@ -73,7 +73,7 @@ function moments(values: Float32Array): { mean: number; deviation: number } {
   return { mean, deviation: Math.sqrt(square) };
 }
 
-Deno.test("seedNoise() gives noise of the form and the distribution asked for", async () => {
+Deno.test("seedNoise() returns noise of the requested shape and distribution", async () => {
   await using graph = await open();
   const { normal, moved, uniform, fixed } = await graph.run(123);
   assert.deepEqual(normal!.dims, [40, 50]);
@@ -86,11 +86,11 @@ Deno.test("seedNoise() gives noise of the form and the distribution asked for", 
   close(moments(moved!.data).deviation, 2);
   close(moments(uniform!.data).mean, -2);
   assert.ok(uniform!.data.every((value) => value >= -3 && value <= -1));
-  // Each operator has noise of its own.
+  // Each operator has separate noise.
   assert.notDeepEqual(normal!.data.slice(0, 12), fixed!.data);
 });
 
-Deno.test("seedNoise() repeats the noise of a position, whatever ran before", async () => {
+Deno.test("seedNoise() repeats the noise of a position after any other runs", async () => {
   await using graph = await open();
   const first = await graph.run(99);
   const other = await graph.run(100_000);
@@ -108,7 +108,7 @@ Deno.test("seedNoise() wraps around at the table's end", async () => {
   assert.deepEqual(normal!.data, Float32Array.of(table.at(-1)!, table[0]!, table[1]!));
 });
 
-Deno.test("seedNoise() leaves a graph without noise as it is", async () => {
+Deno.test("seedNoise() does not change a graph without noise", async () => {
   const graph = new GraphBuilder();
   graph.add("Relu", ["x"], { outputs: ["y"] });
   const bytes = graph.build({ inputs: [["x", "float32", [1]]], outputs: [["y", "float32", [1]]] });

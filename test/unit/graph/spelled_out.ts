@@ -1,5 +1,5 @@
 /**
- * Attention in ONNX's basic operators as exporters spell it, for tests of the cut.
+ * Attention in ONNX's basic operators, like exporters write it, for tests of the cut.
  *
  * @module
  */
@@ -60,7 +60,7 @@ export function cached(
   return graph.add("Concat", [past, added], { attributes: { axis: -2 }, outputs: [present] });
 }
 
-/** Like {@linkcode cached}, for a float16 cache: what it holds is cast before rows are appended, or the rows are cast. */
+/** Like {@linkcode cached}, for a float16 cache: the cache is cast before rows are appended, or the rows are cast. */
 function castAndCached(
   graph: DecoderBuilder,
   what: "past" | "rows",
@@ -74,7 +74,7 @@ function castAndCached(
   return all;
 }
 
-/** Repeats key-value heads for the query heads they serve, as PyTorch's `repeat_kv` is exported. */
+/** Repeats key-value heads for their query heads, like the export of PyTorch's `repeat_kv`. */
 export function repeatHeads(graph: DecoderBuilder, tensor: string): string {
   const { heads, kvHeads, headDim } = graph.sizes;
   const [batch, length] = [computeSize(graph, tensor, 0), computeSize(graph, tensor, 2)];
@@ -84,8 +84,8 @@ export function repeatHeads(graph: DecoderBuilder, tensor: string): string {
 }
 
 /**
- * The additive mask `[1, 1, tokens, total]` as recent exporters compute it: triangle of a filled square,
- * multiplied by "later than", and where the padding hides a key, filled again.
+ * The additive mask `[1, 1, tokens, total]` as in recent exports: the triangle of a filled square, multiplied by "later
+ * than", and filled again at padded keys.
  */
 export function additiveMask(
   graph: DecoderBuilder,
@@ -118,7 +118,7 @@ export function additiveMask(
   return graph.add("Where", [isPadding, graph.float(LOWEST), mask], { outputs: [name] });
 }
 
-/** Angles from `position_ids`, as exported from Llama: cosines and sines `[1, 1, tokens, size]`. */
+/** Angles from `position_ids`, like in exports of Llama: cosines and sines `[1, 1, tokens, size]`. */
 function angles(graph: DecoderBuilder): [string, string] {
   if (!graph.nodes.some(({ outputs }) => outputs.includes("cosines"))) {
     const half = graph.sizes.headDim / 2;
@@ -140,7 +140,7 @@ function angles(graph: DecoderBuilder): [string, string] {
   return ["cosines", "sines"];
 }
 
-/** Rotates heads by their positions, with the halves taken by slices to "the end". */
+/** Rotates heads by their positions, with halves from slices to "the end". */
 function rotateHeads(graph: DecoderBuilder, heads: string): string {
   const [cos, sin] = angles(graph);
   const half = graph.ints([graph.sizes.headDim / 2]);
@@ -154,9 +154,9 @@ function rotateHeads(graph: DecoderBuilder, heads: string): string {
   return graph.add("Add", sum);
 }
 
-/** How the pieces of one attention are put together. */
+/** The variants of the parts of an attention. */
 export interface Spelling {
-  /** What is cast to append to caches of float16. */
+  /** The tensor that is cast to append to a cache of float16. */
   readonly casts?: "past" | "rows";
   readonly rotary?: boolean;
   /** Between the product of q and k and the softmax. */
@@ -194,7 +194,7 @@ export function spelledOut(spelling: Spelling): AddAttention {
   };
 }
 
-/** `sqrt(1 / sqrt(size))` computed from the query's shape, as PyTorch exports scaled_dot_product_attention. */
+/** `sqrt(1 / sqrt(size))` computed from the query's shape, like in PyTorch's export of scaled_dot_product_attention. */
 export function rootOfScale(graph: DecoderBuilder, query: string): string {
   const end = graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));
   const size = graph.add("Slice", [graph.add("Shape", [query]), graph.ints([-1]), end]);

@@ -31,7 +31,7 @@ function tables(graph: DecoderBuilder, dim: number): [string, string] {
   return [table("cos", Math.cos), table("sin", Math.sin)];
 }
 
-/** Norms of heads: that the attention does, or in front of it. */
+/** Norms of heads: inside the attention, or before it. */
 type Norms = "inside" | "in front";
 const NORM_WEIGHTS = Float32Array.from({ length: 16 }, (_, i) => 0.5 + (i * 5) % 16 / 16);
 const EPSILON = { float: 1e-3 };
@@ -92,14 +92,14 @@ function gqa(
   };
 }
 
-Deno.test("splitGraph() has floats where a GroupQueryAttention quantises its cache", async () => {
+Deno.test("splitGraph() uses floats if a GroupQueryAttention quantises its cache", async () => {
   const attributes = { k_quant_type: "PER_TENSOR", v_quant_type: "PER_TENSOR" };
   const model = decoder(gqa(attributes, { isQuantized: true }), { cacheDtype: "int8" });
   const { attentions } = await assertSameAsWhole(model, { truth: decoder(gqa({})) });
   assert.equal(attentions[0]!.dtype, "float32");
 });
 
-Deno.test("splitGraph() cuts GroupQueryAttention without rotary and takes 0 and absence of scale for 1/sqrt", async () => {
+Deno.test("splitGraph() cuts GroupQueryAttention without rotary and reads an absent scale or 0 as 1/sqrt", async () => {
   for (const attributes of [{}, { scale: { float: 0 } }]) {
     const { attentions, segments } = await assertSameAsWhole(decoder(gqa(attributes)));
     assert.equal(segments.length, 3);
@@ -113,7 +113,7 @@ Deno.test("splitGraph() cuts GroupQueryAttention without rotary and takes 0 and 
   }
 });
 
-Deno.test("splitGraph() keeps a scale and reports no window, cap or sinks where there are none", async () => {
+Deno.test("splitGraph() keeps a scale and reports no window, cap or sinks if there are none", async () => {
   const { attentions } = await assertSameAsWhole(decoder(gqa({ scale: { float: 0.5 } })));
   assert.equal(attentions[1]!.scale, 0.5);
   assert.deepEqual(
@@ -155,7 +155,7 @@ Deno.test("splitGraph() limits positions to the rows of the rotary table", async
 });
 
 for (const window of [1, 3]) {
-  Deno.test(`splitGraph() keeps local_window_size=${window} as keys seen, the query's own included`, async () => {
+  Deno.test(`splitGraph() keeps local_window_size=${window} as the visible keys, including the query's own`, async () => {
     const cut = await assertSameAsWhole(decoder(gqa({ local_window_size: window })));
     assert.equal(cut.attentions[0]!.localWindow, window);
   });
@@ -171,12 +171,12 @@ Deno.test("splitGraph() keeps head_sink", async () => {
   assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
 });
 
-Deno.test("splitGraph() takes smooth_softmax for sinks of zero", async () => {
+Deno.test("splitGraph() reads smooth_softmax as sinks of zero", async () => {
   const cut = await assertSameAsWhole(decoder(gqa({ smooth_softmax: 1 })));
   assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
 });
 
-/** Rotary tables that an `If` chooses: longer sequences than `limit` read tables of twice the numbers. */
+/** Rotary tables that an `If` selects: sequences longer than `limit` read tables with doubled values. */
 function chosenTables(graph: DecoderBuilder, limit: number): [string, string] {
   const [cos, sin] = tables(graph, 16);
   const long = [cos, sin].map((name) => {
@@ -198,7 +198,7 @@ function chosenTables(graph: DecoderBuilder, limit: number): [string, string] {
   return ["chosen_cos", "chosen_sin"];
 }
 
-Deno.test("splitGraph() joins rotary tables that are chosen by the sequence's length (LongRoPE)", async () => {
+Deno.test("splitGraph() joins rotary tables that are selected by the sequence's length (LongRoPE)", async () => {
   const attention: AddAttention = (graph, layer) => {
     const { heads, kvHeads } = graph.sizes;
     const rotary = graph.nodes.some(({ opType }) => opType === "If")
@@ -228,7 +228,7 @@ Deno.test("splitGraph() joins rotary tables that are chosen by the sequence's le
     rows.slice((20 + 3) * 8, (20 + 4) * 8),
     rows.slice(3 * 8, 4 * 8).map((x) => 2 * x),
   );
-  // Where no sequence is that long, the short table is all.
+  // If no sequence is that long, only the short table remains.
   const short = splitGraph(model, { contextLength: 20 });
   assert.ok("cut" in short);
   assert.deepEqual([short.cut.longFrom, short.cut.attentions[0]!.rotary!.cos.shape[0]], [
@@ -237,7 +237,7 @@ Deno.test("splitGraph() joins rotary tables that are chosen by the sequence's le
   ]);
 });
 
-Deno.test("splitGraph() removes what is added to positions that read the rows of long sequences (LongRoPE without If)", async () => {
+Deno.test("splitGraph() removes the offset of positions to the rows of long sequences (LongRoPE without If)", async () => {
   const attention: AddAttention = (graph, layer) => {
     const [q, k, v] = projections(graph, layer);
     if (!graph.nodes.some(({ outputs }) => outputs.includes("shifted"))) {
@@ -271,7 +271,7 @@ Deno.test("splitGraph() removes what is added to positions that read the rows of
   assert.equal(read(20).longFrom, undefined);
 });
 
-Deno.test("splitGraph() cuts GroupQueryAttention with norms of its own, which ONNX Runtime's on the CPU lacks", async () => {
+Deno.test("splitGraph() cuts GroupQueryAttention with built-in norms, which ONNX Runtime lacks on the CPU", async () => {
   for (const packed of [false, true]) {
     const options = { packed, rotaryDim: 16 };
     const attributes = { do_rotary: 1, qk_norm_epsilon: EPSILON };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assertSameAsWhole } from "./compare.ts";
 import { type AddAttention, decoder, type DecoderBuilder, projections } from "./test_decoder.ts";
 
-/** As many key-value heads, which is all that MultiHeadAttention has. */
+/** As many key-value heads as query heads, which MultiHeadAttention requires. */
 const SIZES = { kvHeads: 4 };
 
 /** MultiHeadAttention of projections; `extra`: bias, key_padding_mask and attention_bias. */
@@ -51,7 +51,10 @@ Deno.test("splitGraph() cuts MultiHeadAttention that is causal by its attention_
   assert.equal(segments[0]!.model.graph.nodes.length, 5);
 });
 
-/** The older form of that mask: the prompt's triangle, stretched over the past. It fits a prompt or a single token. */
+/**
+ * The older version of that mask: the prompt's triangle, stretched over the past. It is valid for a prompt or a single
+ * token.
+ */
 function stretchedBias(graph: DecoderBuilder): string {
   const name = "stretched_bias";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
@@ -93,19 +96,19 @@ function packed(parts: 2 | 3): AddAttention {
 for (const parts of [2, 3] as const) {
   const what = parts === 3 ? "q, k and v" : "k and v";
   Deno.test(`splitGraph() unpacks ${what} of MultiHeadAttention`, async () => {
-    // ONNX Runtime's CPU provider has no packed form: the separate one with equal weights is the truth.
+    // ONNX Runtime's CPU provider has no packed variant: the separate one with equal weights is the reference.
     const truth = decoder(mha({ unidirectional: 1 }), { sizes: SIZES });
     await assertSameAsWhole(decoder(packed(parts), { sizes: SIZES }), { truth });
   });
 }
 
-Deno.test("splitGraph() takes a mask that fits prompts and single tokens, and runs chunks all the same", async () => {
+Deno.test("splitGraph() accepts a mask that is valid for prompts and single tokens, and still runs chunks", async () => {
   const truth = decoder(mha({ unidirectional: 1 }), { sizes: SIZES });
   const model = decoder(mha({}, (graph) => ["", "", stretchedBias(graph)]), { sizes: SIZES });
   await assertSameAsWhole(model, { truth });
 });
 
-Deno.test("splitGraph() adds the bias of MultiHeadAttention's projections in front of it", async () => {
+Deno.test("splitGraph() adds the bias of MultiHeadAttention's projections before it", async () => {
   const { heads, headDim } = { heads: 4, headDim: 16 };
   const bias = (graph: DecoderBuilder) => [graph.weights([3 * heads * headDim], 1), "", ""];
   await assertSameAsWhole(decoder(mha({ unidirectional: 1 }, bias), { sizes: SIZES }));

@@ -10,14 +10,14 @@ const SHARED = new URL("../../../../shared/models/", import.meta.url).pathname;
 interface Conversation {
   readonly prompt: readonly number[];
   readonly reply: readonly number[];
-  /** Smallest distance of the two best logits on the way. */
+  /** Smallest distance of the two best logits during generation. */
   readonly margin: number;
 }
 
 interface ModelCase {
   readonly folder: string;
   readonly file: string;
-  /** Largest difference from the whole graph's logits. */
+  /** Largest allowed difference from the whole graph's logits. */
   readonly tolerance: number;
 }
 
@@ -118,7 +118,7 @@ for (const { folder, file, tolerance } of CASES) {
   });
 }
 
-Deno.test("splitGraph() of hearth-demo-chat: the last segment computes the wanted rows alone", async () => {
+Deno.test("splitGraph() of hearth-demo-chat: the last segment computes only the requested rows", async () => {
   const path = `${BUILT_IN}hearth-demo-chat/onnx/model.onnx`;
   await using cut = await CutRunner.openFile(path);
   const sequence = new TestSequence();

@@ -74,12 +74,12 @@ Deno.test("splitGraph() cuts ONNX's Attention over heads without transposing the
   );
 });
 
-/** ONNX's Attention over a cache that the graph appends to itself, each head repeated for those it serves. */
+/** ONNX's Attention over a cache that the graph itself appends to, with each head repeated for its query heads. */
 const overOwnCache: AddAttention = (graph, layer) => {
   const { heads, kvHeads } = graph.sizes;
   const [q, k, v] = projections(graph, layer);
   const append = (past: string, rows: string, present: string) => {
-    // Exporters copy a cache by a Concat of its own.
+    // Exporters copy a cache by a Concat with one input.
     const copy = graph.add("Concat", [past], { attributes: { axis: -2 } });
     return repeatHeads(graph, cached(graph, copy, splitHeads(graph, rows, kvHeads), present));
   };

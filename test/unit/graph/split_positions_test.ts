@@ -14,7 +14,7 @@ import {
 
 const CONTEXT = 64;
 
-/** Rotation as a node of its own (com.microsoft), then GroupQueryAttention without rotary. */
+/** Rotation as a separate node (com.microsoft), then GroupQueryAttention without rotary. */
 function rotatedBefore(positions: (graph: DecoderBuilder) => string): AddAttention {
   return (graph, layer) => {
     const { heads, kvHeads, headDim } = graph.sizes;
@@ -50,7 +50,7 @@ function rotatedBefore(positions: (graph: DecoderBuilder) => string): AddAttenti
   };
 }
 
-/** Positions as exporters derive them from the mask: running sum less one, the last `tokens` of it. */
+/** Positions derived from the mask like in exports: the last `tokens` of the running sum minus one. */
 function fromMask(graph: DecoderBuilder): string {
   const name = "positions_from_mask";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
@@ -74,7 +74,7 @@ function fromCache(graph: DecoderBuilder): string {
   return graph.add("Unsqueeze", [range, graph.ints([0])], { outputs: [name] });
 }
 
-Deno.test("splitGraph() leaves position_ids an input where segments use them", async () => {
+Deno.test("splitGraph() keeps position_ids as an input if segments use them", async () => {
   const attention = rotatedBefore(() => "position_ids");
   const cut = await assertSameAsWhole(decoder(attention, { inputs: [MASK, POSITIONS] }));
   assert.deepEqual(cut.positions, {
@@ -99,14 +99,14 @@ for (
   });
 }
 
-Deno.test("splitGraph() limits positions to a position table's rows, less its offset", async () => {
+Deno.test("splitGraph() limits positions to a position table's rows, minus its offset", async () => {
   const attention = spelledOut({
     scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
   });
   const model = decoder(
     (graph, layer) => {
       if (layer.index > 0) return attention(graph, layer);
-      // OPT's table: two rows that no token uses come first.
+      // OPT's table: it starts with two unused rows.
       const indices = graph.add("Add", [fromMask(graph), graph.ints([2], [])]);
       const rows = graph.add("Gather", [graph.weights([CONTEXT + 2, graph.sizes.hidden]), indices]);
       return attention(graph, { ...layer, input: graph.add("Add", [layer.input, rows]) });
@@ -115,7 +115,7 @@ Deno.test("splitGraph() limits positions to a position table's rows, less its of
   assert.equal((await assertSameAsWhole(model, { contextLength: 512 })).maxPositions, CONTEXT);
 });
 
-Deno.test("splitGraph() takes input embeddings in place of token ids", async () => {
+Deno.test("splitGraph() accepts input embeddings instead of token ids", async () => {
   const model = decoder(
     (graph, layer) => {
       const { heads, kvHeads } = graph.sizes;
@@ -141,7 +141,7 @@ Deno.test("splitGraph() takes input embeddings in place of token ids", async () 
   });
 });
 
-Deno.test("splitGraph() computes all wanted rows of an export that takes how many logits to keep", async () => {
+Deno.test("splitGraph() computes all requested rows of an export with an input for the number of logits", async () => {
   const model = decoder(rotatedBefore(() => "position_ids"), {
     inputs: [MASK, POSITIONS, ["num_logits_to_keep", "int64", []]],
     project: (graph, hidden) => {
@@ -158,7 +158,7 @@ Deno.test("splitGraph() computes all wanted rows of an export that takes how man
   await assertSameAsWhole(model);
 });
 
-Deno.test("splitGraph() computes any wanted row of an export that computes the last token's logits", async () => {
+Deno.test("splitGraph() computes any requested row of an export that only computes the last token's logits", async () => {
   const project = (pick: (graph: DecoderBuilder, hidden: string) => string) =>
     decoder(rotatedBefore(() => "position_ids"), {
       inputs: [MASK, POSITIONS],
@@ -181,7 +181,7 @@ Deno.test("splitGraph() computes any wanted row of an export that computes the l
   assert.deepEqual((await assertSameAsWhole(bySlice, { truth })).output.shape, [1, "rows", 29]);
 });
 
-Deno.test("splitGraph() keeps what follows the projection: cast, scale and softcap of the logits", async () => {
+Deno.test("splitGraph() keeps the operations after the projection: cast, scale and softcap of the logits", async () => {
   const model = decoder(rotatedBefore(() => "position_ids"), {
     inputs: [MASK, POSITIONS],
     project: (graph, hidden) => {
@@ -215,7 +215,7 @@ Deno.test("splitGraph() keeps positions in sections", async () => {
   assert.deepEqual((await assertSameAsWhole(model)).positions!.shape, [3, 1, "tokens"]);
 });
 
-Deno.test("splitGraph() keeps a row of a table picked for each token by its position", async () => {
+Deno.test("splitGraph() keeps a table row that each token selects by its position", async () => {
   const attention = spelledOut({
     scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
   });
@@ -231,7 +231,7 @@ Deno.test("splitGraph() keeps a row of a table picked for each token by its posi
   await assertSameAsWhole(model);
 });
 
-Deno.test("splitGraph() notes that dynamic quantisation gives a step's tokens one scale", async () => {
+Deno.test("splitGraph() notes that with dynamic quantisation a step's tokens share one scale", async () => {
   const attention = rotatedBefore(() => "position_ids");
   const model = decoder(attention, {
     inputs: [MASK, POSITIONS],

@@ -22,7 +22,7 @@ async function refusal(model: Uint8Array): Promise<string> {
   return result.refused;
 }
 
-/** GroupQueryAttention whose inputs and attributes a test may spoil. */
+/** GroupQueryAttention with inputs and attributes that a test may change. */
 function gqa(
   spoil: {
     attributes?: Readonly<Record<string, number | string>>;
@@ -54,7 +54,7 @@ function after(change: (graph: DecoderBuilder, rows: string) => string): AddAtte
 const masked = (graph: DecoderBuilder, scores: string) =>
   graph.add("Add", [scores, additiveMask(graph)]);
 
-/** What spoils a decoder, and what the refusal must say. */
+/** Changes that make a decoder unsupported, and the expected reasons. */
 const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = {
   "a bias by distance (ALiBi), head by head": [
     () =>
@@ -265,7 +265,7 @@ for (const [what, [model, message]] of Object.entries(REFUSALS)) {
   });
 }
 
-Deno.test("splitGraph() refuses a graph that chooses a branch while it runs", async () => {
+Deno.test("splitGraph() refuses a graph that chooses a branch at run time", async () => {
   const branch = new MessageWriter().text(ATTRIBUTE.name, "then_branch")
     .message(ATTRIBUTE.graph, new MessageWriter()).finish();
   const node: Node = {
@@ -288,7 +288,7 @@ Deno.test("splitGraph() refuses a graph that chooses a branch while it runs", as
   );
 });
 
-Deno.test("splitGraph() refuses an encoder and says what it takes", async () => {
+Deno.test("splitGraph() refuses an encoder and names the supported graphs", async () => {
   const model = buildModel({
     nodes: [makeNode("Identity", ["input_features"], ["last_hidden_state"])],
     inputs: [["input_features", "float32", ["batch", 80, 3000]]],

@@ -11,7 +11,7 @@ import {
 } from "./spelled_out.ts";
 import { decoder, MASK, POSITIONS, projections } from "./test_decoder.ts";
 
-Deno.test("splitGraph() cuts attention as PyTorch exports it: repeated heads, rotary by position_ids, scale split over q and k", async () => {
+Deno.test("splitGraph() cuts attention exported by PyTorch: repeated heads, rotary by position_ids, scale split over q and k", async () => {
   const model = decoder(
     spelledOut({
       rotary: true,
@@ -23,13 +23,13 @@ Deno.test("splitGraph() cuts attention as PyTorch exports it: repeated heads, ro
   const cut = await assertSameAsWhole(model);
   const [node] = cut.attentions;
   assert.deepEqual([node!.heads, node!.kvHeads, node!.headDim, node!.vHeadDim], [4, 2, 16, 16]);
-  // One factor stays with q in the segment, the other one became the scale.
+  // One factor stays with q in the segment, the other one becomes the scale.
   assert.ok(Math.abs(node!.scale - 0.5) < 1e-6, String(node!.scale));
   assert.equal(node!.localWindow, undefined);
   assert.deepEqual(cut.positions!.shape, [1, "tokens"]);
 });
 
-Deno.test("splitGraph() recovers a spelled-out local window", async () => {
+Deno.test("splitGraph() finds a local window in basic operators", async () => {
   for (const window of [1, 4]) {
     const model = decoder(
       spelledOut({
@@ -41,7 +41,7 @@ Deno.test("splitGraph() recovers a spelled-out local window", async () => {
   }
 });
 
-Deno.test("splitGraph() recovers scale and softcap from what is done to the scores", async () => {
+Deno.test("splitGraph() finds scale and softcap in the operations on the scores", async () => {
   const model = decoder(spelledOut({
     scores: (graph, scores) => {
       const scaled = graph.add("Div", [scores, graph.float(4)]);
@@ -55,7 +55,7 @@ Deno.test("splitGraph() recovers scale and softcap from what is done to the scor
   assert.ok(Math.abs(node!.softcap! - 0.75) < 1e-6, String(node!.softcap));
 });
 
-Deno.test("splitGraph() cuts a layer that attends to the keys and values of another, as Gemma 3n's last ones do", async () => {
+Deno.test("splitGraph() cuts a layer that attends to the keys and values of another, like the last ones of Gemma 3n", async () => {
   const model = decoder((graph, layer) => {
     const { heads, kvHeads } = graph.sizes;
     const [q, k, v] = projections(graph, layer);
@@ -77,7 +77,7 @@ Deno.test("splitGraph() cuts a layer that attends to the keys and values of anot
   assert.notDeepEqual(other!.q, own!.q);
 });
 
-Deno.test("splitGraph() looks through what guards against NaN after the softmax", async () => {
+Deno.test("splitGraph() skips a guard against NaN after the softmax", async () => {
   const model = decoder(spelledOut({
     scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
     weights: (graph, weights) =>
@@ -87,7 +87,7 @@ Deno.test("splitGraph() looks through what guards against NaN after the softmax"
 });
 
 for (const casts of ["past", "rows"] as const) {
-  Deno.test(`splitGraph() looks through casts of the ${casts} where a cache has another type than the graph`, async () => {
+  Deno.test(`splitGraph() skips casts of the ${casts} if a cache has another type than the graph`, async () => {
     const model = decoder(
       spelledOut({
         casts,
@@ -95,7 +95,7 @@ for (const casts of ["past", "rows"] as const) {
       }),
       { cacheDtype: "float16" },
     );
-    // ONNX Runtime rounds what it caches.
+    // ONNX Runtime rounds cached values.
     const { attentions, segments } = await assertSameAsWhole(model, { tolerance: 5e-3 });
     const dtypes = new Map(
       segments.flatMap(({ outputs }) => outputs.map(({ name, dtype }) => [name, dtype])),

@@ -16,15 +16,15 @@ function withStates(...states: StateLayer[]): Uint8Array<ArrayBuffer> {
   return decoder(attention, { states, opset: 18 });
 }
 
-/** Kinds of recurrences, in their order. */
+/** Kinds of recurrences, in order. */
 const readKinds = ({ states }: { readonly states: readonly { recurrence: { kind: string } }[] }) =>
   states.map(({ recurrence }) => recurrence.kind);
 
-Deno.test("splitGraph() cuts short convolutions with a state, and computes around them token by token", async () => {
+Deno.test("splitGraph() cuts short convolutions with a state, and runs the other nodes token by token", async () => {
   const cut = await assertSameAsWhole(withStates(shortConvolution(0), shortConvolution(1)));
   assert.deepEqual(readKinds(cut), ["convolution", "convolution"]);
   assert.deepEqual(cut.states[0]!.output.shape, [1, "tokens", 24]);
-  // Nothing is left of the order in which the convolution has channels.
+  // No transposes for the convolution's order of channels remain.
   const transposes = cut.segments.flatMap(({ model }) => model.graph.nodes)
     .filter((node) => intsAttribute(node, "perm")?.join() === "0,2,1");
   assert.deepEqual(transposes.map(({ name }) => name), []);
@@ -46,7 +46,7 @@ Deno.test("splitGraph() cuts the gated delta rule of ONNX Runtime's operators", 
   assert.ok(!operators.includes("LpNormalization"), "kernels know norms by the mean square");
 });
 
-Deno.test("splitGraph() spells out the operators that exports for CUDA have around linear attentions", async () => {
+Deno.test("splitGraph() expands the operators around linear attentions in exports for CUDA", async () => {
   const layers = [0, 1].map((index) =>
     gatedDelta(index, { isFused: true, sizes: { heads: 4, keyHeads: 2, keyDim: 8, valueDim: 8 } })
   );
@@ -60,7 +60,7 @@ Deno.test("splitGraph() spells out the operators that exports for CUDA have arou
 
 for (const isDelta of [false, true]) {
   const name = isDelta ? "the delta rule" : "Mamba-2's recurrence";
-  Deno.test(`splitGraph() finds ${name} in a Scan by what its body computes`, async () => {
+  Deno.test(`splitGraph() finds ${name} in a Scan by its body`, async () => {
     const layers = [0, 1].map((index) => scanned(index, { isDelta }));
     const cut = await assertSameAsWhole(withStates(...layers));
     const [{ recurrence }] = cut.states as [typeof cut.states[number]];
@@ -78,7 +78,7 @@ Deno.test("splitGraph() refuses a convolution that looks ahead", async () => {
   const { graph } = model;
   const nodes = graph.nodes.map((node) =>
     node.opType === "Slice" && node.outputs[0]?.startsWith("Slice")
-      // The first results, which are those of tokens before.
+      // The first results, which belong to earlier tokens.
       ? { ...node, inputs: node.inputs.with(1, "ints_1_0").with(2, "ints_1_2") }
       : node
   );

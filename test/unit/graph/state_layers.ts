@@ -1,5 +1,5 @@
 /**
- * Layers that keep a state beside keys and values, in the spellings of exporters, for tests of the cut.
+ * Layers with a state in addition to keys and values, in the operators of exporters, for tests of the cut.
  *
  * @module
  */
@@ -11,13 +11,13 @@ import type { DecoderBuilder } from "./test_decoder.ts";
 
 const MICROSOFT = "com.microsoft";
 
-/** A layer: from rows `[1, tokens, hidden]` to such rows, and the states it takes and gives. */
+/** A layer: a function from rows `[1, tokens, hidden]` to such rows, and its states. */
 export interface StateLayer {
   readonly states: readonly Declared[];
   add(graph: DecoderBuilder, input: string): string;
 }
 
-/** A state's past and present. */
+/** The past and present tensors of states. */
 export function statePorts(layer: StateLayer): { inputs: Declared[]; outputs: Declared[] } {
   return {
     inputs: [...layer.states],
@@ -32,7 +32,7 @@ function makePresent(past: string): string {
 const swap = (graph: DecoderBuilder, rows: string) =>
   graph.add("Transpose", [rows], { attributes: { perm: [0, 2, 1] } });
 
-/** LFM2's short convolution as ONNX Runtime's model builder writes it: three parts of a product, channels first. */
+/** LFM2's short convolution, like in ONNX Runtime's model builder: three parts of a product, with channels first. */
 export function shortConvolution(index: number, { taps = 3, width = 24 } = {}): StateLayer {
   const past = `past_conv.${index}`;
   return {
@@ -74,8 +74,8 @@ interface LinearSizes {
 const SIZES: LinearSizes = { heads: 4, keyHeads: 2, keyDim: 8, valueDim: 6 };
 
 /**
- * The gated delta rule by `CausalConvWithState` and `LinearAttention`, as the builder writes Qwen3.5; fused with the
- * operators of its exports for CUDA.
+ * The gated delta rule by `CausalConvWithState` and `LinearAttention`, like in the builder's Qwen3.5; optionally fused
+ * with the operators of its exports for CUDA.
  */
 export function gatedDelta(
   index: number,
@@ -164,7 +164,7 @@ export function scanned(
   const { heads, keyDim, valueDim } = sizes;
   const past = `past_ssm.${index}`;
   return {
-    // Values before keys, as Mamba-2 has them.
+    // Values before keys, like in Mamba-2.
     states: [[past, "float32", ["batch", heads, valueDim, keyDim]]],
     add(graph, input) {
       const project = (shape: readonly number[], kind?: string) => {

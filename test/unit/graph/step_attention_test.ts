@@ -43,7 +43,7 @@ for (const file of ["decoder_model_merged.onnx", "decoder_model_merged_fp16.onnx
   });
 }
 
-Deno.test("nameStepAttentions() leaves attentions to inputs that are not encoded", async () => {
+Deno.test("nameStepAttentions() does not change attentions to inputs that are not encoded", async () => {
   const whole = keepOutputs(await readBranch("decoder_model_merged.onnx", "then_branch"), [
     "logits",
   ]);
@@ -52,7 +52,7 @@ Deno.test("nameStepAttentions() leaves attentions to inputs that are not encoded
   assert.equal(model.graph.nodes.filter(({ opType }) => opType === "Softmax").length, 4);
 });
 
-Deno.test("swapHeadsAndTokens() gives a row per token", async () => {
+Deno.test("swapHeadsAndTokens() returns a row per token", async () => {
   const branch = await readBranch("decoder_model_merged.onnx", "else_branch");
   const names = branch.graph.outputs.map(({ name }) => name).filter(isEncoded);
   const swapped = swapHeadsAndTokens(keepOutputs(branch, names));
@@ -60,7 +60,7 @@ Deno.test("swapHeadsAndTokens() gives a row per token", async () => {
   for (const { shape } of swapped.graph.outputs) assert.deepEqual(shape!.slice(2), [4, 32]);
 });
 
-Deno.test("nameStepAttentions() knows that a mask of the encoder's positions hides nothing, and no other mask", async () => {
+Deno.test("nameStepAttentions() accepts a mask of the encoder's positions, which hides nothing, and no other mask", async () => {
   await using tiny = await makeTinyOcr("florence");
   await using files = new FolderFiles(`${tiny.folder}/onnx`);
   const merged = await readModel(files, "decoder_model_merged.onnx");

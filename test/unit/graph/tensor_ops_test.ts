@@ -19,7 +19,7 @@ function int64(...values: number[]): Tensor {
   return new Tensor("int64", BigInt64Array.from(values, BigInt), [values.length]);
 }
 
-/** A tensor without any pattern. */
+/** A tensor of noise. */
 function noise(dims: readonly number[]): Tensor {
   const count = dims.reduce((product, size) => product * size, 1);
   const data = Float32Array.from({ length: count }, (_, i) => Math.sin(i * 12.9898) * 43.5 % 1);
@@ -41,7 +41,7 @@ async function assertSameAsRuntime(
   );
 }
 
-Deno.test("openTensorOp() resizes as ONNX Runtime does, larger, smaller and to a point", async () => {
+Deno.test("openTensorOp() resizes like ONNX Runtime, larger, smaller and to a point", async () => {
   const model = resizeModel("linear");
   for (const [height, width] of [[9, 14], [3, 4], [6, 7], [1, 1], [25, 2]] as const) {
     await assertSameAsRuntime(model, {
@@ -51,7 +51,7 @@ Deno.test("openTensorOp() resizes as ONNX Runtime does, larger, smaller and to a
   }
 });
 
-Deno.test("openTensorOp() cuts as ONNX Runtime does, also counted from the end", async () => {
+Deno.test("openTensorOp() slices like ONNX Runtime, also counted from the end", async () => {
   const model = buildModel({
     nodes: [makeNode("Slice", ["x", "s", "e", "a", "t"], ["y"])],
     inputs: [PICTURES, ints("s"), ints("e"), ints("a"), ints("t")],

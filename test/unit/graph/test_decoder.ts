@@ -19,7 +19,7 @@ export interface DecoderSizes {
   readonly vocab: number;
 }
 
-/** Sizes that tests use unless they say otherwise. */
+/** Default sizes of tests. */
 export const SIZES: DecoderSizes = {
   layers: 2,
   heads: 4,
@@ -42,7 +42,7 @@ export class DecoderBuilder extends GraphBuilder {
   }
 }
 
-/** One layer's place in the graph under construction. */
+/** A layer of the graph under construction. */
 export interface Layer {
   readonly index: number;
   /** `[1, tokens, hidden]`. */
@@ -56,30 +56,30 @@ export interface Layer {
 /** Adds an attention over the layer's input; returns `[1, tokens, heads * headDim]`. */
 export type AddAttention = (graph: DecoderBuilder, layer: Layer) => string;
 
-/** How a test decoder differs from the plain one. */
+/** Options that change the plain test decoder. */
 export interface DecoderOptions {
   readonly sizes?: Partial<DecoderSizes>;
   readonly opset?: number;
   readonly embeddings?: boolean;
-  /** Of past and present keys and values; the graph computes in float32. */
+  /** The type of past and present keys and values; the graph computes in float32. */
   readonly cacheDtype?: "float32" | "float16" | "int8";
-  /** From the rows after an attention to what is added to them; a product and its `tanh` by default. */
+  /** From the rows after an attention to the rows added to them; a product and its `tanh` by default. */
   readonly feedForward?: (graph: DecoderBuilder, rows: string) => string;
   /** Layers with states, each before the attention of the same index. */
   readonly states?: readonly StateLayer[];
   /** Inputs besides tokens and caches; the mask by default. */
   readonly inputs?: readonly Declared[];
-  /** Work done once, before the layers. */
+  /** Adds nodes once, before the layers. */
   readonly prepare?: (graph: DecoderBuilder) => void;
-  /** Name of a file that would hold the weights; they are declared, not made. */
+  /** Name of a file for the weights, which are declared but not created. */
   readonly externalFile?: string;
-  /** Where in that file the weights begin. */
+  /** Offset of the weights in that file. */
   readonly externalOffset?: number;
   /** The embeddings of `input_ids`; rows of a table by default. */
   readonly embed?: (graph: DecoderBuilder) => string;
   /** From the last hidden state to the logits; a product by default. */
   readonly project?: (graph: DecoderBuilder, hidden: string) => void;
-  /** Name of an output that holds the last hidden state, in place of the logits. */
+  /** Name of an output with the last hidden state, instead of the logits. */
   readonly hiddenOutput?: string;
 }
 
@@ -177,7 +177,9 @@ export function projections(graph: DecoderBuilder, { input }: Layer): [string, s
   return [project(heads), project(kvHeads), project(kvHeads)];
 }
 
-/** Adds what ONNX Runtime's builder computes from the mask for GroupQueryAttention: seqlens_k and the total. */
+/**
+ * Adds the values that ONNX Runtime's builder computes from the mask for GroupQueryAttention: seqlens_k and the total.
+ */
 export function lengths(graph: DecoderBuilder): [string, string] {
   const name = "seqlens_k";
   if (!graph.nodes.some(({ outputs }) => outputs.includes(name))) {
@@ -195,7 +197,7 @@ export function lengths(graph: DecoderBuilder): [string, string] {
   return [name, "total_length"];
 }
 
-/** A model that lies in memory, as the reader takes it. */
+/** A model in memory, in the type that the reader accepts. */
 export function inMemory(bytes: Uint8Array): ModelFiles {
   return {
     size: () => Promise.resolve(bytes.length),

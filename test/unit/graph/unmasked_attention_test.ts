@@ -9,7 +9,7 @@ const [HEADS, SIZE] = [3, 4];
 const WIDTH = HEADS * SIZE;
 
 interface Spelling {
-  /** Heads and batch on one axis, as PyTorch's `bmm` has them. */
+  /** Heads and batch on one axis, like in PyTorch's `bmm`. */
   readonly isBmm?: boolean;
   readonly makeScale?: "queries" | "keys" | "scores";
   readonly mask?: boolean;
@@ -75,7 +75,7 @@ const FOUND = {
   scale: 1,
 } as const;
 
-Deno.test("findUnmaskedAttentions() finds rows, heads and scale, wherever the scale is", () => {
+Deno.test("findUnmaskedAttentions() finds rows, heads and scale, for any position of the scale", () => {
   assert.deepEqual(spell({}), [FOUND]);
   for (const makeScale of ["queries", "keys", "scores"] as const) {
     assert.deepEqual(spell({ makeScale }), [{ ...FOUND, scale: 0.5 }]);
@@ -86,13 +86,13 @@ Deno.test("findUnmaskedAttentions() finds heads that share an axis with the batc
   assert.deepEqual(spell({ isBmm: true, axis: 2 }), [FOUND]);
 });
 
-Deno.test("findUnmaskedAttentions() leaves out masks, other axes and products the other way round", () => {
+Deno.test("findUnmaskedAttentions() ignores masks, other axes and products in reverse order", () => {
   assert.deepEqual(spell({ mask: true }), []);
   assert.deepEqual(spell({ axis: 2 }), []);
   assert.deepEqual(spell({ swapsWeights: true }), []);
 });
 
-Deno.test("findUnmaskedAttentions() tells keys of an input from keys behind an input's", () => {
+Deno.test("findUnmaskedAttentions() distinguishes keys of an input from keys after those of an input", () => {
   const cache = ["batch", HEADS, "places", SIZE];
   const nodes = [
     makeNode("Reshape", ["x", "parted"], ["x/parted"]),

@@ -1,12 +1,12 @@
 /**
- * Runs uncut graphs for tests, as the truth that cut ones are compared with.
+ * Runs uncut graphs for tests, as the reference for cut ones.
  *
  * @module
  */
 import { type GraphSession, Tensor, type Tensors } from "../../../src/device/ort/ort.ts";
 import { openCpuSession } from "./cpu_session.ts";
 
-/** A whole decoder graph, one sequence at a time, starting afresh with each call. */
+/** A whole decoder graph, which runs one sequence at a time and starts over with each call. */
 export class WholeGraph implements AsyncDisposable {
   readonly #session: GraphSession;
   readonly #cachePast: Tensors;
@@ -27,13 +27,13 @@ export class WholeGraph implements AsyncDisposable {
     );
   }
 
-  /** Opens a graph that holds its own weights. */
+  /** Opens a graph with inline weights. */
   static async open(model: Uint8Array): Promise<WholeGraph> {
     return new WholeGraph(await openCpuSession(model));
   }
 
   /**
-   * The output's rows for a sequence that comes in chunks: token ids, or rows of embeddings.
+   * The output's rows for a sequence in chunks: token ids, or rows of embeddings.
    *
    * @param output name of the output.
    */
@@ -85,7 +85,7 @@ export class WholeGraph implements AsyncDisposable {
     return rows;
   }
 
-  /** Positions from `past` on, once or once per section of a sectioned rotary. */
+  /** Positions from `past` on, repeated for each section of a sectioned rotary. */
   #positions(past: number, count: number): Tensor {
     const shape = this.#session.inputs.find(({ name }) => name === "position_ids")?.shape ?? [];
     const sections = shape.length === 3 ? [shape[0] as number] : [];

@@ -27,7 +27,7 @@ function readDtypes({ segments, attentions, output }: GraphCut): Set<string> {
   );
 }
 
-Deno.test("widenCut() lets all of a 4-bit decoder in f16 but its table run in the CPU's kernels", async () => {
+Deno.test("widenCut() lets a 4-bit decoder in f16 run in the CPU's kernels, except its table", async () => {
   const folder = await Deno.makeTempDir({ prefix: "hearth-widen-" });
   try {
     // The table is larger than 4 MiB.
@@ -57,7 +57,7 @@ Deno.test("widenCut() lets all of a 4-bit decoder in f16 but its table run in th
   }
 });
 
-Deno.test("widenCut() widens matrices of f16 up to what ONNX Runtime reads, and leaves what is f32", async () => {
+Deno.test("widenCut() widens matrices of f16 up to those that ONNX Runtime reads, and does not change f32", async () => {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-chat")}/onnx`);
   const whole = await makeCut(files, "model.onnx");
   assert.equal(widenCut(whole), whole);
@@ -92,13 +92,13 @@ Deno.test("readRange() reads parts of a constant that is widened", async () => {
   };
   const all = new Float32Array((await readStoredBytes(wide, files)).buffer);
   assert.deepEqual(all, Float32Array.from(values));
-  // At an address that is no multiple of four.
+  // At an address that is not a multiple of four.
   const part = new Uint8Array(13).subarray(1);
   await readRange(wide, { files, offset: 8 }, part);
   assert.deepEqual(new Float32Array(part.slice().buffer), all.subarray(2, 5));
 });
 
-/** Reads a constant whole, and in parts of every length from every place on. */
+/** Reads a constant whole, and in parts of every length from every offset. */
 async function assertRanges(tensor: StoredTensor, wanted: Uint8Array): Promise<void> {
   await using files = new FolderFiles(".");
   assert.deepEqual(await readStoredBytes(tensor, files), wanted);
@@ -112,8 +112,8 @@ async function assertRanges(tensor: StoredTensor, wanted: Uint8Array): Promise<v
   }
 }
 
-Deno.test("readRange() reads parts of a constant that is transposed, its bits inverted", async () => {
-  // More columns than are turned together.
+Deno.test("readRange() reads parts of a transposed constant with inverted bits", async () => {
+  // More columns than are transposed together.
   const [numRows, numColumns] = [3, 70];
   const bytes = Uint8Array.from({ length: numRows * numColumns }, (_, i) => i * 11);
   const source = {
@@ -130,7 +130,7 @@ Deno.test("readRange() reads parts of a constant that is transposed, its bits in
   }, wanted);
 });
 
-Deno.test("readRange() reads parts of a constant that is looked up, the upper half of a byte first", async () => {
+Deno.test("readRange() reads parts of a constant that is looked up, with the upper half of a byte first", async () => {
   const bytes = Uint8Array.of(0x01, 0xf2, 0x3e, 0xd4, 0x5c, 0xb6, 0x7a, 0x98);
   const source = {
     ...{ name: "codes", dtype: "uint8", shape: [8] } as const,

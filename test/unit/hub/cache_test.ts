@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { findCacheFolder, listCachedIds, parseHubId } from "../../../src/hub/cache.ts";
 
-Deno.test("findCacheFolder() follows HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and the home folder, in this order", () => {
+Deno.test("findCacheFolder() uses HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and the home folder, in this order", () => {
   const all = { HF_HUB_CACHE: "/hub", HF_HOME: "/hf", XDG_CACHE_HOME: "/xdg", HOME: "/home/ada" };
   assert.equal(findCacheFolder(all), "/hub");
   assert.equal(findCacheFolder({ ...all, HF_HUB_CACHE: "" }), join("/hf", "hub"));
@@ -20,7 +20,7 @@ Deno.test("findCacheFolder() follows HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and t
   );
 });
 
-Deno.test("parseHubId() refuses what is not owner/name", () => {
+Deno.test("parseHubId() refuses names that are not owner/name", () => {
   for (
     const text of ["", "name", "a/b/c", "/a/b", "a/", "../b", "a/..", "a/b@", "a/b@../c", "a b/c"]
   ) {
@@ -28,7 +28,7 @@ Deno.test("parseHubId() refuses what is not owner/name", () => {
   }
 });
 
-Deno.test("listCachedIds() reads the ids from the folder names, and none from a cache that is not there", async () => {
+Deno.test("listCachedIds() reads the ids from the folder names, and none from a missing cache", async () => {
   const cache = await Deno.makeTempDir();
   try {
     await Deno.mkdir(join(cache, "models--Xenova--modnet"));

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { listFiles } from "../../../src/hub/list_files.ts";
 import { openFolder } from "../../../src/hub/model_folder.ts";
 
-Deno.test("openFolder() refuses a FIFO, a socket and a device in place of a file, at once", {
+Deno.test("openFolder() immediately refuses a FIFO, a socket and a device in place of a file", {
   ignore: Deno.build.os === "windows",
 }, async () => {
   const folder = await Deno.makeTempDir();
@@ -44,7 +44,7 @@ Deno.test("openFolder() minds only links in place of files that it reads", {
   }
 });
 
-Deno.test("listFiles() lists four levels, and leaves out what is hidden or deeper", async () => {
+Deno.test("listFiles() lists four levels, without hidden or deeper files", async () => {
   const path = await Deno.makeTempDir();
   try {
     for (

@@ -43,7 +43,7 @@ Deno.test("resolveModel() finds a built-in model by name", async () => {
   assert.ok((await Deno.stat(join(model.folder, "config.json"))).isFile);
 });
 
-Deno.test("resolveModel() takes a folder by relative and absolute path, and its name as id", async () => {
+Deno.test("resolveModel() finds a folder by relative and absolute path, with its name as id", async () => {
   const folder = await Deno.makeTempDir({ dir: ".", prefix: "My_Model-" });
   try {
     for (const name of [folder, resolve(folder), `${folder}/`]) {
@@ -71,7 +71,7 @@ Deno.test("resolveModel() finds a catalogue alias and a hub id in the cache, und
   });
 });
 
-Deno.test("resolveModel() takes a revision by branch, ref path and commit", async () => {
+Deno.test("resolveModel() finds a revision by branch, ref path and commit", async () => {
   await withCache(async (cache) => {
     const id = "onnx-community/Qwen3-0.6B-ONNX";
     for (
@@ -94,7 +94,7 @@ Deno.test("resolveModel() gives a snapshot folder of the cache its hub id", asyn
   });
 });
 
-Deno.test("resolveModel() says what it looked for, where, and what is near", async () => {
+Deno.test("resolveModel() reports what it looked for and where, and near names", async () => {
   await withCache(async (cache) => {
     const message = await failure("qwen3-0.7b", cache);
     assert.match(message, /There is no model "qwen3-0\.7b"/);
@@ -105,7 +105,7 @@ Deno.test("resolveModel() says what it looked for, where, and what is near", asy
   });
 });
 
-Deno.test("resolveModel() says how to fetch a model that the cache has not got", async () => {
+Deno.test("resolveModel() explains how to fetch a model that is not in the cache", async () => {
   await withCache(async (cache) => {
     const message = await failure("whisper-tiny", cache);
     assert.ok(message.includes(join(cache, "models--onnx-community--whisper-tiny")));
@@ -124,7 +124,7 @@ Deno.test("resolveModel() looks for a path as a folder, or the file of a graph",
   });
 });
 
-Deno.test("nameModel() takes the address of a model's page for its name", async () => {
+Deno.test("nameModel() accepts the URL of a model's page", async () => {
   const names = [
     ["https://huggingface.co/ada/engine", "ada/engine", "main"],
     ["http://huggingface.co/ada/engine/", "ada/engine", "main"],
@@ -154,7 +154,7 @@ Deno.test("nameModel() takes the address of a model's page for its name", async 
   }
 });
 
-Deno.test("nameModel() says of names of Ollama and llama.cpp that GGUF is not served, and what is", async () => {
+Deno.test("nameModel() explains for names of Ollama and llama.cpp that GGUF is not served, and suggests models", async () => {
   const names = [
     ["qwen3:0.6b", "onnx-community/Qwen3-0.6B-ONNX"],
     ["llama3", "llama-3.2-1b (onnx-community/Llama-3.2-1B-Instruct)"],
@@ -177,14 +177,14 @@ Deno.test("nameModel() says of names of Ollama and llama.cpp that GGUF is not se
     const lastLine = message.split("\n").at(-1);
     assert.ok(lastLine.includes(advice), `${name}: ${message}`);
   }
-  // Another size is not the same model, and one that ranks not one that embeds.
+  // Another size is another model, and a reranker is not an embedding model.
   const other = await nameModel("qwen3:8b", {}).catch(({ message }) => message);
   assert.match(other, /Models of this family in the catalogue: qwen3-0\.6b/);
   const ranks = await nameModel("mxbai-embed-large:latest", {}).catch(({ message }) => message);
   assert.doesNotMatch(ranks, /rerank/);
 });
 
-Deno.test("nameModel() asks the hub for what the catalogue lacks, if it may", async () => {
+Deno.test("nameModel() asks the hub for models that the catalogue lacks, if allowed", async () => {
   await using hub = new FakeHub();
   hub.addModel("onnx-community/Phi-4-mini-ONNX", { "config.json": "{}" });
   const environment = { HF_ENDPOINT: hub.url };

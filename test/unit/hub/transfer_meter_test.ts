@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { TransferMeter } from "../../../src/hub/download.ts";
 
-Deno.test("TransferMeter tells the rate of the last seconds and the time left at that rate", () => {
+Deno.test("TransferMeter returns the rate of the last seconds and the remaining time at that rate", () => {
   const meter = new TransferMeter(100_000);
   assert.deepEqual(meter.record(0, 0), { bytesPerSecond: 0, secondsLeft: undefined });
   assert.deepEqual(meter.record(1000, 1000), { bytesPerSecond: 1000, secondsLeft: 99 });
@@ -13,7 +13,7 @@ Deno.test("TransferMeter tells the rate of the last seconds and the time left at
   assert.deepEqual(meter.record(40_000, 16_000), { bytesPerSecond: 5000, secondsLeft: 12 });
 });
 
-Deno.test("TransferMeter starts again when a file is begun anew", () => {
+Deno.test("TransferMeter restarts if a file restarts", () => {
   const meter = new TransferMeter(10_000);
   meter.record(0, 0);
   meter.record(5000, 1000);

@@ -6,7 +6,7 @@ import { readAnyJson } from "../../../src/hub/model_folder.ts";
 
 const SECRET = "s3cret";
 
-Deno.test("readAnyJson() says what is wrong with a file, and quotes nothing of it", async () => {
+Deno.test("readAnyJson() reports the error in a file without quoting it", async () => {
   const folder = Deno.makeTempDirSync();
   const texts = [
     SECRET,

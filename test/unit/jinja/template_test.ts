@@ -15,7 +15,7 @@ interface Snippets {
   readonly snippets: readonly Snippet[];
 }
 
-/** What a template gives, or that it is refused; another error is a fault of the interpreter's. */
+/** The output of a template, or its refusal; any other error is a bug in the interpreter. */
 function render(
   source: string,
   variables?: Record<string, unknown>,
@@ -46,7 +46,7 @@ function exists(path: string): boolean {
   return existsSync(new URL(path, import.meta.url));
 }
 
-Deno.test("Template.render() gives what Jinja2 gives", () => {
+Deno.test("Template.render() equals Jinja2", () => {
   const recorded = readJson<Snippets>("../../fixtures/text/jinja/snippets.json");
   assert.ok(recorded.snippets.length > 600);
   requireEqual(recorded);
@@ -95,7 +95,7 @@ Deno.test({
   },
 });
 
-Deno.test("Template.render() tells the time that it is given, as strftime does", () => {
+Deno.test("Template.render() formats the given time like strftime", () => {
   const template = new Template(
     "{{ strftime_now('%Y-%m-%d %H:%M:%S|%d %b %Y|%A, %B %-d|%j %U %W %V %u %y %I %p %e %%') }}",
     { now: () => new Date(2026, 0, 4, 15, 7, 9) },
@@ -183,7 +183,7 @@ const ENDLESS: Readonly<Record<string, string>> = {
     "{% set l = [1] %}{% for i in range(50) %}{% set l = [l, l, l] %}{% endfor %}{% set ns = namespace(x=[]) %}{% for i in range(60) %}{% set ns.x = {'a': ns.x, 'b': ns.x} %}{% endfor %}{{ ns.x | string | length }}",
 };
 
-/** Has the clock run so many times as fast, until it is disposed of. */
+/** Makes the clock run faster by a factor, until it is disposed. */
 function hurryClock(times: number): Disposable {
   const now = performance.now.bind(performance);
   const start = now();
@@ -191,26 +191,26 @@ function hurryClock(times: number): Disposable {
   return { [Symbol.dispose]: () => Reflect.deleteProperty(performance, "now") };
 }
 
-Deno.test("Template.render() bounds how many steps a template may take", () => {
+Deno.test("Template.render() limits the steps of a template", () => {
   const source = ENDLESS["nested loops"]!;
   assert.throws(() => new Template(source).render({}), /more than 10000000 steps|longer than/);
 });
 
-Deno.test("Template.render() bounds what a template may cost", async (t) => {
+Deno.test("Template.render() limits the cost of a template", async (t) => {
   for (const [name, source] of Object.entries(ENDLESS)) {
     await t.step(name, () => {
-      // What is not stopped by its steps, text or depth soon is stopped by the clock.
+      // Templates that are not stopped by their steps, text or depth are stopped by the clock.
       using _clock = hurryClock(50);
       assert.throws(() => new Template(source).render({}), TemplateError);
     });
   }
-  // One pass over a long text is enough.
+  // This needs only one pass over a long text.
   assert.equal(render("{{ ('a' ~ ')' * 200000 ~ 'a') | urlize | length }}"), "200002");
-  // The next one starts afresh.
+  // The next render has new limits.
   assert.equal(render("{{ 1 + 1 }}"), "2");
 });
 
-Deno.test("Template.render() takes data as deep as requests may be", () => {
+Deno.test("Template.render() accepts data as deep as requests may be", () => {
   let value: unknown = 1;
   for (let i = 0; i < 100; i++) value = i % 2 === 0 ? [value] : { a: value };
   assert.equal(render("{{ x | tojson }}", { x: value })?.length, 50 * 2 + 50 * 7 + 1);

@@ -3,14 +3,14 @@ import { assertClose } from "../../fixtures/engine/compare_values.ts";
 import { decodeWhole, RATE_HZ } from "../../fixtures/audio/audio_files.ts";
 
 const TONE = Float64Array.from({ length: 3001 }, (_, i) => 0.9 * Math.sin(i * 0.05));
-/** 16 kHz in 80 bits: 0.9765625 times 2 to the 14th. */
+/** 16 kHz in 80 bits: 0.9765625 times 2^14. */
 const RATE = [0x40, 0x0c, 0xfa, 0, 0, 0, 0, 0, 0, 0];
 
 interface AiffOptions {
   readonly bits: number;
-  /** What AIFF-C calls the encoding; AIFF if absent. */
+  /** AIFF-C's name of the encoding; AIFF if absent. */
   readonly name?: string;
-  /** What the header says of the size of the sound; the truth if absent. */
+  /** The size of the sound in the header; the correct one if absent. */
   readonly claimedBytes?: number;
   readonly isFormatLast?: boolean;
 }
@@ -76,7 +76,7 @@ for (const options of ENCODINGS) {
   });
 }
 
-Deno.test("readAiff() reads to the end where a pipe kept the size from being known", async () => {
+Deno.test("readAiff() reads to the end if a pipe left the size unknown", async () => {
   for (const claimedBytes of [0, 8, 0x7f00_0008, 0xffff_ffff]) {
     assertClose(await decodeWhole(makeAiff(TONE, { bits: 16, claimedBytes })), TONE, {
       abs: 2 ** -16,
@@ -84,7 +84,7 @@ Deno.test("readAiff() reads to the end where a pipe kept the size from being kno
   }
 });
 
-Deno.test("readAiff() refuses what is coded otherwise, saying what it saw", async () => {
+Deno.test("readAiff() refuses other encodings, naming them", async () => {
   const refused = async (file: Uint8Array<ArrayBuffer>, message: RegExp) => {
     await assert.rejects(decodeWhole(file, RATE_HZ), { kind: "invalid_media", message });
   };

@@ -9,10 +9,10 @@ import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio/aud
 import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/audio/flac_silence.ts";
 
 type Damage = (file: Uint8Array<ArrayBuffer>, random: Random) => Uint8Array<ArrayBuffer>;
-/** A whole number from 0 to below `limit`. */
+/** An integer from 0 to below `limit`. */
 type Random = (limit: number) => number;
 
-/** Ways to spoil a file, each leaving it as long as it was or shorter. */
+/** Ways to damage a file, each keeping or reducing its length. */
 const DAMAGES: Readonly<Record<string, Damage>> = {
   "cut": (file, random) => file.slice(0, random(file.length)),
   "with bits flipped": (file, random) => {
@@ -48,7 +48,7 @@ function makeRandom(seed: number): Random {
   };
 }
 
-/** A damaged file has either sound or an error that says so. */
+/** Asserts that a damaged file gives either sound or an error about it. */
 async function assertBears(file: Uint8Array<ArrayBuffer>, what: string): Promise<void> {
   try {
     const samples = await decodeWhole(file);
@@ -64,7 +64,7 @@ async function assertInvalid(file: Uint8Array<ArrayBuffer>, message: RegExp): Pr
 }
 
 for (const [fileIndex, name] of SPEECH_FILES.entries()) {
-  Deno.test(`decodeAudio() bears ${name} damaged in many ways, and then decodes it as before`, async () => {
+  Deno.test(`decodeAudio() survives ${name} damaged in many ways, and then decodes it as before`, async () => {
     const intact = readFixture(name);
     const before = await decodeWhole(intact);
     for (const [kind, damage] of Object.entries(DAMAGES)) {
@@ -77,7 +77,7 @@ for (const [fileIndex, name] of SPEECH_FILES.entries()) {
   });
 }
 
-Deno.test("decodeAudio() refuses what is not audio", async () => {
+Deno.test("decodeAudio() refuses files that are not audio", async () => {
   await assertInvalid(new Uint8Array(), /is empty/);
   await assertInvalid(new Uint8Array(1), /not supported audio/);
   await assertInvalid(new Uint8Array(100_000), /not supported audio/);
@@ -88,7 +88,7 @@ Deno.test("decodeAudio() refuses what is not audio", async () => {
   );
 });
 
-Deno.test("decodeAudio() names formats that it does not read", async () => {
+Deno.test("decodeAudio() names unsupported formats", async () => {
   const starts = {
     "AMR": "#!AMR\n<U",
     "WMA or WMV": "\x30\x26\xb2\x75\x8e\x66\xcf\x11",
@@ -146,8 +146,8 @@ Deno.test("decodeAudio() refuses containers without sound it can decode", async 
   );
 });
 
-Deno.test("decodeAudio() names MP3 in free format, and kinds of AAC that it does not read", async () => {
-  // As lame --freeformat writes it: frames of one length whose bitrate is 0, some with a byte of padding.
+Deno.test("decodeAudio() names MP3 in free format, and unsupported kinds of AAC", async () => {
+  // Like lame --freeformat: frames of one length with bitrate 0, some with a byte of padding.
   const frames = [1000, 1001, 1000, 1000].map((numBytes) => {
     const frame = new Uint8Array(numBytes).fill(0x55);
     frame.set([0xff, 0xfb, numBytes === 1001 ? 0x02 : 0x00, 0xc4]);
@@ -155,7 +155,7 @@ Deno.test("decodeAudio() names MP3 in free format, and kinds of AAC that it does
   });
   const free = new Uint8Array(await new Blob(frames).arrayBuffer());
   await assertInvalid(free, /MP3 file is in free format.*320 kbit\/s is expected/);
-  // Without more frames there is no telling.
+  // Without more frames it cannot be recognized.
   await assertInvalid(free.slice(0, 1500), /not supported audio/);
   const main = readFixture("speech_16k.aac");
   for (let at = 0; at < main.length;) {
@@ -166,12 +166,12 @@ Deno.test("decodeAudio() names MP3 in free format, and kinds of AAC that it does
   await assertInvalid(Uint8Array.of(0x56, 0xe0, 0x40, 0x20), /seems to be AAC in LATM/);
 });
 
-Deno.test("decodeAudio() names a codec of Ogg that it does not read", async () => {
+Deno.test("decodeAudio() names an unsupported codec in Ogg", async () => {
   const head = new TextEncoder().encode("Speex   1.2.1".padEnd(80, "\0"));
   await assertInvalid(makeOggPage(head, 0), /sound is Speex; Opus, Vorbis or FLAC is expected/);
 });
 
-Deno.test("decodeAudio() is not kept busy by files made to do so", async () => {
+Deno.test("decodeAudio() is fast for files designed to be slow", async () => {
   const size = 8 << 20;
   const repeat = (unit: ArrayLike<number>, beginning: ArrayLike<number> = []) => {
     const file = new Uint8Array(size);
@@ -181,7 +181,7 @@ Deno.test("decodeAudio() is not kept busy by files made to do so", async () => {
     return file;
   };
   const bytes = (text: string) => new TextEncoder().encode(text);
-  // Each would take hours if a part of the file were looked at again and again.
+  // Each would take hours if a part of the file were scanned repeatedly.
   await assertInvalid(repeat([...bytes("OggS\0"), ...Array(21).fill(0), 255, 255]), /Ogg/);
   await assertInvalid(
     repeat(bytes("\0\0\0\x08moof"), bytes("\0\0\0\x08ftyp")),
@@ -191,7 +191,7 @@ Deno.test("decodeAudio() is not kept busy by files made to do so", async () => {
   await assertInvalid(repeat([0xec, 0x80], [0x1a, 0x45, 0xdf, 0xa3, 0x80]), /no sound track/);
 });
 
-Deno.test("decodeAudio() refuses a small file of endless silence, piece by piece and not all at once", async () => {
+Deno.test("decodeAudio() refuses a small file of endless silence, chunk by chunk and not all at once", async () => {
   const sampleRateHz = 1_000;
   const file = makeFlacSilence({ numFrames: 700, sampleRateKhz: 1 });
   assert.ok(file.length < 11_000);
@@ -206,7 +206,7 @@ Deno.test("decodeAudio() refuses a small file of endless silence, piece by piece
   assert.equal(Math.round(numSamples / sampleRateHz / 3600), MAX_AUDIO_HOURS);
 });
 
-Deno.test("countFlacSamples() knows a recording's length before it is decoded, and distrusts one that hides it", async () => {
+Deno.test("countFlacSamples() returns a recording's length before decoding, and refuses one that hides it", async () => {
   const speech = readFixture("speech_22k_stereo.flac");
   let numSamples = 0;
   for await (const { channels } of readFlac(speech, { onTruncated: assert.fail })) {
@@ -218,7 +218,7 @@ Deno.test("countFlacSamples() knows a recording's length before it is decoded, a
   assert.equal(countFlacSamples(speech.subarray(0, 20)), 0);
 });
 
-Deno.test("decodeAudio() reads a FLAC file to its end when that is silent", async () => {
+Deno.test("decodeAudio() reads a FLAC file to its silent end", async () => {
   for (const numFrames of [1, 2, 9]) {
     const file = makeFlacSilence({ numFrames, sampleRateKhz: 16 });
     assert.equal((await decodeWhole(file)).length, numFrames * FRAME_SAMPLES);

@@ -11,11 +11,11 @@ import {
 } from "../../fixtures/audio/audio_files.ts";
 
 interface Expectation {
-  /** How far the decoded sound may be from the original, at the best volume. */
+  /** Allowed difference of the decoded sound from the original, at the best volume. */
   readonly decibels: number;
-  /** Samples that the format has no place to say are the encoder's own. */
+  /** Samples added by the encoder that the format cannot declare. */
   readonly delay?: number;
-  /** Volume, where one of the channels is softer or the encoder's input was. */
+  /** Volume, if one of the channels or the encoder's input was softer. */
   readonly gain?: number;
 }
 
@@ -44,7 +44,7 @@ const EXPECTED: Readonly<Record<string, Expectation>> = {
   "speech_16k_mp3.mka": { decibels: 15, delay: 1105, gain: 0.95 },
 };
 
-/** How much of `decoded` is `original` at some volume, and that volume. */
+/** The similarity of `decoded` to `original` at the best volume, and that volume. */
 function compare(
   decoded: Float32Array,
   original: Float32Array,
@@ -60,14 +60,14 @@ function compare(
   return { decibels: -10 * Math.log10(Math.max(1e-30, 1 - correlation ** 2)), gain: both / first };
 }
 
-Deno.test("every fixture has something expected of it", () => {
+Deno.test("every fixture has an expectation", () => {
   assert.deepEqual(Object.keys(EXPECTED).sort(), SPEECH_FILES);
 });
 
 const original = await decodeWhole(readFixture("speech.wav"));
 
 for (const [name, { decibels, delay = 0, gain = 1 }] of Object.entries(EXPECTED)) {
-  Deno.test(`decodeAudio() hears in ${name} what speech.wav says`, async () => {
+  Deno.test(`decodeAudio() of ${name} equals speech.wav`, async () => {
     const decoded = await decodeWhole(readFixture(name));
     const found = compare(decoded.subarray(delay), original);
     assert.ok(found.decibels > decibels, `only ${found.decibels.toFixed(1)} dB alike`);
@@ -78,14 +78,14 @@ for (const [name, { decibels, delay = 0, gain = 1 }] of Object.entries(EXPECTED)
   });
 }
 
-Deno.test("decodeAudio() knows formats by their content alone", async () => {
+Deno.test("decodeAudio() recognizes formats only by their content", async () => {
   const mp3 = readFixture("speech_22k.mp3");
   const inside = new Uint8Array(100 + mp3.length + 50).subarray(100, 100 + mp3.length);
   inside.set(mp3);
   assertSameValues(await decodeWhole(inside), await decodeWhole(mp3));
 });
 
-Deno.test("decodeAudio() looks behind ID3 tags, and past what follows the last frame", async () => {
+Deno.test("decodeAudio() skips ID3 tags, and data after the last frame", async () => {
   const mp3 = readFixture("speech_22k.mp3");
   const plain = await decodeWhole(mp3);
   const tag = new Uint8Array(10 + 300);
@@ -101,7 +101,7 @@ Deno.test("decodeAudio() looks behind ID3 tags, and past what follows the last f
   );
 });
 
-Deno.test("decodeAudio() reads AAC that begins within a frame", async () => {
+Deno.test("decodeAudio() reads AAC that starts within a frame", async () => {
   const file = readFixture("speech_16k.aac");
   const firstBytes = (file[3]! & 3) << 11 | file[4]! << 3 | file[5]! >> 5;
   const fromSecond = await decodeWhole(file.slice(firstBytes));
@@ -109,7 +109,7 @@ Deno.test("decodeAudio() reads AAC that begins within a frame", async () => {
   assertSameValues(await decodeWhole(file.slice(100)), fromSecond);
 });
 
-Deno.test("decodeAudio() does not take samples for MP3 that have three headers of it in a row", async () => {
+Deno.test("decodeAudio() does not mistake samples with three MP3 headers in a row for MP3", async () => {
   const file = new Uint8Array(60_000).fill(1);
   // Layer I of 384 kbit/s at 32 kHz: two samples of 16 bits, -1 and 200.
   for (let i = 0; i < 3; i++) file.set([0xff, 0xff, 0xc8, 0x00], 1000 + 576 * i);
@@ -119,7 +119,7 @@ Deno.test("decodeAudio() does not take samples for MP3 that have three headers o
   });
 });
 
-Deno.test("decodeAudio() plays Ogg recordings that follow each other, of different rates too", async () => {
+Deno.test("decodeAudio() decodes chained Ogg recordings, also of different rates", async () => {
   const parts = ["speech_48k_stereo.opus", "speech_44k_stereo.ogg", "speech_48k_stereo.opus"]
     .map(readFixture);
   const chained = await decodeWhole(new Uint8Array(parts.flatMap((part) => [...part])));
@@ -133,14 +133,14 @@ Deno.test("decodeAudio() plays Ogg recordings that follow each other, of differe
   }
 });
 
-Deno.test("decodeAudio() gives the rate that is asked for", async () => {
+Deno.test("decodeAudio() returns the requested rate", async () => {
   for (const rate of [8_000, 24_000, 44_100]) {
     const { length } = await decodeWhole(readFixture("speech_22k_stereo.flac"), rate);
     assert.equal(length, Math.ceil(1.5 * rate));
   }
 });
 
-Deno.test("readAdts(, { onTruncated: assert.fail }) decodes AAC-LC as ffmpeg does, to the last bit of 16", async () => {
+Deno.test("readAdts(, { onTruncated: assert.fail }) decodes AAC-LC like ffmpeg, to the last bit of 16", async () => {
   const samples: number[] = [];
   for await (
     const { channels } of readAdts(readFixture("aac_tools.aac"), { onTruncated: assert.fail })
@@ -190,7 +190,7 @@ Deno.test("decodeAudio() decodes every format in a worker", async () => {
   worker.terminate();
 });
 
-Deno.test("decodeAudio() reads Opus of six channels, whose packets are longer than one stream's may be", async () => {
+Deno.test("decodeAudio() reads Opus of six channels, whose packets are longer than those of one stream", async () => {
   const decoded = await decodeWhole(readFixture("surround_48k.opus"));
   assert.equal(decoded.length, 0.2 * RATE_HZ);
   const original = (await decodeWhole(readFixture("speech.wav"))).subarray(0, decoded.length);
@@ -198,9 +198,9 @@ Deno.test("decodeAudio() reads Opus of six channels, whose packets are longer th
   assert.ok(decibels > 25, `${decibels} dB`);
 });
 
-Deno.test("decodeAudio() says that a recording without a size was cut, where one of its parts has one", async () => {
+Deno.test("decodeAudio() reports that a recording without a size was truncated, if one of its parts has a size", async () => {
   const file = readFixture("speech_48k_opus.webm");
-  // As programs write that do not know the size yet: all bits of the segment's are set.
+  // Like programs that do not know the size yet: all bits of the segment's size are set.
   const segment = file.findIndex((byte, at) => byte === 0x18 && file[at + 1] === 0x53);
   file.set([0x01, ...Array(7).fill(0xff)], segment + 4);
   const read = async (bytes: Uint8Array<ArrayBuffer>) => {
@@ -221,7 +221,7 @@ Deno.test("decodeAudio() says that a recording without a size was cut, where one
 
 const OGG_RATE_HZ = 44_100;
 
-// Cut at half a second without decoding: the first page, of a whole second, is there and begins before position 0.
+// Cut at half a second without decoding: the first page, of a whole second, exists and begins before position 0.
 for (
   const [cut, whole] of [
     ["cut_48k_stereo.opus", "speech_48k_stereo.opus"],

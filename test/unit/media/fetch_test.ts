@@ -64,7 +64,7 @@ const KINDS = {
 } as const;
 
 for (const [kind, addresses] of Object.entries(KINDS)) {
-  Deno.test(`classifyAddress() knows ${kind} addresses`, () => {
+  Deno.test(`classifyAddress() recognizes ${kind} addresses`, () => {
     for (const address of addresses) assert.equal(classifyAddress(address), kind, address);
   });
 }

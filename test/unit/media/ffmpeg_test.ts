@@ -50,7 +50,7 @@ for (const [name, args] of Object.entries(FORMATS)) {
       const file = await encode(args);
       const speech = await decodeWhole(readFixture("speech.wav"));
       const converted = await decode(file);
-      // Lossy encoders begin with some samples of their own.
+      // Lossy encoders insert some samples at the beginning.
       const best = Math.max(
         ...Array.from(
           { length: 2_100 },
@@ -80,7 +80,7 @@ Deno.test({
       kind: "invalid_media",
       message: /ffmpeg finds no sound in the file: .*Invalid data/,
     });
-    // A playlist that names another file: only the pipe may be read.
+    // A playlist that names another file: only the pipe is allowed.
     const playlist = new TextEncoder().encode("#EXTM3U\n#EXTINF:1,\nfile:///etc/hostname\n");
     await assert.rejects(decode(playlist), { kind: "invalid_media" });
     const file = await encode(FORMATS["WavPack"]!);
@@ -89,7 +89,7 @@ Deno.test({
   },
 });
 
-Deno.test("isFfmpeg() tells programs that are something else", async () => {
+Deno.test("isFfmpeg() recognizes other programs", async () => {
   assert.equal(await isFfmpeg("/nonexistent/ffmpeg"), false);
   assert.equal(await isFfmpeg(Deno.execPath()), false);
 });

@@ -6,7 +6,7 @@ import { makeOggPage } from "../../../src/media/audio/ogg_pages.ts";
 import { decodeWhole, readFixture } from "../../fixtures/audio/audio_files.ts";
 import { FRAME_SAMPLES, makeFlacSilence } from "../../fixtures/audio/flac_silence.ts";
 
-/** Bytes of the magic and the one metadata block of what {@linkcode makeFlacSilence} makes. */
+/** Bytes of the magic and the single metadata block in files of {@linkcode makeFlacSilence}. */
 const HEAD_BYTES = 42;
 
 for (const bitsPerSample of [16, 32] as const) {
@@ -22,7 +22,7 @@ for (const bitsPerSample of [16, 32] as const) {
   }
 }
 
-Deno.test("decodeAudio() reads a FLAC file to its end when tags follow", async () => {
+Deno.test("decodeAudio() reads a FLAC file to its end if tags follow", async () => {
   const flac = readFixture("speech_22k_stereo.flac");
   const plain = await decodeWhole(flac);
   const tails = {
@@ -37,10 +37,10 @@ Deno.test("decodeAudio() reads a FLAC file to its end when tags follow", async (
   }
 });
 
-Deno.test("decodeAudio() leaves out a damaged frame of FLAC without a length, and plays the others", async () => {
+Deno.test("decodeAudio() skips a damaged frame of FLAC without a length, and decodes the others", async () => {
   const file = makeFlacSilence({ numFrames: 5, sampleRateKhz: 16 });
   const frameBytes = (file.length - HEAD_BYTES) / 5;
-  // The sample of the third frame.
+  // Changes the sample of the third frame.
   file[HEAD_BYTES + 3 * frameBytes - 3]! ^= 1;
   assert.equal((await decodeWhole(file)).length, 4 * FRAME_SAMPLES);
 });
@@ -51,7 +51,7 @@ Deno.test("decodeAudio() reads FLAC of stereo blocks of 16 samples", async () =>
   assertSameValues(short, whole.slice(0, 2205));
 });
 
-Deno.test("decodeAudio() plays whole frames cut out of a FLAC file that promises more", async () => {
+Deno.test("decodeAudio() decodes whole frames cut out of a FLAC file that declares more", async () => {
   const [head, frames] = takeApart(readFixture("speech_22k_stereo.flac"));
   const wanted = frames.slice(3, 6);
   const { length } = await decodeWhole(concat([head, ...wanted]), 22_050);
@@ -63,7 +63,7 @@ Deno.test("decodeAudio() plays whole frames cut out of a FLAC file that promises
   );
 });
 
-Deno.test("decodeAudio() plays FLAC cut out of Ogg, and says that the last page is missing", async () => {
+Deno.test("decodeAudio() decodes FLAC cut out of Ogg, and reports that the last page is missing", async () => {
   const [head, frames] = takeApart(readFixture("speech_22k_stereo.flac"));
   const first = makeOggPage(concat([text("\x7fFLAC\x01\0\0\0"), head]), 0);
   const pages = frames.slice(3, 6).map((frame, i) =>
@@ -76,7 +76,7 @@ Deno.test("decodeAudio() plays FLAC cut out of Ogg, and says that the last page 
   );
 });
 
-/** What is said to be missing of a file. */
+/** The reported missing part of a file. */
 async function findTruncation(file: Uint8Array<ArrayBuffer>): Promise<string> {
   let message = "";
   const sound = decodeAudio(file, { sampleRateHz: 16_000, onTruncated: (text) => message = text });
@@ -100,13 +100,13 @@ function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return new Uint8Array(parts.flatMap((part) => [...part]));
 }
 
-Deno.test("splitFlac() gives every byte once, and looks at none again and again", () => {
+Deno.test("splitFlac() returns every byte once, and does not scan any repeatedly", () => {
   const file = makeFlacSilence({ numFrames: 200, sampleRateKhz: 16 });
   const stream = file.subarray(HEAD_BYTES);
   const frames = [...splitFlac(stream)];
   assert.equal(frames.length, 200);
   assertSameValues(new Uint8Array(frames.flatMap((frame) => [...frame])), stream);
-  // Without a checksum that fits there is no frame, and what is left is one piece.
+  // Without a matching checksum there is no frame, and the rest is one piece.
   assert.equal([...splitFlac(new Uint8Array(5000).fill(0xff))].length, 1);
 });
 

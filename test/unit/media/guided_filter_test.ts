@@ -21,7 +21,7 @@ function assertClose(got: number, want: number, within: number, what = ""): void
   assert.ok(Math.abs(got - want) <= within, `${got} where ${want} is right ${what}`);
 }
 
-Deno.test("boxMean() is the mean of what lies in the window and in the plane", () => {
+Deno.test("boxMean() is the mean over the part of the window inside the plane", () => {
   const random = new Random(4);
   for (const [width, height, radius] of [[7, 5, 1], [5, 9, 3], [1, 1, 4], [2, 8, 20], [6, 6, 0]]) {
     const plane = makePlane(width!, height!, () => random.between(0, 100) / 100);
@@ -43,7 +43,7 @@ Deno.test("boxMean() is the mean of what lies in the window and in the plane", (
 
 const OPTIONS = { radius: 4, epsilon: 1e-4 };
 
-/** What a model gives at a pixel of its guide. */
+/** The result of a model at a pixel of its guide. */
 function applied(
   guide: ColorPlanes,
   { factors, constant }: ReturnType<typeof fitToGuide>,
@@ -68,7 +68,7 @@ Deno.test("fitToGuide() finds a plane that is linear in the colours", () => {
   }
 });
 
-Deno.test("fitToGuide() moves a blurred edge to where the image has its own", () => {
+Deno.test("fitToGuide() moves a blurred edge to the image's own edge", () => {
   const edge = (x: number) => x < 33 ? 0.8 : 0.2;
   const color = makePlane(64, 32, edge);
   const guide: ColorPlanes = [color, makePlane(64, 32, () => 0.5), makePlane(64, 32, () => 0.5)];
@@ -82,7 +82,7 @@ Deno.test("fitToGuide() moves a blurred edge to where the image has its own", ()
   assertClose(at(60), 0, 0.01);
 });
 
-Deno.test("fitToGuide() smoothes where the image is even", () => {
+Deno.test("fitToGuide() smoothes uniform areas of the image", () => {
   const even = makePlane(20, 20, () => 0.4);
   const guide: ColorPlanes = [even, even, even];
   const spike = makePlane(20, 20, (x, y) => x === 10 && y === 10 ? 1 : 0);
@@ -90,7 +90,7 @@ Deno.test("fitToGuide() smoothes where the image is even", () => {
   assertClose(applied(guide, model, 10 * 20 + 10), 1 / 81, 2e-3);
 });
 
-/** A pixel of a plane made larger: between the four next to its middle, by their distances. */
+/** A pixel of an enlarged plane: interpolated between the four nearest ones by distance. */
 function enlarged(
   { width, height, data }: Plane,
   [x, y]: readonly [number, number],
@@ -115,7 +115,7 @@ function enlarged(
   );
 }
 
-Deno.test("PlaneSampler reads what enlarging the plane gives", () => {
+Deno.test("PlaneSampler equals enlarging the plane", () => {
   const random = new Random(2);
   const small = makePlane(6, 5, () => random.between(0, 100));
   const large = { width: 31, height: 17 };
@@ -128,7 +128,7 @@ Deno.test("PlaneSampler reads what enlarging the plane gives", () => {
   }
 });
 
-Deno.test("separateColors() and unmix() take the background out of a soft rim", () => {
+Deno.test("separateColors() and unmix() remove the background from a soft edge", () => {
   const [width, height] = [320, 60];
   const alpha = makePlane(width, height, (x) => Math.min(1, Math.max(0, (x - 154) / 6)));
   const subject = [0.9, 0.3, 0.1];

@@ -1,4 +1,4 @@
-/** Images that are damaged, cut off, too large, or made to do harm. */
+/** Images that are damaged, truncated, too large, or malicious. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { fileURLToPath } from "node:url";
@@ -54,7 +54,7 @@ const DAMAGES: Readonly<Record<string, (file: Uint8Array, random: () => number) 
 };
 
 for (const [damage, apply] of Object.entries(DAMAGES)) {
-  Deno.test(`decodeImage() makes an image of a file ${damage}, or refuses it`, async () => {
+  Deno.test(`decodeImage() decodes a file ${damage}, or refuses it`, async () => {
     const numbers = randomNumbers(17);
     const random = () => numbers.next().value;
     let numRefused = 0;
@@ -80,7 +80,7 @@ for (const [damage, apply] of Object.entries(DAMAGES)) {
   });
 }
 
-Deno.test("decodeImage() refuses every file that is cut off, but for what follows the image", async () => {
+Deno.test("decodeImage() refuses every truncated file, unless only data after the image is missing", async () => {
   for (
     const name of [
       "png of Pillow",
@@ -99,7 +99,7 @@ Deno.test("decodeImage() refuses every file that is cut off, but for what follow
   }
 });
 
-Deno.test("decodeImage() decodes other images while and after damaged ones break the decoder", async () => {
+Deno.test("decodeImage() decodes other images during and after damaged ones break the decoder", async () => {
   const names = [
     "jpeg progressive",
     "webp lossy",
@@ -117,7 +117,7 @@ Deno.test("decodeImage() decodes other images while and after damaged ones break
   await Promise.all(work);
 });
 
-Deno.test("decodeImage() tells a format by its content and says which it knows", async () => {
+Deno.test("decodeImage() recognizes a format by its content and lists the supported ones", async () => {
   const formats = IMAGES.map(({ file }) => readImageHeader(file).format.name);
   assert.deepEqual(
     new Set(formats),
@@ -139,7 +139,7 @@ Deno.test("decodeImage() tells a format by its content and says which it knows",
   await assertRefused(Buffer.from("\0\0\x01\0\x01\0\x10\x10", "latin1"), /seems to be an icon/);
 });
 
-Deno.test("decodeImage() names the formats that it does not read", async () => {
+Deno.test("decodeImage() names unsupported formats", async () => {
   // The first bytes of files that Pillow, ImageMagick and netpbm wrote.
   const beginnings: Readonly<Record<string, string>> = {
     "TGA": "\0\0\x02\0\0\0\0\0\0\0\0\0\x08\0\x08\0\x18\x20" + "\0".repeat(192),
@@ -158,7 +158,7 @@ Deno.test("decodeImage() names the formats that it does not read", async () => {
   }
 });
 
-Deno.test("decodeImage() refuses HEIC pictures that are larger than the file says", async () => {
+Deno.test("decodeImage() refuses HEIC images that are larger than the file declares", async () => {
   const file = imageFile("heic turned 1");
   const type = Buffer.from(file).indexOf("ispe");
   new DataView(file.buffer).setUint32(type + 8, 8);
@@ -166,7 +166,7 @@ Deno.test("decodeImage() refuses HEIC pictures that are larger than the file say
   await assertRefused(file, /has pictures of 96 × 64 pixels, which is more than its header says/);
 });
 
-Deno.test("decodeImage() refuses a strip out of all proportion, on which resizing would take minutes", async () => {
+Deno.test("decodeImage() refuses an extremely long strip, whose resizing would take minutes", async () => {
   const length = 4_000_000;
   await assertRefused(pngFile(length, 1, [zeros(length + 1)]), /4000000 × 1 pixels; a side may/);
   await assertRefused(pngFile(1, length, [zeros(2 * length)]), /1 × 4000000 pixels; a side may/);
@@ -185,7 +185,7 @@ Deno.test("decodeImage() refuses an image over the limit by its header, with bot
   assert.equal((await decodeImage(one, { maxPixels: 130 })).width, 13);
 });
 
-Deno.test("decodeImage() refuses files that hold more or less than they say", async () => {
+Deno.test("decodeImage() refuses files that contain more or less than they declare", async () => {
   await assertRefused(pngFile(8, 8, [zeros(1e8)]), /damaged or cut off/);
   await assertRefused(pngFile(8, 8, [zeros(71)]), /fewer pixels/);
   await assertRefused(pngFile(8000, 8000, [zeros(71)]), /cut off, or its header/);
@@ -199,7 +199,7 @@ Deno.test("decodeImage() refuses files that hold more or less than they say", as
   assert.equal((await decodeImage(pngFile(8, 8, [zeros(72)]))).width, 8);
 });
 
-Deno.test("decodeImage() says of what kind it does not read", async () => {
+Deno.test("decodeImage() names unsupported kinds of files", async () => {
   const cmyk = Buffer.from(imageFile("jpeg CMYK"));
   cmyk.write("Other", cmyk.indexOf("Adobe"));
   await assertRefused(cmyk, /four colour components, and no Adobe segment/);
@@ -211,13 +211,13 @@ Deno.test("decodeImage() says of what kind it does not read", async () => {
   await assertRefused(tiffFile(many, new Uint8Array(192)), /2 × 2 pixels of YCbCr share/);
 });
 
-Deno.test("decodeImage() does not unpack what it does not need: a colour profile of 100 MB", async () => {
+Deno.test("decodeImage() does not unpack unneeded data: a colour profile of 100 MB", async () => {
   const profile = Buffer.concat([Buffer.from("x\0\0"), deflateSync(new Uint8Array(1e8))]);
   const { width } = await decodeImage(pngFile(8, 8, [pngChunk("iCCP", profile), zeros(72)]));
   assert.equal(width, 8);
 });
 
-Deno.test("decodeImage() refuses files that are made to take long", async () => {
+Deno.test("decodeImage() refuses files designed to be slow", async () => {
   await assertRefused(greyJpeg(8, 8, 101), /101 passes/);
   await assertRefused(greyJpeg(16_000, 4_000, 40), /40 passes .* at most 31/);
   const chunks = Array.from({ length: 70_000 }, () => pngChunk("tEXt", new Uint8Array()));
@@ -228,14 +228,14 @@ Deno.test("decodeImage() refuses files that are made to take long", async () => 
   );
 });
 
-Deno.test("decodeImage() gives the memory of large images back", async () => {
+Deno.test("decodeImage() returns the memory of large images", async () => {
   const script = fileURLToPath(new URL("../../fixtures/images/image_memory.ts", import.meta.url));
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", "--v8-flags=--expose-gc", script],
   }).output();
   assert.equal(code, 0, new TextDecoder().decode(stderr));
   const grownMb = Number(new TextDecoder().decode(stdout));
-  // The pixels of two such images are 72 MB, and a decoder takes as much again for each.
+  // The pixels of two such images are 72 MB, and a decoder needs the same amount again for each.
   assert.ok(grownMb < 60, `${grownMb} MB more after than before`);
 });
 
@@ -246,7 +246,7 @@ Deno.test("decodeImage() reads large images", async () => {
   assert.deepEqual([...data.subarray(-3)], [128, 128, 128]);
 });
 
-Deno.test("decodeImage() reads JPEG files without the marker at their end, and tells them from those that are cut", async () => {
+Deno.test("decodeImage() reads JPEG files without the end marker, and distinguishes them from truncated ones", async () => {
   for (
     const name of ["jpeg quality 95 subsampling 2", "jpeg quality 30 subsampling 0", "jpeg grey"]
   ) {

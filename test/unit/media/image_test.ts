@@ -24,7 +24,7 @@ for (const { name, file, width, height, channels, pixels, maxDifference } of IMA
   });
 }
 
-Deno.test("decodeImage() works in a worker without a location, for the codecs of every format", async () => {
+Deno.test("decodeImage() works in a worker without a location, with the codecs of every format", async () => {
   const url = new URL("../../fixtures/images/image_worker.ts", import.meta.url);
   const worker = new Worker(url, { type: "module" });
   try {
@@ -57,7 +57,7 @@ for (const [kind, file] of Object.entries(faxRuns)) {
   });
 }
 
-Deno.test("readImageHeader() gives the size of every image as it is stored, and its orientation", () => {
+Deno.test("readImageHeader() returns the stored size of every image, and its orientation", () => {
   for (const { name, file, width, height } of IMAGES) {
     const header = readImageHeader(file);
     const [, orientation = "1"] = /orientation (\d)/.exec(name) ?? [];
@@ -69,7 +69,7 @@ Deno.test("readImageHeader() gives the size of every image as it is stored, and 
   }
 });
 
-Deno.test("readImageHeader() reads sizes of images that are not there", () => {
+Deno.test("readImageHeader() reads sizes of images with missing data", () => {
   const png = readImageHeader(pngFile(2_000_000_000, 3, []));
   assert.deepEqual([png.format.name, png.width, png.height], ["PNG", 2_000_000_000, 3]);
   const jpeg = readImageHeader(greyJpeg(8, 8).subarray(0, 100));
@@ -111,7 +111,7 @@ Deno.test("readColorProfile() joins the segments of JPEG by their numbers", () =
   assertSameValues(readColorProfile(swapped)!, PROFILE);
 });
 
-Deno.test("readColorProfile() gives none where there is none, or one for other colours", () => {
+Deno.test("readColorProfile() returns nothing without a profile, or with one for other colours", () => {
   assert.equal(readColorProfile(read("PNG without")), undefined);
   const cmyk = read("WEBP");
   cmyk.set(

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { ALL_LANGUAGES, detectsLanguage, readLanguage } from "../../../src/media/languages.ts";
 import { findLanguageToken, toLanguages } from "../../../src/models/asr/whisper_config.ts";
 
-/** Whisper's languages in the order of its tokens, as openai/whisper's `tokenizer.py` lists them. */
+/** Whisper's languages in the order of its tokens, from openai/whisper's `tokenizer.py`. */
 const WHISPER =
   ("en zh de es ru ko fr ja pt tr pl ca nl ar sv it id hi fi vi he uk el ms cs ro da " +
     "hu ta no th ur hr bg lt la mi ml cy sk te fa lv bn sr az sl kn et mk br eu is hy ne mn bs kk " +
     "sq sw gl mr pa si km sn yo so af oc ka be tg sd gu am yi lo uz fo ht ps tk nn mt sa lb my bo " +
     "tl mg as tt haw ln ha ba jw su yue").split(" ");
 
-Deno.test("readLanguage() knows common spellings of a language", () => {
+Deno.test("readLanguage() accepts common spellings of a language", () => {
   const spellings: Readonly<Record<string, readonly string[]>> = {
     en: ["en", "EN", " en ", "en-US", "en_US", "en-us", "eng", "English", "ENGLISH"],
     de: ["de-AT", "deu", "ger", "German", "Deutsch"],
@@ -35,7 +35,7 @@ Deno.test("readLanguage() knows common spellings of a language", () => {
   for (const text of ["", " ", "auto", "AUTO", "detect", "None"]) assert.ok(detectsLanguage(text));
 });
 
-Deno.test("toLanguages() has each of Whisper's languages, under the API's codes", () => {
+Deno.test("toLanguages() contains each of Whisper's languages, under the API's codes", () => {
   const languages = new Map(WHISPER.map((code, index) => [code, index]));
   const config = { languages };
   const codes = toLanguages(config);

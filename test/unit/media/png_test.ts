@@ -1,4 +1,4 @@
-/** PNG files that are written, and rows with every filter that are read; another decoder verifies both. */
+/** Writing PNG files, and reading rows with every filter; another decoder verifies both. */
 import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { Buffer } from "node:buffer";
@@ -19,7 +19,7 @@ function noise(width: number, height: number, channels: Channels) {
   return { width, height, channels, data };
 }
 
-Deno.test("encodePng() writes what another decoder reads, for all channels and odd sizes", () => {
+Deno.test("encodePng() writes files that another decoder reads, for all channels and odd sizes", () => {
   for (const channels of [1, 2, 3, 4] as const) {
     for (const [width, height] of [[1, 1], [1, 9], [7, 1], [13, 5], [640, 481]] as const) {
       const pixels = noise(width, height, channels);
@@ -35,20 +35,20 @@ Deno.test("encodePng() writes what another decoder reads, for all channels and o
   }
 });
 
-Deno.test("encodePng() writes rows longer than it filters at a time, and images of more rows than that", () => {
+Deno.test("encodePng() writes rows longer than one filter block, and images with more rows than that", () => {
   for (const [width, height] of [[700_000, 2], [3, 900_000]] as const) {
     const pixels = noise(width, height, 3);
     assertSameValues(new Uint8Array(decode(encodePng(pixels)).data), pixels.data);
   }
 });
 
-Deno.test("encodePng() makes an image of one colour small", () => {
+Deno.test("encodePng() compresses an image of one colour well", () => {
   const data = new Uint8Array(1000 * 1000 * 4);
   const png = encodePng({ width: 1000, height: 1000, channels: 4, data });
   assert.ok(png.length < 20_000, `${png.length} bytes`);
 });
 
-/** What the IDAT chunks hold; zlib refuses a wrong checksum. */
+/** The contents of the IDAT chunks; zlib refuses a wrong checksum. */
 function unpack(png: Uint8Array): Uint8Array {
   const view = new DataView(png.buffer);
   const parts: Uint8Array[] = [];
@@ -59,7 +59,7 @@ function unpack(png: Uint8Array): Uint8Array {
   return inflateSync(Buffer.concat(parts));
 }
 
-Deno.test("joinPng() makes one file of stripes of any height, with the checksum of the whole", () => {
+Deno.test("joinPng() joins stripes of any height to one file, with the checksum of the whole", () => {
   const pixels = noise(601, 999, 4);
   pixels.data.fill(255, 601 * 4 * 500);
   const heights = [1, 0, 2, 497, 300, 199];
@@ -82,7 +82,7 @@ interface Rows {
 
 const SAMPLES = { 0: 1, 2: 3, 4: 2, 6: 4 } as const;
 
-/** Any bytes are rows, as long as each begins with the number of a filter. */
+/** Rows of random bytes, each of which begins with the number of a filter. */
 function noiseFile({ width, height, depth, colorType }: Rows): Uint8Array<ArrayBuffer> {
   const random = new Random(width + height + depth + colorType);
   const rowBytes = width * SAMPLES[colorType] * depth / 8;
@@ -103,7 +103,7 @@ function noiseFile({ width, height, depth, colorType }: Rows): Uint8Array<ArrayB
   ]);
 }
 
-/** An image's colours: grey has three that are equal. */
+/** An image's colours: grey has three equal ones. */
 function readColors({ data, channels }: { data: ArrayLike<number>; channels: number }): number[] {
   const numColors = channels < 3 ? 1 : 3;
   return Array.from(data).filter((_, i) => i % channels < numColors);
@@ -111,7 +111,7 @@ function readColors({ data, channels }: { data: ArrayLike<number>; channels: num
 
 for (const colorType of [0, 2, 4, 6] as const) {
   for (const depth of [8, 16] as const) {
-    Deno.test(`decodeImage() undoes every filter of ${SAMPLES[colorType]} samples of ${depth} bits`, async () => {
+    Deno.test(`decodeImage() reverses every filter of ${SAMPLES[colorType]} samples of ${depth} bits`, async () => {
       for (
         const [width, height] of [[1, 40], [3, 40], [33, 40], [151, 300], [30_001, 8]] as const
       ) {

@@ -13,7 +13,7 @@ const POLICY: MediaPolicy = {
   maxBytes: 1024,
   maxTotalMs: 5_000,
 };
-/** A server that others can reach. */
+/** A server that other machines can reach. */
 const REMOTE: MediaPolicy = { ...POLICY, isLocal: false };
 
 function read(reference: string, policy = POLICY, signal = new AbortController().signal) {
@@ -40,14 +40,14 @@ Deno.test("readMedia() decodes base64:// and data: references", async () => {
   assert.equal(await readText("data:,h%C3%A9"), "hé");
 });
 
-Deno.test("readMedia() refuses what is not base64, and unknown schemes", async () => {
+Deno.test("readMedia() refuses invalid base64, and unknown schemes", async () => {
   await assertRefused("base64://a*b", /not base64/);
   await assertRefused("data:audio/wav;base64", /no comma/);
   await assertRefused("data:,%zz", /percent-encoded/);
   await assertRefused("ftp://example.org/x", /none of the schemes/);
 });
 
-Deno.test("readMedia() bounds decoded references", async () => {
+Deno.test("readMedia() limits decoded references", async () => {
   const over = Buffer.alloc(1025).toString("base64");
   await assertRefused(`base64://${over}`, /more than/);
 });
@@ -94,7 +94,7 @@ Deno.test("readMedia() reads no file for others without a media folder", () =>
     await assertRefused(`file://${outside}`, /--media-dir/, REMOTE);
   }));
 
-Deno.test("readMedia() keeps others in the media folder, by dots and by links", () =>
+Deno.test("readMedia() restricts others to the media folder, despite dots and links", () =>
   withFolder(async (mediaDir, outside) => {
     const policy = { ...REMOTE, mediaDir };
     assert.equal(await readText(`file://${mediaDir}/sub dir/100%.txt`, policy), "inside");
@@ -130,11 +130,11 @@ serverTest("readMedia() fetches over HTTP, by address and by name", () =>
   ));
 
 serverTest(
-  "connect() takes the first address of a name that answers",
+  "connect() uses the first address of a name that answers",
   () =>
     withServer((_, response) => response.end("here"), async (base) => {
       const { signal } = new AbortController();
-      // Nobody listens at the first two.
+      // Nothing listens at the first two.
       const addresses = ["::1", "127.0.0.9", "127.0.0.1"];
       const response = await connect(new URL(base), addresses, signal);
       assert.equal(await text(response), "here");
@@ -153,7 +153,7 @@ const HOSTS_OF_THIS_MACHINE = [
 ];
 
 serverTest(
-  "readMedia() fetches from private addresses only where it may",
+  "readMedia() fetches from private addresses only if allowed",
   () =>
     withServer((_, response) => response.end("secret"), async (base) => {
       const { port } = new URL(base);
@@ -208,7 +208,7 @@ serverTest(
 );
 
 serverTest(
-  "readMedia() bounds what it fetches, declared or not",
+  "readMedia() limits the size of downloads, declared or not",
   () =>
     withServer((request, response) => {
       if (request.url === "/declared") response.setHeader("content-length", 1025);
@@ -222,7 +222,7 @@ serverTest(
 );
 
 serverTest(
-  "readMedia() gives up what takes too long, headers or body",
+  "readMedia() stops slow downloads, in headers or body",
   () =>
     withServer((request, response) => {
       if (request.url === "/body") response.write("begins");
@@ -233,7 +233,7 @@ serverTest(
     }),
 );
 
-serverTest("readMedia() says what is wrong with a server", () =>
+serverTest("readMedia() names the problem of a server", () =>
   withServer((request, response) => {
     if (request.url === "/cut") {
       response.writeHead(200, { "content-length": 100 });
@@ -248,7 +248,7 @@ serverTest("readMedia() says what is wrong with a server", () =>
   }));
 
 serverTest(
-  "readMedia() ends with the request it is for",
+  "readMedia() ends together with its request",
   () =>
     withServer((_, response) => void response.write("begins"), async (base) => {
       const controller = new AbortController();
@@ -258,7 +258,7 @@ serverTest(
     }),
 );
 
-Deno.test("readPaths() knows drives of Windows, escapes, and the host of this machine", () => {
+Deno.test("readPaths() accepts Windows drives, escapes, and the host name of this machine", () => {
   const cases: [rest: string, os: string, paths: string[]][] = [
     ["/C:/My%20Photos/a.png", "windows", ["C:/My%20Photos/a.png", "C:/My Photos/a.png"]],
     ["localhost/d:/a.png", "windows", ["d:/a.png"]],
@@ -270,14 +270,14 @@ Deno.test("readPaths() knows drives of Windows, escapes, and the host of this ma
   for (const [rest, os, paths] of cases) assert.deepEqual(readPaths(rest, os), paths, rest);
 });
 
-/** The bytes of base64 that comes in two pieces. */
+/** The bytes of base64 that arrives in two chunks. */
 function decodeParts(text: string, end: number): Uint8Array {
   const decoder = new Base64Decoder({ maxBytes: text.length });
   for (const part of [text.slice(0, end), text.slice(end)]) decoder.push(part);
   return decoder.finish();
 }
 
-Deno.test("Base64Decoder reads percent-encoded base64 as URLs hold it, wherever it is cut", () => {
+Deno.test("Base64Decoder reads percent-encoded base64 in URLs, with any division", () => {
   const bytes = Uint8Array.from({ length: 64 }, (_, i) => 251 + i * 5);
   const plain = bytes.toBase64();
   assert.match(plain, /\+.*=$/s);
@@ -288,7 +288,7 @@ Deno.test("Base64Decoder reads percent-encoded base64 as URLs hold it, wherever 
   }
 });
 
-Deno.test("Base64Decoder refuses what percent signs leave that is no base64", () => {
+Deno.test("Base64Decoder refuses invalid base64 after percent-decoding", () => {
   for (const text of ["QUJD%", "QUJD%2", "QUJD%zz", "QUJD%3f", "%"]) {
     for (let end = 0; end <= text.length; end++) {
       assert.throws(() => decodeParts(text, end), { kind: "invalid_media" }, text);

@@ -34,7 +34,7 @@ Deno.test("resize() equals Pillow for every filter, with and without alpha, from
   }
 });
 
-/** An image whose every level tells its place. */
+/** An image whose levels encode their position. */
 function numbered(width: number, height: number, channels: Channels = 3): Pixels {
   const data = Uint8Array.from({ length: width * height * channels }, (_, i) => i + 1);
   return { width, height, channels, data };
@@ -47,7 +47,7 @@ Deno.test("resize() to the same size copies", () => {
   assert.notEqual(resized.data.buffer, pixels.data.buffer);
 });
 
-Deno.test("resize() leaves one colour as it is, whatever the filter and the size", () => {
+Deno.test("resize() does not change a single colour, with any filter and size", () => {
   for (const filter of ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] as const) {
     const data = new Uint8Array(37 * 29 * 3).fill(255);
     const resized = resize({ width: 37, height: 29, channels: 3, data }, {
@@ -59,7 +59,7 @@ Deno.test("resize() leaves one colour as it is, whatever the filter and the size
   }
 });
 
-Deno.test("resize() refuses sizes that are none and boxes outside of the image", () => {
+Deno.test("resize() refuses invalid sizes and boxes outside of the image", () => {
   const pixels = numbered(4, 3);
   const filter = "box";
   for (const width of [0, -1, 1.5, NaN]) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assertSameValues } from "../../fixtures/engine/compare_values.ts";
 import { AudioResampler, stretchTime } from "../../../src/media/sound_rate.ts";
 
-/** Samples at each end that the silence around the sound reaches. */
+/** Samples at each end that the surrounding silence affects. */
 const EDGE = 1000;
 
 const RATES = [
@@ -29,7 +29,7 @@ function resample(
   return Float32Array.from(pieces.flatMap((samples) => [...samples]));
 }
 
-/** What most programs do without a filter: a straight line between two samples. */
+/** Linear interpolation, which most programs use without a filter. */
 function interpolate(input: Float32Array, [from, to]: readonly [number, number]): Float32Array {
   return Float32Array.from({ length: Math.ceil(input.length * to / from) }, (_, n) => {
     const at = n * from / to;
@@ -52,7 +52,7 @@ function power(samples: ArrayLike<number>): number {
   return sum / (samples.length - 2 * EDGE);
 }
 
-/** How far below the tone everything is that is not the tone. */
+/** The level of everything except the tone, below the tone. */
 function errorDecibels(output: Float32Array, hz: number, rateHz: number): number {
   const wanted = makeTone(hz, rateHz, output.length);
   return decibels(power(output.map((sample, i) => sample - wanted[i]!)) / power(wanted));
@@ -71,7 +71,7 @@ for (const rates of RATES) {
   });
 
   if (from > to) {
-    Deno.test(`AudioResampler takes away what would fold back, ${from} to ${to} Hz`, () => {
+    Deno.test(`AudioResampler removes frequencies that would alias, ${from} to ${to} Hz`, () => {
       for (let hz = nyquist; hz < from / 2; hz += (from / 2 - nyquist) / 23) {
         const rest = decibels(power(resample(makeTone(hz, from), rates)) / 0.5);
         assert.ok(rest < -90, `${hz} Hz is left at ${rest.toFixed(1)} dB`);
@@ -79,12 +79,12 @@ for (const rates of RATES) {
     });
   }
 
-  Deno.test(`AudioResampler is 60 dB better than straight lines, ${from} to ${to} Hz`, () => {
+  Deno.test(`AudioResampler is 60 dB better than linear interpolation, ${from} to ${to} Hz`, () => {
     const hz = 0.6 * nyquist;
     const tone = makeTone(hz, from);
     const gain = errorDecibels(interpolate(tone, rates), hz, to) -
       errorDecibels(resample(tone, rates), hz, to);
-    // At a whole ratio the lines' ends are the very samples; their error is in what folds back.
+    // At an integer ratio interpolation copies samples; its error is the aliasing.
     if (from % to === 0) {
       const high = makeTone(1.3 * nyquist, from);
       const folded = decibels(power(interpolate(high, rates)) / power(resample(high, rates)));
@@ -94,7 +94,7 @@ for (const rates of RATES) {
     }
   });
 
-  Deno.test(`AudioResampler gives the same for any pieces, ${from} to ${to} Hz`, () => {
+  Deno.test(`AudioResampler gives the same for any chunks, ${from} to ${to} Hz`, () => {
     const input = makeTone(1000, from, 5000).map((sample, i) => sample * Math.sin(i * i));
     const whole = resample(input, rates, input.length);
     assert.equal(whole.length, Math.ceil(input.length * to / from));
@@ -102,7 +102,7 @@ for (const rates of RATES) {
   });
 }
 
-Deno.test("AudioResampler keeps a constant, and its time, at odd rates", () => {
+Deno.test("AudioResampler keeps a constant and its duration at odd rates", () => {
   for (const rate of [44_056, 15_999, 47_999, 7_350, 1_000, 768_000]) {
     const output = resample(new Float32Array(rate).fill(0.5), [rate, 16_000]);
     assert.equal(output.length, 16_000);
@@ -111,7 +111,7 @@ Deno.test("AudioResampler keeps a constant, and its time, at odd rates", () => {
   }
 });
 
-Deno.test("AudioResampler keeps a click where it was", () => {
+Deno.test("AudioResampler keeps the position of a click", () => {
   for (const rate of [8_000, 44_100, 48_000]) {
     const input = new Float32Array(rate);
     input[rate / 4] = 1;
@@ -120,7 +120,7 @@ Deno.test("AudioResampler keeps a click where it was", () => {
   }
 });
 
-Deno.test("AudioResampler gives nothing for nothing", () => {
+Deno.test("AudioResampler returns nothing for no input", () => {
   assert.equal(resample(new Float32Array(), [44_100, 16_000]).length, 0);
   assert.equal(resample(new Float32Array(1), [44_100, 16_000]).length, 1);
 });
@@ -134,7 +134,7 @@ function tone(hz: number, seconds: number): Float32Array<ArrayBuffer> {
   );
 }
 
-/** Of the strongest tone between 120 and 220 Hz, to a hertz. */
+/** The frequency of the strongest tone between 120 and 220 Hz, to one hertz. */
 function computePitch(samples: Float32Array): number {
   let [best, most] = [0, 0];
   for (let hz = 120; hz <= 220; hz++) {
@@ -155,7 +155,7 @@ for (const speed of [0.25, 0.5, 0.8, 1.3, 2, 4]) {
     assert.equal(stretched.length, Math.round(RATE_HZ / speed));
     const inside = stretched.subarray(400, -900);
     assert.ok(Math.abs(computePitch(inside.subarray(0, RATE_HZ)) - 170) <= 2);
-    // Neither gaps nor bumps where frames meet.
+    // No gaps or peaks between frames.
     for (let at = 0; at + 200 < inside.length; at += 200) {
       const loudest = inside.subarray(at, at + 200).reduce((a, b) => Math.max(a, Math.abs(b)), 0);
       assert.ok(loudest > 0.4 && loudest < 0.6, `${loudest} at ${at}`);
@@ -163,7 +163,7 @@ for (const speed of [0.25, 0.5, 0.8, 1.3, 2, 4]) {
   });
 }
 
-Deno.test("stretchTime() leaves alone what has the right speed, or is too short to cut", () => {
+Deno.test("stretchTime() does not change sound at the right speed, or too short to divide", () => {
   const samples = tone(100, 0.01);
   assert.equal(stretchTime(samples, { speed: 2, sampleRateHz: RATE_HZ }), samples);
   const long = tone(100, 1);

@@ -13,12 +13,12 @@ import {
 const folder = new URL("../../fixtures/audio/stored/", import.meta.url);
 const NAMES = [...Deno.readDirSync(folder)].map(({ name }) => name)
   .filter((name) => !/\.(?:f32|sh|py)$|^depth/.test(name)).sort();
-/** As their encoders were asked for; 48 kHz is what Opus has. */
+/** Requested rates of their encoders; Opus always has 48 kHz. */
 const RATES_HZ: Readonly<Record<string, number>> = { "opus.caf": 48_000 };
-/** Decoders of these compute in floating point, each in its own order. */
+/** Decoders of these formats compute in floating point, each in its own order. */
 const TOLERANCES: Readonly<Record<string, number>> = { "opus.caf": 4e-3, "mp3.wav": 1e-5 };
 
-/** The average of the channels that ffmpeg decodes. */
+/** The average of the channels decoded by ffmpeg. */
 function readExpected(name: string): Float32Array {
   const recorded = NAMES.includes(name) && exists(`${name}.f32`) ? `${name}.f32` : "stereo.f32";
   const values = new Float32Array(Deno.readFileSync(new URL(recorded, folder)).buffer);
@@ -34,7 +34,7 @@ function exists(name: string): boolean {
 }
 
 for (const name of NAMES) {
-  Deno.test(`decodeAudio() reads ${name} as ffmpeg does`, async () => {
+  Deno.test(`decodeAudio() reads ${name} like ffmpeg`, async () => {
     const file = Deno.readFileSync(new URL(name, folder));
     const decoded = await decodeWhole(file, RATES_HZ[name] ?? 8_000);
     const expected = readExpected(name);
@@ -43,7 +43,7 @@ for (const name of NAMES) {
   });
 }
 
-/** The sample of `make_flac.py`, in whole steps of its depth as Python rounds them, to even. */
+/** The sample of `make_flac.py`, in integer steps of its depth, rounded to even like in Python. */
 function makeSample(i: number, phase: number, bits: number): number {
   const wave = Math.sin(i * 0.1 + phase);
   const value = i < 200
@@ -59,7 +59,7 @@ function makeSample(i: number, phase: number, bits: number): number {
 }
 
 for (let bits = 4; bits <= 32; bits++) {
-  Deno.test(`decodeAudio() reads FLAC of ${bits} bits as it was encoded`, async () => {
+  Deno.test(`decodeAudio() reads FLAC of ${bits} bits exactly`, async () => {
     const file = Deno.readFileSync(new URL(`depth${bits}.flac`, folder));
     const decoded = await decodeWhole(file, 8_000);
     const expected = Float32Array.from(
@@ -78,13 +78,13 @@ Deno.test("decodeAudio() reads WAV whose samples of 24 bits are stored in 32", a
   assertClose(await decodeWhole(file), values, { abs: 1e-6 });
 });
 
-Deno.test("decodeAudio() reads WAV behind an ID3 tag", async () => {
+Deno.test("decodeAudio() reads WAV after an ID3 tag", async () => {
   const wav = readFixture("speech.wav");
   const tag = Uint8Array.of(0x49, 0x44, 0x33, 3, 0, 0, 0, 0, 0, 20, ...new Uint8Array(20));
   assertClose(await decodeWhole(joinBytes([tag, wav])), await decodeWhole(wav), { abs: 0 });
 });
 
-/** Files of each container whose beginning tells how to read it. */
+/** Files of each container that is readable from its beginning. */
 const CUT_FILES = [
   ...SPEECH_FILES.filter((name) => !/m4a$|48k_opus\.mp4$/.test(name)).map((name) => `../${name}`),
   ...[
@@ -101,7 +101,7 @@ const CUT_FILES = [
 ];
 
 for (const name of CUT_FILES) {
-  Deno.test(`decodeAudio() hears ${name} as far as it goes, and says that it was cut`, async () => {
+  Deno.test(`decodeAudio() decodes a truncated ${name} as far as possible, and reports the truncation`, async () => {
     const file = Deno.readFileSync(new URL(name, folder));
     const whole = await decodeWhole(file);
     let longest = 0;
@@ -116,7 +116,7 @@ for (const name of CUT_FILES) {
         });
         for await (const piece of sound) numSamples += piece.length;
       } catch (error) {
-        // Headers alone hold no sound.
+        // Headers alone contain no sound.
         assert.ok(error instanceof HearthError && tenth <= 6, `${name}, ${tenth}: ${error}`);
         continue;
       }
@@ -128,7 +128,7 @@ for (const name of CUT_FILES) {
   });
 }
 
-Deno.test("decodeAudio() takes the louder channel where the channels cancel each other", async () => {
+Deno.test("decodeAudio() uses the louder channel if the channels cancel each other", async () => {
   const wave = Float32Array.from({ length: 4_000 }, (_, i) => 0.5 * Math.sin(i * 0.05));
   const inverted = Float32Array.from(
     { length: 8_000 },

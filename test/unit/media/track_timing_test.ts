@@ -31,7 +31,7 @@ function shiftFragments(
 Deno.test("decodeAudio() puts silence before sound whose edit list begins without any", async () => {
   const late = await decodeWhole(readFixture("late_44k_stereo.mp4"), AAC_RATE_HZ);
   const alone = await decodeWhole(readFixture("speech_44k_stereo.m4a"), AAC_RATE_HZ);
-  // 476 ms, then the encoder's own 1024 samples, which this edit list leaves in.
+  // 476 ms, then the encoder's own 1024 samples, which this edit list keeps.
   const silence = Math.round(0.476 * AAC_RATE_HZ);
   assert.equal(late.length, 2 * AAC_RATE_HZ);
   assert.ok(late.subarray(0, silence).every((sample) => sample === 0));
@@ -39,30 +39,30 @@ Deno.test("decodeAudio() puts silence before sound whose edit list begins withou
   assertSameValues(late.subarray(start, start + alone.length), alone);
 });
 
-Deno.test("decodeAudio() puts silence before sound whose fragments begin after those of the pictures", async () => {
+Deno.test("decodeAudio() puts silence before sound whose fragments begin after those of the video", async () => {
   const file = readFixture("video_44k_fragmented.mp4");
   const sound = await decodeWhole(file, AAC_RATE_HZ);
   const late = shiftFragments(file, { trackId: 2, units: 22_050 });
   assertSameValues(await decodeWhole(late, AAC_RATE_HZ), delay(sound, 22_050));
-  // A recording that has run for an hour begins with its first fragment all the same.
+  // A recording that has already run for an hour still begins with its first fragment.
   const [pictures, sounds] = [{ trackId: 1, units: 16_384 }, { trackId: 2, units: AAC_RATE_HZ }];
   const hour = [pictures, sounds].map(({ trackId, units }) => ({ trackId, units: 3600 * units }));
   const hourLater = hour.reduce(shiftFragments, late);
   assertSameValues(await decodeWhole(hourLater, AAC_RATE_HZ), delay(sound, 22_050));
 });
 
-Deno.test("decodeAudio() puts silence before sound that begins after Matroska's pictures", async () => {
+Deno.test("decodeAudio() puts silence before sound that begins after Matroska's video", async () => {
   const late = await decodeWhole(readFixture("late_48k_opus.mkv"), OPUS_RATE_HZ);
   const alone = await decodeWhole(readFixture("speech_48k_opus.webm"), OPUS_RATE_HZ);
   assertSameValues(late, delay(alone, 24_000));
 });
 
-Deno.test("decodeAudio() leaves out what WebM says is padding", async () => {
+Deno.test("decodeAudio() skips padding that WebM declares", async () => {
   const { length } = await decodeWhole(readFixture("speech_48k_opus.webm"), OPUS_RATE_HZ);
   assert.equal(length, 1.5 * OPUS_RATE_HZ);
 });
 
-Deno.test("decodeAudio() refuses a track that asks for weeks of silence", async () => {
+Deno.test("decodeAudio() refuses a track with weeks of silence", async () => {
   const file = readFixture("late_44k_stereo.mp4");
   const list = new TextDecoder("latin1").decode(file).lastIndexOf("elst");
   new DataView(file.buffer).setUint32(list + 12, 0xffff_ffff);

@@ -1,4 +1,4 @@
-/** Decoders that break, and decoders that cannot be had. */
+/** Decoders that fail, and decoders that cannot be loaded. */
 import assert from "node:assert/strict";
 import { WasmImageDecoder } from "../../../src/media/image/format.ts";
 import { greyJpeg } from "../../fixtures/images/image_writer.ts";
@@ -9,7 +9,7 @@ interface Codec {
 
 const SIZE = { name: "JPEG", width: 1, height: 1 };
 
-Deno.test("WasmImageDecoder.decode() says that a decoder cannot be loaded, and tries again the next time", async () => {
+Deno.test("WasmImageDecoder.decode() reports that a decoder cannot be loaded, and retries at the next call", async () => {
   let numTries = 0;
   const decoder = new WasmImageDecoder<Codec>({
     locate: () => {
@@ -27,7 +27,7 @@ Deno.test("WasmImageDecoder.decode() says that a decoder cannot be loaded, and t
   }
 });
 
-Deno.test("WasmImageDecoder.decode() keeps an instance, but for one that threw or whose memory grew", async () => {
+Deno.test("WasmImageDecoder.decode() keeps an instance, unless it threw or its memory grew", async () => {
   const codecs = new Set<Codec>();
   const decoder = new WasmImageDecoder<Codec>({
     locate: () => import.meta.resolve("@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm"),
@@ -49,7 +49,7 @@ Deno.test("WasmImageDecoder.decode() keeps an instance, but for one that threw o
   assert.equal(codecs.size, 3);
 });
 
-Deno.test("WasmImageDecoder.decode() refuses an image of another size than the file's header says", async () => {
+Deno.test("WasmImageDecoder.decode() refuses an image of another size than in the file's header", async () => {
   const decoder = new WasmImageDecoder<Codec>({
     locate: () => import.meta.resolve("@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm"),
     load: async () => (await import("@jsquash/jpeg/codec/dec/mozjpeg_dec.js")).default,

@@ -34,7 +34,7 @@ for (const [name, { options, error }] of Object.entries(ENCODINGS)) {
   });
 }
 
-/** By ITU-T G.711: the encoding's number, and what every sixteenth code stands for, from 0 on, in 16 bits. */
+/** By ITU-T G.711: the encoding's number, and the 16-bit values of every sixteenth code, from 0 on. */
 const TELEPHONY: Readonly<Record<string, readonly [encoding: number, values: string]>> = {
   "A-law": [
     6,
@@ -77,13 +77,13 @@ Deno.test("readWav() skips other chunks, padded to an even size", async () => {
   assertClose(await decodeWhole(makeWav(TONE, { extraChunks })), TONE, { abs: 2 ** -16 });
 });
 
-Deno.test("readWav() reads to the end where a pipe kept the size from being known", async () => {
+Deno.test("readWav() reads to the end if a pipe left the size unknown", async () => {
   for (const claimedBytes of [0, 0xffff_ffff, 0x7fff_f000, 0x7fff_ffff]) {
     assertClose(await decodeWhole(makeWav(TONE, { claimedBytes })), TONE, { abs: 2 ** -16 });
   }
 });
 
-Deno.test("readWav() takes a size of 64 bits from the chunk ds64", async () => {
+Deno.test("readWav() reads a size of 64 bits from the chunk ds64", async () => {
   for (const signature of ["RF64", "BW64"]) {
     const file = makeRf64(TONE.subarray(0, 1000), { signature, dataBytes: 2000 });
     const tail = new TextEncoder().encode("LIST\x04\0\0\0junk");
@@ -104,7 +104,7 @@ Deno.test("readWav() takes a size of 64 bits from the chunk ds64", async () => {
   }
 });
 
-/** As EBU Tech 3306 has it: the 32-bit sizes are all ones, and the 64-bit ones come before the format. */
+/** By EBU Tech 3306: the 32-bit sizes are all ones, and the 64-bit ones come before the format. */
 function makeRf64(
   samples: ArrayLike<number>,
   { signature, dataBytes }: { signature: string; dataBytes: number },
@@ -123,7 +123,7 @@ function makeRf64(
   ]);
 }
 
-Deno.test("readWav() ends at the size that its header gives", async () => {
+Deno.test("readWav() ends at the size in its header", async () => {
   const samples = await decodeWhole(makeWav(TONE, { claimedBytes: 2000 }));
   assertClose(samples, TONE.subarray(0, 1000), { abs: 2 ** -16 });
 });
@@ -134,7 +134,7 @@ Deno.test("readWav() refuses a file without sound", async () => {
   await assertInvalid(makeWav(TONE).slice(0, 12), /ends before its data/);
 });
 
-Deno.test("readWav() refuses headers that make no sense, saying what it saw", async () => {
+Deno.test("readWav() refuses invalid headers, naming their values", async () => {
   const spoil = (at: number, value: number) => {
     const file = makeWav(TONE);
     new DataView(file.buffer).setUint16(at, value, true);
@@ -160,13 +160,13 @@ Deno.test("readWav() reads samples whose header gives blocks too small for them,
   }
 });
 
-Deno.test("decodeAudio() takes NaN for silence", async () => {
+Deno.test("decodeAudio() treats NaN as silence", async () => {
   const samples = [0.5, NaN, Infinity, -Infinity, 1e30, -0.5];
   const decoded = await decodeWhole(makeWav(samples, { bits: 32, isFloat: true }));
   assert.deepEqual([...decoded], [0.5, 0, 0, 0, 0, -0.5]);
 });
 
-Deno.test("decodeAudio() gives a long file in small pieces, and lets other work go on", async () => {
+Deno.test("decodeAudio() returns a long file in small chunks, and lets other work run", async () => {
   const minutes = 3;
   const numSamples = minutes * 60 * 44_100;
   const file = makeWav(new Int8Array(numSamples), { sampleRateHz: 44_100, bits: 8 });

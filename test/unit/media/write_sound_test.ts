@@ -12,7 +12,7 @@ import { createSoundWriter } from "../../../src/media/write_sound.ts";
 
 const RATES_HZ = [8_000, 16_000, 22_050, 24_000, 44_100];
 
-/** A voice-like sound: a gliding tone with overtones, louder and softer. */
+/** A voice-like sound: a gliding tone with overtones and varying loudness. */
 function sing(seconds: number, rateHz: number): Float32Array {
   return Float32Array.from({ length: Math.round(seconds * rateHz) }, (_, i) => {
     const t = i / rateHz;
@@ -46,7 +46,7 @@ async function decode(file: Uint8Array<ArrayBuffer>, sampleRateHz: number): Prom
   return Float32Array.from(parts);
 }
 
-/** How much louder a sound is than what differs from it, in dB. */
+/** The ratio of a sound to the difference from it, in dB. */
 function signalToNoise(sound: Float32Array, heard: Float32Array): number {
   let [signal, noise] = [0, 0];
   for (let i = 0; i < sound.length; i++) {
@@ -56,7 +56,7 @@ function signalToNoise(sound: Float32Array, heard: Float32Array): number {
   return 10 * Math.log10(signal / noise);
 }
 
-/** The shift of at most `range` samples that fits best. */
+/** The best shift of at most `range` samples. */
 function alignment(sound: Float32Array, heard: Float32Array, range: number): number {
   let [best, most] = [0, -Infinity];
   for (let shift = -range; shift <= range; shift++) {
@@ -94,7 +94,7 @@ for (const rateHz of RATES_HZ) {
   }
 }
 
-Deno.test("createSoundWriter() writes pcm at 24 kHz whatever the model's rate", async () => {
+Deno.test("createSoundWriter() writes pcm at 24 kHz for any rate of the model", async () => {
   const bytes = await encode("pcm", { sound: sing(0.5, 16_000), rateHz: 16_000, pieces: 3 });
   const samples = new Int16Array(bytes.buffer);
   assert.equal(samples.length, 12_000);
@@ -104,13 +104,13 @@ Deno.test("createSoundWriter() writes pcm at 24 kHz whatever the model's rate", 
 });
 
 for (const format of SOUND_FORMATS) {
-  Deno.test(`createSoundWriter() writes the same ${format} however the sound is cut`, async () => {
+  Deno.test(`createSoundWriter() writes the same ${format} for any division of the sound`, async () => {
     const sound = sing(0.3, 24_000);
     const whole = await encode(format, { sound, rateHz: 24_000 });
     assertSameValues(await encode(format, { sound, rateHz: 24_000, pieces: 7 }), whole);
   });
 
-  Deno.test(`createSoundWriter() cuts off what is too loud in ${format}, and does not wrap it`, async () => {
+  Deno.test(`createSoundWriter() clips too loud samples in ${format}, and does not wrap them`, async () => {
     const sound = sing(0.2, 24_000).map((sample) => 9 * sample);
     const heard = format === "pcm"
       ? Float32Array.from(
@@ -125,7 +125,7 @@ for (const format of SOUND_FORMATS) {
   });
 }
 
-Deno.test("WavWriter leaves the length open, closeWavHeader() writes it in", async () => {
+Deno.test("WavWriter leaves the length open, closeWavHeader() inserts it", async () => {
   const file = await encode("wav", { sound: sing(0.1, 16_000), rateHz: 16_000 });
   const view = new DataView(file.buffer);
   assert.equal(view.getUint32(4, true), 0xffff_ffff);
@@ -136,7 +136,7 @@ Deno.test("WavWriter leaves the length open, closeWavHeader() writes it in", asy
   assert.equal(view.getUint32(40, true), 3_200);
 });
 
-Deno.test("createSoundWriter() lets files be given up before their end, again and again", async () => {
+Deno.test("createSoundWriter() can abandon files before their end, repeatedly", async () => {
   for (const format of SOUND_FORMATS) {
     for (let i = 0; i < 50; i++) {
       const writer = await createSoundWriter(format, 24_000);
@@ -146,7 +146,7 @@ Deno.test("createSoundWriter() lets files be given up before their end, again an
   }
 });
 
-Deno.test("createSoundWriter() begins anew with an encoder that was used before", async () => {
+Deno.test("createSoundWriter() starts over with an encoder that was used before", async () => {
   const options = { sound: sing(0.2, 24_000), rateHz: 24_000 };
   for (const format of SOUND_FORMATS) {
     const first = await encode(format, options);
@@ -157,7 +157,7 @@ Deno.test("createSoundWriter() begins anew with an encoder that was used before"
   }
 });
 
-Deno.test("limitPeaks() makes softer as a whole what is too loud, and nothing else", () => {
+Deno.test("limitPeaks() attenuates too loud sound as a whole, and nothing else", () => {
   const loud = Float32Array.of(0.5, -2, 1);
   limitPeaks(loud);
   assert.deepEqual(loud, Float32Array.of(0.2375, -0.95, 0.475));

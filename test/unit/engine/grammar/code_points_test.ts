@@ -11,7 +11,7 @@ import {
 import { Expressions } from "../../../../src/engine/grammar/expressions.ts";
 import { Random } from "../random.ts";
 
-/** Around each of these, ranges begin and end: where the bytes of UTF-8 become more, or change at once. */
+/** Ranges begin and end around each of these points: where the number of UTF-8 bytes changes, or all of them change. */
 const EDGES = [0, 0x80, 0x800, 0x1000, 0xd800, 0xe000, 0x10000, 0x40000, 0x100000, 0x110000];
 const NEAR = EDGES.flatMap((edge) => [-3, -2, -1, 0, 1, 2].map((offset) => edge + offset))
   .filter((point) => point >= 0 && point < 0x110000);
@@ -29,12 +29,12 @@ function randomRanges(random: Random): [number, number][] {
 function assertApart(points: CodePoints): void {
   for (const [i, [first, last]] of points.entries()) {
     assert.ok(first <= last);
-    // A gap of surrogates aside.
+    // Except at the gap of surrogates.
     if (i > 0 && first !== 0xe000) assert.ok(first > points[i - 1]![1] + 1);
   }
 }
 
-Deno.test("unite(), complementOf(), intersect() and encodeSet() are right about every code point near an edge", () => {
+Deno.test("unite(), complementOf(), intersect() and encodeSet() are correct for every code point near an edge", () => {
   const random = new Random(11);
   for (let round = 0; round < 300; round++) {
     const ranges = randomRanges(random);
@@ -59,14 +59,14 @@ Deno.test("unite(), complementOf(), intersect() and encodeSet() are right about 
         );
       assert.equal(matches(bytes), isIn(ranges), point.toString(16));
       if (bytes.length === 1) continue;
-      // What is no UTF-8 is no character.
+      // Invalid UTF-8 is no character.
       const broken = bytes.with(random.between(1, bytes.length - 1), random.pick([0x7f, 0xc0]));
       assert.ok(!matches(broken), String(broken));
     }
   }
 });
 
-Deno.test("closeCase() adds the cases that RegExp takes for the same letter", () => {
+Deno.test("closeCase() adds the cases that RegExp treats as the same letter", () => {
   const random = new Random(3);
   const letters = Array.from({ length: 400 }, () => random.between(0x41, 0x2fff));
   for (const point of [...letters, 0x130, 0x131, 0x17f, 0x212a, 0x1e9e, 0xdf, 0x3c2, 0x10400]) {

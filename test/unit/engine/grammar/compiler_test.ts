@@ -16,7 +16,7 @@ import { Random } from "../random.ts";
 
 const gbnf = (text: string): GrammarSpec => ({ kind: "gbnf", text, param: "grammar" });
 
-Deno.test("a mask allows a token exactly where its bytes can be taken one by one", () => {
+Deno.test("a mask allows a token exactly if its bytes are accepted one by one", () => {
   const specs: GrammarSpec[] = [
     { kind: "json_object" },
     schemaSpec({
@@ -58,7 +58,7 @@ Deno.test("a mask allows a token exactly where its bytes can be taken one by one
   }
 });
 
-Deno.test("GBNF: recursion to the left and right, repetition, classes, comments", () => {
+Deno.test("GBNF: left and right recursion, repetition, classes, comments", () => {
   const grammar = compile(gbnf(`
     # sums
     root ::= sum
@@ -103,7 +103,7 @@ for (
   });
 }
 
-Deno.test("an ending that is a token with text, or a special one, frees what follows it", () => {
+Deno.test("an ending that is a token with text, or a special one, allows any text after it", () => {
   for (const [ending, ...written] of [["</think>", "</think>"], ["<|call|>", SPECIAL]] as const) {
     const grammar = compile({
       kind: "sequence",
@@ -115,7 +115,7 @@ Deno.test("an ending that is a token with text, or a special one, frees what fol
   }
 });
 
-Deno.test("lazy: free before a trigger, bound behind it, free again", () => {
+Deno.test("lazy: free before a trigger, constrained after it, free again", () => {
   const grammar = compile({
     kind: "lazy",
     triggers: [
@@ -143,7 +143,7 @@ Deno.test("lazy: free before a trigger, bound behind it, free again", () => {
   }
 });
 
-Deno.test("texts name special tokens, repetitions count them", () => {
+Deno.test("texts match special tokens, repetitions count them", () => {
   const grammar = compile({
     kind: "repeat",
     item: { kind: "text", text: "<|call|>x" },
@@ -155,7 +155,7 @@ Deno.test("texts name special tokens, repetitions count them", () => {
   assert.ok(!matches(grammar, "<|call|>x"));
 });
 
-Deno.test("a matcher is finished when nothing may follow, and may end before where more may", () => {
+Deno.test("a matcher is finished if nothing may follow, and may end earlier if more text is optional", () => {
   const matcher = compile(schemaSpec({ type: "object", additionalProperties: false }))
     .createMatcher();
   assert.ok(!matcher.isFinished && !isAllowed(matcher, END));
@@ -166,7 +166,7 @@ Deno.test("a matcher is finished when nothing may follow, and may end before whe
   assert.ok(!number.isFinished && isAllowed(number, END));
 });
 
-Deno.test("GrammarCompiler keeps what it made, and reads the vocabulary when it first must", () => {
+Deno.test("GrammarCompiler caches its grammars, and reads the vocabulary at first use", () => {
   let numReads = 0;
   const compiler = new GrammarCompiler(() => {
     numReads++;

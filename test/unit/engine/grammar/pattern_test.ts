@@ -56,7 +56,7 @@ const PIECES = [
   "\n",
 ];
 
-/** Patterns with what is no flag or group in ECMA-262, and the same in its words with the flags beside. */
+/** Patterns with flags or groups that ECMA-262 lacks, and their equivalents in its syntax with the flags. */
 const OTHERS: readonly (readonly [pattern: string, same: string, flags: string])[] = [
   ["(?i)FOO|^É", "FOO|^É", "iu"],
   ["^(?i:b)|x$", "^[bB]|x$", "u"],
@@ -78,15 +78,15 @@ function read(pattern: string, isSearch = true) {
 
 const ALL = [...PATTERNS.map((pattern) => [pattern, pattern, "u"] as const), ...OTHERS];
 for (const [pattern, same, flags] of ALL) {
-  Deno.test(`readPattern() matches what RegExp does: ${pattern}`, () => {
+  Deno.test(`readPattern() matches the same as RegExp: ${pattern}`, () => {
     const random = new Random(pattern.length);
-    // Without the flag u a quantifier may follow looking ahead; no piece has two units where it does.
+    // Without the flag u a quantifier may follow a lookahead; then no piece has two code units.
     const isQuantified = /\((?:\?=b|\?=a|\?!foo)\)[?*+]/.test(same);
     const regex = new RegExp(same, isQuantified ? "" : flags);
     const matches = read(pattern);
     let numMatching = 0;
     for (let i = 0; i < 2000; i++) {
-      // Texts of few different pieces match more often.
+      // Texts from few different pieces match more often.
       const pieces = Array.from({ length: random.between(1, 4) }, () => random.pick(PIECES));
       const text = Array.from({ length: random.between(0, 8) }, () => random.pick(pieces)).join("");
       const isMatch = regex.test(text);
@@ -97,7 +97,7 @@ for (const [pattern, same, flags] of ALL) {
   });
 }
 
-Deno.test("readPattern() of a whole text matches nothing around it", () => {
+Deno.test("readPattern() of a whole text allows nothing around it", () => {
   const matches = read("a|b+", false);
   assert.deepEqual(["a", "bb", "", "ab", "xa"].map(matches), [true, true, false, false, false]);
 });

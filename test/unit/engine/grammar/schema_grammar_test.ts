@@ -396,7 +396,7 @@ const LISTED: readonly unknown[] = [
   ...[{}, { a: 1 }, { a: "x" }, { b: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }, { x_1: 2 }, { a: {} }],
 ];
 
-/** Schemas of many keywords, to be told of listed values. */
+/** Schemas with many keywords, combined with listed values. */
 const TOLD: readonly Record<string, unknown>[] = [
   { type: ["object", "integer"] },
   { properties: { a: { type: "integer" } } },
@@ -422,7 +422,7 @@ const TOLD: readonly Record<string, unknown>[] = [
   { properties: { a: false } },
 ];
 
-Deno.test("a schema's grammar has the listed values that a validator takes", () => {
+Deno.test("a schema's grammar has the listed values that a validator accepts", () => {
   for (const schema of TOLD) {
     const isValid = new Ajv2020({ strict: false }).compile(schema);
     const grammar = compile(schemaSpec({ items: { ...schema, enum: ["always", ...LISTED] } }));
@@ -473,7 +473,7 @@ const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
   [3, "schema"],
 ];
 
-Deno.test("thousands of listed objects are filtered, and as many compared, before the time is up", () => {
+Deno.test("thousands of listed objects are filtered, and as many compared, within the time limit", () => {
   const listed = Array.from({ length: 2000 }, (_, id) => ({ id, of: `n${id}` }));
   const grammar = compile(schemaSpec({ enum: listed, properties: { id: { maximum: 99 } } }));
   assert.ok(matches(grammar, '{"id": 99, "of": "n99"}'));
@@ -482,7 +482,7 @@ Deno.test("thousands of listed objects are filtered, and as many compared, befor
   assert.ok(matches(compile(schemaSpec({ oneOf })), '{"id": 599, "of": "n599"}'));
 });
 
-/** Runs with a clock that each look moves on by an hour. */
+/** Runs with a clock that advances by an hour at each reading. */
 function withBusyMachine<T>(run: () => T): T {
   const { now } = performance;
   let hours = 0;
@@ -494,7 +494,7 @@ function withBusyMachine<T>(run: () => T): T {
   }
 }
 
-Deno.test("5,000 choices and as many listed values compile, whatever else the machine does", () => {
+Deno.test("5,000 choices and as many listed values compile, even on a busy machine", () => {
   const words = Array.from({ length: 5000 }, (_, i) => `item ${(i * 7919) % 5003} of ${i}`);
   const uuids = words.map((_, i) => `${crypto.randomUUID().slice(0, -4)}${1000 + i}`);
   withBusyMachine(() => {
@@ -511,7 +511,7 @@ Deno.test("5,000 choices and as many listed values compile, whatever else the ma
   });
 });
 
-/** zod's formats of strings, and Pydantic's that have a pattern. */
+/** String formats of zod, and those of Pydantic that have a pattern. */
 const FORMATS: readonly z.ZodType[] = [
   z.string().startsWith("ab."),
   z.string().regex(/^(?!x)[a-z]{2,4}$/),
@@ -542,7 +542,7 @@ const FORMATS: readonly z.ZodType[] = [
   z.hash("sha256"),
 ];
 
-Deno.test("formats of strings as zod writes them: each answer is one that zod takes", () => {
+Deno.test("zod's string formats: zod accepts each answer", () => {
   const random = new Random(11);
   for (const type of FORMATS) {
     const schema = z.toJSONSchema(type) as { format?: string; pattern?: string };
@@ -565,14 +565,14 @@ Deno.test("zod's endsWith and includes are enforced", () => {
   assert.ok(matches(middle, '"xa+b"') && !matches(middle, '"xaab"'));
 });
 
-Deno.test("a format that nobody knows is an annotation", () => {
+Deno.test("an unknown format is an annotation", () => {
   for (const format of ["path", "file-path", "klingon", "json-string", "regex", "binary"]) {
     const grammar = compile(schemaSpec({ type: "string", format, maxLength: 3 }));
     assert.ok(matches(grammar, '"a/b"') && !matches(grammar, '"abcd"'), format);
   }
 });
 
-Deno.test("every format that is listed as enforced compiles", () => {
+Deno.test("every format in the list of enforced ones compiles", () => {
   for (const format of STRING_FORMATS) compile(schemaSpec({ type: "string", format }));
 });
 

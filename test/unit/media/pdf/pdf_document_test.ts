@@ -11,12 +11,12 @@ import {
   writePdf,
 } from "../../../fixtures/documents/documents.ts";
 
-/** Far more than it takes: only a hang is that long. */
+/** Much more than needed: only a hang takes that long. */
 const maxMs = 60_000;
 const resolution = { dpi: 144 };
 /**
- * Levels by which the mean colours of a cell may differ: fonts that a file does not contain are others in Poppler, and
- * cells that end within a pixel are rounded.
+ * Allowed difference of a cell's mean colours: Poppler replaces missing fonts by others, and cells that end within a
+ * pixel are rounded.
  */
 const MAX_DIFFERENCE = 12;
 
@@ -55,7 +55,7 @@ async function refusal(file: Uint8Array, options = { maxMs }): Promise<string> {
 }
 
 for (const [name, { pages }] of Object.entries(DOCUMENTS)) {
-  Deno.test(`PdfDocument draws and reads as Poppler does: ${name}`, async () => {
+  Deno.test(`PdfDocument draws and reads like Poppler: ${name}`, async () => {
     const file = documentFile(name);
     assert.ok(isPdf(file));
     using document = await PdfDocument.open(file, { maxMs });
@@ -72,7 +72,7 @@ for (const [name, { pages }] of Object.entries(DOCUMENTS)) {
   });
 }
 
-Deno.test("PdfDocument refuses what it cannot read, and says why", async () => {
+Deno.test("PdfDocument refuses unreadable files with a reason", async () => {
   const noFile = new TextEncoder().encode("%PDF-1.7\nnothing");
   assert.match(await refusal(documentFile("user password")), /encrypted and needs a password/);
   assert.match(await refusal(documentFile("no pages")), /^The PDF has no pages\.$/);
@@ -86,13 +86,13 @@ Deno.test("PdfDocument refuses what it cannot read, and says why", async () => {
   assert.match(await refusal(circle), /^Page 1 of the PDF is damaged/);
 });
 
-Deno.test("PdfDocument ends a page that takes too long, and reads the next file", async () => {
+Deno.test("PdfDocument stops a page that takes too long, and reads the next file", async () => {
   assert.match(await refusal(writeBomb(), { maxMs: 300 }), /^Page 1 .* takes longer to read than/);
   using document = await PdfDocument.open(documentFile("text"), { maxMs });
   assert.match(document.readText(0, { maxMs }), /^Invoice 1: 42 EUR\nThe quick/);
 });
 
-Deno.test("PdfDocument does not keep the memory of files that used it up", async () => {
+Deno.test("PdfDocument does not keep the memory of files that exhausted it", async () => {
   const before = Deno.memoryUsage().rss;
   for (let round = 0; round < 3; round++) {
     assert.match(
@@ -118,12 +118,12 @@ Deno.test("PdfDocument draws pages of any size within the limits", async () => {
   assert.deepEqual(await computeSize("/MediaBox [0 0 14400 1]"), [16384, 2]);
   assert.deepEqual(await computeSize("/MediaBox [0 0 14400 14400] /UserUnit 10"), [1000, 1000]);
   assert.deepEqual(await computeSize("/MediaBox [0 0 99999999 99999999]"), [1000, 1000]);
-  // Letter, where a file does not say.
+  // Letter is the default size.
   assert.deepEqual(await computeSize(""), await computeSize("/MediaBox [0 0 612 792]"));
   assert.deepEqual(await computeSize("/MediaBox [0 0 1e400 foo]"), await computeSize(""));
 });
 
-Deno.test("isPdf() tells PDF files from others", () => {
+Deno.test("isPdf() recognizes PDF files", () => {
   const encode = (text: string) => new TextEncoder().encode(text);
   assert.ok(isPdf(encode("%PDF-1.4")));
   assert.ok(isPdf(encode(`${" ".repeat(1000)}%PDF-2.0`)));
@@ -132,7 +132,7 @@ Deno.test("isPdf() tells PDF files from others", () => {
   assert.ok(!isPdf(encode("")));
 });
 
-Deno.test("PdfDocument reads Chinese in a font that the file does not contain, and draws none of it", async () => {
+Deno.test("PdfDocument reads Chinese in a font that the file does not contain, and draws nothing for it", async () => {
   const order = "/CIDSystemInfo << /Registry (Adobe) /Ordering (GB1) /Supplement 4 >>";
   const font = "<< /Type /Font /Subtype /Type0 /BaseFont /STSong-Light /Encoding /UniGB-UCS2-H " +
     `/DescendantFonts [<< /Type /Font /Subtype /CIDFontType0 /BaseFont /STSong-Light ${order} >>] >>`;

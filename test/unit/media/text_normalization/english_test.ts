@@ -3,7 +3,7 @@ import { loadNormalizer } from "../../../../src/media/text_normalization/normali
 
 const normalize = await loadNormalizer("en");
 
-/** Written, and said. */
+/** Written and spoken text. */
 const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
   numbers: [
     [
@@ -249,12 +249,12 @@ const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = 
 };
 
 for (const [kind, cases] of Object.entries(CASES)) {
-  Deno.test(`loadNormalizer() writes out ${kind}`, () => {
+  Deno.test(`loadNormalizer() spells out ${kind}`, () => {
     for (const [written, said] of cases) assert.equal(normalize(written), said, written);
   });
 }
 
-Deno.test("loadNormalizer() leaves no figure, and takes its time with none", () => {
+Deno.test("loadNormalizer() leaves no digit, and is fast for every input", () => {
   const alphabet = "0123456789.,:/-$%'#\u00b0 ampsthxkIVX\u00bd\u00b2\u2082^+*";
   let state = 7;
   const next = (n: number) => (state = (state * 48271) % 2147483647) % n;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { loadNormalizer } from "../../../../src/media/text_normalization/normalize.ts";
 
-/** Written, and said, by language: of those without data of their own, what `Intl` and n2words give. */
+/** Written and spoken text by language; for languages without data here, the results of `Intl` and n2words. */
 const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
   ar: [["5 %", "خمسة بالمائة"], ["20 كم", "عشرون كيلومترًا"]],
   hi: [
@@ -38,15 +38,15 @@ const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = 
 };
 
 for (const [language, cases] of Object.entries(CASES)) {
-  Deno.test(`loadNormalizer() writes out ${language}`, async () => {
+  Deno.test(`loadNormalizer() spells out ${language}`, async () => {
     const normalize = await loadNormalizer(language);
     for (const [written, said] of cases) assert.equal(normalize(written), said);
   });
 }
 
-/** Sentences whose words were checked one by one: written, a tab, said. */
+/** Sentences whose words were checked one by one: written text, a tab, spoken text. */
 for (const language of ["en", "de", "fr", "es", "it", "pt"]) {
-  Deno.test(`loadNormalizer() says the sentences of ${language}`, async () => {
+  Deno.test(`loadNormalizer() normalizes the sentences of ${language}`, async () => {
     const normalize = await loadNormalizer(language);
     const file = new URL(`./cases/${language}.tsv`, import.meta.url);
     const lines = (await Deno.readTextFile(file)).trimEnd().split("\n");
@@ -58,7 +58,7 @@ for (const language of ["en", "de", "fr", "es", "it", "pt"]) {
   });
 }
 
-Deno.test("loadNormalizer() leaves what is no time, date or unit to the plain numbers", async () => {
+Deno.test("loadNormalizer() reads text that is no time, date or unit as plain numbers", async () => {
   const normalize = await loadNormalizer("de");
   const cases = [
     ["32.13.2024", "zweiunddreißig Punkt dreizehn Punkt zweitausendvierundzwanzig"],
@@ -70,12 +70,12 @@ Deno.test("loadNormalizer() leaves what is no time, date or unit to the plain nu
   for (const [written, said] of cases) assert.equal(normalize(written), said);
 });
 
-Deno.test("loadNormalizer() takes out markup alone where numbers are not known", async () => {
+Deno.test("loadNormalizer() only removes markup if the language's numbers are unknown", async () => {
   const normalize = await loadNormalizer("ja");
   assert.equal(normalize("**5** https://a.b"), "5 a.b");
 });
 
-Deno.test("loadNormalizer() leaves no figure of a time, a day or a number with a unit", async () => {
+Deno.test("loadNormalizer() leaves no digit of a time, a day or a number with a unit", async () => {
   const minutes = Array.from({ length: 60 }, (_, minute) => String(minute).padStart(2, "0"));
   const times = Array.from(
     { length: 24 },
@@ -92,7 +92,7 @@ Deno.test("loadNormalizer() leaves no figure of a time, a day or a number with a
   }
 });
 
-Deno.test("loadNormalizer() says every sign between words, or has it on the list of those that are not spoken", async () => {
+Deno.test("loadNormalizer() speaks every sign between words, except listed silent ones", async () => {
   const pauses =
     ".,;:!?()\"'-\u2013\u2014\u2026\u00a1\u00bf\u00ab\u00bb\u2018\u2019\u201c\u201d\u201e";
   const unspoken = "*_~^|\\<>{}[]`\u00b4\u00a8\u00b7\u2022$/#";

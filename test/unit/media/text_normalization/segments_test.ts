@@ -6,7 +6,7 @@ function splitTexts(text: string, maxChars = 300): string[] {
   return [...splitSegments(text, { language: "en", maxChars })].map((piece) => piece.text);
 }
 
-Deno.test("splitChunks() ends sentences where they end, and not at short forms", () => {
+Deno.test("splitChunks() ends chunks at sentence ends, and not at abbreviations", () => {
   assert.deepEqual(
     splitTexts(
       'Dr. J. R. Smith left the U.S. yesterday. He said "Hi." Then (see fig. 3) he paid $5.50! ' +
@@ -28,7 +28,7 @@ Deno.test("splitChunks() ends sentences where they end, and not at short forms",
   ]);
 });
 
-Deno.test("splitChunks() tells short forms within a sentence from those that end one", () => {
+Deno.test("splitChunks() distinguishes abbreviations within a sentence from those at its end", () => {
   const english = [
     "The U.S. GDP grew while the U.K. Government slept.",
     "We met at 9 a.m. Pacific time in Apt. 4B near Ft. Worth.",
@@ -49,7 +49,7 @@ Deno.test("splitChunks() tells short forms within a sentence from those that end
   assert.deepEqual(pieces.map(({ text }) => text), german);
 });
 
-Deno.test("splitChunks() ends no sentence within an address", () => {
+Deno.test("splitChunks() ends no sentence within a URL", () => {
   assert.deepEqual(splitTexts("See a.com/b?c=1. Then go."), ["See a.com/b?c=1.", "Then go."]);
 });
 
@@ -84,7 +84,7 @@ Deno.test("splitChunks() keeps numbers with their items, and images whole, and e
   ]);
 });
 
-Deno.test("splitChunks() cuts long sentences at clauses, then at blanks, then anywhere", () => {
+Deno.test("splitChunks() divides long sentences at clauses, then at spaces, then anywhere", () => {
   const clauses =
     "When the night had come, and the land was dark; then the moon was the only light we saw";
   assert.deepEqual(splitTexts(clauses, 60), [
@@ -123,7 +123,7 @@ Deno.test("splitChunks() keeps every word of any text, in order", () => {
   }
 });
 
-Deno.test("halve() gives two parts until one character is left", () => {
+Deno.test("halve() returns two parts until one character is left", () => {
   assert.deepEqual(halve("hello there, world of words"), ["hello there,", "world of words"]);
   assert.deepEqual(halve("ab"), ["a", "b"]);
   assert.deepEqual(halve("\u{1f600}\u{1f600}"), ["\u{1f600}", "\u{1f600}"]);
@@ -135,7 +135,7 @@ Deno.test("halve() gives two parts until one character is left", () => {
   }
 });
 
-Deno.test("cleanText() takes out what is for the eye alone", () => {
+Deno.test("cleanText() removes visual markup", () => {
   assert.equal(
     cleanText(
       "**Bold** and `code`, [a link](https://x.y/z) \u{1f600} \u201cq\u201d\u200b\u0000 it\u2019s",
@@ -152,7 +152,7 @@ Deno.test("cleanText() takes out what is for the eye alone", () => {
   assert.equal(cleanText("\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\ufe0f"), "");
 });
 
-Deno.test("splitChunks() keeps ordinals and short forms of other languages within their sentences", () => {
+Deno.test("splitChunks() keeps ordinals and abbreviations of other languages within their sentences", () => {
   const cases = {
     de: [
       "Wir treffen uns am 3. Mai um 14.30 Uhr.",
@@ -176,7 +176,7 @@ Deno.test("splitChunks() keeps ordinals and short forms of other languages withi
   }
 });
 
-Deno.test("cleanText() takes out tags, and leaves comparisons", () => {
+Deno.test("cleanText() removes tags, and keeps comparisons", () => {
   assert.equal(
     cleanText('<speak>Hi <break time="1s"/>there, <b>you</b></speak>'),
     "Hi there, you",
