@@ -5,6 +5,7 @@
  * @module
  */
 import type { InferenceSession } from "onnxruntime-common";
+import { startupStep } from "../../base/errors.ts";
 import { runStep } from "../../base/threads.ts";
 import { keepFreedBlocks } from "../../base/memory.ts";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
@@ -155,14 +156,16 @@ export async function prepareRuntime(device: GPUDevice): Promise<void> {
  * Opens a graph.
  *
  * @param model the bytes of its ModelProto.
- * @throws {Error} with ONNX Runtime's own message when it refuses the graph.
+ * @throws {StartupError} with ONNX Runtime's own message when it refuses the graph.
  */
 export async function openSession(
   model: Uint8Array,
   options: SessionOptions = {},
 ): Promise<GraphSession> {
-  if (options.runtime === "native") return await openNativeSession(model, options);
-  // Imported on demand: loading is slow, and the other build does not need it.
-  const { openWebSession } = await import("./ort_web.ts");
-  return await openWebSession(model, options);
+  return await startupStep(async () => {
+    if (options.runtime === "native") return await openNativeSession(model, options);
+    // Imported on demand: loading is slow, and the other build does not need it.
+    const { openWebSession } = await import("./ort_web.ts");
+    return await openWebSession(model, options);
+  }, (reason) => `ONNX Runtime cannot open a graph of this model: ${reason}`);
 }

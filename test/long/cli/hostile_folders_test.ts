@@ -1,10 +1,12 @@
 /** Model folders with malicious contents. */
 import assert from "node:assert/strict";
 import { basename, join } from "node:path";
-import { HearthProcess } from "../../fixtures/servers/hearth_process.ts";
+import { fileURLToPath } from "node:url";
+import { HearthProcess, runHearth } from "../../fixtures/servers/hearth_process.ts";
 import { ModelFolder } from "../../fixtures/models/model_folder.ts";
 import { MODELS, smallRequest } from "../../load/small_requests.ts";
 
+const PHOTO = fileURLToPath(new URL("../../../docs/cut_out_before.jpg", import.meta.url));
 const MIB = 2 ** 20;
 const CPU = ["-p", "0", "--device", "cpu"];
 /** Measured: 90 MiB more temporarily. A bit for each position would be 256 MiB. */
@@ -85,3 +87,19 @@ for (const [name, [put, said]] of Object.entries(GRAPHS)) {
     }
   });
 }
+
+Deno.test("a graph that ONNX Runtime refuses is one line of the log, without a stack", async () => {
+  await using folder = await ModelFolder.create("hearth-demo-matting");
+  await folder.writeConfig(JSON.stringify(ModelFolder.readConfig("hearth-demo-matting")));
+  const graph = join(folder.path, "onnx", "model.onnx");
+  const bytes = await Deno.readFile(graph);
+  const text = new TextDecoder("latin1").decode(bytes);
+  for (const { index } of text.matchAll(/".Conv/gs)) bytes.set([0x78], index + 5);
+  await Deno.remove(join(folder.path, "onnx"), { recursive: true });
+  await Deno.mkdir(join(folder.path, "onnx"));
+  await Deno.writeFile(graph, bytes);
+  const run = await runHearth(["run", folder.path, "-i", PHOTO, "--device", "cpu"]);
+  assert.equal(run.code, 1);
+  assert.match(run.stderr, /ERROR .*ONNX Runtime cannot open a graph of this model: .*Conx/);
+  assert.doesNotMatch(run.stderr, / {4}at /);
+});
