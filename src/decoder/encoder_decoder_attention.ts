@@ -13,7 +13,7 @@ import type {
   CrossTensors,
   NodeHeads,
 } from "../device/encoder_attention.ts";
-import { type CrossInputs, keepOutputs, presentName } from "../graph/cut/merged_decoder.ts";
+import { type CrossInputs, keepOutputs, toPresentName } from "../graph/cut/merged_decoder.ts";
 import type { FolderFiles } from "../graph/file/external_data.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
 import type { AttentionNode } from "../graph/graph_cut.ts";
@@ -75,7 +75,7 @@ export class CrossProjection {
   static async open(model: ModelProto, options: CrossProjectionOptions): Promise<CrossProjection> {
     const { backend, files, numPositions, maxInputs } = options;
     const nodes = [...options.nodes].map(([node, { keys, values }]) =>
-      [node, { keys: presentName(keys), values: presentName(values) }] as const
+      [node, { keys: toPresentName(keys), values: toPresentName(values) }] as const
     );
     const isCpu = backend.kind === "cpu";
     const groups = isCpu ? nodes.map((node) => [node]) : [nodes];

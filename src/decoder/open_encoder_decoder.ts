@@ -16,8 +16,8 @@ import {
   type DecoderGraphs,
   isCrossCache,
   pickCache,
-  presentName,
   requireMerged,
+  toPresentName,
 } from "../graph/cut/merged_decoder.ts";
 import { disposeTensors, type GraphSession, Tensor, type Tensors } from "../device/ort/ort.ts";
 import { CrossProjection, EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
@@ -183,7 +183,7 @@ export async function openWholeEncoderDecoder<Input extends object>(
   // Transposes the encoder's keys once per input instead of once per token.
   const { maker, user } = hoistTransposes(
     { maker: project, user: step },
-    (input) => isCrossCache(input) ? presentName(input) : undefined,
+    (input) => isCrossCache(input) ? toPresentName(input) : undefined,
   );
   const hasCross = maker.graph.outputs.length > 0;
   const session = hasCross ? await backend.openModel(maker, files) : undefined;

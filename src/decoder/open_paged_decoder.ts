@@ -18,7 +18,7 @@ import { openParts, type PartsOptions, sumWeightBytes } from "./open_segments.ts
 import {
   countMost,
   decodingLimits,
-  embeddedPorts,
+  listEmbeddedPorts,
   type LogitsProcessor,
   PagedDecoder,
 } from "./paged_decoder.ts";
@@ -142,7 +142,7 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
   const session = cut.embedding
     ? await backend.openEmbedding(cut.embedding, files)
     : await openEmbedding();
-  const ports = embeddedPorts(cut, session.outputs.map(({ name }) => name));
+  const ports = listEmbeddedPorts(cut, session.outputs.map(({ name }) => name));
   for (const { output, port } of ports) {
     const { type } = session.outputs.find(({ name }) => name === output) ?? {};
     if (type === port.dtype) continue;

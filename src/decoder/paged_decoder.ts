@@ -204,7 +204,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
     if (embeddings === undefined) return;
     const { embeddings: spans = [], completionPositions } = batch;
     const tokens = { ids: tensors.get(embeddings.idsName)!, spans, completionPositions };
-    const ports = embeddedPorts(cut, embeddings.outputs);
+    const ports = listEmbeddedPorts(cut, embeddings.outputs);
     const sizes = { tokens: batch.numTokens, rows: 0 };
     const dims = new Map(ports.map(({ output, port }) => [output, resolveDims(port, sizes)]));
     const outputs = await embeddings.embed(tokens, { dims, isDecoding });
@@ -217,7 +217,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
  *
  * @param outputs of that graph; if none is named like an input of the cut, the first one is the embeddings.
  */
-export function embeddedPorts(
+export function listEmbeddedPorts(
   { tokens, perLayer }: Pick<GraphCut, "tokens" | "perLayer">,
   outputs: readonly string[],
 ): readonly { readonly output: string; readonly port: TensorPort }[] {

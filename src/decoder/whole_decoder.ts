@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend, TokenSampler } from "../device/backend.ts";
-import { presentName } from "../graph/cut/merged_decoder.ts";
+import { toPresentName } from "../graph/cut/merged_decoder.ts";
 import type { ModelFiles } from "../graph/file/external_data.ts";
 import type { GraphSession, Tensor, Tensors, ValueInfo } from "../device/ort/ort.ts";
 import type { ModelProto } from "../graph/file/proto.ts";
@@ -213,7 +213,7 @@ export class WholeDecoder implements Decoder {
     this.#disposeCache();
     this.#cache = Object.fromEntries(this.#cacheInputs.map(({ name }) => [
       name,
-      outputs[presentName(name)] as Tensor,
+      outputs[toPresentName(name)] as Tensor,
     ]));
   }
 
@@ -257,13 +257,13 @@ function requireKnown(session: GraphSession, embedded: readonly string[]): void 
     : ["it has no output named logits"];
   const outputs = new Set(session.outputs.map(({ name }) => name));
   const unreturned = session.inputs.map(({ name }) => name).filter((name) =>
-    name.startsWith("past") && !embedded.includes(name) && !outputs.has(presentName(name))
+    name.startsWith("past") && !embedded.includes(name) && !outputs.has(toPresentName(name))
   );
   const faults = [
     ...unknown.map(({ name }) => `its input "${name}" is not known`),
     ...cacheless,
     ...unreturned.slice(0, 1).map((name) =>
-      `it has no output "${presentName(name)}" for the next token's "${name}"`
+      `it has no output "${toPresentName(name)}" for the next token's "${name}"`
     ),
   ];
   if (faults.length === 0) return;

@@ -7,7 +7,7 @@
 
 /** Changes every shader module that the device creates from now on. Call it before the first session is created. */
 export function changeOrtShaders(device: GPUDevice): void {
-  const threads = cellThreads(device.limits);
+  const threads = countCellThreads(device.limits);
   const createShaderModule = device.createShaderModule.bind(device);
   device.createShaderModule = (descriptor) => {
     const code = shareLstmCell(fixConvVec3Source(descriptor.code), threads);
@@ -143,8 +143,8 @@ export function shareLstmCell(code: string, threads: number): string {
   if (threads < TEAM || !code.includes(UNIT) || !code.includes(WORKGROUP_SIZE)) return code;
   const [head, body = ""] = code.split(UNIT);
   // The bases of vectors and matrices are computed before the first loop, and between the loops.
-  const [beforeInput, afterInput] = body.split(theirLoop(INPUT));
-  const [beforeState, tail] = afterInput?.split(theirLoop(STATE)) ?? [];
+  const [beforeInput, afterInput] = body.split(makeOriginalLoop(INPUT));
+  const [beforeState, tail] = afterInput?.split(makeOriginalLoop(STATE)) ?? [];
   // Shaders for sequences of several lengths have a return before the loops. They stay unchanged.
   if (tail === undefined || !beforeInput!.trimStart().startsWith(ZEROS.trimStart())) return code;
   const teams = threads / TEAM;
@@ -163,12 +163,12 @@ export function shareLstmCell(code: string, threads: number): string {
     let j = at % H;
     var sums = vec4<f32>();
     ${beforeInput!.replace(ZEROS, "")}
-    ${sharedLoop(INPUT)}
+    ${makeSharedLoop(INPUT)}
     ${beforeState}
-    ${sharedLoop(STATE)}
+    ${makeSharedLoop(STATE)}
     team_sums[local_idx] = sums;
     workgroupBarrier();
-    ${addUp()}
+    ${makeReduction()}
     if (is_own && lane == 0u) {
       let gates = team_sums[local_idx];
       ${GATES.map((gate, i) => `var gate_${gate} = gates[${i}];`).join(" ")}
@@ -180,7 +180,7 @@ export function shareLstmCell(code: string, threads: number): string {
 }
 
 /** The number of threads for an LSTM's cell on a device. */
-function cellThreads(limits: GPUSupportedLimits): number {
+function countCellThreads(limits: GPUSupportedLimits): number {
   const most = Math.min(
     MAX_THREADS,
     limits.maxComputeInvocationsPerWorkgroup,
@@ -195,7 +195,7 @@ function writeRow(gate: number): string {
   return ["j", "(H + j)", "(2u * H + j)", "(3u * H + j)"][gate]!;
 }
 
-function theirLoop({ vector, base, value, matrix, length }: Product): string {
+function makeOriginalLoop({ vector, base, value, matrix, length }: Product): string {
   const sums = GATES.map((gate, i) =>
     `    gate_${gate} += ${value} * f32(${matrix}[${matrix}_base + ${
       writeRow(i)
@@ -207,7 +207,7 @@ ${sums.join("")}  }
 `;
 }
 
-function sharedLoop({ vector, base, matrix, length }: Product): string {
+function makeSharedLoop({ vector, base, matrix, length }: Product): string {
   const rows = GATES.map((gate, i) =>
     `let row_${gate} = ${matrix}_base + ${writeRow(i)} * ${length};`
   );
@@ -227,7 +227,7 @@ function sharedLoop({ vector, base, matrix, length }: Product): string {
 }
 
 /** Reduces a team's sums into its first thread. */
-function addUp(): string {
+function makeReduction(): string {
   const steps: string[] = [];
   for (let distance = TEAM / 2; distance >= 1; distance /= 2) {
     steps.push(

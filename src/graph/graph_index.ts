@@ -68,7 +68,7 @@ export function liveNodes(nodes: readonly Node[], wanted: Iterable<string>): Nod
   for (const node of nodes.toReversed()) {
     if (!node.outputs.some((output) => needed.has(output))) continue;
     live.push(node);
-    for (const name of namesRead(node)) needed.add(name);
+    for (const name of listReads(node)) needed.add(name);
   }
   return live.reverse();
 }
@@ -205,7 +205,7 @@ function capturedNames({ attributes }: Node): readonly string[] {
         ...readNames(payloads(fields, GRAPH.initializer), NAME.tensor),
         ...nodes.flatMap((node) => node.outputs),
       ]);
-      for (const name of [...nodes.flatMap(namesRead), ...outputs]) {
+      for (const name of [...nodes.flatMap(listReads), ...outputs]) {
         if (!own.has(name)) names.add(name);
       }
     }
@@ -216,7 +216,7 @@ function capturedNames({ attributes }: Node): readonly string[] {
 }
 
 /** The tensors that a node reads: its inputs, and those of the same graph that its subgraphs read. */
-export function namesRead(node: Node): readonly string[] {
+export function listReads(node: Node): readonly string[] {
   const inputs = node.inputs.filter((name) => name !== "");
   return hasSubgraph(node) ? [...inputs, ...capturedNames(node)] : inputs;
 }
@@ -265,7 +265,7 @@ function findMissing(
   producers: ReadonlyMap<string, Node>,
   done: ReadonlySet<Node>,
 ): Node[] {
-  return namesRead(node).flatMap((name) => {
+  return listReads(node).flatMap((name) => {
     const producer = producers.get(name);
     return producer === undefined || done.has(producer) ? [] : [producer];
   });

@@ -25,7 +25,7 @@ function isNear(value: number | undefined, wanted: number): boolean {
 export function findActivation(index: GraphIndex, name: string): FoundActivation | undefined {
   const node = index.producers.get(name);
   if (node === undefined) return undefined;
-  const single = singleOperator(node);
+  const single = readOperator(node);
   if (single !== undefined) return { activation: single, input: node.inputs[0]!, between: [] };
   if (node.opType === "Pow") return squaredRelu(index, node, node.inputs[0]!);
   if (node.opType !== "Mul") return undefined;
@@ -34,7 +34,7 @@ export function findActivation(index: GraphIndex, name: string): FoundActivation
   return bySigmoid(index, node) ?? spelledGelu(index, node);
 }
 
-function singleOperator(node: Node): Activation | undefined {
+function readOperator(node: Node): Activation | undefined {
   switch (node.opType) {
     case "Relu":
       return "relu";

@@ -15,20 +15,20 @@ import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
 import {
   compileMultiply,
-  denseRows,
   findDtype,
   findOriginal,
   findPortRows,
   findSum,
   isReshape,
+  makeDense,
   nameSum,
   readPart,
-  rowGraph,
   type RowSearch,
+  simplifyToRows,
   takeRows,
 } from "./row_nodes.ts";
 import { type AttentionOperand, computeOperand, findOperandLayout } from "./attention_operand.ts";
-import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
+import { findNorm, type FoundNorm, readSkipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
 import { findElem, findPlanElem, type ProductPlan, ProductPlanner } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
@@ -84,7 +84,7 @@ class Compiler {
     const operands = options.nodes.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]);
     const kept = outputs.map(({ name }) => name).filter((name) => options.kept.has(name));
     const wanted = new Set([...kept, ...operands]);
-    this.#index = new GraphIndex(rowGraph(graph, { dtype, inputs: segment.inputs, wanted }));
+    this.#index = new GraphIndex(simplifyToRows(graph, { dtype, inputs: segment.inputs, wanted }));
     this.#operands = new Map(
       Array.from(
         options.operands ?? [],
@@ -303,7 +303,7 @@ class Compiler {
   #sum(name: string, node: Node): Rows {
     const operands = node.inputs.slice(0, 2) as [string, string];
     const plan = this.#planner.addTo(operands, node);
-    const bias = skipBias(this.#index, node);
+    const bias = readSkipBias(this.#index, node);
     if (bias !== undefined) return this.#product(name, this.#planner.withBias(plan, bias, node));
     if (plan !== undefined) return this.#product(name, plan);
     const vector = eitherInput(node, (input) => readVector(this.#index, input));
@@ -335,6 +335,6 @@ class Compiler {
     if (rows.elem !== elem) {
       throw new Refusal(`"${name}" is ${rows.elem} where ${elem} is computed.`);
     }
-    return denseRows(this.#search, name).tensor;
+    return makeDense(this.#search, name).tensor;
   }
 }

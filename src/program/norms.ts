@@ -42,10 +42,10 @@ type Normalized = Pick<NormParams, "kind" | "epsilon"> & { readonly input: strin
 export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined {
   const node = index.producers.get(name);
   if (node === undefined || node.outputs[0] !== name) return undefined;
-  return singleOperator(index, node) ?? shifted(index, node) ?? factored(index, node);
+  return readOperator(index, node) ?? shifted(index, node) ?? factored(index, node);
 }
 
-function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
+function readOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
   const { opType, inputs } = node;
   const isSkip = opType.startsWith("Skip");
   const plain = isSkip ? opType.slice("Skip".length) : opType;
@@ -72,7 +72,7 @@ function singleOperator(index: GraphIndex, node: Node): FoundNorm | undefined {
 }
 
 /** The bias that a norm of a sum adds to its operands. @throws {Refusal} when it is not a constant vector. */
-export function skipBias(index: GraphIndex, node: Node): Tensor | undefined {
+export function readSkipBias(index: GraphIndex, node: Node): Tensor | undefined {
   if (!node.opType.startsWith("Skip")) return undefined;
   const name = node.inputs[node.opType === "SkipLayerNormalization" ? 4 : 3];
   if (!name) return undefined;

@@ -145,7 +145,7 @@ export class ProductPlanner {
     if (this.#index.consumers(found.name).length !== 1) return undefined;
     const plan = this.inner(split.inputs[0]!, split);
     if (plan === undefined || !isPlain(plan)) return undefined;
-    const sizes = splitSizes(this.#index, split, plan.matrix.outputs);
+    const sizes = readSplitSizes(this.#index, split, plan.matrix.outputs);
     if (sizes === undefined || sizes[0] !== sizes[1]) return undefined;
     const n = sizes[0]!;
     const gateRow = split.outputs.indexOf(found.input) * n;
@@ -197,7 +197,7 @@ export function readScale(
 }
 
 /** The sizes of the parts into which a `Split` divides a row of `width` elements; `undefined` if they are computed. */
-export function splitSizes(
+export function readSplitSizes(
   index: GraphIndex,
   node: Node,
   width: number,
@@ -232,7 +232,7 @@ export function readMatrix(index: GraphIndex, node: Node): Matrix | undefined {
     const [k, outputs] = weights.shape as [number, number];
     return { format: { kind: "columns" }, k, outputs, weights };
   }
-  const transposed = opType === "MatMul" ? transposedConstant(index, inputs[1]) : undefined;
+  const transposed = opType === "MatMul" ? findTransposed(index, inputs[1]) : undefined;
   const isTransposed = intAttribute(node, "transB") === 1;
   const table = transposed ?? (opType === "Gemm" && isTransposed ? weights : undefined);
   if (table?.shape.length === 2) {
@@ -253,7 +253,7 @@ function isPlainGemm(index: GraphIndex, node: Node): boolean {
 }
 
 /** Finds the constant of which a tensor is the transpose. */
-export function transposedConstant(
+export function findTransposed(
   index: GraphIndex,
   name: string | undefined,
 ): Tensor | undefined {

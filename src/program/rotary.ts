@@ -27,7 +27,7 @@ export function findRotation(
   const node = index.producers.get(name);
   switch (node?.opType) {
     case "RotaryEmbedding":
-      return singleOperator(node, headDim);
+      return readOperator(node, headDim);
     case "Concat":
       return ofFirstElements(index, node, headDim);
     case "Add":
@@ -104,7 +104,7 @@ function readPart(
 }
 
 /** Matches ONNX's own operator, with cosines and sines for each token. */
-function singleOperator(node: Node, headDim: number): FoundRotation | undefined {
+function readOperator(node: Node, headDim: number): FoundRotation | undefined {
   const [input, cos, sin, positions = ""] = node.inputs as [string, string, string, string?];
   const size = intAttribute(node, "rotary_embedding_dim") || headDim;
   const isInterleaved = intAttribute(node, "interleaved") === 1;

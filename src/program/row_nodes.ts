@@ -21,14 +21,14 @@ import {
 } from "../graph/file/proto.ts";
 import { Refusal } from "../graph/refusal.ts";
 import { findActivation } from "./activations.ts";
-import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
+import { findNorm, type FoundNorm, readSkipBias } from "./norms.ts";
 import {
   findElem,
+  findTransposed,
   type ProductPlan,
   readMatrix,
   readScale,
-  splitSizes,
-  transposedConstant,
+  readSplitSizes,
 } from "./product_plan.ts";
 import type { ProgramBuilder, Rows } from "./program_builder.ts";
 import { ROWS } from "../graph/cut/segments.ts";
@@ -95,7 +95,7 @@ function isColumn(index: GraphIndex, name: string): boolean {
 }
 
 /** Returns the rows of a tensor, which are copied if they are not contiguous. */
-export function denseRows({ program, getRows }: RowSearch, name: string): Rows {
+export function makeDense({ program, getRows }: RowSearch, name: string): Rows {
   const rows = getRows(name);
   const isDense = rows.offset === 0 && rows.stride === rows.width;
   return isDense ? rows : program.pointwise(`${name}/copy`, { a: rows });
@@ -107,7 +107,7 @@ export function readPart(
   { whole, node, name }: { readonly whole: Rows; readonly node: Node; readonly name: string },
 ): Rows {
   const axis = intAttribute(node, "axis") ?? 0;
-  const sizes = splitSizes(graph, node, whole.width);
+  const sizes = readSplitSizes(graph, node, whole.width);
   const isWhole = sizes?.reduce((sum, size) => sum + size, 0) === whole.width;
   const isEven = node.inputs.length === 1 && intsAttribute(node, "split") === undefined;
   // A split of heads into equal parts would be taken for a split of the row.
@@ -155,7 +155,7 @@ export function takeRows(
       elem: findElem(constant),
     });
   }
-  const { tensor, width, elem } = denseRows(search, table);
+  const { tensor, width, elem } = makeDense(search, table);
   return program.takeRows(name, { table: tensor, numbers, width, elem });
 }
 
@@ -169,7 +169,7 @@ export function findDtype(index: GraphIndex, { outputs, model }: Segment): "floa
     opType === "MatMulNBits" ? inputs[2]! : ["MatMul", "Gemm"].includes(opType) ? inputs[1]! : []
   );
   const found = operands.flatMap((name) =>
-    (index.constants.get(name) ?? transposedConstant(index, name))?.dtype ?? []
+    (index.constants.get(name) ?? findTransposed(index, name))?.dtype ?? []
   );
   const dtypes = new Set(found.length > 0 ? found : outputs.map((output) => output.dtype));
   const others = [...dtypes].filter((each) => each !== "float32" && each !== "float16");
@@ -200,7 +200,7 @@ interface RowGraphOptions {
  * Removes reshapes, casts to the same type, and the nodes that compute shapes: other nodes read the original tensor
  * instead. Reshapes that change which elements belong to a token stay.
  */
-export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOptions): Graph {
+export function simplifyToRows(graph: Graph, { dtype, inputs, wanted }: RowGraphOptions): Graph {
   const renamed = new Map<string, string>();
   const producers = new Map<string, Node>();
   const types = new Map<string, TensorType>();
@@ -304,7 +304,7 @@ export function findSum(
   const input = findOriginal(index, norm?.inputs[0] ?? plan.input);
   const node = isSkip ? norm.node : index.producers.get(input);
   if (node === undefined || (!isSkip && node.opType !== "Add")) return undefined;
-  if (skipBias(index, node) !== undefined) return undefined;
+  if (readSkipBias(index, node) !== undefined) return undefined;
   const [left, right] = node.inputs as [string, string];
   for (const [normed, residual] of [[left, right], [right, left]] as const) {
     const own = isFree(normed, node) ? findNorm(index, normed) : undefined;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { causalVisibility, proveMask, type ProvenMask, readVisibility } from "./attention_mask.ts";
+import { computeCausalMask, proveMask, type ProvenMask, readVisibility } from "./attention_mask.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { StoredTensor } from "../file/tensor.ts";
 import { COPYING, describeNode, followBack, type GraphIndex } from "../graph_index.ts";
@@ -86,7 +86,7 @@ export function rows(tensor: string, offset = 0): Operand {
 }
 
 /** The name of an optional input, if the node has it. */
-export function inputName(node: Node, position: number): string | undefined {
+export function getInputName(node: Node, position: number): string | undefined {
   return node.inputs[position] || undefined;
 }
 
@@ -103,7 +103,7 @@ function findObstacle({ index, probes }: Search, tensor: string): string {
 }
 
 /** The shape of a tensor in the first short run. @throws {Refusal} when it is unknown. */
-export function knownShape(search: Search, tensor: string, node: Node): readonly number[] {
+export function requireKnownShape(search: Search, tensor: string, node: Node): readonly number[] {
   const value = search.probes.at(SHORT_LENGTHS[0]).value(tensor);
   if (value !== undefined) return value.shape;
   throw new Refusal(
@@ -157,7 +157,7 @@ export function requireCache(
 /** @throws {Refusal} when a node uses one of these inputs. @param wants indices of inputs by name. */
 export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>): void {
   for (const [name, position] of Object.entries(wants)) {
-    if (inputName(node, position) === undefined) continue;
+    if (getInputName(node, position) === undefined) continue;
     throw new Refusal(
       `${describeNode(node)} has an input ${name}, which Hearth's attention lacks.`,
     );
@@ -182,7 +182,7 @@ export function requireValues(
 }
 
 /** Whether the elements of a value are the positions of a run's new tokens. */
-export function arePositions(value: Value, run: number): boolean {
+export function holdsPositions(value: Value, run: number): boolean {
   const { pastLength, numTokens } = SHORT_LENGTHS[run]!;
   return value.data?.length === numTokens && value.data.every((x, i) => x === pastLength + i);
 }
@@ -225,7 +225,7 @@ export function proveNodeMask(
     (lengths) => {
       const visible = readVisibility(probes.at(lengths).value(mask), lengths, of);
       if (!isCausal) return visible;
-      const causal = causalVisibility(lengths);
+      const causal = computeCausalMask(lengths);
       return visible?.map((seen, i) => seen & causal[i]!);
     },
     contextLength,

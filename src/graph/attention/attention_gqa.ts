@@ -5,17 +5,17 @@
  * @module
  */
 import {
-  arePositions,
   type FoundAttention,
+  getInputName,
   getName,
-  inputName,
-  knownShape,
+  holdsPositions,
   type Operand,
   positive,
   readScale,
   refuseInputs,
   requireCache,
   requireConstant,
+  requireKnownShape,
   requireValues,
   rows,
   type Search,
@@ -37,13 +37,13 @@ import { Refusal } from "../refusal.ts";
 
 function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
   if (intAttribute(node, "do_rotary") !== 1) return undefined;
-  const [cosName, sinName] = [inputName(node, 7), inputName(node, 8)];
+  const [cosName, sinName] = [getInputName(node, 7), getInputName(node, 8)];
   if (cosName === undefined || sinName === undefined) {
     throw new Refusal(`${describeNode(node)} is to rotate but has no cos_cache and sin_cache.`);
   }
-  const positions = inputName(node, 9);
+  const positions = getInputName(node, 9);
   if (positions !== undefined) {
-    requireValues(search, positions, node, { what: "positions", is: arePositions });
+    requireValues(search, positions, node, { what: "positions", is: holdsPositions });
   }
   const cos = requireConstant(search, cosName, node);
   return {
@@ -56,7 +56,7 @@ function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
 
 /** `head_sink`, or zeros for `smooth_softmax`, which has the same effect. */
 function readSinks(node: Node, search: Search, heads: number): StoredTensor | undefined {
-  const sink = inputName(node, 11);
+  const sink = getInputName(node, 11);
   if (sink !== undefined) return requireConstant(search, sink, node);
   if (intAttribute(node, "smooth_softmax") !== 1) return undefined;
   return {
@@ -83,7 +83,7 @@ export function findGroupQueryAttention(
   if (intAttribute(node, "causal") === 0) {
     throw new Refusal(`${describeNode(node)} is not causal.`);
   }
-  requireCache(search, node, inputName(node, 3), inputName(node, 4));
+  requireCache(search, node, getInputName(node, 3), getInputName(node, 4));
   requireValues(search, node.inputs[5]!, node, {
     what: "lengths",
     is: ({ data }, run) => {
@@ -93,9 +93,9 @@ export function findGroupQueryAttention(
   });
   const [query, key, value] = node.inputs as [string, string, string];
   const isPacked = !key;
-  const width = knownShape(search, query, node).at(-1)!;
+  const width = requireKnownShape(search, query, node).at(-1)!;
   const headDim = width / (isPacked ? heads + 2 * kvHeads : heads);
-  const vHeadDim = isPacked ? headDim : knownShape(search, value, node).at(-1)! / kvHeads;
+  const vHeadDim = isPacked ? headDim : requireKnownShape(search, value, node).at(-1)! / kvHeads;
   const cached = isQuantized
     ? undefined
     : search.probes.at(SHORT_LENGTHS[0]).value(node.inputs[3]!)?.shape[3];
@@ -184,10 +184,10 @@ class HeadNorms {
 
 /** Replaces the inputs `q_norm_weight` and `k_norm_weight` of a node by norms in front of it. */
 function normaliseHeads(node: Node, found: FoundAttention): FoundAttention {
-  const weights = { q: inputName(node, 14), k: inputName(node, 15) };
+  const weights = { q: getInputName(node, 14), k: getInputName(node, 15) };
   if (weights.q === undefined && weights.k === undefined) return found;
   const { q, k, heads, kvHeads, headDim } = found;
-  const isPacked = inputName(node, 1) === undefined;
+  const isPacked = getInputName(node, 1) === undefined;
   const norms = new HeadNorms(node);
   return {
     ...found,

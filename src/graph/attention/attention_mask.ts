@@ -55,7 +55,7 @@ export function readVisibility(
 }
 
 /** The causal mask. */
-export function causalVisibility({ pastLength, numTokens }: Lengths): Visibility {
+export function computeCausalMask({ pastLength, numTokens }: Lengths): Visibility {
   const total = pastLength + numTokens;
   return Uint8Array.from(
     { length: numTokens * total },

@@ -8,9 +8,8 @@
  */
 import {
   type FoundAttention,
+  getInputName,
   getName,
-  inputName,
-  knownShape,
   type Layout,
   type Operand,
   positive,
@@ -18,6 +17,7 @@ import {
   readScale,
   refuseInputs,
   requireCache,
+  requireKnownShape,
   requireValues,
   rows,
   type Search,
@@ -29,7 +29,7 @@ import type { ProvenMask } from "./attention_mask.ts";
 import { followCache, type SpelledOutOperand } from "./traced_operand.ts";
 
 /** q, k and v of a `MultiHeadAttention`: separate, or packed head by head as `[batch, tokens, heads, 2 or 3, size]`. */
-function multiHeadOperands(
+function readMultiHeadOperands(
   node: Node,
   search: Search,
   heads: number,
@@ -37,7 +37,7 @@ function multiHeadOperands(
   readonly before: readonly Node[];
 } {
   const [query, key, value] = node.inputs as [string, string?, string?];
-  const shape = knownShape(search, query, node);
+  const shape = requireKnownShape(search, query, node);
   const unpack = (tensor: string, parts: number, size: number) => {
     const unpacked = `${tensor}/unpacked`;
     const node = makeNode("Transpose", [tensor], [unpacked], {
@@ -58,12 +58,12 @@ function multiHeadOperands(
     };
   }
   const headDim = shape.at(-1)! / heads;
-  const keyShape = key ? knownShape(search, key, node) : [];
+  const keyShape = key ? requireKnownShape(search, key, node) : [];
   if (keyShape.length === 5) {
     const { before, parts } = unpack(key!, 2, headDim);
     return { before, q: rows(query), k: parts[0]!, v: parts[1]!, headDim, vHeadDim: headDim };
   }
-  const valueShape = value ? knownShape(search, value, node) : [];
+  const valueShape = value ? requireKnownShape(search, value, node) : [];
   if (
     !key || !value || keyShape.length !== 3 || keyShape[1] !== shape[1] || valueShape.length !== 3
   ) {
@@ -107,8 +107,8 @@ function addBias(
  */
 export function readMultiHead(node: Node, search: Search): Omit<FoundAttention, "maxPositions"> {
   const heads = intAttribute(node, "num_heads") ?? 0;
-  const { before, headDim, vHeadDim, ...operands } = multiHeadOperands(node, search, heads);
-  const bias = inputName(node, 3);
+  const { before, headDim, vHeadDim, ...operands } = readMultiHeadOperands(node, search, heads);
+  const bias = getInputName(node, 3);
   if (bias !== undefined && before.length > 0) {
     throw new Refusal(`${describeNode(node)} has packed operands and a bias at once.`);
   }
@@ -132,9 +132,9 @@ export function findMultiHeadAttention(
   search: Search,
 ): FoundAttention | undefined {
   if (node.opType !== "MultiHeadAttention" || node.domain !== "com.microsoft") return undefined;
-  requireCache(search, node, inputName(node, 6), inputName(node, 7));
+  requireCache(search, node, getInputName(node, 6), getInputName(node, 7));
   refuseInputs(node, { past_sequence_length: 8, cache_indirection: 9 });
-  const padding = inputName(node, 4);
+  const padding = getInputName(node, 4);
   if (padding !== undefined) {
     requireValues(search, padding, node, {
       what: "padding mask",
@@ -145,7 +145,7 @@ export function findMultiHeadAttention(
   return {
     ...readMultiHead(node, search),
     ...proveNodeMask(node, search, {
-      mask: inputName(node, 5),
+      mask: getInputName(node, 5),
       isCausal: intAttribute(node, "unidirectional") === 1,
     }),
   };
@@ -162,7 +162,7 @@ function proveMask(node: Node, search: Search, hasPast: boolean): ProvenMask {
     throw new Refusal(`${describeNode(node)} is causal by attribute, but has no past.`);
   }
   const { localWindow, maxPositions } = proveNodeMask(node, search, {
-    mask: inputName(node, 3),
+    mask: getInputName(node, 3),
     isCausal,
   });
   const left = intAttribute(node, "left_window_size") ?? -1;
@@ -182,10 +182,12 @@ interface Operands {
 }
 
 /** Reads the keys and values if the operator caches them. */
-function operandsWithPast(node: Node, search: Search, layout: Layout): Operands {
-  requireCache(search, node, inputName(node, 4), inputName(node, 5));
+function readOperandsWithPast(node: Node, search: Search, layout: Layout): Operands {
+  requireCache(search, node, getInputName(node, 4), getInputName(node, 5));
   const [, key, value] = node.inputs as [string, string, string];
-  const [keyShape, valueShape] = [key, value].map((tensor) => knownShape(search, tensor, node)) as [
+  const [keyShape, valueShape] = [key, value].map((tensor) =>
+    requireKnownShape(search, tensor, node)
+  ) as [
     readonly number[],
     readonly number[],
   ];
@@ -202,10 +204,10 @@ function operandsWithPast(node: Node, search: Search, layout: Layout): Operands 
 }
 
 /** Reads the keys and values if nodes in front of the operator append them to a cache. */
-function operandsWithCache(node: Node, search: Search): Operands {
+function readOperandsWithCache(node: Node, search: Search): Operands {
   const [, key, value] = node.inputs as [string, string, string];
   const [keys, values] = [key, value].map((tensor) => {
-    const heads = knownShape(search, tensor, node)[1]!;
+    const heads = requireKnownShape(search, tensor, node)[1]!;
     const cached = followCache(search, tensor, { heads, isTransposed: false });
     if (cached !== undefined && cached !== "changed") return cached;
     throw new Refusal(
@@ -232,12 +234,12 @@ export function findOnnxAttention(
   if (node.opType !== "Attention" || node.domain !== "") return undefined;
   refuseInputs(node, { nonpad_kv_seqlen: 6 });
   const query = node.inputs[0]!;
-  const shape = knownShape(search, query, node);
+  const shape = requireKnownShape(search, query, node);
   const layout: Layout = shape.length === 4 ? "head_major" : "token_major";
-  const hasPast = inputName(node, 4) !== undefined || layout === "token_major";
+  const hasPast = getInputName(node, 4) !== undefined || layout === "token_major";
   const { factor, ...operands } = hasPast
-    ? operandsWithPast(node, search, layout)
-    : operandsWithCache(node, search);
+    ? readOperandsWithPast(node, search, layout)
+    : readOperandsWithCache(node, search);
   return {
     name: getName(node),
     q: { tensor: query, layout, offset: 0 },

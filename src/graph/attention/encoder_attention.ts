@@ -5,14 +5,14 @@
  */
 import {
   type FoundAttention,
+  getInputName,
   getName,
-  inputName,
-  knownShape,
   type Operand,
   positive,
   readScale,
   refuseInputs,
   requireConstant,
+  requireKnownShape,
   requireValues,
   rows,
   type Search,
@@ -57,10 +57,10 @@ function findMultiHead(node: Node, search: Search): FoundAttention | undefined {
   if (node.opType !== "MultiHeadAttention" || node.domain !== "com.microsoft") return undefined;
   refuseInputs(node, { past_key: 6, past_value: 7, past_sequence_length: 8, cache_indirection: 9 });
   refuseCausal(node, "unidirectional");
-  requireNoPadding(search, node, inputName(node, 4));
+  requireNoPadding(search, node, getInputName(node, 4));
   return {
     ...readMultiHead(node, search),
-    window: findWindow(node, search, inputName(node, 5)),
+    window: findWindow(node, search, getInputName(node, 5)),
     maxPositions: Infinity,
   };
 }
@@ -73,7 +73,7 @@ function findProjecting(node: Node, search: Search): FoundAttention | undefined 
   if (intAttribute(node, "do_rotary") === 1) {
     throw new Refusal(`${describeNode(node)} rotates its queries and keys itself.`);
   }
-  requireNoPadding(search, node, inputName(node, 3));
+  requireNoPadding(search, node, getInputName(node, 3));
   const [input, weights, bias] = node.inputs as [string, string, string?];
   const [, width] = requireConstant(search, weights, node).shape as [number, number];
   const sizes = intsAttribute(node, "qkv_hidden_sizes") ?? [width / 3, width / 3, width / 3];
@@ -95,7 +95,7 @@ function findProjecting(node: Node, search: Search): FoundAttention | undefined 
     headDim: query / heads,
     vHeadDim: value / heads,
     scale: readScale(node, query / heads),
-    window: findWindow(node, search, inputName(node, 5)),
+    window: findWindow(node, search, getInputName(node, 5)),
     maxPositions: Infinity,
   };
 }
@@ -105,7 +105,7 @@ function findOnnx(node: Node, search: Search): FoundAttention | undefined {
   if (node.opType !== "Attention" || node.domain !== "") return undefined;
   refuseInputs(node, { past_key: 4, past_value: 5, nonpad_kv_seqlen: 6 });
   refuseCausal(node, "is_causal");
-  const shapes = node.inputs.slice(0, 3).map((name) => knownShape(search, name, node));
+  const shapes = node.inputs.slice(0, 3).map((name) => requireKnownShape(search, name, node));
   const [query, key, value] = shapes as [readonly number[], readonly number[], readonly number[]];
   const layout = query.length === 4 ? "head_major" : "token_major";
   const isHeadMajor = layout === "head_major";
@@ -125,7 +125,7 @@ function findOnnx(node: Node, search: Search): FoundAttention | undefined {
     vHeadDim: getSize(value),
     scale: readScale(node, getSize(key)),
     softcap: positive(floatAttribute(node, "softcap")),
-    window: findWindow(node, search, inputName(node, 3)),
+    window: findWindow(node, search, getInputName(node, 3)),
     maxPositions: Infinity,
   };
 }

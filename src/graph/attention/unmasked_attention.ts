@@ -53,7 +53,7 @@ export function findUnmaskedAttentions(
   index: GraphIndex,
   isOnes: (input: string) => boolean = () => false,
 ): { readonly found: readonly UnmaskedAttention[]; readonly run: Evaluation } {
-  const feeds = probeFeeds(index);
+  const feeds = makeProbeFeeds(index);
   for (const [name, value] of feeds) {
     if (!isOnes(name)) continue;
     feeds.set(name, { ...value, data: new Float64Array(countElements(value.shape)).fill(1) });
@@ -66,7 +66,7 @@ export function findUnmaskedAttentions(
 }
 
 /** Makes feeds for all inputs, without elements. Each symbolic axis gets a size of its own. */
-export function probeFeeds(index: GraphIndex): Map<string, Value> {
+export function makeProbeFeeds(index: GraphIndex): Map<string, Value> {
   const sizes = new Map<string, number>();
   const getSize = (symbol: string) => {
     const size = sizes.get(symbol) ?? PROBE_SIZES[sizes.size % PROBE_SIZES.length]!;
@@ -86,7 +86,7 @@ export function probeFeeds(index: GraphIndex): Map<string, Value> {
 
 function find(softmax: Node, search: Search): UnmaskedAttention | undefined {
   const { index, run, batch } = search;
-  const scores = behindScales(softmax.inputs[0]!, search);
+  const scores = followScales(softmax.inputs[0]!, search);
   const scoreProduct = index.producers.get(scores.tensor);
   const valueProduct = findReader(softmax.outputs[0]!, search);
   if (scoreProduct?.opType !== "MatMul" || valueProduct?.opType !== "MatMul") return undefined;
@@ -135,7 +135,7 @@ function operand(
     return { operand: { kind: "input", tensor: found.tensor }, factor };
   }
   const [past, added] = index.producers.get(found.tensor)!.inputs as [string, string];
-  const cache = behindScales(past, search);
+  const cache = followScales(past, search);
   const rows = behind(added, HEAD_AXES, { ...search, sizes: { ...sizes, t: numQueries } });
   if (!index.inputs.has(cache.tensor) || cache.factor !== 1) return undefined;
   if (rows?.axes !== ROW_AXES || rows.factor !== 1) return undefined;
@@ -169,7 +169,7 @@ function behind(tensor: string, axes: Axes, search: Sized): Source | undefined {
       name = node.inputs[0]!;
       continue;
     }
-    const step = scaleStep(node, search);
+    const step = readScaleStep(node, search);
     if (step === undefined) return undefined;
     factor *= step.factor;
     name = step.source;
@@ -223,16 +223,16 @@ interface Tracing {
 }
 
 /** Follows a tensor back through nodes that only scale it. */
-function behindScales(tensor: string, search: Tracing): { tensor: string; factor: number } {
+function followScales(tensor: string, search: Tracing): { tensor: string; factor: number } {
   const node = search.index.producers.get(tensor);
-  const step = node && scaleStep(node, search);
+  const step = node && readScaleStep(node, search);
   if (step === undefined) return { tensor, factor: 1 };
-  const behind = behindScales(step.source, search);
+  const behind = followScales(step.source, search);
   return { ...behind, factor: behind.factor * step.factor };
 }
 
 /** The input that a node scales and the factor, which is 1 for casts and copies; `undefined` for other nodes. */
-function scaleStep(
+function readScaleStep(
   { opType, inputs }: Node,
   { run }: Tracing,
 ): { source: string; factor: number } | undefined {

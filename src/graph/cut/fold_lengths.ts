@@ -27,7 +27,7 @@ const POSITIONS = "position_ids";
 const MAX_FOLDED = 64;
 
 /** The names of the tensors that depend on any of the sources, except through a kernel node. */
-export function dependents(nodes: readonly Node[], sources: Iterable<string>): Set<string> {
+export function findDependents(nodes: readonly Node[], sources: Iterable<string>): Set<string> {
   const reached = new Set(sources);
   for (const node of nodes) {
     if (isKernelNode(node) || !node.inputs.some((input) => reached.has(input))) continue;
@@ -132,13 +132,13 @@ class Folder {
     this.#index = probes.index;
     const { nodes } = this.#index.graph;
     const { mask, caches } = probes.inputs;
-    this.#fromInputs = dependents(nodes, [
+    this.#fromInputs = findDependents(nodes, [
       ...this.#index.inputs.keys(),
       ...nodes.filter(isKernelNode).flatMap(({ outputs }) => outputs),
     ]);
     this.#mayBePositions = caches.size === 0
       ? this.#fromInputs
-      : dependents(nodes, mask ? [...caches, mask.name] : caches);
+      : findDependents(nodes, mask ? [...caches, mask.name] : caches);
     this.#runs = [...probes.short(), probes.long(contextLength)];
   }
 

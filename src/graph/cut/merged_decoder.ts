@@ -9,7 +9,7 @@ import { toDtypeCode } from "../file/tensor.ts";
 import { fuseSkipNorms } from "../rewrite/fused_operators.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { type Graph, makeNode, type ModelProto, type Node, withGraph } from "../file/proto.ts";
-import { GraphIndex, liveNodes, namesRead, readNested, sortNodes } from "../graph_index.ts";
+import { GraphIndex, listReads, liveNodes, readNested, sortNodes } from "../graph_index.ts";
 import { splitGraph, type SplitOptions } from "./split.ts";
 import { liftConstants } from "../decoder_inputs.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
@@ -21,7 +21,7 @@ export function isCrossCache(name: string): boolean {
 }
 
 /** The name of the output that becomes a cache input: `present.0.key` for `past_key_values.0.key` or `past.0.key`. */
-export function presentName(pastName: string): string {
+export function toPresentName(pastName: string): string {
   return pastName.replace(/^past(_key_values)?/, "present");
 }
 
@@ -30,7 +30,7 @@ export function pickCache<T>(
   outputs: Readonly<Record<string, T>>,
   inputNames: readonly string[],
 ): Record<string, T> {
-  return Object.fromEntries(inputNames.map((name) => [name, outputs[presentName(name)]!]));
+  return Object.fromEntries(inputNames.map((name) => [name, outputs[toPresentName(name)]!]));
 }
 
 /** The two graphs of a merged decoder. */
@@ -163,7 +163,7 @@ export function keepOutputs(model: ModelProto, names: readonly string[]): ModelP
   const { graph } = model;
   const outputs = graph.outputs.filter(({ name }) => names.includes(name));
   const nodes = liveNodes(graph.nodes, names);
-  const needed = new Set([...names, ...nodes.flatMap(namesRead)]);
+  const needed = new Set([...names, ...nodes.flatMap(listReads)]);
   const isNeeded = ({ name }: { readonly name: string }) => needed.has(name);
   return withGraph(model, {
     outputs,

@@ -20,7 +20,7 @@ import {
   requireFloatCaches,
 } from "../decoder_inputs.ts";
 import type { Value } from "../evaluate/value.ts";
-import { dependents, foldConstants, foldLengths } from "./fold_lengths.ts";
+import { findDependents, foldConstants, foldLengths } from "./fold_lengths.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
 import { keepAllTokens } from "./picked_token.ts";
 import { type Graph, hasSubgraph } from "../file/proto.ts";
@@ -91,7 +91,7 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
     if (allowed.has(name) || constants.has(name)) continue;
     const consumer = graph.nodes.find((node) => node.inputs.includes(name));
     if (consumer === undefined) continue;
-    const cached = dependents(graph.nodes, inputs.caches);
+    const cached = findDependents(graph.nodes, inputs.caches);
     const missed = graph.nodes.find((node) =>
       node.opType === "Softmax" && cached.has(node.inputs[0]!)
     );

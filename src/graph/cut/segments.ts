@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { dependents } from "./fold_lengths.ts";
+import { findDependents } from "./fold_lengths.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { makeNode, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
@@ -57,7 +57,7 @@ export function partitionNodes(
   const { nodes } = index.graph;
   const levels = computeLevels(nodes, index.inputs.keys());
   const kernelNodes = nodes.filter(isKernelNode);
-  const running = dependents(nodes, [
+  const running = findDependents(nodes, [
     ...index.inputs.keys(),
     ...kernelNodes.flatMap(({ outputs }) => outputs),
   ]);

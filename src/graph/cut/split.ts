@@ -55,7 +55,8 @@ function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   const perLayer = inputs.perLayer && crossing.get(inputs.perLayer.name);
   const tokens = makePort(inputs.tokens.name, probes, proof.axes);
   const { longFrom } = prepared;
-  const limit = Math.min(tableLimit(probes), ...attentions.map(({ found }) => found.maxPositions)) -
+  const limit =
+    Math.min(findTableLimit(probes), ...attentions.map(({ found }) => found.maxPositions)) -
     (longFrom ?? 0);
   return {
     segments,
@@ -103,7 +104,7 @@ interface EncoderSplitOptions {
 export function countPositions({ graph }: ModelProto, padTokenId: number): number {
   const index = new GraphIndex(liftConstants(graph));
   try {
-    return tableLimit(new Probes(index, findEncoderInputs(index, padTokenId)));
+    return findTableLimit(new Probes(index, findEncoderInputs(index, padTokenId)));
   } catch (error) {
     if (error instanceof Refusal) return Infinity;
     throw error;
@@ -138,7 +139,7 @@ function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
   const crossing = new Map(
     segments.flatMap((segment) => segment.inputs.map((port) => [port.name, port])),
   );
-  const limit = tableLimit(probes);
+  const limit = findTableLimit(probes);
   const answer: EncoderAnswer = tail === undefined
     ? { kind: "rows", input: ROWS }
     : { kind: "tail", input: tail.input };
@@ -173,7 +174,7 @@ function requireFloat(dtype: string | undefined, name: string): "float32" | "flo
 }
 
 /** The number of positions in the smallest table that is indexed by position; `Infinity` if there is none. */
-function tableLimit(probes: Probes): number {
+function findTableLimit(probes: Probes): number {
   let limit = Infinity;
   for (const { opType, inputs: [table, indices] } of probes.index.graph.nodes) {
     const rows = opType === "Gather" ? probes.index.constants.get(table!)?.shape[0] : undefined;

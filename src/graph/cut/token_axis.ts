@@ -10,7 +10,7 @@ import { countElements } from "../file/tensor.ts";
 import { ELEMENTWISE_RULES } from "../evaluate/elementwise.ts";
 import { hasSubgraph, intAttribute, type Node } from "../file/proto.ts";
 import { type Probes, SHORT_LENGTHS } from "../probes.ts";
-import { dependents } from "./fold_lengths.ts";
+import { findDependents } from "./fold_lengths.ts";
 import { describeNode } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
 import { isKernelNode } from "../attention/replace_attentions.ts";
@@ -237,8 +237,8 @@ export function proveTokensAlike(probes: Probes): TokenProof {
   const { nodes } = probes.index.graph;
   const axes = new TokenAxes(probes);
   const measuring = nodes.filter(({ opType }) => opType === "Shape" || opType === "Size");
-  const fromLengths = dependents(nodes, measuring.flatMap(({ outputs }) => outputs));
-  const fromInputs = dependents(nodes, [
+  const fromLengths = findDependents(nodes, measuring.flatMap(({ outputs }) => outputs));
+  const fromInputs = findDependents(nodes, [
     ...probes.index.inputs.keys(),
     ...nodes.filter(isKernelNode).flatMap(({ outputs }) => outputs),
   ]);

@@ -9,13 +9,13 @@ import {
   type Call,
   computeStrides,
   forEachOffset,
-  int64Value,
   isComputable,
   makeData,
+  makeInt64Value,
   need,
   needData,
   normalizeAxis,
-  optionalInts,
+  readOptionalInts,
   type Rule,
   type Rules,
   UnknownValue,
@@ -144,7 +144,7 @@ function range(call: Call): readonly [Value] {
 function trilu(call: Call): readonly [Value] {
   const input = need(call, 0);
   const { shape, data } = input;
-  const diagonal = optionalInts(call, 1)?.[0] ?? 0;
+  const diagonal = readOptionalInts(call, 1)?.[0] ?? 0;
   const upper = (intAttribute(call.node, "upper") ?? 1) === 1;
   const [rows, columns] = [shape.at(-2)!, shape.at(-1)!];
   return computed(
@@ -175,7 +175,7 @@ function cumSum(call: Call): readonly [Value] {
 /** The axes that a reduction reduces. */
 function reducedAxes(call: Call): number[] {
   const rank = need(call, 0).shape.length;
-  const axes = optionalInts(call, 1, "axes") ?? [];
+  const axes = readOptionalInts(call, 1, "axes") ?? [];
   if (axes.length > 0) return axes.map((axis) => normalizeAxis(axis, rank));
   return intAttribute(call.node, "noop_with_empty_axes") === 1
     ? []
@@ -208,7 +208,7 @@ function nonZero(call: Call): readonly [Value] {
   const { shape } = need(call, 0);
   const hits = [...needData(call, 0).entries()].filter(([, x]) => x !== 0).map(([i]) => i);
   const strides = computeStrides(shape);
-  return [int64Value(
+  return [makeInt64Value(
     [shape.length, hits.length],
     shape.flatMap((size, axis) => hits.map((i) => Math.floor(i / strides[axis]!) % size)),
   )];

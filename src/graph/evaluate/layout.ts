@@ -12,12 +12,12 @@ import {
   type Call,
   computeStrides,
   gatherStrided,
-  int64Value,
   isComputable,
+  makeInt64Value,
   need,
   needData,
   normalizeAxis,
-  optionalInts,
+  readOptionalInts,
   type Rules,
   toValue,
   UnknownValue,
@@ -60,7 +60,7 @@ function reshape(call: Call): readonly [Value] {
 
 function unsqueeze(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const axes = optionalInts(call, 1, "axes") ?? [];
+  const axes = readOptionalInts(call, 1, "axes") ?? [];
   const rank = input.shape.length + axes.length;
   const inserted = new Set(axes.map((axis) => normalizeAxis(axis, rank)));
   const sizes = input.shape.values();
@@ -72,7 +72,7 @@ function unsqueeze(call: Call): readonly [Value] {
 
 function squeeze(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const axes = optionalInts(call, 1, "axes")?.map((axis) =>
+  const axes = readOptionalInts(call, 1, "axes")?.map((axis) =>
     normalizeAxis(axis, input.shape.length)
   );
   return reshaped(
@@ -145,7 +145,7 @@ function split(call: Call): readonly Value[] {
   const axis = normalizeAxis(intAttribute(call.node, "axis") ?? 0, input.shape.length);
   const parts = intAttribute(call.node, "num_outputs") ?? call.node.outputs.length;
   const even = Math.ceil(input.shape[axis]! / parts);
-  const sizes = optionalInts(call, 1, "split") ??
+  const sizes = readOptionalInts(call, 1, "split") ??
     Array.from({ length: parts }, (_, i) => Math.min(even, input.shape[axis]! - i * even));
   const strides = computeStrides(input.shape);
   let start = 0;
@@ -158,10 +158,10 @@ function split(call: Call): readonly Value[] {
 
 function slice(call: Call): readonly [Value] {
   const input = need(call, 0);
-  const starts = optionalInts(call, 1, "starts") ?? [];
-  const ends = optionalInts(call, 2, "ends") ?? [];
-  const axes = optionalInts(call, 3, "axes") ?? starts.map((_, i) => i);
-  const steps = optionalInts(call, 4) ?? starts.map(() => 1);
+  const starts = readOptionalInts(call, 1, "starts") ?? [];
+  const ends = readOptionalInts(call, 2, "ends") ?? [];
+  const axes = readOptionalInts(call, 3, "axes") ?? starts.map((_, i) => i);
+  const steps = readOptionalInts(call, 4) ?? starts.map(() => 1);
   const shape = [...input.shape];
   const strides = computeStrides(input.shape);
   let first = 0;
@@ -201,9 +201,9 @@ export const LAYOUT_RULES: Rules = {
       intAttribute(call.node, "start") ?? 0,
       intAttribute(call.node, "end") ?? shape.length,
     );
-    return [int64Value([wanted.length], wanted)];
+    return [makeInt64Value([wanted.length], wanted)];
   },
-  Size: (call) => [int64Value([], [countElements(need(call, 0).shape)])],
+  Size: (call) => [makeInt64Value([], [countElements(need(call, 0).shape)])],
   ConstantOfShape: (call) => {
     const shape = [...needData(call, 0)];
     const message = tensorAttribute(call.node, "value");

@@ -18,7 +18,7 @@ import {
   type Value,
 } from "./value.ts";
 
-function productShape(a: readonly number[], b: readonly number[]): number[] {
+function computeProductShape(a: readonly number[], b: readonly number[]): number[] {
   const [left, right] = [a.length === 1 ? [1, ...a] : a, b.length === 1 ? [...b, 1] : b];
   if (left.at(-1) !== right.at(-2)) throw new UnknownValue(`${a} times ${b}`);
   const batch = broadcastShapes([left.slice(0, -2), right.slice(0, -2)]);
@@ -31,7 +31,7 @@ function productShape(a: readonly number[], b: readonly number[]): number[] {
 function product(a: number, b: number, dtype?: TensorType): Rule {
   return (call) => {
     const [left, right] = [need(call, a), need(call, b)];
-    return [{ dtype: dtype ?? left.dtype, shape: productShape(left.shape, right.shape) }];
+    return [{ dtype: dtype ?? left.dtype, shape: computeProductShape(left.shape, right.shape) }];
   };
 }
 

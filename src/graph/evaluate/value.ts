@@ -50,7 +50,7 @@ export function needData(call: Call, index: number): Float64Array {
 }
 
 /** The elements of an optional input of integers, or of the attribute that older operator sets have instead. */
-export function optionalInts(
+export function readOptionalInts(
   call: Call,
   index: number,
   attribute?: string,
@@ -72,7 +72,7 @@ export function isComputable(shape: readonly number[]): boolean {
 }
 
 /** A value of int64 numbers. */
-export function int64Value(shape: readonly number[], numbers: Iterable<number>): Value {
+export function makeInt64Value(shape: readonly number[], numbers: Iterable<number>): Value {
   return { dtype: "int64", shape, data: Float64Array.from(numbers) };
 }
 

@@ -16,7 +16,7 @@ import {
 } from "../file/proto.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";
-import { findRouter, outputWithScale } from "./find_router.ts";
+import { findOutputScale, findRouter } from "./find_router.ts";
 import {
   type ExpertWeights,
   type FoundMixture,
@@ -77,7 +77,7 @@ export function findExperts(node: Node, search: MixtureSearch): FoundMixture | u
   const weights = positions.weights === undefined ? "" : node.inputs[positions.weights] ?? "";
   const isQuantized = node.opType === "QMoE";
   const found = findRouter(search, { node, probabilities, weights, topK, experts, isQuantized });
-  const { output, ...scaled } = outputWithScale(search, node, found);
+  const { output, ...scaled } = findOutputScale(search, node, found);
   return {
     name: getName(node),
     mixture: {

@@ -42,7 +42,7 @@ const PASSING = new Set(["Reshape", "Cast", "Identity", "Squeeze", "Unsqueeze", 
 export const REPEATING: ReadonlySet<string> = PASSING.union(new Set(["Expand", "Tile"]));
 
 /** Follows a tensor back through these operators. Routers compute in f32, whatever the type of their logits. */
-export function elementsBehind(
+export function findElements(
   index: GraphIndex,
   tensor: string,
   operators: ReadonlySet<string> = PASSING,
@@ -51,15 +51,15 @@ export function elementsBehind(
 }
 
 /** The node that computes a tensor, before reshapes and casts. */
-export function producerBehind(index: GraphIndex, tensor: string | undefined): Node | undefined {
-  return tensor === undefined ? undefined : index.producers.get(elementsBehind(index, tensor));
+export function findProducer(index: GraphIndex, tensor: string | undefined): Node | undefined {
+  return tensor === undefined ? undefined : index.producers.get(findElements(index, tensor));
 }
 
 /** Finds the router of a `MoE` or `QMoE` node. @throws {Refusal} when it is not one that Hearth knows. */
 export function findRouter(search: MixtureSearch, options: RouterOptions): FoundRouter {
   const { node, probabilities, weights } = options;
   const { index } = search;
-  const behind = elementsBehind(index, probabilities);
+  const behind = findElements(index, probabilities);
   const producer = index.producers.get(behind);
   if (weights !== "") return bySeparateWeights(index, options, behind);
   if (producer?.opType === "ScatterElements" || producer?.opType === "Where") {
@@ -73,7 +73,7 @@ export function findRouter(search: MixtureSearch, options: RouterOptions): Found
       // ONNX Runtime's QMoE computes the softmax over only the chosen experts, and ignores the attribute.
       normalizes: options.isQuantized || intAttribute(node, "normalize_routing_weights") === 1,
     },
-    logits: elementsBehind(index, probabilities),
+    logits: findElements(index, probabilities),
   };
 }
 
@@ -83,15 +83,15 @@ function bySeparateWeights(
   { node, weights, experts }: RouterOptions,
   behind: string,
 ): FoundRouter {
-  const scores = elementsBehind(index, weights);
+  const scores = findElements(index, weights);
   const logits = findSigmoidLogits(index, scores);
-  const choice = choiceBy(index, behind, scores, experts);
+  const choice = findChoiceBias(index, behind, scores, experts);
   if (logits === undefined || choice === undefined) {
     throw new Refusal(`The router before ${describeNode(node)} is none that Hearth knows.`);
   }
   const normalizes = intAttribute(node, "normalize_routing_weights") === 1;
   const router = { scores: "sigmoid", ...choice, normalizes, epsilon: 0, scale: 1 } as const;
-  return { router: { ...router, prefersLast: true }, logits: elementsBehind(index, logits) };
+  return { router: { ...router, prefersLast: true }, logits: findElements(index, logits) };
 }
 
 /**
@@ -110,7 +110,7 @@ function byScatteredScores(
   if (readScalar(index, top.inputs[1]) !== topK || intAttribute(top, "largest") === 0) {
     return undefined;
   }
-  const log = index.producers.get(elementsBehind(index, updates));
+  const log = index.producers.get(findElements(index, updates));
   if (log?.opType !== "Log") return undefined;
   const clip = index.producers.get(log.inputs[0]!);
   const chosen = clip?.opType === "Clip" ? clip.inputs[0]! : log.inputs[0]!;
@@ -118,18 +118,18 @@ function byScatteredScores(
   if (gather?.opType !== "GatherElements" || gather.inputs[1] !== indices) return undefined;
   const scores = gather.inputs[0]!;
   const logits = findSigmoidLogits(index, scores);
-  const choice = choiceBy(index, top.inputs[0]!, scores, experts);
+  const choice = findChoiceBias(index, top.inputs[0]!, scores, experts);
   if (logits === undefined || choice === undefined) return undefined;
   const router = { scores: "sigmoid", ...choice, normalizes: true, epsilon: 0, scale: 1 } as const;
   return {
     router: { ...router, prefersLast: false },
-    logits: elementsBehind(index, logits),
+    logits: findElements(index, logits),
     chosen,
   };
 }
 
 /** The constant bias that is added to the scores for the choice, if any; `undefined` if the choice is another one. */
-function choiceBy(
+function findChoiceBias(
   index: GraphIndex,
   choice: string,
   scores: string,
@@ -164,7 +164,7 @@ function findSigmoidLogits(index: GraphIndex, name: string): string | undefined 
  *
  * @returns the router's `epsilon` and `scale`, and the tensor that holds the result.
  */
-export function outputWithScale(
+export function findOutputScale(
   { index }: MixtureSearch,
   node: Node,
   { router: { epsilon, scale }, chosen }: FoundRouter,
@@ -175,7 +175,7 @@ export function outputWithScale(
   if (chosen === undefined || multiply?.opType !== "Mul") return plain;
   const other = multiply.inputs.find((input) => input !== own);
   if (other === undefined) return plain;
-  let factor = index.producers.get(elementsBehind(index, other));
+  let factor = index.producers.get(findElements(index, other));
   let routed = 1;
   if (factor?.opType === "Mul") {
     const constant = factor.inputs.find((input) => readScalar(index, input) !== undefined);
@@ -222,33 +222,33 @@ export function findSpelledRouter(
     return undefined;
   }
   const [values] = top.outputs as [string];
-  const choice = elementsBehind(index, top.inputs[0]!);
-  const { name, scale } = withoutScale(index, elementsBehind(index, weights));
+  const choice = findElements(index, top.inputs[0]!);
+  const { name, scale } = withoutScale(index, findElements(index, weights));
   const plain = { epsilon: 0, scale, prefersLast: false } as const;
   const node = index.producers.get(name);
-  if (node?.opType === "Softmax" && elementsBehind(index, node.inputs[0]!) === values) {
+  if (node?.opType === "Softmax" && findElements(index, node.inputs[0]!) === values) {
     return { router: { ...plain, scores: "softmax", normalizes: true }, logits: choice, topK };
   }
   const { share, epsilon, normalizes } = withoutSum(index, name);
   const ratio = { ...plain, epsilon, normalizes };
   const softmax = index.producers.get(choice);
   if (share === values && softmax?.opType === "Softmax") {
-    const logits = elementsBehind(index, softmax.inputs[0]!);
+    const logits = findElements(index, softmax.inputs[0]!);
     return { router: { ...ratio, scores: "softmax" }, logits, topK };
   }
   const gather = index.producers.get(share);
   const scores = share === values
     ? choice
     : gather?.opType === "GatherElements" && gather.inputs[1] === indices
-    ? elementsBehind(index, gather.inputs[0]!)
+    ? findElements(index, gather.inputs[0]!)
     : undefined;
   if (scores === undefined) return undefined;
   const logits = findSigmoidLogits(index, scores);
-  const bias = choiceBy(index, choice, scores, experts);
+  const bias = findChoiceBias(index, choice, scores, experts);
   if (logits === undefined || bias === undefined) return undefined;
   return {
     router: { ...ratio, scores: "sigmoid", ...bias },
-    logits: elementsBehind(index, logits),
+    logits: findElements(index, logits),
     topK,
   };
 }
@@ -260,7 +260,7 @@ function withoutScale(index: GraphIndex, name: string): { name: string; scale: n
     : undefined;
   return factor === undefined
     ? { name, scale: 1 }
-    : { name: elementsBehind(index, factor.other), scale: factor.found };
+    : { name: findElements(index, factor.other), scale: factor.found };
 }
 
 /** Matches `share / (sum of shares + epsilon)`. */
@@ -271,15 +271,15 @@ function withoutSum(
   const plain = { share: name, epsilon: 0, normalizes: false };
   const node = index.producers.get(name);
   if (node?.opType !== "Div") return plain;
-  const share = elementsBehind(index, node.inputs[0]!);
-  let sum = producerBehind(index, node.inputs[1]);
+  const share = findElements(index, node.inputs[0]!);
+  let sum = findProducer(index, node.inputs[1]);
   let epsilon = 0;
   if (sum?.opType === "Add") {
     const added = eitherInput(sum, (input) => readScalar(index, input));
     if (added === undefined) return plain;
     epsilon = added.found;
-    sum = producerBehind(index, added.other);
+    sum = findProducer(index, added.other);
   }
-  const isSum = sum?.opType === "ReduceSum" && elementsBehind(index, sum.inputs[0]!) === share;
+  const isSum = sum?.opType === "ReduceSum" && findElements(index, sum.inputs[0]!) === share;
   return isSum ? { share, epsilon, normalizes: true } : plain;
 }

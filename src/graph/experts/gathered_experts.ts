@@ -10,7 +10,7 @@ import { eitherInput, type GraphIndex, readIntegers, readScalar } from "../graph
 import { countElements } from "../file/tensor.ts";
 import { intAttribute, intsAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
-import { elementsBehind, findSpelledRouter, producerBehind, REPEATING } from "./find_router.ts";
+import { findElements, findProducer, findSpelledRouter, REPEATING } from "./find_router.ts";
 import {
   type ExpertWeights,
   type FoundMixture,
@@ -30,7 +30,7 @@ interface GatheredProduct {
 export function findGatheredExperts(node: Node, search: MixtureSearch): FoundMixture | undefined {
   if (node.opType !== "ReduceSum") return undefined;
   const { index } = search;
-  const weighed = producerBehind(index, node.inputs[0]);
+  const weighed = findProducer(index, node.inputs[0]);
   if (weighed?.opType !== "Mul") return undefined;
   for (const [left, right] of [weighed.inputs, weighed.inputs.toReversed()] as [string, string][]) {
     const second = findProduct(index, left);
@@ -80,7 +80,7 @@ function isOverChosen({ index, probes }: MixtureSearch, node: Node, hidden: numb
 
 /** Matches `W[indices] · x + b[indices]`, or the same with the matrix on the right. */
 function findProduct(index: GraphIndex, tensor: string): GatheredProduct | undefined {
-  const node = producerBehind(index, tensor);
+  const node = findProducer(index, tensor);
   if (node?.opType === "Add") {
     for (const [left, right] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
       const bias = findGathered(index, right);
@@ -108,11 +108,11 @@ function findGathered(
   index: GraphIndex,
   tensor: string,
 ): { readonly constant: Tensor; readonly indices: string } | undefined {
-  const node = producerBehind(index, tensor);
+  const node = findProducer(index, tensor);
   if (node?.opType !== "Gather" && node?.opType !== "GatherND") return undefined;
   const constant = index.constants.get(node.inputs[0]!);
   if (intAttribute(node, "axis") || intAttribute(node, "batch_dims")) return undefined;
-  return constant && { constant, indices: elementsBehind(index, node.inputs[1]!) };
+  return constant && { constant, indices: findElements(index, node.inputs[1]!) };
 }
 
 /** Finds the rows that a tensor repeats for each chosen expert. */
@@ -121,7 +121,7 @@ function rowsBehind(
   tensor: string,
   hidden: number,
 ): string | undefined {
-  const name = elementsBehind(index, tensor, REPEATING);
+  const name = findElements(index, tensor, REPEATING);
   const shape = probes.at(SHORT_LENGTHS[0]).value(name)?.shape;
   const wanted = SHORT_LENGTHS[0].numTokens * hidden;
   return shape !== undefined && countElements(shape) === wanted ? name : undefined;
@@ -149,7 +149,7 @@ interface FoundGate {
 
 /** Matches `g * sigmoid(alpha g) * (u + beta)`, where both `g` and `u` may be clipped. */
 export function findGate(index: GraphIndex, tensor: string): FoundGate | undefined {
-  const node = producerBehind(index, tensor);
+  const node = findProducer(index, tensor);
   if (node?.opType !== "Mul") return undefined;
   for (const [left, right] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
     const swish = findSwish(index, left);
@@ -178,22 +178,22 @@ function findSwish(
   index: GraphIndex,
   tensor: string,
 ): { readonly input: string; readonly alpha: number } | undefined {
-  const node = producerBehind(index, tensor);
+  const node = findProducer(index, tensor);
   if (node?.opType === "Swish" || node?.opType === "QuickGelu") return undefined;
   if (node?.opType !== "Mul") return undefined;
   const pair = eitherInput(node, (name) => {
-    const sigmoid = producerBehind(index, name);
+    const sigmoid = findProducer(index, name);
     return sigmoid?.opType === "Sigmoid" ? sigmoid : undefined;
   });
   if (pair === undefined) return undefined;
-  const input = elementsBehind(index, pair.other);
-  const argument = elementsBehind(index, pair.found.inputs[0]!);
+  const input = findElements(index, pair.other);
+  const argument = findElements(index, pair.found.inputs[0]!);
   if (argument === input) return { input, alpha: 1 };
   const scaled = index.producers.get(argument);
   const factor = scaled?.opType === "Mul"
     ? eitherInput(scaled, (name) => readScalar(index, name))
     : undefined;
-  if (factor === undefined || elementsBehind(index, factor.other) !== input) return undefined;
+  if (factor === undefined || findElements(index, factor.other) !== input) return undefined;
   return { input, alpha: factor.found };
 }
 
@@ -207,19 +207,19 @@ interface Bounded {
 
 /** Matches `clip(x, lower, limit) + beta`, any part of which may be missing. */
 function findBounded(index: GraphIndex, tensor: string): Bounded {
-  const whole = elementsBehind(index, tensor);
+  const whole = findElements(index, tensor);
   const add = index.producers.get(whole);
   const sum = add?.opType === "Add"
     ? eitherInput(add, (name) => readScalar(index, name))
     : undefined;
   const beta = sum?.found ?? 0;
-  const input = sum === undefined ? whole : elementsBehind(index, sum.other);
+  const input = sum === undefined ? whole : findElements(index, sum.other);
   const clip = index.producers.get(input);
   const plain = { input, lower: -Infinity, limit: Infinity, beta };
   if (clip?.opType !== "Clip") return plain;
   const [, lower, limit] = clip.inputs.map((name) => name === "" ? null : readScalar(index, name));
   if (lower === undefined || typeof limit !== "number") return plain;
-  return { input: elementsBehind(index, clip.inputs[0]!), lower: lower ?? -Infinity, limit, beta };
+  return { input: findElements(index, clip.inputs[0]!), lower: lower ?? -Infinity, limit, beta };
 }
 
 type Order = NonNullable<ExpertActivation["gate"]>["order"];

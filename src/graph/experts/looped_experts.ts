@@ -26,7 +26,7 @@ import { decodeTensorMessage } from "../file/proto_codec.ts";
 import type { StoredTensor } from "../file/tensor.ts";
 import { SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
-import { elementsBehind, findSpelledRouter, producerBehind, REPEATING } from "./find_router.ts";
+import { findElements, findProducer, findSpelledRouter, REPEATING } from "./find_router.ts";
 import {
   type ExpertWeights,
   type FoundMixture,
@@ -115,7 +115,7 @@ export function findLoopedExperts(
 
 /** Lists the terms of a sum: of shares of all rows, or of rows by index that are added to zeros. */
 function listTerms(index: GraphIndex, tensor: string): Term[] | undefined {
-  const node = producerBehind(index, tensor);
+  const node = findProducer(index, tensor);
   if (node?.opType === "ConstantOfShape") return isAllZeros(node) ? [] : undefined;
   if (node?.opType === "Add") {
     const [left, right] = node.inputs.map((input) => listTerms(index, input));
@@ -143,29 +143,29 @@ function findShare(
   index: GraphIndex,
   tensor: string,
 ): Pick<FoundExpert, "expert" | "indices" | "weights"> | undefined {
-  const sum = producerBehind(index, tensor);
+  const sum = findProducer(index, tensor);
   const masked = sum?.opType === "ReduceSum" ? index.producers.get(sum.inputs[0]!) : undefined;
   if (masked?.opType !== "Mul") return undefined;
   const mask = eitherInput(masked, (input) => {
-    const equal = producerBehind(index, input);
+    const equal = findProducer(index, input);
     const expert = equal?.opType === "Equal"
       ? eitherInput(equal, (name) => readScalar(index, name))
       : undefined;
-    return expert && { expert: expert.found, indices: elementsBehind(index, expert.other) };
+    return expert && { expert: expert.found, indices: findElements(index, expert.other) };
   });
-  return mask && { ...mask.found, weights: elementsBehind(index, mask.other) };
+  return mask && { ...mask.found, weights: findElements(index, mask.other) };
 }
 
 /** Finds an expert that computes all rows. */
 function findWholeExpert(index: GraphIndex, updates: string): FoundExpert | undefined {
   const share = eitherInput(
-    index.producers.get(elementsBehind(index, updates))!,
+    index.producers.get(findElements(index, updates))!,
     (input) => findShare(index, input),
   );
   const second = share && findProduct(index, share.other);
   const products = second && findFirst(index, second);
   if (products === undefined) return undefined;
-  const [x, ...others] = products.first.map(({ input }) => elementsBehind(index, input));
+  const [x, ...others] = products.first.map(({ input }) => findElements(index, input));
   return others.every((other) => other === x)
     ? { ...share!.found, ...products, second: second!, x: x! }
     : undefined;
@@ -189,25 +189,25 @@ function findFirst(
 
 function findExpert(index: GraphIndex, { indices: at, updates }: Term): FoundExpert | undefined {
   if (at === undefined) return findWholeExpert(index, updates);
-  const rows = elementsBehind(index, at, REPEATING);
+  const rows = findElements(index, at, REPEATING);
   const choice = findChoice(index, rows);
-  const weighed = index.producers.get(elementsBehind(index, updates, REPEATING));
+  const weighed = index.producers.get(findElements(index, updates, REPEATING));
   if (choice === undefined || weighed?.opType !== "Mul") return undefined;
   for (const [left, right] of [weighed.inputs, weighed.inputs.toReversed()] as [string, string][]) {
     const second = findProduct(index, left);
-    const share = producerBehind(index, right);
+    const share = findProducer(index, right);
     if (second === undefined || !share?.opType.startsWith("Gather")) continue;
     const products = findFirst(index, second);
     if (products === undefined) return undefined;
-    const gathers = products.first.map(({ input }) => producerBehind(index, input));
+    const gathers = products.first.map(({ input }) => findProducer(index, input));
     const isOfRows = gathers.every((gather) =>
-      gather?.opType === "Gather" && elementsBehind(index, gather.inputs[1]!) === rows
+      gather?.opType === "Gather" && findElements(index, gather.inputs[1]!) === rows
     );
-    const xs = gathers.map((gather) => elementsBehind(index, gather?.inputs[0] ?? ""));
+    const xs = gathers.map((gather) => findElements(index, gather?.inputs[0] ?? ""));
     if (!isOfRows || xs.some((x) => x !== xs[0])) return undefined;
     return {
       ...choice,
-      weights: elementsBehind(index, share.inputs[0]!),
+      weights: findElements(index, share.inputs[0]!),
       ...{ ...products, second, x: xs[0]! },
     };
   }
@@ -221,25 +221,25 @@ function findChoice(
 ): Pick<FoundExpert, "expert" | "indices"> & { numExperts: number } | undefined {
   const part = index.producers.get(rows);
   if (part?.opType !== "Split" && part?.opType !== "Gather") return undefined;
-  let name = elementsBehind(index, part.inputs[0]!);
+  let name = findElements(index, part.inputs[0]!);
   const transposed = index.producers.get(name);
-  if (transposed?.opType === "Transpose") name = elementsBehind(index, transposed.inputs[0]!);
+  if (transposed?.opType === "Transpose") name = findElements(index, transposed.inputs[0]!);
   const found = index.producers.get(name);
-  const mask = found?.opType === "NonZero" ? producerBehind(index, found.inputs[0]) : undefined;
+  const mask = found?.opType === "NonZero" ? findProducer(index, found.inputs[0]) : undefined;
   if (mask?.opType !== "Gather") return undefined;
   const expert = readScalar(index, mask.inputs[1]);
-  const swapped = producerBehind(index, mask.inputs[0]);
+  const swapped = findProducer(index, mask.inputs[0]);
   const oneHot = swapped?.opType === "Transpose"
-    ? producerBehind(index, swapped.inputs[0])
+    ? findProducer(index, swapped.inputs[0])
     : undefined;
   if (oneHot?.opType !== "OneHot" || expert === undefined) return undefined;
   const numExperts = readScalar(index, oneHot.inputs[1]);
   if (numExperts === undefined) return undefined;
-  return { expert, numExperts, indices: elementsBehind(index, oneHot.inputs[0]!) };
+  return { expert, numExperts, indices: findElements(index, oneHot.inputs[0]!) };
 }
 
 function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefined {
-  const node = producerBehind(index, tensor);
+  const node = findProducer(index, tensor);
   if (node?.opType === "Add") {
     const biased = eitherInput(node, (input) => readVector(index, input));
     const product = biased && findProduct(index, biased.other);

@@ -10,9 +10,9 @@ import {
   decodeInt64s,
   type Field,
   hasField,
-  int64Varint,
   MessageWriter,
   readFields,
+  readInt64Varint,
 } from "./wire.ts";
 
 /** An attribute in encoded form; read it with {@linkcode intAttribute} or a similar function. */
@@ -117,7 +117,7 @@ function attributeField(node: Node, name: string, number: number): Field | undef
 /** The value of an integer attribute. */
 export function intAttribute(node: Node, name: string): number | undefined {
   const field = attributeField(node, name, ATTRIBUTE.int);
-  return field && Number(int64Varint(field.payload));
+  return field && Number(readInt64Varint(field.payload));
 }
 
 /** The value of a float attribute. */

@@ -25,10 +25,10 @@ import {
   decodeInt64s,
   decodeText,
   type Field,
-  int64Varint,
   MessageWriter,
   readFields,
-  smallVarint,
+  readInt64Varint,
+  readSmallVarint,
 } from "./wire.ts";
 
 /** Field numbers of TensorProto for the fields that may be too large to be read with the graph. */
@@ -84,7 +84,7 @@ export function decodeTensor(fields: Iterable<Field>, range?: TensorBytes): Tens
         shape.push(...[...decodeInt64s(field)].map(Number));
         break;
       case 2:
-        code = smallVarint(field.payload);
+        code = readSmallVarint(field.payload);
         break;
       // float_data and double_data hold the bytes that raw_data would.
       case TENSOR.floatData:
@@ -173,7 +173,7 @@ export function decodeNode(message: Uint8Array): Node {
 
 function decodeDim(message: Uint8Array): number | string | undefined {
   for (const field of readFields(message)) {
-    if (field.number === 1) return smallVarint(field.payload);
+    if (field.number === 1) return readSmallVarint(field.payload);
     if (field.number === 2) return decodeText(field);
   }
   return undefined;
@@ -195,7 +195,7 @@ export function decodeValueInfo(message: Uint8Array): ValueInfo {
     // tensor_type; sequences, maps and optionals have other numbers.
     if (number !== 1) continue;
     for (const field of readFields(payload)) {
-      if (field.number === 1) dtype = toDtype(smallVarint(field.payload));
+      if (field.number === 1) dtype = toDtype(readSmallVarint(field.payload));
       if (field.number === 2) {
         shape = [...readFields(field.payload)].map((dim) => decodeDim(dim.payload));
       }
@@ -209,7 +209,7 @@ export function decodeOperatorSet(message: Uint8Array): OperatorSet {
   let [domain, version] = ["", 0];
   for (const field of readFields(message)) {
     if (field.number === 1) domain = decodeText(field);
-    if (field.number === 2) version = Number(int64Varint(field.payload));
+    if (field.number === 2) version = Number(readInt64Varint(field.payload));
   }
   return { domain: domain === "ai.onnx" ? "" : domain, version };
 }

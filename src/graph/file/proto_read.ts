@@ -36,11 +36,11 @@ import {
 import {
   decodeText,
   type Field,
-  fixedPayloadLength,
+  getFixedLength,
   MAX_VARINT_BYTES,
   MessageWriter,
-  smallVarint,
-  varintLength,
+  readSmallVarint,
+  readVarintLength,
   WireType,
 } from "./wire.ts";
 
@@ -95,19 +95,19 @@ class FieldWalker {
         );
       }
       const head = await this.#view(offset, 2 * MAX_VARINT_BYTES, end);
-      const tag = smallVarint(head);
-      const tagLength = varintLength(head, 0)!;
+      const tag = readSmallVarint(head);
+      const tagLength = readVarintLength(head, 0)!;
       const wireType = tag % 8;
       let skip = tagLength;
       let length: number | undefined;
       if (wireType === WireType.varint) {
-        length = varintLength(head, tagLength);
-        if (length === undefined) smallVarint(head, tagLength);
+        length = readVarintLength(head, tagLength);
+        if (length === undefined) readSmallVarint(head, tagLength);
       } else {
-        length = fixedPayloadLength(wireType);
+        length = getFixedLength(wireType);
         if (length === undefined) {
-          length = smallVarint(head, tagLength);
-          skip += varintLength(head, tagLength)!;
+          length = readSmallVarint(head, tagLength);
+          skip += readVarintLength(head, tagLength)!;
         }
       }
       const fieldRange = {
@@ -237,7 +237,7 @@ async function readWhole(files: ModelFiles, file: string): Promise<ModelProto> {
       continue;
     }
     const field = await walker.field(fieldRange);
-    if (field.number === 1) irVersion = smallVarint(field.payload);
+    if (field.number === 1) irVersion = readSmallVarint(field.payload);
     else if (field.number === 8) operatorSets.push(decodeOperatorSet(field.payload));
     else rest.push(field);
   }

@@ -25,7 +25,7 @@ const decoder = new TextDecoder();
 const encoder = new TextEncoder();
 
 /** The length in bytes of the varint that starts at `offset`; `undefined` if `bytes` end before the varint does. */
-export function varintLength(bytes: Uint8Array, offset: number): number | undefined {
+export function readVarintLength(bytes: Uint8Array, offset: number): number | undefined {
   for (let i = offset; i < bytes.length; i++) {
     if (bytes[i]! < 0x80) return i - offset + 1;
     if (i - offset === MAX_VARINT_BYTES - 1) {
@@ -38,7 +38,7 @@ export function varintLength(bytes: Uint8Array, offset: number): number | undefi
 }
 
 /** The unsigned value of a varint of at most 53 bits: tags, lengths, enums. */
-export function smallVarint(bytes: Uint8Array, offset = 0): number {
+export function readSmallVarint(bytes: Uint8Array, offset = 0): number {
   let value = 0;
   for (let i = offset, scale = 1; i < bytes.length; i++, scale *= 128) {
     value += (bytes[i]! & 0x7f) * scale;
@@ -48,7 +48,7 @@ export function smallVarint(bytes: Uint8Array, offset = 0): number {
 }
 
 /** The value of an `int64` varint. */
-export function int64Varint(bytes: Uint8Array, offset = 0): bigint {
+export function readInt64Varint(bytes: Uint8Array, offset = 0): bigint {
   let value = 0n;
   for (let i = offset, shift = 0n; i < bytes.length; i++, shift += 7n) {
     value |= BigInt(bytes[i]! & 0x7f) << shift;
@@ -58,7 +58,7 @@ export function int64Varint(bytes: Uint8Array, offset = 0): bigint {
 }
 
 /** The length in bytes of a payload of this wire type; `undefined` for `bytes` fields, which store their length. */
-export function fixedPayloadLength(wireType: number): number | undefined {
+export function getFixedLength(wireType: number): number | undefined {
   switch (wireType) {
     case WireType.fixed64:
       return 8;
@@ -75,20 +75,20 @@ export function fixedPayloadLength(wireType: number): number | undefined {
 export function* readFields(bytes: Uint8Array): Generator<Field> {
   let offset = 0;
   const varint = () => {
-    const length = varintLength(bytes, offset);
-    if (length === undefined) smallVarint(bytes, offset);
+    const length = readVarintLength(bytes, offset);
+    if (length === undefined) readSmallVarint(bytes, offset);
     const start = offset;
     offset += length!;
     return start;
   };
   while (offset < bytes.length) {
-    const tag = smallVarint(bytes, varint());
+    const tag = readSmallVarint(bytes, varint());
     const wireType = tag % 8;
     let start: number;
     if (wireType === WireType.varint) {
       start = varint();
     } else {
-      const length = fixedPayloadLength(wireType) ?? smallVarint(bytes, varint());
+      const length = getFixedLength(wireType) ?? readSmallVarint(bytes, varint());
       start = offset;
       offset += length;
     }
@@ -104,14 +104,14 @@ export function* readFields(bytes: Uint8Array): Generator<Field> {
 /** Whether a message has a field with one of these numbers. Unlike {@linkcode readFields} it makes no views. */
 export function hasField(bytes: Uint8Array, numbers: readonly number[]): boolean {
   for (let offset = 0; offset < bytes.length;) {
-    const tag = smallVarint(bytes, offset);
+    const tag = readSmallVarint(bytes, offset);
     if (numbers.includes(Math.floor(tag / 8))) return true;
-    offset += varintLength(bytes, offset)!;
+    offset += readVarintLength(bytes, offset)!;
     const wireType = tag % 8;
     const length = wireType === WireType.varint
-      ? varintLength(bytes, offset)
-      : fixedPayloadLength(wireType);
-    offset += length ?? smallVarint(bytes, offset) + varintLength(bytes, offset)!;
+      ? readVarintLength(bytes, offset)
+      : getFixedLength(wireType);
+    offset += length ?? readSmallVarint(bytes, offset) + readVarintLength(bytes, offset)!;
   }
   return false;
 }
@@ -124,8 +124,8 @@ export function decodeText(field: Field): string {
 /** Decodes the numbers of an `int64`, `int32` or enum field, packed or single. */
 export function* decodeInt64s(field: Field): Generator<bigint> {
   for (let offset = 0; offset < field.payload.length;) {
-    yield int64Varint(field.payload, offset);
-    offset += varintLength(field.payload, offset) ?? field.payload.length;
+    yield readInt64Varint(field.payload, offset);
+    offset += readVarintLength(field.payload, offset) ?? field.payload.length;
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import {
   findUnmaskedAttentions,
-  probeFeeds,
+  makeProbeFeeds,
   type UnmaskedAttention,
 } from "../attention/unmasked_attention.ts";
 import { liftConstants } from "../decoder_inputs.ts";
@@ -74,7 +74,7 @@ interface Search {
 export function fuseSkipNorms(model: ModelProto): ModelProto {
   const { graph } = model;
   const index = new GraphIndex(graph);
-  const search = { index, run: new Evaluation(index, probeFeeds(index)) };
+  const search = { index, run: new Evaluation(index, makeProbeFeeds(index)) };
   const fused = new Map<Node, Node>();
   const dropped = new Set<Node>();
   for (const norm of graph.nodes) {

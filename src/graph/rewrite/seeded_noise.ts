@@ -23,12 +23,12 @@ let normal: Float32Array<ArrayBuffer> | undefined;
 let uniform: Float32Array<ArrayBuffer> | undefined;
 
 /** Numbers of mean 0 and variance 1 (Box and Muller 1958). Callers must not change them. */
-export function normalTable(): Float32Array<ArrayBuffer> {
+export function getNormalTable(): Float32Array<ArrayBuffer> {
   return normal ??= makeNormal();
 }
 
 /** Numbers between 0 and 1. Callers must not change them. */
-function uniformTable(): Float32Array<ArrayBuffer> {
+function getUniformTable(): Float32Array<ArrayBuffer> {
   return uniform ??= makeUniform();
 }
 
@@ -40,7 +40,7 @@ export function noiseOffset(seed: number, chunk: number): number {
 
 /** Copies normal noise from an offset on. */
 export function normalNoise(offset: number, length: number): Float32Array<ArrayBuffer> {
-  const table = normalTable();
+  const table = getNormalTable();
   const noise = new Float32Array(length);
   for (let at = 0; at < length;) {
     const from = (offset + at) % NOISE_TABLE_SIZE;
@@ -95,8 +95,8 @@ const ROW = 64;
  * copied several times while its session opens.
  */
 const TABLES = {
-  normal: { name: "normal_noise", make: normalTable },
-  uniform: { name: "uniform_noise", make: uniformTable },
+  normal: { name: "normal_noise", make: getNormalTable },
+  uniform: { name: "uniform_noise", make: getUniformTable },
 } as const;
 const TABLE_SHAPE = [NOISE_TABLE_SIZE / ROW, ROW] as const;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {
-  causalVisibility,
+  computeCausalMask,
   type MaskReader,
   proveMask,
   readVisibility,
@@ -21,7 +21,7 @@ function makeMask(sees: (query: number, key: number) => boolean): MaskReader {
 const windowed = (window: number) => makeMask((query, key) => key <= query && key > query - window);
 
 Deno.test("proveMask() finds no window in a causal mask", () => {
-  assert.deepEqual(proveMask(causalVisibility, 5000, "it"), {
+  assert.deepEqual(proveMask(computeCausalMask, 5000, "it"), {
     localWindow: undefined,
     maxPositions: 5000,
   });
@@ -42,7 +42,7 @@ Deno.test("proveMask() finds no window if it is as long as the context", () => {
 Deno.test("proveMask() reports the length up to which a mask could be computed", () => {
   for (const limit of [3, 4, 256, 999]) {
     const limited: MaskReader = (lengths) =>
-      lengths.pastLength + lengths.numTokens <= limit ? causalVisibility(lengths) : undefined;
+      lengths.pastLength + lengths.numTokens <= limit ? computeCausalMask(lengths) : undefined;
     assert.deepEqual(proveMask(limited, 1000, "it"), {
       localWindow: undefined,
       maxPositions: limit,
@@ -52,10 +52,10 @@ Deno.test("proveMask() reports the length up to which a mask could be computed",
 
 Deno.test("proveMask() accepts a mask that is unknown for chunks, but not one that is unknown for prompts", () => {
   const noChunks: MaskReader = (lengths) =>
-    lengths.pastLength > 0 && lengths.numTokens > 1 ? undefined : causalVisibility(lengths);
+    lengths.pastLength > 0 && lengths.numTokens > 1 ? undefined : computeCausalMask(lengths);
   assert.equal(proveMask(noChunks, 100, "it").maxPositions, 100);
   const noPrompts: MaskReader = (lengths) =>
-    lengths.pastLength === 0 && lengths.numTokens > 1 ? undefined : causalVisibility(lengths);
+    lengths.pastLength === 0 && lengths.numTokens > 1 ? undefined : computeCausalMask(lengths);
   assert.throws(() => proveMask(noPrompts, 100, "it"), /mask of it cannot be computed/);
 });
 

@@ -1,6 +1,6 @@
 /** Norms in basic operators, and similar graphs. */
 import assert from "node:assert/strict";
-import { findNorm, skipBias } from "../../../src/program/norms.ts";
+import { findNorm, readSkipBias } from "../../../src/program/norms.ts";
 import { readStoredBytes } from "../../../src/graph/file/stored_range.ts";
 import { GraphIndex } from "../../../src/graph/graph_index.ts";
 import { intAttribute, makeNode, type Node, type Tensor } from "../../../src/graph/file/proto.ts";
@@ -271,10 +271,10 @@ Deno.test("findNorm() accepts norm operators over the last axis, with constant f
   }
 });
 
-Deno.test("skipBias() returns the bias that a norm of a sum adds to it", () => {
+Deno.test("readSkipBias() returns the bias that a norm of a sum adds to it", () => {
   const makeBias = (opType: string, inputs: readonly string[]) => {
     const norm = makeNode(opType, inputs, ["y"]);
-    return skipBias(indexOf([norm]), norm)?.name;
+    return readSkipBias(indexOf([norm]), norm)?.name;
   };
   assert.equal(makeBias("SkipLayerNormalization", ["x", "z", "gamma", "gamma", "beta"]), "beta");
   assert.equal(makeBias("SkipLayerNormalization", ["x", "z", "gamma", "beta"]), undefined);

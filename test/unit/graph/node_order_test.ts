@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { liveNodes, namesRead, sortNodes } from "../../../src/graph/graph_index.ts";
+import { listReads, liveNodes, sortNodes } from "../../../src/graph/graph_index.ts";
 import { ATTRIBUTE, makeNode, type Node } from "../../../src/graph/file/proto.ts";
 import { MessageWriter } from "../../../src/graph/file/wire.ts";
 
@@ -39,7 +39,7 @@ Deno.test("sortNodes() moves late nodes before their readers", () => {
 
 Deno.test("sortNodes() includes a branch's reads from the outer graph", () => {
   const nodes = [branching("y", "a"), makeNode("Relu", ["x"], ["a"])];
-  assert.deepEqual(namesRead(nodes[0]!), ["condition", "a"]);
+  assert.deepEqual(listReads(nodes[0]!), ["condition", "a"]);
   assert.deepEqual(names(sortNodes(nodes)), ["a", "y"]);
 });
 

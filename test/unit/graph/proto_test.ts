@@ -11,10 +11,10 @@ import {
 import { decodeTensorMessage, writeModel } from "../../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import {
-  int64Varint,
   MessageWriter,
   readFields,
-  smallVarint,
+  readInt64Varint,
+  readSmallVarint,
 } from "../../../src/graph/file/wire.ts";
 import { buildModel, constant, ints } from "../../fixtures/graphs/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
@@ -142,10 +142,10 @@ Deno.test("readModel() refuses what is not an ONNX model", async () => {
 Deno.test("MessageWriter.int() and the varint readers agree on negative and large numbers", () => {
   for (const value of [0n, 1n, 127n, 128n, -1n, 2n ** 62n, -(2n ** 63n), 2n ** 63n - 1n]) {
     const [field] = readFields(new MessageWriter().int(3, value).finish());
-    assert.equal(int64Varint(field!.payload), value);
+    assert.equal(readInt64Varint(field!.payload), value);
   }
   const [field] = readFields(new MessageWriter().int(3, 2 ** 48).finish());
-  assert.equal(smallVarint(field!.payload), 2 ** 48);
+  assert.equal(readSmallVarint(field!.payload), 2 ** 48);
 });
 
 Deno.test("readModel() refuses a file of millions of empty fields before reading all of it", async () => {
