@@ -63,7 +63,7 @@ const MAX_BUSY_MS = 10;
 const MAX_CHUNK_SAMPLES = 65_536;
 
 /** How an audio file is decoded. */
-export interface DecodeAudioOptions {
+interface DecodeAudioOptions {
   /** The sample rate to convert to. */
   readonly sampleRateHz: number;
   readonly signal?: AbortSignal | undefined;

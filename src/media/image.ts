@@ -24,7 +24,7 @@ import { listPrimaryProperties } from "./image/heif_items.ts";
 const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, AVIF, HEIC, TIFF, BMP, DIB];
 
 /** An image file's header. */
-export interface ImageHeader extends ImageSize {
+interface ImageHeader extends ImageSize {
   readonly format: ImageFormat;
 }
 

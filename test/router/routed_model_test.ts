@@ -15,7 +15,7 @@ const MODELS = [
   model("vectors", "embedding", ["vectors", "chat"]),
 ];
 
-Deno.test("chooseModel() takes the name, then an alias, then the model that answers to all", () => {
+Deno.test("chooseModel() chooses by name, then by alias, then the model that answers to all", () => {
   for (
     const [name, id] of [
       ["chat", "chat"],
@@ -32,7 +32,7 @@ Deno.test("chooseModel() takes the name, then an alias, then the model that answ
   );
 });
 
-Deno.test("chooseModel() takes the only model that serves a path when none is named", () => {
+Deno.test("chooseModel() chooses the only model that serves a path if none is named", () => {
   for (
     const [path, id] of [
       ["/audio/speech", "mouth"],
@@ -54,7 +54,7 @@ Deno.test("chooseModel() takes the only model that serves a path when none is na
   assert.equal(refusal("/info"), "invalid_value");
   assert.equal(refusal("/rerank"), "unsupported_by_model");
   assert.equal(refusal("/nothing"), "unsupported_by_model");
-  // It may be one of those that are not known yet.
+  // It may be one of the models whose kind is not known yet.
   const withUnknown = [...MODELS, model("new", undefined)];
   assert.equal(chooseModel(withUnknown, { name: undefined, path: "/rerank" }).id, "new");
 });

@@ -126,7 +126,7 @@ export function isLarge(table: StoredTensor): boolean {
 }
 
 /** The matrix of a product, and the tensors that it is read from. */
-export interface PlannedMatrix {
+interface PlannedMatrix {
   readonly at: number;
   readonly k: number;
   readonly outputs: number;

@@ -178,7 +178,7 @@ function toEdge(phrase: Exclude<Phrase, { kind: "sequence" | "any_of" | "repeat"
 export const ANY_TOKEN = -1;
 
 /** A transition from one state to another. */
-export type Edge =
+type Edge =
   | { readonly kind: "terminal"; readonly value: number; readonly next: number }
   /** `value` is a token id, or `ANY_TOKEN`. */
   | { readonly kind: "token"; readonly value: number; readonly next: number }
@@ -210,7 +210,7 @@ interface RawNetwork {
 }
 
 /** Removes dead ends, so that every valid prefix can be completed. @returns `undefined` if no text is valid. */
-export function prune(
+function prune(
   raw: RawNetwork,
   { expressions, starts, root }: Pick<Network, "expressions" | "starts" | "root">,
 ): Network | undefined {

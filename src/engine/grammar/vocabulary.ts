@@ -186,11 +186,11 @@ function leadsTo(
 export type Chunked<Result> = Generator<void, Result, void>;
 
 /** Tokens processed between two yields, which takes a fraction of a millisecond. */
-export const TOKENS_PER_CHUNK = 128;
+const TOKENS_PER_CHUNK = 128;
 
 type Token = readonly [id: number, bytes: Uint8Array];
 
-export class TokenTrie {
+class TokenTrie {
   /** The first token with each byte string, and for each token the next one with the same bytes; -1 for none. */
   readonly #tokens: Int32Array;
   readonly #sameAs: Int32Array;

@@ -26,7 +26,7 @@ import {
 import { joinBytes } from "../../base/bytes.ts";
 
 /** How a container's sound is stored. Channels are interleaved. */
-export interface SampleFormat<Coding = SampleCoding> {
+interface SampleFormat<Coding = SampleCoding> {
   /** Name of the container, for messages: `WAV`. */
   readonly container: string;
   readonly numChannels: number;
@@ -172,7 +172,7 @@ function getSampleReader(
 }
 
 /** @throws {HearthError} `invalid_media` when a header gives an impossible number of channels or sample rate. */
-export function checkChannels(
+function checkChannels(
   { container, numChannels, sampleRateHz }: SampleFormat<unknown>,
 ): void {
   if (numChannels < 1 || numChannels > MAX_CHANNELS) {

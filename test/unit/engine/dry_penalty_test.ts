@@ -14,7 +14,7 @@ function getPenalties(tokens: readonly number[], options = {}): Record<number, n
   );
 }
 
-Deno.test("DryPenalty.compute() penalises what would go on a repetition, by its length", () => {
+Deno.test("DryPenalty.compute() penalises tokens that would continue a repetition, by its length", () => {
   assert.deepEqual(getPenalties([1, 2, 3, 1]), {}, "one token is no repetition");
   assert.deepEqual(getPenalties([1, 2, 3, 1, 2]), { 3: 0.8 });
   assert.deepEqual(getPenalties([1, 2, 3, 4, 1, 2, 3]), { 4: 1.4 });
@@ -36,7 +36,7 @@ Deno.test("DryPenalty.compute() looks back on its window, and not across breaker
   assert.deepEqual(getPenalties([1, 2, 3, 1, 7], { isBreaker }), {});
 });
 
-Deno.test("DryPenalty.compute() stays finite in repetitions without end", () => {
+Deno.test("DryPenalty.compute() stays finite in endless repetitions", () => {
   const { 1: penalty } = getPenalties(Array(5_000).fill(1));
   assert.ok(Number.isFinite(penalty) && penalty! > 1e37 && penalty! < 3.5e38);
   assert.deepEqual(getPenalties(Array(50).fill(1), { base: 1 }), { 1: 0.8 });
@@ -62,7 +62,7 @@ function naive(
   return longest;
 }
 
-Deno.test("DryPenalty.compute() is what its definition says, on 2,000 random sequences", () => {
+Deno.test("DryPenalty.compute() equals its definition, on 2,000 random sequences", () => {
   const random = new Random(5);
   let numPenalised = 0;
   for (let round = 0; round < 2_000; round++) {

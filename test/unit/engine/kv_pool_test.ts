@@ -148,7 +148,7 @@ const LIMITS = makeLimits({ numBlocks: 100, roomyBlocks: 300, maxBlocks: 1000 })
 const lacking = (numMissing: number) => ({ numMissing, numEvicted: numMissing });
 const MINUTES = 60_000;
 
-Deno.test("PoolSize.sizesFor() doubles, then asks for less", () => {
+Deno.test("PoolSize.sizesFor() doubles, then requests less", () => {
   const pool = new PoolSize(LIMITS);
   assert.deepEqual(pool.sizesFor(lacking(0), 0), []);
   assert.deepEqual(pool.sizesFor(lacking(1), 0), [200, 125, 105, 101]);
@@ -170,7 +170,7 @@ Deno.test("PoolSize.sizesFor() keeps known prefixes up to a size, not beyond", (
   assert.deepEqual(fixed.sizesFor(lacking(9), 0), [], "a decoder whose pool keeps its size");
 });
 
-Deno.test("PoolSize asks a device that refused again after half a minute", () => {
+Deno.test("PoolSize asks a device again half a minute after a refusal", () => {
   const pool = new PoolSize(LIMITS);
   pool.refuse(1000);
   assert.deepEqual(pool.sizesFor(lacking(1), 2000), []);
@@ -178,7 +178,7 @@ Deno.test("PoolSize asks a device that refused again after half a minute", () =>
   assert.deepEqual(pool.sizesFor(lacking(1), 40_000), [200, 125, 105, 101]);
 });
 
-Deno.test("PoolSize shrinks to what it may keep ten minutes after more than half was in use", () => {
+Deno.test("PoolSize shrinks to its allowed size ten minutes after more than half was in use", () => {
   const pool = new PoolSize(LIMITS);
   assert.equal(pool.shrinksIn(0), undefined);
   pool.set(800, 0);

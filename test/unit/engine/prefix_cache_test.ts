@@ -8,7 +8,7 @@ function makeSequenceWithBlocks(tokens: readonly number[], blockIds: readonly nu
   return sequence;
 }
 
-/** The number that times `odd` is 1, modulo 2³². */
+/** The inverse of `odd`, modulo 2³². */
 function invert(odd: number): number {
   let inverse = odd;
   for (let i = 0; i < 5; i++) inverse = Math.imul(inverse, 2 - Math.imul(odd, inverse));
@@ -19,7 +19,7 @@ function rotateRight(value: number, by: number): number {
   return (value >>> by) | (value << (32 - by));
 }
 
-/** The token that takes `hash` to `wanted`: mixHash backwards. */
+/** The token that changes `hash` to `wanted`: the inverse of mixHash. */
 function tokenBetween(hash: number, wanted: number): number {
   const mixed = rotateRight(Math.imul(wanted - 0xe6546b64, invert(5)), 13) ^ hash;
   const scrambled = rotateRight(Math.imul(mixed, invert(0x1b873593)), 15);
@@ -39,7 +39,7 @@ Deno.test("BlockIndex.find() is not deceived by other tokens of the same hash", 
   assert.equal(index.find(makeSequenceWithBlocks(forged, []), 0), 1);
 });
 
-Deno.test("BlockIndex.find() is not deceived by an equal block behind another prefix of the same hash", () => {
+Deno.test("BlockIndex.find() is not deceived by an equal block after another prefix with the same hash", () => {
   const forged = [5, tokenBetween(mixHash(0, 5), mixHash(mixHash(0, 1), 2))];
   const index = new BlockIndex(8, 2);
   const honest = makeSequenceWithBlocks([1, 2, 7, 7], [0, 1]);
@@ -50,8 +50,8 @@ Deno.test("BlockIndex.find() is not deceived by an equal block behind another pr
   assert.equal(index.findOrAdd(other, 1), 3);
 });
 
-Deno.test("BlockIndex.remove() forgets one block of a bucket wherever it stands", () => {
-  // More blocks than buckets would hold one each, so that some share one.
+Deno.test("BlockIndex.remove() forgets one block of a bucket at any position", () => {
+  // More blocks than buckets, so that some share one.
   const numBlocks = 64;
   for (let removed = 0; removed < numBlocks; removed++) {
     const index = new BlockIndex(numBlocks, 1);

@@ -9,7 +9,7 @@ import { Readback } from "../../../src/gpu/readback.ts";
 
 const USAGE = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
 
-/** Buffers that are created to be read on any device, until it is disposed of. */
+/** Records readable buffers created on any device, until it is disposed. */
 class Created implements Disposable {
   readonly downloads: GPUBuffer[] = [];
   readonly #createBuffer = GPUDevice.prototype.createBuffer;
@@ -29,7 +29,7 @@ class Created implements Disposable {
   }
 }
 
-/** Copies words to a new buffer to read, and maps it. @returns them, and whether mapping waited for a timer. */
+/** Copies words to a new readable buffer, and maps it. @returns the words, and whether mapping waited for a timer. */
 async function download({ device }: GpuContext, words: Uint32Array<ArrayBuffer>) {
   const source = device.createBuffer({
     label: "source",
@@ -56,7 +56,7 @@ function counting(first: number, length: number): Uint32Array<ArrayBuffer> {
   return Uint32Array.from({ length }, (_, i) => first + i);
 }
 
-gpuTest("keepDownloadBuffers() lends a buffer again, which then maps at once", async () => {
+gpuTest("keepDownloadBuffers() reuses a buffer, which then maps immediately", async () => {
   using created = new Created();
   const gpu = await openTestDevice();
   for (let i = 0; i < 100; i++) {
@@ -71,7 +71,7 @@ gpuTest("keepDownloadBuffers() lends a buffer again, which then maps at once", a
 }, { ignore: !canTakeRangeEarly() });
 
 gpuTest(
-  "keepDownloadBuffers() keeps two buffers of a size, and none of more than 4 MiB",
+  "keepDownloadBuffers() keeps two buffers per size, and none above 4 MiB",
   async () => {
     using created = new Created();
     const gpu = await openTestDevice();
@@ -91,7 +91,7 @@ gpuTest(
 );
 
 gpuTest(
-  "keepDownloadBuffers() leaves buffers alone on versions of Deno that are not verified",
+  "keepDownloadBuffers() does nothing on versions of Deno that are not verified",
   async () => {
     const gpu = await openTestDevice();
     const device = { createBuffer: () => assert.fail() } as unknown as GPUDevice;
@@ -102,7 +102,7 @@ gpuTest(
   },
 );
 
-/** A graph with an operator that ONNX Runtime has for the CPU alone: its inputs are downloaded. */
+/** A graph with an operator that ONNX Runtime only has for the CPU: its inputs are downloaded. */
 function openSum(gpu: GpuContext) {
   const model = buildModel({
     nodes: [makeNode("Neg", ["x"], ["negative"]), makeNode("Sum", ["negative", "x", "x"], ["y"])],
@@ -112,7 +112,7 @@ function openSum(gpu: GpuContext) {
   return openSession(model, { device: gpu.device });
 }
 
-gpuTest("ONNX Runtime's downloads are right in kept buffers", async (gpu) => {
+gpuTest("ONNX Runtime's downloads are correct in kept buffers", async (gpu) => {
   const session = await openSum(gpu);
   for (let i = 1; i < 60; i++) {
     const values = Float32Array.from({ length: 1 + i * 401 % 30_000 }, (_, at) => at % 97 - i);
@@ -123,7 +123,7 @@ gpuTest("ONNX Runtime's downloads are right in kept buffers", async (gpu) => {
   await session.release();
 });
 
-gpuTest("a download of ONNX Runtime in a kept buffer fails once the device is gone", async () => {
+gpuTest("a download of ONNX Runtime in a kept buffer fails after the device is lost", async () => {
   const gpu = await openTestDevice();
   for (let i = 0; i < 3; i++) await download(gpu, counting(i, 8));
   gpu.device.destroy();
@@ -132,21 +132,24 @@ gpuTest("a download of ONNX Runtime in a kept buffer fails once the device is go
 
 const UPLOAD = GPUBufferUsage.MAP_WRITE | GPUBufferUsage.COPY_SRC;
 
-gpuTest("openDevice() gives a device whose upload buffers hold what was mapped", async (gpu) => {
-  const { device } = gpu;
-  const buffer = device.createBuffer({ size: 32, usage: UPLOAD, mappedAtCreation: true });
-  const first = buffer.getMappedRange(0, 8);
-  new Uint32Array(first).set([1, 2]);
-  new Uint32Array(buffer.getMappedRange(16)).set([5, 6, 7, 8]);
-  buffer.unmap();
-  assert.ok(first.detached);
-  const readback = await Readback.create(gpu, { maxBytes: 32 });
-  const encoder = device.createCommandEncoder();
-  const bytes = await readback.read(encoder, [{ buffer, offset: 0, size: 32 }]);
-  assert.deepEqual([...new Uint32Array(bytes.buffer)], [1, 2, 0, 0, 5, 6, 7, 8]);
-  buffer.destroy();
-  readback.dispose();
-});
+gpuTest(
+  "openDevice() returns a device whose upload buffers contain the mapped data",
+  async (gpu) => {
+    const { device } = gpu;
+    const buffer = device.createBuffer({ size: 32, usage: UPLOAD, mappedAtCreation: true });
+    const first = buffer.getMappedRange(0, 8);
+    new Uint32Array(first).set([1, 2]);
+    new Uint32Array(buffer.getMappedRange(16)).set([5, 6, 7, 8]);
+    buffer.unmap();
+    assert.ok(first.detached);
+    const readback = await Readback.create(gpu, { maxBytes: 32 });
+    const encoder = device.createCommandEncoder();
+    const bytes = await readback.read(encoder, [{ buffer, offset: 0, size: 32 }]);
+    assert.deepEqual([...new Uint32Array(bytes.buffer)], [1, 2, 0, 0, 5, 6, 7, 8]);
+    buffer.destroy();
+    readback.dispose();
+  },
+);
 
 gpuTest(
   "ONNX Runtime uploads weights and inputs without mapped memory of the device",

@@ -1,4 +1,4 @@
-/** Expanded weights give what ONNX Runtime gives for the packed ones. */
+/** Expanded weights give the same results as the packed ones in ONNX Runtime. */
 import assert from "node:assert/strict";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { expandQuantized, makeConvolutionsPlanar } from "../../../src/graph/rewrite/cpu_graph.ts";
@@ -53,7 +53,7 @@ function packedModel({ columns, rows, blockSize, hasZeroPoints }: Packed) {
   });
 }
 
-/** Reads a model's bytes by way of a file, as models are. */
+/** Reads a model's bytes through a file, like real models. */
 async function withModel(
   bytes: Uint8Array,
   use: (model: ModelProto, files: FolderFiles) => Promise<void>,
@@ -100,7 +100,7 @@ for (
   });
 }
 
-Deno.test("expandQuantized() makes a table of a GatherBlockQuantized", async () => {
+Deno.test("expandQuantized() expands the table of a GatherBlockQuantized", async () => {
   const [rows, columns, blockSize] = [3, 64, 32];
   const values = Uint8Array.from({ length: rows * columns / 2 }, (_, i) => (i * 37) % 256);
   const scales = Float16Array.from({ length: rows * 2 }, (_, i) => 0.25 * (i + 1));
@@ -134,7 +134,7 @@ Deno.test("expandQuantized() makes a table of a GatherBlockQuantized", async () 
   });
 });
 
-Deno.test("expandQuantized() leaves other widths than 4 bits as they are", async () => {
+Deno.test("expandQuantized() does not change other widths than 4 bits", async () => {
   await withModel(
     packedModel({ columns: 64, rows: 4, blockSize: 32, hasZeroPoints: false }),
     (model) => {
@@ -151,7 +151,7 @@ Deno.test("expandQuantized() leaves other widths than 4 bits as they are", async
   );
 });
 
-Deno.test("expandQuantized() leaves a model packed that would take too much memory", async () => {
+Deno.test("expandQuantized() leaves a model packed if it would need too much memory", async () => {
   await withModel(
     packedModel({ columns: 64, rows: 4, blockSize: 32, hasZeroPoints: false }),
     (model) => {
@@ -171,7 +171,9 @@ Deno.test("expandQuantized() leaves a model packed that would take too much memo
 
 const [WIDTH, LENGTH] = [32, 37];
 
-/** A residual block of 64 channels with a dilated convolution, twice as long afterwards, and one of few channels. */
+/**
+ * A residual block of 64 channels with a dilated convolution, an upsampling by two, and a convolution of few channels.
+ */
 async function buildVocoder(): Promise<ModelProto> {
   const graph = new GraphBuilder();
   const conv = (
@@ -210,7 +212,7 @@ async function runConvolutions(model: ModelProto, runtime: "native" | "web") {
   return outputs;
 }
 
-/** Ranks of the kernels of the convolutions, in their order. */
+/** Ranks of the convolutions' kernels, in order. */
 function kernelRanks({ graph }: ModelProto): number[] {
   const ranks = new Map(graph.initializers.map(({ name, shape }) => [name, shape.length]));
   return graph.nodes.filter(({ opType }) => opType.startsWith("Conv"))
@@ -234,16 +236,16 @@ Deno.test("makeConvolutionsPlanar() changes neither what a graph computes nor it
   }
 });
 
-Deno.test("makeConvolutionsPlanar() leaves tensors as images from one convolution to the next", async () => {
+Deno.test("makeConvolutionsPlanar() keeps tensors 2-D between convolutions", async () => {
   const { graph } = makeConvolutionsPlanar(await buildVocoder(), { threads: 1 });
   const reshapes = graph.nodes.filter(({ opType }) => opType === "Reshape").map(({ inputs }) =>
     inputs[0]
   );
-  // The input, the longer series that the norm sees, and an output.
+  // The input, the longer series that the norm reads, and an output.
   assert.equal(reshapes.length, 3, reshapes.join(", "));
 });
 
-Deno.test("makeConvolutionsPlanar() leaves convolutions alone that have no work for all threads", async () => {
+Deno.test("makeConvolutionsPlanar() does not change convolutions with too little work for all threads", async () => {
   assert.deepEqual(kernelRanks(makeConvolutionsPlanar(await buildVocoder(), { threads: 2 })), [
     3,
     3,
@@ -252,7 +254,7 @@ Deno.test("makeConvolutionsPlanar() leaves convolutions alone that have no work 
   ]);
 });
 
-Deno.test("makeConvolutionsPlanar() returns a graph without such convolutions as it is", async () => {
+Deno.test("makeConvolutionsPlanar() returns a graph without such convolutions unchanged", async () => {
   const graph = new GraphBuilder();
   graph.add("Relu", ["x"], { outputs: ["y"] });
   const model = await decodeModel(graph.build({

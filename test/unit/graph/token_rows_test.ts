@@ -5,7 +5,7 @@ import { keepOutputs, takeBranch } from "../../../src/graph/cut/merged_decoder.t
 import { readModel } from "../../../src/graph/file/proto_read.ts";
 import { findModelFolder } from "../../fixtures/engine/goldens.ts";
 
-Deno.test("hoistTransposes() moves the transposes of inputs to where the inputs are made", async () => {
+Deno.test("hoistTransposes() moves the transposes of inputs to the producers of the inputs", async () => {
   await using files = new FolderFiles(`${findModelFolder("hearth-demo-asr")}/onnx`);
   const merged = await readModel(files, "decoder_model_merged.onnx");
   const take = (branch: "then_branch" | "else_branch", part: string) =>
@@ -22,7 +22,7 @@ Deno.test("hoistTransposes() moves the transposes of inputs to where the inputs 
 
   const computeShape = (values: typeof after.user.graph.inputs, name: string) =>
     values.find((value) => value.name === name)!.shape!;
-  // Keys are read transposed, values as they are.
+  // Keys are read transposed, values are not.
   assert.deepEqual(
     computeShape(after.user.graph.inputs, "past_key_values.0.encoder.key").slice(1, 3),
     [

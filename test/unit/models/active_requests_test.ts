@@ -5,7 +5,7 @@ import { CapturedStderr } from "../../fixtures/servers/capture_stderr.ts";
 import type { ErrorEvent } from "../../../src/models/task.ts";
 import { ActiveRequests } from "../../../src/models/threads/active_requests.ts";
 
-/** What is heard of work that ends with `error`. */
+/** The error event of work that fails with `error`. */
 async function hear(error: unknown, param?: string): Promise<ErrorEvent["error"]> {
   const { promise, resolve } = Promise.withResolvers<ErrorEvent>();
   const answer = () => Promise.reject(error);
@@ -13,7 +13,7 @@ async function hear(error: unknown, param?: string): Promise<ErrorEvent["error"]
   return (await promise).error;
 }
 
-Deno.test("ActiveRequests names the path of refused media, and of nothing else", async () => {
+Deno.test("ActiveRequests names only the path of refused media", async () => {
   const refused = await hear(new HearthError("invalid_media", "It is no image."), "image");
   assert.deepEqual([refused.message, refused.param], ["image: It is no image.", "image"]);
   const unnamed = await hear(new HearthError("invalid_media", "It is no image."));
@@ -22,7 +22,7 @@ Deno.test("ActiveRequests names the path of refused media, and of nothing else",
   assert.deepEqual([other.kind, other.message], ["invalid_value", "n: one."]);
 });
 
-Deno.test("ActiveRequests keeps what failed from the client", async () => {
+Deno.test("ActiveRequests hides internal errors from the client", async () => {
   configureLog({ level: "error", format: "text" });
   const { kind, message } = await hear(new Error("a secret path"));
   assert.equal(kind, "inference_failed");
@@ -41,7 +41,7 @@ Deno.test("ActiveRequests logs an error that ends several requests once, with th
   ]);
 });
 
-Deno.test("ActiveRequests says nothing of work that is cancelled, and waits for it", async () => {
+Deno.test("ActiveRequests emits nothing for cancelled work, and waits for it", async () => {
   const requests = new ActiveRequests();
   const heard: ErrorEvent[] = [];
   let numEnded = 0;
@@ -65,7 +65,7 @@ Deno.test("ActiveRequests says nothing of work that is cancelled, and waits for 
   assert.deepEqual([numEnded, heard.length, requests.size], [2, 0, 0]);
 });
 
-Deno.test("ActiveRequests works on a few at a time, and not at all on what is cancelled before", async () => {
+Deno.test("ActiveRequests runs a few at a time, and never those cancelled before", async () => {
   const requests = new ActiveRequests(2);
   const begun: [string, number][] = [];
   const ends = new Map<string, () => void>();

@@ -3,7 +3,7 @@ import { Budget } from "../../../src/models/threads/semaphore.ts";
 
 const never = new AbortController().signal;
 
-/** Whether a promise has been settled by now. */
+/** Whether a promise is settled. */
 async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   let settled = false;
   const note = () => settled = true;
@@ -12,7 +12,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   return settled;
 }
 
-Deno.test("Budget.take() admits what fits: small requests before large ones", async () => {
+Deno.test("Budget.take() admits requests that fit: small ones before large ones", async () => {
   const budget = new Budget(10);
   const giveBackSix = await budget.take(6, never);
   const five = budget.take(5, never);
@@ -27,7 +27,7 @@ Deno.test("Budget.take() admits what fits: small requests before large ones", as
   (await budget.take(10, never))();
 });
 
-Deno.test("Budget.take() keeps room for one that was overtaken too often", async () => {
+Deno.test("Budget.take() reserves room for a request that was overtaken too often", async () => {
   const budget = new Budget(10);
   const first = await budget.take(1, never);
   const all = budget.take(10, never);
@@ -43,7 +43,7 @@ Deno.test("Budget.take() keeps room for one that was overtaken too often", async
   assert.deepEqual([budget.numTaken, budget.numWaiting], [0, 0]);
 });
 
-Deno.test("Budget.take() gives the total to a request for more", async () => {
+Deno.test("Budget.take() limits a request to the total", async () => {
   const budget = new Budget(10);
   const giveBack = await budget.take(1000, never);
   assert.equal(await isSettled(budget.take(1, never)), false);
@@ -51,7 +51,7 @@ Deno.test("Budget.take() gives the total to a request for more", async () => {
   assert.equal(budget.numTaken, 1);
 });
 
-Deno.test("Budget.take() lets the next one in when the first leaves the queue", async () => {
+Deno.test("Budget.take() admits the next request when the first leaves the queue", async () => {
   const budget = new Budget(10);
   const giveBack = await budget.take(6, never);
   const controller = new AbortController();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ByteBudgetCache } from "../../../src/models/threads/active_requests.ts";
 
-Deno.test("ByteBudgetCache.set() drops the longest unused until the budget holds the rest", () => {
+Deno.test("ByteBudgetCache.set() drops the longest unused values until the rest fits", () => {
   const dropped: string[] = [];
   const cache = new ByteBudgetCache<string>(10, (value) => dropped.push(value));
   cache.set("a", "A", 4);
@@ -13,7 +13,7 @@ Deno.test("ByteBudgetCache.set() drops the longest unused until the budget holds
   assert.equal(cache.numBytes, 8);
 });
 
-Deno.test("ByteBudgetCache.set() keeps what is larger than the budget until something else comes", () => {
+Deno.test("ByteBudgetCache.set() keeps a value above the budget until the next one arrives", () => {
   const dropped: string[] = [];
   const cache = new ByteBudgetCache<string>(10, (value) => dropped.push(value));
   cache.set("a", "A", 4);
@@ -23,7 +23,7 @@ Deno.test("ByteBudgetCache.set() keeps what is larger than the budget until some
   assert.deepEqual([dropped, cache.get("large"), cache.numBytes], [["A", "LARGE"], undefined, 1]);
 });
 
-Deno.test("ByteBudgetCache.set() drops the value it replaces, clear() all", () => {
+Deno.test("ByteBudgetCache.set() drops the replaced value, clear() drops all", () => {
   const dropped: string[] = [];
   const cache = new ByteBudgetCache<string>(10, (value) => dropped.push(value));
   cache.set("a", "old", 4);

@@ -41,7 +41,7 @@ const SETTINGS = [
 ];
 const TOKENIZER = ["tokenizer.json", "tokenizer_config.json"];
 
-Deno.test("chooseFiles() takes settings, and one graph with its external data", () => {
+Deno.test("chooseFiles() chooses settings, and one graph with its external data", () => {
   assert.deepEqual(choose(TEXT), {
     kind: "text",
     dtype: "q4",
@@ -53,13 +53,13 @@ Deno.test("chooseFiles() takes settings, and one graph with its external data", 
   assert.deepEqual(full, ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model.onnx_data_1"]);
 });
 
-Deno.test("chooseFiles() takes the dtype that suits the device", () => {
+Deno.test("chooseFiles() chooses the best dtype for the device", () => {
   assert.equal(choose(TEXT, { device: "gpuWithF16" }).dtype, "q4f16");
   assert.equal(choose(TEXT, { device: "gpu" }).dtype, "q4");
   assert.deepEqual(choose(TEXT, { device: "gpuWithF16" }).missed, []);
 });
 
-Deno.test("chooseFiles() takes weights of 1 or 2 bits where there are no others", () => {
+Deno.test("chooseFiles() chooses weights of 1 or 2 bits if there are no others", () => {
   const only = (...files: string[]) => folder(TEXT.config, "tokenizer.json", ...files);
   for (const dtype of ["q1", "q1f16", "q2", "q2f16"] as const) {
     const graph = `onnx/model_${dtype}.onnx`;
@@ -72,12 +72,12 @@ Deno.test("chooseFiles() takes weights of 1 or 2 bits where there are no others"
   assert.equal(choose(only("onnx/model_q1.onnx", "onnx/model_q4.onnx")).dtype, "q4");
 });
 
-Deno.test("chooseFiles() puts the graphs last, so that a folder with them is complete", () => {
+Deno.test("chooseFiles() lists graphs last, so that a folder with them is complete", () => {
   const { files } = chooseFiles(TEXT, { device: "cpu" });
   assert.equal(files.at(-1), "onnx/model_q4.onnx");
 });
 
-Deno.test("chooseFiles() of a speech model takes encoder and merged decoder, not the halves it stands for", () => {
+Deno.test("chooseFiles() of a speech model chooses encoder and merged decoder, not its halves", () => {
   const whisper = folder(
     { model_type: "whisper", architectures: ["WhisperForConditionalGeneration"] },
     "preprocessor_config.json",
@@ -97,7 +97,7 @@ Deno.test("chooseFiles() of a speech model takes encoder and merged decoder, not
   assert.deepEqual(wished.graphs, choose(whisper).graphs);
 });
 
-Deno.test("chooseFiles() of a vision model takes all its parts, each in the best dtype it has", () => {
+Deno.test("chooseFiles() of a vision model chooses all its parts, each in its best dtype", () => {
   const vision = folder(
     { architectures: ["SmolVLMForConditionalGeneration"], model_type: "smolvlm" },
     "processor_config.json",
@@ -113,7 +113,7 @@ Deno.test("chooseFiles() of a vision model takes all its parts, each in the best
   ]);
 });
 
-Deno.test("chooseFiles() of a speech synthesiser takes its voices, of an embedder its pooling", () => {
+Deno.test("chooseFiles() of a speech synthesiser includes its voices, of an embedder its pooling", () => {
   const kokoro = folder(
     { model_type: "style_text_to_speech_2" },
     "voices/af.bin",
@@ -135,7 +135,7 @@ Deno.test("chooseFiles() of a speech synthesiser takes its voices, of an embedde
   assert.equal(dtype, "fp32");
 });
 
-Deno.test("chooseFiles() of Chatterbox takes its voice, and saves on the language model alone", () => {
+Deno.test("chooseFiles() of Chatterbox includes its voice, and quantizes only the language model", () => {
   const graphs = ["conditional_decoder", "embed_tokens", "language_model", "speech_encoder"];
   const chatterbox = folder(
     { model_type: "chatterbox" },
@@ -159,12 +159,12 @@ Deno.test("chooseFiles() of Chatterbox takes its voice, and saves on the languag
   assert.equal(choose(chatterbox, { dtype: "fp32" }).graphs[0], "onnx/language_model.onnx");
 });
 
-Deno.test("chooseFiles() refuses a folder without graphs, and a dtype it has not", () => {
+Deno.test("chooseFiles() refuses a folder without graphs, and a missing dtype", () => {
   assert.throws(() => choose(folder({ architectures: ["XForCausalLM"] })), StartupError);
   assert.throws(() => choose(TEXT, { dtype: "int8" }), /no graph of dtype int8: it has fp32, fp16/);
 });
 
-Deno.test("chooseFiles() takes a vision model's audio encoder only where sounds are served", () => {
+Deno.test("chooseFiles() includes a vision model's audio encoder only if sounds are served", () => {
   const chooseOf = (model_type: string) => {
     const files = ["audio_encoder", "decoder_model_merged", "embed_tokens", "vision_encoder"]
       .map((graph) => `onnx/${graph}_q4.onnx`);
@@ -180,7 +180,7 @@ Deno.test("chooseFiles() takes a vision model's audio encoder only where sounds 
   assert.deepEqual(chooseOf("gemma4"), [...graphs, "onnx/audio_encoder_q4.onnx"]);
 });
 
-Deno.test("chooseFiles() takes the one graph of a CTC model", () => {
+Deno.test("chooseFiles() chooses the single graph of a CTC model", () => {
   const ctc = folder(
     { model_type: "wav2vec2", architectures: ["Wav2Vec2ForCTC"] },
     ...["vocab.json", "preprocessor_config.json", "onnx/model.onnx", "onnx/model_fp16.onnx"],
@@ -194,7 +194,7 @@ Deno.test("chooseFiles() takes the one graph of a CTC model", () => {
   });
 });
 
-Deno.test("chooseFiles() takes sound in full precision, with the voices and all graphs", () => {
+Deno.test("chooseFiles() chooses speech synthesis in full precision, with the voices and all graphs", () => {
   const speecht5 = folder(
     { model_type: "speecht5" },
     "speaker_embeddings.bin",

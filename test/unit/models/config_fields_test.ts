@@ -1,4 +1,4 @@
-/** Files of a folder whose values are absurd or of the wrong type end the start, naming the file and the field. */
+/** Files with absurd values or wrong types stop the start with an error that names the file and the field. */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -94,14 +94,14 @@ Deno.test("checkPreprocessors() refuses absurd sizes by file and field", async (
   assert.equal(infinite, `${PREPROCESSOR}: size: ${EDGE} Infinity.`);
 });
 
-Deno.test("checkPreprocessors() takes what the folders of many families say", async () => {
+Deno.test("checkPreprocessors() accepts the values of many families", async () => {
   const given: readonly Json[] = [
     {},
     { size: 224, crop_size: 224, image_mean: [0.5, 0.5, 0.5], image_std: [0.5, 0.5, 0.5] },
     { size: { shortest_edge: 256 }, crop_size: { height: 224, width: 224 }, resample: 3 },
     { size: { longest_edge: 1536 }, max_image_size: { longest_edge: 512 }, pad_size: null },
     { size: [960, 1280], do_align_long_axis: false, rescale_factor: 1 / 255 },
-    // Qwen2-VL and Qwen3-VL: edges that are numbers of pixels.
+    // Qwen2-VL and Qwen3-VL: sizes in numbers of pixels.
     { min_pixels: 3136, max_pixels: 12_845_056, patch_size: 14, temporal_patch_size: 2 },
     { size: { shortest_edge: 65_536, longest_edge: 16_777_216 }, patch_size: 16, merge_size: 2 },
     // Pixtral
@@ -118,7 +118,7 @@ Deno.test("checkPreprocessors() takes what the folders of many families say", as
   }
 });
 
-/** The built-in model's tokenizer, changed at one place. */
+/** The built-in model's tokenizer with one change. */
 function tokenizer(change: (json: Json, model: Json) => void): string {
   const path = join(findModelFolder("hearth-demo-embed")!, "tokenizer.json");
   const json = JSON.parse(Deno.readTextFileSync(path));
@@ -126,7 +126,7 @@ function tokenizer(change: (json: Json, model: Json) => void): string {
   return JSON.stringify(json);
 }
 
-Deno.test("readTokenizer() names the file and the field that is wrong", async () => {
+Deno.test("readTokenizer() names the file and the invalid field", async () => {
   const cases: readonly (readonly [string, RegExp])[] = [
     ["[]", /^tokenizer.json does not hold a JSON object\.$/],
     ["{", /^tokenizer.json cannot be read: /],
@@ -225,13 +225,13 @@ Deno.test("readContextLength() reads the config's own length, or its text model'
   assert.equal(readContextLength(folder({ text_config: { max_position_embeddings: 96 } })), 96);
 });
 
-Deno.test("readContextLength() knows what transformers leaves out because it is the default of the type", () => {
+Deno.test("readContextLength() knows the defaults that transformers omits", () => {
   assert.equal(readContextLength(folder({ model_type: "qwen2" })), 32_768);
   const nested = { model_type: "gemma3", text_config: { model_type: "gemma3_text" } };
   assert.equal(readContextLength(folder(nested)), 131_072);
 });
 
-Deno.test("readContextLength() and readVocabSize() refuse a config that does not say", () => {
+Deno.test("readContextLength() and readVocabSize() refuse a config without them", () => {
   assert.throws(() => readContextLength(folder({ model_type: "new" })), {
     name: "StartupError",
     message: /\/models\/x\/config\.json gives no max_position_embeddings or n_positions/,

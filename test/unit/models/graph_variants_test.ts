@@ -1,4 +1,4 @@
-/** Which graph is taken of folders as onnxruntime-genai, Olive and Optimum lay them out, by their file lists. */
+/** The choice of a graph in folders in the layouts of onnxruntime-genai, Olive and Optimum, by their file lists. */
 import assert from "node:assert/strict";
 import { type ModelFolder, withGenaiConfig } from "../../../src/hub/model_folder.ts";
 import { identifyFamily } from "../../../src/models/load/identify_family.ts";
@@ -23,7 +23,7 @@ function chosen(folder: ModelFolder, device: "cpu" | "gpu" | "gpuWithF16", dtype
   return `${path} ${seen}`;
 }
 
-Deno.test("chooseGraphs() takes the variant for the device of a repository of onnxruntime-genai", () => {
+Deno.test("chooseGraphs() chooses the variant for the device in a repository of onnxruntime-genai", () => {
   const phi = makeFolder([
     ...variant("cpu_and_mobile/cpu-int4-rtn-block-32"),
     ...variant(
@@ -58,7 +58,7 @@ Deno.test("chooseGraphs() takes the variant for the device of a repository of on
   assert.equal(chosen(nested, "gpuWithF16"), "onnxruntime/webgpu/int4/model.onnx q4f16");
 });
 
-Deno.test("chooseGraphs() takes graphs at the root, by their names' suffixes or the folder's name", () => {
+Deno.test("chooseGraphs() finds graphs at the root, by suffix or by the folder's name", () => {
   const root = (files: readonly string[], path?: string) => chosen(makeFolder(files, path), "cpu");
   assert.equal(root(["model.onnx", "model.onnx.data"]), "model.onnx fp32");
   assert.equal(root(["model.onnx"], "/models/Phi-4-int4-cpu"), "model.onnx q4");
@@ -75,7 +75,7 @@ Deno.test("chooseGraphs() takes graphs at the root, by their names' suffixes or 
   ]);
 });
 
-Deno.test("chooseGraphs() lists the graphs there are when it finds none, or none of a dtype", () => {
+Deno.test("chooseGraphs() lists the existing graphs if it finds none, or none of a dtype", () => {
   const other = makeFolder(["graphs/decoder.onnx", "graphs/head.onnx"]);
   assert.throws(() => chosen(other, "cpu"), {
     message: /it has no onnx\/model\*\.onnx, but graphs\/decoder\.onnx, graphs\/head\.onnx\./,
@@ -87,7 +87,7 @@ Deno.test("chooseGraphs() lists the graphs there are when it finds none, or none
   });
 });
 
-Deno.test("chooseFiles() takes a variant with its weights and the settings beside it, and no other", () => {
+Deno.test("chooseFiles() chooses only one variant, with its weights and adjacent settings", () => {
   const cpu = "cpu_and_mobile/cpu-int4-rtn-block-32-acc-level-4";
   const gpu = "gpu/gpu-int4-rtn-block-32";
   const folder = {
@@ -103,7 +103,7 @@ Deno.test("chooseFiles() takes a variant with its weights and the settings besid
   assert.equal(files.at(-1), `${gpu}/model.onnx`);
 });
 
-Deno.test("identifyFamily() asks which of several models in one repository is meant", () => {
+Deno.test("identifyFamily() requires a choice between several models in one repository", () => {
   const folder = makeFolder([
     ...variant("gemma-3-4b-it/cpu_and_mobile/int4"),
     ...variant("gemma-3-4b-it/gpu/int4"),
@@ -135,7 +135,7 @@ const GENAI = {
   search: { do_sample: true },
 };
 
-Deno.test("withGenaiConfig() makes a config.json of genai_config.json, or adds to one", () => {
+Deno.test("withGenaiConfig() converts genai_config.json to a config.json, or adds to one", () => {
   assert.deepEqual(withGenaiConfig({}, GENAI), {
     model_type: "phi3",
     architectures: ["phi3ForCausalLM"],
@@ -158,7 +158,7 @@ Deno.test("withGenaiConfig() makes a config.json of genai_config.json, or adds t
   assert.deepEqual(withGenaiConfig(CONFIG, undefined), CONFIG);
 });
 
-Deno.test("identifyFamily() refuses what has more than a decoder in onnxruntime-genai's form, by its parts", () => {
+Deno.test("identifyFamily() refuses onnxruntime-genai folders with more than a decoder, naming the parts", () => {
   for (const part of ["vision", "speech", "encoder"]) {
     const genai = { model: { ...GENAI.model, type: "phi4mm", [part]: { filename: "v.onnx" } } };
     const folder = {
@@ -173,7 +173,7 @@ Deno.test("identifyFamily() refuses what has more than a decoder in onnxruntime-
   }
 });
 
-Deno.test("chooseGraphs() takes the graph that genai_config.json names, whatever lies beside it", () => {
+Deno.test("chooseGraphs() chooses the graph that genai_config.json names, with any other files", () => {
   const files = [...SETTINGS, "decoder.onnx", "decoder.onnx.data", "sampler.onnx"];
   const folder = {
     ...makeFolder(files),

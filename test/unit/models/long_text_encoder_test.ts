@@ -40,12 +40,16 @@ for (
   const ignore = !existsSync(folder);
   const name = folder.split("/").at(-1)!;
   const note = unlessThere(!ignore, `tokenizers/${name}`, "a published tokenizer");
-  Deno.test(`LongTextEncoder gives ${name}'s own tokens of a long text${note}`, { ignore }, () => {
-    const { encode, long } = load(folder);
-    const text = PROSE.repeat(800);
-    assert.ok(text.length > 100_000);
-    assertSameValues(long.encode(text, NONE), encode(text));
-  });
+  Deno.test(
+    `LongTextEncoder returns ${name}'s own tokens of a long text${note}`,
+    { ignore },
+    () => {
+      const { encode, long } = load(folder);
+      const text = PROSE.repeat(800);
+      assert.ok(text.length > 100_000);
+      assertSameValues(long.encode(text, NONE), encode(text));
+    },
+  );
 }
 
 function existsSync(path: string): boolean {
@@ -56,7 +60,7 @@ function existsSync(path: string): boolean {
   }
 }
 
-Deno.test("LongTextEncoder refuses what no context could hold, having read little of it", () => {
+Deno.test("LongTextEncoder refuses text longer than any context after reading little of it", () => {
   const { long, numChars } = load(join(MODELS, "hearth-demo-chat"));
   const options = { maxTokens: 512, mayCut: false, what: "The prompt", param: "messages" };
   for (const text of [PROSE.repeat(20_000), "a".repeat(4_000_000), " ".repeat(4_000_000)]) {
@@ -70,7 +74,7 @@ Deno.test("LongTextEncoder refuses what no context could hold, having read littl
   assert.ok(numChars() < 100_000, `${numChars()} characters were read`);
 });
 
-Deno.test("LongTextEncoder.encodeInSlices() gives the same tokens, and lets others in", async () => {
+Deno.test("LongTextEncoder.encodeInSlices() returns the same tokens, and lets other work run", async () => {
   const { encode, long } = load(join(MODELS, "hearth-demo-chat"));
   const text = PROSE.repeat(2_000);
   let numTurns = 0;
@@ -88,7 +92,7 @@ Deno.test("LongTextEncoder.encodeInSlices() gives the same tokens, and lets othe
   });
 });
 
-Deno.test("LongTextEncoder gives the first tokens where a text may be cut, having read little of it", () => {
+Deno.test("LongTextEncoder returns the first tokens if a text may be truncated, after reading little of it", () => {
   const { encode, long, numChars } = load(join(MODELS, "hearth-demo-embed"));
   const text = PROSE.repeat(20_000);
   const ids = long.encode(text, { maxTokens: 256, mayCut: true, what: "input" });
@@ -96,7 +100,7 @@ Deno.test("LongTextEncoder gives the first tokens where a text may be cut, havin
   assert.deepEqual(ids.slice(0, 256), encode(PROSE.repeat(20)).slice(0, 256));
 });
 
-Deno.test("LongTextEncoder splits a word longer than a slice, between characters", () => {
+Deno.test("LongTextEncoder splits a word longer than a slice between characters", () => {
   const { long } = load(join(MODELS, "hearth-demo-chat"));
   assert.ok(long.encode("😀".repeat(30_000), NONE).length >= 30_000);
 });

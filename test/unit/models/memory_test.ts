@@ -43,7 +43,7 @@ function refusal(needs: Partial<MemoryNeeds>, offer: Partial<MemoryOffer>): stri
   return "";
 }
 
-Deno.test("requireMemory() admits what fits, and what cannot be measured", () => {
+Deno.test("requireMemory() admits models that fit, or cannot be measured", () => {
   assert.equal(refusal({}, {}), "");
   assert.equal(refusal({}, { availableBytes: 3050 * MB }), "");
   assert.equal(refusal({}, { availableBytes: undefined }), "");
@@ -57,7 +57,7 @@ Deno.test("requireMemory() refuses with all numbers, and names a KV cache that w
   assert.equal(refusal({ cacheBytes: Number(mib) * 2 ** 20 }, { availableBytes: 3000 * MB }), "");
 });
 
-Deno.test("requireMemory() names the dtypes that would fit where the weights alone do not", () => {
+Deno.test("requireMemory() names the dtypes that would fit if the weights alone do not", () => {
   const message = refusal({}, { availableBytes: 1500 * MB });
   assert.match(message, /It would fit in q4 \(500 MB\)\.$/);
   assert.match(
@@ -66,7 +66,7 @@ Deno.test("requireMemory() names the dtypes that would fit where the weights alo
   );
 });
 
-Deno.test("requireMemory() knows that onnxruntime-web loads no more than a WebAssembly memory holds", () => {
+Deno.test("requireMemory() limits onnxruntime-web to the size of a WebAssembly memory", () => {
   const message = refusal({ weightsBytes: 5000 * MB }, { availableBytes: 64_000 * MB });
   assert.match(message, /take 5\.00 GB, and onnxruntime-web loads at most 4\.29 GB .*fit in q4/);
   const backend = { kind: "cpu", runtime: "native", maxBufferBytes: 2 ** 31 } as const;
@@ -82,7 +82,7 @@ Deno.test("requireMemory() refuses a tensor larger than the device's buffers", (
   );
 });
 
-Deno.test("requireMemory() lets a GPU try what the machine's own memory would not hold", () => {
+Deno.test("requireMemory() lets a GPU try models that exceed the machine's own memory", () => {
   const backend = { kind: "webgpu", runtime: "web", maxBufferBytes: 2 ** 31 } as const;
   assert.equal(refusal({}, { backend, availableBytes: 100 * MB }), "");
 });
@@ -99,7 +99,7 @@ Deno.test("weighOtherDtypes() adds up a graph's files in the other dtypes of its
   }
 });
 
-Deno.test("estimateCutNeeds() counts the activations that prompts' steps and those beside them have", async () => {
+Deno.test("estimateCutNeeds() counts the activations of prompt steps and of concurrent ones", async () => {
   const graph = "onnx/model_q4.onnx";
   const model = await readModel(new FolderFiles(findModelFolder("hearth-demo-chat")!), graph);
   const result = splitGraph(model, { contextLength: 2048 });
@@ -119,7 +119,7 @@ Deno.test("estimateCutNeeds() counts the activations that prompts' steps and tho
     mostDecoding: steps[1],
     attend: () => assert.fail(),
   });
-  // They are allocated when they are first asked for.
+  // They are allocated on first use.
   void executor.buffers;
   const { activationBytes } = estimateCutNeeds(cut, { steps, sharesWeights: true });
   assert.equal(activationBytes, allocated.reduce((sum, bytes) => sum + bytes, 0));

@@ -6,7 +6,7 @@ import {
 
 type Config = Record<string, unknown>;
 
-/** Tensor and content of an image: `[width, height, contentWidth, contentHeight]`. */
+/** Sizes of the tensor and of its content: `[width, height, contentWidth, contentHeight]`. */
 function makeSizes(
   config: Config,
   [width, height]: readonly [number, number],
@@ -17,7 +17,7 @@ function makeSizes(
   return [form.width, form.height, form.contentWidth, form.contentHeight];
 }
 
-Deno.test("readPreprocessorConfig() makes one product and sum of rescaling and normalising", () => {
+Deno.test("readPreprocessorConfig() combines rescaling and normalising to one product and sum", () => {
   const config = { size: 8, do_normalize: true, image_mean: [0.5, 0.4, 0.3], image_std: 0.5 };
   const { scale, offset } = readPreprocessorConfig(config);
   for (const level of [0, 1, 200, 255]) {
@@ -32,13 +32,13 @@ Deno.test("readPreprocessorConfig() makes one product and sum of rescaling and n
   assert.deepEqual([raw.scale[2], raw.offset[2]], [1, 0]);
 });
 
-Deno.test("readPreprocessorConfig() reads Pillow's numbers of filters, bilinear without one", () => {
+Deno.test("readPreprocessorConfig() reads Pillow's filter numbers, with bilinear as the default", () => {
   const filters = [0, 1, 2, 3, 4, 5].map((resample) => readPreprocessorConfig({ resample }).filter);
   assert.deepEqual(filters, ["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]);
   assert.equal(readPreprocessorConfig({}).filter, "bilinear");
 });
 
-Deno.test("readPreprocessorConfig() refuses what would misplace the mask or makes no sense", () => {
+Deno.test("readPreprocessorConfig() refuses settings that would misplace the mask or are invalid", () => {
   for (
     const name of ["do_center_crop", "do_crop_margin", "do_thumbnail", "do_flip_channel_order"]
   ) {
@@ -52,14 +52,14 @@ Deno.test("readPreprocessorConfig() refuses what would misplace the mask or make
   );
 });
 
-Deno.test("computeTensorFormat() knows every form of size", () => {
+Deno.test("computeTensorFormat() reads every format of sizes", () => {
   const cases: [Config, readonly [number, number], number[]][] = [
     [{ size: { width: 256, height: 128 } }, [640, 480], [256, 128, 256, 128]],
     [{ size: { shortest_edge: 32 } }, [640, 480], [42, 32, 42, 32]],
     [{ size: { shortest_edge: 32 } }, [10, 20], [32, 64, 32, 64]],
     [{ size: { shortest_edge: 32, longest_edge: 40 } }, [640, 480], [40, 30, 40, 30]],
     [{ size: { longest_edge: 100 } }, [50, 200], [25, 100, 25, 100]],
-    // Never larger than it is.
+    // The image is never enlarged.
     [{ size: { longest_edge: 100 } }, [50, 20], [50, 20, 50, 20]],
     [{ size: 64 }, [640, 320], [64, 32, 64, 32]],
     [{ size: 64, max_size: 100 }, [640, 320], [100, 50, 100, 50]],
@@ -74,7 +74,7 @@ Deno.test("computeTensorFormat() knows every form of size", () => {
   }
 });
 
-Deno.test("computeTensorFormat() puts a border at the right and the bottom", () => {
+Deno.test("computeTensorFormat() pads at the right and the bottom", () => {
   const padded = { size: { longest_edge: 100 }, do_pad: true };
   assert.deepEqual(
     makeSizes({ ...padded, pad_size: { width: 128, height: 120 } }, [200, 50]),
@@ -86,7 +86,7 @@ Deno.test("computeTensorFormat() puts a border at the right and the bottom", () 
   assert.deepEqual(makeSizes(whole, [200, 50]), [64, 48, 64, 48]);
 });
 
-Deno.test("computeTensorFormat() stretches to a graph of fixed size, unless the processor arrives there", () => {
+Deno.test("computeTensorFormat() stretches to a graph of fixed size, unless the processor already returns it", () => {
   const graph = { width: 128, height: 120 };
   assert.deepEqual(makeSizes({ size: 1024 }, [200, 50], graph), [128, 120, 128, 120]);
   const padded = { size: { longest_edge: 100 }, do_pad: true, pad_size: graph };

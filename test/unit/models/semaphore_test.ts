@@ -3,7 +3,7 @@ import { Semaphore } from "../../../src/models/threads/semaphore.ts";
 
 const never = new AbortController().signal;
 
-/** Waits for a permit, and writes down who got one in which order. */
+/** Waits for permits, and records the order in which they are granted. */
 function recordOrder(semaphore: Semaphore) {
   const order: string[] = [];
   const wait = async (name: string, work: number) => {
@@ -46,7 +46,7 @@ Deno.test("Semaphore removes waiters that are aborted", async () => {
   await assert.rejects(semaphore.acquire(controller.signal), { name: "AbortError" });
 });
 
-Deno.test("Semaphore lets small work pass large work that waits, though not for ever", async () => {
+Deno.test("Semaphore lets small work pass waiting large work, but not forever", async () => {
   const semaphore = new Semaphore(1);
   await semaphore.acquire(never);
   const { order, wait } = recordOrder(semaphore);

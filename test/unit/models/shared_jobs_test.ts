@@ -3,7 +3,7 @@ import { SharedJobs } from "../../../src/models/threads/active_requests.ts";
 
 const { signal: NEVER } = new AbortController();
 
-Deno.test("SharedJobs.join() does at once what many want, and anew what is wanted later", async () => {
+Deno.test("SharedJobs.join() runs a job once for concurrent callers, and again for later ones", async () => {
   const jobs = new SharedJobs<number>();
   let numBegun = 0;
   const begin = () => Promise.resolve(++numBegun);
@@ -12,7 +12,7 @@ Deno.test("SharedJobs.join() does at once what many want, and anew what is wante
   assert.equal(await jobs.join("a", begin, NEVER), 2);
 });
 
-Deno.test("SharedJobs.join() gives work up when the last has left, not before", async () => {
+Deno.test("SharedJobs.join() cancels a job only when the last caller has left", async () => {
   const jobs = new SharedJobs<number>();
   const work = Promise.withResolvers<number>();
   let given: AbortSignal | undefined;
@@ -29,13 +29,13 @@ Deno.test("SharedJobs.join() gives work up when the last has left, not before", 
   await assert.rejects(joined[1]!, /gone too/);
   assert.equal(given!.aborted, true);
 
-  // Whoever comes then does not get work that was given up.
+  // Later callers do not get a cancelled job.
   const again = jobs.join("a", () => Promise.resolve(7), NEVER);
   work.resolve(1);
   assert.equal(await again, 7);
 });
 
-Deno.test("SharedJobs.join() tells all of a failure", async () => {
+Deno.test("SharedJobs.join() reports a failure to all callers", async () => {
   const jobs = new SharedJobs<number>();
   const begin = () => Promise.reject(new Error("broken"));
   for (const joined of [1, 2].map(() => jobs.join("a", begin, NEVER))) {

@@ -5,7 +5,7 @@ import { TOKENIZER_FOLDERS, tokenizerTest } from "../engine/tokenizers.ts";
 
 for (const folder of TOKENIZER_FOLDERS) {
   tokenizerTest(
-    "TokenTexts.of() gives bytes that join to what tokens add to a text",
+    "TokenTexts.of() returns bytes that join to the text of the tokens",
     folder,
     ({ tokenizer, texts, vocabSize }) => {
       const random = new Random(6);
@@ -25,13 +25,13 @@ for (const folder of TOKENIZER_FOLDERS) {
   );
 }
 
-/** How many U+FFFD stand for broken characters depends on the decoder. */
+/** The number of U+FFFD for broken characters depends on the decoder. */
 function joinBroken(text: string): string {
   return text.replaceAll(/\uFFFD+/g, "\uFFFD");
 }
 
 tokenizerTest(
-  "TokenTexts.of() writes bytes that are no character as OpenAI does",
+  "TokenTexts.of() writes bytes that are no character like OpenAI",
   "models/hearth-demo-chat",
   ({ tokenizer, texts }) => {
     const [first, ...rest] = tokenizer.encode("👋");
@@ -67,7 +67,7 @@ tokenizerTest(
 );
 
 tokenizerTest(
-  "TokenTexts.bytesOfFirst() leaves out the space before the first word",
+  "TokenTexts.bytesOfFirst() omits the space before the first word",
   "made/byte-fallback",
   ({ tokenizer, texts }) => {
     const readText = (token: string) =>

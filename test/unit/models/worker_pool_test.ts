@@ -17,7 +17,7 @@ function open(size: number): WorkerPool<NumberedWorker> {
   return new WorkerPool({ size, start: () => startWorker(numStarted++) });
 }
 
-Deno.test("WorkerPool starts as many workers as there is work for, and keeps them", async () => {
+Deno.test("WorkerPool starts as many workers as needed, and keeps them", async () => {
   const pool = open(2);
   const ask = () => pool.call("number", undefined, { signal: never });
   assert.equal(await ask(), 0);
@@ -41,7 +41,7 @@ Deno.test("WorkerPool keeps a worker that refuses, and replaces one that fails o
   pool.close();
 });
 
-Deno.test("WorkerPool finishes what an aborted request began, and keeps the worker", async () => {
+Deno.test("WorkerPool finishes the work of an aborted request, and keeps the worker", async () => {
   const pool = open(1);
   const abort = new AbortController();
   const slow = pool.call("slow", undefined, { signal: abort.signal });
@@ -49,7 +49,7 @@ Deno.test("WorkerPool finishes what an aborted request began, and keeps the work
   await new Promise((resolve) => setTimeout(resolve));
   abort.abort();
   await assert.rejects(slow, { name: "AbortError" });
-  // The worker's own count: it is the same, and had finished before.
+  // The worker's own count: the worker is the same, and had finished.
   assert.equal(await next, 1);
   assert.equal(await pool.call("number", undefined, { signal: never }), 0);
   const dying = pool.call("die", undefined, { signal: AbortSignal.timeout(0) });
@@ -58,7 +58,7 @@ Deno.test("WorkerPool finishes what an aborted request began, and keeps the work
   pool.close();
 });
 
-Deno.test("WorkerPool ends workers that are idle, but not the last", async () => {
+Deno.test("WorkerPool ends idle workers, but not the last", async () => {
   let numStarted = 0;
   const pool = new WorkerPool<NumberedWorker>({
     size: 3,
@@ -76,13 +76,13 @@ Deno.test("WorkerPool ends workers that are idle, but not the last", async () =>
     await ask();
   }
   assert.equal(numStarted, 3);
-  // What was ended starts again.
+  // Ended workers start again.
   await Promise.all([ask(), ask()]);
   assert.equal(numStarted, 4);
   pool.close();
 });
 
-Deno.test("WorkerPool ends the last idle worker too if none is to be kept", async () => {
+Deno.test("WorkerPool also ends the last idle worker if none is kept", async () => {
   let numStarted = 0;
   const pool = new WorkerPool<NumberedWorker>({
     ...{ size: 2, idleMs: 20, numKept: 0 },
@@ -95,7 +95,7 @@ Deno.test("WorkerPool ends the last idle worker too if none is to be kept", asyn
   pool.close();
 });
 
-Deno.test("WorkerPool.close() fails what is under way", async () => {
+Deno.test("WorkerPool.close() rejects running calls", async () => {
   const pool = open(1);
   const hanging = pool.call("hang", undefined, { signal: never });
   await new Promise((resolve) => setTimeout(resolve));
@@ -103,7 +103,7 @@ Deno.test("WorkerPool.close() fails what is under way", async () => {
   await assert.rejects(hanging, /was ended/);
 });
 
-Deno.test("WorkerPool does not hold what a call gave once the caller lets go of it", async () => {
+Deno.test("WorkerPool does not retain a call's result after the caller releases it", async () => {
   const pool = open(1);
   const given = new WeakRef(await pool.call("array", undefined, { signal: never }) as object);
   // Weak references hold until the current job ends.

@@ -25,7 +25,7 @@ async function untilOnly(before: ReadonlySet<string>): Promise<void> {
   }
 }
 
-Deno.test("WorkerRpc.call() says that the worker does not start", async () => {
+Deno.test("WorkerRpc.call() reports that the worker does not start", async () => {
   const rpc = openNumbered(NOWHERE);
   await assert.rejects(rpc.call("number", undefined), /numbered worker died: .*nowhere\.ts/);
   await assert.rejects(rpc.call("number", undefined), /numbered worker died: .*nowhere\.ts/);
@@ -33,7 +33,7 @@ Deno.test("WorkerRpc.call() says that the worker does not start", async () => {
 
 for (const ending of ["die", "slow"] as const) {
   Deno.test(
-    `WorkerRpc leaves no thread behind after: ${ending}`,
+    `WorkerRpc leaves no thread running after: ${ending}`,
     { ignore: !isLinux },
     async () => {
       const before = listWorkerThreads();

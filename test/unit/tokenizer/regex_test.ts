@@ -3,7 +3,7 @@ import { Tokenizer } from "../../../src/tokenizer/tokenizer.ts";
 import { RegexPattern } from "../../../src/tokenizer/config_reader.ts";
 import { Random } from "../engine/random.ts";
 
-/** Expressions that V8 reads alike. */
+/** Expressions that V8 also supports. */
 const PATTERNS = [
   "(?:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
   "(a|ab)(c|bcd)*",
@@ -27,7 +27,7 @@ Deno.test("RegexPattern finds what V8 finds, with and without remembering failur
     const ours = new RegexPattern(pattern);
     const theirs = new RegExp(pattern, "gu");
     for (let i = 0; i < 300; i++) {
-      // Long ones are those that are searched with a memory.
+      // Long texts are searched with a memory.
       const length = i === 0 ? 3000 : random.between(0, 30);
       const text = Array.from({ length }, () => random.pick(chars)).join("");
       const found = [...text.matchAll(theirs)].flatMap(({ 0: { length }, index }) =>
@@ -40,7 +40,7 @@ Deno.test("RegexPattern finds what V8 finds, with and without remembering failur
   }
 });
 
-/** They take time beyond all bounds in an engine that only goes back. */
+/** They take exponential time in a backtracking engine. */
 const EXPLOSIVE = [
   "(a+)+$",
   "(a|a)*$",
@@ -53,10 +53,10 @@ const EXPLOSIVE = [
   "(a+)+b|a",
 ];
 
-Deno.test("RegexPattern takes time in proportion to the text for expressions that explode", () => {
+Deno.test("RegexPattern takes linear time for exponential expressions", () => {
   for (const pattern of EXPLOSIVE) {
     const text = "a".repeat(5_000) + "!";
-    // Each ends: it gives matches, or gives up.
+    // Each ends with matches, or gives up.
     try {
       new RegexPattern(pattern).findAll(text);
     } catch (error) {
@@ -82,7 +82,7 @@ Deno.test("Tokenizer.encode() refuses a text on which a regular expression would
   });
 });
 
-Deno.test("Tokenizer bounds replacements, added tokens and long pieces", () => {
+Deno.test("Tokenizer limits replacements, added tokens and long pieces", () => {
   const model = { type: "WordLevel", vocab: { a: 0 }, unk_token: "a" };
   const doubling = [{ String: "a" }, { Regex: "a" }, { String: "" }].map((pattern) =>
     new Array(60).fill({ type: "Replace", pattern, content: "aa" })
@@ -115,7 +115,7 @@ Deno.test("Tokenizer bounds replacements, added tokens and long pieces", () => {
   assert.throws(() => new Tokenizer({ model, decoder }).decode([0]), { kind: "invalid_value" });
 });
 
-Deno.test("RegexPattern says what it does not know, and where", () => {
+Deno.test("RegexPattern names unsupported syntax and its position", () => {
   for (
     const [pattern, message] of [
       ["(a", /a group that is not closed at character 2 of \(a/],
@@ -131,7 +131,7 @@ Deno.test("RegexPattern says what it does not know, and where", () => {
   }
 });
 
-Deno.test("Tokenizer names the place of what is damaged in tokenizer.json", () => {
+Deno.test("Tokenizer names the position of damage in tokenizer.json", () => {
   const model = { type: "WordLevel", vocab: { a: 0 }, unk_token: "a" };
   const split = { type: "Split", pattern: { Regex: "(" }, behavior: "Isolated" };
   for (

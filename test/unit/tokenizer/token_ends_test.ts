@@ -29,14 +29,14 @@ Deno.test("Tokenizer obeys add_bos_token and add_eos_token, each once", () => {
   assert.deepEqual(encodeWhole({ add_bos_token: null }, template("<s>", "A")), [0, 2]);
 });
 
-Deno.test("Tokenizer takes away the BOS of its template where Python's class does", () => {
+Deno.test("Tokenizer removes the BOS of its template if Python's class does", () => {
   const framed = (tokenizer_class: string) =>
     encodeWhole({ tokenizer_class, add_bos_token: false }, template("<s>", "A"));
   assert.deepEqual(framed("LlamaTokenizerFast"), [2]);
   assert.deepEqual(framed("PreTrainedTokenizerFast"), [0, 2]);
 });
 
-Deno.test("Tokenizer refuses an add_bos_token that is no boolean", () => {
+Deno.test("Tokenizer refuses an add_bos_token that is not a boolean", () => {
   assert.throws(() => encodeWhole({ add_bos_token: "yes" }), {
     name: "StartupError",
     message: 'tokenizer_config.json: add_bos_token: want true or false, saw "yes".',

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { keepFormatting, measureNesting } from "../../../src/ui/chat/answer_html.ts";
 
-Deno.test("keepFormatting() keeps tags that format, without attributes", () => {
+Deno.test("keepFormatting() keeps formatting tags, without attributes", () => {
   const cases = [
     ["a<br>b<BR />c<br/>d", "a<br>b<br>c<br>d"],
     ['<b onclick="x">b</B>', "<b>b</b>"],
@@ -20,7 +20,7 @@ Deno.test("keepFormatting() keeps tags that format, without attributes", () => {
   for (const [html, wanted] of cases) assert.equal(keepFormatting(html), wanted, html);
 });
 
-Deno.test("measureNesting() counts what HTML does not end by itself", () => {
+Deno.test("measureNesting() counts elements that HTML does not close automatically", () => {
   assert.equal(measureNesting("<b><i>x</i></b>"), 2);
   assert.equal(measureNesting("<b>x</b>".repeat(100)), 1);
   assert.equal(measureNesting("<li><br>".repeat(100)), 0);

@@ -14,7 +14,7 @@ const QUESTION: Message = {
   images: ["data:image/png;base64,AA"],
 };
 
-Deno.test("chatRequest() carries system prompt, images, sampling, schema and tools", () => {
+Deno.test("chatRequest() contains system prompt, images, sampling, schema and tools", () => {
   const request = chatRequest("m", {
     messages: [QUESTION],
     settings: {
@@ -50,7 +50,7 @@ Deno.test("chatRequest() carries system prompt, images, sampling, schema and too
   assert.equal(request["reasoning_effort"], "none");
 });
 
-Deno.test("chatRequest() hands tool calls and their results back", () => {
+Deno.test("chatRequest() sends tool calls and their results back", () => {
   const call = { id: "c1", name: "add", arguments: '{"a":1}' };
   const { messages } = chatRequest("m", {
     messages: [
@@ -78,7 +78,7 @@ Deno.test("chatRequest() names the setting that is not JSON", () => {
   assert.throws(() => chatRequest("m", { messages, settings: tools }), /tools.*not a JSON list/);
 });
 
-Deno.test("chatRequest() quotes text files between fences that they do not end", () => {
+Deno.test("chatRequest() quotes text files between fences that they do not contain", () => {
   const text = "```js\nlet a;\n```";
   const message: Message = { id: "1", role: "user", text: "Why?", files: [{ name: "a.md", text }] };
   const { messages } = chatRequest("m", { messages: [message], settings: DEFAULT_SETTINGS });
@@ -120,7 +120,7 @@ const TURNS: Turn[] = [
   { conversationId: "c", id: "3", parentId: "1", createdMs: 3, role: "assistant", text: "Mu" },
 ];
 
-Deno.test("readExport() reads what writeExport() wrote", async () => {
+Deno.test("readExport() reads the output of writeExport()", async () => {
   const blob = writeExport({ conversations: [CONVERSATION], turns: TURNS });
   assert.deepEqual(readExport(await blob.text()), { conversations: [CONVERSATION], turns: TURNS });
 });
@@ -140,7 +140,7 @@ Deno.test("readExport() turns the lists of version 1 into trees", () => {
   assert.deepEqual(turns.map(({ parentId }) => parentId), [null, "1"]);
 });
 
-/** What is said of a file with a change. */
+/** The error for a file with a change. */
 function getFailure(
   change: (file: {
     version: unknown;
@@ -160,7 +160,7 @@ function getFailure(
   return "";
 }
 
-Deno.test("readExport() says what is wrong with a file, and where", () => {
+Deno.test("readExport() reports the error in a file with its position", () => {
   assert.throws(() => readExport("{"), /not a file of exported conversations: .*JSON/);
   assert.throws(() => readExport("[]"), /not a file of exported conversations/);
   const cases: [Parameters<typeof getFailure>[0], RegExp][] = [

@@ -24,7 +24,7 @@ Deno.test("Throughput is the growth of the counter per second", () => {
   });
   const read = makeLine("Throughput", "generated");
   assert.equal(read(at(20, 400), at(10, 100)), 30);
-  // The server was started again: its counters began anew.
+  // The server was restarted: its counters started again at 0.
   assert.equal(read(at(20, 10), at(10, 100)), 0);
   assert.equal(read(at(20, 10), at(20, 10)), null);
 });
@@ -43,6 +43,6 @@ Deno.test("Latency is interpolated within the window's bucket", () => {
   const then = { seconds: 0, scrape: scrape([10, 10, 10]) };
   assert.equal(Math.round(read({ seconds: 10, scrape: scrape([10, 20, 20]) }, then)!), 300);
   assert.equal(read({ seconds: 10, scrape: scrape([10, 10, 10]) }, then), null);
-  // Beyond the last bound nothing is known but that bound.
+  // Beyond the last bound, only that bound is known.
   assert.equal(read({ seconds: 10, scrape: scrape([10, 10, 20]) }, then), 500);
 });

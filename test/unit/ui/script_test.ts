@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { BUILT, bundleHead, SCRIPT } from "../../../scripts/page.ts";
 
-Deno.test("src/ui/built is made of today's sources (deno task page)", async () => {
+Deno.test("src/ui/built is built from the current sources (deno task page)", async () => {
   const script = await Deno.readTextFile(SCRIPT);
   const head = await bundleHead();
   assert.equal(script.slice(0, head.length), head);
 });
 
-/** The most bytes, compressed, that the page and the parts it loads when they are needed may have. */
+/** The maximum compressed bytes of the page and of its lazily loaded parts. */
 const MOST_BYTES = {
   "script.js": 120_000,
   "code_colours.js": 100_000,

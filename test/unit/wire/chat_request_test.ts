@@ -5,7 +5,7 @@ import { HearthError } from "../../../src/base/errors.ts";
 
 const GOOD = { model: "m", messages: [{ role: "user", content: "Hello" }] };
 
-/** How a request that differs from a good one in `change` is refused. */
+/** The refusal of a valid request with `change`. */
 function refusal(change: Record<string, unknown>): HearthError {
   try {
     parseRequest(ChatRequest, { ...GOOD, ...change });
@@ -16,7 +16,7 @@ function refusal(change: Record<string, unknown>): HearthError {
   throw new Error(`${JSON.stringify(change)} was accepted`);
 }
 
-Deno.test("ChatRequest takes every parameter at both ends of its range", () => {
+Deno.test("ChatRequest accepts every parameter at both ends of its range", () => {
   const ranges: Record<string, readonly unknown[]> = {
     temperature: [0, 2],
     top_p: [0, 1],
@@ -46,7 +46,7 @@ Deno.test("ChatRequest takes every parameter at both ends of its range", () => {
   );
 });
 
-Deno.test("ChatRequest takes numbers as text", () => {
+Deno.test("ChatRequest accepts numbers as text", () => {
   const numbers = {
     ...{ temperature: 0.7, top_p: 0.9, min_p: 0.05, top_k: 40, n: 2, seed: -1, max_tokens: 16 },
     ...{ max_completion_tokens: -1, presence_penalty: -0.5, repeat_penalty: 1.1, n_predict: 8 },
@@ -59,7 +59,7 @@ Deno.test("ChatRequest takes numbers as text", () => {
   );
 });
 
-Deno.test("ChatRequest takes true and false as text", () => {
+Deno.test("ChatRequest accepts true and false as text", () => {
   const json_schema = { name: "joke", strict: "true", schema: { type: "object" } };
   const read = ChatRequest.parse({
     ...GOOD,
@@ -168,7 +168,7 @@ Deno.test("ChatRequest refuses a value out of range, naming field, value and ran
   }
 });
 
-Deno.test("ChatRequest takes null for every field that may be absent", () => {
+Deno.test("ChatRequest accepts null for every optional field", () => {
   const fields = Object.keys(ChatRequest.shape).filter((name) => !(name in GOOD));
   const request = parseRequest(ChatRequest, {
     ...GOOD,
@@ -177,7 +177,7 @@ Deno.test("ChatRequest takes null for every field that may be absent", () => {
   for (const name of fields) assert.equal(request[name as keyof ChatRequest], null);
 });
 
-Deno.test("ChatRequest drops fields it does not know, prototype names included", () => {
+Deno.test("ChatRequest drops unknown fields, including prototype names", () => {
   const body = JSON.parse(
     `{"model":"m","user":"someone","__proto__":{"temperature":9},"constructor":{"prototype":{"x":1}},
       "messages":[{"role":"user","content":"Hello","nick":"me","__proto__":{"role":"system"}}]}`,
@@ -186,7 +186,7 @@ Deno.test("ChatRequest drops fields it does not know, prototype names included",
   assert.equal(({} as { x?: number }).x, undefined);
 });
 
-Deno.test("ChatRequest takes every part type in every form, and refuses others by their path", () => {
+Deno.test("ChatRequest accepts every part type in every format, and refuses others by their path", () => {
   const parts = [
     { type: "text", text: "" },
     { type: "image", image_url: { url: "file:///a.png" } },

@@ -19,7 +19,7 @@ const PATHS = [
   "/nope",
 ];
 
-Deno.test("errorAnswer() gives each path and status the shape of the specification", () => {
+Deno.test("errorAnswer() uses the format of the specification for each path and status", () => {
   for (const kind of Object.keys(ERROR_KINDS) as ErrorKind[]) {
     for (const path of PATHS.flatMap((bare) => [bare, `/v1${bare}`])) {
       const { status, body, headers } = errorAnswer(path, new HearthError(kind, "why"));
@@ -41,7 +41,7 @@ Deno.test("errorAnswer() gives each path and status the shape of the specificati
   }
 });
 
-Deno.test("errorAnswer() names the field at fault in the nested shape", () => {
+Deno.test("errorAnswer() names the invalid field in the nested format", () => {
   const error = new HearthError("invalid_value", "why", { param: "messages[0].content" });
   assert.deepEqual(errorAnswer("/chat/completions", error).body, {
     error: {

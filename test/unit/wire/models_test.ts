@@ -28,7 +28,7 @@ function servedBy(kind: ModelKind): InferencePath[] {
   });
 }
 
-Deno.test("requireEndpoint() lets each kind serve what the specification gives it", () => {
+Deno.test("requireEndpoint() allows each kind the endpoints of the specification", () => {
   const served = Object.fromEntries(MODEL_KINDS.map((kind) => [kind, servedBy(kind)]));
   assert.deepEqual(served, {
     text: ["/chat/completions"],
@@ -42,7 +42,7 @@ Deno.test("requireEndpoint() lets each kind serve what the specification gives i
   });
 });
 
-Deno.test("requireEndpoint() names the model, its kind and what it serves instead", () => {
+Deno.test("requireEndpoint() names the model, its kind and its endpoints", () => {
   assert.throws(
     () => requireEndpoint({ id: "ears", aliases: [], kind: "asr" }, "/rerank"),
     {
@@ -62,7 +62,7 @@ Deno.test("requireModelName() takes every name with --any-model, and names the f
   );
 });
 
-Deno.test("requireModelName() takes the id and every alias, and nothing else", () => {
+Deno.test("requireModelName() accepts only the id and every alias", () => {
   const model = { id: "owner/Name", aliases: ["name"], kind: "text" } as const;
   requireModelName(model, "owner/Name");
   requireModelName(model, "name");

@@ -3,7 +3,7 @@ import { orderResults } from "../../../src/wire/rerank.ts";
 
 const REQUEST = { query: "q", documents: ["a", "b", "c", "d"] };
 
-/** What a model answers with these logits. */
+/** A model's answer with these logits. */
 function answer(logits: readonly number[]): { scores: Float32Array; logits: Float32Array } {
   const scores = Float32Array.from(logits, (logit) => 1 / (1 + Math.exp(-logit)));
   return { scores, logits: Float32Array.from(logits) };
@@ -31,12 +31,12 @@ Deno.test("orderResults() gives logits when asked by any of the names", () => {
   }
 });
 
-Deno.test("orderResults() puts the highest score first and keeps the order of equals", () => {
+Deno.test("orderResults() sorts by descending score and keeps the order of equals", () => {
   assert.deepEqual(indices([0.1, 0.9, 0.5, 0.9]), [1, 3, 2, 0]);
   assert.deepEqual(indices([0.5, 0.5, 0.5, 0.5]), [0, 1, 2, 3]);
 });
 
-Deno.test("orderResults() cuts to top_n", () => {
+Deno.test("orderResults() limits results to top_n", () => {
   assert.deepEqual(indices([0.1, 0.9, 0.5, 0.9], 2), [1, 3]);
   assert.deepEqual(indices([0.1, 0.9, 0.5, 0.9], 9), [1, 3, 2, 0]);
 });

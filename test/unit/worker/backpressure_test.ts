@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { Backpressure } from "../../../src/worker/protocol.ts";
 
-/** Whether a promise has been resolved by now. */
+/** Whether a promise is resolved. */
 async function isOver(promise: Promise<void>): Promise<boolean> {
   return await Promise.race([promise.then(() => true), Promise.resolve(false).then((no) => no)]);
 }
 
-Deno.test("Backpressure.sent() holds the sender back from the piece that makes it too long", async () => {
+Deno.test("Backpressure.sent() makes the sender wait after the event that fills the queue", async () => {
   const backpressure = new Backpressure(2);
   assert.ok(await isOver(backpressure.sent()));
   const second = backpressure.sent();
@@ -21,7 +21,7 @@ Deno.test("Backpressure.sent() holds the sender back from the piece that makes i
   assert.ok(await isOver(backpressure.sent()));
 });
 
-Deno.test("Backpressure.disable() lets the sender go, now and later", async () => {
+Deno.test("Backpressure.disable() releases the sender, now and later", async () => {
   const backpressure = new Backpressure(1);
   const held = backpressure.sent();
   assert.ok(!await isOver(held));

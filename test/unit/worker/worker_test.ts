@@ -1,11 +1,11 @@
-/** The model's thread, by its messages. */
+/** The model's thread, tested by its messages. */
 import assert from "node:assert/strict";
 import { makeStepMemory, serveThreads } from "../../../src/base/threads.ts";
 import { spawnModelWorker } from "../../../src/server/session/spawn_worker.ts";
 import type { FromWorker, ToWorker } from "../../../src/worker/protocol.ts";
 import { loadOptions } from "../../fixtures/servers/server.ts";
 
-/** What a worker says that is asked to stop at a report of progress, or at once, until it has stopped. */
+/** The messages of a worker that is stopped at a progress report, or immediately, until it has stopped. */
 async function stopWhileLoading(stopAt: number): Promise<FromWorker["type"][]> {
   const worker = spawnModelWorker();
   const { port1, port2 } = new MessageChannel();
@@ -22,14 +22,14 @@ async function stopWhileLoading(stopAt: number): Promise<FromWorker["type"][]> {
   send({ type: "load", options: loadOptions(), threads: port2, steps: makeStepMemory() }, [port2]);
   if (stopAt === 0) send({ type: "stop" });
   await stopped.promise;
-  // For what it would say later if it still loaded.
+  // Waits for later messages, in case it is still loading.
   await new Promise((resolve) => setTimeout(resolve, 500));
   worker.terminate();
   port1.close();
   return said;
 }
 
-Deno.test("a worker that is stopped while it loads has not failed, and has stopped when it says so", async () => {
+Deno.test("a worker that is stopped while it loads does not report a failure, and reports its end", async () => {
   const all = await Promise.all([0, 1, 2].map(stopWhileLoading));
   for (const [stopAt, said] of all.entries()) {
     assert.deepEqual(said.filter((type) => type !== "progress"), ["stopped"], String(stopAt));

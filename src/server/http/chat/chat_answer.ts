@@ -223,7 +223,7 @@ function choiceLogprob(chosen: ChosenLogprob): ChoiceLogprob {
 }
 
 /** Where an answer holds the model's reasoning: in its own field, in the text between two tags, or nowhere. */
-export type ThoughtPosition = ReasoningField | "content" | "hidden";
+type ThoughtPosition = ReasoningField | "content" | "hidden";
 
 /** The fields of a message, or of a delta, that hold text and reasoning. */
 type Placed = Partial<Readonly<Record<ReasoningField | "content", string>>>;

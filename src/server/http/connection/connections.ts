@@ -258,7 +258,7 @@ function explain({ code, message }: Error & { readonly code?: string }): HearthE
 }
 
 /** Formats a raw HTTP response that closes the connection. */
-export function formatAnswer(
+function formatAnswer(
   error: HearthError,
   requestId: string,
   headers: Readonly<Record<string, string>> = {},

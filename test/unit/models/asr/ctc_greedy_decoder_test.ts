@@ -5,7 +5,7 @@ import { FrameSegments, type FrameToken } from "../../../../src/models/asr/frame
 const CLASSES = ["", " ", "a", "b", "c", ""];
 const VOCABULARY = { blank: 0, texts: CLASSES };
 
-/** Logits that like one class in each frame: `_` the blank, `|` the space, `?` a special token. */
+/** Logits that favour one class in each frame: `_` the blank, `|` the space, `?` a special token. */
 function makeLogits(path: string): Float32Array {
   const logits = new Float32Array(path.length * CLASSES.length);
   [...path].forEach((letter, frame) =>
@@ -14,13 +14,13 @@ function makeLogits(path: string): Float32Array {
   return logits;
 }
 
-/** Reads a path in pieces of so many frames. */
+/** Decodes a path in chunks of the given number of frames. */
 function read(path: string, pieceFrames = path.length): FrameToken[] {
   const reader = new CtcGreedyDecoder(VOCABULARY);
   const tokens: FrameToken[] = [];
   for (let from = 0; from < path.length; from += pieceFrames) {
     const part = path.slice(from, from + pieceFrames);
-    // With neighbours on both sides that do not count.
+    // With frames on both sides that are not counted.
     const logits = makeLogits(`cb${part}ac`);
     tokens.push(
       ...reader.push({ rows: logits, from: 2, to: 2 + part.length, firstFrame: from - 2 }),
@@ -29,7 +29,7 @@ function read(path: string, pieceFrames = path.length): FrameToken[] {
   return [...tokens, ...reader.end()];
 }
 
-Deno.test("CtcGreedyDecoder takes repetitions as one token and blanks as none, and keeps their frames", () => {
+Deno.test("CtcGreedyDecoder joins repetitions to one token and drops blanks, and keeps the frames", () => {
   const tokens = read("__aaa_ab__b||c");
   assert.deepEqual(
     tokens.map(({ text, startFrame, endFrame }) => [text, startFrame, endFrame]),
@@ -38,14 +38,14 @@ Deno.test("CtcGreedyDecoder takes repetitions as one token and blanks as none, a
   for (const { logprob } of tokens) assert.ok(logprob < 0 && logprob > -0.01);
 });
 
-Deno.test("CtcGreedyDecoder reads pieces as the whole", () => {
+Deno.test("CtcGreedyDecoder decodes chunks like the whole", () => {
   const path = "_aa__ab|||c__cccc_b_aabb__c";
   for (let pieceFrames = 1; pieceFrames <= path.length; pieceFrames++) {
     assert.deepEqual(read(path, pieceFrames), read(path), `${pieceFrames} frames at a time`);
   }
 });
 
-Deno.test("CtcGreedyDecoder gives a token the logarithm of its softmax where it is likeliest", () => {
+Deno.test("CtcGreedyDecoder gives a token its log-softmax in the frame where it is likeliest", () => {
   const reader = new CtcGreedyDecoder({ blank: 0, texts: ["", "a"] });
   const logits = Float32Array.of(0, Math.log(3), 0, Math.log(4));
   reader.push({ rows: logits, from: 0, to: 2, firstFrame: 0 });
@@ -59,7 +59,7 @@ function readSegments(path: string, rules = { pauseFrames: 5, maxFrames: 20 }): 
   return [...found, ...segments.end()].map((tokens) => tokens.map(({ text }) => text).join(""));
 }
 
-Deno.test("FrameSegments starts a new segment after a pause, wherever in it the space is", () => {
+Deno.test("FrameSegments starts a new segment after a pause, with the space anywhere in it", () => {
   assert.deepEqual(readSegments("ab____c"), ["abc"]);
   assert.deepEqual(readSegments("ab_____c"), ["ab", "c"]);
   assert.deepEqual(readSegments("ab|____c"), ["ab ", "c"]);
@@ -67,14 +67,14 @@ Deno.test("FrameSegments starts a new segment after a pause, wherever in it the 
   assert.deepEqual(readSegments("ab|a__|___c"), ["ab a ", "c"]);
 });
 
-Deno.test("FrameSegments ends between words where a segment grows too long, but never within a word", () => {
+Deno.test("FrameSegments divides long segments between words, never within one", () => {
   assert.deepEqual(readSegments("abcabc|abcabc|abcabc|abc"), ["abcabc abcabc abcabc ", "abc"]);
   assert.deepEqual(readSegments("abcabcabcabcabcabcabcabcabcabc"), [
     "abcabcabcabcabcabcabcabcabcabc",
   ]);
 });
 
-Deno.test("FrameSegments leaves out special tokens, and segments without text", () => {
+Deno.test("FrameSegments omits special tokens, and segments without text", () => {
   assert.deepEqual(readSegments("?a?b??"), ["ab"]);
   assert.deepEqual(readSegments("??||__|"), []);
   assert.deepEqual(readSegments(""), []);

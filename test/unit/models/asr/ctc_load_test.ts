@@ -20,7 +20,7 @@ function read(changes: Partial<CtcFiles> = {}) {
   return readCtcConfig({ ...FILES, ...changes });
 }
 
-Deno.test("readCtcConfig() takes letters for text, the delimiter for a space and special tokens for nothing", () => {
+Deno.test("readCtcConfig() maps letters to text, the delimiter to a space and special tokens to nothing", () => {
   const expected = { blank: 0, texts: ["", "", " ", "A", "'", "é"] };
   assert.deepEqual(read().vocabulary, expected);
   const tokenizer = { ...FILES.tokenizer, decoder: { type: "CTC", word_delimiter_token: "|" } };
@@ -38,7 +38,7 @@ Deno.test("readCtcConfig() reads word pieces, and a blank that is the last class
   assert.deepEqual(vocabulary, { blank: 4, texts: ["", " the", "s", " ", ""] });
 });
 
-Deno.test("readCtcConfig() tells how long a frame is, by the type of the model", () => {
+Deno.test("readCtcConfig() returns the length of a frame by the type of the model", () => {
   const frame = (config: object, preprocessorConfig = {}) =>
     read({ config: { ...FILES.config, ...config }, preprocessorConfig }).samplesPerFrame;
   assert.equal(frame({}), 320);

@@ -1,4 +1,4 @@
-/** Long recordings through a CTC recogniser, with a network that hears tones: each letter is one. */
+/** Long recordings in a CTC recogniser with a network that detects tones, one per letter. */
 import assert from "node:assert/strict";
 import { AudioReader } from "../../../../src/media/audio.ts";
 import { CtcGreedyDecoder } from "../../../../src/models/asr/ctc_load.ts";
@@ -18,7 +18,7 @@ function computeFrequency(letter: number): number {
   return 200 + 200 * letter;
 }
 
-/** How strong each tone is in each frame, against a blank that is weaker than any tone. */
+/** The strength of each tone in each frame, with a blank that is weaker than any tone. */
 function hearTones(samples: Float32Array): Float32Array {
   const numFrames = Math.floor((samples.length - KERNEL_SAMPLES) / SAMPLES_PER_FRAME) + 1;
   const logits = new Float32Array(numFrames * LETTERS.length);
@@ -46,7 +46,7 @@ interface Word {
   readonly end: number;
 }
 
-/** Spells words in tones, each from a time on. */
+/** Writes words in tones, each from a time on. */
 function spell(
   words: readonly (readonly [string, number])[],
   seconds: number,
@@ -69,7 +69,7 @@ function spell(
 
 interface Heard {
   readonly segments: readonly TranscriptSegment[];
-  /** Samples of each window. */
+  /** Number of samples of each window. */
   readonly windows: readonly number[];
 }
 
@@ -132,13 +132,13 @@ function assertHeard({ segments }: Heard, spelt: readonly Word[]): void {
   }
 }
 
-/** Words all along a recording, so that some lie on every seam of the windows. */
+/** Words throughout a recording, so that some lie on every seam of the windows. */
 const MANY = Array.from({ length: 60 }, (_, i): [string, number] => {
   const text = ["abba", "fee", "cab", "deed", "facade"][i % 5]!;
   return [text, 0.4 + i * 1.55 + (i % 3) * 0.1];
 });
 
-Deno.test("openFrameRecogniser() transcribes a long recording as if it had been encoded whole", async () => {
+Deno.test("openFrameRecogniser() transcribes a long recording like the whole at once", async () => {
   const { samples, spelt } = spell(MANY, 95);
   const heard = await hear(samples);
   assertHeard(heard, spelt);
@@ -146,7 +146,7 @@ Deno.test("openFrameRecogniser() transcribes a long recording as if it had been 
   assert.ok(heard.segments.length > 20, "pauses end segments");
 });
 
-Deno.test("openFrameRecogniser() transcribes recordings of any length, the shortest too", async () => {
+Deno.test("openFrameRecogniser() transcribes recordings of any length, including the shortest", async () => {
   for (const seconds of [29.98, 30, 30.02, 30.3, 54, 54.01]) {
     const { samples, spelt } = spell([["abba", 1], ["fade", 23.6], ["bed", seconds - 1]], seconds);
     assertHeard(await hear(samples), spelt);
@@ -157,7 +157,7 @@ Deno.test("openFrameRecogniser() transcribes recordings of any length, the short
   }
 });
 
-Deno.test("openFrameRecogniser() listens to speech only, at its own times", async () => {
+Deno.test("openFrameRecogniser() transcribes only speech, with correct times", async () => {
   const { samples, spelt } = spell([["abba", 1], ["face", 50], ["bad", 70], ["fed", 71.2]], 120);
   const speech = [[49.7, 51.3], [69.813, 73]].map(([start, end]) => ({
     start: Math.round(start! * RATE_HZ),

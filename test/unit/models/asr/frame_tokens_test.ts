@@ -16,17 +16,17 @@ function words(texts: readonly string[], hasSpaces = true) {
     .map(({ text, startSeconds, endSeconds }) => [text, startSeconds, endSeconds]);
 }
 
-Deno.test("toWords() begins a word at a space, wherever a model puts it", () => {
+Deno.test("toWords() begins a word at a space, at any position in a token", () => {
   assert.deepEqual(words(["a", "b", " ", "c"]), [["ab", 0, 2.5], ["c", 4.5, 5.5]]);
   assert.deepEqual(words([" ab", "c", " d"]), [["abc", 0, 2.5], ["d", 3, 4]]);
   assert.deepEqual(words([" ", "a", " "]), [["a", 1.5, 2.5]]);
 });
 
-Deno.test("toWords() takes tokens one by one where a language has no spaces", () => {
+Deno.test("toWords() makes each token a word if a language has no spaces", () => {
   assert.deepEqual(words(["今", "天"], false), [["今", 0, 1], ["天", 1.5, 2.5]]);
 });
 
-Deno.test("FrameSegments pass over tokens without text, and keep no segment of spaces alone", () => {
+Deno.test("FrameSegments skip tokens without text, and segments of only spaces", () => {
   const segments = new FrameSegments({ pauseFrames: 10, maxFrames: 100 });
   const token = (text: string, startFrame: number) => ({
     ...{ id: 0, text, startFrame, endFrame: startFrame + 1, logprob: 0 },
@@ -39,7 +39,7 @@ Deno.test("FrameSegments pass over tokens without text, and keep no segment of s
   assert.deepEqual(segments.end(), []);
 });
 
-/** Words of random tokens as a transducer times them: several in a frame, the last one beyond the end. */
+/** Random tokens with a transducer's times: several in a frame, the last one beyond the end. */
 function randomTokens(random: Random): FrameToken[] {
   let frame = random.between(0, 5);
   return Array.from({ length: random.between(1, 12) }, (_, id) => {
@@ -49,7 +49,7 @@ function randomTokens(random: Random): FrameToken[] {
   });
 }
 
-Deno.test("toWords() gives each word a frame, in order, also where a model puts several into one", () => {
+Deno.test("toWords() gives each word a frame, in order, even if a model puts several into one", () => {
   const random = new Random(7);
   const reading = { frameSeconds: 1, hasSpaces: true };
   for (let round = 0; round < 500; round++) {
@@ -84,19 +84,19 @@ function give(spans: readonly (readonly [number, number])[], end: number): [numb
   ]);
 }
 
-Deno.test("giveFrames() leaves words that have lengths as they are", () => {
+Deno.test("giveFrames() does not change words with a length", () => {
   assert.deepEqual(give([[0, 3], [3, 5], [9, 10]], 12), [[0, 3], [3, 5], [9, 10]]);
 });
 
-Deno.test("giveFrames() gives words of no length a frame, and shifts what follows", () => {
+Deno.test("giveFrames() gives words without a length a frame, and shifts later ones", () => {
   assert.deepEqual(give([[0, 3], [3, 3], [3, 3], [3, 8]], 9), [[0, 3], [3, 4], [4, 5], [5, 8]]);
 });
 
-Deno.test("giveFrames() moves words back from the segment's end", () => {
+Deno.test("giveFrames() moves words back from the end of the segment", () => {
   assert.deepEqual(give([[0, 8], [8, 8], [8, 8]], 8), [[0, 6], [6, 7], [7, 8]]);
 });
 
-Deno.test("giveFrames() divides a segment that has fewer frames than words", () => {
+Deno.test("giveFrames() divides a segment with fewer frames than words", () => {
   assert.deepEqual(give([[0, 0], [0, 1], [1, 1], [1, 1]], 1), [
     [0, 0.25],
     [0.25, 0.5],
@@ -105,7 +105,7 @@ Deno.test("giveFrames() divides a segment that has fewer frames than words", () 
   ]);
 });
 
-Deno.test("giveFrames() keeps any words in order, within the segment, each with a length", () => {
+Deno.test("giveFrames() keeps words in order, within the segment, each with a length", () => {
   let state = 1;
   const random = (limit: number) => (state = state * 48271 % 2147483647) % limit;
   for (let round = 0; round < 500; round++) {

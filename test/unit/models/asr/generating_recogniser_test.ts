@@ -23,12 +23,12 @@ Deno.test("findQuietCut() cuts at the quietest point of the last five seconds", 
   assert.ok(cut > 18 * RATE_HZ && cut < 18.3 * RATE_HZ, `${cut}`);
 });
 
-Deno.test("findQuietCut() cuts silence as late as it can, and takes what is short whole", () => {
+Deno.test("findQuietCut() cuts silence as late as possible, and does not cut short sound", () => {
   assert.equal(findQuietCut(new Float32Array(20 * RATE_HZ), OPTIONS), 19_950);
   assert.equal(findQuietCut(new Float32Array(19_999), OPTIONS), 19_999);
 });
 
-Deno.test("findQuietCut() cuts in the second half of short pieces too", () => {
+Deno.test("findQuietCut() also cuts short pieces in their second half", () => {
   const options = { sampleRateHz: RATE_HZ, maxSamples: 4 * RATE_HZ };
   const cut = findQuietCut(makeSound(4, [[1, 1.5, 0], [2.5, 2.8, 0.1]]), options);
   assert.ok(cut > 2.5 * RATE_HZ && cut < 2.8 * RATE_HZ, `${cut}`);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ShortFirst } from "../../../../src/models/threads/semaphore.ts";
 
-/** A clock by which each piece of work takes so many milliseconds. */
+/** A clock that advances by the given time for each piece of work. */
 function makeClock(pieceMs: number): () => number {
   let now = 0;
   return () => now += pieceMs;
@@ -10,12 +10,12 @@ function makeClock(pieceMs: number): () => number {
 const HOUR_MS = 3_600_000;
 const { signal } = new AbortController();
 
-Deno.test("ShortFirst lets a long recording work where there is no short one", async () => {
+Deno.test("ShortFirst lets a long recording run if there is no short one", async () => {
   const turn = new ShortFirst(makeClock(HOUR_MS)).makeYieldForLong(signal);
   for (let piece = 0; piece < 3; piece++) await turn();
 });
 
-Deno.test("ShortFirst has long recordings wait until the last short one has ended", async () => {
+Deno.test("ShortFirst makes long recordings wait until the last short one has ended", async () => {
   const shortFirst = new ShortFirst(makeClock(HOUR_MS));
   const events: string[] = [];
   const ends = [shortFirst.begin(), shortFirst.begin()];
@@ -32,7 +32,7 @@ Deno.test("ShortFirst has long recordings wait until the last short one has ende
   assert.deepEqual(events, ["end", "end", "first", "second"]);
 });
 
-Deno.test("ShortFirst lets a long recording go on after a while, though a short one never ends", async () => {
+Deno.test("ShortFirst lets a long recording continue after some time, even if a short one never ends", async () => {
   const shortFirst = new ShortFirst(makeClock(1));
   shortFirst.begin();
   const turn = shortFirst.makeYieldForLong(signal);
@@ -49,7 +49,7 @@ Deno.test("ShortFirst ends the wait of a recording that is cancelled, with the r
   await assert.rejects(shortFirst.makeYieldForLong(abort.signal)(), /hung up/);
 });
 
-Deno.test("ShortFirst leaves nothing behind at a recording's signal, however often it waited", async () => {
+Deno.test("ShortFirst leaves no listeners on a recording's signal after any number of waits", async () => {
   const shortFirst = new ShortFirst(makeClock(1));
   shortFirst.begin();
   const { signal } = new AbortController();

@@ -8,7 +8,7 @@ const WINDOW = 512;
 const RATE_HZ = 16_000;
 const WINDOW_SECONDS = WINDOW / RATE_HZ;
 
-/** Without padding and with Silero's durations, unless a test says otherwise. */
+/** Default options of the tests: no padding, and Silero's durations. */
 const PLAIN = {
   sampleRateHz: RATE_HZ,
   windowSamples: WINDOW,
@@ -33,7 +33,7 @@ function find(
     .map(({ start, end }) => [start / WINDOW, end / WINDOW]);
 }
 
-Deno.test("findSpeechRegions() begins at one threshold and ends below another", () => {
+Deno.test("findSpeechRegions() starts at one threshold and ends below another", () => {
   const likelihoods = make([5, 0.45], [10, 0.5], [20, 0.36], [1, 0.34], [9, 0.4], [5, 0.1], [9, 0]);
   assert.deepEqual(find(likelihoods), [[5, 35]]);
   assert.deepEqual(find(likelihoods, { threshold: 0.55 }), []);
@@ -51,7 +51,7 @@ Deno.test("findSpeechRegions() keeps short pauses, and drops short speech", () =
   assert.deepEqual(find([]), []);
 });
 
-Deno.test("findSpeechRegions() pads regions, and shares what is between them", () => {
+Deno.test("findSpeechRegions() pads regions, and divides the gap between them", () => {
   const options = { paddingSeconds: 4 * WINDOW_SECONDS };
   const likelihoods = make([2, 0], [20, 0.9], [6, 0], [20, 0.9], [10, 0], [20, 0.9], [3, 0]);
   assert.deepEqual(find(likelihoods, options), [[0, 25], [25, 52], [54, 81]]);
@@ -62,7 +62,7 @@ Deno.test("findSpeechRegions() ends with the recording, which may end within a w
   assert.deepEqual(regions, [{ start: 0, end: 20 * WINDOW - 100 }]);
 });
 
-Deno.test("findSpeechRegions() cuts what is too long in its longest pause, else where speech is least likely", () => {
+Deno.test("findSpeechRegions() cuts a long region at its longest pause, or where speech is least likely", () => {
   const maxSpeechSeconds = 100 * WINDOW_SECONDS;
   const pauses = make([40, 0.9], [5, 0.2], [20, 0.9], [8, 0.2], [20, 0.9], [6, 0.2], [60, 0.9]);
   const options = { maxSpeechSeconds, minSilenceSeconds: 1 };
@@ -71,7 +71,7 @@ Deno.test("findSpeechRegions() cuts what is too long in its longest pause, else 
   assert.deepEqual(find(two, options), [[0, 60], [65, 125], [130, 190]]);
   const least = make([60, 0.9], [1, 0.6], [10, 0.9], [1, 0.5], [90, 0.9]);
   assert.deepEqual(find(least, options), [[0, 71], [71, 162]]);
-  // Early on it would leave a short region.
+  // An early cut would leave a short region.
   const early = make([10, 0.9], [1, 0.4], [49, 0.9], [1, 0.6], [90, 0.9]);
   assert.deepEqual(find(early, options), [[0, 60], [60, 151]]);
   const even = find(make([1000, 0.9]), options);
@@ -79,7 +79,7 @@ Deno.test("findSpeechRegions() cuts what is too long in its longest pause, else 
   assert.deepEqual([even[0], even.at(-1)], [[0, 100], [900, 1000]]);
 });
 
-Deno.test("findSpeechRegions() gives regions in order, apart, inside the recording and none too long", () => {
+Deno.test("findSpeechRegions() returns ordered, disjoint regions within the recording, none too long", () => {
   let state = 1;
   const random = () => (state = state * 48271 % 2147483647) / 2147483647;
   for (let round = 0; round < 200; round++) {
@@ -99,7 +99,7 @@ Deno.test("findSpeechRegions() gives regions in order, apart, inside the recordi
       assert.ok(end - start <= maxSpeechSeconds * RATE_HZ);
       last = end;
     }
-    // All that is likely for long enough is in a region.
+    // All speech that is likely for long enough is in a region.
     const covers = (position: number) =>
       regions.some(({ start, end }) => start <= position && position < end);
     likelihoods.forEach((_, window) => {

@@ -19,13 +19,13 @@ Deno.test("findLanguages() reads a model's language from its configuration, its 
   assert.deepEqual(find("/m/wav2vec2-1fa2de03"), []);
 });
 
-Deno.test("requireLanguage() names the languages there are", () => {
+Deno.test("requireLanguage() names the supported languages", () => {
   requireLanguage(["en", "fr"], "fr");
   const error = (message: RegExp) => ({ kind: "invalid_value", param: "language", message });
   assert.throws(() => requireLanguage(["en", "fr"], "de"), error(/"de"; it knows en, fr\.$/));
   assert.throws(() => requireLanguage([], "de"), error(/leave out this field\.$/));
 });
 
-Deno.test("languageName() is empty where the language is not known", () => {
+Deno.test("languageName() is empty if the language is unknown", () => {
   assert.deepEqual([languageName("pt"), languageName(undefined)], ["portuguese", ""]);
 });

@@ -6,8 +6,8 @@ const BLANK = 0;
 const { signal } = new AbortController();
 
 /**
- * A network that says what a script has for a frame, one after the other: a letter and how many frames to pass over. A
- * frame is its number; the state is what was said before.
+ * A network that outputs a script's entries for a frame, one after the other: a letter and the number of frames to
+ * skip. A frame is its number; the state is the previous output.
  */
 function scripted(script: Readonly<Record<number, readonly string[]>>): Joint<string> {
   const said = new Map<number, number>();
@@ -36,7 +36,7 @@ async function read(
   const reader = new TdtGreedyDecoder(scripted(script), { blank: BLANK, texts: TEXTS });
   const tokens: [string, number, number][] = [];
   for (const [from, to] of pieces) {
-    // Each piece was heard with two frames on either side that are its neighbours'.
+    // Each chunk was encoded with two frames of its neighbours on either side.
     const rows = Float32Array.from(
       { length: to - from + 4 },
       (_, i) => i < 2 || i >= to - from + 2 ? NaN : from - 2 + i,
@@ -54,13 +54,13 @@ async function read(
   return [...tokens, ...reader.end().map((): [string, number, number] => ["open", 0, 0])];
 }
 
-Deno.test("TdtGreedyDecoder skips as many frames as each token says, and keeps its state", async () => {
+Deno.test("TdtGreedyDecoder skips the number of frames of each token, and keeps its state", async () => {
   const script = { 0: ["_2"], 2: ["a3"], 5: ["b1"], 6: ["_4"], 10: ["c2"] };
   const tokens: [string, number, number][] = [["a", 2, 5], ["b", 5, 6], ["c", 10, 12]];
   assert.deepEqual(await read(script, [[0, 12]]), tokens);
 });
 
-Deno.test("TdtGreedyDecoder reads pieces as it reads the whole, though a token reaches over their seam", async () => {
+Deno.test("TdtGreedyDecoder decodes chunks like the whole, even if a token crosses their seam", async () => {
   const script = { 0: ["a4"], 4: ["b2"], 6: ["c1"] };
   const whole = await read(script, [[0, 9]]);
   for (const seam of [1, 2, 3, 4, 5, 6, 7]) {
@@ -68,18 +68,18 @@ Deno.test("TdtGreedyDecoder reads pieces as it reads the whole, though a token r
   }
 });
 
-Deno.test("TdtGreedyDecoder takes several tokens from one frame, the last of which lasts for it", async () => {
+Deno.test("TdtGreedyDecoder emits several tokens in one frame, the last of which lasts for it", async () => {
   const tokens: [string, number, number][] = [["a", 1, 1], ["b", 1, 2], ["c", 3, 4]];
   assert.deepEqual(await read({ 0: ["_1"], 1: ["a0", "b0", "_2"], 3: ["c1"] }, [[0, 5]]), tokens);
 });
 
-Deno.test("TdtGreedyDecoder advances where the network would stay at a frame forever", async () => {
+Deno.test("TdtGreedyDecoder advances if the network would stay at a frame forever", async () => {
   const tokens = await read({ 0: Array(50).fill("b0"), 1: ["_0"], 2: ["b1"] }, [[0, 3]]);
   assert.equal(tokens.length, 11);
   assert.deepEqual(tokens.slice(9), [["b", 0, 1], ["b", 2, 3]]);
 });
 
-Deno.test("TdtGreedyDecoder stops between frames when its signal does", async () => {
+Deno.test("TdtGreedyDecoder stops between frames when its signal is aborted", async () => {
   const abort = new AbortController();
   const joint = scripted({});
   const reader = new TdtGreedyDecoder({

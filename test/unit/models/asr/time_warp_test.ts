@@ -10,15 +10,15 @@ function warp(rows: readonly (readonly number[])[]): number[] {
   });
 }
 
-Deno.test("warpRows() gives each row the columns that are its own", () => {
+Deno.test("warpRows() assigns each row its columns", () => {
   assert.deepEqual(warp([[9, 9, -1, -1], [-1, -1, 9, -1], [-1, -1, -1, 9]]), [0, 2, 3]);
   assert.deepEqual(warp([[1, 1, 1]]), [0]);
   assert.deepEqual(warp([[0], [1], [0]]), [0, 0, 0]);
-  // The second row has nothing of its own, and takes a column from nobody.
+  // The second row has no columns, and takes none from others.
   assert.deepEqual(warp([[5, 5, -9, -9], [-9, -9, -9, -9], [-9, -9, 5, 5]]), [0, 1, 2]);
 });
 
-/** The largest sum of all paths, each tried. */
+/** The largest sum of all paths, by exhaustive search. */
 function bestSum(rows: readonly (readonly number[])[], row = 0, column = 0): number {
   const own = rows[row]?.[column];
   if (own === undefined) return -Infinity;
@@ -36,7 +36,7 @@ function computeSum(rows: readonly (readonly number[])[], begins: readonly numbe
   for (const [row, values] of rows.entries()) {
     const begin = begins[row]!;
     const next = begins[row + 1];
-    // A row ends where the next begins, or just before.
+    // A row ends at the start of the next, or directly before.
     const last = next === undefined ? values.length - 1 : next - 1;
     for (let column = begin; column <= Math.max(begin, last); column++) sum += values[column]!;
     if (next !== undefined && next > begin && values[next]! > 0) sum += values[next]!;

@@ -3,7 +3,7 @@ import { timeWords, type WordSegment } from "../../../../src/models/asr/timed_wo
 
 const PLACE_SECONDS = 0.1;
 
-/** A segment whose words have so many tokens each. */
+/** A segment whose words have the given numbers of tokens. */
 function segment(
   [startSeconds, endSeconds]: readonly [number, number],
   firstToken: number,
@@ -13,7 +13,7 @@ function segment(
   return { startSeconds, endSeconds, firstToken, words: groups };
 }
 
-/** Times words where each token has the stretch between two seconds. */
+/** Times words from tokens that each have a start and an end in seconds. */
 function time(
   segments: readonly WordSegment[],
   tokens: readonly (readonly [number, number])[],
@@ -36,12 +36,12 @@ function time(
   );
 }
 
-Deno.test("timeWords() gives a word the time from its first token to the next word's", () => {
+Deno.test("timeWords() gives a word the time from its first token to the first of the next word", () => {
   const segments = [
     segment([0.1, 1], 1, { " one": 1, " two": 2 }),
     segment([1.1, 2], 6, { " three": 1, " four": 1 }),
   ];
-  // Each with a timestamp ahead of it and one behind it; what follows the last ends it.
+  // Each with a timestamp before and after it; the token after the last one ends it.
   const tokens = [[0, 0], [0.1, 0.5], [0.5, 0.7], [0.7, 0.9], [0.9, 1], [1, 1], [1.1, 1.4]];
   tokens.push([1.4, 1.8], [1.8, 2], [2, 2]);
   assert.deepEqual(time(segments, tokens as [number, number][]), [
@@ -53,7 +53,7 @@ Deno.test("timeWords() gives a word the time from its first token to the next wo
 });
 
 Deno.test("timeWords() keeps words within their segment, and in order", () => {
-  // The first token would like to be before its segment, the last one behind it.
+  // The first token is aligned before its segment, the last one after it.
   const segments = [
     segment([0.5, 1], 0, { " a": 1, " b": 1 }),
     segment([1.2, 1.5], 3, { " c": 1 }),
@@ -67,14 +67,14 @@ Deno.test("timeWords() keeps words within their segment, and in order", () => {
   assert.ok(times[3]! <= 1 && times[4]! >= 1.2 && times[5]! <= 1.5);
 });
 
-Deno.test("timeWords() takes segments that lie at or behind the window's end", () => {
+Deno.test("timeWords() accepts segments at or after the window's end", () => {
   const segments = [segment([0.9, 1.4], 0, { " a": 1 }), segment([1.4, 1.4], 2, { " b": 1 })];
   const words = time(segments, [[0, 0], [0, 0], [0, 0], [0, 0]], 10).flat();
   assert.deepEqual(words.map(([text]) => text), ["a", "b"]);
   assert.deepEqual(words[1]!.slice(1), [1.4, 1.4]);
 });
 
-Deno.test("timeWords() gives a pause to no word beside it", () => {
+Deno.test("timeWords() does not include a pause in adjacent words", () => {
   const words = {
     " a": 1,
     " b,": 2,
@@ -88,7 +88,7 @@ Deno.test("timeWords() gives a pause to no word beside it", () => {
   };
   const begins = [0, 2, 2.1, 2.3, 2.6, 2.9, 3.2, 3.5, 3.6, 6, 7.9, 8.2, 10];
   const tokens = begins.map((begin, i) => [begin, begins[i + 1] ?? begin] as const);
-  // The median is 0.3: nothing beside a pause is longer than 0.6.
+  // The median is 0.3: no word next to a pause is longer than 0.6.
   assert.deepEqual(time([segment([0, 10], 0, words)], tokens), [[
     ["a", 1.4, 2],
     ["b,", 2, 2.3],

@@ -4,7 +4,7 @@ import { readAlignmentHeads, ruleAfter } from "../../../../src/models/asr/whispe
 const CONFIG = { vocabSize: 2501, timestampsStart: 1000, lastFirstTimestamp: 1050 };
 const ALL = { allowsText: true, allowsEnd: true, lastTimestamp: 2500 };
 
-Deno.test("ruleAfter() opens a window with a timestamp of its first second", () => {
+Deno.test("ruleAfter() starts a window with a timestamp of its first second", () => {
   assert.deepEqual(ruleAfter([], CONFIG), {
     allowsText: false,
     allowsEnd: false,
@@ -13,13 +13,13 @@ Deno.test("ruleAfter() opens a window with a timestamp of its first second", () 
   });
 });
 
-Deno.test("ruleAfter() wants text or the end after a timestamp that opens", () => {
+Deno.test("ruleAfter() requires text or the end after an opening timestamp", () => {
   for (const tokens of [[1010], [1000, 5, 1020, 1020], [1000, 5, 1020, 1100]]) {
     assert.deepEqual(ruleAfter(tokens, CONFIG), { ...ALL, firstTimestamp: 2501 });
   }
 });
 
-Deno.test("ruleAfter() wants a later timestamp, text or the end within text", () => {
+Deno.test("ruleAfter() requires a later timestamp, text or the end within text", () => {
   assert.deepEqual(ruleAfter([1010, 5], CONFIG), { ...ALL, firstTimestamp: 1011 });
   assert.deepEqual(ruleAfter([1010, 5, 1020, 1030, 5, 6], CONFIG), {
     ...ALL,
@@ -27,7 +27,7 @@ Deno.test("ruleAfter() wants a later timestamp, text or the end within text", ()
   });
 });
 
-Deno.test("ruleAfter() wants another timestamp or the end after one that closes", () => {
+Deno.test("ruleAfter() requires another timestamp or the end after a closing one", () => {
   assert.deepEqual(ruleAfter([1010, 5, 1020], CONFIG), {
     allowsText: false,
     allowsEnd: true,
@@ -40,19 +40,19 @@ const config = { decoder_layers: 3, decoder_attention_heads: 2 };
 const read = (alignment_heads?: unknown) =>
   readAlignmentHeads({ config, generationConfig: { alignment_heads } });
 
-Deno.test("readAlignmentHeads() gathers pairs by layer, each head once", () => {
+Deno.test("readAlignmentHeads() groups pairs by layer, with each head once", () => {
   assert.deepEqual(read([[2, 1], [0, 1], [2, 0], [2, 1]]), [
     { layer: 0, heads: [1] },
     { layer: 2, heads: [1, 0] },
   ]);
 });
 
-Deno.test("readAlignmentHeads() takes the upper half of the layers where none are named", () => {
+Deno.test("readAlignmentHeads() uses the upper half of the layers by default", () => {
   const upper = [{ layer: 1, heads: [0, 1] }, { layer: 2, heads: [0, 1] }];
   for (const absent of [undefined, null, []]) assert.deepEqual(read(absent), upper);
 });
 
-Deno.test("readAlignmentHeads() refuses heads that the decoder has not", () => {
+Deno.test("readAlignmentHeads() refuses heads that the decoder lacks", () => {
   for (const pair of [[3, 0], [0, 2], [-1, 0], [0.5, 0], [0], "0"]) {
     assert.throws(() => read([[0, 0], pair]), {
       name: "StartupError",

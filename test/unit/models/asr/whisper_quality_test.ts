@@ -29,7 +29,7 @@ const CONFIG: WhisperConfig = {
   maxTokens: 12,
 };
 
-Deno.test("makePrompt() names the task: to write what is spoken, or English", () => {
+Deno.test("makePrompt() names the task: transcribe or translate to English", () => {
   const { startToken } = CONFIG;
   assert.deepEqual(makePrompt(CONFIG, { languageToken: 55 }), [startToken, 55, 59]);
   assert.deepEqual(makePrompt(CONFIG, { languageToken: 55, translates: true }), [
@@ -39,7 +39,7 @@ Deno.test("makePrompt() names the task: to write what is spoken, or English", ()
   ]);
 });
 
-/** Decodes a window with attempts that are given. @returns what each was asked to do, too. */
+/** Decodes a window with given attempts. @returns also the options of each. */
 async function decode(
   attempts: readonly Attempt[],
   { temperature = 0, getText = (tokens: readonly number[]) => tokens.join(" ") } = {},
@@ -62,18 +62,18 @@ Deno.test("decodeWithFallback() ends with the first good attempt", async () => {
   assert.deepEqual([window.temperature, window.meanLogprob], [0, -0.1]);
 });
 
-Deno.test("decodeWithFallback() tries again, hotter and with other randomness, what is unlikely", async () => {
+Deno.test("decodeWithFallback() retries unlikely text, at a higher temperature and with another seed", async () => {
   const last = { tokens: [100, 2], meanLogprob: -1.3 };
   const { window, asked } = await decode([UNLIKELY, UNLIKELY, last], { temperature: 0.6 });
   assert.deepEqual(asked.map(({ temperature }) => temperature.toFixed(1)), ["0.6", "0.8", "1.0"]);
   assert.equal(new Set(asked.map(({ seed }) => seed)).size, 3);
   assert.deepEqual(asked, (await decode([UNLIKELY, UNLIKELY, last], { temperature: 0.6 })).asked);
-  // The last attempt stands, however bad.
+  // The last attempt is used, even if it is bad.
   assert.deepEqual(window.tokens, last.tokens);
   assert.equal(window.temperature, 1);
 });
 
-Deno.test("decodeWithFallback() tries again what repeats itself", async () => {
+Deno.test("decodeWithFallback() retries repetitive text", async () => {
   const getText = (tokens: readonly number[]) => " and then".repeat(tokens[0]!);
   const attempts = [{ ...LIKELY, tokens: [50] }, { ...LIKELY, tokens: [1] }];
   const { window } = await decode(attempts, { getText });
@@ -81,7 +81,7 @@ Deno.test("decodeWithFallback() tries again what repeats itself", async () => {
   assert.ok(window.compressionRatio < 2);
 });
 
-Deno.test("isGoodEnough() takes silence for what it is", () => {
+Deno.test("isGoodEnough() accepts silence", () => {
   const silence = { meanLogprob: -2, compressionRatio: 5, noSpeechProbability: 0.7 };
   assert.ok(isGoodEnough(silence));
   assert.ok(!isGoodEnough({ ...silence, noSpeechProbability: 0.5 }));

@@ -1,4 +1,4 @@
-/** The sequential algorithm against a decoder that knows what is said when. */
+/** The sequential algorithm with a simulated decoder that knows the script. */
 import assert from "node:assert/strict";
 import { Sequential } from "../../../../src/models/asr/whisper_transcriber.ts";
 import type { DecodingResult } from "../../../../src/models/asr/window_decoder.ts";
@@ -11,7 +11,7 @@ const GOOD = {
   temperature: 0,
 };
 
-/** A sentence of words, one token each, and when it is spoken. */
+/** A sentence of words with one token each, and its time. */
 interface Said {
   readonly start: number;
   readonly end: number;
@@ -35,14 +35,14 @@ function makeWindow(
   return { ...GOOD, tokens, ...figures };
 }
 
-/** How a window's decoder treats a sentence that the window cuts off. */
+/** The decoder's output for a sentence that the window cuts off. */
 type AtCut = "omits" | "opens" | "writes";
 
-/** What a perfect model writes of a window that begins at `offset`. */
+/** The output of a perfect model for a window that begins at `offset`. */
 function writeWindow(script: readonly Said[], offset: number, atCut: AtCut): number[] {
   const end = offset + 30;
   return script.flatMap(({ start, end: stop, words }) => {
-    // The beginning of a sentence that has begun before the window is not heard any more.
+    // A sentence that started before the window is not transcribed.
     if (start < offset - 0.011 || start >= end) return [];
     if (stop <= end) return [timestamp(start - offset), ...words, timestamp(stop - offset)];
     if (atCut === "omits") return [];
@@ -89,7 +89,7 @@ function run(
   return { heard, seeks, ends };
 }
 
-/** Sentences with pauses between them; every word is another token. */
+/** Sentences with pauses between them; every word is a different token. */
 function makeScript(totalSeconds: number, seed: number): Said[] {
   let state = seed;
   const random = () => {
@@ -109,12 +109,12 @@ function makeScript(totalSeconds: number, seed: number): Said[] {
 }
 
 for (const atCut of ["omits", "opens", "writes"] as const) {
-  Deno.test(`Sequential loses and doubles no word in an hour where the decoder ${atCut} what a window cuts`, () => {
+  Deno.test(`Sequential loses and duplicates no word in an hour if the decoder ${atCut} cut sentences`, () => {
     for (const seed of [1, 2, 3]) {
       const script = makeScript(3600, seed);
       const { heard, seeks } = run(3600, (offset) => {
         const tokens = writeWindow(script, offset, atCut);
-        // Where a sentence is left out without a sign, a decoder that hears it does not end in a timestamp.
+        // If a sentence is omitted without a mark, a decoder that hears it does not end with a timestamp.
         const isCut = script.some(({ start, end }) =>
           start > offset - 0.011 && start < offset + 30 && end > offset + 30
         );
@@ -128,7 +128,7 @@ for (const atCut of ["omits", "opens", "writes"] as const) {
   });
 }
 
-Deno.test("Sequential begins the next window where the last complete segment ended", () => {
+Deno.test("Sequential begins the next window at the end of the last complete segment", () => {
   const tokens = [
     timestamp(0.5),
     1,
@@ -143,14 +143,14 @@ Deno.test("Sequential begins the next window where the last complete segment end
   assert.deepEqual(seeks, [0, 2500, 5500]);
 });
 
-Deno.test("Sequential takes the whole window when its text is complete", () => {
+Deno.test("Sequential uses the whole window if its text is complete", () => {
   const tokens = [timestamp(0), 1, timestamp(10), timestamp(12), 2, timestamp(25)];
   const { heard, seeks } = run(40, (offset) => makeWindow(offset === 0 ? tokens : []));
   assert.deepEqual(seeks, [0, 3000]);
   assert.deepEqual(heard, [{ start: 0, end: 10, words: [1] }, { start: 12, end: 25, words: [2] }]);
 });
 
-Deno.test("Sequential leaves a single sentence that the window cuts to the next window", () => {
+Deno.test("Sequential leaves a single cut sentence to the next window", () => {
   const { heard, seeks } = run(50, (offset) =>
     makeWindow(
       offset === 0 ? [timestamp(24), 1, 2] : [timestamp(0), 1, 2, 3, timestamp(10)],
@@ -159,12 +159,12 @@ Deno.test("Sequential leaves a single sentence that the window cuts to the next 
   assert.deepEqual(heard, [{ start: 24, end: 34, words: [1, 2, 3] }]);
 });
 
-Deno.test("Sequential ends text without an end where the recording ends", () => {
+Deno.test("Sequential ends unterminated text at the end of the recording", () => {
   const { heard } = run(12.34, () => makeWindow([timestamp(2), 1]));
   assert.deepEqual(heard, [{ start: 2, end: 12.34, words: [1] }]);
 });
 
-Deno.test("Sequential skips windows without speech, whatever their text", () => {
+Deno.test("Sequential skips windows without speech, with any text", () => {
   const silent = { meanLogprob: -1.5, noSpeechProbability: 0.9 };
   const speech = [timestamp(1), 7, timestamp(2)];
   const { heard, seeks } = run(90, (offset) => makeWindow(speech, offset === 60 ? {} : silent));
@@ -174,7 +174,7 @@ Deno.test("Sequential skips windows without speech, whatever their text", () => 
   assert.equal(likely.heard.length, 1);
 });
 
-Deno.test("Sequential advances when a decoder makes no progress, repeats itself, or is silent", () => {
+Deno.test("Sequential advances if a decoder makes no progress, repeats itself, or is silent", () => {
   const stuck = [timestamp(0), 1, timestamp(0), timestamp(0), 2];
   const looping = [timestamp(0), ...new Array(223).fill(5)];
   for (const tokens of [stuck, looping, [], [timestamp(0)], [timestamp(0.02)], [5, 6]]) {
@@ -183,13 +183,13 @@ Deno.test("Sequential advances when a decoder makes no progress, repeats itself,
   }
 });
 
-Deno.test("Sequential skips an end too short for a word, but not a short recording", () => {
+Deno.test("Sequential skips a remainder too short for a word, but not a short recording", () => {
   assert.deepEqual(run(30.05, () => makeWindow([])).seeks, [0]);
   assert.deepEqual(run(30.2, () => makeWindow([])).seeks, [0, 3000]);
   assert.deepEqual(run(0.05, () => makeWindow([])).seeks, [0]);
 });
 
-Deno.test("Sequential skips everything but speech, and cuts no speech", () => {
+Deno.test("Sequential skips everything except speech, and cuts no speech", () => {
   const speech = [[12, 20], [23, 40], [41, 55], [60, 62], [300, 302], [305, 329], [
     331,
     340,
@@ -205,7 +205,7 @@ Deno.test("Sequential skips everything but speech, and cuts no speech", () => {
   assert.deepEqual(heard.map(({ start, end }) => [start, end]), speech);
 });
 
-Deno.test("Sequential cuts speech that is longer than a window, and leaves the sentence at the cut to the next", () => {
+Deno.test("Sequential divides speech that is longer than a window, and leaves the cut sentence to the next", () => {
   const { seeks, ends, heard } = run(90, (start) =>
     makeWindow(
       start === 10

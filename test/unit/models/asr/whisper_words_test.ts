@@ -21,7 +21,7 @@ const CONFIG: WhisperConfig = {
 const NUM_POSITIONS = 50;
 const OFFSET_SECONDS = 30;
 
-/** A window whose token `i` is heard from position `begins[i]` on. */
+/** A window whose token `i` starts at position `begins[i]`. */
 function makeWindow(
   tokens: readonly number[],
   begins: readonly number[],
@@ -39,7 +39,7 @@ function makeWindow(
   return { ...figures, tokens, temperature: 0, languageToken, alignment };
 }
 
-/** A piece of the window, between places. */
+/** A piece of the window, between positions. */
 function makePiece(tokens: readonly number[], from: number, to: number) {
   const seconds = (position: number) => OFFSET_SECONDS + position * 0.02;
   const span = { startSeconds: seconds(from), endSeconds: seconds(to) };
@@ -61,7 +61,7 @@ function read(pieces: readonly TimedTokens[], window: DecodedWindow) {
 Deno.test("joinIntoWords() finds each piece's tokens among those of the window, and counts from its beginning", () => {
   const first = [100, 0, 1, 106];
   const second = [110, 2, 120];
-  // What the window cuts is no piece.
+  // A cut sentence is not a piece.
   const tokens = [...first, ...second, 130, 0];
   const begins = [0, 0, 4, 6, 6, 10, 20, 20, 30, 40];
   const window = makeWindow(tokens, begins, 52);
@@ -70,7 +70,7 @@ Deno.test("joinIntoWords() finds each piece's tokens among those of the window, 
   assert.deepEqual(read([], window), []);
 });
 
-Deno.test("joinIntoWords() takes characters for words where the language has no spaces", () => {
+Deno.test("joinIntoWords() makes each character a word if the language has no spaces", () => {
   const tokens = [100, 3, 4, 5, 110];
   const begins = [0, 0, 3, 8, 10, 10];
   const words = (languageToken: number) => {
@@ -81,7 +81,7 @@ Deno.test("joinIntoWords() takes characters for words where the language has no 
   assert.deepEqual(words(52), [[["好的.", 0, 10]]]);
 });
 
-Deno.test("joinIntoWords() gives nothing where no times were asked for", () => {
+Deno.test("joinIntoWords() returns nothing if no times were requested", () => {
   const { alignment: _, ...window } = makeWindow([100, 0, 110], [0, 0, 10, 10], 52);
   assert.equal(read([makePiece(window.tokens, 0, 10)], window), undefined);
 });

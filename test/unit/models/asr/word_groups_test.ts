@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { groupWords } from "../../../../src/models/asr/timed_words.ts";
 
-/** Tokens that are pieces of text, written as bytes where they are no whole characters. */
+/** Tokens from pieces of text, given as bytes if they are not whole characters. */
 function group(pieces: readonly (string | readonly number[])[], hasSpaces = true): string[] {
   const bytes = pieces.map((piece) =>
     typeof piece === "string" ? [...new TextEncoder().encode(piece)] : [...piece]
@@ -29,14 +29,14 @@ Deno.test("groupWords() leaves punctuation with its word", () => {
   assert.deepEqual(group(["..."]), ["..."]);
 });
 
-Deno.test("groupWords() takes characters one by one where a language has no spaces", () => {
+Deno.test("groupWords() makes each character a word if a language has no spaces", () => {
   assert.deepEqual(
     group(["今", "天", "，", "好", "。", "「", "是", "」"], false),
     ["今", "天，", "好。", "「是」"],
   );
 });
 
-Deno.test("groupWords() cuts no character, and gives up incomplete ones", () => {
+Deno.test("groupWords() divides no character, and returns incomplete ones", () => {
   const [a, b, c] = [[0xe4, 0xbb], [0x8a, 0xe5, 0xa4], [0xa9]];
   assert.deepEqual(group([a, b, c, "好"], false), ["今天", "好"]);
   const broken = [0xff];

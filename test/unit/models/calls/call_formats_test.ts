@@ -13,7 +13,7 @@ interface Parsed {
   calls: { id: string; name: string; arguments: string }[];
 }
 
-/** Reads an answer that comes in these pieces. */
+/** Parses an answer that arrives in these chunks. */
 function parse(format: string, pieces: Iterable<string>, isCut = false): Parsed {
   const found = CALL_FORMATS.find(({ name }) => name === format);
   assert.ok(found, format);
@@ -25,7 +25,7 @@ function parse(format: string, pieces: Iterable<string>, isCut = false): Parsed 
   const add = (deltas: ReturnType<AnswerParser["push"]>) => {
     for (const { text, toolCalls } of deltas) {
       parsed.text += text;
-      // What is said of a call ends where text follows it.
+      // A call is complete when text follows it.
       if (text !== "") isOpen = false;
       for (const { index, id, name, arguments: json } of toolCalls) {
         if (id !== undefined && name !== undefined) {
@@ -48,7 +48,7 @@ function withoutIds({ text, calls }: Parsed) {
   return { text, calls: calls.map(({ name, arguments: json }) => ({ name, json })) };
 }
 
-/** The same text in pieces, most of them small. */
+/** The same text in chunks, most of them small. */
 function cut(text: string, random: Random): string[] {
   const pieces: string[] = [];
   for (let at = 0; at < text.length;) {
@@ -59,7 +59,7 @@ function cut(text: string, random: Random): string[] {
   return pieces;
 }
 
-Deno.test("call formats read what their models' documentation shows", () => {
+Deno.test("call formats parse the examples of their models' documentation", () => {
   for (const { format, answer, text, calls } of EXAMPLES) {
     const parsed = parse(format, [answer]);
     assert.equal(parsed.text, text, answer);
@@ -83,7 +83,7 @@ Deno.test("call formats leave text that is not a call unchanged", () => {
   }
 });
 
-Deno.test("call formats give the same however the answer is cut", () => {
+Deno.test("call formats give the same for any division of the answer", () => {
   const random = new Random(1);
   for (const { format, answer } of [...EXAMPLES, ...NO_CALLS]) {
     const whole = withoutIds(parse(format, [answer]));
@@ -94,7 +94,7 @@ Deno.test("call formats give the same however the answer is cut", () => {
   }
 });
 
-Deno.test("call formats give the same of damaged answers too, and never throw", () => {
+Deno.test("call formats also give the same for damaged answers, and never throw", () => {
   const random = new Random(2);
   for (const { format, answer } of EXAMPLES) {
     for (let round = 0; round < 300; round++) {
@@ -114,7 +114,7 @@ Deno.test("call formats give the same of damaged answers too, and never throw", 
   }
 });
 
-Deno.test("call formats say of an answer that was cut what its whole says, and no more", () => {
+Deno.test("call formats parse a truncated answer as a prefix of the whole", () => {
   for (const { format, answer } of [...EXAMPLES, ...NO_CALLS]) {
     const whole = parse(format, [answer]);
     for (let end = 0; end < answer.length; end++) {
@@ -135,7 +135,7 @@ Deno.test("call formats say of an answer that was cut what its whole says, and n
   }
 });
 
-Deno.test("call formats keep text that was cut where nothing but a call's markup is left out", () => {
+Deno.test("call formats keep the text of a truncated answer, and omit only a call's markup", () => {
   const kept = {
     hermes: ["Hello", "a < b", "x <t>", "Hello. \n"],
     phi: ["The end of", "It is fun"],
@@ -147,7 +147,7 @@ Deno.test("call formats keep text that was cut where nothing but a call's markup
   }
 });
 
-Deno.test("call formats tell a call's name before its arguments are there", () => {
+Deno.test("call formats report a call's name before its arguments", () => {
   for (const { format, answer, calls } of EXAMPLES) {
     if (Object.keys(calls[0]!.arguments as object).length === 0) continue;
     const found = CALL_FORMATS.find(({ name }) => name === format)!;
@@ -162,7 +162,7 @@ Deno.test("call formats tell a call's name before its arguments are there", () =
   }
 });
 
-Deno.test("call formats are detected from templates, each by itself", () => {
+Deno.test("call formats are each detected from their template", () => {
   const templates: Record<string, string> = {
     hermes: '{{ "<tool_call>\\n{\\"name\\": " }} <tools> </tool_call>',
     qwen_xml: "<tool_call>\n<function=example>\n<parameter=a>\n</tool_call>",

@@ -1,11 +1,11 @@
 /**
- * Answers with calls, as the documentation of real models shows them, and what they say.
+ * Answers with calls from the documentation of real models, and their parsed contents.
  *
  * @module
  */
 import type { ToolFunction } from "../../../../src/models/task.ts";
 
-/** What an answer comes to. */
+/** The parsed contents of an answer. */
 export interface Expected {
   readonly text: string;
   readonly calls: readonly { readonly name: string; readonly arguments: unknown }[];
@@ -17,7 +17,7 @@ export interface Example extends Expected {
   readonly answer: string;
 }
 
-/** What the examples may call. */
+/** The functions of the examples. */
 export const FUNCTIONS: readonly ToolFunction[] = [
   {
     name: "get_weather",
@@ -76,7 +76,7 @@ function of(format: string, answer: string, calls: Expected["calls"], text = "")
   return { format, answer, calls, text };
 }
 
-/** Every format's. */
+/** Examples of every format. */
 export const EXAMPLES: readonly Example[] = [
   // Qwen2.5 and Qwen3, Hermes 2 Pro
   of(
@@ -265,7 +265,7 @@ export const EXAMPLES: readonly Example[] = [
   ),
 ];
 
-/** Text that looks like the beginning of a call and is none. */
+/** Text that looks like the beginning of a call but is not one. */
 export const NO_CALLS: readonly Pick<Example, "format" | "answer">[] = [
   { format: "hermes", answer: "Use <tool_call> and </tool_call> around it.\n" },
   { format: "hermes", answer: "a < b <tool_c <tool_call>{x}" },

@@ -42,7 +42,7 @@ function allows({ mask }: GrammarMatcher, token: number): boolean {
   return (mask[token >> 5]! >>> (token % 32) & 1) === 1;
 }
 
-/** How much of a text the grammar lets through, and whether it may end there. */
+/** The length of the prefix that the grammar accepts, and whether the answer may end there. */
 function follow(task: ChatTask, form: AnswerFormat, text: string) {
   const spec = toAnswerGrammar(task, form);
   assert.ok(spec);
@@ -55,7 +55,7 @@ function follow(task: ChatTask, form: AnswerFormat, text: string) {
   return { at: text, isWhole: matcher.isFinished || allows(matcher, END) };
 }
 
-/** The answer that a format's models would give to a question for the weather and the time. */
+/** The answer of a format's models to a question about the weather and the time. */
 const ANSWERS: Readonly<Record<string, string>> = {
   hermes:
     '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>',
@@ -87,7 +87,7 @@ const ANSWERS: Readonly<Record<string, string>> = {
     '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:2}<tool_call|><|tool_call>call:ping{}<tool_call|>',
 };
 
-Deno.test("toAnswerGrammar() forces calls in every format, which its parser reads", () => {
+Deno.test("toAnswerGrammar() forces calls in every format, which its parser can read", () => {
   for (const format of CALL_FORMATS) {
     const answer = ANSWERS[format.name]!;
     const form = makeForm(format);
@@ -101,14 +101,14 @@ Deno.test("toAnswerGrammar() forces calls in every format, which its parser read
     const calls = deltas.filter(({ name }) => name !== undefined);
     assert.deepEqual(calls.map(({ name }) => name), ["get_weather", "ping"], format.name);
     assert.deepEqual(JSON.parse(calls[0]!.arguments), { city: "Paris", days: 2 });
-    // Nothing else may come, and no other function.
+    // No other text is allowed, and no other function.
     assert.equal(follow(makeTask({}), form, "Hello").at.length < 3, true);
     const wrong = answer.replaceAll("ping", "pong");
     assert.equal(follow(makeTask({}), form, wrong).isWhole, false, format.name);
   }
 });
 
-Deno.test("toAnswerGrammar() binds a named function, and one call where there may be one only", () => {
+Deno.test("toAnswerGrammar() enforces a named function, and a single call if only one is allowed", () => {
   for (const format of CALL_FORMATS) {
     const answer = ANSWERS[format.name]!;
     const form = makeForm(format);
@@ -119,7 +119,7 @@ Deno.test("toAnswerGrammar() binds a named function, and one call where there ma
   }
 });
 
-Deno.test("toAnswerGrammar() keeps arguments to the schema: what is required, and of its type", () => {
+Deno.test("toAnswerGrammar() restricts arguments to the schema: required fields and types", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const call = (json: string) =>
     `<tool_call>\n{"name": "get_weather", "arguments": ${json}}\n</tool_call>`;
@@ -132,7 +132,7 @@ Deno.test("toAnswerGrammar() keeps arguments to the schema: what is required, an
   assert.equal(check("[]"), false);
 });
 
-Deno.test("toAnswerGrammar() takes parameters that are composed, and generates none that they do not name", () => {
+Deno.test("toAnswerGrammar() accepts composed parameters, and generates none that they do not name", () => {
   const city = { properties: { city: { type: "string" } }, required: ["city"] };
   const days = { properties: { days: { type: "integer" } }, required: ["days"] };
   const compositions: Record<string, unknown>[] = [
@@ -158,7 +158,7 @@ Deno.test("toAnswerGrammar() takes parameters that are composed, and generates n
   }
 });
 
-/** A call of `f`, its arguments of no strings, in formats that write them one by one. */
+/** A call of `f` without string arguments, in formats that write arguments one by one. */
 const ONE_BY_ONE: Readonly<Record<string, (args: Readonly<Record<string, unknown>>) => string>> = {
   lfm2: (args) => {
     const list = Object.entries(args).map(([name, each]) => `${name}=${JSON.stringify(each)}`);
@@ -176,7 +176,7 @@ const ONE_BY_ONE: Readonly<Record<string, (args: Readonly<Record<string, unknown
   },
 };
 
-Deno.test("toAnswerGrammar() takes hundreds of optional arguments in every format", () => {
+Deno.test("toAnswerGrammar() accepts hundreds of optional arguments in every format", () => {
   const names = Array.from({ length: 300 }, (_, index) => `p${index}`);
   const properties = Object.fromEntries(names.map((name) => [name, { type: "integer" }]));
   const task = (required: string[]) =>
@@ -195,7 +195,7 @@ Deno.test("toAnswerGrammar() takes hundreds of optional arguments in every forma
   }
 });
 
-Deno.test("toAnswerGrammar() keeps single arguments to the patterns that are found in their names", () => {
+Deno.test("toAnswerGrammar() restricts arguments to the patterns that match their names", () => {
   const parameters = {
     type: "object",
     properties: { n_a: {}, n_c: {}, n_b: { maximum: 5 }, text: {} },
@@ -222,7 +222,7 @@ Deno.test("toAnswerGrammar() keeps single arguments to the patterns that are fou
   }
 });
 
-Deno.test("toAnswerGrammar() with auto binds strict functions only from where a call begins", () => {
+Deno.test("toAnswerGrammar() with auto enforces strict functions only after the start of a call", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const form = makeForm(hermes);
   assert.equal(toAnswerGrammar(makeTask({ choice: "auto" }), form), undefined);
@@ -236,7 +236,7 @@ Deno.test("toAnswerGrammar() with auto binds strict functions only from where a 
   }
 });
 
-Deno.test("toAnswerGrammar() with auto leaves the arguments of functions free that are not strict", () => {
+Deno.test("toAnswerGrammar() with auto does not restrict arguments of functions that are not strict", () => {
   const beside = {
     name: "look_up",
     parameters: {
@@ -278,7 +278,7 @@ Deno.test("toAnswerGrammar() with auto leaves the arguments of functions free th
   assert.equal(follow(task, qwen, xml("<parameter=word>\nfox\n</parameter>\n")).isWhole, true);
 });
 
-Deno.test("toAnswerGrammar() begins behind the reasoning, wherever that begins", () => {
+Deno.test("toAnswerGrammar() starts after the reasoning, wherever that starts", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const answer = ANSWERS["hermes"]!;
   const check = (state: "may_open" | "is_open" | "is_closed", text: string) =>
@@ -297,7 +297,7 @@ Deno.test("toAnswerGrammar() begins behind the reasoning, wherever that begins",
   assert.equal(follow(asked, form, "yes").isWhole, false);
 });
 
-Deno.test("toAnswerGrammar() with auto and a form of its own takes either", () => {
+Deno.test("toAnswerGrammar() with auto and a response format accepts either", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const choice = { kind: "choice", choices: ["yes", "no"] } as const;
   const task = makeTask({ choice: "auto" }, choice);

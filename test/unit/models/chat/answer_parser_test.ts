@@ -54,7 +54,7 @@ const CASES: readonly [AnswerFormat, string, ReturnType<typeof parse>][] = [
   [withCalls, "Hello. \n", { reasoning: "", text: "Hello. \n", calls: [] }],
 ];
 
-Deno.test("AnswerParser takes reasoning, text and calls apart, however the answer is cut", () => {
+Deno.test("AnswerParser separates reasoning, text and calls, for any division of the answer", () => {
   const random = new Random(3);
   for (const [form, answer, expected] of CASES) {
     assert.deepEqual(parse(form, [answer]), expected, answer);
@@ -66,20 +66,20 @@ Deno.test("AnswerParser takes reasoning, text and calls apart, however the answe
   }
 });
 
-Deno.test("AnswerParser leaves out unwanted calls", () => {
+Deno.test("AnswerParser omits unwanted calls", () => {
   const calls = { ...withCalls.calls, isIgnored: true };
   const answer = 'Hi. <tool_call>{"name": "f", "arguments": {}}</tool_call>';
   assert.deepEqual(parse({ calls }, answer), { reasoning: "", text: "Hi.", calls: [] });
 });
 
-Deno.test("AnswerParser hands out text at once where nothing can begin", () => {
+Deno.test("AnswerParser emits text immediately if no markup can begin", () => {
   const parser = new AnswerParser(may);
   const push = (piece: string) => parser.push(piece).map(({ text }) => text);
   assert.deepEqual(push("Hello"), ["Hello"]);
   assert.deepEqual(push(" there"), [" there"]);
 });
 
-Deno.test("AnswerParser keeps text and calls of one piece in their order", () => {
+Deno.test("AnswerParser keeps the order of text and calls in one chunk", () => {
   const call = (city: string) => `<tool_call>{"name": "f", "arguments": {"city": "${city}"}}`;
   const parser = new AnswerParser(withCalls);
   parser.push(call("Paris").slice(0, -3));

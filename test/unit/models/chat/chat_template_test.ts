@@ -28,16 +28,16 @@ const CONVERSATION = [
 
 const FUNCTIONS = [{ name: "f", parameters: { type: "object", properties: {} } }];
 
-Deno.test("ChatTemplate.render() merges leading system messages where the template refuses more than one", () => {
+Deno.test("ChatTemplate.render() merges leading system messages if the template refuses more than one", () => {
   assert.equal(makeTemplate(ROLES).render(CONVERSATION), "[system]A.[system]B.[user]Hi");
   assert.equal(makeTemplate(ONE_SYSTEM).render(CONVERSATION), "[system]A.\n\nB.[user]Hi");
-  // Dropped in silence is refused, too.
+  // Silently dropping one counts as a refusal, too.
   const first =
     "{{ messages[0].content }}{% for m in messages %}{% if m.role == 'user' %}[user]{{ m.content }}{% endif %}{% endfor %}";
   assert.equal(makeTemplate(first).render(CONVERSATION), "A.\n\nB.[user]Hi");
 });
 
-Deno.test("ChatTemplate.render() merges later system messages into the first where the template refuses them", () => {
+Deno.test("ChatTemplate.render() merges later system messages into the first if the template refuses them", () => {
   const [first, second, user] = CONVERSATION;
   for (const late of [[first, user, second], [user, first, second]]) {
     const shown = late.map(({ role, content }) => `[${role}]${content}`).join("");
@@ -50,7 +50,7 @@ Deno.test("ChatTemplate.render() merges later system messages into the first whe
   );
 });
 
-Deno.test("ChatTemplate.render() merges turns of one role in a row where the template refuses them", () => {
+Deno.test("ChatTemplate.render() merges consecutive turns of one role if the template refuses them", () => {
   const alternating =
     "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}{{ m.content | map(attribute='type') | join('+') }}{% endif %}{% endfor %}";
   const say = (role: "user" | "assistant", content: string) => ({ role, content });
@@ -77,7 +77,7 @@ Deno.test("ChatTemplate.render() merges turns of one role in a row where the tem
   });
 });
 
-Deno.test("ChatTemplate.render() continues the final message as transformers does", () => {
+Deno.test("ChatTemplate.render() continues the final message like transformers", () => {
   const source = `${ROLES}</s>{% if add_generation_prompt %}[assistant]{% endif %}`;
   const begun = (content: string) => [CONVERSATION[2], { role: "assistant" as const, content }];
   const go = (content: string, template = source) =>
@@ -91,7 +91,7 @@ Deno.test("ChatTemplate.render() continues the final message as transformers doe
   assert.throws(() => go(""), { kind: "invalid_value", param: "continuesFinalMessage" });
 });
 
-Deno.test("ChatTemplate.takesTools finds out whether the template shows them", () => {
+Deno.test("ChatTemplate.takesTools detects whether the template renders tools", () => {
   assert.equal(makeTemplate(ROLES).takesTools, false);
   assert.equal(makeTemplate(`{{ tools | tojson }}${ROLES}`).takesTools, true);
   assert.equal(
@@ -113,7 +113,7 @@ Deno.test("ChatTemplate.takesTools finds out whether the template shows them", (
   assert.equal(named.render([CONVERSATION[2]]), "[user]Hi");
 });
 
-Deno.test("renderOptions() refuses tools where the template has no words for them", () => {
+Deno.test("renderOptions() refuses tools if the template does not render them", () => {
   const template = makeTemplate(ROLES);
   const tools = { functions: FUNCTIONS, choice: "auto", isParallel: true } as const;
   const base = { type: "chat", requestId: "x", options: { stop: [], n: 1 } } as const;
@@ -131,7 +131,7 @@ Deno.test("renderOptions() refuses tools where the template has no words for the
   assert.deepEqual(renderOptions(none, template).functions, []);
 });
 
-Deno.test("ChatTemplate.render() turns an effort into what the template knows", () => {
+Deno.test("ChatTemplate.render() converts an effort to a level of the template", () => {
   const source = "{{ enable_thinking }},{{ reasoning_effort }}";
   const of = (reasoningEffort: string | undefined, variables = {}) =>
     makeTemplate(source).render([CONVERSATION[2]], { reasoningEffort, variables });
@@ -140,7 +140,7 @@ Deno.test("ChatTemplate.render() turns an effort into what the template knows", 
   assert.equal(of("high", { enable_thinking: false }), "False,high");
 });
 
-Deno.test("toTemplateMessages() gives arguments as objects, and tool messages the name of their call", () => {
+Deno.test("toTemplateMessages() passes arguments as objects, and tool messages with the name of their call", () => {
   const messages: ChatMessage[] = [
     {
       role: "assistant",
@@ -163,7 +163,7 @@ Deno.test("toTemplateMessages() gives arguments as objects, and tool messages th
   assert.deepEqual(tool, { role: "tool", content: "x", name: "g", tool_call_id: "2" });
 });
 
-Deno.test("findReasoningState() tells where the prompt leaves its reader", () => {
+Deno.test("findReasoningState() detects whether the prompt ends inside a thought", () => {
   const markers = findReasoningMarkers("... '</think>' in content ...")!;
   assert.deepEqual(markers, { open: "<think>", close: "</think>" });
   const state = (prompt: string, continues = false) =>
@@ -176,7 +176,7 @@ Deno.test("findReasoningState() tells where the prompt leaves its reader", () =>
   assert.equal(findReasoningMarkers("{{ messages }}"), undefined);
 });
 
-Deno.test("ChatTemplate.render() ends a template that would not, as an error of the request", () => {
+Deno.test("ChatTemplate.render() stops an endless template with an error of the request", () => {
   const endless =
     "{% for a in range(99999) %}{% for b in range(99999) %}{{ a }}{% endfor %}{% endfor %}";
   const doubling =
@@ -189,7 +189,7 @@ Deno.test("ChatTemplate.render() ends a template that would not, as an error of 
   }
 });
 
-Deno.test("ChatTemplate.render() gives numbers and keys as they were written, as Python reads JSON", () => {
+Deno.test("ChatTemplate.render() keeps numbers and keys as written, like Python's JSON", () => {
   const source = "{% for t in tools %}{{ t.function.parameters | tojson }}{% endfor %}" +
     "{% for m in messages %}{% for c in m.tool_calls or [] %}{{ c.function.arguments | tojson }}" +
     "{% for k, v in c.function.arguments | items %}{{ k }}={{ v }};{% endfor %}{% endfor %}{% endfor %}{{ scale }}";
@@ -208,7 +208,7 @@ Deno.test("ChatTemplate.render() gives numbers and keys as they were written, as
       variablesJson: '{"scale": 2.0}',
     },
   );
-  // What json.dumps(json.loads(…)) gives.
+  // The result of json.dumps(json.loads(…)).
   const python =
     '{"x": 1.0, "y": 1e-07, "10": null, "2": 12345678901234567890, "z": 100.0, "all": true}';
   assert.equal(
@@ -217,11 +217,11 @@ Deno.test("ChatTemplate.render() gives numbers and keys as they were written, as
   );
 });
 
-Deno.test("ChatTemplate.render() reads the escapes of strings as Python's Jinja does", () => {
+Deno.test("ChatTemplate.render() reads string escapes like Python's Jinja", () => {
   const source = String.raw`{# "\q" #}{{ "a\
 b" }}|{{ 'c\d\U0001f600\u00e9\x41\101\0\a\"\'\\n' }}|{{ "%}" }}|{{ "}}\d" }}\
 {%- set x = {"k": "v\w"} %}{{ x.k }}`;
-  // What Jinja 3.1 prints.
+  // The output of Jinja 3.1.
   assert.equal(
     makeTemplate(source).render([CONVERSATION[2]]),
     "ab|c\\d\u{1f600}\u00e9AA\x00\x07\"'\\n|%}|}}\\d\\v\\w",

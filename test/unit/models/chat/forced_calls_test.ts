@@ -13,7 +13,7 @@ import { Random } from "../../engine/random.ts";
 
 const DRAFT = { $schema: "https://json-schema.org/draft/2020-12/schema" };
 
-/** What an answer must be that has to call one of these. */
+/** The grammar of an answer that must call one of these functions. */
 function forcedGrammar(format: CallFormat, functions: readonly ToolFunction[]): Grammar {
   const spec = toAnswerGrammar({
     type: "chat",
@@ -26,7 +26,7 @@ function forcedGrammar(format: CallFormat, functions: readonly ToolFunction[]): 
   return BYTES.compile(spec);
 }
 
-/** The calls of an answer; there must be no text beside them. */
+/** The calls of an answer, which must contain no other text. */
 function readCalls(format: CallFormat, functions: readonly ToolFunction[], answer: string) {
   const parser = new AnswerParser({ calls: { format, functions, isIgnored: false } });
   const calls: { name: string; json: string }[] = [];
@@ -41,7 +41,7 @@ function readCalls(format: CallFormat, functions: readonly ToolFunction[], answe
   return calls.map(({ name, json }) => ({ name, value: JSON.parse(json) }));
 }
 
-/** Makes calls by chance in a format. @returns how many. @throws {AssertionError} if one does not fit. */
+/** Generates random calls in a format. @returns their number. @throws {AssertionError} if one does not fit. */
 function checkWalks(
   format: CallFormat,
   { parameters, random, numWalks }: {
@@ -84,7 +84,7 @@ Deno.test("forced calls fit random schemas in every format", () => {
   assert.ok(numCalls > 50, `only ${numCalls}`);
 });
 
-/** Parameters as pydantic and others write them. */
+/** Parameters in the style of pydantic and others. */
 const REFERRING = {
   $ref: "#/$defs/all",
   $defs: {
@@ -123,7 +123,7 @@ Deno.test("forced calls fit schemas with references, lists and patterns, in ever
   }
 });
 
-Deno.test("forced calls are refused where a format cannot keep to the schema", () => {
+Deno.test("forced calls are refused if a format cannot enforce the schema", () => {
   const composed = { properties: { a: {} }, anyOf: [{ required: ["a"] }] };
   const named = { properties: { "a b": {} }, required: ["a b"] };
   const formats = new Map(CALL_FORMATS.map((format) => [format.name, format]));

@@ -19,7 +19,7 @@ const FUNCTIONS = [{
   parameters: { type: "object", properties: { city: { type: "string" }, days: {} } },
 }];
 
-/** A conversation that began at OpenAI. */
+/** A conversation that started at OpenAI. */
 const HISTORY: readonly ChatMessage[] = [
   { role: "system", content: "Be short." },
   { role: "user", content: "Weather in Paris?" },
@@ -41,14 +41,14 @@ function render(source: string, history = HISTORY): string {
   return template.render(messages, { functions: FUNCTIONS });
 }
 
-/** The parts of Mistral's templates (7B Instruct v0.3) that look at ids. */
+/** The parts of Mistral's templates (7B Instruct v0.3) that check ids. */
 const MISTRAL = `{% for m in messages %}{% if m.tool_calls is defined %}[TOOL_CALLS] [` +
   `{% for call in m.tool_calls %}{% if call.id|length != 9 %}{{ raise_exception("Tool call IDs should be alphanumeric strings with length 9!") }}{% endif %}` +
   `{{ call.function|tojson }} {{ call.id }}{% endfor %}]{% elif m.role == "tool" %}` +
   `{% if m.tool_call_id|length != 9 %}{{ raise_exception("Tool call IDs should be alphanumeric strings with length 9!") }}{% endif %}` +
   `[TOOL_RESULTS]{{ m.content }} {{ m.tool_call_id }}[/TOOL_RESULTS]{% else %}[INST]{{ m.content }}[/INST]{% endif %}{% endfor %}`;
 
-Deno.test("a template that insists on its own ids of calls gets them, equal for call and result", () => {
+Deno.test("a template that requires its own call ids gets them, equal for call and result", () => {
   const rendered = render(MISTRAL);
   const ids = [...rendered.matchAll(/ ([a-zA-Z0-9]{9})[\]\[]/g)].map(([, id]) => id);
   assert.equal(ids.length, 2, rendered);
@@ -62,13 +62,13 @@ Deno.test("a template that insists on its own ids of calls gets them, equal for 
   assert.match(render(MISTRAL, own), / aB3456789\].* aB3456789\[/);
 });
 
-/** LFM2's, which shows of a message nothing but its role and content. */
+/** LFM2's template, which renders only the role and content of a message. */
 const LFM2 = `{{ bos_token }}{% if tools %}List of tools: <|tool_list_start|>{{ tools|tojson }}` +
   `<|tool_list_end|>{% endif %}{% for message in messages %}<|im_start|>{{ message["role"] }}\n` +
   `{% if message["role"] == "tool" %}<|tool_response_start|>{{ message["content"] }}<|tool_response_end|>` +
   `{% else %}{{ message["content"] }}{% endif %}<|im_end|>\n{% endfor %}`;
 
-Deno.test("a template without a word for calls gets them in the text, as the model writes them", () => {
+Deno.test("a template that does not render calls gets them in the text, in the model's format", () => {
   const call = '<|tool_call_start|>[get_weather(city="Paris", days=2)]<|tool_call_end|>';
   const rendered = render(LFM2);
   assert.ok(rendered.includes(`<|im_start|>assistant\n${call}<|im_end|>`), rendered);

@@ -21,7 +21,7 @@ function readEvents({ text, reason = "stop", stopSequence }: Page): ChatEvent[] 
   ];
 }
 
-/** The events of an answer about these pages, and how many of them were read. */
+/** The events of an answer about these pages, and the number of pages read. */
 function join(pages: readonly Page[]): { readonly events: ChatEvent[]; readonly numRead: number } {
   const events: ChatEvent[] = [];
   const answers = new PageAnswers(pages.length, (event) => events.push(event));
@@ -34,7 +34,7 @@ function join(pages: readonly Page[]): { readonly events: ChatEvent[]; readonly 
   return { events, numRead };
 }
 
-Deno.test("PageAnswers joins the answers about pages to one", () => {
+Deno.test("PageAnswers joins the answers about pages", () => {
   const { events } = join([{ text: "ab" }, { text: "" }, { text: "c" }]);
   assert.deepEqual(events.map(({ type }) => type), [
     ...["start", "delta", "delta", "delta", "delta", "delta", "finish", "done"],
@@ -56,7 +56,7 @@ Deno.test("PageAnswers joins the answers about pages to one", () => {
   ]);
 });
 
-Deno.test("PageAnswers ends at a stop string, and goes on behind a page that was too long", () => {
+Deno.test("PageAnswers ends at a stop string, and continues after a page that was too long", () => {
   const stopped = join([{ text: "a" }, { text: "b", stopSequence: "x" }, { text: "c" }]);
   assert.equal(stopped.numRead, 2);
   const last = stopped.events.at(-2)!;

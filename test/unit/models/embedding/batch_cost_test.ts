@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { BatchCost } from "../../../../src/models/embedding/text_queue.ts";
 import { Random } from "../../engine/random.ts";
 
-/** Shows a cost batches of many sizes whose time is `msPerRun + msPerToken * tokens`, give or take a tenth. */
+/** Records batches of many sizes with a time of `msPerRun + msPerToken * tokens`, within a tenth. */
 function teach(cost: BatchCost, { msPerRun, msPerToken }: Record<string, number>): void {
   const random = new Random(3);
   for (let batch = 0; batch < 200; batch++) {
@@ -26,7 +26,7 @@ Deno.test("BatchCost.limits() allows as much padding as a run costs", () => {
   assert.ok(maxPadding > 120 && maxPadding < 280, `${maxPadding}`);
 });
 
-Deno.test("BatchCost.limits() stays within bounds for devices far faster or slower than usual", () => {
+Deno.test("BatchCost.limits() stays within bounds for unusually fast or slow devices", () => {
   const fast = new BatchCost();
   teach(fast, { msPerRun: 1, msPerToken: 1e-6 });
   assert.deepEqual(fast.limits(8), { maxTexts: 8, maxTokens: 16_384, maxPadding: 512 });
@@ -35,7 +35,7 @@ Deno.test("BatchCost.limits() stays within bounds for devices far faster or slow
   assert.equal(slow.limits(8).maxTokens, 256);
 });
 
-Deno.test("BatchCost.limits() does not let batches grow where the machine is busy with other things at times", () => {
+Deno.test("BatchCost.limits() does not enlarge batches on a machine that is temporarily busy", () => {
   const cost = new BatchCost();
   const random = new Random(5);
   for (let batch = 0; batch < 300; batch++) {
@@ -48,7 +48,7 @@ Deno.test("BatchCost.limits() does not let batches grow where the machine is bus
   }
 });
 
-Deno.test("BatchCost.limits() allows a little padding where disturbed large batches hide what a run costs", () => {
+Deno.test("BatchCost.limits() allows a little padding if disturbed large batches hide the cost of a run", () => {
   const cost = new BatchCost();
   for (let batch = 0; batch < 40; batch++) {
     const numTokens = 100 + 20 * (batch % 20);
@@ -66,14 +66,14 @@ Deno.test("BatchCost forgets: a slow start does not count for long", () => {
   assert.ok(cost.limits(8).maxTokens > 1500);
 });
 
-Deno.test("BatchCost learns nothing of a run's constant cost from batches of one size", () => {
+Deno.test("BatchCost learns no constant cost of a run from batches of one size", () => {
   const cost = new BatchCost();
   const { maxPadding = 0 } = cost.limits(8);
   for (let batch = 0; batch < 50; batch++) cost.observe(500, batch % 2 === 0 ? 20 : 30);
   assert.equal(cost.limits(8).maxPadding, maxPadding);
 });
 
-Deno.test("BatchCost.limits() keeps to the number of tokens that somebody has chosen", () => {
+Deno.test("BatchCost.limits() respects a configured number of tokens", () => {
   const cost = new BatchCost(64);
   teach(cost, { msPerRun: 1, msPerToken: 0.01 });
   assert.equal(cost.limits(8).maxTokens, 64);

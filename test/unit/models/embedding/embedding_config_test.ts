@@ -8,7 +8,7 @@ import {
   readEmbeddingConfig,
 } from "../../../../src/models/embedding/embedding_config.ts";
 
-/** What is read of a folder with these files. */
+/** The configuration of a folder with these files. */
 async function read(files: Readonly<Record<string, unknown>>): Promise<EmbeddingConfig> {
   const path = await Deno.makeTempDir();
   try {
@@ -22,7 +22,7 @@ async function read(files: Readonly<Record<string, unknown>>): Promise<Embedding
   }
 }
 
-Deno.test("knownDefaults() tells families apart by their names", () => {
+Deno.test("knownDefaults() recognizes families by their names", () => {
   const poolings = {
     "Xenova/bge-small-en-v1.5": "cls",
     "Xenova/bge-m3": "cls",
@@ -46,7 +46,7 @@ Deno.test("knownDefaults() has a query prompt for each model of the catalogue th
   assert.deepEqual(without, ["onnx-community/all-MiniLM-L6-v2-ONNX", "Xenova/bge-m3"]);
 });
 
-Deno.test("readEmbeddingConfig() takes vectors for shortenable only where the folder says so", async () => {
+Deno.test("readEmbeddingConfig() allows shortened vectors only if the folder says so", async () => {
   assert.equal((await read({})).isMatryoshka, false);
   for (const config of [{ is_matryoshka: true }, { matryoshka_dimensions: [64, 128] }]) {
     assert.equal((await read({ "config.json": config })).isMatryoshka, true);
@@ -54,7 +54,7 @@ Deno.test("readEmbeddingConfig() takes vectors for shortenable only where the fo
   assert.equal((await read({ "config.json": { is_matryoshka: false } })).isMatryoshka, false);
 });
 
-Deno.test("readEmbeddingConfig() reads pooling as switches, several in the order in which the library joins them", async () => {
+Deno.test("readEmbeddingConfig() reads pooling switches, in the order in which the library joins them", async () => {
   const pooling = async (json: object) => (await read({ "1_Pooling/config.json": json })).pooling;
   const both = { pooling_mode_mean_tokens: true, pooling_mode_cls_token: true };
   assert.deepEqual(await pooling(both), ["cls", "mean"]);
@@ -62,14 +62,14 @@ Deno.test("readEmbeddingConfig() reads pooling as switches, several in the order
   assert.deepEqual(await pooling({ pooling_mode_cls_token: false }), ["mean"]);
 });
 
-Deno.test("readEmbeddingConfig() reads pooling as words, as sentence-transformers 5.4 and later write them", async () => {
+Deno.test("readEmbeddingConfig() reads pooling names, like sentence-transformers 5.4 and later write them", async () => {
   const pooling = async (words: unknown) =>
     (await read({
       "1_Pooling/config.json": {
         embedding_dimension: 4,
         pooling_mode: words,
         include_prompt: true,
-        // A switch beside the word is dropped.
+        // A switch next to the name is ignored.
         pooling_mode_cls_token: true,
       },
     })).pooling;
@@ -86,13 +86,13 @@ Deno.test("readEmbeddingConfig() reads pooling as words, as sentence-transformer
   }
 });
 
-Deno.test("readEmbeddingConfig() leaves prompts out of the pooling where the folder says so", async () => {
+Deno.test("readEmbeddingConfig() excludes prompts from the pooling if the folder says so", async () => {
   const json = { pooling_mode: ["cls", "mean"], include_prompt: false };
   const { pooling, skipsPrompt } = await read({ "1_Pooling/config.json": json });
   assert.deepEqual([pooling, skipsPrompt], [["first", "mean"], true]);
 });
 
-Deno.test("readEmbeddingConfig() reads the modules: where pooling is, and what comes after it", async () => {
+Deno.test("readEmbeddingConfig() reads the modules: the pooling, and those after it", async () => {
   const modules = (...types: readonly string[]) => ({
     "modules.json": ["Transformer", "Pooling", ...types].map((type, i) => ({
       type: `sentence_transformers.base.modules.${type.toLowerCase()}.${type}`,
@@ -126,12 +126,12 @@ Deno.test("readEmbeddingConfig() reads prompts by purpose, and the default of te
   );
 });
 
-Deno.test("readEmbeddingConfig() names what is wrong with modules.json", async () => {
+Deno.test("readEmbeddingConfig() names the error in modules.json", async () => {
   await assert.rejects(read({ "modules.json": {} }), /modules.json: want an array of modules/);
   await assert.rejects(read({ "modules.json": [{ path: "" }] }), /modules.json: \[0\].type: want/);
 });
 
-Deno.test("readEmbeddingConfig() takes the length that the library truncates vectors to", async () => {
+Deno.test("readEmbeddingConfig() reads the length to which the library truncates vectors", async () => {
   const settings = { "config_sentence_transformers.json": { truncate_dim: 2 } };
   const { dimensions, isMatryoshka } = await read(settings);
   assert.deepEqual([dimensions, isMatryoshka], [2, true]);

@@ -9,7 +9,7 @@ async function load(model: string): Promise<EncoderTokenizer> {
   return await EncoderTokenizer.load(await openFolder(findModelFolder(model)!));
 }
 
-Deno.test("EncoderTokenizer.frame() and unframe() put special tokens around a text and take them away", async () => {
+Deno.test("EncoderTokenizer.frame() and unframe() add special tokens around a text and remove them", async () => {
   const tokenizer = await load("hearth-demo-embed");
   const ids = tokenizer.encode("How do I boil an egg?");
   assert.deepEqual(tokenizer.frame(ids), { ids: [2, ...ids, 3] });
@@ -23,7 +23,7 @@ Deno.test("EncoderTokenizer.frame() and unframe() put special tokens around a te
   assert.equal(tokenizer.padTokenId, 0);
 });
 
-Deno.test("EncoderTokenizer.framePair() tells two texts apart by special tokens and types", async () => {
+Deno.test("EncoderTokenizer.framePair() separates two texts by special tokens and types", async () => {
   const tokenizer = await load("hearth-demo-rerank");
   assert.deepEqual(tokenizer.framePair([15, 16], [17]), {
     ids: [2, 15, 16, 3, 17, 3],
@@ -50,7 +50,7 @@ Deno.test({
   },
 });
 
-Deno.test("EncoderTokenizer lowers the case of texts where sentence-transformers does", async () => {
+Deno.test("EncoderTokenizer lower-cases texts if sentence-transformers does", async () => {
   const path = await Deno.makeTempDir({ prefix: "hearth-lower-" });
   try {
     const encode = async (settings: Readonly<Record<string, unknown>>) => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type Encoder, TextBatcher } from "../../../../src/models/embedding/text_batcher.ts";
 import type { TextJob } from "../../../../src/models/embedding/text_batcher.ts";
 
-/** Runs any batch at once. */
+/** Runs any batch immediately. */
 const ENCODER: Encoder = {
   maxTexts: 16,
   pads: true,
@@ -11,7 +11,7 @@ const ENCODER: Encoder = {
   dispose: () => Promise.resolve(),
 };
 
-/** A request of `numTexts` texts that take `encodeMs` each to be encoded. */
+/** A request of `numTexts` texts, each of which takes `encodeMs` to encode. */
 class Texts implements TextJob {
   readonly numTexts: number;
   readonly #encodeMs: number;
@@ -33,7 +33,7 @@ class Texts implements TextJob {
 }
 
 for (const pads of [true, false]) {
-  Deno.test(`TextBatcher: texts that are slow to encode do not hold others, ${pads ? "" : "not "}padded`, async () => {
+  Deno.test(`TextBatcher: texts that are slow to encode do not delay others, ${pads ? "" : "not "}padded`, async () => {
     const batcher = new TextBatcher({ encoder: { ...ENCODER, pads }, maxBatchTokens: 4096 });
     const ending = new AbortController();
     const large = new Texts(1000, 2);

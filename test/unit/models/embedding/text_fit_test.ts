@@ -8,7 +8,7 @@ function ids(count: number): number[] {
   return Array.from({ length: count }, (_, index) => index);
 }
 
-Deno.test("fitText() leaves a text alone that fits with its special tokens, and no longer one", () => {
+Deno.test("fitText() does not change a text that fits with its special tokens, but any longer one", () => {
   assert.deepEqual(fitText(ids(8), WHOLE), ids(8));
   assert.throws(() => fitText(ids(9), WHOLE), {
     kind: "context_length_exceeded",
@@ -17,14 +17,14 @@ Deno.test("fitText() leaves a text alone that fits with its special tokens, and 
   assert.deepEqual(fitText(ids(900), { ...WHOLE, maxTokens: undefined }), ids(900));
 });
 
-Deno.test("fitText() cuts at the model's limit or the request's, whichever is less", () => {
+Deno.test("fitText() truncates at the lower of the model's and the request's limit", () => {
   assert.deepEqual(fitText(ids(9), CUT), ids(8));
   assert.deepEqual(fitText(ids(9), { ...WHOLE, truncation: 5 }), ids(3));
   assert.deepEqual(fitText(ids(9), { ...WHOLE, truncation: 500 }), ids(8));
   assert.deepEqual(fitText(ids(2), { ...WHOLE, truncation: 5 }), ids(2));
 });
 
-Deno.test("fitText() refuses what leaves the model nothing to read", () => {
+Deno.test("fitText() refuses limits that leave no tokens", () => {
   assert.throws(() => fitText(ids(3), { ...WHOLE, truncation: 2 }), {
     kind: "invalid_value",
     param: "truncation",
@@ -33,7 +33,7 @@ Deno.test("fitText() refuses what leaves the model nothing to read", () => {
   assert.deepEqual(fitText([], WHOLE), []);
 });
 
-Deno.test("fitPair() cuts the longer of the two until both fit", () => {
+Deno.test("fitPair() truncates the longer of the two until both fit", () => {
   const fit = (first: number, second: number) =>
     fitPair(ids(first), ids(second), { ...CUT, maxSecond: undefined }).map(({ length }) => length);
   assert.deepEqual(fit(3, 5), [3, 5]);
@@ -42,7 +42,7 @@ Deno.test("fitPair() cuts the longer of the two until both fit", () => {
   assert.deepEqual(fit(50, 50), [4, 4]);
 });
 
-Deno.test("fitPair() first cuts the second to its own limit", () => {
+Deno.test("fitPair() first truncates the second to its own limit", () => {
   const pair = fitPair(ids(3), ids(50), { ...WHOLE, maxSecond: 4 });
   assert.deepEqual(pair, [ids(3), ids(4)]);
 });

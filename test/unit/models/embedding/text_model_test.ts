@@ -16,7 +16,7 @@ async function getLimit(files: Readonly<Record<string, unknown>>): Promise<numbe
   }
 }
 
-Deno.test("readMaxTokens() takes the least of what a folder's files say", async () => {
+Deno.test("readMaxTokens() returns the smallest limit in a folder's files", async () => {
   const config = { model_type: "bert", max_position_embeddings: 512 };
   const bare = { "config.json": config };
   assert.equal(await getLimit(bare), 512);
@@ -26,19 +26,19 @@ Deno.test("readMaxTokens() takes the least of what a folder's files say", async 
     await getLimit({ ...bare, "tokenizer_config.json": { model_max_length: 128 } }),
     128,
   );
-  // As sentence-transformers has it: its own length replaces the tokenizer's.
+  // Like in sentence-transformers: its own length replaces the tokenizer's.
   assert.equal(
     await getLimit({ ...sentence, "tokenizer_config.json": { model_max_length: 128 } }),
     256,
   );
 });
 
-Deno.test("readMaxTokens() knows that some models count positions from behind the padding token", async () => {
+Deno.test("readMaxTokens() subtracts the padding offset of positions in some models", async () => {
   const roberta = { model_type: "xlm-roberta", max_position_embeddings: 514, pad_token_id: 1 };
   assert.equal(await getLimit({ "config.json": roberta }), 512);
 });
 
-Deno.test("readMaxTokens() takes a tokenizer's huge number for no limit", async () => {
+Deno.test("readMaxTokens() treats a tokenizer's huge number as no limit", async () => {
   const files = {
     "config.json": { model_type: "model2vec" },
     "tokenizer_config.json": { model_max_length: 1e30 },

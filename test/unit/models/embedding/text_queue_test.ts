@@ -16,7 +16,7 @@ function getLengths(batch: readonly QueuedText<string>[]): number[] {
   return batch.map(({ text }) => text.ids.length);
 }
 
-Deno.test("TextQueue.take() puts texts of like length together, longest first", () => {
+Deno.test("TextQueue.take() groups texts of similar length, longest first", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 5, 40, 8, 38, 6, 45));
   assert.deepEqual(getLengths(queue.take(LIMITS)), [45, 40]);
@@ -25,7 +25,7 @@ Deno.test("TextQueue.take() puts texts of like length together, longest first", 
   assert.deepEqual(queue.take(LIMITS), []);
 });
 
-Deno.test("TextQueue.take() keeps to the most texts and the most tokens, padding included", () => {
+Deno.test("TextQueue.take() respects the limits of texts and of tokens, including padding", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", ...Array(20).fill(4), ...Array(5).fill(30)));
   assert.deepEqual(getLengths(queue.take(LIMITS)), [30, 30, 30]);
@@ -33,14 +33,14 @@ Deno.test("TextQueue.take() keeps to the most texts and the most tokens, padding
   assert.equal(queue.take(LIMITS).length, 8);
 });
 
-Deno.test("TextQueue.take() runs a text longer than the limit by itself", () => {
+Deno.test("TextQueue.take() runs a text longer than the limit alone", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 300, 295));
   assert.deepEqual(getLengths(queue.take(LIMITS)), [300]);
   assert.deepEqual(getLengths(queue.take(LIMITS)), [295]);
 });
 
-Deno.test("TextQueue.take() takes along a first text shorter than the rest, by as much as a run costs", () => {
+Deno.test("TextQueue.take() includes a shorter first text, up to the cost of a run", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 20));
   queue.add(texts("b", 28, 31));
@@ -49,7 +49,7 @@ Deno.test("TextQueue.take() takes along a first text shorter than the rest, by a
   assert.deepEqual(getLengths(batch), [28, 20]);
 });
 
-Deno.test("TextQueue.take() lets a newcomer go before the rest of a large request", () => {
+Deno.test("TextQueue.take() runs a new request before the rest of a large one", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("large", ...Array(1000).fill(50)));
   queue.take(LIMITS);
@@ -58,22 +58,22 @@ Deno.test("TextQueue.take() lets a newcomer go before the rest of a large reques
   assert.ok(next.some(({ owner }) => owner === "small"));
 });
 
-Deno.test("TextQueue.take() does not let a stream of newcomers starve a large request", () => {
+Deno.test("TextQueue.take() does not let a stream of new requests starve a large one", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("large", ...Array(100).fill(90)));
   let numLarge = 0;
   for (let round = 0; round < 300; round++) {
-    // Half of what can be done, so that they do not pile up.
+    // Half of the capacity, so that they do not accumulate.
     if (round % 2 === 0) queue.add(texts(`small ${round}`, 45, 45));
     const batch = queue.take(LIMITS);
     numLarge += batch.filter(({ owner }) => owner === "large").length;
     for (const { owner } of batch) if (owner !== "large") queue.remove(owner);
   }
-  // The other half is the large one's.
+  // The large one gets the other half.
   assert.ok(numLarge >= 80, `${numLarge} of 100`);
 });
 
-Deno.test("TextQueue.remove() drops an owner's texts and no others", () => {
+Deno.test("TextQueue.remove() drops only an owner's texts", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 5, 6));
   queue.add(texts("b", 5));
@@ -83,7 +83,7 @@ Deno.test("TextQueue.remove() drops an owner's texts and no others", () => {
   assert.deepEqual(queue.take(LIMITS).map(({ owner }) => owner), ["b"]);
 });
 
-Deno.test("TextQueue hands out every text once, whatever comes and goes", () => {
+Deno.test("TextQueue returns every text once, for any arrivals and cancellations", () => {
   const random = new Random(5);
   const queue = new TextQueue<string>();
   const open = new Map<string, Set<number>>();
@@ -123,7 +123,7 @@ Deno.test("TextQueue hands out every text once, whatever comes and goes", () => 
 
 const UNPADDED: BatchLimits = { maxTexts: 8, maxTokens: 100 };
 
-Deno.test("TextQueue.take() without padding puts texts of any lengths together, owner by owner", () => {
+Deno.test("TextQueue.take() without padding groups texts of any lengths, owner by owner", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 50, 4, 30));
   queue.add(texts("b", 9));
@@ -137,7 +137,7 @@ Deno.test("TextQueue.take() without padding puts texts of any lengths together, 
   assert.equal(queue.numTokens, 0);
 });
 
-Deno.test("TextQueue.take() without padding runs a text longer than the limit by itself", () => {
+Deno.test("TextQueue.take() without padding runs a text longer than the limit alone", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("a", 300));
   queue.add(texts("b", 20));
@@ -145,7 +145,7 @@ Deno.test("TextQueue.take() without padding runs a text longer than the limit by
   assert.deepEqual(getLengths(queue.take(UNPADDED)), [20]);
 });
 
-Deno.test("TextQueue.take() without padding lets a newcomer go before the rest of a large request", () => {
+Deno.test("TextQueue.take() without padding runs a new request before the rest of a large one", () => {
   const queue = new TextQueue<string>();
   queue.add(texts("large", ...Array(1000).fill(50)));
   queue.take(UNPADDED);
@@ -153,7 +153,7 @@ Deno.test("TextQueue.take() without padding lets a newcomer go before the rest o
   assert.ok(queue.take(UNPADDED).some(({ owner }) => owner === "small"));
 });
 
-Deno.test("TextQueue.take() without padding gives every text out once, in batches as full as they may be", () => {
+Deno.test("TextQueue.take() without padding returns every text once, in batches as full as possible", () => {
   const random = new Random(11);
   const queue = new TextQueue<string>();
   const seen = new Set<string>();

@@ -11,7 +11,7 @@ import { Random } from "../../engine/random.ts";
 
 const never = new AbortController().signal;
 
-Deno.test("Codec decodes and encodes as this thread does, several images at a time", async () => {
+Deno.test("Codec decodes and encodes like this thread, several images at a time", async () => {
   const threads = new Codec({ maxThreads: 2 });
   const sizes = [[10, 20], [300, 200], [1, 1], [64, 64]] as const;
   await Promise.all(sizes.map(async ([width, height]) => {
@@ -24,7 +24,7 @@ Deno.test("Codec decodes and encodes as this thread does, several images at a ti
   threads.close();
 });
 
-/** With a ragged subject. */
+/** A mask with a ragged subject. */
 function randomMask(): Mask {
   const random = new Random(5);
   const values = Float32Array.from({ length: 63 }, () => random.between(-200, 1200) / 1000);
@@ -36,7 +36,7 @@ function makeCopy(pixels: Pixels): Pixels {
   return { ...pixels, data: pixels.data.slice() };
 }
 
-Deno.test("Codec.encode() makes in stripes what one thread makes in one go", async () => {
+Deno.test("Codec.encode() in stripes equals one thread", async () => {
   const threads = new Codec({ maxThreads: 3 });
   const mask = randomMask();
   const disc = discImage(1001, 799);
@@ -54,7 +54,7 @@ Deno.test("Codec.encode() makes in stripes what one thread makes in one go", asy
   threads.close();
 });
 
-Deno.test("Codec.make() refines and crops as this thread does, whoever applied the mask", async () => {
+Deno.test("Codec.make() refines and crops like this thread, on any device that applied the mask", async () => {
   const threads = new Codec({ maxThreads: 1 });
   const mask = randomMask();
   const disc = discImage(200, 150);
@@ -97,7 +97,7 @@ Deno.test("Codec cancels a request, running or queued, and serves the next", asy
   await assert.rejects(queued, { name: "AbortError" });
   first.abort();
   await assert.rejects(working, { name: "AbortError" });
-  // It came to its end first: the thread is the same.
+  // It ended first: the thread is the same.
   assert.equal(threads.numThreads, 1);
   assert.equal((await last).width, 3000);
   assert.equal(threads.numThreads, 1);

@@ -3,7 +3,7 @@ import type { Pixels } from "../../../../src/media/pixels.ts";
 import { makeCutOut } from "../../../../src/models/matting/codec.ts";
 import { Random } from "../../engine/random.ts";
 
-/** Four columns of two rows, whose alphas are given. */
+/** Four columns of two rows with the given alphas. */
 function makeImage(...alphas: number[]): Pixels {
   const data = Uint8Array.from(alphas.flatMap((alpha, i) => [10 * i, 100, 200, alpha]));
   return { width: 4, height: 2, channels: 4, data };
@@ -11,12 +11,12 @@ function makeImage(...alphas: number[]): Pixels {
 
 const EMPTY = makeImage(0, 0, 0, 0, 0, 0, 0, 0);
 
-Deno.test("makeCutOut() leaves the image as it is without options", () => {
+Deno.test("makeCutOut() does not change the image without options", () => {
   const image = makeImage(0, 1, 2, 3, 4, 5, 6, 7);
   assert.equal(makeCutOut(image, {}), image);
 });
 
-Deno.test("makeCutOut() crops to what is more than a trace of the subject", () => {
+Deno.test("makeCutOut() crops to the subject without its faint traces", () => {
   const image = makeImage(0, 7, 8, 0, 0, 0, 255, 0);
   const { width, height, data } = makeCutOut(image, { crop: true });
   assert.deepEqual([width, height], [1, 2]);
@@ -26,7 +26,7 @@ Deno.test("makeCutOut() crops to what is more than a trace of the subject", () =
   assert.equal(makeCutOut(EMPTY, { crop: true }), EMPTY);
 });
 
-Deno.test("makeCutOut() crops to the box that a look at every pixel finds", () => {
+Deno.test("makeCutOut() crops to the same box as a check of every pixel", () => {
   const random = new Random(9);
   for (let round = 0; round < 200; round++) {
     const [width, height] = [random.between(1, 9), random.between(1, 9)];
@@ -45,7 +45,7 @@ Deno.test("makeCutOut() crops to the box that a look at every pixel finds", () =
   }
 });
 
-Deno.test("makeCutOut() lays a colour behind the subject", () => {
+Deno.test("makeCutOut() puts a colour behind the subject", () => {
   const { data } = makeCutOut(makeImage(0, 255, 128, 1, 0, 0, 0, 0), { background: [255, 0, 50] });
   assert.deepEqual([...data.subarray(0, 16)], [
     ...[255, 0, 50, 255],
@@ -55,19 +55,19 @@ Deno.test("makeCutOut() lays a colour behind the subject", () => {
   ]);
 });
 
-Deno.test("makeCutOut() lays a translucent colour behind the subject, as Pillow's alpha_composite()", () => {
+Deno.test("makeCutOut() puts a translucent colour behind the subject, like Pillow's alpha_composite()", () => {
   const pixels = [0, 255, 128, 1, 0, 0, 0, 0, 10, 20, 30, 255, 200, 100, 0, 100];
   const image = { width: 4, height: 1, channels: 4, data: Uint8Array.from(pixels) } as const;
   const { data } = makeCutOut(image, { background: [255, 0, 50, 128] });
   const want = [253, 2, 51, 128, 255, 0, 50, 128, 10, 20, 30, 255, 224, 56, 22, 178];
   assert.equal(data.length, want.length);
   for (const [i, level] of want.entries()) {
-    // Pillow rounds in fixed point.
+    // Pillow rounds fixed-point numbers.
     assert.ok(Math.abs(data[i]! - level) <= 1, `${i}: ${data[i]} instead of ${level}`);
   }
 });
 
-Deno.test("makeCutOut() gives the alpha alone, cropped too", () => {
+Deno.test("makeCutOut() returns only the alpha, also cropped", () => {
   const mask = makeCutOut(makeImage(0, 90, 0, 0, 0, 80, 0, 0), { maskOnly: true });
   assert.deepEqual([mask.channels, ...mask.data], [1, 0, 90, 0, 0, 0, 80, 0, 0]);
   const options = { maskOnly: true, crop: true };

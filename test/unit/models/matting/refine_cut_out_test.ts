@@ -5,17 +5,17 @@ import { refineCutOut } from "../../../../src/models/matting/refine_cut_out.ts";
 const SUBJECT = [220, 60, 40] as const;
 const BEHIND = [30, 120, 210] as const;
 const [WIDTH, HEIGHT] = [256, 64];
-/** Where the subject ends, exactly. */
+/** The exact edge of the subject. */
 const EDGE = 131;
 
-/** The subject left of the edge. */
+/** An image with the subject left of the edge. */
 function makeOriginal(): Pixels {
   const data = new Uint8Array(3 * WIDTH * HEIGHT);
   for (let i = 0; i < WIDTH * HEIGHT; i++) data.set(i % WIDTH < EDGE ? SUBJECT : BEHIND, 3 * i);
   return { width: WIDTH, height: HEIGHT, channels: 3, data };
 }
 
-/** Cut out by a mask whose edge is soft and a little off. */
+/** The image cut out with a mask whose edge is soft and slightly displaced. */
 function makeCutOut(maskEdge: number): Pixels {
   const { data: seen } = makeOriginal();
   const data = new Uint8Array(4 * WIDTH * HEIGHT);
@@ -42,7 +42,7 @@ Deno.test("refineCutOut() moves a soft edge to the image's own", () => {
   }
 });
 
-Deno.test("refineCutOut() leaves alone what is certain", () => {
+Deno.test("refineCutOut() does not change certain pixels", () => {
   const cutOut = makeCutOut(EDGE);
   const before = cutOut.data.slice();
   refineCutOut(cutOut, OPTIONS);
@@ -52,7 +52,7 @@ Deno.test("refineCutOut() leaves alone what is certain", () => {
   }
 });
 
-Deno.test("refineCutOut() takes the background's colour out of what is half transparent", () => {
+Deno.test("refineCutOut() removes the background's colour from translucent pixels", () => {
   const cutOut = makeCutOut(EDGE);
   refineCutOut(cutOut, OPTIONS);
   let numSeen = 0;
@@ -66,7 +66,7 @@ Deno.test("refineCutOut() takes the background's colour out of what is half tran
   assert.ok(numSeen > 0);
 });
 
-Deno.test("refineCutOut() makes nothing more opaque than it was", () => {
+Deno.test("refineCutOut() makes no pixel more opaque", () => {
   const cutOut = makeCutOut(EDGE);
   const { width, height, data: seen } = makeOriginal();
   const data = new Uint8Array(4 * width * height);
@@ -80,7 +80,7 @@ Deno.test("refineCutOut() makes nothing more opaque than it was", () => {
   for (let at = 3; at < data.length; at += 4) assert.ok(cutOut.data[at]! <= data[at]!);
 });
 
-Deno.test("refineCutOut() takes images of any size, also without a subject or a rim", () => {
+Deno.test("refineCutOut() accepts images of any size, also without a subject or an edge", () => {
   for (const [width, height] of [[1, 1], [1, 700], [900, 2], [3, 3]] as const) {
     for (const alpha of [0, 128, 255]) {
       const data = new Uint8Array(4 * width * height).fill(77);

@@ -8,19 +8,19 @@ function read(ids: readonly number[], probability: number): LineCharacter[] {
   return ids.map((id) => ({ id, probability, top: [] }));
 }
 
-Deno.test("chooseReading() takes the first of two recognisers that read alike", () => {
+Deno.test("chooseReading() chooses the first of two recognisers that read the same", () => {
   const lines = [{ width: 40, height: 32 }];
   const readings = [[read([0, 3, 1], 0.9)], [read([0, 1], 0.99)]];
   assert.equal(chooseReading(lines, readings, [LATIN, JAPANESE]), 0);
 });
 
-Deno.test("chooseReading() trusts a reading less that leaves out characters", () => {
+Deno.test("chooseReading() prefers a reading without omitted characters", () => {
   const lines = [{ width: 96, height: 32 }];
   const readings = [[read([2], 0.9)], [read([2, 3, 4], 0.72)]];
   assert.equal(chooseReading(lines, readings, [LATIN, JAPANESE]), 1);
 });
 
-Deno.test("chooseReading() decides by the lines that are read differently", () => {
+Deno.test("chooseReading() decides by the lines with different readings", () => {
   const lines = [{ width: 40, height: 32 }, { width: 96, height: 32 }];
   const alike = [read([0, 1], 0.9), read([0, 1], 0.99)];
   const other = [read([2, 2, 2], 0.6), read([2, 3, 4], 0.95)];
@@ -28,6 +28,6 @@ Deno.test("chooseReading() decides by the lines that are read differently", () =
   assert.equal(chooseReading(lines, readings, [LATIN, JAPANESE]), 1);
 });
 
-Deno.test("chooseReading() takes the first where nothing is read", () => {
+Deno.test("chooseReading() chooses the first if nothing is read", () => {
   assert.equal(chooseReading([{ width: 9, height: 9 }], [[[]], [[]]], [LATIN, JAPANESE]), 0);
 });

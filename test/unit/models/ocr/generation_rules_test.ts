@@ -13,11 +13,11 @@ function forbidden(config: Record<string, unknown>, tokens: number[], numPrompt 
     .filter((id) => (mask[id >>> 5]! >>> (id & 31) & 1) === 0);
 }
 
-Deno.test("allowedAfter() allows everything where no rule says otherwise", () => {
+Deno.test("allowedAfter() allows everything without a rule", () => {
   assert.equal(allowedAfter([1, 5, 5, 5], 1, readGenerationRules({}, SIZES)), undefined);
 });
 
-Deno.test("allowedAfter() forbids a run of tokens to come twice", () => {
+Deno.test("allowedAfter() forbids a repeated run of tokens", () => {
   const config = { no_repeat_ngram_size: 3 };
   assert.deepEqual(forbidden(config, [9, 5, 6, 7, 5, 6]), [7]);
   assert.deepEqual(forbidden(config, [9, 5, 6, 7, 5, 6, 8, 5, 6]), [7, 8]);
@@ -25,11 +25,11 @@ Deno.test("allowedAfter() forbids a run of tokens to come twice", () => {
   assert.deepEqual(forbidden({ no_repeat_ngram_size: 1 }, [9, 5]), [5, 9]);
 });
 
-Deno.test("allowedAfter() counts the prompt among what may not come twice", () => {
+Deno.test("allowedAfter() includes the prompt in forbidden repetitions", () => {
   assert.deepEqual(forbidden({ no_repeat_ngram_size: 2 }, [7, 8, 7], 2), [8]);
 });
 
-Deno.test("allowedAfter() forces the first token behind a prompt of one, and only there", () => {
+Deno.test("allowedAfter() forces the first token after a prompt of one, and only there", () => {
   const config = { forced_bos_token_id: 33, begin_suppress_tokens: [4] };
   const others = Array.from({ length: VOCAB }, (_, id) => id).filter((id) => id !== 33);
   assert.deepEqual(forbidden(config, [2]), others);
@@ -38,7 +38,7 @@ Deno.test("allowedAfter() forces the first token behind a prompt of one, and onl
   assert.deepEqual(forbidden(config, [2, 9], 2), [4]);
 });
 
-Deno.test("allowedAfter() holds the end back until the answer is long enough", () => {
+Deno.test("allowedAfter() forbids the end until the answer is long enough", () => {
   assert.deepEqual(forbidden({ min_length: 3 }, [1, 9]), [2]);
   assert.deepEqual(forbidden({ min_length: 3 }, [1, 9, 9]), []);
   assert.deepEqual(forbidden({ min_new_tokens: 2 }, [1, 8, 9], 2), [2]);

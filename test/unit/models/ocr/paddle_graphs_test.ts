@@ -23,7 +23,7 @@ function choose(...files: readonly string[]): Chosen {
   };
 }
 
-/** What `SWHL/RapidOCR` holds. */
+/** The files of `SWHL/RapidOCR`. */
 const RAPID_OCR = [
   "PP-OCRv1/ch_ppocr_mobile_v2.0_cls_infer.onnx",
   "PP-OCRv1/ch_ppocr_mobile_v2.0_det_infer.onnx",
@@ -104,13 +104,13 @@ const KNOWN: Readonly<Record<string, readonly [readonly string[], Chosen]>> = {
 };
 
 for (const [name, [files, wanted]] of Object.entries(KNOWN)) {
-  Deno.test(`choosePaddleGraphs() tells the graphs of ${name}`, () => {
+  Deno.test(`choosePaddleGraphs() recognizes the graphs of ${name}`, () => {
     assert.equal(identifyFamily(makeFolder(...files)).name, "PP-OCR as it is published");
     assert.deepEqual(choose(...files), wanted);
   });
 }
 
-Deno.test("chooseFiles() wants PP-OCR's graphs, its settings and dictionaries, and nothing else", () => {
+Deno.test("chooseFiles() chooses only PP-OCR's graphs, settings and dictionaries", () => {
   const folder = makeFolder(
     ...KNOWN["PaddleOCR's folders"]![0],
     "en_dict.txt",
@@ -148,7 +148,7 @@ const UNCLEAR: Readonly<Record<string, readonly [readonly string[], RegExp]>> = 
 };
 
 for (const [name, [files, message]] of Object.entries(UNCLEAR)) {
-  Deno.test(`a folder of PP-OCR with ${name} is refused, saying what was seen and is wanted`, () => {
+  Deno.test(`a folder of PP-OCR with ${name} is refused, naming the found and the required files`, () => {
     const folder = makeFolder(...files);
     assert.equal(identifyFamily(folder).kind, "ocr");
     assert.throws(() => choosePaddleGraphs(folder), (error: unknown) => {
@@ -159,7 +159,7 @@ for (const [name, [files, message]] of Object.entries(UNCLEAR)) {
   });
 }
 
-Deno.test("identifyFamily() says what it wants if a folder has only other graphs", () => {
+Deno.test("identifyFamily() names the required files if a folder has only other graphs", () => {
   assert.throws(() => identifyFamily(makeFolder("yolo.onnx")), {
     name: "StartupError",
     message: /has no config\.json\. Wanted: a model in the layout of transformers\.js .* PP-OCR/,

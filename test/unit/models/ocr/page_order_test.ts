@@ -12,7 +12,7 @@ function makeBox(left: number, top: number, width: number, height: number): Line
   };
 }
 
-/** The same line on the page turned clockwise by a quarter; the page is 1,000 high. */
+/** The same line after a quarter turn of the page clockwise; the page is 1,000 high. */
 function turn({ topLeft, topRight, bottomRight, bottomLeft }: LineBox): LineBox {
   const [a, b, c, d] = [topLeft, topRight, bottomRight, bottomLeft]
     .map(([x, y]) => [1000 - y, x] as [number, number]);
@@ -26,7 +26,7 @@ function order(lines: readonly LineBox[]): number[][] {
 
 const text = Array.from({ length: 10 }, (_, i) => makeBox(200, 100 + 40 * i, 500, 24));
 
-Deno.test("orderPage() reads what stands in the margins before the text, and after it", () => {
+Deno.test("orderPage() puts margins before and after the text", () => {
   const left = makeBox(60, 150, 30, 300);
   const right = makeBox(800, 120, 30, 200);
   const rows = [[10], ...text.keys().map((i) => [i]), [11]];
@@ -34,7 +34,7 @@ Deno.test("orderPage() reads what stands in the margins before the text, and aft
   assert.deepEqual(order([...text, left, right].map(turn)), rows);
 });
 
-Deno.test("orderPage() leaves single digits in their rows", () => {
+Deno.test("orderPage() keeps single digits in their rows", () => {
   const digits = text.map((_, i) => makeBox(100, 100 + 40 * i, 12, 24));
   const rows = text.map((_, i) => [10 + i, i]);
   assert.deepEqual(order([...text, ...digits]), rows);

@@ -14,7 +14,7 @@ const PICTURE: Pixels = {
   ),
 };
 
-Deno.test("rectify() cuts a part on whole pixels out as it is", () => {
+Deno.test("rectify() copies a part on whole pixels unchanged", () => {
   const part = rectify(PICTURE, {
     topLeft: [1, 1],
     topRight: [4, 1],
@@ -30,7 +30,7 @@ Deno.test("rectify() cuts a part on whole pixels out as it is", () => {
   });
 });
 
-Deno.test("rectify() turns a part by the order of its corners", () => {
+Deno.test("rectify() rotates a part by the order of its corners", () => {
   const turned = rectify(PICTURE, {
     topLeft: [4, 0],
     topRight: [4, 3],
@@ -41,7 +41,7 @@ Deno.test("rectify() turns a part by the order of its corners", () => {
   assert.deepEqual([...turned.data], [40, 80, 120, 30, 70, 110, 20, 60, 100, 10, 50, 90]);
 });
 
-Deno.test("rectify() interpolates between pixels and repeats the edge outside", () => {
+Deno.test("rectify() interpolates between pixels and repeats the edge outside of the image", () => {
   const between = { topLeft: [0.5, 0], topRight: [1.5, 0], bottomLeft: [0.5, 1] } as const;
   assert.deepEqual([...rectify(PICTURE, { ...between, width: 1, height: 1 }).data], [15]);
   const outside = { topLeft: [-3, -3], topRight: [-2, -3], bottomLeft: [-3, -2] } as const;

@@ -3,7 +3,7 @@ import { findRegions, type ProbabilityMap } from "../../../../src/models/ocr/tex
 
 const OPTIONS = { threshold: 0.3, boxThreshold: 0.5, unclipRatio: 0 };
 
-/** A map of zeros with a turned bar of `level` around its middle. */
+/** A map of zeros with a rotated bar of `level` around its middle. */
 function bar(
   { width = 120, height = 80, length = 60, thickness = 12, degrees = 0, level = 0.9 } = {},
 ): ProbabilityMap {
@@ -22,7 +22,7 @@ function bar(
   return { width, height, data };
 }
 
-Deno.test("findRegions() finds a level bar to the pixel", () => {
+Deno.test("findRegions() finds a horizontal bar to the pixel", () => {
   const [region, ...others] = findRegions(bar(), OPTIONS);
   assert.equal(others.length, 0);
   const { center, direction, width, height } = region!.rectangle;
@@ -36,7 +36,7 @@ Deno.test("findRegions() finds a level bar to the pixel", () => {
 });
 
 for (const degrees of [-40, -12, 7, 33, 80]) {
-  Deno.test(`findRegions() finds a bar that is turned by ${degrees}°`, () => {
+  Deno.test(`findRegions() finds a bar that is rotated by ${degrees}°`, () => {
     const [region, ...others] = findRegions(bar({ degrees }), OPTIONS);
     assert.equal(others.length, 0);
     const { center, direction, width, height } = region!.rectangle;
@@ -57,14 +57,14 @@ Deno.test("findRegions() grows regions by area over perimeter", () => {
   assert.equal(region!.rectangle.height, 12 + 2 * margin);
 });
 
-Deno.test("findRegions() leaves out specks, faint patches and NaN", () => {
+Deno.test("findRegions() ignores specks, faint patches and NaN", () => {
   assert.deepEqual(findRegions(bar({ length: 2, thickness: 2 }), OPTIONS), []);
   assert.deepEqual(findRegions(bar({ level: 0.4 }), OPTIONS), []);
   assert.deepEqual(findRegions(bar({ level: 0.2 }), OPTIONS), []);
   assert.deepEqual(findRegions(bar({ level: NaN }), OPTIONS), []);
 });
 
-Deno.test("findRegions() parts regions that do not touch, and joins those that touch by a corner", () => {
+Deno.test("findRegions() separates regions that do not touch, and joins those that touch at a corner", () => {
   const map = bar({ length: 20, thickness: 10 });
   for (let y = 0; y < 10; y++) map.data.fill(1, y * 120, y * 120 + 30);
   assert.equal(findRegions(map, OPTIONS).length, 2);
@@ -75,7 +75,7 @@ Deno.test("findRegions() parts regions that do not touch, and joins those that t
   assert.equal(findRegions(corners, { ...OPTIONS, boxThreshold: 0.4 }).length, 1);
 });
 
-Deno.test("findRegions() bears a map that is all text, and one that is all specks", () => {
+Deno.test("findRegions() survives a map full of text, and one full of specks", () => {
   const [width, height] = [960, 960];
   const full = { width, height, data: new Float32Array(width * height).fill(1) };
   assert.equal(findRegions(full, OPTIONS)[0]!.rectangle.width, width);
@@ -83,7 +83,7 @@ Deno.test("findRegions() bears a map that is all text, and one that is all speck
   assert.deepEqual(findRegions({ width, height, data: specks }, OPTIONS), []);
 });
 
-Deno.test("findRegions() leaves out a bump that few columns of a level line have", () => {
+Deno.test("findRegions() ignores a bump in few columns of a horizontal line", () => {
   const map = bar({ width: 240, length: 200 });
   const withBump = { ...map, data: map.data.slice() };
   for (let y = 24; y < 34; y++) withBump.data.fill(0.9, y * 240 + 100, y * 240 + 106);

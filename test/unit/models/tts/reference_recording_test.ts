@@ -3,7 +3,7 @@ import { readReference } from "../../../../src/models/tts/voices.ts";
 import { makeWav, readFixture, SPEECH_FILES } from "../../../fixtures/audio/audio_files.ts";
 import { recordSomebody } from "../../../fixtures/audio/recordings.ts";
 
-Deno.test("readReference() takes every format, as one channel at the rate asked for", async () => {
+Deno.test("readReference() reads every format as one channel at the requested rate", async () => {
   for (const name of SPEECH_FILES) {
     const samples = await readReference(readFixture(name), { sampleRateHz: 24_000 });
     assert.ok(samples.length >= 24_000 && samples.length <= 30 * 24_000, name);
@@ -20,7 +20,7 @@ Deno.test("readReference() averages channels", async () => {
   assert.ok(samples.every((sample) => Math.abs(sample - 0.375) < 1e-4));
 });
 
-Deno.test("readReference() takes 1 to 30 seconds, and the beginning of more where that will do", async () => {
+Deno.test("readReference() accepts 1 to 30 seconds, and the beginning of longer ones if allowed", async () => {
   const record = (seconds: number) =>
     recordSomebody({ pitchHz: 150, seconds, sampleRateHz: 8_000 });
   const read = (seconds: number, isCut = false) =>

@@ -7,7 +7,7 @@ import { writeScript } from "../../../../src/models/tts/script.ts";
 const NUM_SENTENCES = 50;
 const VOICE: Voice = { id: "default", language: "en" };
 
-/** Knows no letter at all. */
+/** A synthesizer that knows no letter. */
 const MUTE: Synthesizer = {
   sampleRateHz: 16_000,
   voices: [VOICE],
@@ -18,7 +18,7 @@ const MUTE: Synthesizer = {
   dispose: () => Promise.resolve(),
 };
 
-Deno.test("writeScript() lets others have their turn while it looks for what can be said", async () => {
+Deno.test("writeScript() yields to other work while it looks for speakable text", async () => {
   const { signal } = new AbortController();
   let [numTurns, isOver] = [0, false];
   const count = () => {
@@ -34,7 +34,7 @@ Deno.test("writeScript() lets others have their turn while it looks for what can
   assert.ok(numTurns >= NUM_SENTENCES / 2, `${numTurns} turns`);
 });
 
-Deno.test("writeScript() stops when it is aborted", async () => {
+Deno.test("writeScript() stops when its signal is aborted", async () => {
   const abort = new AbortController();
   let numAsked = 0;
   const synthesizer: Synthesizer = {
@@ -53,7 +53,7 @@ Deno.test("writeScript() stops when it is aborted", async () => {
   assert.equal(numAsked, 3);
 });
 
-Deno.test("writeScript() says no scheme of an address, in any language", async () => {
+Deno.test("writeScript() speaks no URL scheme, in any language", async () => {
   const { signal } = new AbortController();
   for (const [language, said] of [["en", "See foo dot xyz."], ["xx", "See foo.xyz."]] as const) {
     const voice: Voice = { id: "default", language };
@@ -71,7 +71,7 @@ Deno.test("writeScript() says no scheme of an address, in any language", async (
   }
 });
 
-Deno.test("writeScript() divides what has more tokens than the model takes, and pauses after all of it", async () => {
+Deno.test("writeScript() divides text with more tokens than the model allows, and pauses only after all of it", async () => {
   const { signal } = new AbortController();
   const text = "One two three four five six seven eight nine ten. Yes, no.";
   for (const maxTokens of [8, 20, 1000]) {
@@ -91,7 +91,7 @@ Deno.test("writeScript() divides what has more tokens than the model takes, and 
     assert.ok(lines.slice(0, end).every(({ pauseSeconds }) => pauseSeconds === 0));
     assert.ok(lines[end]!.pauseSeconds > 0);
   }
-  // Nothing of it can be left out to make it fit.
+  // Nothing can be omitted to make it fit.
   const synthesizer = { ...MUTE, maxTokens: 2, tokenize: () => Promise.resolve([1, 2, 3]) };
   for await (const _line of writeScript("Unending.", { synthesizer, voice: VOICE, signal })) {
     assert.fail("a line of too many tokens");

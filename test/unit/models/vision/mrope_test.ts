@@ -6,12 +6,12 @@ function getPositions(...args: Parameters<typeof mropePositions>) {
   return { prompt: prompt.map((section) => [...section]), offset };
 }
 
-Deno.test("mropePositions() counts text on all scales alike", () => {
+Deno.test("mropePositions() counts text equally on all scales", () => {
   const text = [0, 1, 2];
   assert.deepEqual(getPositions(3, []), { prompt: [text, text, text], offset: 0 });
 });
 
-Deno.test("mropePositions() begins what follows an image after its longer side, also another image", () => {
+Deno.test("mropePositions() continues after an image's longer side, also with another image", () => {
   const spans = [
     { start: 1, grid: [1, 2, 3] },
     { start: 8, grid: [1, 2, 1] },
@@ -26,7 +26,7 @@ Deno.test("mropePositions() begins what follows an image after its longer side, 
   });
 });
 
-Deno.test("mropePositions() gives the frames of a film their times", () => {
+Deno.test("mropePositions() gives the frames of a video their times", () => {
   assert.deepEqual(getPositions(5, [{ start: 0, grid: [2, 1, 2] }]), {
     prompt: [[0, 0, 1, 1, 2], [0, 0, 0, 0, 2], [0, 1, 0, 1, 2]],
     offset: -2,

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { countStepsIn, makeStepMemory, runStep } from "../../../../src/base/threads.ts";
 import { Heartbeat, STEP_FACTOR } from "../../../../src/server/session/client.ts";
 
-/** A heart whose worker's steps are those of this thread. */
+/** A heartbeat whose worker steps are controlled by this thread. */
 function makeHeart(): Heartbeat {
   const steps = makeStepMemory();
   countStepsIn(steps);
   return new Heartbeat({ timeoutMs: 6_000, steps });
 }
 
-/** Beats until the worker is lost, `max` at most. */
+/** Beats until the worker is lost, at most `max` times. */
 function untilLost(heart: Heartbeat, max = 1_000): { beats: number; reason: string | undefined } {
   for (let beats = 1; beats <= max; beats++) {
     const reason = heart.beat();
@@ -18,7 +18,7 @@ function untilLost(heart: Heartbeat, max = 1_000): { beats: number; reason: stri
   return { beats: max, reason: undefined };
 }
 
-Deno.test("Heartbeat.beat() gives a silent worker up after the timeout, and counts its silence", () => {
+Deno.test("Heartbeat.beat() declares a silent worker lost after the timeout, and reports its silence", () => {
   const heart = makeHeart();
   heart.loaded();
   heart.beat();
@@ -30,7 +30,7 @@ Deno.test("Heartbeat.beat() gives a silent worker up after the timeout, and coun
   assert.match(reason!, /did not answer \(--worker-timeout 6\)/);
 });
 
-Deno.test("Heartbeat.beat() never gives up a worker that answers", () => {
+Deno.test("Heartbeat.beat() never declares an answering worker lost", () => {
   const heart = makeHeart();
   heart.loaded();
   for (let beat = 0; beat < 1_000; beat++) {
@@ -39,7 +39,7 @@ Deno.test("Heartbeat.beat() never gives up a worker that answers", () => {
   }
 });
 
-Deno.test("Heartbeat.beat() allows loading more time, at each of its stages", () => {
+Deno.test("Heartbeat.beat() allows more time for each stage of loading", () => {
   const heart = makeHeart();
   const stage = 6 * STEP_FACTOR;
   assert.equal(untilLost(heart, stage).reason, undefined);
@@ -49,7 +49,7 @@ Deno.test("Heartbeat.beat() allows loading more time, at each of its stages", ()
   assert.match(reason!, /while it loaded/);
 });
 
-Deno.test("Heartbeat.beat() allows a step more time, whether or not the worker answers meanwhile", async () => {
+Deno.test("Heartbeat.beat() allows more time for a step, whether or not the worker answers meanwhile", async () => {
   for (const answers of [false, true]) {
     const heart = makeHeart();
     heart.loaded();
@@ -69,7 +69,7 @@ Deno.test("Heartbeat.beat() allows a step more time, whether or not the worker a
   }
 });
 
-Deno.test("Heartbeat.beat() takes every part of a step for a sign of life", async () => {
+Deno.test("Heartbeat.beat() counts every part of a step as a sign of life", async () => {
   const heart = makeHeart();
   heart.loaded();
   await runStep(async () => {

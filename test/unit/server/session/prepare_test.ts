@@ -12,7 +12,7 @@ function prepareWith(prepare: Prepare, spawnWorker = noWorker): Session {
   return new Session({ load: prepare, maxQueue: 1, spawnWorker });
 }
 
-Deno.test("Session tells how far the preparation is before there is a worker", async () => {
+Deno.test("Session reports the progress of the preparation before there is a worker", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   const session = prepareWith(async ({ onProgress }) => {
     onProgress({ what: "downloading onnx/model_q4f16.onnx", fraction: 0.4299 });
@@ -41,7 +41,7 @@ Deno.test("Session.stop() aborts the preparation and starts no worker", async ()
   assert.equal(session.state.phase, "stopping");
 });
 
-Deno.test("Session loads what the preparation came to", async () => {
+Deno.test("Session loads the result of the preparation", async () => {
   const session = new Session({ load: () => Promise.resolve(loadOptions()), maxQueue: 1 });
   session.start();
   session.start();

@@ -14,13 +14,13 @@ function task(options: Partial<GenerationOptions> = {}): ChatTask {
   };
 }
 
-/** A task that would not end by itself within a test. */
+/** A task that would not end within a test. */
 const ENDLESS_TASK = task({ maxTokens: 2000, logitBias: [[2039, -100], [2041, -100]] });
 
-/** How long the session waits for a worker's metrics. */
+/** The session's timeout for a worker's metrics. */
 const METRICS_TIMEOUT_MS = 1_000;
 
-/** A started session on the real worker, with faults in the order of its workers. */
+/** A started session with real workers, and a fault for each worker in order. */
 function openSession(
   faults: readonly string[] = [],
   { maxQueue = 4, workerTimeoutSeconds }: { maxQueue?: number; workerTimeoutSeconds?: number } = {},
@@ -45,7 +45,7 @@ function openSession(
   };
 }
 
-/** Ends waits of so many milliseconds at once, until it is disposed of. */
+/** Ends timers of the given milliseconds immediately, until it is disposed. */
 function hurryTimers(...delays: readonly number[]): Disposable {
   const { setTimeout } = globalThis;
   globalThis.setTimeout =
@@ -81,7 +81,7 @@ Deno.test("Session loads, serves a request and stops", async () => {
   });
 });
 
-Deno.test("Session.stream() refuses at once what exceeds the queue, and admits again when there is room", async () => {
+Deno.test("Session.stream() immediately refuses requests beyond the queue, and admits again when there is room", async () => {
   await using opened = openSession([], { maxQueue: 1 });
   const { session } = opened;
   await session.ready();
@@ -108,9 +108,9 @@ Deno.test("Session replaces a worker that dies, and ends its requests with an er
   assert.deepEqual(phases, ["loading", "ready", "loading", "ready"]);
 });
 
-Deno.test("Session gives up when every worker is lost while it loads", async () => {
+Deno.test("Session gives up if every worker is lost while it loads", async () => {
   const policyLosses = 6;
-  // Waits before a restart, but for one that is as long as the wait for a worker's end.
+  // Waits before a restart, except one that is as long as the wait for a worker's end.
   using _waits = hurryTimers(500, 2_000, 4_000);
   await using opened = openSession(Array(policyLosses).fill("lose-on=load"));
   const { session, workers } = opened;
@@ -119,7 +119,7 @@ Deno.test("Session gives up when every worker is lost while it loads", async () 
   assert.equal(workers.length, policyLosses);
 });
 
-Deno.test("Session tells why a model cannot be loaded, and stays up", async () => {
+Deno.test("Session reports why a model cannot be loaded, and stays available", async () => {
   const { spawnWorker } = fragileSpawner();
   const folder = "/does-not-exist/hearth";
   const session = new Session({ load: loadOptions({ folder }), maxQueue: 1, spawnWorker });
@@ -133,7 +133,7 @@ Deno.test("Session tells why a model cannot be loaded, and stays up", async () =
   await session.stop();
 });
 
-Deno.test("Session.metrics() does without a worker that does not answer", async () => {
+Deno.test("Session.metrics() continues without a worker that does not answer", async () => {
   await using opened = openSession(["deaf-to=metrics"]);
   assert.deepEqual(await opened.session.metrics(), []);
   await opened.session.ready();
@@ -141,7 +141,7 @@ Deno.test("Session.metrics() does without a worker that does not answer", async 
   assert.deepEqual(await opened.session.metrics(), []);
 });
 
-Deno.test("Session.metrics() returns the worker's metrics, the last reported if it does not answer", async () => {
+Deno.test("Session.metrics() returns the worker's metrics, or the last reported ones if it does not answer", async () => {
   await using opened = openSession();
   const { session, workers } = opened;
   await session.ready();
@@ -153,7 +153,7 @@ Deno.test("Session.metrics() returns the worker's metrics, the last reported if 
   assert.deepEqual(await session.metrics(), figures);
 });
 
-Deno.test("Session.stop() ends requests with an error, and a worker that does not want to", async () => {
+Deno.test("Session.stop() ends requests with an error, and an unresponsive worker", async () => {
   await using opened = openSession(["deaf-to=stop"]);
   const { session } = opened;
   await session.ready();
@@ -168,7 +168,7 @@ Deno.test("Session.stop() ends requests with an error, and a worker that does no
   assert.equal(session.numInFlight, 0);
 });
 
-Deno.test("Session.stop() right after a loss terminates no thread when the process is about to end", async () => {
+Deno.test("Session.stop() directly after a loss terminates no thread if the process is about to end", async () => {
   const { workers, spawnWorker } = fragileSpawner("lose-on=request");
   const session = new Session({
     load: loadOptions(),
@@ -208,14 +208,14 @@ Deno.test("Session.drain() refuses new requests and lets those in flight finish"
   assert.equal(await finishReason(running), "length");
 });
 
-Deno.test("Session.stop() while the model loads leaves nothing behind", async () => {
+Deno.test("Session.stop() while the model loads leaves nothing running", async () => {
   await using opened = openSession();
   const waiting = assert.rejects(opened.session.ready(), { message: "shutting down" });
   await opened.session.stop();
   await waiting;
 });
 
-Deno.test("Session replaces a worker that answers no more, and ends its requests with an error", async () => {
+Deno.test("Session replaces a worker that stops answering, and ends its requests with an error", async () => {
   await using opened = openSession(["hang-on=request"], { workerTimeoutSeconds: 2 });
   const { session, phases } = opened;
   await session.ready();

@@ -3,7 +3,7 @@ import { RestartPolicy } from "../../../../src/server/session/supervisor.ts";
 
 const MINUTE_MS = 60_000;
 
-Deno.test("RestartPolicy.recordLoss() waits twice as long each time and gives up at the sixth", () => {
+Deno.test("RestartPolicy.recordLoss() doubles the wait each time and gives up at the sixth loss", () => {
   const policy = new RestartPolicy();
   const waits = Array.from({ length: 6 }, (_, second) => policy.recordLoss(second * 1000));
   assert.deepEqual(waits, [0, 500, 1000, 2000, 4000, undefined]);
@@ -15,7 +15,7 @@ Deno.test("RestartPolicy.recordLoss() forgets a loss after five minutes", () => 
   assert.equal(policy.recordLoss(5 * MINUTE_MS - 1), 500);
   assert.equal(policy.recordLoss(5 * MINUTE_MS), 500);
   assert.equal(policy.recordLoss(11 * MINUTE_MS), 0);
-  // One loss a minute is never more than five in the window.
+  // One loss per minute is never more than five in the window.
   const waits = Array.from({ length: 60 }, (_, n) => policy.recordLoss((20 + n) * MINUTE_MS));
   assert.ok(waits.every((wait) => wait !== undefined));
 });

@@ -13,7 +13,7 @@ const DONE: ChatEvent = {
 class Wire implements Disposable {
   readonly worker: MessagePort;
   readonly stream: TaskStream<ChatEvent>;
-  /** What the worker was told. */
+  /** Messages to the worker. */
   readonly told: unknown[] = [];
   numEnds = 0;
   readonly #heard = Promise.withResolvers<void>();
@@ -35,12 +35,12 @@ class Wire implements Disposable {
     });
   }
 
-  /** Resolves when the stream has ended for its owner. */
+  /** Resolves after the stream has ended for its owner. */
   get ended(): Promise<void> {
     return this.#ended.promise;
   }
 
-  /** Waits until the worker is told something. */
+  /** Waits for messages to the worker. */
   async heard(): Promise<unknown[]> {
     await this.#heard.promise;
     return this.told;
@@ -59,7 +59,7 @@ Deno.test("TaskStream yields all events in order and ends after done", async () 
   assert.deepEqual(wire.told, []);
 });
 
-Deno.test("TaskStream ends for its owner when the last event arrives, though nobody has read it", async () => {
+Deno.test("TaskStream ends for its owner when the last event arrives, even if it is not read", async () => {
   using wire = new Wire();
   const first = wire.stream.next();
   wire.worker.postMessage(START);
@@ -71,7 +71,7 @@ Deno.test("TaskStream ends for its owner when the last event arrives, though nob
   assert.equal((await wire.stream.next()).done, true);
 });
 
-Deno.test("TaskStream.return() tells the worker and ends a pending next()", async () => {
+Deno.test("TaskStream.return() notifies the worker and ends a pending next()", async () => {
   using wire = new Wire();
   const pending = wire.stream.next();
   await wire.stream.return();
@@ -82,14 +82,14 @@ Deno.test("TaskStream.return() tells the worker and ends a pending next()", asyn
   assert.equal(wire.numEnds, 1);
 });
 
-Deno.test("TaskStream tells the worker when the loop over it is left early", async () => {
+Deno.test("TaskStream notifies the worker when the loop over it ends early", async () => {
   using wire = new Wire();
   wire.worker.postMessage(START);
   for await (const _ of wire.stream) break;
   assert.deepEqual(await wire.heard(), [{ type: "cancel" }]);
 });
 
-Deno.test("TaskStream rejects with the signal's reason and tells the worker when aborted", async () => {
+Deno.test("TaskStream rejects with the signal's reason and notifies the worker when aborted", async () => {
   const controller = new AbortController();
   using wire = new Wire(controller.signal);
   const pending = wire.stream.next();
@@ -100,14 +100,14 @@ Deno.test("TaskStream rejects with the signal's reason and tells the worker when
   assert.equal(wire.numEnds, 1);
 });
 
-Deno.test("TaskStream of an aborted signal is cancelled from the start", async () => {
+Deno.test("TaskStream with an aborted signal is cancelled from the start", async () => {
   using wire = new Wire(AbortSignal.abort(new Error("gone")));
   assert.equal(wire.numEnds, 1);
   await assert.rejects(wire.stream.next(), { message: "gone" });
   assert.deepEqual(await wire.heard(), [{ type: "cancel" }]);
 });
 
-Deno.test("TaskStream.fail() ends the stream with an error event and tells the worker", async () => {
+Deno.test("TaskStream.fail() ends the stream with an error event and notifies the worker", async () => {
   using wire = new Wire();
   wire.worker.postMessage(START);
   assert.deepEqual((await wire.stream.next()).value, START);

@@ -1,14 +1,14 @@
-/** What is certain of the text of a turn that goes on. */
+/** The certain part of a turn's text while the turn continues. */
 import assert from "node:assert/strict";
 import { AgreedText } from "../../../../../src/server/http/realtime/live_transcripts.ts";
 
-/** What each hypothesis makes certain, then what the final text adds. */
+/** The text that each hypothesis makes certain, then the addition of the final text. */
 function follow(hypotheses: readonly string[], final: string): string[] {
   const agreed = new AgreedText();
   return [...hypotheses.map((each) => agreed.push(each)), agreed.end(final)];
 }
 
-Deno.test("AgreedText takes the words on which two hypotheses in a row agree", () => {
+Deno.test("AgreedText accepts the words on which two consecutive hypotheses agree", () => {
   assert.deepEqual(
     follow([
       "Set an",
@@ -22,7 +22,7 @@ Deno.test("AgreedText takes the words on which two hypotheses in a row agree", (
   assert.deepEqual(follow(["One."], ""), ["", ""]);
 });
 
-Deno.test("AgreedText leaves open the punctuation after the last word, and words that are cut", () => {
+Deno.test("AgreedText leaves open the punctuation after the last word, and incomplete words", () => {
   assert.deepEqual(follow(["I went.", "I went."], "I went, then I came."), [
     "",
     "I went",
@@ -36,7 +36,7 @@ Deno.test("AgreedText leaves open the punctuation after the last word, and words
   assert.deepEqual(follow(["some", "someone"], "someone else"), ["", "", "someone else"]);
 });
 
-Deno.test("AgreedText finds words where there are no spaces", () => {
+Deno.test("AgreedText finds words without spaces", () => {
   const deltas = follow(
     ["今天天气", "今天天气很好。", "今天天气很好。我们"],
     "今天天气很好，我们去公园。",
@@ -44,7 +44,7 @@ Deno.test("AgreedText finds words where there are no spaces", () => {
   assert.deepEqual(deltas, ["", "今天天气", "很好", "，我们去公园。"]);
 });
 
-Deno.test("AgreedText goes on after what was certain where later text begins otherwise", () => {
+Deno.test("AgreedText continues after the certain text if later text begins differently", () => {
   const agreed = new AgreedText();
   agreed.push("Ask Michel to feed the");
   assert.equal(agreed.push("Ask Michel to feed the"), "Ask Michel to feed the");
@@ -54,7 +54,7 @@ Deno.test("AgreedText goes on after what was certain where later text begins oth
   assert.equal(agreed.text, "Ask Michel to feed the horse now.");
   for (
     const [certain, final, whole] of [
-      // A word more, a word less, all of it otherwise, none of it.
+      // One more word, one word fewer, entirely different text, no text.
       ["we go home", "well we go home today", "we go home today"],
       ["well we go home", "we go home today", "well we go home today"],
       ["moo", "Feed the horse.", "moo the horse."],
@@ -69,7 +69,7 @@ Deno.test("AgreedText goes on after what was certain where later text begins oth
   }
 });
 
-Deno.test("AgreedText never takes anything back, and ends with the final text where it may", () => {
+Deno.test("AgreedText never retracts text, and ends with the final text if possible", () => {
   let seed = 7;
   const random = (below: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;

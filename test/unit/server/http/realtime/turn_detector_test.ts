@@ -7,7 +7,7 @@ import {
 
 const SETTINGS = { threshold: 0.5, prefixMs: 300, silenceMs: 500 };
 
-/** The events of likelihoods, a tenth of a second each. */
+/** The events for likelihoods of a tenth of a second each. */
 function findTurns(likelihoods: readonly number[], settings = SETTINGS, startMs = 0): TurnEvent[] {
   const detector = new TurnDetector(settings, { windowMs: 100, startMs });
   return likelihoods.flatMap((likelihood) => detector.push(likelihood) ?? []);
@@ -15,7 +15,7 @@ function findTurns(likelihoods: readonly number[], settings = SETTINGS, startMs 
 
 const repeat = (value: number, times: number) => new Array<number>(times).fill(value);
 
-Deno.test("TurnDetector: a turn has the sound before it, and the silence that ends it", () => {
+Deno.test("TurnDetector: a turn includes the sound before it, and the silence that ends it", () => {
   const likelihoods = [...repeat(0, 10), ...repeat(0.9, 10), ...repeat(0, 10)];
   assert.deepEqual(findTurns(likelihoods), [
     { type: "started", atMs: 700 },
@@ -28,14 +28,14 @@ Deno.test("TurnDetector: a turn has the sound before it, and the silence that en
   assert.deepEqual(findTurns(likelihoods, { ...SETTINGS, threshold: 0.95 }), []);
 });
 
-Deno.test("TurnDetector: a turn goes on through pauses and through what is almost likely", () => {
+Deno.test("TurnDetector: a turn continues through pauses and through almost likely speech", () => {
   const pause = [...repeat(0.9, 5), ...repeat(0, 4), ...repeat(0.9, 5), ...repeat(0, 5)];
   assert.deepEqual(findTurns(pause).map(({ atMs }) => atMs), [0, 1900]);
   const almost = [...repeat(0.9, 5), ...repeat(0.4, 20), ...repeat(0, 5)];
   assert.deepEqual(findTurns(almost).map(({ atMs }) => atMs), [0, 3000]);
 });
 
-Deno.test("TurnDetector: turns do not share sound, and a click is none", () => {
+Deno.test("TurnDetector: turns do not share sound, and a click is not a turn", () => {
   const detector = new TurnDetector(SETTINGS, { windowMs: 32, startMs: 1000 });
   const click = [0.9, 0.9, 0, 0];
   assert.deepEqual(click.flatMap((likelihood) => detector.push(likelihood) ?? []), []);
@@ -48,12 +48,12 @@ Deno.test("TurnDetector: turns do not share sound, and a click is none", () => {
   ]);
 });
 
-Deno.test("TurnDetector: whoever never pauses has a turn each minute", () => {
+Deno.test("TurnDetector: speech without pauses has a turn each minute", () => {
   const events = findTurns(repeat(0.9, 1500));
   assert.deepEqual(events.map(({ atMs }) => atMs), [0, 60_000, 60_000, 120_000, 120_000]);
 });
 
-/** The share of windows that are taken for speech. */
+/** The share of windows that are classified as speech. */
 async function hear(
   loudness: (seconds: number) => number,
   { from = 0, to = 10 } = {},
@@ -71,7 +71,7 @@ async function hear(
   return part.filter((likelihood) => likelihood >= 0.5).length / part.length;
 }
 
-Deno.test("LoudnessDetector hears what is well above the noise, whatever the noise", async () => {
+Deno.test("LoudnessDetector detects sound well above any noise", async () => {
   assert.equal(await hear(() => -40), 0);
   assert.equal(await hear(() => -70), 0);
   for (const noiseDb of [-60, -50, -40]) {
