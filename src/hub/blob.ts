@@ -34,7 +34,7 @@ export function blobPath(
 }
 
 /** Bytes of a file that are already in the cache, complete or not. */
-export async function bytesThere(options: Omit<BlobOptions, "onBytes">): Promise<number> {
+export async function countCachedBytes(options: Omit<BlobOptions, "onBytes">): Promise<number> {
   const { settings, repository, file } = options;
   const path = blobPath(settings, repository, file);
   if (await readSize(path) === file.bytes) return file.bytes;

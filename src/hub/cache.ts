@@ -94,14 +94,14 @@ export async function listCachedIds(cacheFolder: string): Promise<string[]> {
 }
 
 /** The hub id of a folder that is a snapshot in some Hugging Face cache. */
-export function hubIdOfSnapshot(folder: string): HubId | undefined {
+export function readSnapshotHubId(folder: string): HubId | undefined {
   const match = /[\\/]models--(.+?)--(.+?)[\\/]snapshots[\\/][^\\/]+$/.exec(folder);
   return match === null ? undefined : parseHubId(`${match[1]}/${match[2]}`);
 }
 
 /** The name of a model folder: its hub id if it is a snapshot, or else the folder's own name. */
 export function toModelName(folder: string): string {
-  return hubIdOfSnapshot(folder)?.name ?? basename(folder);
+  return readSnapshotHubId(folder)?.name ?? basename(folder);
 }
 
 /** Whether there is a folder at this path. */

@@ -7,7 +7,7 @@ import { statfs } from "node:fs/promises";
 import { join } from "node:path";
 import { formatBytes } from "../base/bytes.ts";
 import { sleep } from "../base/timing.ts";
-import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts";
+import { type BlobOptions, blobPath, countCachedBytes, downloadBlob } from "./blob.ts";
 import { type HubSettings, showHubId } from "./cache.ts";
 import { linkInSnapshot, snapshotFolder } from "./cache_writer.ts";
 import type { HubFile, Repository } from "./repository.ts";
@@ -67,7 +67,7 @@ async function requireSpace(
   { settings, findFreeBytes = readFreeBytes }: DownloadOptions,
 ): Promise<void> {
   const missing = await Promise.all(
-    files.map(async (file) => file.bytes - await bytesThere({ settings, repository, file })),
+    files.map(async (file) => file.bytes - await countCachedBytes({ settings, repository, file })),
   );
   const needed = missing.reduce((sum, bytes) => sum + bytes, 0);
   const free = needed === 0 ? undefined : await findFreeBytes(settings.cacheFolder);

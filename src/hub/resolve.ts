@@ -19,7 +19,7 @@ import {
   findCacheFolder,
   findSnapshot,
   type HubId,
-  hubIdOfSnapshot,
+  readSnapshotHubId,
   type HubSettings,
   isFolder,
   listCachedIds,
@@ -123,7 +123,7 @@ async function resolveFolder(name: string): Promise<ResolvedModel | undefined> {
     if (looksLikePath(name)) throw new StartupError(await describeMissingFolder(folder));
     return undefined;
   }
-  const hubId = hubIdOfSnapshot(folder);
+  const hubId = readSnapshotHubId(folder);
   if (hubId !== undefined) return { ...describeHubModel(hubId), folder };
   const id = basename(folder);
   return { id, aliases: otherSpellings(id), ownedBy: "local", folder };

@@ -8,7 +8,7 @@ import type { ListenSettings } from "../base/config.ts";
 import { HearthError } from "../base/errors.ts";
 import { within } from "../base/timing.ts";
 import { addRoutes } from "../server/http/app.ts";
-import { bothPaths, guard, requireApiKey } from "../server/http/access.ts";
+import { listBothPaths, guard, requireApiKey } from "../server/http/access.ts";
 import { answerError, identify, plainPath } from "../server/http/requests.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
 import { type App, KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";
@@ -45,7 +45,7 @@ function createRouterApp(deps: RouterDeps): App {
       return {};
     },
   }));
-  app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
+  app.on("POST", listBothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(settings), requireApiKey(settings));
   addRoutes(app, [...ownRoutes({ ...deps, metrics }), ...pageRoutes(deps)]);
   app.all("*", (call) => passToModel(call, deps));

@@ -155,7 +155,7 @@ function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
 /** Canonical texts of lists, cached because they may be needed often. */
 const textsOfLists = new WeakMap<readonly unknown[], ReadonlyMap<string, unknown>>();
 
-function byText(list: readonly unknown[]): ReadonlyMap<string, unknown> {
+function mapByText(list: readonly unknown[]): ReadonlyMap<string, unknown> {
   let found = textsOfLists.get(list);
   if (found === undefined) {
     found = new Map(list.map((value) => [canonical(value), value]));
@@ -169,7 +169,7 @@ export function listByText(
   nodes: readonly SchemaNode[],
 ): ReadonlyMap<string, unknown> | undefined {
   const lists = [
-    ...listValues<unknown[]>(nodes, "enum").map(({ value }) => byText(value)),
+    ...listValues<unknown[]>(nodes, "enum").map(({ value }) => mapByText(value)),
     ...listValues(nodes, "const").map(({ value }) => new Map([[canonical(value), value]])),
   ];
   const [first, ...others] = lists;

@@ -93,13 +93,13 @@ export class SchemaValues {
   #makeTest(type: JsonType, nodes: Schemas): Test {
     const { types, isInteger } = findValidTypes(nodes);
     if (!types.has(type)) return () => false;
-    const fits = this.#testOfType(type, nodes, isInteger);
+    const fits = this.#makeTypeTest(type, nodes, isInteger);
     const listed = listByText(nodes);
     if (listed === undefined) return fits;
     return (value) => listed.has(canonical(value)) && fits(value);
   }
 
-  #testOfType(type: JsonType, nodes: Schemas, isInteger: boolean): Test {
+  #makeTypeTest(type: JsonType, nodes: Schemas, isInteger: boolean): Test {
     const { expressions, scalars } = this.#parts;
     switch (type) {
       case "number": {
@@ -111,15 +111,15 @@ export class SchemaValues {
         return (value) => expressions.matches(strings, inside(value as string));
       }
       case "array":
-        return this.#testOfArrays(nodes);
+        return this.#makeArrayTest(nodes);
       case "object":
-        return this.#testOfObjects(nodes);
+        return this.#makeObjectTest(nodes);
       default:
         return () => true;
     }
   }
 
-  #testOfArrays(nodes: Schemas): Test {
+  #makeArrayTest(nodes: Schemas): Test {
     const { prefix, rest, min, max } = readArrayFacts(nodes, this.#parts.document);
     const isUnique = listValues<boolean>(nodes, "uniqueItems").some((each) => each.value);
     return (value) => {
@@ -133,7 +133,7 @@ export class SchemaValues {
     };
   }
 
-  #testOfObjects(nodes: Schemas): Test {
+  #makeObjectTest(nodes: Schemas): Test {
     const { expressions } = this.#parts;
     const { members, others, min, max } = readObjectFacts(nodes, this.#parts);
     const named = new Map(members.map(({ name, schemas }) => [name, schemas]));

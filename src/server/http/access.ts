@@ -13,7 +13,7 @@ import { isIP } from "node:net";
 import { getHost, getHostName, isLoopback } from "./locality.ts";
 
 /** Returns a path and the same path below `/v1`. */
-export function bothPaths(path: string): string[] {
+export function listBothPaths(path: string): string[] {
   return path === "/" ? ["/"] : [path, `/v1${path}`];
 }
 
@@ -48,7 +48,7 @@ function preflightAnswer(call: Call): Response {
 export function requireApiKey(settings: ListenSettings): MiddlewareHandler<Env> {
   return async (call, next) => {
     const { path, raw } = call.req;
-    const isOpen = bothPaths("/health").includes(path) || isPageFile(path);
+    const isOpen = listBothPaths("/health").includes(path) || isPageFile(path);
     if (!isOpen) call.set("keyLabel", checkApiKey(raw, settings.apiKeys));
     await next();
   };

@@ -10,7 +10,7 @@ import { chatRoute } from "./chat/chat.ts";
 import { cohereEmbedRoute, embeddingsRoute } from "./texts/embeddings.ts";
 import { completionsRoute } from "./completions/completions.ts";
 import { docsRoutes, pageRoutes } from "./pages/page.ts";
-import { bothPaths, guard, hasKey, requireApiKey } from "./access.ts";
+import { listBothPaths, guard, hasKey, requireApiKey } from "./access.ts";
 import {
   answerError,
   explainForeignPath,
@@ -49,7 +49,7 @@ export function createApp(deps: AppDeps): App {
   const metrics = new ServerMetrics(deps.session, deps.connections);
   const app = new Hono<Env>({ getPath: plainPath });
   app.use(identify(observe(metrics, deps)));
-  app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
+  app.on("POST", listBothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(deps.settings), requireApiKey(deps.settings));
   const routes = createRoutes(deps, metrics);
   addRoutes(app, routes);
@@ -104,7 +104,7 @@ export function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
     const label = path.replace(/\{.*\}$/, "");
     const methods = ofPath.map(({ method }) => method === "GET" ? "GET, HEAD" : method);
     const allowed = [...methods, "OPTIONS"].join(", ");
-    for (const each of bothPaths(path)) {
+    for (const each of listBothPaths(path)) {
       for (const { method, handle } of ofPath) {
         app.on(method, each, (call) => {
           call.set("route", label);
@@ -143,7 +143,7 @@ function observe(
   return {
     begin: (call) => {
       // A request counts as running from its headers on, so that slow uploads count too.
-      const isWork = call.req.method === "POST" && !bothPaths("/shutdown").includes(call.req.path);
+      const isWork = call.req.method === "POST" && !listBothPaths("/shutdown").includes(call.req.path);
       if (isWork) metrics.begin(call.env.completed);
     },
     end: (call, ended) => {

@@ -39,7 +39,7 @@ export function isLocal(
   { trustedProxies }: Pick<ServerSettings, "trustedProxies">,
 ): boolean {
   if (!isLoopback(callerAddress) || !isLoopback(getHostName(request))) return false;
-  const isTrusted = addressMatcher(trustedProxies);
+  const isTrusted = makeAddressTest(trustedProxies);
   if (isTrusted(callerAddress)) {
     const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
     // Takes the last entry that was not added by a trusted proxy; earlier ones can be forged.
@@ -61,7 +61,7 @@ export function getHost(request: Request): string {
 }
 
 /** Creates a test for whether an address is listed. A list holds addresses and ranges such as `10.0.0.0/8`. */
-function addressMatcher(listed: readonly string[]): (address: string) => boolean {
+function makeAddressTest(listed: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
   for (const range of listed) {
     const [address = "", bits] = range.split("/");

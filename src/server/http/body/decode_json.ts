@@ -125,7 +125,7 @@ class Scanner {
   }
 
   #takeString(at: number): number {
-    const end = endOfString(this.#text, at);
+    const end = findStringEnd(this.#text, at);
     const level = this.#levels.at(-1);
     if (!this.#isKey || level === undefined) return end;
     const written = this.#text.slice(at, end);
@@ -177,7 +177,7 @@ function differs(written: string): boolean {
 }
 
 /** Finds the offset after a string's closing quote. */
-function endOfString(text: string, start: number): number {
+function findStringEnd(text: string, start: number): number {
   let end = start;
   do {
     end = text.indexOf('"', end + 1);

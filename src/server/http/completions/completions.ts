@@ -18,7 +18,7 @@ import { readJson } from "../body/body.ts";
 import { toGrammar } from "../chat/chat_grammar.ts";
 import { readGenerationOptions } from "../chat/chat_task.ts";
 import {
-  choicesToGenerate,
+  countChoices,
   CompletionBuilder,
   type CompletionEvent,
 } from "./completions_answer.ts";
@@ -118,7 +118,7 @@ function completionTask(
     request;
   const limit = maxTokens ?? findOtherLimit(request) ?? DEFAULT_MAX_TOKENS;
   const hasLogprobs = (logprobs ?? null) !== null;
-  const numToGenerate = choicesToGenerate(request);
+  const numToGenerate = countChoices(request);
   const ofPrompt = [request.prompt_logprobs, echo ? logprobs : null]
     .filter((numTop) => typeof numTop === "number");
   const chat: ChatRequest = {

@@ -100,7 +100,7 @@ export class CompletionBuilder {
     }
     if (this.#numDone < this.#beginnings.length || event.type !== "done") return "";
     const usage = this.#request.stream_options?.include_usage
-      ? formatEvent(JSON.stringify({ ...this.#head, choices: [], usage: this.#usageObject() }))
+      ? formatEvent(JSON.stringify({ ...this.#head, choices: [], usage: this.#formatUsage() }))
       : "";
     return usage + formatEvent("[DONE]");
   }
@@ -122,12 +122,12 @@ export class CompletionBuilder {
           .slice(0, numWanted);
     });
     const choices = best.map((choice, index) => ({ ...choice, index }));
-    return { ...this.#head, choices, usage: this.#usageObject() };
+    return { ...this.#head, choices, usage: this.#formatUsage() };
   }
 
   /** Completions generated for each prompt, of which the best are returned. */
   get #numPerPrompt(): number {
-    return choicesToGenerate(this.#request);
+    return countChoices(this.#request);
   }
 
   #newChoice(index: number): Choice {
@@ -181,7 +181,7 @@ export class CompletionBuilder {
     this.#usage.cached += cachedTokens;
   }
 
-  #usageObject() {
+  #formatUsage() {
     const { prompt, completion, cached } = this.#usage;
     return {
       prompt_tokens: prompt,
@@ -193,7 +193,7 @@ export class CompletionBuilder {
 }
 
 /** How many completions a request generates for each of its prompts. */
-export function choicesToGenerate({ n, best_of: best }: CompletionsRequest): number {
+export function countChoices({ n, best_of: best }: CompletionsRequest): number {
   return best ?? n ?? 1;
 }
 

@@ -166,7 +166,7 @@ export class AgreedText {
    */
   push(hypothesis: string): string {
     const [before, now] = [this.#hypothesis, hypothesis].map((text) =>
-      splitWords(textAfter(this.#text, text))
+      splitWords(dropBeginning(this.#text, text))
     );
     this.#hypothesis = hypothesis;
     let numAgreed = 0;
@@ -177,7 +177,7 @@ export class AgreedText {
 
   /** Takes the final transcript. @returns the text that follows what was final before. */
   end(transcript: string): string {
-    return this.#add(textAfter(this.#text, transcript));
+    return this.#add(dropBeginning(this.#text, transcript));
   }
 
   #add(text: string): string {
@@ -190,7 +190,7 @@ export class AgreedText {
  * Returns the rest of a text after `beginning`. If the text begins differently, the words at its start that are nearest
  * to `beginning` by edit distance are skipped instead.
  */
-function textAfter(beginning: string, text: string): string {
+function dropBeginning(beginning: string, text: string): string {
   if (text.startsWith(beginning)) return text.slice(beginning.length);
   const words = splitWords(text);
   const ends = [...words.keys()].filter((at) => words[at]!.isWordLike);

@@ -173,12 +173,12 @@ function countTooLong(
 ): number {
   let room = contextLength * MAX_CHARS_PER_TOKEN;
   let start = items.length;
-  while (start > 0 && (room -= numChars(items[start - 1]!)) >= 0) start--;
+  while (start > 0 && (room -= countItemChars(items[start - 1]!)) >= 0) start--;
   return starts.filter((each) => each < start).length;
 }
 
 /** Counts the characters of an item's text. */
-function numChars(item: InputItem): number {
+function countItemChars(item: InputItem): number {
   switch (item.type) {
     case "message":
       return countChars(item.content);

@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
-import { collectGarbageLater, CollectionSchedule } from "../../../src/base/memory.ts";
+import { fileURLToPath } from "node:url";
+import {
+  adviseLargePages,
+  collectGarbageLater,
+  CollectionSchedule,
+} from "../../../src/base/memory.ts";
 import { decodeBody } from "../../../src/server/http/body/decode_json.ts";
 
 const MIB = 2 ** 20;
@@ -98,4 +103,68 @@ Deno.test("collectGarbageLater() does not keep a process or a thread alive", asy
     stderr: "inherit",
   }).output();
   assert.equal(new TextDecoder().decode(stdout), "");
+});
+
+/** Runs a separate process: many threads would share arenas, with their blocks mixed. */
+async function run(program: string): Promise<Record<string, number>> {
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", fileURLToPath(new URL(program, import.meta.url))],
+    stderr: "inherit",
+  }).output();
+  return JSON.parse(new TextDecoder().decode(stdout));
+}
+
+Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc would keep", {
+  ignore: !hasGlibc(),
+}, async () => {
+  const { kept, returned } = await run("../../fixtures/threads/trim_own_arena.ts");
+  // Less than glibc returns automatically.
+  assert.ok(kept! > 16 * MIB, `${kept} bytes were kept`);
+  assert.ok(returned! > 16 * MIB, `${returned} bytes were returned`);
+});
+
+Deno.test("trimAllArenas() returns the end of another thread's arena that it frees meanwhile", {
+  ignore: !hasGlibc(),
+}, async () => {
+  const { before, meanwhile } = await run("../../fixtures/threads/trim_other_arena.ts");
+  assert.ok(before! < 8 * MIB, `${before} bytes freed before were returned`);
+  assert.ok(meanwhile! > 12 * MIB, `${meanwhile} bytes freed meanwhile were returned`);
+});
+
+Deno.test("trimEndingThread() returns the arena of an idle worker that ends", {
+  ignore: !hasGlibc(),
+}, async () => {
+  const { taken, returned } = await run("../../fixtures/threads/trim_ended_thread.ts");
+  assert.ok(taken! > 40 * MIB, `${taken} bytes were taken by two`);
+  assert.ok(returned! > 16 * MIB, `${returned} bytes were returned by one`);
+});
+
+function hasGlibc(): boolean {
+  if (Deno.build.os !== "linux") return false;
+  try {
+    Deno.dlopen("libc.so.6", { malloc_trim: { parameters: ["usize"], result: "i32" } }).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Linux's flags of the mapping that begins at an address. */
+function flagsAt(address: bigint): string[] {
+  const smaps = Deno.readTextFileSync("/proc/self/smaps");
+  const start = smaps.search(new RegExp(`^${address.toString(16).padStart(8, "0")}-`, "m"));
+  return /^VmFlags: (.*)$/m.exec(smaps.slice(start))![1]!.trim().split(" ");
+}
+
+Deno.test("adviseLargePages() requests large pages only for this memory", {
+  ignore: Deno.build.os !== "linux" || !("UnsafePointer" in Deno),
+}, () => {
+  const computeAddress = ({ buffer }: WebAssembly.Memory) =>
+    Deno.UnsafePointer.value(Deno.UnsafePointer.of(new Uint8Array(buffer as ArrayBuffer)));
+  const [advised, other] = [128, 192].map((pages) =>
+    new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
+  ) as [WebAssembly.Memory, WebAssembly.Memory];
+  adviseLargePages(advised);
+  assert.ok(flagsAt(computeAddress(advised)).includes("hg"));
+  assert.ok(!flagsAt(computeAddress(other)).includes("hg"));
 });
