@@ -19,12 +19,12 @@ import {
   findCacheFolder,
   findSnapshot,
   type HubId,
-  readSnapshotHubId,
   type HubSettings,
   isFolder,
   listCachedIds,
   parseHubId,
   readHubSettings,
+  readSnapshotHubId,
   repositoryFolder,
   showHubId,
 } from "./cache.ts";

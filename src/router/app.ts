@@ -8,7 +8,7 @@ import type { ListenSettings } from "../base/config.ts";
 import { HearthError } from "../base/errors.ts";
 import { within } from "../base/timing.ts";
 import { addRoutes } from "../server/http/app.ts";
-import { listBothPaths, guard, requireApiKey } from "../server/http/access.ts";
+import { guard, listBothPaths, requireApiKey } from "../server/http/access.ts";
 import { answerError, identify, plainPath } from "../server/http/requests.ts";
 import type { BodyLimits } from "../server/http/body/body.ts";
 import { type App, KEEP_ALIVE, KEEP_ALIVE_MS } from "../server/http/connection/node_bridge.ts";

@@ -10,7 +10,7 @@ import { chatRoute } from "./chat/chat.ts";
 import { cohereEmbedRoute, embeddingsRoute } from "./texts/embeddings.ts";
 import { completionsRoute } from "./completions/completions.ts";
 import { docsRoutes, pageRoutes } from "./pages/page.ts";
-import { listBothPaths, guard, hasKey, requireApiKey } from "./access.ts";
+import { guard, hasKey, listBothPaths, requireApiKey } from "./access.ts";
 import {
   answerError,
   explainForeignPath,
@@ -143,7 +143,8 @@ function observe(
   return {
     begin: (call) => {
       // A request counts as running from its headers on, so that slow uploads count too.
-      const isWork = call.req.method === "POST" && !listBothPaths("/shutdown").includes(call.req.path);
+      const isWork = call.req.method === "POST" &&
+        !listBothPaths("/shutdown").includes(call.req.path);
       if (isWork) metrics.begin(call.env.completed);
     },
     end: (call, ended) => {

@@ -17,11 +17,7 @@ import type { ChatEvent, ChatTask } from "../../../models/task.ts";
 import { readJson } from "../body/body.ts";
 import { toGrammar } from "../chat/chat_grammar.ts";
 import { readGenerationOptions } from "../chat/chat_task.ts";
-import {
-  countChoices,
-  CompletionBuilder,
-  type CompletionEvent,
-} from "./completions_answer.ts";
+import { CompletionBuilder, type CompletionEvent, countChoices } from "./completions_answer.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { successes } from "../../session/task_stream.ts";
 import { LONGEST_WAIT_MS, streamEvents, type TaskEvents, untilAdmitted } from "../sse.ts";
