@@ -47,7 +47,7 @@ export interface RowLayout {
 
 /** Parameters that may differ between attention layers of one shape. */
 export interface KvWriteParams {
-  /** If absent, keys are copied, and queries are left unchanged. */
+  /** If absent, nothing is rotated, and queries are not written unless they are normalised. */
   readonly rotary?: RotaryParams | undefined;
   /**
    * If each head has its own root mean square, 256 must be a multiple of the head size, so that a workgroup holds whole
@@ -106,7 +106,7 @@ const THREADS = 64;
  *
  * `x = x / sqrt(mean(x²) + epsilon) * gamma`
  *
- * Then `x` is rotated, with minus for the first element of each pair:
+ * Then `x` is rotated, with minus for the first element of each pair, whose index is `a(i)`:
  *
  * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`
  *

@@ -4,8 +4,8 @@ import { activate, sumLanes } from "./vectors";
 /**
  * `out = (x - mean) / sqrt(mean((x - mean)²) + epsilon) * gamma + beta`; the mean is 0 unless `isLayer`.
  *
- * @param x f32 `[k]`, a multiple of 4. `gamma` and `beta` have the same shape; `beta` may be 0 for none, and `out` may
- * be `x`.
+ * @param x f32 `[k]`, where `k` is a multiple of 4. `gamma` and `beta` have the same shape; `beta` may be 0 for none,
+ * and `out` may be `x`.
  */
 export function normRow(
   x: usize,

@@ -45,7 +45,7 @@ interface ThreadEnd {
   readonly failure: string | undefined;
 }
 
-/** In a worker: asks the main thread to start threads. */
+/** Asks the main thread to start threads; only set in a worker. */
 let starter: ThreadStarter | undefined;
 
 /** Makes {@linkcode serveThreads} at the other end of `port` start this worker's threads from now on. */

@@ -1,4 +1,4 @@
-/** A list of 32-bit integers that grows by doubling, so that appending makes no garbage. */
+/** A list of 32-bit integers that grows by doubling, so that appending seldom allocates. */
 export class Int32List {
   #values: Int32Array;
   #length: number;

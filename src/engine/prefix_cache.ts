@@ -25,12 +25,12 @@ interface BlockContent {
 /**
  * The full blocks of a pool, indexed by their content.
  *
- * A block's content is its own tokens, the media that they stand for, and its predecessor: the block that holds
- * everything before it. So the blocks form a tree, and their hashes a chain. A hash (32 bits, of the tokens, the media
- * and the predecessor's hash) only says where to look. The blocks found there are compared by the predecessor's id, the
- * media and every token. Since no content is stored twice, equal predecessor ids mean equal tokens back to the first.
- * So two prefixes are never confused, even if their hashes are equal, and no client ever gets another's prompt. This
- * costs 4 bytes per token.
+ * A block's content is its own tokens, the media that they stand for, its scope, and its predecessor: the block that
+ * holds everything before it. So the blocks form a tree, and their hashes a chain. A hash (32 bits, of the tokens, the
+ * media and the predecessor's hash; that of a first block begins with the scope) only says where to look. The blocks
+ * found there are compared by the predecessor's id, the scope, the media and every token. Since no content is stored
+ * twice, equal predecessor ids mean equal tokens back to the first. So two prefixes are never confused, even if their
+ * hashes are equal, and no client ever gets another's prompt. This costs 4 bytes per token.
  *
  * The owner must remove a block before its predecessor.
  */
@@ -78,7 +78,7 @@ export class BlockIndex {
     return this.#scopes[blockId]!;
   }
 
-  /** Lists the indexed blocks from `first` on, and the blocks that have one of them among their predecessors. */
+  /** Lists the indexed blocks with ids from `first` on, and all that have one of them among their predecessors. */
   withPrefixFrom(first: number): number[] {
     /** For each visited block before `first`: whether it has such a predecessor. */
     const known = new Map<number, boolean>();

@@ -130,7 +130,7 @@ function create(numBytes: number): PixelMemory {
 /** A part of an image in whole pixels. */
 type Box = readonly [left: number, top: number, right: number, bottom: number];
 
-/** By how many pixels an image is widened on each side. */
+/** Number of pixels by which an image is widened on each side. */
 interface Margins {
   readonly left?: number;
   readonly top?: number;

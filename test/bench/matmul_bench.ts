@@ -22,7 +22,7 @@ import { createRandom } from "./random_buffer.ts";
 import { printTable } from "./report.ts";
 import { type TimedKernel, timeKernels } from "./timed_passes.ts";
 
-/** Outputs and length of rows of a layer's products; those of the MLP's first are gated. */
+/** The products of a layer: `n` outputs for rows of `k` elements. The first one of the MLP has a gate. */
 const MODELS: Readonly<Record<string, readonly { k: number; n: number; isGated?: boolean }[]>> = {
   "0.6B": [
     { k: 1024, n: 4096 },
@@ -47,13 +47,13 @@ const ROWS = [1, 8, 32, 128, 512, 2048];
 /** Fewest operations of a pass, so that its beginning and end do not matter. */
 const PASS_OPS = 1e11;
 
-/** Divisions of a single row that are tried. */
+/** The workgroups to try for a single row: how many outputs they compute, with how many threads. */
 const ROW_FORMS: readonly { readonly outs: number; readonly threads: number }[] = [
   ...[64, 128, 256].map((threads) => ({ outs: 8, threads })),
   ...[128, 160, 192, 256].map((threads) => ({ outs: 16, threads })),
   ...[128, 256].map((threads) => ({ outs: 32, threads })),
 ];
-/** Rows, columns, those of a thread, blocks of a stage, and stages. */
+/** The tiles to try: rows, columns, a thread's rows, a thread's columns, blocks per stage, and stages. */
 const TILES: readonly (readonly [number, number, number, number, number, 1 | 2])[] = [
   ...[4, 8].flatMap((depth) => [[8, 16, 2, 1, depth, 1], [8, 32, 2, 2, depth, 1]] as const),
   [16, 16, 2, 1, 8, 1],
@@ -106,7 +106,9 @@ function tilesFor(gpu: GpuContext, { k, gate }: Int8Params): Int8Tile[] {
 }
 
 const nameTile = ({ rows, columns, threadRows, threadColumns, depth, isDouble }: Int8Tile) =>
-  `${rows}x${columns}, ${threadRows}x${threadColumns}, ${depth} deep${isDouble ? ", twice" : ""}`;
+  `${rows}x${columns}, ${threadRows}x${threadColumns}, ${depth} deep${
+    isDouble ? ", two stages" : ""
+  }`;
 const nameRow = ({ outs, threads, blocks }: Int8Row) => `${outs} by ${threads}, ${blocks} blocks`;
 
 /** The variants of a product to try, by name; the first is the one that Hearth chooses. */

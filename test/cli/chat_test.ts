@@ -19,7 +19,7 @@ const MORE = /\.\.\. \S*5G$/;
 
 const terminalTest = (name: string, fn: (folder: string) => Promise<void>) =>
   Deno.test({
-    name: hasTerminals ? name : `${name} (skipped: there is no script of util-linux)`,
+    name: hasTerminals ? name : `${name} (skipped: the script command of util-linux is missing)`,
     ignore: !hasTerminals,
     fn: async () => {
       const folder = await Deno.makeTempDir({ prefix: "hearth-chat-" });
@@ -94,7 +94,7 @@ terminalTest(
 );
 
 terminalTest(
-  "^C at the prompt of a chat forgets the line, and leaves when it is empty twice",
+  "^C at the prompt of a chat clears the line; twice at an empty prompt, it leaves",
   async () => {
     const { code, screen } = await runInTerminal(CHAT, {
       steps: [

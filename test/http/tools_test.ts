@@ -87,7 +87,7 @@ Deno.test("tools: a streamed call has its name first, then its arguments in chun
   assert.equal(chunks.at(-1)!.choices[0]!.finish_reason, "tool_calls");
 });
 
-/** What a client gets of an answer, with or without a stream. */
+/** The parts of an answer that must be equal with and without a stream. */
 function cutAnswer(
   { content, calls, reason }: {
     readonly content: string | null | undefined;

@@ -14,7 +14,7 @@ const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 1
 const TOLERANCE = { abs: 1e-5, rel: 1e-5 };
 /** An element halfway between two 127ths may be rounded either way. */
 const ROUNDED_TOLERANCE = { abs: 1e-3, rel: 1e-3 };
-/** Of logits in the thousands, a float32 preserves three decimals. */
+/** A float32 preserves only three decimals of logits in the thousands. */
 const OUTLIERS_TOLERANCE = { abs: 1e-4, rel: 1e-3 };
 
 const decodes = (...lengths: number[]) => lengths.map((keys) => ({ queries: 1, keys }));

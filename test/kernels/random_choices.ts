@@ -5,9 +5,9 @@
  */
 
 export interface Random {
-  /** From 0 inclusive to 1 exclusive. */
+  /** A number from 0 inclusive to 1 exclusive. */
   readonly fraction: () => number;
-  /** From `least` to `most`, both included. */
+  /** An integer from `least` to `most`, both included. */
   readonly int: (least: number, most: number) => number;
   readonly pick: <const T>(choices: readonly T[]) => T;
 }

@@ -20,9 +20,9 @@ interface Golden {
   readonly samples: number;
   readonly rms: number;
   readonly band_levels_db: readonly number[];
-  /** From sample 2400 on. */
+  /** Samples from 2400 on. */
   readonly first: readonly number[];
-  /** From the middle on. */
+  /** Samples from the middle on. */
   readonly middle: readonly number[];
 }
 

@@ -44,7 +44,7 @@ interface Spelling {
   readonly options?: DecoderOptions;
   /** Segments for which there are no kernels; none if absent. */
   readonly numRefused?: number;
-  /** How the graph is changed afterwards; what is changed still computes the same. */
+  /** Changes the finished graph, which must still compute the same. */
   readonly change?: (model: Uint8Array) => Promise<Uint8Array>;
 }
 
@@ -188,7 +188,7 @@ function gateByHead(graph: DecoderBuilder, rows: string): string {
   return graph.add("MatMul", [joined, graph.weights([heads * headDim, hidden])]);
 }
 
-/** What each layer adds of a token's inputs of the layers, `[1, tokens, layers, 8]`. */
+/** Adds what each layer computes of its own part of a token's per-layer inputs, `[1, tokens, layers, 8]`. */
 function addLayerInput(graph: DecoderBuilder, rows: string): string {
   const { layers, vocab, hidden } = graph.sizes;
   const width = 8;

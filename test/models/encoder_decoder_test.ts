@@ -293,5 +293,5 @@ Deno.test("openEncoderDecoder() gives the reason if a graph is not cut", async (
       ...{ contextLength: 24, numPositions: NUM_PLACES, maxSequences: 1 },
     },
   );
-  assert.deepEqual(opened, { refused: "It has no attention to an encoder known here." });
+  assert.deepEqual(opened, { refused: "It has no attention to an encoder that Hearth knows." });
 });

@@ -72,7 +72,7 @@ const FORMS: Readonly<Record<string, [MattingGraphOptions, Record<string, unknow
   "channels side by side": [{ layout: "nhwc", outputName: "activation" }],
   "channels side by side, and logits": [{ layout: "nhwc", ends: "logits" }],
   "a fixed size and batch": [{ batch: 1, height: SIZE, width: SIZE, outputName: "d0" }],
-  "other outputs behind a mask without a telling name": [{
+  "other outputs after a mask whose name says nothing": [{
     outputName: "1959",
     after: ["1960", "1961"],
   }],

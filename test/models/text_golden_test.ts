@@ -31,9 +31,9 @@ const F16_TIE = 0.05;
  * the prompt, test the same as twenty.
  */
 const SHORT = 48;
-/** For the other dtypes, which read the same cache. */
+/** The same for the other dtypes, which read the same cache. */
 const SHORTER = 24;
-/** For an uncut graph, whose cache grows with each step: a step takes 100 ms. */
+/** The same for an uncut graph, whose cache grows with each step: a step takes 100 ms. */
 const SHORTEST = 4;
 /** Completions of such a graph, which runs one sequence at a time. */
 const FEW = 2;

@@ -77,7 +77,9 @@ export function cutStep(
 ): StepCut | { readonly refused: string } {
   const toLogits = keepOutputs(step, ["logits"]);
   const { model, crossInputs } = nameStepAttentions(appendInCacheDtype(toLogits), isCrossCache);
-  if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
+  if (crossInputs.size === 0) {
+    return { refused: "It has no attention to an encoder that Hearth knows." };
+  }
   const result = splitGraph(fuseSkipNorms(model), options);
   return "refused" in result ? result : { ...result, crossInputs };
 }

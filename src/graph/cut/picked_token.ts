@@ -1,6 +1,6 @@
 /**
- * Graphs that pick the first or the last token. Decoders may compute the logits of only the last token, classifiers and
- * embedders read the first.
+ * Graphs that pick the first or the last token. Decoders may compute the logits of only the last token;
+ * classifiers and embedders read the first.
  *
  * A cut computes the rows that its caller asks for, so the pick is removed from the graph ({@linkcode keepAllTokens}).
  * In a graph that is not cut, the nodes before a pick of the first token are made to compute only that token's row
@@ -41,7 +41,7 @@ const FIRST = "first_token";
 
 /**
  * Makes row-wise nodes that only lead to a pick of the first token compute that token's row alone. Results do not
- * change: rows that are quantised together still are.
+ * change: nodes that quantise all rows together are left as they are.
  *
  * @param wanted the output of the graph that is read.
  * @returns the model itself if the graph picks no token, or if nothing before the pick is row-wise.

@@ -97,10 +97,12 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
     );
     if (missed !== undefined) {
       throw new Refusal(
-        `${describeNode(missed)} reads the cache, but not as an attention known here.`,
+        `${
+          describeNode(missed)
+        } reads the cache, but not in a pattern of attention that Hearth knows.`,
       );
     }
-    throw new Refusal(`${describeNode(consumer)} needs "${name}", also without the attentions.`);
+    throw new Refusal(`${describeNode(consumer)} needs "${name}" even without the attentions.`);
   }
 }
 
@@ -139,8 +141,8 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
   if (attentions.length === 0) {
     const branching = whole.graph.nodes.find(hasSubgraph);
     throw new Refusal(
-      "It holds no attention over a cache that Hearth knows: neither GroupQueryAttention, " +
-        "MultiHeadAttention, Attention, nor a softmax between two products" +
+      "It holds no attention over a cache that Hearth knows: no GroupQueryAttention, " +
+        "MultiHeadAttention or Attention, and no softmax between two products" +
         (branching ? `; ${describeNode(branching)} has graphs of its own.` : "."),
     );
   }
@@ -154,7 +156,7 @@ export function prepareGraph(original: Graph, contextLength: number): TokenwiseG
 /**
  * Folds what is computed from lengths only, and proves that the rest computes each token by itself.
  *
- * @param search of the graph before its attentions were replaced.
+ * @param search the search in the graph whose attentions were not yet replaced.
  * @throws {Refusal} when it may mix tokens.
  */
 export function makeTokenwise(

@@ -122,7 +122,7 @@ function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph 
   const replaced = replaceAttentions(search, findEncoderAttentions(search), [wanted]);
   if (replaced.attentions.length === 0) {
     throw new Refusal(
-      "It holds no attention that Hearth knows: neither MultiHeadAttention, Attention, nor a softmax " +
+      "It holds no attention that Hearth knows: no MultiHeadAttention or Attention, and no softmax " +
         "between two products.",
     );
   }

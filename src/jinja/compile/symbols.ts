@@ -15,10 +15,10 @@ import { charge } from "../meter.ts";
 
 /** Where a variable gets its value when its scope is entered. */
 export type Load =
-  /** From the code that enters the scope. */
+  /** The code that enters the scope provides it. */
   | { readonly kind: "parameter" }
   | { readonly kind: "undefined" }
-  /** From the template's variable of this name. */
+  /** It is that of the template's variable of this name. */
   | { readonly kind: "variable"; readonly name: string }
   | { readonly kind: "outer"; readonly reference: Reference };
 

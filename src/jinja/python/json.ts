@@ -113,7 +113,7 @@ class Reader {
 /** Formatting options for writing JSON. */
 interface JsonStyle {
   readonly isAscii: boolean;
-  /** White space per level; everything on one line if absent. */
+  /** Whitespace per level; everything on one line if absent. */
   readonly indent?: string | undefined;
   readonly itemSeparator: string;
   readonly keySeparator: string;

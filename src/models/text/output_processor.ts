@@ -1,5 +1,5 @@
 /**
- * Turns the tokens that are generated for a chat request into events.
+ * Converts the tokens that are generated for a request into events.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { AnswerFormat } from "./chat/answer_format.ts";
 import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "../task.ts";
 
-/** The text of tokens. */
+/** Converts an answer's tokens to text. */
 export interface AnswerTokens {
   /** Returns the bytes that a token adds to the answer; `undefined` for hidden tokens. */
   readonly getBytes: GetTokenBytes;

@@ -18,7 +18,7 @@ export interface ReferenceMatrices {
   readonly levels?: Uint8Array | undefined;
   readonly scales?: ArrayLike<number> | undefined;
   readonly zeroPoints?: Uint8Array | undefined;
-  /** Numbers, if the matrices are not quantized. */
+  /** The elements, if the matrices are not quantised. */
   readonly weights?: ArrayLike<number> | undefined;
   readonly bias?: ArrayLike<number> | undefined;
 }
@@ -97,7 +97,7 @@ function activated(
   return value * (Math.max(-bounds.limit, Math.min(bounds.limit, up)) + bounds.beta);
 }
 
-/** One output of an expert's product with a row, including the bias. */
+/** Returns a function that computes output `n` of an expert's product with a row, including the bias. */
 function multiply(
   { matrix }: ExpertProduct,
   { levels, scales, zeroPoints, weights, bias }: ReferenceMatrices,

@@ -455,7 +455,7 @@ const AGENTS: readonly RecordedBody[] = [{
     vl_high_resolution_images: true,
   },
 }, {
-  client: "Qwen Code, behind a result",
+  client: "Qwen Code, after a result",
   means: "text",
   body: { messages: [SYSTEM, ...ANSWERED], tools: TOOLS, ...USAGE, temperature: 0 },
 }, {
@@ -511,7 +511,7 @@ const AGENTS: readonly RecordedBody[] = [{
     temperature: 0,
   },
 }, {
-  client: "Claude Code, behind a result",
+  client: "Claude Code, after a result",
   path: "/v1/messages",
   means: "text",
   body: {
@@ -564,7 +564,7 @@ const AGENTS: readonly RecordedBody[] = [{
     client_metadata: { session: "s" },
   },
 }, {
-  client: "Codex, behind a patch",
+  client: "Codex, after a patch",
   path: "/v1/responses",
   means: "text",
   body: {

@@ -29,7 +29,7 @@ const SHARED = {
 
 /** A tokenizer's files, their location, and both implementations opened on them. */
 export interface RealTokenizer {
-  /** Of `tokenizer.json`, and of `tokenizer_config.json` beside it. */
+  /** The folder of `tokenizer.json` and `tokenizer_config.json`. */
   readonly path: string;
   readonly ours: Tokenizer;
   readonly texts: TokenTexts;

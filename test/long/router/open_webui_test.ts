@@ -175,7 +175,7 @@ Deno.test("Open WebUI transcribes speech, with the form data of requests and of 
 });
 
 Deno.test("Open WebUI reads an answer aloud, with a voice from the list", async () => {
-  // It requests these without a key, and uses OpenAI's names if it gets none.
+  // It requests models and voices without a key, and uses OpenAI's names if it is refused.
   assert.equal((await fetch(`${base}/audio/models`)).status, 401);
   const { models } = await (await fetch(`${base}/audio/models`, { headers: HEADERS })).json();
   assert.deepEqual(models.map(({ id }: { id: string }) => id), [

@@ -23,10 +23,10 @@ class Dam {
 
 const formatDropped = (count: number) => `(${count} dropped)\n`;
 
-Deno.test("LogQueue drops notes that do not fit, counts them, and reports them when there is room", async () => {
+Deno.test("LogQueue drops log lines that do not fit, counts them, and reports them when there is room", async () => {
   const dam = new Dam();
   const queue = new LogQueue(dam, { maxLength: 12, formatDropped });
-  for (const note of ["first\n", "other\n", "third\n", "fourth\n"]) queue.push(note);
+  for (const line of ["first\n", "other\n", "third\n", "fourth\n"]) queue.push(line);
   assert.equal(queue.numDropped, 2);
   await queue.flush(1);
   assert.equal(dam.text, "", "flush() does not wait for ever");
@@ -50,7 +50,7 @@ Deno.test("LogQueue continues when its stream fails", async () => {
   assert.equal(tries, 2);
 });
 
-Deno.test("LogQueue writes waiting notes together", async () => {
+Deno.test("LogQueue writes waiting log lines together", async () => {
   const writes: string[] = [];
   const first = Promise.withResolvers<void>();
   const target = {
@@ -61,15 +61,15 @@ Deno.test("LogQueue writes waiting notes together", async () => {
     },
   };
   const queue = new LogQueue(target, { maxLength: 100_000, formatDropped });
-  for (let n = 0; n < 1_000; n++) queue.push(`note ${n}\n`);
+  for (let n = 0; n < 1_000; n++) queue.push(`line ${n}\n`);
   first.resolve();
   await queue.flush(1_000);
-  const expected = Array.from({ length: 1_000 }, (_, n) => `note ${n}\n`);
+  const expected = Array.from({ length: 1_000 }, (_, n) => `line ${n}\n`);
   assert.equal(writes.length, 2);
   assert.equal(writes.join(""), expected.join(""));
 });
 
-Deno.test("LogQueue holds little more than the text of thousands of waiting notes", () => {
+Deno.test("LogQueue holds little more than the text of thousands of waiting log lines", () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const used = () => {
@@ -83,12 +83,12 @@ Deno.test("LogQueue holds little more than the text of thousands of waiting note
   let numBytes = 0;
   for (let n = 0; queue.numDropped === 0; n++) {
     // Concatenated from parts, like a log line.
-    const fields = [`number=${n}`, `path=/v1/of/note/${n}`, `time=${n / 1_000}`].map((field) =>
+    const fields = [`number=${n}`, `path=/v1/of/line/${n}`, `time=${n / 1_000}`].map((field) =>
       ` ${field}`
     );
-    const note = `a note${fields.join("")}\n`;
-    queue.push(note);
-    numBytes += note.length;
+    const line = `a line${fields.join("")}\n`;
+    queue.push(line);
+    numBytes += line.length;
   }
   const heldBytes = used() - before;
   assert.ok(heldBytes < 1.5 * numBytes, `${heldBytes} bytes for ${numBytes}`);

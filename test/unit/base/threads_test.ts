@@ -52,7 +52,7 @@ Deno.test(
   },
 );
 
-Deno.test("serveThreads() tells of a thread that does not start", options, async () => {
+Deno.test("serveThreads() reports a thread that does not start", options, async () => {
   using asked = askFor(NOWHERE);
   serveThreads(asked.threads);
   assert.match(String(await asked.ended), /nowhere\.ts/);

@@ -40,7 +40,7 @@ export interface Tracked {
 /** Checks sequences only from outside: their tables, and the decoder's results for them. */
 export class Invariants {
   readonly #limits: DecoderLimits;
-  /** By sequence id, in order of arrival. */
+  /** Live sequences by id, in order of arrival. */
   readonly #live: ReadonlyMap<number, Tracked>;
   /** The current number of blocks of each pool: the main one, then those of windows. */
   readonly numBlocks: number[];

@@ -111,12 +111,14 @@ export class SimulatedDecoder {
       });
     }) as [number[], ...number[][]];
     for (const seen of last) {
-      assert.deepEqual(seen, all.slice(-seen.length), "a window is of others");
+      assert.deepEqual(seen, all.slice(-seen.length), "a window holds other tokens");
     }
     const shift = makeShift(batch, batch.queryStarts[row]!);
     for (let position = 0; position < end; position++) {
       const slot = this.#getSlot(batch, row, { position, pool: 0 });
-      if (this.#shifts.get(slot) !== shift) assert.fail("a key has the angles of other lengths");
+      if (this.#shifts.get(slot) !== shift) {
+        assert.fail("a key was rotated with the table for other lengths");
+      }
     }
     return all;
   }
@@ -136,18 +138,21 @@ export class SimulatedDecoder {
   #advance({ stateSlots, queryStarts, positions, ...batch }: StepBatch, row: number): void {
     const [first, end] = [queryStarts[row]!, queryStarts[row + 1]!];
     const slot = stateSlots![row]!;
-    assert(!stateSlots!.subarray(0, row).includes(slot), "two sequences have one state");
+    assert(!stateSlots!.subarray(0, row).includes(slot), "two sequences share a state");
     const before = positions[first] === 0 ? [] : this.#states[slot]!;
     const state = [...before, ...batch.tokenIds.subarray(first, end)];
     assert.deepEqual(
       state,
       this.read({ ...batch, queryStarts, positions }, row),
-      "a state is of other tokens",
+      "a state has seen other tokens",
     );
     this.#states[slot] = state;
     const { savedState } = batch.sequences[row]!;
     if (savedState === undefined) return;
-    assert(!stateSlots!.subarray(0, batch.sequences.length).includes(savedState.slot), "in use");
+    assert(
+      !stateSlots!.subarray(0, batch.sequences.length).includes(savedState.slot),
+      "a slot in use",
+    );
     this.#states[savedState.slot] = state.slice(0, before.length + savedState.numTokens);
   }
 

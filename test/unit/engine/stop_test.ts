@@ -34,7 +34,7 @@ function split(text: string, random: Random): string[] {
   return fragments;
 }
 
-Deno.test("StopMatcher.push() emits the text before a stop string and nothing of it", () => {
+Deno.test("StopMatcher.push() emits the text before a stop string, and nothing of the string", () => {
   assert.deepEqual(run(["END"], ["one E", "N", "Dtwo"]), { text: "one ", stop: "END" });
   assert.deepEqual(run(["END"], ["END"]), { text: "", stop: "END" });
 });

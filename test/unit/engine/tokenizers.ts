@@ -49,7 +49,7 @@ export function tokenizerTest(
   const path = fileURLToPath(new URL(`../../../${folder}`, import.meta.url));
   const ignore = !existsSync(path);
   const shared = folder.replace("../shared/", "");
-  const note = unlessThere(!ignore, shared, "a published tokenizer of a form that has others");
+  const note = unlessThere(!ignore, shared, "a published tokenizer");
   const fullName = `${name} (${folder.split("/").at(-1)})${note}`;
   Deno.test({ name: fullName, ignore, fn: () => test(load(path)) });
 }

@@ -261,9 +261,9 @@ export class Workload {
     this.#invariants.checkQueue(this.#scheduler.stats());
     this.#invariants.checkStep(step);
     if (hasStream && step.numNextTokens > 0) {
-      assert(step.numTokens - step.numNextTokens <= most, "too much of prompts");
+      assert(step.numTokens - step.numNextTokens <= most, "too many prompt tokens");
     }
-    if (step.isApart) assert(step.numTokens <= mostPromptTokens, "too much of prompts");
+    if (step.isApart) assert(step.numTokens <= mostPromptTokens, "too many prompt tokens apart");
     for (const { sequence: { id, numComputed, windowTables }, savedState } of step.scheduled) {
       if (savedState) this.#coverage.savedStates++;
       const isAdmitted = this.#live.get(id)!.numSeen === undefined;
@@ -388,7 +388,10 @@ export class Workload {
     const stats = this.#scheduler.stats();
     assert.deepEqual([stats.numRunning, stats.numWaiting, stats.numUsedBlocks], [0, 0, 0]);
     const keepsPrefixes = this.#prefixCache && this.#limits.sharesBlocks;
-    assert(keepsPrefixes || stats.numCachedBlocks === 0, "a prefix is kept that nobody may use");
+    assert(
+      keepsPrefixes || stats.numCachedBlocks === 0,
+      "a prefix is kept that no request may use",
+    );
   }
 
   #randomTokens(length: number): number[] {

@@ -81,12 +81,12 @@ Deno.test("splitRowsForHeads() does not change tensors with other readers", () =
 
 /** Queries, keys and values in the orders of some families, as `[1, heads, tokens, 4]`. */
 const FAMILIES: Readonly<Record<string, (graph: GraphBuilder, rows: string) => string[]>> = {
-  /** Those of a head side by side. */
+  /** Queries, keys and values of each head are neighbours. */
   "GPT-NeoX": (graph, rows) => {
     const heads = graph.add("Reshape", [rows, graph.ints([0, 0, 6, 12])]);
     return [0, 4, 8].map((from) => toHeadMajor(graph, slice(graph, heads, [from, from + 4], 3)));
   },
-  /** Those of a group of heads. */
+  /** Queries of a group of heads are followed by its keys and values. */
   "InternLM 2": (graph, rows) => {
     const groups = graph.add("Reshape", [rows, graph.ints([0, 0, 3, 6, 4])]);
     const queries = graph.add("Reshape", [

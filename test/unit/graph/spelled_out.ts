@@ -159,11 +159,11 @@ export interface Spelling {
   /** The tensor that is cast to append to a cache of float16. */
   readonly casts?: "past" | "rows";
   readonly rotary?: boolean;
-  /** Between the product of q and k and the softmax. */
+  /** Changes the scores between the product of q and k and the softmax. */
   readonly scores?: (graph: DecoderBuilder, scores: string, layer: Layer) => string;
   /** Factors on q and kᵀ before their product. */
   readonly prescale?: (graph: DecoderBuilder, query: string) => string;
-  /** Between the softmax and the product with v. */
+  /** Changes the weights between the softmax and the product with v. */
   readonly weights?: (graph: DecoderBuilder, weights: string) => string;
 }
 

@@ -255,7 +255,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
         const weights = graph.add("Cast", ["attention_mask"], { attributes: { to: 1 } });
         return graph.add("Mul", [rows, graph.add("ReduceSum", [weights])]);
       })),
-    /needs "attention_mask", also without the attentions/,
+    /needs "attention_mask" even without the attentions/,
   ],
 };
 

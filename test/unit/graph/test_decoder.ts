@@ -63,7 +63,7 @@ export interface DecoderOptions {
   readonly embeddings?: boolean;
   /** The type of past and present keys and values; the graph computes in float32. */
   readonly cacheDtype?: "float32" | "float16" | "int8";
-  /** From the rows after an attention to the rows added to them; a product and its `tanh` by default. */
+  /** Computes what is added to the rows after an attention; a product and its `tanh` by default. */
   readonly feedForward?: (graph: DecoderBuilder, rows: string) => string;
   /** Layers with states, each before the attention of the same index. */
   readonly states?: readonly StateLayer[];
@@ -77,7 +77,7 @@ export interface DecoderOptions {
   readonly externalOffset?: number;
   /** The embeddings of `input_ids`; rows of a table by default. */
   readonly embed?: (graph: DecoderBuilder) => string;
-  /** From the last hidden state to the logits; a product by default. */
+  /** Projects the last hidden state to the logits; a product by default. */
   readonly project?: (graph: DecoderBuilder, hidden: string) => void;
   /** Name of an output with the last hidden state, instead of the logits. */
   readonly hiddenOutput?: string;

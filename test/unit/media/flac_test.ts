@@ -76,7 +76,7 @@ Deno.test("decodeAudio() decodes FLAC cut out of Ogg, and reports that the last 
   );
 });
 
-/** The reported missing part of a file. */
+/** The message about a file's truncation; empty if there is none. */
 async function findTruncation(file: Uint8Array<ArrayBuffer>): Promise<string> {
   let message = "";
   const sound = decodeAudio(file, { sampleRateHz: 16_000, onTruncated: (text) => message = text });

@@ -104,7 +104,7 @@ export function listParameters(
 function requireEnforced(
   holding: readonly Schema[],
   { least, most, param }: {
-    /** The least and the most parameters that a call can have. */
+    /** The fewest and the most parameters that a call can have. */
     readonly least: number;
     readonly most: number;
     readonly param: string;

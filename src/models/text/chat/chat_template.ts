@@ -187,8 +187,8 @@ const FIRST: TemplateMessage = { role: "system", content: `${PROBE} 1` };
 const SECOND: TemplateMessage = { role: "system", content: `${PROBE} 2` };
 
 /**
- * Converts variables to the form in which they were received. Booleans are left out, as a client may have sent them as
- * text; the parsed ones are used.
+ * Reads the variables from the JSON that was received, in which 1.0 stays a float. Booleans are left out: a client may
+ * have sent them as strings, so the parsed ones are used.
  */
 function toRawVariables({ variables, variablesJson }: RenderOptions): Record<string, unknown> {
   if (variablesJson === undefined) return {};

@@ -32,12 +32,12 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"a":1,"b":null}', '{"a": 1, "b": null}', '{\n  "a": 1,\n  "b": null\n}'],
     bad: ['{  "a": 1, "b": null}', '{"a": 1}', '{"b": null, "a": 1}'],
   },
-  "optional members in their order": {
+  "optional members, in the order of the schema": {
     schema: object({ a: { const: 1 }, b: { const: 2 }, c: { const: 3 } }, { required: ["b"] }),
     good: ['{"b": 2}', '{"a": 1, "b": 2}', '{"b": 2, "c": 3}'],
     bad: ["{}", '{"a": 1}', '{"b": 2,}', '{"c": 3, "b": 2}'],
   },
-  "members of other names": {
+  "members that the schema does not list": {
     schema: { type: "object", properties: { a: {} }, additionalProperties: { type: "integer" } },
     good: ['{"a": "x", "b": 1, "aa": 2}', '{"b": 1}'],
     bad: ['{"b": "x"}', '{"b": 1, "a": "x"}', '{"\\u0061": 1}'],
@@ -56,7 +56,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"ab": 1}', "{}"],
     bad: ['{"abb": 1}', '{"c": 1}'],
   },
-  "as many members as it may have": {
+  "minProperties and maxProperties beside a listed name": {
     schema: {
       type: "object",
       additionalProperties: { const: 1 },
@@ -95,7 +95,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['["w", "ab", 7, 7]', "[]"],
     bad: ['["ab"]', '["w", "ab", 8]'],
   },
-  "allOf as all of them": {
+  "allOf: each of its schemas applies": {
     schema: {
       allOf: [
         { type: "object", properties: { a: { minimum: 2 } }, required: ["a"] },
@@ -117,7 +117,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"b": 2, "a": 1}'],
     bad: ['{"c": 1}'],
   },
-  "unevaluatedProperties counts what stands inside its own schema, and nothing beside that": {
+  "unevaluatedProperties sees the keywords of its own schema only": {
     schema: {
       allOf: [
         { properties: { x: { properties: { a: {} }, unevaluatedProperties: false } } },
@@ -141,7 +141,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"z": "z", "k": 1, "x": 5}', '{"m": 2, "p_a": 5}', '{"k": 1, "p_a": 0}'],
     bad: ['{"z": 0, "k": 1}', '{"k": 1, "p_a": 5}', '{"m": 2, "x": 5}'],
   },
-  "unevaluatedProperties beside schemas that say something of all": {
+  "unevaluatedProperties beside a schema that already evaluates all": {
     schema: {
       allOf: [
         { type: "object", properties: { a: {} }, unevaluatedProperties: { type: "integer" } },
@@ -151,12 +151,12 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"a": "x", "c": 1}'],
     bad: ['{"c": true}'],
   },
-  "a number of members of any names": {
+  "minProperties and maxProperties with any names": {
     schema: { type: "object", minProperties: 2, maxProperties: 3 },
     good: ['{"name": 1, "age": 2}', '{"a": 1, "a": 2, "b": 3}'],
     bad: ["{}", '{"a": 1}', '{"a": 1, "a": 2}', '{"a": 1, "a": 2, "a": 3}'],
   },
-  "a number of members, some of them named": {
+  "minProperties and maxProperties with a required name": {
     schema: {
       type: "object",
       properties: { a: {}, b: {} },
@@ -168,7 +168,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"a": "x", "b": "y", "c": 1}', '{"a": "x", "c": 1, "d": 1}'],
     bad: ['{"a": "x", "b": "y"}', '{"a": "x", "c": 1, "c": 2}', '{"c": 1, "d": 2, "e": 3}'],
   },
-  "a number of members whose names differ at the end, in length, or are listed": {
+  "minProperties with names that differ at the end, in length, or as listed": {
     schema: {
       type: "array",
       prefixItems: [
@@ -181,12 +181,12 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['[{"n_1":0,"n_2":0,"n_3":0}, {"x":0,"":0}, {"ax":0,"ay":0,"bx":0,"by":0}]'],
     bad: ['[{"n_1":0,"n_2":0,"n_2":0}]', '[{"n_1":0,"n_2":0,"n_3":0}, {"x":0,"x":0}]'],
   },
-  "anyOf with what stands beside it": {
+  "anyOf and the keywords beside it": {
     schema: { type: "string", maxLength: 3, anyOf: [{ pattern: "^a" }, { minLength: 3 }] },
     good: ['"a"', '"xyz"'],
     bad: ['"xy"', '"abcd"', "1"],
   },
-  "oneOf of what cannot hold together": {
+  "oneOf whose options exclude each other": {
     schema: {
       oneOf: [
         object({ kind: { const: "a" }, x: { type: "integer" } }),
@@ -200,12 +200,12 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"kind": "a", "x": 1}', '{"kind": "b"}', '"xa"', "4"],
     bad: ['{"kind": "b", "x": 1}', '"z"', "3.5"],
   },
-  "strings of some length in characters": {
+  "minLength and maxLength count characters": {
     schema: { type: "string", minLength: 2, maxLength: 3 },
     good: ['"ab"', '"日本語"', '"😀😀"', '"\\n\\u0041"', '"\\ud83d\\ude00x"'],
     bad: ['"a"', '"abcd"', '"\\ud83d\\ude00"'],
   },
-  "patterns of what a string means, not of how it is written": {
+  "a pattern applies to the string, not to its escapes": {
     schema: { type: "string", pattern: '^["\\\\\\n]{2}$' },
     good: ['"\\"\\\\"', '"\\n\\n"'],
     bad: ['"\\u0022\\\\"', '"ab"', '"\\""'],
@@ -228,14 +228,14 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['"P3W"', '"P1Y2M3DT4H5M6S"', '"P2D"', '"PT30M"', '"P1M"', '"PT0S"'],
     bad: ['"P"', '"PT"', '"P1DT"', '"P1"', '"P1W2D"', '"P1Y2D"', '"PT1H2S"', '"1D"'],
   },
-  "oneOf of listed values beside a type that not all have": {
+  "oneOf with listed values, some of another type": {
     schema: {
       oneOf: [{ type: "boolean", enum: [true, "ab", 100] }, { type: "string" }, { type: "number" }],
     },
     good: ['"ab"', "100", "true"],
     bad: ["false", "null"],
   },
-  "references of URIs": {
+  "URI references": {
     schema: { type: "string", format: "uri-reference" },
     good: ['"//example.com:80/p"', '"/a:b//c?d#e"', '"a/b.png"', '"/"', '"mailto:a@b.c"'],
     bad: ['"//example.com:abc/p"', '"//"', '"///a"', '"a b"', '"1:b"'],
@@ -245,7 +245,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['"a"', '"ü"', "1"],
     bad: ['"bb"', "1.5", "null"],
   },
-  "values of arrays and objects": {
+  "listed arrays and objects": {
     schema: { enum: [{ a: [1, "x"] }, []] },
     good: ['{"a":[1,"x"]}', '{"a": [1, "x"]}', "[]"],
     bad: ['{"a": [1]}', "{}"],
@@ -298,7 +298,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"kind": "a"}', '{"kind": "cc"}'],
     bad: ['{"kind": "d"}'],
   },
-  "items counted": {
+  "minItems and maxItems": {
     schema: { type: "array", items: { type: "integer" }, minItems: 2, maxItems: 3 },
     good: ["[1, 2]", "[1,2,3]"],
     bad: ["[1]", "[1,2,3,4]", "[]"],
@@ -348,7 +348,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['"ab"', '"abc"'],
     bad: ['"b"', '"xab"'],
   },
-  "a member that nothing meets": {
+  "a member that no value can meet": {
     schema: {
       type: "object",
       properties: { a: { type: "null" }, b: { not: {} }, c: { not: true } },
@@ -357,7 +357,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"a":null}', '{"a":null,"d":1}'],
     bad: ['{"a":null,"b":1}', '{"a":null,"c":{}}'],
   },
-  "a choice with an option that nothing meets": {
+  "anyOf with an option that no value can meet": {
     schema: { anyOf: [{ not: {} }, { type: "integer" }], not: false },
     good: ["1"],
     bad: ['"a"', "null"],
@@ -375,7 +375,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ["{}", '{"a":3}'],
     bad: ['{"a":2}', '{"b":1}'],
   },
-  "no properties but null": {
+  "properties that are null": {
     schema: { type: "object", properties: null, required: ["x"] },
     good: ['{"x":1}'],
     bad: ["{}"],
@@ -396,7 +396,7 @@ const LISTED: readonly unknown[] = [
   ...[{}, { a: 1 }, { a: "x" }, { b: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }, { x_1: 2 }, { a: {} }],
 ];
 
-/** Schemas with many keywords, combined with listed values. */
+/** Schemas that, added to listed values, keep only some of them. */
 const TOLD: readonly Record<string, unknown>[] = [
   { type: ["object", "integer"] },
   { properties: { a: { type: "integer" } } },
@@ -422,7 +422,7 @@ const TOLD: readonly Record<string, unknown>[] = [
   { properties: { a: false } },
 ];
 
-Deno.test("a schema's grammar has the listed values that a validator accepts", () => {
+Deno.test("a schema's grammar accepts the listed values that a validator accepts, and no others", () => {
   for (const schema of TOLD) {
     const isValid = new Ajv2020({ strict: false }).compile(schema);
     const grammar = compile(schemaSpec({ items: { ...schema, enum: ["always", ...LISTED] } }));
@@ -473,7 +473,7 @@ const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
   [3, "schema"],
 ];
 
-Deno.test("thousands of listed objects are filtered, and as many compared, within the time limit", () => {
+Deno.test("2,000 listed objects are filtered by a schema, and 600 compared by oneOf", () => {
   const listed = Array.from({ length: 2000 }, (_, id) => ({ id, of: `n${id}` }));
   const grammar = compile(schemaSpec({ enum: listed, properties: { id: { maximum: 99 } } }));
   assert.ok(matches(grammar, '{"id": 99, "of": "n99"}'));

@@ -74,7 +74,7 @@ Deno.test("toWords() gives each word a frame, in order, even if a model puts sev
 
 const FRAME = 0.02;
 
-/** In frames. */
+/** Calls `giveFrames()` with times in frames, and returns times in frames. */
 function give(spans: readonly (readonly [number, number])[], end: number): [number, number][] {
   const seconds = spans.map(([from, to]) => ({ start: from * FRAME, end: to * FRAME }));
   const options = { startSeconds: 0, endSeconds: end * FRAME, frameSeconds: FRAME };

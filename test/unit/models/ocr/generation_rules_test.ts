@@ -29,7 +29,7 @@ Deno.test("allowedAfter() includes the prompt in forbidden repetitions", () => {
   assert.deepEqual(forbidden({ no_repeat_ngram_size: 2 }, [7, 8, 7], 2), [8]);
 });
 
-Deno.test("allowedAfter() forces the first token after a prompt of one, and only there", () => {
+Deno.test("allowedAfter() forces the first token only after a prompt of one token", () => {
   const config = { forced_bos_token_id: 33, begin_suppress_tokens: [4] };
   const others = Array.from({ length: VOCAB }, (_, id) => id).filter((id) => id !== 33);
   assert.deepEqual(forbidden(config, [2]), others);

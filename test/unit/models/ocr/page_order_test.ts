@@ -26,7 +26,7 @@ function order(lines: readonly LineBox[]): number[][] {
 
 const text = Array.from({ length: 10 }, (_, i) => makeBox(200, 100 + 40 * i, 500, 24));
 
-Deno.test("orderPage() puts margins before and after the text", () => {
+Deno.test("orderPage() reads the left margin before the text, and the right one after it", () => {
   const left = makeBox(60, 150, 30, 300);
   const right = makeBox(800, 120, 30, 200);
   const rows = [[10], ...text.keys().map((i) => [i]), [11]];
