@@ -112,7 +112,7 @@ Deno.test("pull and inspect use a model in Python's cache", async () => {
     // A marker says that there is no q8; there is no such marker for fp32.
     const other = await runHearth(["pull", ALIAS, "--offline", "--dtype", "fp32"], { env });
     assert.equal(other.code, 1);
-    assert.match(other.stderr, /incomplete in .*Hearth is offline/);
+    assert.match(other.stderr, /are missing in .*Hearth is offline/);
   });
 });
 
