@@ -6,9 +6,11 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { WebGpuBackend } from "../../src/device/webgpu/webgpu.ts";
+import { Tensor } from "../../src/device/ort/ort.ts";
 import { WholeDecoder } from "../../src/decoder/whole_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { FolderFiles } from "../../src/graph/file/external_data.ts";
+import { writeModel } from "../../src/graph/file/proto_codec.ts";
 import { readModel } from "../../src/graph/file/proto_read.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/folder/decoder_load.ts";
@@ -16,6 +18,7 @@ import { openEmbeddingGraph } from "../../src/models/folder/graph_file.ts";
 import { generate, type Prompt } from "../fixtures/engine/generate.ts";
 import { gpuTest } from "../fixtures/engine/gpu.ts";
 import { makeContext } from "../fixtures/engine/open_folder.ts";
+import { quantizeBlocks } from "../fixtures/graphs/quantize_blocks.ts";
 import { makeVisionFolder, TINY } from "../fixtures/models/vision/vision_folder.ts";
 
 const PROMPTS: readonly Prompt[] = [2, 9, 30, 53].map((length, seed) => ({
@@ -51,8 +54,24 @@ function secondTurns(answers: readonly (readonly number[])[]): Prompt[] {
   }));
 }
 
-async function assertGolden(backend: Backend): Promise<void> {
+/** Quantises both tables of the embedding graph, as the exports that are trained for it have them. */
+async function quantizeTables(path: string): Promise<void> {
+  await using files = new FolderFiles(`${path}/onnx`);
+  const model = await readModel(files, "embed_tokens.onnx");
+  const form = { bits: 4, blockSize: 16, hasZeroPoints: true, hasTable: true } as const;
+  const { quantized } = await quantizeBlocks(model, files, form);
+  const lookups = quantized.graph.nodes.filter(({ opType }) => opType === "GatherBlockQuantized");
+  assert.equal(lookups.length, 2);
+  const operatorSets = [...model.operatorSets, { domain: "com.microsoft", version: 1 }];
+  await Deno.writeFile(
+    `${path}/onnx/embed_tokens.onnx`,
+    writeModel({ ...quantized, operatorSets }),
+  );
+}
+
+async function assertGolden(backend: Backend, isQuantized = false): Promise<void> {
   await using folder = await makeVisionFolder("gemma4");
+  if (isQuantized) await quantizeTables(folder.path);
   const goldens = await readGoldens(folder.path);
   const engineSettings = { prefixCache: true, maxBatchTokens: 24 };
   const options = { backend, dtype: "fp32", engine: engineSettings } as const;
@@ -78,3 +97,30 @@ gpuTest(
   "loadDecoder() cuts a decoder with inputs for each layer, on WebGPU",
   async (gpu) => await assertGolden(await WebGpuBackend.create(gpu)),
 );
+
+Deno.test("loadDecoder() has two quantized tables in one embedding graph, on the CPU", () =>
+  assertGolden(new CpuBackend(), true));
+
+gpuTest(
+  "loadDecoder() has two quantized tables in one embedding graph, on WebGPU",
+  async (gpu) => await assertGolden(await WebGpuBackend.create(gpu), true),
+);
+
+gpuTest("openModel() has 4-bit tables with zero points in bytes, on WebGPU", async (gpu) => {
+  await using folder = await makeVisionFolder("gemma4");
+  await quantizeTables(folder.path);
+  await using files = new FolderFiles(`${folder.path}/onnx`);
+  const model = await readModel(files, "embed_tokens.onnx");
+  const ids = BigInt64Array.from({ length: 40 }, (_, i) => BigInt(i * 51));
+  const [expected, actual] = await Promise.all(
+    [new CpuBackend(), await WebGpuBackend.create(gpu)].map(async (backend) => {
+      const session = await backend.openModel(model, files);
+      const rows = await session.run({ input_ids: new Tensor("int64", ids, [1, ids.length]) });
+      const values = [];
+      for (const { name } of session.outputs) values.push(await backend.read(rows[name]!));
+      await session.release();
+      return values;
+    }),
+  );
+  assert.deepEqual(actual, expected);
+});

@@ -5,11 +5,16 @@
  * @module
  */
 import { createStorage, type GpuContext } from "../../gpu/device.ts";
-import { type EmbeddingLookup, takeLookup } from "../../graph/cut/embedding_lookup.ts";
+import {
+  type EmbeddingLookup,
+  splitByLookup,
+  takeLookup,
+} from "../../graph/cut/embedding_lookup.ts";
 import { EmbeddingTable } from "../../graph/cut/embedding_table.ts";
 import type { ModelFiles } from "../../graph/file/external_data.ts";
 import type { ModelProto } from "../../graph/file/proto.ts";
 import {
+  bytesToNibbles,
   liftLargeWeights,
   liftWeights,
   sumsToAdditions,
@@ -39,7 +44,7 @@ export class WebGpuSessions {
     files: ModelFiles,
     { weights }: OpenModelOptions = {},
   ): Promise<GraphSession> {
-    const suited = sumsToAdditions(model);
+    const suited = bytesToNibbles(sumsToAdditions(model));
     if (weights !== undefined) {
       return await this.#openLifted(liftWeights(suited), files, weights);
     }
@@ -56,6 +61,8 @@ export class WebGpuSessions {
 
   /** Opens a graph of token embeddings: see {@linkcode Backend.openEmbedding}. */
   async openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
+    const parts = splitByLookup(model);
+    if (parts.length > 1) return await this.#openParts(parts, files);
     const taken = takeLookup(model);
     if (taken === undefined) return await this.openModel(model, files);
     const { lookup, rest: { graph } } = taken;
@@ -68,6 +75,35 @@ export class WebGpuSessions {
       await rest?.release();
       throw error;
     }
+  }
+
+  /** Opens graphs of embeddings with outputs of their own as one session. */
+  async #openParts(parts: readonly ModelProto[], files: ModelFiles): Promise<GraphSession> {
+    const sessions: GraphSession[] = [];
+    const release = async () => {
+      for (const session of sessions) await session.release();
+    };
+    try {
+      for (const part of parts) sessions.push(await this.openEmbedding(part, files));
+    } catch (error) {
+      await release();
+      throw error;
+    }
+    const inputs = new Map(sessions.flatMap((each) => each.inputs.map((one) => [one.name, one])));
+    return {
+      inputs: [...inputs.values()],
+      outputs: sessions.flatMap(({ outputs }) => outputs),
+      run: async (feeds, fetches) => {
+        const results: Record<string, Tensor> = {};
+        for (const session of sessions) {
+          const wanted = fetches && pick(fetches, session.outputs);
+          if (wanted && Object.keys(wanted).length === 0) continue;
+          Object.assign(results, await session.run(pick(feeds, session.inputs), wanted));
+        }
+        return results;
+      },
+      release,
+    };
   }
 
   async #openLifted(
@@ -92,6 +128,16 @@ export class WebGpuSessions {
       },
     };
   }
+}
+
+/** The values of those names that a session has. */
+function pick<Value>(
+  values: Readonly<Record<string, Value>>,
+  own: readonly { readonly name: string }[],
+): Record<string, Value> {
+  return Object.fromEntries(
+    own.flatMap(({ name }) => name in values ? [[name, values[name]!]] : []),
+  );
 }
 
 /** Wraps a session with fixed additional inputs. */

@@ -10,6 +10,7 @@ import { sliceRows, type TensorType, toDtypeCode } from "../file/tensor.ts";
 import { GraphIndex, isIndex, liveNodes } from "../graph_index.ts";
 import {
   type Graph,
+  hasSubgraph,
   int64Tensor,
   intAttribute,
   listRead,
@@ -131,6 +132,29 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
       inputs: [rows, ...graph.inputs.filter((input) => input !== ids)],
     }),
   };
+}
+
+/**
+ * Splits an embeddings' graph with several lookups (Gemma 3n and 4 have one for all layers too) into graphs with one
+ * output each. They share no nodes.
+ *
+ * @returns `[model]` if it cannot be split, or if no part would have a lookup to take.
+ */
+export function splitByLookup(model: ModelProto): readonly ModelProto[] {
+  const { graph } = model;
+  const parts = graph.outputs.map((output) => {
+    const nodes = liveNodes(graph.nodes, [output.name]);
+    const read = new Set(nodes.flatMap(({ inputs }) => inputs));
+    return withGraph(model, {
+      nodes,
+      initializers: listRead(nodes, graph.initializers),
+      inputs: graph.inputs.filter(({ name }) => read.has(name)),
+      outputs: [output],
+    });
+  });
+  const all = parts.flatMap((part) => part.graph.nodes);
+  const isSplit = parts.length > 1 && !all.some(hasSubgraph) && new Set(all).size === all.length;
+  return isSplit && parts.some((part) => takeLookup(part)) ? parts : [model];
 }
 
 /**

@@ -4,9 +4,12 @@
  * @module
  */
 import { storedBytes } from "../file/tensor.ts";
+import { listReads } from "../graph_index.ts";
 import {
   getOpset,
+  type Graph,
   hasSubgraph,
+  intAttribute,
   makeNode,
   type ModelProto,
   type Node,
@@ -104,4 +107,62 @@ function toAdditions({ name, inputs, outputs: [output] }: Node): Node[] {
       name: `${name}/${i}`,
     })
   );
+}
+
+/**
+ * Declares tables of `GatherBlockQuantized` as 4-bit numbers if they are bytes of two values, with zero points. ONNX
+ * Runtime's WebGPU kernel wants as many zero points as scales, which bytes of two zero points are not.
+ */
+export function bytesToNibbles(model: ModelProto): ModelProto {
+  const { graph } = model;
+  const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+  const added = new Map<string, Tensor>();
+  const nodes = graph.nodes.map((node) => {
+    if (node.opType !== "GatherBlockQuantized" || (intAttribute(node, "bits") ?? 4) !== 4) {
+      return node;
+    }
+    const [values, , scales, zeroPoints] = node.inputs.map((name) => constants.get(name));
+    const width = values?.shape.at(-1);
+    const isInBytes = values?.dtype === "uint8" && zeroPoints?.dtype === "uint8";
+    if (!isInBytes || width === undefined || scales?.shape.length !== 2) return node;
+    const table = toNibbles(values, [values.shape[0]!, 2 * width]);
+    const zeros = toNibbles(zeroPoints, scales.shape as [number, number]);
+    for (const tensor of [table, zeros]) added.set(tensor.name, tensor);
+    return { ...node, inputs: [table.name, node.inputs[1]!, scales.name, zeros.name] };
+  });
+  if (added.size === 0) return model;
+  return withGraph(model, {
+    nodes,
+    initializers: [...withoutUnread(graph, nodes), ...added.values()],
+  });
+}
+
+/** The constants of a graph, without those that only replaced nodes read. */
+function withoutUnread(graph: Graph, nodes: readonly Node[]): Tensor[] {
+  const [before, after] = [graph.nodes, nodes].map((each) => new Set(each.flatMap(listReads)));
+  const given = new Set(graph.outputs.map(({ name }) => name));
+  return graph.initializers.filter(({ name }) =>
+    after!.has(name) || given.has(name) || !before!.has(name)
+  );
+}
+
+/** Declares bytes of two values as 4-bit numbers. Rows begin at whole bytes in `tensor` only. */
+function toNibbles(tensor: Tensor, [rows, columns]: readonly [number, number]): Tensor {
+  const common = {
+    name: `${tensor.name}/nibbles`,
+    dtype: "uint4",
+    shape: [rows, columns],
+  } as const;
+  if (columns % 2 === 0) return { ...common, data: tensor.data, rest: [] };
+  const bytesPerRow = (columns + 1) / 2;
+  const compute = ([bytes]: readonly Uint8Array[], into: Uint8Array) => {
+    into.fill(0);
+    for (let i = 0; i < rows * columns; i++) {
+      const [row, column] = [Math.floor(i / columns), i % columns];
+      const byte = bytes![row * bytesPerRow + (column >> 1)]!;
+      into[i >> 1]! |= (byte >> 4 * (column % 2) & 15) << 4 * (i % 2);
+    }
+  };
+  const length = Math.ceil(rows * columns / 2);
+  return { ...common, data: { kind: "computed", sources: [tensor], compute, length }, rest: [] };
 }

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { cutForGpu } from "../../../src/program/adapt_cut.ts";
-import { takeEmbedding, takeLookup } from "../../../src/graph/cut/embedding_lookup.ts";
+import {
+  splitByLookup,
+  takeEmbedding,
+  takeLookup,
+} from "../../../src/graph/cut/embedding_lookup.ts";
 import { FolderFiles } from "../../../src/graph/file/external_data.ts";
 import { countWeightBytes, type GraphCut, type Segment } from "../../../src/graph/graph_cut.ts";
 import { makeNode } from "../../../src/graph/file/proto.ts";
@@ -103,4 +107,30 @@ Deno.test("takeLookup() does not change graphs whose ids have other readers, or 
   assert.equal(await build(["Cast", ["ids"], ["more"], { attributes: { to: 1 } }]), undefined);
   assert.equal(await build(["Gather", ["other", "ids"], ["more"]]), undefined);
   assert.equal((await build(["Neg", ["rows"], ["more"]]))!.lookup.width, 4);
+});
+
+Deno.test("splitByLookup() gives each lookup of an embeddings' graph a graph of its own", async () => {
+  const build = async (...last: Parameters<typeof makeNode>) => {
+    const files = inMemory(buildModel({
+      nodes: [
+        makeNode("Gather", ["table", "ids"], ["rows"]),
+        makeNode("Gather", ["other", "ids"], ["flat"]),
+        makeNode(...last),
+      ],
+      inputs: [["ids", "int64", [1, "tokens"]]],
+      outputs: [["rows", "float32", [1, "tokens", 4]], ["more", "float32"]],
+      initializers: [
+        constant("table", [8, 4], new Float32Array(32)),
+        constant("other", [8, 4], new Float32Array(32)),
+      ],
+    }));
+    return splitByLookup(await readModel(files, "model.onnx"));
+  };
+  const parts = await build("Neg", ["flat"], ["more"]);
+  assert.deepEqual(parts.map((part) => takeLookup(part)!.lookup.output), ["rows", "flat"]);
+  assert.deepEqual(parts.map(({ graph }) => graph.initializers.map(({ name }) => name)), [
+    ["table"],
+    ["other"],
+  ]);
+  assert.equal((await build("Add", ["rows", "flat"], ["more"])).length, 1);
 });
