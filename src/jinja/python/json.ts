@@ -6,8 +6,9 @@
 import { charge, chargeText, descend, requireShort } from "../meter.ts";
 import { Float, getTypeName, raise, toItems, toText, type Value } from "./values.ts";
 import { Dict } from "./collections.ts";
+import { sortBy } from "./compare.ts";
 import { asInt, formatFloat, formatInt, toInt } from "./numbers.ts";
-import { compareTexts, fill } from "./text.ts";
+import { fill } from "./text.ts";
 
 const MAX_DEPTH = 500;
 const TOKEN =
@@ -184,12 +185,7 @@ class Writer {
 
   #listEntries(dict: Dict): (readonly [Value, Value])[] {
     const entries = [...dict.entries()];
-    if (!this.#style.sortsKeys) return entries;
-    const areTexts = entries.every(([key]) => toText(key) !== undefined);
-    const areInts = entries.every(([key]) => asInt(key) !== undefined);
-    if (areTexts) return entries.sort(([a], [b]) => compareTexts(toText(a)!, toText(b)!));
-    if (areInts) return entries.sort(([a], [b]) => Number(asInt(a)) - Number(asInt(b)));
-    return raise("TypeError", "'<' not supported between keys of different types");
+    return this.#style.sortsKeys ? sortBy(entries, ([key]) => key) : entries;
   }
 
   #startItem(index: number, level: number): void {
