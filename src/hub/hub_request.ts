@@ -52,10 +52,16 @@ interface HubRequest {
  *
  * @returns a 2xx answer, whose body the caller reads or cancels.
  * @throws {HubError} for any other answer, with the hub's reason and what to do, or if there is no answer.
+ * @throws {StartupError} when `HF_ENDPOINT` is not an address of the web.
  */
 export async function askHub(settings: HubSettings, request: HubRequest): Promise<Response> {
   const { url, subject, headers = {}, signal } = request;
   const { endpoint, token } = settings;
+  if (!/^https?:\/\/[^/]/i.test(endpoint)) {
+    throw new StartupError(
+      `HF_ENDPOINT: want an address such as https://huggingface.co, saw "${endpoint}".`,
+    );
+  }
   let response: Response;
   try {
     response = await fetch(url, {

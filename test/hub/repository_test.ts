@@ -105,6 +105,13 @@ async function askUrl(url: string): Promise<Error> {
   ).then(() => assert.fail("It went well."), (error: Error) => error);
 }
 
+Deno.test("fetchRepository() names HF_ENDPOINT if it is not an address of the web", async () => {
+  for (const url of ["hf-mirror.com", "file:///tmp/hub", "https://"]) {
+    const { message } = await askUrl(url);
+    assert.match(message, /^HF_ENDPOINT: want an address such as https:\/\/huggingface\.co, saw "/);
+  }
+});
+
 Deno.test("fetchRepository() reads no more of an answer than a hub would send", async () => {
   for (const status of [200, 404]) {
     let numBytes = 0;
