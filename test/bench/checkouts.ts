@@ -1,6 +1,6 @@
 /**
- * Compares this checkout with another over HTTP: a server of each, with the same built-in model, is asked in turn, by
- * one client and by eight. The result shows what a change, or all changes since a release, made slower.
+ * Compares this checkout with another over HTTP: a server of each, with the same built-in model, is asked alternately,
+ * by one client and by eight. The result shows what a change, or all changes since a release, made slower.
  *
  *     deno run -A --no-check test/bench/checkouts.ts <other checkout> [--rounds 7] [--kind <kind>]… [--device cpu]
  *

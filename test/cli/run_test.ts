@@ -127,7 +127,7 @@ Deno.test("run of a speech model transcribes recordings, and refuses other files
   assert.match(noSound.stderr, /^hearth: .*is not supported audio/);
 });
 
-Deno.test("run of a background-removal model writes a PNG file, and refuses what is not an image", async () => {
+Deno.test("run of a background-removal model writes a PNG file, and refuses files that are not images", async () => {
   await withFolder(async (folder) => {
     const words = ["run", "hearth-demo-matting", ...CPU];
     const image = join(folder, "disc.png");

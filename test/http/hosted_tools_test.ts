@@ -41,7 +41,7 @@ Deno.test("responses: items of tools that Hearth does not have are left out, wit
   assert.deepEqual(data[0].action, { type: "search" });
 });
 
-Deno.test("responses: calls that the client ran become calls in the prompt, whatever their type", async () => {
+Deno.test("responses: calls that the client ran become calls in the prompt, of any type", async () => {
   const pairs: readonly Fields[][] = [
     [
       { type: "custom_tool_call", call_id: "c1", name: "apply_patch", input: "*** Begin Patch" },

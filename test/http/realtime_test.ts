@@ -386,7 +386,7 @@ Deno.test("live speech: the handshake is guarded like all requests", async () =>
   assert.match((await plain.json()).error.message, /WebSocket/);
 });
 
-Deno.test("live speech: a server that stops transcribes what it has, and then closes with its reason", async () => {
+Deno.test("live speech: a stopping server transcribes the received sound, then closes with its reason", async () => {
   const server = await openSpeechServer({ settings: { drainSeconds: 20 } });
   const client = await LiveClient.open(server.base);
   client.send(MANUAL);

@@ -97,7 +97,7 @@ Deno.test("TextMeter counts supposed media in other positions as text", () => {
   ) assert.equal(measure(json).textBytes, getBytes(json), json);
 });
 
-Deno.test("TextMeter counts only the UTF-8 bytes of strings, however they are written", () => {
+Deno.test("TextMeter counts only the UTF-8 bytes of strings, in any notation", () => {
   const random = new Random(3);
   const letters = ["a", '"', "\\", "\n", "\u0001", "é", "я", "中", "😀", "\ud800", "\udc00", "/"];
   const escape = (letter: string) =>
@@ -142,7 +142,7 @@ Deno.test("TextMeter.maxDepth ignores brackets in strings", () => {
   assert.equal(measure("[".repeat(500)).maxDepth, 500);
 });
 
-Deno.test("TextMeter measures the same however the bytes are split", () => {
+Deno.test("TextMeter measures the same for any division of the bytes", () => {
   const random = new Random(1);
   const pieces = [
     "{",

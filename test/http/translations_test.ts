@@ -66,7 +66,7 @@ speechTest(
   },
 );
 
-speechTest("translations: every format, streams, and what is refused by name", async () => {
+speechTest("translations: every format, streams, and refusals by name", async () => {
   await using copy = await copyThatTranslates();
   await using app = await openSpeechApp({ folder: copy.folder });
   const { status, body: { text } } = await translate(app);
@@ -111,7 +111,7 @@ speechTest(
     };
     const transcribed = await readSegments(app, "/v1/audio/transcriptions");
     const translated = await readSegments(app, PATH);
-    // The probabilities differ, whatever the text.
+    // The probabilities differ for every text.
     assert.notDeepEqual(translated, transcribed);
     assert.deepEqual(translated, await readSegments(otherApp, "/v1/audio/transcriptions"));
     assert.deepEqual(transcribed, await readSegments(otherApp, PATH));

@@ -76,7 +76,7 @@ for (const [name, params] of Object.entries(CASES)) {
   }
 }
 
-Deno.test("SimdExperts computes a row the same way whatever the other rows are, on any number of threads", async () => {
+Deno.test("SimdExperts computes a row the same in any batch, on any number of threads", async () => {
   const params = Object.values(CASES)[0]!;
   const tensors = makeTensors(params, NUM_ROWS);
   const layers = [getLayer(params, tensors)];

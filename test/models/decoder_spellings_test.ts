@@ -1,6 +1,6 @@
 /**
- * Decoders as exporters spell them compile on both devices, and give what ONNX Runtime gives over the whole graph: alone,
- * four at once with prompts of different lengths, and after a prefix from the cache.
+ * Decoders as exporters spell them compile on both devices, and give what ONNX Runtime gives over the whole graph:
+ * alone, four at once with prompts of different lengths, and after a prefix from the cache.
  */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/device/backend.ts";
@@ -161,7 +161,9 @@ function normaliseValues(graph: DecoderBuilder, rows: string): string {
   return graph.add("Reshape", [graph.add("Div", [heads, root]), addInts(graph, [0, 0, -1])]);
 }
 
-/** Gates, head by head of all tokens one after the other, as linear attention has them, with constants computed there. */
+/**
+ * Gates, head by head of all tokens one after the other, as linear attention has them, with constants computed there.
+ */
 function gateByHead(graph: DecoderBuilder, rows: string): string {
   const { hidden, headDim, heads } = graph.sizes;
   const project = () => {
@@ -370,7 +372,7 @@ async function roundWeights(bytes: Uint8Array): Promise<Uint8Array> {
   );
 }
 
-/** The same model as it is exported for CUDA: weights, caches and what is computed in bfloat16. */
+/** The same model as exported for CUDA: weights, caches and computation in bfloat16. */
 async function toBfloat16(bytes: Uint8Array): Promise<Uint8Array> {
   const model = await mapWeights(bytes, (tensor, bits) => ({
     ...tensor,

@@ -74,7 +74,7 @@ Deno.test("identifyFamily() names the files that it read if it finds no family",
   );
 });
 
-Deno.test("chooseGraphs() takes a graph that Optimum optimized, and says why two halves are none", () => {
+Deno.test("chooseGraphs() chooses a graph that Optimum optimized, and explains why two halves are not enough", () => {
   const choose = (...files: string[]) =>
     chooseGraphs(makeFolder({}, files), [{ name: "model" }], { device: "cpu" }).main.path;
   assert.equal(choose("model_optimized.onnx"), "model_optimized.onnx");

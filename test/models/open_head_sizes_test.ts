@@ -1,4 +1,6 @@
-/** Whole graphs whose caches leave sizes open run with those of `config.json`; those that return no cache are refused. */
+/**
+ * Whole graphs whose caches leave sizes open run with those of `config.json`; those that return no cache are refused.
+ */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/device/cpu/cpu.ts";
 import { UnsupportedGraphError } from "../../src/decoder/step_inputs.ts";
@@ -52,7 +54,7 @@ Deno.test("WholeDecoder runs a graph whose cache has dynamic head sizes", async 
   }
 });
 
-Deno.test("WholeDecoder refuses a graph that does not return what it takes for the next token", async () => {
+Deno.test("WholeDecoder refuses a graph that does not return its inputs for the next token", async () => {
   await using files = new FolderFiles(`${FOLDER}/onnx`);
   const model = await readModel(files, "model.onnx");
   const outputs = model.graph.outputs.filter(({ name }) => name !== "present.1.value");

@@ -1,6 +1,6 @@
 /**
- * Compares programs in their own processes, which are started and asked in turn: medians over rounds, and the resources
- * that each process used.
+ * Compares programs in their own processes, which are started and asked alternately: medians over rounds, and the
+ * resources that each process used.
  *
  * @module
  */

@@ -122,7 +122,7 @@ Deno.test("readModel() reports the end of a truncated file", async () => {
   });
 });
 
-Deno.test("readModel() refuses what is not an ONNX model", async () => {
+Deno.test("readModel() refuses files that are not ONNX models", async () => {
   for (
     const [bytes, reason] of [
       [encode("<!doctype html>"), /Protocol Buffers/],

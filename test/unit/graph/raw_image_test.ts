@@ -50,7 +50,7 @@ function maxDifference(values: Float32Array, golden: string): number {
   return values.reduce((most, value, i) => Math.max(most, Math.abs(value - wanted[i]!)), 0);
 }
 
-Deno.test("loadTransformers() makes image processors in a worker give what Python's give", async () => {
+Deno.test("loadTransformers() makes image processors in a worker equal Python's", async () => {
   using processors = new Processors();
   for (const { name, config, width, height, dims, pixelValues } of goldens) {
     const result = await processors.process(config, makeImage(width, height));

@@ -34,7 +34,7 @@ Deno.test("openFolder() minds only links in place of files that it reads", {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(join(folder, "config.json"), "{}");
-    // A virtual environment beside the model has such a link.
+    // A virtual environment next to the model has such a link.
     await Deno.symlink(Deno.execPath(), join(folder, "python3"));
     await openFolder(folder);
     await Deno.symlink("/etc/hostname", join(folder, "vocab.txt"));

@@ -50,7 +50,7 @@ for (const [what, kept] of [["all in memory", undefined], ["little in memory", K
   });
 }
 
-Deno.test("AudioReader stops between pieces when its signal is aborted, and refuses what is not audio", async () => {
+Deno.test("AudioReader stops between chunks when its signal is aborted, and refuses files that are not audio", async () => {
   const abort = new AbortController();
   await using audio = open(KEPT, abort.signal);
   const scan = audio.scan(() => Promise.resolve(abort.abort(new Error("enough"))));
