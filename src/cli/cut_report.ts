@@ -49,7 +49,11 @@ export function describeCut(
   const longest = Math.min(contextLength, cut.maxPositions ?? Infinity);
   return [
     ...stateBytes > 0
-      ? [`states     ${stateBytes.toLocaleString("en")} bytes per sequence, beside its cache`]
+      ? [
+        `states     ${
+          stateBytes.toLocaleString("en")
+        } bytes per sequence, in addition to its cache`,
+      ]
       : [],
     describeCache(attentions),
     ...longest < Infinity ? [describeContext(attentions, longest)] : [],

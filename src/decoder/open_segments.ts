@@ -131,7 +131,7 @@ function listUnpacked({ backend, cut, rule }: PartsOptions): ReadonlySet<number>
 
 function logSegments(segments: readonly CompiledSegment[], { cut, rule }: PartsOptions): void {
   const refusals = segments.flatMap((each) => "refused" in each ? each.refused : []);
-  log.info("some segments of the decoder run in Hearth's kernels, the others in ONNX Runtime", {
+  log.info("decoder segments that run in Hearth's kernels; any others run in ONNX Runtime", {
     segments: `${segments.length - refusals.length} of ${cut.segments.length}`,
     ...Number.isFinite(rule.maxFewRows) && !rule.kernels.includes("many")
       ? { decoding: rule.maxFewRows }

@@ -1,5 +1,5 @@
 /**
- * Requests and answers about text, beside chat: `/completions` continues a text without a chat template; `/tokenize`,
+ * Requests and answers about text, other than chat: `/completions` continues a text without a chat template; `/tokenize`,
  * `/detokenize` and `/apply-template` have the formats of vLLM and llama.cpp.
  *
  * @module
