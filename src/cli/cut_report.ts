@@ -49,11 +49,7 @@ export function describeCut(
   const longest = Math.min(contextLength, cut.maxPositions ?? Infinity);
   return [
     ...stateBytes > 0
-      ? [
-        `states     ${
-          stateBytes.toLocaleString("en")
-        } bytes per sequence, in addition to its cache`,
-      ]
+      ? [`states     ${stateBytes.toLocaleString("en")} bytes per sequence, besides its cache`]
       : [],
     describeCache(attentions),
     ...longest < Infinity ? [describeContext(attentions, longest)] : [],
