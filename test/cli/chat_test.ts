@@ -94,7 +94,7 @@ terminalTest(
 );
 
 terminalTest(
-  "^C at the prompt of a chat clears the line; twice at an empty prompt, it leaves",
+  "^C at the prompt of a chat clears the line, and pressed twice at an empty prompt ends the chat",
   async () => {
     const { code, screen } = await runInTerminal(CHAT, {
       steps: [
@@ -118,7 +118,7 @@ terminalTest(
 );
 
 terminalTest(
-  "^C stops an answer and not the chat; /image goes with the next message",
+  "^C stops an answer without ending the chat, and /image attaches an image to the next message",
   async (folder) => {
     await using model = await makeVisionFolder("idefics3");
     const image = join(folder, "two waves.png");

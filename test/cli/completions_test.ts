@@ -49,7 +49,7 @@ for (const shell of SHELLS) {
   const check = SYNTAX_CHECKS[shell];
   if (check === undefined) continue;
   Deno.test({
-    name: `completions ${shell} is a script that the shell takes`,
+    name: `completions ${shell} is a script that the shell parses without errors`,
     ignore: !await hasShell(shell),
     fn: async () => {
       const path = await Deno.makeTempFile();

@@ -39,7 +39,7 @@ Deno.test("doctor --json reports versions, adapters, the device it would use, se
   assert.ok(report.adapters[0]!.limits["maxBufferSize"]! > 0);
 });
 
-Deno.test("doctor at a terminal prints the same, and warns if the hub refuses a request", async () => {
+Deno.test("doctor at a terminal prints the report as text, and warns if the hub refuses a request", async () => {
   await using hub = new FakeHub();
   hub.apiStatus = { status: 500 };
   await using cache = new ScratchCache();

@@ -3,7 +3,7 @@ import { runHearth } from "../fixtures/servers/hearth_process.ts";
 
 const MODEL = new URL("../../models/hearth-demo-chat/", import.meta.url).pathname;
 
-Deno.test("hearth inspect of a folder prints a line per graph, and one cut in detail", async () => {
+Deno.test("hearth inspect of a folder prints a line per graph, and the details of one cut", async () => {
   const { code, stdout: out } = await runHearth(["inspect", MODEL]);
   assert.equal(code, 0);
   for (const suffix of ["", "_fp16", "_q4", "_q4f16"]) {

@@ -156,7 +156,7 @@ Deno.test("rm does not remove built-in models and folders", async () => {
 });
 
 Deno.test({
-  name: "pull on a terminal draws a bar with rate and time left, and takes it away at the end",
+  name: "pull on a terminal draws a bar with rate and time left, and clears it at the end",
   ignore: !hasTerminals,
   fn: async () => {
     await using hub = new FakeHub();

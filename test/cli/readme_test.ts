@@ -65,7 +65,7 @@ async function runShell(command: string): Promise<Uint8Array> {
 
 const examples = readExamples();
 
-Deno.test("every kind has an example below the README's First answers", () => {
+Deno.test('every kind of model has an example in the README section "First answers"', () => {
   for (const [form] of WANTED) {
     assert.equal(examples.filter(({ command }) => form.test(command)).length, 1, `${form}`);
   }

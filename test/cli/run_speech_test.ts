@@ -7,7 +7,7 @@ import { decodeAll } from "../fixtures/servers/tts_server.ts";
 
 const TEXT = "Hello there. How are you?";
 
-Deno.test("run of a speech synthesizer writes a WAV file with its length", async () => {
+Deno.test("run of a speech synthesizer writes a WAV file whose header has its length", async () => {
   await using tiny = await makeTinyTts("vits");
   const output = join(tiny.folder, "hello.wav");
   const { code, stdout, stderr } = await runHearth(
@@ -20,7 +20,7 @@ Deno.test("run of a speech synthesizer writes a WAV file with its length", async
   assert.ok(samples.length > 4_000 && samples.some((sample) => Math.abs(sample) > 0.05));
 });
 
-Deno.test("run speaks with the given voice and speed, in the format that the file's name says", async () => {
+Deno.test("run speaks with the given voice and speed, in the format of the file name's extension", async () => {
   await using tiny = await makeTinyTts("supertonic");
   const speak = async (name: string, ...flags: string[]) => {
     const output = join(tiny.folder, name);

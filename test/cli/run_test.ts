@@ -49,7 +49,7 @@ Deno.test("run of a text model gives the same answer for a text, a file and term
   });
 });
 
-Deno.test("run --max-tokens ends the answer there", async () => {
+Deno.test("run --max-tokens limits the length of the answer", async () => {
   const { stdout } = await runHearth([...CHAT, "--max-tokens", "2", "-i", "Tell me a story."]);
   assert.ok(stdout.length > 1 && stdout.length < 30, stdout);
 });
@@ -82,7 +82,8 @@ Deno.test("run --verbose writes timings and tokens/s to standard error, and the 
 });
 
 Deno.test({
-  name: "run --verbose begins its timings on a line of their own where both streams are one",
+  name:
+    "run --verbose begins its timings on a new line if both output streams are the same terminal or file",
   ignore: Deno.build.os === "windows",
   fn: async () => {
     const main = fileURLToPath(new URL("../../main.ts", import.meta.url));

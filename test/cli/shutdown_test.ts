@@ -83,7 +83,7 @@ Deno.test("serve under nohup outlives its terminal", {
   assert.equal((await hearth.ending).code, 0);
 });
 
-Deno.test("serve on POST /shutdown answers, writes its line, removes its process-id file and exits with 0", async () => {
+Deno.test("serve on POST /shutdown answers, logs the shutdown, removes its process-id file and exits with 0", async () => {
   await using hearth = new HearthProcess(CPU);
   const url = await hearth.ready();
   const answer = await fetch(`${url}/shutdown`, { method: "POST" });

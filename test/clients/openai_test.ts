@@ -45,7 +45,7 @@ async function failure(call: PromiseLike<unknown>): Promise<unknown> {
   throw new Error("The call succeeded");
 }
 
-Deno.test("openai: chat", async () => {
+Deno.test("openai: chat.completions.create() returns the answer", async () => {
   const completion = await shared.client.chat.completions.create(QUESTION);
   assert.equal(completion.object, "chat.completion");
   assert.equal(completion.choices[0]!.message.content, ANSWER);
@@ -54,7 +54,7 @@ Deno.test("openai: chat", async () => {
   assert.ok(completion._request_id);
 });
 
-Deno.test("openai: stream with usage", async () => {
+Deno.test("openai: a stream with include_usage returns the answer and its usage", async () => {
   const stream = await shared.client.chat.completions.create({
     ...QUESTION,
     stream: true,
@@ -111,13 +111,13 @@ Deno.test("openai: abort of a call without a stream stops the generation", async
   assert.ok(await server.figure("hearth_completion_tokens_total") < ENDLESS.max_tokens);
 });
 
-Deno.test("openai: models", async () => {
+Deno.test("openai: models.list() and models.retrieve() return the served model", async () => {
   const models = await Array.fromAsync(shared.client.models.list());
   assert.deepEqual(models.map(({ id }) => id), [MODEL]);
   assert.equal((await shared.client.models.retrieve(`hearth/${MODEL}`)).id, MODEL);
 });
 
-Deno.test("openai: NotFoundError for an unknown model", async () => {
+Deno.test("openai: an unknown model is a NotFoundError", async () => {
   const call = shared.client.chat.completions.create({ ...QUESTION, model: "gpt-4o" });
   const error = await failure(call);
   assert.ok(error instanceof NotFoundError);
@@ -127,7 +127,7 @@ Deno.test("openai: NotFoundError for an unknown model", async () => {
   assert.ok(await failure(shared.client.models.retrieve("gpt-4o")) instanceof NotFoundError);
 });
 
-Deno.test("openai: BadRequestError for a parameter out of its range", async () => {
+Deno.test("openai: a parameter out of its range is a BadRequestError", async () => {
   const error = await failure(shared.client.chat.completions.create({ ...QUESTION, top_p: 2 }));
   assert.ok(error instanceof BadRequestError);
   assert.equal(error.type, "invalid_request_error");
@@ -135,7 +135,7 @@ Deno.test("openai: BadRequestError for a parameter out of its range", async () =
   assert.match(error.message, /top_p: want a number from 0 to 1, saw 2/);
 });
 
-Deno.test("openai: BadRequestError for an endpoint of another kind", async () => {
+Deno.test("openai: an endpoint for another kind of model is a BadRequestError", async () => {
   const { client } = shared;
   const calls = [
     client.embeddings.create({ model: MODEL, input: "x" }),
@@ -149,7 +149,7 @@ Deno.test("openai: BadRequestError for an endpoint of another kind", async () =>
   }
 });
 
-Deno.test("openai: APIError 503 while the model is not loaded", async () => {
+Deno.test("openai: a request while the model is not loaded is an APIError with status 503", async () => {
   const { spawnWorker } = fragileSpawner("lose-on=request", "deaf-to=load");
   await using opened = await open({ spawnWorker });
   const { client } = opened;
@@ -162,7 +162,7 @@ Deno.test("openai: APIError 503 while the model is not loaded", async () => {
   }
 });
 
-Deno.test("openai: RateLimitError when the queue is full", async () => {
+Deno.test("openai: a request beyond the queue is a RateLimitError", async () => {
   await using opened = await open({ maxQueue: 0 });
   const { client, server } = opened;
   const streams = await Promise.all(
@@ -194,7 +194,7 @@ Deno.test("openai: an error in the middle of a stream reaches the caller", async
   assert.equal(error.code, "model_not_loaded");
 });
 
-Deno.test("openai: AuthenticationError without the right key", async () => {
+Deno.test("openai: a request without the right key is an AuthenticationError", async () => {
   await using opened = await open(
     { settings: { apiKeys: [{ label: "test", key: "right" }] } },
     "wrong",

@@ -51,7 +51,7 @@ Deno.test("app: every answer has a request id, which is the client's own if it i
   }
 });
 
-Deno.test("models: one by its id or another of its names, slashes included", async () => {
+Deno.test("GET /models lists the model, and /models/{name} finds it by id or alias, slashes included", async () => {
   const list = await (await app.request("/models")).json();
   assert.deepEqual(list, {
     object: "list",
@@ -74,7 +74,7 @@ Deno.test("models: one by its id or another of its names, slashes included", asy
   assert.equal((await unknown.json()).error.code, "model_not_found");
 });
 
-Deno.test("endpoints of other kinds: a wrong model is 404, and the right one lists the endpoints that it serves", async () => {
+Deno.test("endpoints for other kinds of model: an unknown model is 404, the loaded one is 400 and names its endpoints", async () => {
   for (const path of ["/audio/speech", "/v1/images/remove_background"]) {
     const unknown = await app.post(path, chatBody({ model: "gpt-4o" }));
     assert.equal(unknown.status, 404);

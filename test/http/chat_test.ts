@@ -190,7 +190,7 @@ Deno.test("chat refuses media for a text model, naming the part", async () => {
   assert.equal(error.param, "messages[0].content[1]");
 });
 
-Deno.test("chat: faults of a prompt have their own status, also for a stream", async () => {
+Deno.test("chat: a prompt that is too long is answered 400, even if a stream was requested", async () => {
   for (const stream of [false, true]) {
     const messages = [{ role: "user", content: "word ".repeat(5000) }];
     const response = await app.post(CHAT, chatBody({ messages, stream }));
@@ -305,7 +305,7 @@ Deno.test("chat ignores unsupported fields that tune sampling, with a header and
   assert.equal((await app.post(CHAT, chatBody({ mirostat: 0 }))).headers.has("warning"), false);
 });
 
-Deno.test("chat: stop_token_ids, min_tokens and ignore_eos end and do not end the answer", async () => {
+Deno.test("chat: stop_token_ids end the answer early, min_tokens and ignore_eos keep it from ending", async () => {
   const greedy = { temperature: 0, max_tokens: 20 };
   const plain = await complete(app, greedy);
   assert.equal(plain.choices[0]!.finish_reason, "stop");
@@ -338,7 +338,7 @@ Deno.test("chat and completions: max_tokens -1 sets no limit", async () => {
   assert.equal(usage.total_tokens, 2048);
 });
 
-Deno.test("chat and completions: include_stop_str_in_output and skip_special_tokens", async () => {
+Deno.test("chat and completions: include_stop_str_in_output and skip_special_tokens decide what the text contains", async () => {
   const whole = "The capital of France is Paris.";
   const includes = { include_stop_str_in_output: true };
   const keeps = { skip_special_tokens: false };
@@ -445,7 +445,7 @@ Deno.test("chat answers 429 with Retry-After when the queue is full", async () =
   await complete(app);
 });
 
-Deno.test("health answers before the generation's next twenty events", async () => {
+Deno.test("health is answered before a running generation sends twenty more events", async () => {
   const endless = chatBody({ stream: true, ...ENDLESS });
   const events = (await app.post(CHAT, endless)).body!.getReader();
   await events.read();

@@ -14,7 +14,7 @@ async function runScript(
   return { code, stdout: out!, stderr: text! };
 }
 
-Deno.test("a worker that dies is one error in its log and one in the server's, with the requests counted", async () => {
+Deno.test("a worker that dies logs one error, and the server another with the number of its requests", async () => {
   const { code, stdout, stderr } = await runScript("crashing_server.ts", "8");
   assert.equal(code, 0, stderr);
   const statuses = JSON.parse(stdout);

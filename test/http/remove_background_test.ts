@@ -119,7 +119,7 @@ mattingTest("remove_background: the image's own alpha is respected", async (app)
   }
 });
 
-mattingTest("remove_background: options, as JSON and as form fields", async (app) => {
+mattingTest("remove_background: options work as JSON and as form fields", async (app) => {
   const image = discFile(120, 90);
   const plain = await decodeImage(await (await postImage(app, image)).bytes());
   const both = async (fields: Record<string, string>, json: Record<string, unknown>) => {
@@ -220,7 +220,7 @@ mattingTest("remove_background: unsupported fields are refused by name", async (
   assert.deepEqual([method.status, method.headers.get("allow")], [405, "POST, OPTIONS"]);
 });
 
-Deno.test("remove_background: no model, and a model of another kind", async () => {
+Deno.test("remove_background: refused while no model is loaded, and by models of other kinds", async () => {
   await using loading = new TestApp();
   const unready = await readError(await postImage(loading, new Uint8Array(4)));
   assert.deepEqual([unready.status, unready.code], [503, "model_not_loaded"]);

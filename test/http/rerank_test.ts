@@ -88,7 +88,7 @@ Deno.test("rerank on /v2 answers in Cohere's format", async () => {
   assert.equal((await app.post("/v1/v2/rerank", {})).status, 400);
 });
 
-Deno.test("rerank of texts answers in the form of text-embeddings-inference", async () => {
+Deno.test("rerank of texts answers in text-embeddings-inference's format", async () => {
   const { results } = await rerank(app);
   const ask = async (extra: Record<string, unknown>, path = "/rerank") => {
     const response = await app.post(path, { query: QUERY, texts: DOCUMENTS, ...extra });

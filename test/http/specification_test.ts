@@ -111,7 +111,7 @@ function invalid(code: string, status = 400) {
   return { status, type: "invalid_request_error", code };
 }
 
-Deno.test("case table: model not loaded, health", async () => {
+Deno.test("case table: health is 503 and unhealthy while the model is not loaded", async () => {
   for (const path of ["/health", "/v1/health"]) {
     const response = await loading.request(path);
     assert.equal(response.status, 503);
@@ -123,13 +123,13 @@ Deno.test("case table: model not loaded, health", async () => {
   }
 });
 
-Deno.test("case table: model not loaded, model list", async () => {
+Deno.test("case table: the model list is 503 while the model is not loaded", async () => {
   for (const path of ["/models", "/v1/models"]) {
     assert.match(await assertFlat(await loading.request(path), 503), /not initialized/);
   }
 });
 
-Deno.test("case table: model not loaded, transcription", async () => {
+Deno.test("case table: a transcription is 503 while the model is not loaded", async () => {
   for (const path of ["/audio/transcriptions", "/v1/audio/transcriptions"]) {
     const form = new FormData();
     form.set("file", new Blob(["x"]), "a.wav");
@@ -140,7 +140,7 @@ Deno.test("case table: model not loaded, transcription", async () => {
 });
 
 testReady(
-  "case table: transcription without file",
+  "case table: a transcription without a file is 400",
   "/audio/transcriptions",
   async (app, path) => {
     const response = await app.request(path, { method: "POST", body: new FormData() });
@@ -149,15 +149,19 @@ testReady(
   },
 );
 
-testReady("case table: embeddings input of wrong type", "/embeddings", async (app, path) => {
-  await assertFlat(await app.post(path, { input: 5 }), 400);
-});
+testReady(
+  "case table: embeddings input of the wrong type is 400",
+  "/embeddings",
+  async (app, path) => {
+    await assertFlat(await app.post(path, { input: 5 }), 400);
+  },
+);
 
-testReady("case table: rerank with empty query", "/rerank", async (app, path) => {
+testReady("case table: rerank with an empty query is 400", "/rerank", async (app, path) => {
   await assertFlat(await app.post(path, { query: "", documents: ["x"] }), 400);
 });
 
-Deno.test("case table: remote shutdown not allowed", async () => {
+Deno.test("case table: a remote shutdown that is not allowed is 403", async () => {
   let shutdowns = 0;
   const app = new TestApp({ requestShutdown: () => shutdowns++ });
   for (const path of ["/shutdown", "/v1/shutdown"]) {
@@ -207,13 +211,13 @@ Deno.test("transcriptions are greedy and in JSON by default, at temperatures fro
   }
 });
 
-testReady("case table: unknown model", "/chat/completions", async (app, path) => {
+testReady("case table: an unknown model is 404", "/chat/completions", async (app, path) => {
   const response = await app.post(path, { model: "gpt-4o", messages: text });
   assert.match(await assertNested(response, invalid("model_not_found", 404)), /gpt-4o/);
 });
 
 testReady(
-  "status table: 400 bad request, invalid parameters",
+  "status table: an invalid parameter is 400",
   "/chat/completions",
   async (app, path) => {
     const response = await app.post(path, { model: MODEL, messages: text, temperature: 3 });
@@ -222,13 +226,13 @@ testReady(
   },
 );
 
-Deno.test("status table: 404 model or endpoint not found", async () => {
+Deno.test("status table: an unknown endpoint is 404", async () => {
   for (const path of ["/edits", "/health/x", "/v2/models", "/v1", "/v1/v1/health"]) {
     await assertNested(await loading.request(path), invalid("not_found", 404));
   }
 });
 
-Deno.test("status table: 500 internal error during model inference", async () => {
+Deno.test("status table: an internal error during inference is 500", async () => {
   await using app = await new TestApp(fragileSpawner("garbles=request")).ready();
   const response = await app.post("/chat/completions", { model: MODEL, messages: text });
   const message = await assertNested(response, {
@@ -239,7 +243,7 @@ Deno.test("status table: 500 internal error during model inference", async () =>
   assert.doesNotMatch(message, /TypeError|[/\\]|\.ts/);
 });
 
-Deno.test("status table: 503 the service unavailable, model not loaded", async () => {
+Deno.test("status table: every endpoint that needs the model is 503 while it is not loaded", async () => {
   for (
     const path of [
       "/chat/completions",

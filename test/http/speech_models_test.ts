@@ -33,7 +33,7 @@ async function withApp(
 }
 
 for (const model of ["moonshine", "wav2vec2"] as const) {
-  Deno.test(`transcriptions with ${model}: every format, a stream, and a chat`, async () => {
+  Deno.test(`transcriptions with ${model}return the text in every format, as a stream, and in a chat`, async () => {
     await withApp(model, async (app) => {
       const text = readText(model);
       const ask = (fields: Record<string, string>) => postSpeech(app, AUDIO, fields);

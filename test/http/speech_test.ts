@@ -233,7 +233,7 @@ Deno.test("POST /audio/speech refuses a recording of a voice, and names the alte
   );
 });
 
-Deno.test("POST /audio/speech with another model's name is 404", async () => {
+Deno.test("POST /audio/speech with the name of another model answers 404", async () => {
   const response = await app.post(PATH, speechBody({ model: "tts-1" }));
   assert.equal(response.status, 404);
   assert.equal((await response.json()).error.code, "model_not_found");

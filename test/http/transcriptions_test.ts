@@ -29,57 +29,60 @@ async function readError(
   return { status: response.status, code: error.code, ...(error.param && { param: error.param }) };
 }
 
-speechTest("transcriptions: every format", async () => {
-  const audio = await readRecording(CLIP.file);
-  const ask = (fields: Record<string, string>) => postSpeech(app, audio, fields);
+speechTest(
+  "transcriptions: every response_format contains the text, with the fields of the format",
+  async () => {
+    const audio = await readRecording(CLIP.file);
+    const ask = (fields: Record<string, string>) => postSpeech(app, audio, fields);
 
-  const json = await ask({ response_format: "json", model: "ignored", prompt: "ignored" });
-  assert.deepEqual([json.status, await json.json()], [200, { text: CLIP_TEXT }]);
+    const json = await ask({ response_format: "json", model: "ignored", prompt: "ignored" });
+    assert.deepEqual([json.status, await json.json()], [200, { text: CLIP_TEXT }]);
 
-  const text = await ask({ response_format: "text" });
-  assert.equal(text.headers.get("content-type"), "text/plain; charset=utf-8");
-  assert.equal(await text.text(), CLIP_TEXT);
+    const text = await ask({ response_format: "text" });
+    assert.equal(text.headers.get("content-type"), "text/plain; charset=utf-8");
+    assert.equal(await text.text(), CLIP_TEXT);
 
-  const srt = await ask({ response_format: "srt", language: "en", temperature: "0" });
-  assert.equal(
-    await srt.text(),
-    "1\n00:00:00,460 --> 00:00:01,820\nSet an alarm for six in the morning.\n\n" +
-      "2\n00:00:02,320 --> 00:00:03,640\nAsk Michael to feed the horse.\n\n",
-  );
-  const vtt = await ask({ response_format: "vtt" });
-  assert.equal(vtt.headers.get("content-type"), "text/vtt; charset=utf-8");
-  assert.match(await vtt.text(), /^WEBVTT\n\n00:00:00\.460 --> 00:00:01\.820\nSet an alarm/);
+    const srt = await ask({ response_format: "srt", language: "en", temperature: "0" });
+    assert.equal(
+      await srt.text(),
+      "1\n00:00:00,460 --> 00:00:01,820\nSet an alarm for six in the morning.\n\n" +
+        "2\n00:00:02,320 --> 00:00:03,640\nAsk Michael to feed the horse.\n\n",
+    );
+    const vtt = await ask({ response_format: "vtt" });
+    assert.equal(vtt.headers.get("content-type"), "text/vtt; charset=utf-8");
+    assert.match(await vtt.text(), /^WEBVTT\n\n00:00:00\.460 --> 00:00:01\.820\nSet an alarm/);
 
-  const verbose = await (await ask({ response_format: "verbose_json" })).json();
-  const { segments, ...rest } = verbose;
-  assert.deepEqual(rest, {
-    task: "transcribe",
-    language: "english",
-    duration: 3.918,
-    text: CLIP_TEXT,
-  });
-  assert.deepEqual(
-    segments.map(({ id, seek, start, end, text }: Record<string, unknown>) => ({
-      id,
-      seek,
-      start,
-      end,
-      text,
-    })),
-    [
-      { id: 0, seek: 0, start: 0.46, end: 1.82, text: " Set an alarm for six in the morning." },
-      { id: 1, seek: 0, start: 2.32, end: 3.64, text: " Ask Michael to feed the horse." },
-    ],
-  );
-  for (const segment of segments) {
-    assert.ok(segment.avg_logprob < 0 && segment.avg_logprob > -1);
-    assert.ok(segment.compression_ratio > 0 && segment.compression_ratio < 2.4);
-    assert.ok(segment.no_speech_prob >= 0 && segment.no_speech_prob < 0.6);
-    assert.equal(segment.temperature, 0);
-  }
-});
+    const verbose = await (await ask({ response_format: "verbose_json" })).json();
+    const { segments, ...rest } = verbose;
+    assert.deepEqual(rest, {
+      task: "transcribe",
+      language: "english",
+      duration: 3.918,
+      text: CLIP_TEXT,
+    });
+    assert.deepEqual(
+      segments.map(({ id, seek, start, end, text }: Record<string, unknown>) => ({
+        id,
+        seek,
+        start,
+        end,
+        text,
+      })),
+      [
+        { id: 0, seek: 0, start: 0.46, end: 1.82, text: " Set an alarm for six in the morning." },
+        { id: 1, seek: 0, start: 2.32, end: 3.64, text: " Ask Michael to feed the horse." },
+      ],
+    );
+    for (const segment of segments) {
+      assert.ok(segment.avg_logprob < 0 && segment.avg_logprob > -1);
+      assert.ok(segment.compression_ratio > 0 && segment.compression_ratio < 2.4);
+      assert.ok(segment.no_speech_prob >= 0 && segment.no_speech_prob < 0.6);
+      assert.equal(segment.temperature, 0);
+    }
+  },
+);
 
-speechTest("transcriptions: times of words, of segments, or of both", async () => {
+speechTest("transcriptions: words, segments or both have times, as requested", async () => {
   const audio = await readRecording(CLIP.file);
   const ask = async (...granularities: string[]) => {
     const form = speechForm(audio, { response_format: "verbose_json" });
@@ -146,40 +149,43 @@ speechTest(
   },
 );
 
-speechTest("transcriptions: languages, flags and granularities in common spellings", async () => {
-  const audio = await readRecording(CLIP.file);
-  const spellings = ["EN", "en-US", "en_GB", "eng", "English", "ENGLISH", "auto", " ", "Auto"];
-  for (const language of spellings) {
-    const response = await postSpeech(app, audio, { language, stream: "False" });
-    assert.equal(response.headers.has("warning"), false);
-    assert.deepEqual(await response.json(), { text: CLIP_TEXT }, language);
-  }
-  // The specification has these languages, but this model does not know them.
-  for (const language of ["fil", "Tagalog", "tl"]) {
-    const response = await postSpeech(app, audio, { language });
-    assert.match(
-      response.headers.get("warning")!,
-      /^299 hearth "language is ignored: .* fil"$/,
-    );
-    assert.deepEqual(await response.json(), { text: CLIP_TEXT });
-  }
-  for (const stream of ["True", "1", "yes"]) {
-    const response = await postSpeech(app, audio, { stream });
-    assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
-    await response.body!.cancel();
-  }
-  const both = [
-    { "timestamp_granularities[0]": "word", "timestamp_granularities[1]": "segment" },
-    { timestamp_granularities: "word,segment" },
-    { timestamp_granularities: "words,segments" },
-    { "timestamp_granularities[]": '["word", "segment"]' },
-  ];
-  for (const fields of both) {
-    const response = await postSpeech(app, audio, { ...fields, response_format: "verbose_json" });
-    const { words, segments } = await response.json();
-    assert.ok(words.length > 5 && segments.length > 0, JSON.stringify(fields));
-  }
-});
+speechTest(
+  "transcriptions: languages, flags and granularities are accepted in common spellings",
+  async () => {
+    const audio = await readRecording(CLIP.file);
+    const spellings = ["EN", "en-US", "en_GB", "eng", "English", "ENGLISH", "auto", " ", "Auto"];
+    for (const language of spellings) {
+      const response = await postSpeech(app, audio, { language, stream: "False" });
+      assert.equal(response.headers.has("warning"), false);
+      assert.deepEqual(await response.json(), { text: CLIP_TEXT }, language);
+    }
+    // The specification has these languages, but this model does not know them.
+    for (const language of ["fil", "Tagalog", "tl"]) {
+      const response = await postSpeech(app, audio, { language });
+      assert.match(
+        response.headers.get("warning")!,
+        /^299 hearth "language is ignored: .* fil"$/,
+      );
+      assert.deepEqual(await response.json(), { text: CLIP_TEXT });
+    }
+    for (const stream of ["True", "1", "yes"]) {
+      const response = await postSpeech(app, audio, { stream });
+      assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
+      await response.body!.cancel();
+    }
+    const both = [
+      { "timestamp_granularities[0]": "word", "timestamp_granularities[1]": "segment" },
+      { timestamp_granularities: "word,segment" },
+      { timestamp_granularities: "words,segments" },
+      { "timestamp_granularities[]": '["word", "segment"]' },
+    ];
+    for (const fields of both) {
+      const response = await postSpeech(app, audio, { ...fields, response_format: "verbose_json" });
+      const { words, segments } = await response.json();
+      assert.ok(words.length > 5 && segments.length > 0, JSON.stringify(fields));
+    }
+  },
+);
 
 speechTest(
   "transcriptions: fields that the format cannot represent are ignored with a warning",
@@ -230,25 +236,28 @@ speechTest("transcriptions: unsupported fields are refused by name", async () =>
   assert.match(unknown.error.message, /it knows zh, en, de, fr, es, it, ja/);
 });
 
-speechTest("transcriptions: no file, no audio, and bodies of other types", async () => {
-  const missing = { status: 400, code: "missing_file", param: "file" };
-  assert.deepEqual(await readError(await postSpeech(app, undefined)), missing);
-  assert.deepEqual(await readError(await app.post("/audio/transcriptions", {})), missing);
-  const empty = await app.request("/audio/transcriptions", { method: "POST" });
-  assert.deepEqual(await readError(empty), missing);
-  for (const bytes of ["", "no audio", '{"a":1}', "RIFF\0\0\0\0WAVE"]) {
-    const error = await readError(await postSpeech(app, new TextEncoder().encode(bytes)));
-    assert.deepEqual(error, { status: 400, code: "invalid_media", param: "file" }, bytes);
-  }
-  const broken = await app.request("/audio/transcriptions", {
-    method: "POST",
-    headers: { "content-type": "multipart/form-data; boundary=b" },
-    body: "no form",
-  });
-  assert.equal((await readError(broken)).code, "invalid_value");
-});
+speechTest(
+  "transcriptions: bodies without a file, files without audio and other body types are refused",
+  async () => {
+    const missing = { status: 400, code: "missing_file", param: "file" };
+    assert.deepEqual(await readError(await postSpeech(app, undefined)), missing);
+    assert.deepEqual(await readError(await app.post("/audio/transcriptions", {})), missing);
+    const empty = await app.request("/audio/transcriptions", { method: "POST" });
+    assert.deepEqual(await readError(empty), missing);
+    for (const bytes of ["", "no audio", '{"a":1}', "RIFF\0\0\0\0WAVE"]) {
+      const error = await readError(await postSpeech(app, new TextEncoder().encode(bytes)));
+      assert.deepEqual(error, { status: 400, code: "invalid_media", param: "file" }, bytes);
+    }
+    const broken = await app.request("/audio/transcriptions", {
+      method: "POST",
+      headers: { "content-type": "multipart/form-data; boundary=b" },
+      body: "no form",
+    });
+    assert.equal((await readError(broken)).code, "invalid_value");
+  },
+);
 
-Deno.test("transcriptions: no model, and a model of another kind", async () => {
+Deno.test("transcriptions: refused while no model is loaded, and by models of other kinds", async () => {
   await using loading = new TestApp();
   const audio = new Uint8Array(4);
   const unready = await readError(await postSpeech(loading, audio));
@@ -258,7 +267,7 @@ Deno.test("transcriptions: no model, and a model of another kind", async () => {
   assert.deepEqual(unsupported, { status: 400, code: "unsupported_by_model" });
 });
 
-Deno.test("transcriptions: the same speech in every format and at every rate", async () => {
+Deno.test("transcriptions: the same speech has the same text in every audio format and at every rate", async () => {
   const formats = [
     "speech.wav",
     "speech_22k.mp3",

@@ -66,33 +66,36 @@ speechTest(
   },
 );
 
-speechTest("translations: every format, streams, and refusals by name", async () => {
-  await using copy = await copyThatTranslates();
-  await using app = await openSpeechApp({ folder: copy.folder });
-  const { status, body: { text } } = await translate(app);
-  assert.equal(status, 200);
-  assert.equal(typeof text, "string");
-  assert.equal((await translate(app, { response_format: "text" })).body, text);
-  const { body: verbose } = await translate(app, {
-    ...{ response_format: "verbose_json", language: "de", to_language: "en" },
-  });
-  assert.equal(verbose.language, "english");
-  assert.ok(verbose.segments.length > 0);
-  assert.match((await translate(app, { response_format: "vtt" })).body, /^WEBVTT/);
-  const { body: streamed } = await translate(app, { stream: "true" });
-  assert.match(streamed, /transcript\.text\.done/);
-  const words = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
-  const cases: [Record<string, string>, string][] = [
-    [{ to_language: "fr" }, "to_language"],
-    [words, "timestamp_granularities[]"],
-    [{ language: "xx" }, "language"],
-    [{ temperature: "2" }, "temperature"],
-  ];
-  for (const [fields, param] of cases) {
-    const { status, body } = await translate(app, fields);
-    assert.deepEqual([status, body.error.param], [400, param]);
-  }
-});
+speechTest(
+  "translations: every format and streams are supported, other fields refused by name",
+  async () => {
+    await using copy = await copyThatTranslates();
+    await using app = await openSpeechApp({ folder: copy.folder });
+    const { status, body: { text } } = await translate(app);
+    assert.equal(status, 200);
+    assert.equal(typeof text, "string");
+    assert.equal((await translate(app, { response_format: "text" })).body, text);
+    const { body: verbose } = await translate(app, {
+      ...{ response_format: "verbose_json", language: "de", to_language: "en" },
+    });
+    assert.equal(verbose.language, "english");
+    assert.ok(verbose.segments.length > 0);
+    assert.match((await translate(app, { response_format: "vtt" })).body, /^WEBVTT/);
+    const { body: streamed } = await translate(app, { stream: "true" });
+    assert.match(streamed, /transcript\.text\.done/);
+    const words = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
+    const cases: [Record<string, string>, string][] = [
+      [{ to_language: "fr" }, "to_language"],
+      [words, "timestamp_granularities[]"],
+      [{ language: "xx" }, "language"],
+      [{ temperature: "2" }, "temperature"],
+    ];
+    for (const [fields, param] of cases) {
+      const { status, body } = await translate(app, fields);
+      assert.deepEqual([status, body.error.param], [400, param]);
+    }
+  },
+);
 
 speechTest(
   "translations: the decoder begins with the model's own token for translation",

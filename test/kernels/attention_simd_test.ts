@@ -107,7 +107,7 @@ for (const window of [1, 7, 16, 32]) {
 simdTest("a soft cap", SHAPE, MIXED, { softcap: 1.5 });
 simdTest("a soft cap and outliers", SHAPE, MIXED, { softcap: 30, hasOutliers: true });
 simdTest("sinks", SHAPE, MIXED, { hasSinks: true });
-simdTest("everything at once, in tensors of their own", SHAPE, MIXED, {
+simdTest("everything at once, with queries, keys and values in separate tensors", SHAPE, MIXED, {
   isSplit: true,
   rotary: { size: 32, isInterleaved: false },
   window: 20,
@@ -116,7 +116,7 @@ simdTest("everything at once, in tensors of their own", SHAPE, MIXED, {
 });
 for (const [size, isInterleaved] of [[32, false], [24, false], [32, true], [12, true]] as const) {
   const how = isInterleaved ? "neighbours" : "halves";
-  simdTest(`${how} of ${size} turned`, SHAPE, MIXED, { rotary: { size, isInterleaved } });
+  simdTest(`${how} of ${size} elements rotated`, SHAPE, MIXED, { rotary: { size, isInterleaved } });
 }
 
 for (const headSize of [8, 12, 32, 80, 128]) {
@@ -133,7 +133,7 @@ simdTest("8 bits, a soft cap and sinks", { ...SHAPE, isQuantized: true }, MIXED,
   softcap: 5,
   hasSinks: true,
 });
-simdTest("8 bits, turned, over many keys", { ...SHAPE, isQuantized: true }, [
+simdTest("8 bits, rotated, over many keys", { ...SHAPE, isQuantized: true }, [
   ...decodes(2, 4096),
   { queries: 30, keys: 1500 },
 ], { rotary: { size: 32, isInterleaved: false }, isSplit: true });

@@ -84,21 +84,25 @@ async function run(
 
 for (const elem of ["f32", "f16"] as const) {
   for (const [name, changed] of Object.entries(CASES)) {
-    kernelTest(`products of rounded rows ${name}, ${elem}`, async (gpu) => {
-      const params = { ...PLAIN, elem, ...changed };
-      assert.ok(takesInt8(gpu, params));
-      const tensors = makeTensors(params);
-      const plain = { ...params, norm: undefined, x: { stride: params.k, offset: 0 } };
-      const input = { ...tensors, x: roundRows(params, tensors) };
-      const want = matvecReference(plain, input, 100);
-      const all = await run(gpu, params, tensors, 100);
-      assertClose(all, want, TOLERANCE[elem]);
-      // Bit-identical in every variant.
-      for (const numRows of [1, 2, 8, 9, 16, 17, 32, 33, 64]) {
-        const some = await run(gpu, params, tensors, numRows);
-        assert.deepEqual(some, all.subarray(0, numRows * params.n), `${numRows} rows`);
-      }
-    }, { ignore: elem === "f16" && !HAS_F16 });
+    kernelTest(
+      `products of rows rounded to 8 bits equal the reference, ${name}, ${elem}`,
+      async (gpu) => {
+        const params = { ...PLAIN, elem, ...changed };
+        assert.ok(takesInt8(gpu, params));
+        const tensors = makeTensors(params);
+        const plain = { ...params, norm: undefined, x: { stride: params.k, offset: 0 } };
+        const input = { ...tensors, x: roundRows(params, tensors) };
+        const want = matvecReference(plain, input, 100);
+        const all = await run(gpu, params, tensors, 100);
+        assertClose(all, want, TOLERANCE[elem]);
+        // Bit-identical in every variant.
+        for (const numRows of [1, 2, 8, 9, 16, 17, 32, 33, 64]) {
+          const some = await run(gpu, params, tensors, numRows);
+          assert.deepEqual(some, all.subarray(0, numRows * params.n), `${numRows} rows`);
+        }
+      },
+      { ignore: elem === "f16" && !HAS_F16 },
+    );
   }
 }
 

@@ -80,107 +80,123 @@ async function check(
 for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
   for (const bits of LEVEL_BITS) {
-    kernelTest(`matvec with blocks of ${bits} bits of any size, ${elem}`, async (gpu) => {
-      for (const [index, blockSize] of [16, 32, 64, 128, 256].entries()) {
-        if (bits * blockSize < 32) continue;
-        // Each tiling has zero points for every other size, and the other type has them for the remaining sizes.
-        const isEven = (index + (elem === "f16" ? 1 : 0)) % 2 === 0;
-        for (const tiling of [undefined, HARDWARE]) {
-          const hasZeroPoints = isEven === (tiling === undefined);
-          const weights = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
-          // No workgroup divides 13 outputs evenly; 320 is not a multiple of 128 or 256.
-          const sizes = { k: 320, n: 13, matrixRows: 13, x: { stride: 320, offset: 0 } };
-          await check(gpu, { ...PLAIN, elem, ...sizes, weights }, { tiling });
+    kernelTest(
+      `matvec equals its reference with blocks of ${bits} bits of any size, ${elem}`,
+      async (gpu) => {
+        for (const [index, blockSize] of [16, 32, 64, 128, 256].entries()) {
+          if (bits * blockSize < 32) continue;
+          // Each tiling has zero points for every other size, and the other type has them for the remaining sizes.
+          const isEven = (index + (elem === "f16" ? 1 : 0)) % 2 === 0;
+          for (const tiling of [undefined, HARDWARE]) {
+            const hasZeroPoints = isEven === (tiling === undefined);
+            const weights = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
+            // No workgroup divides 13 outputs evenly; 320 is not a multiple of 128 or 256.
+            const sizes = { k: 320, n: 13, matrixRows: 13, x: { stride: 320, offset: 0 } };
+            await check(gpu, { ...PLAIN, elem, ...sizes, weights }, { tiling });
+          }
         }
-      }
-    }, { ignore });
+      },
+      { ignore },
+    );
   }
 
   for (const kind of ["rows", "columns"] as const) {
-    kernelTest(`matvec with a matrix of ${kind}, ${elem}`, async (gpu) => {
-      const tiling = kind === "rows" ? HARDWARE : HARDWARE_COLUMNS;
-      const all = [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36], [64, 29]] as const;
-      // Its loops and edges are the same as with f32.
-      for (const [k, n] of elem === "f32" ? all : [all[0], all[2], all[5]]) {
-        const sizes = { k, n, matrixRows: n, x: { stride: k, offset: 0 } };
-        const params = { ...PLAIN, elem, ...sizes, weights: { kind } };
-        await check(gpu, params);
-        await check(gpu, params, { tiling });
-      }
-    }, { ignore });
+    kernelTest(
+      `matvec equals its reference with a matrix stored by ${kind}, ${elem}`,
+      async (gpu) => {
+        const tiling = kind === "rows" ? HARDWARE : HARDWARE_COLUMNS;
+        const all = [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36], [64, 29]] as const;
+        // Its loops and edges are the same as with f32.
+        for (const [k, n] of elem === "f32" ? all : [all[0], all[2], all[5]]) {
+          const sizes = { k, n, matrixRows: n, x: { stride: k, offset: 0 } };
+          const params = { ...PLAIN, elem, ...sizes, weights: { kind } };
+          await check(gpu, params);
+          await check(gpu, params, { tiling });
+        }
+      },
+      { ignore },
+    );
   }
 
-  kernelTest(`matvec with every operation before and after it, ${elem}`, async (gpu) => {
-    const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
-    const forms = [
-      { weights: nbits, tiling: HARDWARE },
-      { weights: { kind: "rows" }, tiling: HARDWARE },
-      { weights: { kind: "columns" }, tiling: { ...HARDWARE_COLUMNS, outs: 8 } },
-    ] as const;
-    for (const { weights, tiling } of forms) {
-      for (const kind of ["rms", "layer"] as const) {
-        const params: MatvecParams = {
-          ...PLAIN,
-          elem,
-          weights,
-          // Part of a wider row, and a matrix with an output between its two halves.
-          x: { stride: 96, offset: 12 },
-          matrixRows: 84,
-          norm: { kind, epsilon: 1e-5, hasBeta: kind === "layer" },
-          hasBias: true,
-          gate: { gateRow: 44, upRow: 0 },
-          activation: "silu",
-          scale: 0.5,
-          softcap: 3,
-          hasResidual: true,
-        };
-        await check(gpu, params);
-        await check(gpu, params, { tiling });
+  kernelTest(
+    `matvec equals its reference with every operation before and after the product, ${elem}`,
+    async (gpu) => {
+      const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
+      const forms = [
+        { weights: nbits, tiling: HARDWARE },
+        { weights: { kind: "rows" }, tiling: HARDWARE },
+        { weights: { kind: "columns" }, tiling: { ...HARDWARE_COLUMNS, outs: 8 } },
+      ] as const;
+      for (const { weights, tiling } of forms) {
+        for (const kind of ["rms", "layer"] as const) {
+          const params: MatvecParams = {
+            ...PLAIN,
+            elem,
+            weights,
+            // Part of a wider row, and a matrix with an output between its two halves.
+            x: { stride: 96, offset: 12 },
+            matrixRows: 84,
+            norm: { kind, epsilon: 1e-5, hasBeta: kind === "layer" },
+            hasBias: true,
+            gate: { gateRow: 44, upRow: 0 },
+            activation: "silu",
+            scale: 0.5,
+            softcap: 3,
+            hasResidual: true,
+          };
+          await check(gpu, params);
+          await check(gpu, params, { tiling });
+        }
       }
-    }
-  }, { ignore });
+    },
+    { ignore },
+  );
 }
 
 for (const elem of ["f32", "f16"] as const) {
-  kernelTest(`matvec of rows that are sums, which it also writes, ${elem}`, async (gpu) => {
-    const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: true } as const;
-    const norms = [
-      undefined,
-      ...(["rms", "layer"] as const).map((kind) => ({
-        ...{ kind, epsilon: 1e-5, hasBeta: kind === "layer" },
-      })),
-    ];
-    const forms = [
-      { weights: nbits, tiling: HARDWARE },
-      { weights: { kind: "rows" }, tiling: HARDWARE },
-      { weights: { kind: "columns" }, tiling: HARDWARE_COLUMNS },
-    ] as const;
-    for (const { weights, tiling: hardware } of forms) {
-      for (const norm of norms) {
-        const gate = norm && { gateRow: 44, upRow: 0 };
-        const params: MatvecParams = {
-          ...{ ...PLAIN, elem, weights, norm, gate },
-          // Several workgroups, one of which writes the sums.
-          ...gate ? { matrixRows: 84 } : { n: 150, matrixRows: 150 },
-          x: { stride: 96, offset: 12 },
-          sum: { epsilon: 1e-4 },
-          hasBias: true,
-        };
-        const tensors = makeTensors(params);
-        const tiling = gate && weights.kind === "columns" ? { ...hardware, outs: 8 } : hardware;
-        for (const numRows of [1, 9]) {
-          for (const each of [undefined, tiling]) {
-            const got = await runMatvecOfSums(gpu, params, tensors, { numRows, tiling: each });
-            assertClose(got.out, matvecReference(params, tensors, numRows), TOLERANCE[elem]);
-            const sums = Array.from({ length: numRows }, (_, row) => [
-              ...matvecRow(params, tensors, row),
-            ]);
-            assertClose(got.sum, Float32Array.from(sums.flat()), TOLERANCE[elem]);
+  kernelTest(
+    `matvec equals its reference with rows that are sums, and writes the sums, ${elem}`,
+    async (gpu) => {
+      const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: true } as const;
+      const norms = [
+        undefined,
+        ...(["rms", "layer"] as const).map((kind) => ({
+          ...{ kind, epsilon: 1e-5, hasBeta: kind === "layer" },
+        })),
+      ];
+      const forms = [
+        { weights: nbits, tiling: HARDWARE },
+        { weights: { kind: "rows" }, tiling: HARDWARE },
+        { weights: { kind: "columns" }, tiling: HARDWARE_COLUMNS },
+      ] as const;
+      for (const { weights, tiling: hardware } of forms) {
+        for (const norm of norms) {
+          const gate = norm && { gateRow: 44, upRow: 0 };
+          const params: MatvecParams = {
+            ...{ ...PLAIN, elem, weights, norm, gate },
+            // Several workgroups, one of which writes the sums.
+            ...gate ? { matrixRows: 84 } : { n: 150, matrixRows: 150 },
+            x: { stride: 96, offset: 12 },
+            sum: { epsilon: 1e-4 },
+            hasBias: true,
+          };
+          const tensors = makeTensors(params);
+          const tiling = gate && weights.kind === "columns" ? { ...hardware, outs: 8 } : hardware;
+          for (const numRows of [1, 9]) {
+            for (const each of [undefined, tiling]) {
+              const got = await runMatvecOfSums(gpu, params, tensors, { numRows, tiling: each });
+              assertClose(got.out, matvecReference(params, tensors, numRows), TOLERANCE[elem]);
+              const sums = Array.from({ length: numRows }, (_, row) => [
+                ...matvecRow(params, tensors, row),
+              ]);
+              assertClose(got.sum, Float32Array.from(sums.flat()), TOLERANCE[elem]);
+            }
           }
         }
       }
-    }
-  }, { ignore: elem === "f16" && !HAS_F16 });
+    },
+    { ignore: elem === "f16" && !HAS_F16 },
+  );
 }
 
 kernelTest("matvec runs with the tiling of a graphics card on every device", async (gpu) => {
@@ -207,7 +223,7 @@ kernelTest("matvec runs with the tiling of a graphics card on every device", asy
 });
 
 for (const elem of ["f32", "f16"] as const) {
-  kernelTest(`matvec of many rows in tiles, ${elem}`, async (gpu) => {
+  kernelTest(`matvec equals its reference with many rows in tiles, ${elem}`, async (gpu) => {
     const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
     const rms = { kind: "rms", epsilon: 1e-5, hasBeta: false } as const;
     const k = 96;
@@ -257,7 +273,7 @@ kernelTest("matvec writes a part of each row and leaves the rest", async (gpu) =
   }
 });
 
-kernelTest("matvec with each activation", async (gpu) => {
+kernelTest("matvec equals its reference with each activation", async (gpu) => {
   for (const activation of ACTIVATIONS) await check(gpu, { ...PLAIN, activation });
 });
 

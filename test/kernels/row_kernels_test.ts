@@ -27,79 +27,87 @@ function makeRandom(elem: "f32" | "f16") {
 for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
 
-  kernelTest(`norm of rows and of heads, with and without beta, ${elem}`, async (gpu) => {
-    const random = makeRandom(elem);
-    for (const kind of ["rms", "layer"] as const) {
-      for (const [k, heads] of [[192, 1], [37, 3], [8, 6]] as const) {
-        // The case with an offset also has a residual.
-        for (const hasBeta of [false, true]) {
-          const width = k * heads;
-          const params: NormKernelParams = {
-            elem,
-            k,
-            heads,
-            x: { stride: width + 8, offset: 4 },
-            norm: { kind, epsilon: 1e-5, hasBeta },
-            hasResidual: hasBeta,
-          };
-          const tensors = {
-            x: random(ROWS * (width + 8)),
-            gamma: random(k),
-            ...hasBeta ? { beta: random(k), residual: random(ROWS * width) } : {},
-          };
-          const out = upload(gpu, new Float32Array(ROWS * width), elem);
-          const on = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
-          const { x, residual } = tensors;
-          const affine = on(makeAffine(tensors))!;
-          const buffers = { out, x: on(x)!, affine, residual: on(residual) };
-          const kernel = new Norm(gpu, params);
-          const got = await runAndRead(gpu, (pass) => kernel.encode(pass, buffers, ROWS), {
-            buffer: out,
-            length: ROWS * width,
-            elem,
-          });
-          assertClose(got, normReference(params, tensors, ROWS), TOLERANCE[elem]);
+  kernelTest(
+    `norm equals its reference for rows and for heads, with and without beta, ${elem}`,
+    async (gpu) => {
+      const random = makeRandom(elem);
+      for (const kind of ["rms", "layer"] as const) {
+        for (const [k, heads] of [[192, 1], [37, 3], [8, 6]] as const) {
+          // The case with an offset also has a residual.
+          for (const hasBeta of [false, true]) {
+            const width = k * heads;
+            const params: NormKernelParams = {
+              elem,
+              k,
+              heads,
+              x: { stride: width + 8, offset: 4 },
+              norm: { kind, epsilon: 1e-5, hasBeta },
+              hasResidual: hasBeta,
+            };
+            const tensors = {
+              x: random(ROWS * (width + 8)),
+              gamma: random(k),
+              ...hasBeta ? { beta: random(k), residual: random(ROWS * width) } : {},
+            };
+            const out = upload(gpu, new Float32Array(ROWS * width), elem);
+            const on = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
+            const { x, residual } = tensors;
+            const affine = on(makeAffine(tensors))!;
+            const buffers = { out, x: on(x)!, affine, residual: on(residual) };
+            const kernel = new Norm(gpu, params);
+            const got = await runAndRead(gpu, (pass) => kernel.encode(pass, buffers, ROWS), {
+              buffer: out,
+              length: ROWS * width,
+              elem,
+            });
+            assertClose(got, normReference(params, tensors, ROWS), TOLERANCE[elem]);
+          }
         }
       }
-    }
-  }, { ignore });
+    },
+    { ignore },
+  );
 
-  kernelTest(`pointwise with each operation and activation, ${elem}`, async (gpu) => {
-    const random = makeRandom(elem);
-    const width = 77;
-    const [a, b] = [random(ROWS * 80), random(ROWS * width)];
-    const [x, y] = [upload(gpu, a, elem), upload(gpu, b, elem)];
-    const cases = [
-      ...ACTIVATIONS.map((activation) => ({
-        activation,
-        operation: "multiply" as const,
-        stride: width,
-      })),
-      { activation: "none", operation: "add", stride: 0 },
-      { activation: "none", operation: "none", stride: 0 },
-      { activation: "silu", operation: "multiply", stride: 1, hasColumn: true },
-    ] as const;
-    for (const { activation, operation, stride, ...rest } of cases) {
-      const params: PointwiseParams = {
-        elem,
-        width,
-        a: { stride: 80, offset: 3 },
-        b: { stride, offset: 0 },
-        operation,
-        activation,
-        scale: 1.5,
-        ...rest,
-      };
-      const out = upload(gpu, new Float32Array(ROWS * width), elem);
-      const kernel = new Pointwise(gpu, params);
-      const got = await runAndRead(
-        gpu,
-        (pass) => kernel.encode(pass, { a: x, b: y, out }, ROWS),
-        { buffer: out, length: ROWS * width, elem },
-      );
-      assertClose(got, pointwiseReference(params, { a, b }, ROWS), TOLERANCE[elem]);
-    }
-  }, { ignore });
+  kernelTest(
+    `pointwise equals its reference with each operation and activation, ${elem}`,
+    async (gpu) => {
+      const random = makeRandom(elem);
+      const width = 77;
+      const [a, b] = [random(ROWS * 80), random(ROWS * width)];
+      const [x, y] = [upload(gpu, a, elem), upload(gpu, b, elem)];
+      const cases = [
+        ...ACTIVATIONS.map((activation) => ({
+          activation,
+          operation: "multiply" as const,
+          stride: width,
+        })),
+        { activation: "none", operation: "add", stride: 0 },
+        { activation: "none", operation: "none", stride: 0 },
+        { activation: "silu", operation: "multiply", stride: 1, hasColumn: true },
+      ] as const;
+      for (const { activation, operation, stride, ...rest } of cases) {
+        const params: PointwiseParams = {
+          elem,
+          width,
+          a: { stride: 80, offset: 3 },
+          b: { stride, offset: 0 },
+          operation,
+          activation,
+          scale: 1.5,
+          ...rest,
+        };
+        const out = upload(gpu, new Float32Array(ROWS * width), elem);
+        const kernel = new Pointwise(gpu, params);
+        const got = await runAndRead(
+          gpu,
+          (pass) => kernel.encode(pass, { a: x, b: y, out }, ROWS),
+          { buffer: out, length: ROWS * width, elem },
+        );
+        assertClose(got, pointwiseReference(params, { a, b }, ROWS), TOLERANCE[elem]);
+      }
+    },
+    { ignore },
+  );
 }
 
 kernelTest("pointwise reads a different type than it writes", async (gpu) => {

@@ -244,7 +244,7 @@ Deno.test("SimdRows.product() gives the same bits with any number of threads", a
   }
 });
 
-Deno.test("SimdRows.product() with weights of 4 bits after one with weights in f32", async () => {
+Deno.test("SimdRows.product() with weights of 4 bits is exact after a product with weights in f32", async () => {
   const tensors = makeTensors(PLAIN);
   const memory = new RowArena(ROWS);
   const matrix = { ...PLAIN.weights as Blocks, k: PLAIN.k, outputs: PLAIN.n };
@@ -267,7 +267,7 @@ Deno.test("SimdRows.product() with weights of 4 bits after one with weights in f
   assertClose(rows.floats(out, ROWS * PLAIN.n), wanted(PLAIN, tensors), EXACT);
 });
 
-Deno.test("SimdRows.product() of rows of zeros, and of NaN", async () => {
+Deno.test("SimdRows.product() gives zeros for a row of zeros, and no finite value for rows with NaN or infinity", async () => {
   const tensors = makeTensors(PLAIN);
   tensors.x.fill(0, 0, 96);
   tensors.x[100] = NaN;

@@ -67,7 +67,7 @@ for (const mode of Object.keys(FORMULAS)) {
   });
 }
 
-Deno.test("several poolings follow one another in the vector", () =>
+Deno.test("several poolings are concatenated into one vector", () =>
   assertPools(new CpuBackend(), [
     "pooling_mode_cls_token",
     "pooling_mode_mean_tokens",

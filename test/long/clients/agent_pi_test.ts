@@ -74,7 +74,7 @@ async function makeHome(base: string): Promise<AsyncDisposable & { path: string 
 
 for (const api of Object.keys(FAMILIES)) {
   Deno.test({
-    name: `pi, a command-line agent: a turn of text and one with a tool (${api})`,
+    name: `pi, a command-line agent, answers with text and calls a tool (${api})`,
     ignore: !IS_THERE,
     fn: async () => {
       await using server = await TestServer.start();

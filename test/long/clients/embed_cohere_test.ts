@@ -8,7 +8,7 @@ import { TestServer } from "../../fixtures/servers/server.ts";
 const MODEL = "hearth-demo-embed";
 const TEXTS = ["a green apple", "a red pear"];
 
-Deno.test("cohere-ai: embed of version 2, in every type", async () => {
+Deno.test("cohere-ai: embed of version 2 returns vectors in every requested type", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
   const { embeddings } = await client.embed({

@@ -82,7 +82,7 @@ Deno.test("anthropic: max_tokens 0 caches the prompt for the next request", asyn
   assert.deepEqual([content, stop_reason], [[], "max_tokens"]);
 });
 
-Deno.test("anthropic: a message, its stream and the count of its tokens", async () => {
+Deno.test("anthropic: a message and its stream have the same text, and countTokens() the same number", async () => {
   const whole = await client.messages.create(REQUEST);
   assert.equal(whole.type, "message");
   assert.equal(readText(whole), "The capital of France is Paris.");
@@ -104,7 +104,7 @@ Deno.test("anthropic: a message, its stream and the count of its tokens", async 
   assert.deepEqual(atStart, atEnd);
 });
 
-Deno.test("anthropic: system as text and as blocks, stop sequences and the limit", async () => {
+Deno.test("anthropic: system may be text or blocks, and stop_sequences and max_tokens end the answer", async () => {
   const system = [{ type: "text" as const, text: "You are" }, {
     type: "text" as const,
     text: "short.",

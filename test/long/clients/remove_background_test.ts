@@ -25,7 +25,7 @@ async function curl(...args: string[]): Promise<Uint8Array<ArrayBuffer>> {
 }
 
 Deno.test({
-  name: "curl: a file up and a file down, and a file of the server's by its path",
+  name: "curl: an uploaded image and the same image by file:// path give the same PNG file",
   ignore: !hasCurl,
   fn: async () => {
     await using server = await openMattingServer();
@@ -48,7 +48,7 @@ Deno.test({
   },
 });
 
-Deno.test("fetch: an image of 3 megapixels, whose file another decoder reads the same", async () => {
+Deno.test("fetch: another decoder reads the same pixels in the cut-out of a 3 megapixel image", async () => {
   await using server = await openMattingServer();
   const image = discFile(2000, 1500);
   const response = await fetch(`${server.base}/images/remove_background`, {

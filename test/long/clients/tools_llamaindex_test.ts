@@ -21,7 +21,7 @@ function modelAt(server: TestServer): OpenAI {
 
 const ASKED = { role: "user" as const, content: "What is the capital of France?" };
 
-Deno.test("@llamaindex/openai: chats with and without a stream", async () => {
+Deno.test("@llamaindex/openai: gives the same answer with and without a stream", async () => {
   await using server = await TestServer.start();
   const model = modelAt(server);
   const { message } = await model.chat({ messages: [ASKED] });

@@ -7,7 +7,7 @@ import { PAGE_TEST } from "../../fixtures/page/page_visit.ts";
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: formulas are typeset, and what is none stays as it is written",
+  name: "page: formulas are typeset, and text that only looks like one stays unchanged",
   fn: async () => {
     const text = [
       "\\(a_1 * b_1 * c\\) and $x_1 + x_2$ cost $5 and $10.",

@@ -173,31 +173,35 @@ Deno.test(
   },
 );
 
-Deno.test("page: tasks, numbers of lists and right-to-left text", PAGE_TEST, async () => {
-  const text = [
-    "3. third\n4. fourth",
-    "- [x] done\n- [ ] open",
-    "שלום עולם, זה טקסט.",
-    "| a | b |\n|--:|---|\n| 1 | 2 |",
-  ].join("\n\n");
-  await withAnswer({ text }, async ({ page }) => {
-    const seen = await page.$eval(".assistant .markdown", (root) => {
-      const box = root.querySelector<HTMLInputElement>("li input")!;
-      const hebrew = [...root.querySelectorAll("p")].find(({ textContent }) =>
-        /שלום/.test(textContent ?? "")
-      )!;
-      return {
-        start: root.querySelector("ol")!.start,
-        box: { type: box.type, checked: box.checked, disabled: box.disabled },
-        direction: getComputedStyle(hebrew).direction,
-        align: root.querySelector("td")!.align,
-      };
+Deno.test(
+  "page: task lists, the numbers of lists and right-to-left text are rendered",
+  PAGE_TEST,
+  async () => {
+    const text = [
+      "3. third\n4. fourth",
+      "- [x] done\n- [ ] open",
+      "שלום עולם, זה טקסט.",
+      "| a | b |\n|--:|---|\n| 1 | 2 |",
+    ].join("\n\n");
+    await withAnswer({ text }, async ({ page }) => {
+      const seen = await page.$eval(".assistant .markdown", (root) => {
+        const box = root.querySelector<HTMLInputElement>("li input")!;
+        const hebrew = [...root.querySelectorAll("p")].find(({ textContent }) =>
+          /שלום/.test(textContent ?? "")
+        )!;
+        return {
+          start: root.querySelector("ol")!.start,
+          box: { type: box.type, checked: box.checked, disabled: box.disabled },
+          direction: getComputedStyle(hebrew).direction,
+          align: root.querySelector("td")!.align,
+        };
+      });
+      assert.deepEqual(seen, {
+        start: 3,
+        box: { type: "checkbox", checked: true, disabled: true },
+        direction: "rtl",
+        align: "right",
+      });
     });
-    assert.deepEqual(seen, {
-      start: 3,
-      box: { type: "checkbox", checked: true, disabled: true },
-      direction: "rtl",
-      align: "right",
-    });
-  });
-});
+  },
+);

@@ -104,7 +104,7 @@ pageTest(
   },
 );
 
-pageTest("page: a question about an image", "hearth-demo-vision", async ({ tab }) => {
+pageTest("page: a question about an image is answered", "hearth-demo-vision", async ({ tab }) => {
   await withFile({ name: "circle.png", bytes: drawCircle([220, 20, 20]) }, async (path) => {
     await tab.upload("Files to send", path);
     await tab.page.waitForSelector(".thumbs img");

@@ -45,7 +45,7 @@ Deno.test("log writes an error with its stack and its causes", async () => {
   );
 });
 
-Deno.test("log omits notes below its level", async () => {
+Deno.test("log omits lines below its level", async () => {
   const text = await run(
     { level: "warn", format: "text" },
     `log.debug("a"); log.info("b"); log.warn("c"); log.error("d");`,

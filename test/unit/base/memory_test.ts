@@ -62,7 +62,7 @@ Deno.test("collectGarbageLater() frees the memory of large bodies on all threads
   assert.ok(residentBytes() <= before + LARGE_BYTES, `${residentBytes() - before} bytes stay`);
 });
 
-Deno.test("CollectionSchedule.isDue() if 8 MiB more are in use than after the last collection", () => {
+Deno.test("CollectionSchedule.isDue() is true if 8 MiB more are in use than after the last collection", () => {
   const schedule = new CollectionSchedule();
   assert.ok(schedule.isDue(30 * MIB));
   schedule.observe(30 * MIB, 20 * MIB);
@@ -70,7 +70,7 @@ Deno.test("CollectionSchedule.isDue() if 8 MiB more are in use than after the la
   assert.ok(schedule.isDue(28 * MIB));
 });
 
-Deno.test("CollectionSchedule.isDue() in time if used memory has become garbage", () => {
+Deno.test("CollectionSchedule.isDue() becomes true within four checks if used memory has become garbage", () => {
   const schedule = new CollectionSchedule();
   schedule.observe(240 * MIB, 200 * MIB);
   const dues = Array.from({ length: 4 }, () => schedule.isDue(50 * MIB));

@@ -91,7 +91,7 @@ for (const [name, device] of Object.entries(DEVICES)) {
   });
 }
 
-Deno.test("PrefillPace lets the first next tokens pass immediately, and learns from two in a row", () => {
+Deno.test("PrefillPace lets the stream's first steps run immediately, and knows their length after two in a row", () => {
   const pace = new PrefillPace();
   pace.addPart();
   assert.equal(pace.remainingMs(0), 0);

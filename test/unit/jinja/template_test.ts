@@ -53,7 +53,7 @@ Deno.test("Template.render() equals Jinja2", () => {
 });
 
 Deno.test({
-  name: "Template.render() gives what Jinja2 gives for the cases beside the project" +
+  name: "Template.render() gives what Jinja2 gives for the cases in ../shared" +
     unlessThere(exists(`${CASES}snippets.json`), "cases/templates", "recorded output"),
   ignore: !exists(`${CASES}snippets.json`),
   fn: () => requireEqual(readJson(`${CASES}snippets.json`)),

@@ -73,7 +73,8 @@ for (const [name, args] of Object.entries(FORMATS)) {
 }
 
 Deno.test({
-  name: "decodeAudio() says what ffmpeg says of what is no sound, and ends it with the request",
+  name:
+    "decodeAudio() passes on ffmpeg's error for a file without sound, and ends ffmpeg with the request",
   ignore,
   fn: async () => {
     await assert.rejects(decode(new Uint8Array(10_000).fill(1)), {

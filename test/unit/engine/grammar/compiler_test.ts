@@ -58,7 +58,7 @@ Deno.test("a mask allows a token exactly if its bytes are accepted one by one", 
   }
 });
 
-Deno.test("GBNF: left and right recursion, repetition, classes, comments", () => {
+Deno.test("GBNF grammars may contain left and right recursion, repetition, classes and comments", () => {
   const grammar = compile(gbnf(`
     # sums
     root ::= sum
@@ -115,7 +115,7 @@ Deno.test("an ending that is a token with text, or a special one, allows any tex
   }
 });
 
-Deno.test("lazy: free before a trigger, constrained after it, free again", () => {
+Deno.test("a lazy grammar allows any text until a trigger, constrains what follows it, and then allows any text again", () => {
   const grammar = compile({
     kind: "lazy",
     triggers: [
@@ -143,7 +143,7 @@ Deno.test("lazy: free before a trigger, constrained after it, free again", () =>
   }
 });
 
-Deno.test("texts match special tokens, repetitions count them", () => {
+Deno.test("a text in a grammar matches special tokens by name, and a repetition counts them", () => {
   const grammar = compile({
     kind: "repeat",
     item: { kind: "text", text: "<|call|>x" },

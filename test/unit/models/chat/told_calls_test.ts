@@ -83,7 +83,7 @@ const QWEN3 = fileURLToPath(
 );
 
 Deno.test({
-  name: "Qwen3's own template: tools, calls, results and thought" +
+  name: "Qwen3's own template renders tools, calls, results and thought" +
     unlessThere(existsSync(QWEN3), "tokenizers/qwen3", "a published template"),
   ignore: !existsSync(QWEN3),
   fn: () => {
