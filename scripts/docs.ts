@@ -44,7 +44,7 @@ function readTable(name: string): string {
   return formatFlagTable(command.flags);
 }
 
-/** The README's rows: the beginnings of their labels, by the bench whose table in docs/performance.md has them. */
+/** The README's rows: prefixes of their labels, by the bench whose table in docs/performance.md has them. */
 const HEADLINES: Readonly<Record<string, readonly string[]>> = {
   chat: [
     "1 stream of",

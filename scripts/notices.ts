@@ -114,7 +114,7 @@ interface LockFile {
 export function listPackages(lock: LockFile): string[] {
   const found = new Set<string>();
   const take = (id: string) => {
-    // Packages that the overrides replace by an empty one.
+    // Packages that the overrides replace with an empty one.
     if (id.includes("@npm:") || found.has(id)) return;
     const known = id in lock.npm
       ? id

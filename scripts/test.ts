@@ -14,7 +14,7 @@ import { explainSkipped, listSlowest, readReport, type Report } from "./test_rep
 
 /** Test module that runs the files in its arguments in one isolate. */
 const ENTRY = "test/run_files.ts";
-/** Most files of a process: their leftovers add up, and at the end no process should run alone for long. */
+/** Most files per process: what files leave behind adds up, and the last process should not run alone for long. */
 const MOST_FILES = 16;
 /** Up to this many files run as in a plain `deno test`: in separate isolates, with their output shown immediately. */
 const FEW_FILES = 4;
@@ -109,7 +109,10 @@ async function divideFiles(files: readonly string[]): Promise<Share[]> {
     });
 }
 
-/** Runs `deno test`. Its output is shown immediately if no other process prints, or all at once. */
+/**
+ * Runs `deno test`. Its output is shown immediately if no other process is printing, and otherwise all at once at the
+ * end.
+ */
 async function runProcess(
   args: readonly string[],
   { isOnly = false }: { readonly isOnly?: boolean } = {},
@@ -138,7 +141,8 @@ async function runProcess(
 /** What tests need and this machine lacks, each with its remedy. */
 async function findMissing(): Promise<string[]> {
   const missing: string[] = [];
-  // It takes no OpenGL, nor do processes that are started after it. Imported after Vulkan was quietened.
+  // Imported only now, after Vulkan was quietened. The module turns OpenGL off for this process and those started
+  // later.
   const { HAS_ADAPTER } = await import("../test/fixtures/engine/gpu.ts");
   if (!HAS_ADAPTER) {
     missing.push(

@@ -38,7 +38,7 @@ const SECONDS_PER_UNIT: Readonly<Record<string, number>> = {
 /**
  * Reads the output of `deno test <args>`.
  *
- * @param ended.args those of files after `--` ran as tests, and their tests as steps.
+ * @param ended.args arguments of the process. Each file after `--` ran as one test, with its own tests as steps.
  */
 export function readReport(
   coloured: string,
@@ -68,13 +68,13 @@ export function readReport(
   };
 }
 
-/** Reads the time of each file that shares an isolate, or adds up that of its tests. */
+/** Reads the time of each file that shares an isolate. For other files, adds up the times of their tests. */
 function readFileSeconds(output: string, shared: readonly string[]): Map<string, number> {
   const seconds = new Map<string, number>();
   let file = "";
   for (const line of output.split("\n")) {
     file = /^running \d+ tests? from \.\/(\S+)/.exec(line)?.[1] ?? file;
-    // Steps are indented: their time is in that of their test.
+    // Steps are indented. The time of a test includes that of its steps.
     const result = /^(?! ).* (?:ok|FAILED)(?: \([^)]*\))? \(([\d.hmsµ]+)\)$/.exec(line);
     if (result === null) continue;
     const key = shared.length === 0 ? file : shared.find((each) => line.startsWith(`${each} ...`));
@@ -90,7 +90,7 @@ function parseSeconds(duration: string): number {
     .reduce((sum, part) => sum + part, 0);
 }
 
-/** The slowest files of all processes; nothing where there are few files. */
+/** The slowest files of all processes; empty if there are few files. */
 export function listSlowest(reports: readonly Report[]): string {
   const all = reports.flatMap(({ seconds }) => [...seconds]);
   if (all.length <= NUM_SLOWEST) return "";
@@ -99,7 +99,7 @@ export function listSlowest(reports: readonly Report[]): string {
   return `The slowest files:\n${lines.join("\n")}`;
 }
 
-/** Says how many tests were skipped, and for want of what. */
+/** Says how many tests were skipped, and what was missing. */
 export function explainSkipped(skipped: number, missing: readonly string[]): string {
   const tests = skipped === 1 ? "1 test was" : `${skipped} tests were`;
   const reason = missing.length > 0

@@ -30,7 +30,7 @@ export type ErrorKind =
   | "model_not_loaded"
   | "shutting_down";
 
-/** An error in the form in which it crosses from the worker to the server. */
+/** An error as plain data, which can cross from the worker to the server. */
 export interface WireError {
   readonly kind: ErrorKind;
   readonly message: string;
@@ -43,7 +43,7 @@ export interface WireError {
 export class HearthError extends Error {
   override readonly name = "HearthError";
   readonly kind: ErrorKind;
-  /** Path of the invalid field, of the request (`messages[0].content`) or of its task (`logitBias["7"]`). */
+  /** Path of the invalid field in the request (`messages[0].content`) or in its task (`logitBias["7"]`). */
   readonly param: string | undefined;
   /** The server's setting that the error is about. */
   readonly setting: Setting | undefined;
@@ -103,7 +103,7 @@ export type Setting =
 /** The names under which users know settings: flags of the command line. */
 export type SettingNames = Readonly<Record<Setting, string>>;
 
-/** An error that ends a command: the message goes to standard error as it is, and the process exits with 1. */
+/** An error that ends a command: the message goes to standard error unchanged, and the process exits with 1. */
 export class StartupError extends Error {
   override readonly name = "StartupError";
   /** The setting that the error is about. */

@@ -45,7 +45,7 @@ export class LogQueue {
   readonly #target: Target;
   readonly #options: LogQueueOptions;
   readonly #chunks: Chunk[] = [];
-  /** Lines after those chunks, which become the next chunk. */
+  /** Lines after those in `#chunks`; they become the next chunk. */
   #last = "";
   /** Length of what has not been written. */
   #length = 0;

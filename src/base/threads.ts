@@ -12,7 +12,7 @@ import { Worker } from "node:worker_threads";
 interface ThreadOptions {
   /** The module's `workerData`; its memory may be shared. */
   readonly workerData: unknown;
-  /** Ports in that data. */
+  /** Ports that `workerData` contains, to be transferred. */
   readonly ports?: readonly MessagePort[];
   /** Whether the process stays alive until the thread has ended. */
   readonly isAwaited?: boolean;

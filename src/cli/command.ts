@@ -14,7 +14,7 @@ export interface Call<F extends FlagTable> {
 /** One command. */
 export interface Command<F extends FlagTable = FlagTable> {
   readonly name: string;
-  /** The name that other programs have for the command. */
+  /** A second name, which other programs use for such a command: `ls` for `list`. */
   readonly alias?: string;
   /** One line for the list of commands. */
   readonly summary: string;

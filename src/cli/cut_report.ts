@@ -127,7 +127,7 @@ function summarizeSteps(compiled: readonly CompiledSegment[], numAttention: numb
   const ours = programs.reduce((sum, { dispatches }) => sum + dispatches.length, 0);
   const left = compiled.length - programs.length;
   return `decoding   ${ours} dispatches for ${programs.length} of ${compiled.length} segments, ` +
-    `${numAttention} at least for the attentions, ` +
+    `${numAttention} or more for attention, ` +
     (left === 0 ? "one submit" : `${left} runs of ONNX Runtime`);
 }
 

@@ -44,7 +44,7 @@ interface Target {
 /**
  * Writes all of `text` before it returns. A reader that has gone (`hearth | head`) does not end the program.
  *
- * @throws {StartupError} when it cannot be written, as to a full disk.
+ * @throws {StartupError} when it cannot be written, for example because the disk is full.
  */
 export function writeText(target: Target, text: string): void {
   writeBytes(target, encoder.encode(text));

@@ -84,7 +84,7 @@ function toLogSettings({ logLevel, logFormat }: ServeFlags): LogSettings {
   return { level: logLevel, format: logFormat };
 }
 
-/** Whether asking the hub again later cannot help. */
+/** Whether the error will not go away by itself, so that asking the hub again later cannot help. */
 function isFinal(error: unknown): boolean {
   return error instanceof NoGraphsError || error instanceof HubError && !error.isTransient;
 }

@@ -17,7 +17,7 @@ function endsWithTerminal(): boolean {
     ) ?? [];
     return (BigInt(`0x${ignored}`) & 1n) === 0n;
   } catch {
-    // On other systems than Linux: under nohup, no output goes to the terminal.
+    // On systems other than Linux: under nohup, no output goes to the terminal.
     return Deno.stdout.isTerminal() || Deno.stderr.isTerminal();
   }
 }
@@ -61,7 +61,8 @@ function keepIgnoringHangups(): void {
 /**
  * Calls `listener` at each signal that asks the process to stop, with the exit code that belongs to the signal.
  *
- * @param options.onHangup called instead at SIGHUP, in a process that has no terminal that could have closed.
+ * @param options.onHangup called instead at SIGHUP in a process without a terminal, where it cannot mean that the
+ * terminal closed.
  */
 export function onStopSignal(
   listener: (signal: Deno.Signal, exitCode: number) => void,

@@ -58,8 +58,8 @@ export class BlockManager {
   readonly #windows: readonly WindowBlocks[];
 
   /**
-   * @param slots of recurrent states, if the model has any: a cached prefix is only usable together with the state
-   * after it.
+   * @param slots slots for recurrent states, if the model has any: a cached prefix is only usable together with the
+   * state after it.
    */
   constructor(
     limits: Pick<

@@ -92,7 +92,7 @@ export class FreeList {
 
 interface Tail {
   readonly blockId: number;
-  /** Tokens of the block's first slots: fewer than a block has. */
+  /** Tokens in the block's first slots: fewer than a block can hold. */
   readonly tokens: Int32Array;
 }
 
@@ -222,7 +222,7 @@ export class StateSlots {
     else this.#snapshots.set(blockId, slot);
   }
 
-  /** Copies a slot to a new snapshot after a block, unless there is one already, or no slot for it. */
+  /** Copies a slot to a new snapshot after a block, unless there is one already, or no slot is left for it. */
   save(blockId: number, from: number): void {
     if (this.has(blockId)) return;
     const to = this.take();

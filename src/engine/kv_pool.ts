@@ -138,7 +138,7 @@ export class PoolSize {
   readonly #most: number;
   #numBlocks: number;
   #refusedAtMs = -Infinity;
-  /** When more than half of the pool was last in use. */
+  /** Time when more than half of the pool was last in use. */
   #neededAtMs = 0;
 
   constructor(limits: PoolLimits) {

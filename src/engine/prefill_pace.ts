@@ -27,7 +27,7 @@ export class PrefillPace {
   #usualMs: number | undefined;
   /** Average duration of a step of next tokens that runs while a prompt's step is suspended, if it can be measured. */
   #besideMs: number | undefined;
-  /** Average duration of a part of a prompt's step, on a device that runs behind the host. */
+  /** Average duration of a part of a prompt's step, on a device that takes parts from a queue. */
   #partMs: number | undefined;
   /** When the last step of next tokens ended. */
   #lastAtMs = -Infinity;
@@ -38,8 +38,8 @@ export class PrefillPace {
   #mostPromptTokens: number;
 
   /**
-   * @param options.isQueued whether the device runs behind the host. The duration of a part is then only known after
-   * the next step of next tokens, which waits for it.
+   * @param options.isQueued whether parts are queued on the device, so that the host does not wait for them. The
+   * duration of a part is then only known after the next step of next tokens, which does wait.
    */
   constructor({ isQueued = false }: { readonly isQueued?: boolean | undefined } = {}) {
     this.#isQueued = isQueued;

@@ -223,8 +223,8 @@ export class Scheduler {
   }
 
   /**
-   * Restarts the sequences with states in steps that were not committed. The step may have changed their states, which
-   * unlike keys and values cannot be written again.
+   * Restarts the sequences with states in steps that were not committed. The steps may have changed these states,
+   * which, unlike keys and values, cannot be written again.
    */
   #closeSteps(): void {
     if (this.#uncommitted.size === 0) return;
@@ -306,8 +306,9 @@ export class Scheduler {
   }
 
   /**
-   * Ends a sequence in any state, finished or cancelled. Its blocks become free, and findable, at once, or after a
-   * suspended step that it is part of. A sequence that has already ended, or never existed, is ignored.
+   * Ends a sequence in any state, finished or cancelled. Its blocks become free at once and stay findable. If it is
+   * part of a suspended step, they become free after that step. A sequence that has already ended, or never existed, is
+   * ignored.
    */
   end(sequenceId: number): void {
     const sequence = this.#sequences.get(sequenceId);

@@ -152,7 +152,7 @@ export class WindowBlocks {
     sequence.windowTables[this.#tableIndex] = table;
   }
 
-  /** How many blocks a sequence lacks to compute `numTokens` of its tokens, as far as one step goes. */
+  /** How many blocks a sequence lacks to compute `numTokens` of its tokens, counting no more than one step can use. */
   countMissing(sequence: Sequence, numTokens: number): number {
     const { blockIds, first } = this.#getTable(sequence);
     const wanted = Math.min(Math.ceil(numTokens / this.#blockSize), first + this.#mostHeld);

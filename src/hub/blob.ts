@@ -121,14 +121,14 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
     const response = await askHub(settings, {
       url: `${settings.endpoint}/${id.owner}/${id.name}/resolve/${commit}/${path}`,
       subject: `${file.path} of ${showHubId(id)}`,
-      // Compressed answers cannot be resumed.
+      // Compressed responses cannot be resumed.
       headers: { "accept-encoding": "identity", range: `bytes=${draft.bytes}-` },
       signal: stall.signal,
     });
     await goTo(draft, response);
     for await (const chunk of response.body ?? []) {
       stall.reset();
-      // More bytes than expected are an error: an endless answer must not fill the disk.
+      // More bytes than expected are an error: an endless response must not fill the disk.
       if (draft.bytes + chunk.length > file.bytes) return await draft.clear();
       await draft.append(chunk);
       onBytes(draft.bytes);
@@ -145,7 +145,7 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
   if (draft.bytes < file.bytes) throw brokenOff(options, { at: draft.bytes });
 }
 
-/** Truncates the draft to where the answer begins, because servers may ignore the range. */
+/** Truncates the draft to the byte at which the response begins, because servers may ignore the requested range. */
 async function goTo(draft: Draft, { status, headers }: Response): Promise<void> {
   if (status !== HTTP_PARTIAL_CONTENT) return await draft.clear();
   const range = headers.get("content-range") ?? "";

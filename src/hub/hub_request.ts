@@ -13,7 +13,7 @@ const MAX_REASON_BYTES = 64 * 2 ** 10;
 
 /** An error of the hub, or of the connection to it. */
 export class HubError extends StartupError {
-  /** The HTTP status; `undefined` if there was no answer. */
+  /** The HTTP status; `undefined` if there was no response. */
   readonly status: number | undefined;
   /** When the hub allows the next request (`Retry-After`). */
   readonly retryAfterMs: number | undefined;
@@ -50,8 +50,8 @@ interface HubRequest {
 /**
  * Sends a request to the hub. Redirects are followed; the token is sent to the hub's own host only.
  *
- * @returns a 2xx answer, whose body the caller reads or cancels.
- * @throws {HubError} for any other answer, with the hub's reason and what to do, or if there is no answer.
+ * @returns a 2xx response, whose body the caller reads or cancels.
+ * @throws {HubError} for any other response, with the hub's reason and what to do, and if there is no response.
  * @throws {StartupError} when `HF_ENDPOINT` is not an address of the web.
  */
 export async function askHub(settings: HubSettings, request: HubRequest): Promise<Response> {
@@ -161,7 +161,7 @@ const MAX_SHOWN = 300;
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}]+/gu;
 
 /**
- * Reads an answer's body as UTF-8, `maxBytes` at most; the rest is not received.
+ * Reads a response's body as UTF-8, `maxBytes` at most; the rest is not received.
  *
  * @returns the text, and whether that is all of it.
  */

@@ -173,8 +173,8 @@ export async function readJson(folderPath: string, name: string): Promise<Json> 
 }
 
 /**
- * Reads JSON of any type, also as Python writes it, with infinities (Mamba 2's `time_step_limit`), and after a byte
- * order mark, which some editors add.
+ * Reads JSON of any type. It may contain infinities, as Python writes them (Mamba 2's `time_step_limit`), and begin
+ * with a byte order mark, which some editors add.
  *
  * @throws {StartupError} naming the file when it cannot be read.
  */

@@ -119,7 +119,7 @@ export interface Digest {
   readonly hex: string;
 }
 
-/** The longest answer that is read, enough for a repository of 100,000 files. */
+/** The longest response that is read, enough for a repository of 100,000 files. */
 const MAX_BYTES = 32 * 2 ** 20;
 
 /** A request to the hub's API. */
@@ -131,11 +131,11 @@ interface ApiQuestion {
 }
 
 /**
- * Sends a request to the API, whose answer must begin within a timeout.
+ * Sends a request to the API. The response must begin within a timeout.
  *
- * @returns the JSON; `undefined` if the answer is not JSON.
- * @throws {HubError} as {@linkcode askHub} does, and when there is no answer in time.
- * @throws {StartupError} for an answer that does not end.
+ * @returns the JSON; `undefined` if the response is not JSON.
+ * @throws {HubError} as {@linkcode askHub} does, and when there is no response in time.
+ * @throws {StartupError} for a response that does not end.
  */
 async function askApi(settings: HubSettings, question: ApiQuestion): Promise<unknown> {
   const { url, subject, signal } = question;
@@ -159,7 +159,7 @@ async function askApi(settings: HubSettings, question: ApiQuestion): Promise<unk
 
 async function readJson(response: Response): Promise<unknown> {
   const { text, isWhole } = await readBounded(response, MAX_BYTES).catch((cause) => {
-    throw new HubError(`The answer of ${response.url} broke off. Try again.`, { cause });
+    throw new HubError(`The response from ${response.url} broke off. Try again.`, { cause });
   });
   if (!isWhole) {
     throw new StartupError(

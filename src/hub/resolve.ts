@@ -201,9 +201,9 @@ const OTHER_PAGES = ["datasets", "spaces", "collections", "papers", "docs", "blo
  * `hf.co/Xenova/modnet` become `Xenova/modnet`.
  *
  * @param endpoint address of another hub, whose pages are accepted too.
- * @returns `owner/name`, with `@revision` if the address has one other than `main`, and with `:tag` if it ends like
- * Ollama's names of hub models; `undefined` for a text that is not an address.
- * @throws {StartupError} for the address of a page that is not about a model, and of other sites.
+ * @returns `owner/name`, followed by `@revision` if it is not `main`, or by `:tag` if the address ends like Ollama's
+ * names of hub models. `undefined` if the text is not an address.
+ * @throws {StartupError} for a page that is not about a model, or is on another site.
  */
 function readHubUrl(text: string, endpoint?: string): string | undefined {
   const name = text.trim().replace(/^hf:\/\/(models\/)?/i, "https://hf.co/");

@@ -103,7 +103,7 @@ export class AnswerReader {
     framing: Framing & { type: "chunks" },
   ): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const chunks: Uint8Array<ArrayBuffer>[] = [];
-    // A line break ends the last chunk, and another one the size of the next chunk.
+    // One line break ends the last chunk, and another one ends the size of the next chunk.
     const hasNext = () => framing.left === 0 && this.#rest.includes(LINE_END, LINE_END.length);
     while (chunks.length === 0 || hasNext()) {
       if (framing.left === 0) await this.#readTo(LINE_END);

@@ -1,5 +1,6 @@
 /**
- * Forwards a request to a model's process, and its response back, chunk by chunk; or the bytes of a WebSocket.
+ * Forwards a request to a model's process and returns its response chunk by chunk, or passes on the bytes of a
+ * WebSocket.
  *
  * @module
  */

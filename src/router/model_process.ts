@@ -24,7 +24,7 @@ export interface ModelAddress {
 
 /** A model's process, as the pool sees it. */
 export interface ModelProcess {
-  /** Resolves when the model is ready; rejects with the reason if the process ends before. */
+  /** Resolves when the model is ready; rejects with the reason if the process ends first. */
   readonly ready: Promise<ModelAddress>;
   /** Resolves when the process has ended. */
   readonly ended: Promise<void>;

@@ -19,7 +19,7 @@ import type { RouterMetrics } from "./router_metrics.ts";
 
 const DESCRIPTION =
   "Several models behind one address. A request names its model in `model`, or as `?model=`. Without " +
-  "a name, the only model that serves the path answers. A model is loaded on its first request. " +
+  "a name, it goes to the only model that serves the path. A model is loaded on its first request. " +
   "Every path also answers below `/v1`.";
 
 const STATUSES = ["unloaded", "loading", "loaded", "unloading"] as const;

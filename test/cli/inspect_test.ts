@@ -15,7 +15,7 @@ Deno.test("hearth inspect of a folder prints a line per graph, and the details o
   assert.match(out, /^segment 4: /m);
   assert.match(
     out,
-    /^decoding {3}17 dispatches for 5 of 5 segments, 8 at least for the attentions, one submit$/m,
+    /^decoding {3}17 dispatches for 5 of 5 segments, 8 or more for attention, one submit$/m,
   );
   assert.deepEqual(out.match(/^ {4}GPU .*$/gm), [
     "    GPU  1 dispatch for decoding, 1 for prompts",

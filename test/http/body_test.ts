@@ -46,7 +46,7 @@ Deno.test("readJson() refuses a compressed body", async () => {
   for (const encoding of ["gzip", "br", "GZIP, identity"]) {
     await assert.rejects(readJson(post("{}", { ...JSON_TYPE, "content-encoding": encoding })), {
       kind: "unsupported_media_type",
-      message: `Content-Encoding: want none, saw ${encoding}; send the body as it is.`,
+      message: `Content-Encoding: want none, saw ${encoding}; send the body uncompressed.`,
     });
   }
 });

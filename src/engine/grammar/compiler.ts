@@ -103,7 +103,7 @@ export class GrammarCompiler {
         vocabulary,
         masks: this.#masks,
       });
-      // Compiling the first mask refuses a grammar now that would fail at its first token.
+      // The first mask is computed now, so that a grammar that would fail at its first token is refused.
       grammar.getMask(grammar.start);
       return grammar;
     } catch (error) {
@@ -133,7 +133,7 @@ export function toRefusal(error: unknown, fallbackParam?: string): unknown {
   return new HearthError("invalid_value", `${subject}: ${reason}.`, { param, cause: error });
 }
 
-/** Finds the path of a grammar, or of its first part that has one, in the request. */
+/** Finds the path in the request of a grammar, or of its first part that has a path. */
 function getParam(spec: GrammarSpec): string | undefined {
   if ("param" in spec) return spec.param;
   switch (spec.kind) {

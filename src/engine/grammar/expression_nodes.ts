@@ -1,5 +1,5 @@
 /**
- * The nodes of expressions, and the bytes with which the texts that they match may begin. Nodes are interned: equal
+ * The nodes of expressions, and the possible first bytes of the texts that they match. Nodes are interned: equal
  * expressions have the same number.
  *
  * @module

@@ -59,7 +59,7 @@ class SchemaGrammar {
   readonly #document: SchemaDocument;
   /** Scalars written as JSON. */
   readonly #scalars: SchemaScalars;
-  /** Scalars written as strings are in this grammar. */
+  /** Scalars spelled as this grammar spells strings: as JSON, or as plain text if the spec has `without`. */
   readonly #written: SchemaScalars;
   readonly #known = new Map<string, Phrase>();
   /** Definitions of rules that have been declared. */
@@ -168,7 +168,7 @@ class SchemaGrammar {
     return anyOf(options);
   }
 
-  /** Matches nothing if no value is valid, because values of another type or option may be. */
+  /** Matches nothing if no value is valid: values of another type, or for another option, may still be. */
   #ifPossible(make: () => Phrase): Phrase {
     return orImpossible(make, (error) => {
       this.#rules.noteImpossible(error);
@@ -198,7 +198,7 @@ class SchemaGrammar {
     }
   }
 
-  /** Matches the values for which the schemas hold. */
+  /** Matches those of the listed values for which the schemas hold. */
   #listed(values: readonly unknown[], nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = findTypes(nodes);
     const texts: string[] = [];

@@ -75,7 +75,7 @@ function buildText(text: string, { expressions }: Rules, tokens: GrammarTokens):
   return sequence(...parts);
 }
 
-/** Finds the longest special token, of those that add no text, that is spelled at this index. */
+/** Finds the longest special token that is spelled at this index. Added tokens that add text do not count. */
 function findSpecialToken(
   text: string,
   index: number,

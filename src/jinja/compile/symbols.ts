@@ -18,7 +18,7 @@ export type Load =
   /** The code that enters the scope provides it. */
   | { readonly kind: "parameter" }
   | { readonly kind: "undefined" }
-  /** It is that of the template's variable of this name. */
+  /** The template's variable of this name provides it. */
   | { readonly kind: "variable"; readonly name: string }
   | { readonly kind: "outer"; readonly reference: Reference };
 

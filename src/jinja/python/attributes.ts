@@ -63,7 +63,7 @@ export function getSubscript(value: Value, key: Value): Value {
 /**
  * Gets `value[start:stop:step]`, which Jinja2 leaves to Python at run time.
  *
- * @throws {TemplateError} if the value is no sequence.
+ * @throws {TemplateError} if the value is not a sequence.
  */
 export function getRange(value: Value, slice: Value): Value {
   if (value instanceof Undefined) value.fail();

@@ -5,7 +5,7 @@
  * @module
  */
 
-/** An error of a template. Its message is the one of Jinja2 or Python. */
+/** An error of a template. Its message is Jinja2's or Python's own. */
 export class TemplateError extends Error {
   override readonly name = "TemplateError";
   /** The name of Python's exception; some filters catch certain exceptions. */

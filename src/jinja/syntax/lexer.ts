@@ -228,7 +228,7 @@ function unescapeText(text: string): string {
       if (broken !== undefined) {
         return raise("TemplateSyntaxError", `truncated or unknown escape '${escape}'`);
       }
-      // Python first replaces these characters by escapes, so a backslash before one escapes that escape.
+      // Python first replaces these characters with escapes, so a backslash before one escapes that escape.
       if (wide !== undefined) return escapeCode((wide as string).codePointAt(0)!);
       return SHORT[other ?? ""] ?? escape as string;
     },

@@ -31,7 +31,7 @@ export class RequestMetrics {
   readonly #durations: prometheus.Histogram;
 
   /**
-   * @param options.prefix of the metrics' names.
+   * @param options.prefix prefix of the metrics' names.
    * @param options.label name of the label by which requests are counted.
    * @param options.note what else the seconds include.
    */

@@ -193,7 +193,7 @@ export class Session {
     await this.#supervisor.stop();
   }
 
-  /** Ends the requests in progress for a worker that no longer can. @returns how many there were. */
+  /** Ends the requests in progress on behalf of a worker that can no longer do so. @returns how many there were. */
   #failStreams(error: HearthError): number {
     const streams = [...this.#streams];
     for (const stream of streams) stream.fail(error.toWire());

@@ -53,7 +53,7 @@ export function speechRoute(deps: AppDeps): Route {
       summary: "Synthesize speech",
       description:
         "With `messages` the answer is a chat completion that holds the audio. An audio part " +
-        "beside the text is a recording whose voice is cloned, if the model supports it. With " +
+        "next to the text is a recording whose voice is cloned, if the model supports it. With " +
         "`input` the answer is the audio itself, sent sentence by sentence. An error after the " +
         "first sentence cuts the answer short.",
       request: SpeechRequest,
@@ -119,8 +119,8 @@ interface SpokenText {
 /**
  * Finds the text to speak: `input`, or the text parts of the last user message, which may also have an audio part.
  *
- * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or a voice beside one;
- * `unsupported_by_model` for images, and for recordings if the model cannot clone voices.
+ * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or both a recording and
+ * a voice; `unsupported_by_model` for images, and for recordings if the model cannot clone voices.
  */
 function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText {
   const { input, messages = [] } = wish;
@@ -315,7 +315,7 @@ async function readWhole(
     throw new HearthError(
       "invalid_value",
       `The speech is longer than the ${MAX_WHOLE_BYTES / MIB} MiB that one answer may hold. ` +
-        "Send the text as input, whose answer is streamed, or request mp3 or opus.",
+        "Send the text as input, so that the audio is streamed, or request mp3 or opus.",
     );
   }
   const file = joinBytes(parts);

@@ -146,7 +146,7 @@ export function requirePlain(request: Request): void {
   if (encoding.toLowerCase() === "identity") return;
   throw new HearthError(
     "unsupported_media_type",
-    `Content-Encoding: want none, saw ${encoding.slice(0, 100)}; send the body as it is.`,
+    `Content-Encoding: want none, saw ${encoding.slice(0, 100)}; send the body uncompressed.`,
   );
 }
 

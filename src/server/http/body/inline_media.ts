@@ -58,8 +58,8 @@ export class InlineMedia {
    * Takes the next base64 of a JSON string.
    *
    * @param options.maxBytes most bytes that the rest of the string may decode to.
-   * @param options.mayBeText whether the string as it was sent is kept too.
-   * @returns the string's key, with its first chunk only.
+   * @param options.mayBeText whether to also keep the string as it was sent.
+   * @returns the string's key for its first chunk; `undefined` for later ones.
    * @throws {SyntaxError} when it is not part of a valid JSON string.
    */
   push(

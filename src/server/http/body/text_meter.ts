@@ -48,8 +48,8 @@ interface Frame {
 interface BodyParts {
   onText(bytes: Uint8Array): void;
   /**
-   * Called with base64 from a string in a media field, as it is in the JSON. With `mayBeText` it may turn out to be a
-   * document's text, because the block's type comes after it.
+   * Called with base64 from a string in a media field, including the JSON's escapes. With `mayBeText` it may turn out
+   * to be a document's text, because the block's type comes after it.
    */
   onMedia(bytes: Uint8Array, mayBeText: boolean): void;
   /** Called when the string that held the last media has ended. */

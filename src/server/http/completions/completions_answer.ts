@@ -22,7 +22,7 @@ export type CompletionEvent = ChatEvent & {
   readonly from: number;
 };
 
-/** A prompt, with which its choices may begin. */
+/** A prompt. Its choices begin with it if `echo` is set. */
 interface Beginning {
   text: string;
   tokens: readonly PromptToken[];

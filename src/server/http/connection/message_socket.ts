@@ -188,7 +188,8 @@ export function asksForWebSocket({ headers }: IncomingMessage): boolean {
 }
 
 /**
- * Runs `app` for requests that ask for an upgrade. If it refuses one, its answer is sent and the connection is closed.
+ * Runs `app` for requests that ask for an upgrade. If it refuses one, its response is sent and the connection is
+ * closed.
  */
 export function bridgeUpgrades(app: App): UpgradeListener {
   return async (incoming, socket, head) => {

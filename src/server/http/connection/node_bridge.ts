@@ -2,7 +2,7 @@
  * Runs an app on `node:http`, with one `Request` and `Response` per exchange.
  *
  * It does not use `Deno.serve`, which up to Deno 2.9 notices a disconnect while the handler runs only if the whole
- * request arrived in one read. Otherwise generation would go on with nobody to read it.
+ * request arrived in one read. After a missed disconnect, generation would go on with nobody to read it.
  *
  * @module
  */

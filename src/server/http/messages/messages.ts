@@ -171,7 +171,7 @@ class MessageBuilder {
     return [{ type: "message_start", message: structuredClone(this.message) }, { type: "ping" }];
   }
 
-  /** Moves cached tokens of the prompt from the input tokens, which exclude them, to their own count. */
+  /** Counts the prompt's cached tokens in a field of their own, and subtracts them from the input tokens. */
   #countCached(numTokens: number): void {
     const { usage } = this.message;
     usage.input_tokens += usage.cache_read_input_tokens - numTokens;

@@ -52,7 +52,7 @@ function describeApi(routes: readonly Route[], description: string): Json {
   };
 }
 
-/** Serves the description of `routes`, including this one. @param description of the API as a whole. */
+/** Serves the description of `routes`, including this one. @param description describes the API as a whole. */
 export function openApiRoute(routes: readonly Route[], description = ONE_MODEL): Route {
   const route: Route = {
     method: "GET",

@@ -1,6 +1,6 @@
 /**
  * Transcribes a session's turns, one after the other, and tracks which of a turn's text is final. While the queue is
- * full, requests of open sessions wait, where new requests would be refused.
+ * full, requests of open sessions wait; all other requests are refused.
  *
  * @module
  */

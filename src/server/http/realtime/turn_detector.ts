@@ -1,6 +1,6 @@
 /**
  * Finds where turns of speech begin and end while the audio is still arriving. The likelihood of speech comes from the
- * voice activity model that is loaded beside the recogniser, or from the loudness.
+ * voice activity model that is loaded with the recogniser, or from the loudness.
  *
  * As in Silero's own iterator, speech begins at one likelihood and continues until a lower one.
  *
@@ -60,7 +60,7 @@ export class TurnDetector {
     return this.#turnFromMs !== undefined;
   }
 
-  /** Takes the next window. @param likelihood that somebody speaks in it. */
+  /** Takes the next window. @param likelihood how likely it is that somebody speaks in it, 0 to 1. */
   push(likelihood: number): TurnEvent | undefined {
     const { threshold, silenceMs } = this.#settings;
     const windowFromMs = this.#nowMs;
@@ -102,7 +102,7 @@ interface VoiceDetectorOptions {
   readonly signal: AbortSignal;
 }
 
-/** Detects speech with the voice activity model that is loaded beside the recogniser. Follows one speaker. */
+/** Detects speech with the voice activity model that is loaded with the recogniser. Follows one speaker. */
 export class VoiceDetector {
   readonly windowMs: number;
   readonly #options: VoiceDetectorOptions;

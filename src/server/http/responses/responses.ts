@@ -120,7 +120,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
   }];
 }
 
-/** Converts an item to the client's own form, without fields that the client did not send. */
+/** Converts an item to the client's own format, without fields that the client did not send. */
 function toClientItem(item: StoredItem): StoredItem {
   return item.type === "hosted" ? { ...item.item, id: item.id } as unknown as StoredItem : item;
 }
