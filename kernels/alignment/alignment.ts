@@ -20,7 +20,7 @@ import type { AttentionShape } from "../attention/attention_shape.ts";
 import { expand, FOUR } from "../common/wgsl.ts";
 import type { RowLayout } from "../attention/kv_write.ts";
 
-/** Added to the standard deviation of a key's weights, which may be 0. */
+/** Added to the standard deviation of a key's weights, because the deviation may be 0. */
 export const LEAST_DEVIATION = 1e-8;
 
 /** One layer's contribution to an alignment. */

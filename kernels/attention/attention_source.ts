@@ -1,7 +1,7 @@
 /**
- * Generates the WGSL of attention for one head size and tiling: with many queries at once, after FlashAttention-2 (Dao,
- * 2023), independent of where the keys are stored; and with few queries over many keys, after Flash-Decoding (Dao et
- * al., 2023).
+ * Generates the WGSL of attention for one head size and tiling. Attention with many queries at once follows
+ * FlashAttention-2 (Dao, 2023), wherever the keys are stored. Attention with few queries over many keys follows
+ * Flash-Decoding (Dao et al., 2023).
  *
  * All inner loops and per-thread arrays are unrolled, because naga adds a counter to each loop and a bounds check to
  * each index: drivers then neither unroll loops nor keep arrays in registers.
@@ -30,7 +30,10 @@ export interface TileTiling {
   readonly quads: number;
   /** Number of threads that share the same rows. */
   readonly threadsPerRow: number;
-  /** Keys per tile, divided by `threadsPerRow`. Both are powers of two, and their product is at least 4. */
+  /**
+   * Keys per tile, divided by `threadsPerRow`. This number and `threadsPerRow` are powers of two, and their product,
+   * the keys per tile, is at least 4.
+   */
   readonly keysPerThread: number;
   /** Whether workgroup memory holds keys and values in f32, whatever the type of the tensors. */
   readonly isUnpacked: boolean;

@@ -1,7 +1,7 @@
 // Attention of many queries at once, after FlashAttention-2 (Dao, 2023): see attention_source.ts.
 //
 // One workgroup takes up to $ROWS rows of one item and one KV head, and processes the keys in tiles of $KEYS. A tile is
-// staged once for all rows, so the heads of a group share the loads. $LANES threads share the same rows: for the scores
+// staged once for all rows, so the heads of a group share the loads. $LANES threads share the same rows. For the scores
 // each takes every $LANES-th key, and for the output every $LANES-th vec4 of the head.
 //
 // The including shader declares `q` and `out`, and functions that locate keys and values and say which of them a query

@@ -33,7 +33,7 @@ export interface HeadNormParams {
   readonly ofKeys: boolean;
   /** Whether all heads of a token share one root mean square; otherwise each head has its own. */
   readonly ofRows?: boolean | undefined;
-  /** Whether they are normalised after their rotation, each head by itself; otherwise before it. */
+  /** Whether heads are normalised after their rotation, each by itself, rather than before it. */
   readonly isAfterRotation?: boolean | undefined;
 }
 
@@ -106,7 +106,8 @@ const THREADS = 64;
  *
  * `x = x / sqrt(mean(x²) + epsilon) * gamma`
  *
- * Then `x` is rotated, with minus for the first element of each pair, whose index is `a(i)`:
+ * Then `x` is rotated, with minus for the first element of each pair; `a(i)` is the index of the pair that holds
+ * `x[i]`:
  *
  * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`
  *

@@ -32,7 +32,9 @@ export interface AttentionParams {
   readonly window: number;
   /** Whether a sink logit per head is added to the softmax's denominator. */
   readonly hasSinks: boolean;
-  /** Elements from one token's queries to the next's, and to the first head's; both multiples of 4. */
+  /**
+   * Distances in elements, both multiples of 4: from one token's queries to the next token's, and to the first head.
+   */
   readonly queryStride: number;
   readonly queryOffset: number;
 }

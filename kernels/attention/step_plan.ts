@@ -8,7 +8,10 @@ import { decodeKeys } from "./attention_source.ts";
 
 /** The sequences of a step, such as a `StepBatch` of the decoder. */
 export interface PackedStep {
-  /** Ids or objects. If an object has `isDecoding`, that says whether its token was generated, not part of a prompt. */
+  /**
+   * Ids or objects. An object's `isDecoding`, if present, says whether its token was generated rather than part of a
+   * prompt.
+   */
   readonly sequences: ArrayLike<object | number>;
   readonly numTokens: number;
   /** i32 `[numTokens]`: position of each token in its own sequence. */
@@ -116,7 +119,7 @@ export class StepPlan {
     // for each of its items.
     const mostSplit = maxSequences * this.#targetItems;
     this.maxSlots = mostSplit + Math.min(mostSplit, maxWhole);
-    // Splitting adds at most `maxSlots` items, and reductions as many.
+    // Splitting adds at most `maxSlots` items, and as many reductions.
     const maxItems = maxWhole + 2 * this.maxSlots;
     this.words = new Uint32Array(
       HEADER_WORDS + 2 * maxTokens + maxSequences * maxBlocksPerSequence + maxItems * ITEM_WORDS,

@@ -55,7 +55,7 @@ export class Arena {
   /** @throws {StartupError} when there is not enough memory. */
   allocate(use: MemoryUse): WebAssembly.Memory {
     const memory = createMemory(Math.ceil(this.#end / PAGE_BYTES), use);
-    // Requested before anything is written to the memory.
+    // Large pages must be requested before anything is written to the memory.
     if (use.hasLargePages) adviseLargePages(memory);
     this.#write(memory);
     return memory;

@@ -59,7 +59,7 @@ const PATIENCE_MS = 10_000;
 const IDLE_MS = 20_000;
 /** A job of this size takes one thread 80 to 400 µs, longer with fewer rows; waking a helper takes 30 to 50 µs. */
 const MIN_FLOPS = 2e6;
-/** A helper that is polling joins within a microsecond or two. */
+/** While a helper is polling, even jobs of this size are worth dividing: it joins within a microsecond or two. */
 const MIN_FLOPS_POLLING = 1e5;
 /** About 100 µs of polling. The work between two jobs of a step takes up to 40 µs, waking a helper up to 50. */
 export const STEP_POLLS = 16_000;
@@ -163,7 +163,7 @@ export class KernelThreads {
     this.#memories.clear();
   }
 
-  /** Starts helpers that are not running yet, as they would otherwise join some 100 ms after the first job. */
+  /** Starts helpers that are not running yet. Otherwise they would join only some 100 ms after the first job. */
   start(): void {
     while (this.#helpers.length < this.numThreads - 1) {
       const { port1, port2 } = new MessageChannel();
@@ -199,7 +199,7 @@ export class KernelThreads {
     if (isLoss) this.#losses++;
   }
 
-  /** The id by which helpers know a memory. */
+  /** Returns the id by which helpers know a memory, and sends them the memory if it is new. */
   #share(memory: WebAssembly.Memory): number {
     const known = this.#memories.get(memory);
     if (known !== undefined) return known;

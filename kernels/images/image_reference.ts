@@ -149,7 +149,7 @@ export function compositeAlpha(image: Pixels, mask: Mask): Pixels {
 }
 
 /**
- * As {@linkcode compositeAlpha}, for some rows of an image, a few at a time.
+ * Does the same as {@linkcode compositeAlpha} for some rows of an image, a few at a time.
  *
  * @param rows RGB or RGBA; left unchanged.
  * @returns RGBA, in whole rows; each result is valid until the next is requested.

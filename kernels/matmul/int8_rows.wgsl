@@ -64,7 +64,7 @@ fn sum_of_levels(words: vec2<u32>) -> i32 {
 override BLOCKS: u32;
 // Number of units of eight elements in a row.
 override UNITS: u32;
-// The same number if there is a norm; otherwise 1.
+// UNITS if there is a norm; otherwise 1.
 override SQUARES: u32;
 
 const THREADS = 128u;

@@ -2,7 +2,7 @@
  * How integer products divide their work, and the WGSL that is generated for a division.
  *
  * The divisions were the fastest in a search on an H100 (README.md lists what was tried). The products of a block are
- * exact whole numbers, and blocks are added one after the other in f32, so a row's result depends neither on how the
+ * exact whole numbers, and blocks are added one after the other in f32. So a row's result depends neither on how the
  * work is divided nor on the other rows. Loops are unrolled; see matvec_source.ts.
  *
  * @module
@@ -126,7 +126,7 @@ const MAGIC = { bits: 0x4b400000, float: "12582912.0" };
 
 /** Number of parts in which the squares of a row are added; the same as in int8_rows.wgsl. */
 const GATHERERS = 32;
-/** Number of blocks between two tests of the end of a sum. */
+/** Possible numbers of blocks between two checks for the end of a sum, the best first. */
 const STEPS = [8, 4, 2, 1];
 
 /**

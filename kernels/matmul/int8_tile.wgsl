@@ -1,4 +1,4 @@
-// Products of rows in 8 bits with weights of 4 bits: each workgroup takes a tile of $ROWS rows and $COLUMNS columns,
+// Products of rows in 8 bits with weights of 4 bits. Each workgroup takes a tile of $ROWS rows and $COLUMNS columns,
 // and stages $DEPTH blocks of 32 elements in workgroup memory while the next ones are being loaded. See int8_source.ts.
 
 // Rows in the layout of int8_rows.wgsl: the same buffer, read as words and as factors.

@@ -53,7 +53,7 @@ fn load_x(row0: u32, r: u32, at: u32, normed: Affine) -> vec4<f32> {
   return (value - row_mean[r]) * row_scale[r] * normed.factor + normed.offset;
 }
 
-// Adds up what the threads have in `sums` for each row; the total is the first element of the row's `gathered`.
+// Adds up the threads' elements of `sums` for each row. The total is the first element of the row's `gathered`.
 fn gather_sums(thread: u32) {
   workgroupBarrier();
   for (var i = thread; i < GATHERERS * ROWS; i += THREADS) {

@@ -106,7 +106,7 @@ export function checkMatvec(params: MatvecParams): void {
   const columns = gate ? [n, matrixRows, gate.gateRow, gate.upRow] : [];
   if (weights.kind === "columns" && columns.some((size) => size % 4 !== 0)) {
     throw new RangeError(
-      `A gated matrix of ${matrixRows} columns: matvec takes multiples of 4 then.`,
+      `A gated matrix of ${matrixRows} columns: matvec takes multiples of 4 if the matrix is gated.`,
     );
   }
 }
@@ -236,7 +236,7 @@ function powerOfTwo(count: number, limit: number): number {
 
 /**
  * A graphics card reads fastest if neighbouring threads read neighbouring words, and needs many threads. A software
- * adapter runs eight threads of a workgroup in step, but each reads by itself. So there one thread goes along K alone,
+ * adapter runs eight threads of a workgroup in step, but each reads by itself. So a single thread sums along K there,
  * and all threads share the loads of `x`.
  *
  * @param hasTiles whether steps have many rows.

@@ -2,8 +2,8 @@
  * The WGSL of `matvec`, put together and expanded for a product and a division of its work.
  *
  * Deno's WebGPU adds a counter to each loop and a bounds check to each array access. So drivers do not unroll loops,
- * and arrays that a loop indexes are kept in memory. For graphics cards, each sum is therefore a variable of its
- * own, and the loads of a thread stand side by side.
+ * and arrays that a loop indexes are kept in memory. For graphics cards, each sum is therefore a variable of its own,
+ * and a thread issues its loads one right after the other.
  *
  * @module
  */

@@ -1,5 +1,5 @@
-// Products of few rows on graphics cards, with one variable per sum and the loads of a thread side by side. It follows
-// matrix.wgsl and matvec.wgsl; see matvec_source.ts.
+// Products of few rows on graphics cards, with one variable per sum and a thread's loads one right after the other. It
+// follows matrix.wgsl and matvec.wgsl; see matvec_source.ts.
 //
 // A lane reads the matrix in units along K: chunks of levels, or vec4s of elements. Its sums are `value0` and so on:
 // for each row the sums of the outputs, and one of the row's squares for a root mean square.

@@ -2,9 +2,9 @@
  * The layout of a quantised matrix (`MatMulNBits`) in the memory of `row_products.ts`.
  *
  * The kernel multiplies levels of 4 bits in blocks of 32 that share a scale. A matrix in another format is split into
- * planes, which are matrices of that kind whose products are added: one with 8 bits into the upper and the lower halves
- * of its levels, and one with blocks of 16 into its even and its odd blocks. The planes of a block lie one after the
- * other, and rows contain a copy of the block for each plane.
+ * planes, which are matrices of that kind whose products are added. If levels have 8 bits, the planes are their upper
+ * and their lower halves; if blocks have 16 weights, the planes are the even and the odd blocks. The planes of a block
+ * lie one after the other, and rows contain a copy of the block for each plane.
  *
  * @module
  */

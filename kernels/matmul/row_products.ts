@@ -41,7 +41,7 @@ export function divideGroups(
   return Math.ceil(numGroups / Math.min(even, most));
 }
 
-/** Most quantised rows that are multiplied with weights after reading them once. */
+/** Most quantised rows that share each load of weights. */
 const TILE_ROWS = 4;
 const ROW_BLOCK_BYTES = 40;
 /** Sizes of the parts of a product with a quantised matrix, whose groups are read in six streams. */

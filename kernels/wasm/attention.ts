@@ -96,8 +96,8 @@ function setPagedRows(node: Node, step: Step, item: Item, index: u32, block: Row
 }
 
 /**
- * As `pagedAttention`, for items of one head. After the block of rows, scratch memory has space for the tiles of one
- * sequence and head.
+ * Does for packed sequences what `pagedAttention` does for paged ones; each item has one head. After the block of rows,
+ * scratch memory has space for the tiles of one sequence and head.
  */
 export function packedAttention(
   node: PackedNode,

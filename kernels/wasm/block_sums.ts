@@ -1,8 +1,8 @@
 /**
  * Sums of a block's products, for {@linkcode multiply}.
  *
- * `Sum` is the type of the sums; results are the same. On x64, two 8-bit products in i16 take one instruction, and four
- * in i32 three or more. Processors with an instruction for four (ARM) need less work with i32.
+ * `Sum` is the type of the sums. It does not affect the results. On x64, two 8-bit products in i16 take one
+ * instruction, and four in i32 three or more. Processors with an instruction for four (ARM) need less work with i32.
  *
  * `Zeros` says whether blocks have zero points.
  */

@@ -1,8 +1,8 @@
 /**
  * Depthwise causal convolution along the tokens of each sequence:
  *
- * `out[t] = activation(bias + sum over k of w[k] * x[t - taps + 1 + k])`, with inputs before the step's first from the
- * state.
+ * `out[t] = activation(bias + sum over k of w[k] * x[t - taps + 1 + k])`, where inputs before the step's first come
+ * from the state.
  */
 import { ConvNode, rangeAt, StateRange } from "./layout";
 import { madd, silu } from "./vectors";

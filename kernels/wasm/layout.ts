@@ -106,7 +106,7 @@ export function wordAt(array: usize, index: u32): u32 {
 
 /**
  * Offset in either cache of the tile that holds token `position` of the sequence with block table `table`, for one KV
- * head. It avoids divisions, which would cost as much as a tile of small heads.
+ * head. It avoids divisions, which would cost as much as processing a tile of small heads.
  */
 export function tileOffset(node: Node, table: usize, kvHead: u32, position: u32): usize {
   const block = wordAt(table, position >> node.blockShift);

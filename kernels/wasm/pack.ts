@@ -179,7 +179,7 @@ function storeBlock(front: v128, back: v128, scale: f32, at: usize, width: usize
 }
 
 /**
- * Writes four words, each beside those of the tile's other rows.
+ * Writes four words, each next to the same word of the tile's other rows.
  *
  * @returns the address of the next one.
  */
@@ -243,9 +243,9 @@ function zeroTerms(first: v128, second: v128): i32 {
 
 /**
  * Quantises a row to levels of 16 bits, which loses less than f16: the largest magnitude of 32 elements becomes 32,767.
- * A chunk of them is four vectors of eight i16, of elements 0, 4, 8, … and 1, 5, 9, … and so on, as weights lie in
- * words of 16 bits; then i32 sums of its halves, times `factor`, in the first and third of four lanes; then its scale
- * (f32).
+ * A chunk of 32 elements begins with four vectors of eight i16: elements 0, 4, 8, …, then 1, 5, 9, …, and so on, the
+ * order in which weights lie in words of 16 bits. The i32 sums of its halves follow, times `factor`, in the first and
+ * third of four lanes, and then its scale (f32).
  *
  * @param x f32 `[length]`, a multiple of 32.
  */

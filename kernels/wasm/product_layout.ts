@@ -5,11 +5,11 @@
 
 /** Number of a matrix's outputs that lie side by side. */
 export const GROUP: u32 = 4;
-/** Number of weights that share a scale, and of elements of a row that do. */
+/** Number of weights, and of elements of a row, that share a scale. */
 export const BLOCK: u32 = 32;
 /** Bytes of a group's block: 4-bit levels, and four scales. */
 export const BLOCK_BYTES: usize = 80;
-/** Bytes with zero points after the scales, each twice in a byte. */
+/** Bytes of a group's block with zero points, which follow the scales, each twice in one byte. */
 export const ZEROS_BLOCK_BYTES: usize = 88;
 
 /** A matrix of 4-bit blocks, and the operations on its products. */
@@ -52,13 +52,16 @@ export class QuantizedRows {
   /** Number of quantised rows: twice the number of rows if these are pairs. */
   numRows: u32;
   /**
-   * Rows in tiles of four, two and one; see `tileWidth`. A block of a tile has, four times, a word of even and a word
-   * of odd elements; then the scales (f32); then the negated sum that a level of 8 in all weights would give: an i16
-   * for the first two elements of all words, and one for the others. Within each of these parts, rows follow one
-   * another.
+   * Rows in tiles of four, two and one; see `tileWidth`. A block of a tile begins with four pairs of words, each of
+   * even and of odd elements. The scales (f32) follow, and then the negated sum that a level of 8 in all weights would
+   * give: an i16 for the first two elements of all words, and one for the others. Within each of these parts, rows
+   * follow one another.
    */
   tiles: usize;
-  /** The value 15, the lower half of a byte. As a constant, V8 would create it again at each use. */
+  /**
+   * The value 15, a mask for the lower half of a byte. It is no constant, because V8 would create that again at each
+   * use.
+   */
   levelMask: u32;
   /** Whether the sums of a block are kept in i16; see `block_sums.ts`. */
   sumsInShorts: u32;
@@ -137,7 +140,7 @@ export const CHUNK_BYTES: usize = 96;
 /** One product of a layer's experts. */
 @unmanaged
 export class ExpertsProduct {
-  /** One of the constants above. */
+  /** How weights are stored: `BITS4`, `BITS8`, `FLOATS` or `HALVES`. */
   kind: u32;
   /** Number of elements in a row, a multiple of 32. */
   k: u32;

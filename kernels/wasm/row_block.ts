@@ -31,7 +31,7 @@ export class RowBlock {
 
 // Bytes from the block to its arrays.
 /**
- * u32 `[ROWS]` each: row `i` sees the keys `[STARTS[i], ENDS[i])`. Within a head, both grow or stay from row to row.
+ * u32 `[ROWS]` each: row `i` sees the keys `[STARTS[i], ENDS[i])`. Within a head, neither decreases from row to row.
  */
 const STARTS: usize = 64;
 const ENDS: usize = STARTS + ROWS * 4;
