@@ -53,7 +53,7 @@ const HEADLINES: Readonly<Record<string, readonly string[]>> = {
     "the same again, ms",
   ],
   asr: ["30 s of sound, ms", "8 clients with 30 s each, ms"],
-  embed: ["a text, one after the other, ms", "64 texts of 5 to 100 words in one call, texts/s"],
+  embed: ["one text at a time, ms", "64 texts of 5 to 100 words in one call, texts/s"],
   matting: ["a photo, ms"],
   "speech-kokoro": ["a sentence, ms"],
 };

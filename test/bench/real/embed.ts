@@ -43,7 +43,7 @@ export async function compareEmbed(hearth: HearthOptions): Promise<Comparison<Ru
     ],
     series: [
       {
-        label: "a text, one after the other",
+        label: "one text at a time",
         unit: "ms",
         compare: "gain",
         measure: async (running, round) => {
