@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 const REPOSITORY = fileURLToPath(new URL("../", import.meta.url));
 const LICENCES = fileURLToPath(new URL("./licences/", import.meta.url));
 
-/** Where the notices are. */
+/** Path of the notices. */
 export const NOTICES = join(REPOSITORY, "THIRD_PARTY_NOTICES");
 
 /** Workspace members whose packages are distributed to users: the page's are bundled into it. */

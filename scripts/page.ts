@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 
 const FOLDER = new URL("../src/ui/", import.meta.url);
 
-/** Where the bundles are. */
+/** The folder of the bundles. */
 export const BUILT = new URL("built/", FOLDER);
 
 /** The bundle that the page loads first. */

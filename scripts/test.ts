@@ -138,7 +138,7 @@ async function runProcess(
   }
 }
 
-/** What tests need and this machine lacks, each with its remedy. */
+/** Lists the requirements of tests that this machine lacks, each with its remedy. */
 async function findMissing(): Promise<string[]> {
   const missing: string[] = [];
   // Imported only now, after Vulkan was quietened. The module turns OpenGL off for this process and those started

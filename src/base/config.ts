@@ -22,7 +22,7 @@ export const CPU_RUNTIMES = ["auto", "native", "web"] as const;
 
 export type CpuRuntimeChoice = typeof CPU_RUNTIMES[number];
 
-/** What a model does; it decides which endpoints it serves. */
+/** Kinds of models. The kind of a model decides which endpoints it serves. */
 export const MODEL_KINDS = [
   "text",
   "vision",
@@ -46,7 +46,7 @@ export type Dtype = typeof DTYPES[number];
 
 /** A model as named on the command line, resolved to a folder on this machine. */
 export interface ResolvedModel {
-  /** What `GET /models` reports. */
+  /** The id that `GET /models` reports. */
   readonly id: string;
   /** Other names a request may use for it: kebab-case alias, owner/name. */
   readonly aliases: readonly string[];
@@ -67,7 +67,7 @@ export interface ApiKey {
   readonly key: string;
 }
 
-/** Where a server listens, whom it lets in, and how it ends. */
+/** Settings of any server: its address, whom it lets in, and how it ends. */
 export interface ListenSettings {
   readonly host: string;
   readonly port: number;

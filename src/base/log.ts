@@ -13,8 +13,8 @@ const encoder = new TextEncoder();
 /** Bytes of one write; a pipe takes 64 KiB on Linux. */
 const MAX_WRITE_BYTES = 16 * 1024;
 /**
- * Log lines wait as bytes, in chunks of one write each: a buffer for each of thousands of short lines would take five
- * times the memory of their text, and a concatenated string three times.
+ * Log lines wait as bytes, in chunks of one write each. A separate buffer for each of thousands of short lines would
+ * take five times the memory of their text. A concatenated string would take three times as much.
  */
 const CHUNK_LENGTH = MAX_WRITE_BYTES;
 

@@ -86,7 +86,7 @@ export class RequestMetrics extends MetricSet {
     this.gauge("hearth_sequences_waiting", `${what} that wait.`, () => this.requests().waiting);
   }
 
-  /** Replaces metrics with those of the same names in another registry, except for `staying`. */
+  /** Replaces metrics with the metrics of the same names in another registry, except for `staying`. */
   adopt(from: prometheus.Registry, staying: readonly string[] = []): void {
     const kept = [...staying, "hearth_sequences_running", "hearth_sequences_waiting"];
     for (const metric of from.getMetricsAsArray()) {

@@ -8,7 +8,7 @@
  */
 import { Worker } from "node:worker_threads";
 
-/** What a thread receives, and what happens when it ends. */
+/** The data that a thread receives, and a listener for its end. */
 interface ThreadOptions {
   /** The module's `workerData`; its memory may be shared. */
   readonly workerData: unknown;

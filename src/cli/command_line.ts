@@ -168,7 +168,7 @@ const NOTES = [
 ];
 const REPEATS = { never: [], again: ["repeatable"], commas: ["repeatable, or with commas"] };
 
-/** Writes the whole `--help` of a command; that of the default command also lists the others. */
+/** Writes the whole `--help` of a command. The default command's help also lists the other commands. */
 export function formatHelp(command: Command, commands: readonly Command[]): string {
   const isDefault = command === commands[0];
   const name = isDefault ? "" : ` ${command.name}`;

@@ -68,7 +68,7 @@ function completeValues(placeholder: string, models: readonly string[]): Values 
 
 // In each script, the first command is the default one.
 
-/** What to complete: words, files, or nothing. */
+/** Candidates for a completion: words, files, or nothing. */
 type Values = readonly string[] | "files" | "none";
 
 /** A flag as the scripts complete it. */

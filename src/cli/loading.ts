@@ -84,7 +84,7 @@ function formatProgress(title: string, { what, fraction, detail }: LoadProgress)
 /** How often a download is reported without a terminal. */
 const LINE_EVERY_MS = 5_000;
 
-/** Converts the progress of a download to that of loading. */
+/** Converts the progress of a download to the progress of loading. */
 export function describeDownload(progress: DownloadProgress): LoadProgress {
   const { file, receivedBytes, totalBytes, bytesPerSecond, secondsLeft } = progress;
   const details = [

@@ -190,8 +190,8 @@ async function findPath(
 }
 
 /**
- * Whether a file's name says that its weights have the dtype with this suffix. The suffix of fp32 is just `.onnx`, so
- * its names are those that end in no other dtype's suffix.
+ * Whether a file's name says that its weights have the dtype with this suffix. The suffix of fp32 is just `.onnx`, so a
+ * name that ends in no other dtype's suffix is one of fp32.
  */
 function hasDtype(file: string, suffix: string): boolean {
   if (suffix !== ".onnx") return file.endsWith(suffix);

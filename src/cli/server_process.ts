@@ -47,7 +47,7 @@ type ServerFlags = Pick<
   | "logFormat"
 >;
 
-/** What `serve` and `router` have in common. */
+/** The parts of a server's process that `serve` and `router` have in common. */
 export class ServerProcess {
   readonly settings: ListenSettings;
   /** Most bytes that all request bodies together may take in memory. */

@@ -21,7 +21,7 @@ export interface BlockStats extends PoolStats {
   readonly numEvictedBlocks: number;
 }
 
-/** What the cache holds of a waiting sequence, and the blocks that it would need from each pool. */
+/** The cached prefix of a waiting sequence, and the blocks that it would need from each pool. */
 interface AdmissiblePrefix extends FoundPrefix {
   /** Needs of the main pool, then of the window pools. */
   readonly needs: readonly AdmissionNeeds[];

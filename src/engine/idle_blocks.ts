@@ -1,6 +1,6 @@
 /**
- * What is kept of sequences that have ended: free blocks of the paged KV cache in the order in which they will be
- * reused, partly filled blocks, and slots with recurrent states.
+ * Keeps the remains of ended sequences: free blocks of the paged KV cache in the order in which they will be reused,
+ * partly filled blocks, and slots with recurrent states.
  *
  * @module
  */

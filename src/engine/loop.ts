@@ -37,7 +37,7 @@ export interface GenerationTimes {
   readonly decodeMs: number;
 }
 
-/** Why a sample ends. */
+/** The reason why a sample ends. */
 export type EndReason = "length" | "stop";
 
 /**
@@ -78,7 +78,7 @@ interface Running<Token extends SampledToken> {
   readonly arrivedAtMs: number;
   scheduledAtMs: number | undefined;
   firstTokenAtMs?: number;
-  /** When each sample last got a token, in milliseconds of `performance.now()`. */
+  /** Time of each sample's last token, in milliseconds of `performance.now()`. */
   readonly lastTokenAtMs: number[];
 }
 

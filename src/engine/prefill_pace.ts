@@ -29,7 +29,7 @@ export class PrefillPace {
   #besideMs: number | undefined;
   /** Average duration of a part of a prompt's step, on a device that takes parts from a queue. */
   #partMs: number | undefined;
-  /** When the last step of next tokens ended. */
+  /** Time when the last step of next tokens ended. */
   #lastAtMs = -Infinity;
   /** Parts of prompts' steps since then. */
   #numParts = 0;

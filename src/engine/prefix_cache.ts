@@ -11,7 +11,7 @@ import type { PrefixEnd, WindowBlocks } from "./window_blocks.ts";
 
 const NONE = -1;
 
-/** What identifies the content of a full block. */
+/** The identity of a full block's content. */
 interface BlockContent {
   /** Token ids: i32 `[blockSize]`. */
   readonly tokens: Int32Array;
@@ -26,8 +26,8 @@ interface BlockContent {
  * The full blocks of a pool, indexed by their content.
  *
  * A block's content is its own tokens, the media that they stand for, its scope, and its predecessor: the block that
- * holds everything before it. So the blocks form a tree, and their hashes a chain. A hash (32 bits, of the tokens, the
- * media and the predecessor's hash; that of a first block begins with the scope) only says where to look. The blocks
+ * holds everything before it. So the blocks form a tree, and their hashes a chain. A hash has 32 bits and covers the
+ * tokens, the media and the predecessor's hash, or the scope for a first block. It only says where to look: the blocks
  * found there are compared by the predecessor's id, the scope, the media and every token. Since no content is stored
  * twice, equal predecessor ids mean equal tokens back to the first. So two prefixes are never confused, even if their
  * hashes are equal, and no client ever gets another's prompt. This costs 4 bytes per token.
@@ -223,7 +223,7 @@ export interface FoundPrefix {
   readonly end: PrefixEnd;
 }
 
-/** What is searched: the main pool, and the states and window blocks that belong to its blocks. */
+/** The parts of the cache to search: the main pool, and the states and window blocks that belong to its blocks. */
 interface PrefixSearchParts {
   readonly blockSize: number;
   readonly index: BlockIndex;

@@ -16,7 +16,7 @@ import { Int32List } from "./int32_list.ts";
 /** A mask that allows no token, long enough for any vocabulary. */
 const NO_TOKENS = new Uint32Array(2 ** 16);
 
-/** What a sequence's sampling depends on besides its tokens. */
+/** Options of a sequence's sampling. */
 export interface SamplingOptions {
   readonly params: SamplingParams;
   /** Values added to the logits of these token ids. */

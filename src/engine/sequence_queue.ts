@@ -9,7 +9,7 @@ import type { Sequence } from "./sequence.ts";
 import type { StateSlots } from "./idle_blocks.ts";
 import type { ScheduledSequence, ScheduledStep } from "./step.ts";
 
-/** What the next step needs from a pool. */
+/** The next step's needs from a pool. */
 export interface PoolDemand {
   /** Blocks that are missing even if all cached blocks are evicted; 0 or less if none are. */
   readonly numMissing: number;
@@ -96,9 +96,8 @@ export class SequenceQueue {
   }
 
   /**
-   * What the next step needs from each pool, the main one first, to preempt no sequence and to admit the sequence that
-   * has waited longest. Looks one token ahead, so that a pool that cannot grow is noticed before a sequence has filled
-   * it.
+   * The next step's needs from each pool, the main one first, to preempt no sequence and to admit the sequence that has
+   * waited longest. Looks one token ahead, so that a pool that cannot grow is noticed before a sequence has filled it.
    */
   demand(): PoolDemand[] {
     const { blockSize, maxSequences } = this.#limits;
@@ -142,7 +141,7 @@ export function isDecoding({ length, numComputed, numPromptTokens }: Sequence): 
   return length > numPromptTokens && length - numComputed === 1;
 }
 
-/** What a step is chosen from. */
+/** The sequences to choose a step from, and the resources to run it. */
 interface StepSource {
   readonly limits: DecoderLimits;
   readonly queue: SequenceQueue;
@@ -174,7 +173,7 @@ class StepChoice {
   readonly #isApart: boolean;
   readonly #scheduled: ScheduledSequence[] = [];
   #numNextTokens = 0;
-  /** What the step has left: prompt tokens, tokens, and rows of logits. */
+  /** The rest of the step's budgets: prompt tokens, tokens, and rows of logits. */
   #promptBudget: number;
   #budget: number;
   #rows: number;

@@ -24,8 +24,8 @@ export interface ScheduledSequence {
   /** Rows that score tokens of the prompt, before the row that samples; none if absent. */
   readonly scored?: readonly SampleRow[] | undefined;
   /**
-   * Where the state after some of the tokens is saved. No sequence or snapshot owns the slot until the step is
-   * committed.
+   * The slot in which the state after some of the tokens is saved. No sequence or snapshot owns the slot until the step
+   * is committed.
    */
   readonly savedState?: StepSequence["savedState"];
 }

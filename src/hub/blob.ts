@@ -15,7 +15,7 @@ import type { HubFile, Repository } from "./repository.ts";
 const HTTP_PARTIAL_CONTENT = 206;
 const HTTP_RANGE_NOT_SATISFIABLE = 416;
 
-/** What to download. */
+/** The file to download, and options for downloading it. */
 export interface BlobOptions extends RetryOptions {
   readonly settings: HubSettings;
   readonly repository: Repository;

@@ -15,7 +15,7 @@ const MAX_REASON_BYTES = 64 * 2 ** 10;
 export class HubError extends StartupError {
   /** The HTTP status; `undefined` if there was no response. */
   readonly status: number | undefined;
-  /** When the hub allows the next request (`Retry-After`). */
+  /** Milliseconds until the hub allows the next request (`Retry-After`). */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -41,7 +41,7 @@ export class NoGraphsError extends StartupError {}
 /** A request to the hub. */
 interface HubRequest {
   readonly url: string;
-  /** What is requested, for messages. */
+  /** The subject of the request in words, for messages. */
   readonly subject: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;

@@ -57,8 +57,8 @@ export interface ModelFiles {
 }
 
 /**
- * Lists a model's files. If the path is that of a graph (`models/u2net.onnx`), the files are the graph and the external
- * data beside it. Other graphs in the folder are other models.
+ * Lists a model's files. If the path leads to a graph (`models/u2net.onnx`), the files are the graph and the external
+ * data next to it. Other graphs in the folder are other models.
  *
  * @throws {StartupError} as {@linkcode listFiles} does.
  */

@@ -125,7 +125,7 @@ const MAX_BYTES = 32 * 2 ** 20;
 /** A request to the hub's API. */
 interface ApiQuestion {
   readonly url: string;
-  /** What is requested, for messages. */
+  /** The subject of the request in words, for messages. */
   readonly subject: string;
   readonly signal?: AbortSignal | undefined;
 }

@@ -158,7 +158,7 @@ async function notFound(
   { hubId, cacheFolder, advice = "" }: {
     readonly hubId?: HubId;
     readonly cacheFolder: string;
-    /** What to use instead. */
+    /** Sentences that say what to use instead. */
     readonly advice?: string;
   },
 ): Promise<StartupError> {

@@ -177,7 +177,7 @@ function lostError({ model: { id } }: Lease, cause: unknown): HearthError {
  * Connects the client to the process that accepted the WebSocket. Bytes are passed on in both directions as they
  * arrive, with backpressure.
  *
- * @param answer of status 101.
+ * @param answer the process's response, with status 101.
  * @param onEnd called when either side has ended.
  */
 function tunnel(

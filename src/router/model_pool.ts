@@ -28,7 +28,7 @@ type ModelStatus = "unloaded" | "loading" | "loaded" | "unloading";
 export interface ModelState {
   readonly model: RoutedModel;
   readonly status: ModelStatus;
-  /** Why loading last failed; absent if it succeeded, or was never tried. */
+  /** The reason why loading last failed; absent if it succeeded, or was never tried. */
   readonly failure: string | undefined;
   /** Address of the model's process; `undefined` unless it is loaded. */
   readonly address: ModelAddress | undefined;

@@ -37,7 +37,7 @@ const RoutedModelList = z.object({
   data: z.array(RoutedModelObject),
 }).meta({ id: "RoutedModelList" });
 
-/** What the endpoints depend on. */
+/** Dependencies of the endpoints. */
 interface OwnDeps extends StopDeps {
   readonly pool: ModelPool;
   readonly metrics: RouterMetrics;

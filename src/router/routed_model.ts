@@ -29,7 +29,7 @@ export interface RoutedModel {
  */
 export const ROUTER_VARIABLE = "HEARTH_UNDER_ROUTER";
 
-/** What a model's process reports: one line of JSON on its standard output. */
+/** A report of a model's process: one line of JSON on its standard output. */
 export type ChildReport =
   /** The process listens on this port. */
   | { readonly type: "listening"; readonly port: number }

@@ -96,7 +96,8 @@ export class AddedTokenFinder {
       }
       const isApart = !token.isSingleWord || (!isWordBefore(text, at) && !isWordAt(text, end));
       if (isApart) {
-        // The token before may include white space in which others are found: they count, unless they include it too.
+        // The previous token may have taken white space in which others are found. They still count, unless they strip
+        // white space on the left and nothing of them remains.
         const start = token.stripsLeft ? last + trimEnd(text.slice(last, at)).length : at;
         const stop = token.stripsRight ? text.length - trimStart(text.slice(end)).length : end;
         sections.push(text.slice(last, start));

@@ -128,7 +128,7 @@ function readMetaspace(reader: ConfigReader): PreTokenizer {
   };
 }
 
-/** When to put the space marker before a word: `always`, only for the `first`, or `never`. */
+/** Reads when to put the space marker before a word: `always`, only for the `first`, or `never`. */
 export function readPrependScheme(reader: ConfigReader): string {
   if (reader.has("prepend_scheme")) return reader.string("prepend_scheme");
   return reader.boolean("add_prefix_space", true) ? "always" : "never";
@@ -165,7 +165,7 @@ function splitChunks(word: string, length: number): string[] {
   return chunks;
 }
 
-/** What happens to the matches at which a text is split. */
+/** The fate of the matches at which a text is split. */
 type SplitBehavior =
   | "Removed"
   | "Isolated"

@@ -41,7 +41,9 @@ export class Tokenizer {
   readonly #decode: Decoder | undefined;
   /** Ids of added tokens. The model does not know those that are not in its own vocabulary. */
   readonly #addedIds = new Map<string, number>();
-  /** Added tokens as they occur in texts: those that are searched for in normalized text, normalized. */
+  /**
+   * Added tokens as they occur in texts. The texts of tokens that are searched for in normalized text are normalized.
+   */
   readonly #addedTexts = new Map<number, string>();
   readonly #numAddedIds: number;
   readonly #finder: AddedTokenFinder;

@@ -157,7 +157,7 @@ export class WordLevelModel implements TokenModel {
   }
 }
 
-/** The score of an unknown character is that of the least likely token minus this. */
+/** The score of an unknown character is the least likely token's score minus this. */
 const UNK_PENALTY = 10;
 
 /** Most steps for one word. SentencePiece's own tokens have at most 16 characters. */

@@ -17,7 +17,7 @@ const MAX_UPLOADED_MIB = 100;
 /** Largest image that fits into a request as base64, which takes four characters for three bytes. */
 export const MAX_IN_JSON_MIB = 75;
 
-/** Why a file is too large; `undefined` if it is not. Reading it would only waste the browser's memory. */
+/** Says why a file is too large; `undefined` if it is not. Reading it would only waste the browser's memory. */
 export function refuseLarge({ name, size }: File, maxMib: number): string | undefined {
   const mib = size / 2 ** 20;
   return mib <= maxMib

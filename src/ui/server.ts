@@ -1,6 +1,6 @@
 /**
  * Calls to the server that this page came from, and the hook with which components make them. The API key, if there is
- * one, is only kept in memory. Also loads the parts of the page that few conversations need: separate bundles beside
+ * one, is only kept in memory. Also loads the parts of the page that few conversations need: separate bundles next to
  * the page's script.
  *
  * @module

@@ -178,7 +178,7 @@ export const ChatMessage = z.preprocess(
 
 export type ChatMessage = z.output<typeof ChatMessage>;
 
-/** Appends `images`, which Ollama's clients send beside the content, to the content. */
+/** Appends `images`, which Ollama's clients send next to the content, to the content. */
 function appendImages(message: unknown): unknown {
   if (typeof message !== "object" || message === null) return message;
   const { images, ...others } = message as { images?: unknown; content?: unknown };

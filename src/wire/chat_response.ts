@@ -132,7 +132,9 @@ interface UsageCounts {
   readonly reasoningTokens?: number | undefined;
 }
 
-/** Usage so far, for a chunk of a stream that asks for it. @param completionTokens of the chunk's choice. */
+/**
+ * Usage so far, for a chunk of a stream that asks for it. @param completionTokens tokens so far of the chunk's choice.
+ */
 export function runningUsage(
   promptTokens: number,
   completionTokens: number,
@@ -254,7 +256,7 @@ export function imageCompletion(head: CompletionHead, png: Uint8Array): ImageCom
   return completion(head, { content: { type: "image", image_url: { url } }, numTokens: 0 });
 }
 
-/** Builds an answer that holds an audio file. @param speech.numTokens of the text. */
+/** Builds an answer that holds an audio file. @param speech.numTokens tokens of the text. */
 export function audioCompletion(
   head: CompletionHead,
   speech: {

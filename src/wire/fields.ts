@@ -145,7 +145,7 @@ export function jsonSchema(): z.ZodType {
   });
 }
 
-/** What a JSON schema may be. */
+/** The values that are JSON schemas, for error messages. */
 export const SCHEMA_WANTED = "a JSON schema: an object, true or false";
 
 /** A field that only accepts `null` and false. `instead` tells the client what to do instead. */
@@ -244,7 +244,7 @@ function shorten(value: string): string {
   return value.length <= MAX_SHOWN_CHARS ? value : `${value.slice(0, MAX_SHOWN_CHARS)}…`;
 }
 
-/** Names of request fields, by those of task fields that are named differently. */
+/** Names of request fields, by the name of the task field, where the two differ. */
 const REQUEST_FIELDS: Readonly<Record<string, string>> = {
   continuesFinalMessage: "continue_final_message",
   logitBias: "logit_bias",

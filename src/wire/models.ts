@@ -121,7 +121,7 @@ export const AudioModelList = ModelList.extend({
 /** A model's facts that the list shows. */
 interface ListedModel {
   readonly id: string;
-  /** When the model's files were written, in seconds since 1970; `null` on `/models`. */
+  /** Time when the model's files were written, in seconds since 1970; `null` on `/models`. */
   readonly createdSeconds: number | null;
   readonly ownedBy: string;
   readonly contextLength: number | undefined;

@@ -21,11 +21,11 @@ export interface RealtimeSettings {
 
 /** How turns are detected: the fields of OpenAI's `server_vad`. */
 export interface RealtimeTurns {
-  /** Likelihood, 0 to 1, from which audio counts as speech. */
+  /** Likelihood of speech, 0 to 1, at or above which audio counts as speech. */
   readonly threshold: number;
-  /** Audio before the speech that is part of the turn. */
+  /** How much audio before the speech is part of the turn. */
   readonly prefixMs: number;
-  /** Silence that ends a turn. */
+  /** How much silence ends a turn. */
   readonly silenceMs: number;
 }
 
@@ -106,7 +106,7 @@ const OlderSession = z.object({
  * Applies an update to the settings. Fields that it leaves out stay as they are. `null` turns off the detection of
  * turns, or turns on the detection of the language.
  *
- * @param event of type `session.update`, or of the older `transcription_session.update`.
+ * @param event an event of type `session.update`, or of the older `transcription_session.update`.
  * @param model the loaded model. If it does not know the language, but OpenAI's API does, the language is ignored:
  * clients often send their user's language.
  * @throws {HearthError} `invalid_value`.

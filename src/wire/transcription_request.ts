@@ -38,7 +38,7 @@ interface AskedGranularities {
 /**
  * Reads the granularities. Only `verbose_json` has times; in other formats they are ignored.
  *
- * @param fields of the form, in order.
+ * @param fields the form's fields, in order.
  * @throws {HearthError} `invalid_value` for an unknown value.
  */
 function readGranularities(

@@ -7,8 +7,8 @@
 import { HearthError } from "../base/errors.ts";
 
 /**
- * What to use instead, by the name of the field. A value that changes nothing (`null`, `false`, 0, an empty list) is
- * accepted.
+ * Alternatives to use instead, by the name of the field. A value that changes nothing (`null`, `false`, 0, an empty
+ * list) is accepted.
  */
 type Unserved = Readonly<Record<string, string>>;
 
@@ -269,7 +269,7 @@ export type AnswerFamily = keyof typeof UNSERVED;
 /**
  * Checks `body` for known fields that are not supported.
  *
- * @param body of a JSON request, or the texts of a form.
+ * @param body the body of a JSON request, or the texts of a form.
  * @param answer the kind of answer to the request.
  * @returns a warning for each field that is ignored.
  * @throws {HearthError} `invalid_value` naming the first field that is refused.

@@ -18,7 +18,7 @@ import type { SettingNames } from "../base/errors.ts";
 import type { LoadProgress } from "../models/model.ts";
 import type { Task, TaskEvent, Voice, VoiceWindows } from "../models/task.ts";
 
-/** What the worker loads, and how. */
+/** The model that the worker loads, and options for loading it. */
 export interface LoadOptions {
   readonly model: ResolvedModel;
   readonly device: DeviceChoice;
@@ -26,7 +26,7 @@ export interface LoadOptions {
   readonly cpuRuntime?: CpuRuntimeChoice | undefined;
   /** Data type of the weights; the best one for the device if absent. */
   readonly dtype?: Dtype | undefined;
-  /** What the model does; detected from the folder if absent. */
+  /** Kind of the model; detected from the folder if absent. */
   readonly kind?: ModelKind | undefined;
   readonly engine: EngineSettings;
   /** Folder of a voice-activity model, for speech recognition. */
@@ -43,7 +43,7 @@ export interface ModelInfo {
   readonly id: string;
   readonly aliases: readonly string[];
   readonly ownedBy: string;
-  /** When its files were written, in seconds since 1970. */
+  /** Time when its files were written, in seconds since 1970. */
   readonly createdSeconds: number;
   readonly kind: ModelKind;
   readonly dtype: Dtype;
@@ -64,7 +64,7 @@ export interface ModelInfo {
   readonly voiceActivity?: VoiceWindows | undefined;
   /** The model's voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly Voice[] | undefined;
-  /** Why a speech synthesis model cannot clone voices; absent if it can. */
+  /** The reason why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: string | undefined;
   /** Whether its answers in a chat are lines read from an image, so that no tokens are sampled. */
   readonly readsLines?: boolean | undefined;

@@ -71,7 +71,7 @@ class Conversation {
   readonly #kind: ModelKind;
   #system: string | undefined;
   #messages: ChatMessage[] = [];
-  /** Images, sounds and documents for the next message. An OCR model uses those of the last message again. */
+  /** Images, sounds and documents for the next message. An OCR model uses the last message's again. */
   #images: FilePart[] = [];
 
   constructor(terminal: ChatTerminal, options: ChatOptions) {

@@ -118,7 +118,7 @@ export type FilePart = AudioPart | DocumentPart | ImagePart;
 /**
  * Converts a file to a part of a message: a PDF, a sound if the model takes sounds, or else an image.
  *
- * @param file.name for error messages.
+ * @param file.name name of the file, for error messages.
  */
 export function toMediaPart(
   { name: param, bytes }: { readonly name: string; readonly bytes: Uint8Array<ArrayBuffer> },

@@ -1,5 +1,5 @@
 /**
- * Where `run` writes its results: standard output, a device or pipe, a file, or one file per input.
+ * The destinations of the results of `run`: standard output, a device or pipe, a file, or one file per input.
  *
  * @module
  */

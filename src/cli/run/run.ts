@@ -37,7 +37,7 @@ import { TimedSession } from "./timed_session.ts";
 /**
  * Loads the model, runs it on the inputs and writes the results. Without inputs, at a terminal, starts a conversation.
  *
- * @param options.prompt an input that comes before those of the flags.
+ * @param options.prompt an input that comes before the inputs of the flags.
  * @returns 0 on success, 1 when the model could not be loaded.
  * @throws {StartupError} when there is no such model, or an input or the output path does not suit it.
  */

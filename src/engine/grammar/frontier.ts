@@ -147,13 +147,13 @@ export interface Call {
   /** Identifies the call; 0 until its callers are known. */
   id: number;
   readonly rule: number;
-  /** Where to continue when the rule ends. */
+  /** Positions to continue from when the rule ends. */
   returns: readonly Return[];
   /** Callers in tail position, whose returns are returns of this call too. Empty once `id` is known. */
   callers: readonly Call[];
 }
 
-/** Where a rule returns to. `call` is `undefined` at the end of the text. */
+/** The position that a rule returns to. `call` is `undefined` at the end of the text. */
 interface Return {
   readonly state: number;
   readonly call: Call | undefined;

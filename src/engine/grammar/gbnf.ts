@@ -186,7 +186,7 @@ class GbnfParser {
     return toCodePoints(String.fromCodePoint(code)).length > 0 ? String.fromCodePoint(code) : "";
   }
 
-  /** Looks up a rule by name. @param at position of the name. */
+  /** Looks up a rule by name. @param at position of the name in the text, for errors. */
   #resolveRule(name: string, at: number): number {
     let known = this.#names.get(name);
     if (known === undefined) {

@@ -5,7 +5,7 @@
  * @module
  */
 
-/** What compiling a grammar needs to know about a model's tokens. */
+/** A model's tokens, as compiling a grammar needs them. */
 export interface GrammarTokens {
   /** Width of the logits. Token ids are smaller than this. */
   readonly vocabSize: number;

@@ -122,7 +122,7 @@ interface Written {
   readonly classes: number;
 }
 
-/** What building an object's phrase needs. */
+/** Functions that building an object's phrase needs. */
 interface MembersParts {
   readonly expressions: Expressions;
   readonly json: JsonPhrases;

@@ -60,7 +60,7 @@ export class SchemaValues {
     if (choice === undefined) return this.#fits(value, nodes);
     const options = choice.options.filter((option) => this.holds(value, [option]));
     if (options.length === 0 || (choice.isExclusive && options.length > 1)) return false;
-    // What `unevaluatedProperties` covers depends on all options that hold.
+    // The members that `unevaluatedProperties` covers depend on all options that hold.
     const more = this.#findDemands(options);
     return this.meets(value, {
       nodes: [...new Set([...nodes, ...more.nodes!])],

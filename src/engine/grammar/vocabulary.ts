@@ -208,7 +208,7 @@ class TokenTrie {
     this.#ends = new Int32Array(numNodes);
   }
 
-  /** Builds the trie. @param tokens with non-empty bytes and distinct ids. */
+  /** Builds the trie. @param tokens tokens with non-empty bytes and distinct ids. */
   static *build(tokens: readonly Token[], vocabSize: number): Chunked<TokenTrie> {
     const sorted = yield* sortTokens(tokens);
     let numNodes = 0;

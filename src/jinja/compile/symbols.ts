@@ -13,7 +13,7 @@ import {
 } from "../syntax/nodes.ts";
 import { charge } from "../meter.ts";
 
-/** Where a variable gets its value when its scope is entered. */
+/** The source of a variable's value when its scope is entered. */
 export type Load =
   /** The code that enters the scope provides it. */
   | { readonly kind: "parameter" }

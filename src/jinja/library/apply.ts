@@ -143,9 +143,7 @@ function withValue(value: Value, { positional, named }: Arguments): Arguments {
   return { positional: [value, ...positional], named };
 }
 
-/**
- * Makes a filter of items by a test on the item or on its attribute. It keeps those for which the test gives `keeps`.
- */
+/** Makes a filter that tests each item, or an attribute of it, and keeps the items for which the test gives `keeps`. */
 function select(keeps: boolean, hasAttribute: boolean): OpenFilter {
   return (values, args) =>
     mapLazily(values, () => {

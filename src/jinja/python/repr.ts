@@ -198,7 +198,7 @@ export function prettyPrint(value: Value): string {
   return format(value, { indent: 0, allowance: 0, level: 0 });
 }
 
-/** Where a value is written. */
+/** The position at which a value is written. */
 interface Position {
   /** The column at which the value begins. */
   readonly indent: number;

@@ -184,7 +184,7 @@ export abstract class OperandParser {
     }
   }
 
-  /** Parses the filters after a value, or those of a block if there is no value. */
+  /** Parses the filters after a value, or the filters of a block if there is no value. */
   parseFilter(value: Expression | undefined, isInline = false): FilterNode | undefined {
     let node: FilterNode | undefined;
     while (

@@ -28,8 +28,8 @@ export const PROXY_HEADERS = [
 type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
 
 /**
- * Whether the caller is on this machine: the connection comes from this machine, nothing shows that a proxy forwarded
- * the request (some proxies speak HTTP/1.0 by default), and the request is addressed to this machine. If the connection
+ * Whether the caller is on this machine. The connection must come from this machine, and the request must be addressed
+ * to it. Nothing may show that a proxy forwarded the request; some proxies speak HTTP/1.0 by default. If the connection
  * comes from a trusted proxy on this machine, X-Forwarded-For names the caller. For a proxy on another machine, a
  * loopback address there would mean that other machine.
  */

@@ -1,5 +1,5 @@
 /**
- * What all requests have in common: an id, a JSON body, warnings, an answer if they fail, and a log line.
+ * The common parts of handling requests: ids, JSON bodies, warnings, error responses and log lines.
  *
  * @module
  */
@@ -29,7 +29,7 @@ export interface EndedRequest {
   readonly seconds: number;
 }
 
-/** What is called at the beginning and the end of each request. */
+/** Functions called at the beginning and the end of each request. */
 interface RequestListener {
   begin(call: Call): void;
   /** Called when the response is complete. @returns further fields of the log line. */
@@ -182,7 +182,7 @@ const OWNERS: readonly (readonly [path: RegExp, owner: string])[] = [
 /**
  * Tells what to do about a request for another server's API, in one sentence; `undefined` for any other path.
  *
- * @param origin of this server, as the client addresses it.
+ * @param origin origin of this server, as the client addresses it.
  */
 export function explainForeignPath(path: string, origin: string): string | undefined {
   const owner = OWNERS.find(([pattern]) => pattern.test(path))?.[1];

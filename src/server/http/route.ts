@@ -14,7 +14,7 @@ import type { MediaLimits } from "./media.ts";
 import type { Exchange } from "./connection/node_bridge.ts";
 import type { OtlpExporter } from "./spans.ts";
 
-/** What the endpoints depend on. */
+/** Dependencies of the endpoints. */
 export interface AppDeps {
   readonly session: Session;
   readonly settings: ServerSettings;
@@ -22,7 +22,7 @@ export interface AppDeps {
   readonly requestShutdown: () => void;
   /** Limits on request bodies; the specification's if absent. */
   readonly bodyLimits?: BodyLimits | undefined;
-  /** Limits on fetched media; those that the API documents if absent. */
+  /** Limits on fetched media; if absent, the limits that the API documents. */
   readonly mediaLimits?: MediaLimits | undefined;
   /** Connections of the port that the app is served on, if there is one. */
   readonly connections?: ConnectionFigures | undefined;
@@ -50,7 +50,7 @@ export interface Env {
 /** A request that is being handled. */
 export type Call = Context<Env>;
 
-/** Schemas of a body by media type; a single schema is that of JSON. */
+/** Schemas of a body by media type; a single schema is for JSON. */
 export type BodySchemas = z.ZodType | Readonly<Record<string, z.ZodType>>;
 
 /** How the API's description presents an endpoint. */

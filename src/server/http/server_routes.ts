@@ -147,7 +147,7 @@ function makeEntry(info: ModelInfo, { req: { path } }: Call) {
 
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
 
-/** What is needed to shut a server down. */
+/** Dependencies of the endpoint that shuts a server down. */
 export interface StopDeps {
   readonly settings: ListenSettings;
   /** Begins the shutdown sequence. Called when the response to an accepted shutdown request has been sent. */

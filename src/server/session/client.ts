@@ -10,7 +10,7 @@ import { within } from "../../base/timing.ts";
 import { listMedia, type Task } from "../../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../../worker/protocol.ts";
 
-/** Why a worker is lost: it failed or died (`lost`), or it no longer responds (`silent`). */
+/** The reason why a worker is lost: it failed or died (`lost`), or it no longer responds (`silent`). */
 export type LossCause = "lost" | "silent";
 
 /** Receives what a worker reports about itself. Nothing follows `onFailed` or `onLost`. */

@@ -138,9 +138,9 @@ export async function lastEvent<Event extends TaskEvent>(
   return last as Extract<Event, { type: "done" }>;
 }
 
-/** Timing of the model's work on a request. Times are those of `performance.now()`. */
+/** Timing of the model's work on a request, in milliseconds of `performance.now()`. */
 export interface Work {
-  /** When the model received the task. */
+  /** Time when the model received the task. */
   readonly startedAtMs: number;
   readonly endedAtMs: number;
   /** Timings of models that generate. */

@@ -11,8 +11,8 @@ const MAX_STEPS_PER_CHAR = 12;
  * the expression matches, by the first alternative that succeeds.
  *
  * Without back-references, whether the rest of an expression matches depends only on the instruction and the position.
- * So branches that failed need not be tried again: once a search backtracks more often than usual, they are remembered,
- * and the total time is proportional to the length of the text times that of the program.
+ * So branches that failed need not be tried again. Once a search backtracks more often than usual, failed branches are
+ * remembered. The total time is then proportional to the length of the text times the length of the program.
  */
 export class Matcher {
   readonly #program: Program;

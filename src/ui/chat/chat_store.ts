@@ -34,7 +34,7 @@ export class ChatStore {
   model = "";
   /** Speech models behind the same address. */
   voice: Voice = {};
-  /** What the model may call besides the functions in the settings. */
+  /** Tools that the model may call besides the functions in the settings. */
   readonly tools = createTools();
   /** The state to show. */
   readonly observed = new Observed(initialState());

@@ -185,7 +185,7 @@ interface Attached {
   readonly files: readonly Attachment[];
 }
 
-/** What the model takes besides text files and PDFs. */
+/** Media that the model takes besides text files and PDFs. */
 interface Taken {
   readonly takesImages: boolean;
   readonly takesAudio: boolean;

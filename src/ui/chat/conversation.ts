@@ -61,7 +61,7 @@ export interface Turn extends Message {
   readonly createdMs: number;
   /** Whether the answer was stored before it was complete. */
   readonly isUnfinished?: boolean;
-  /** When the turn was deleted. It is hidden with all turns that follow it, and can be restored. */
+  /** Time when the turn was deleted. It is hidden with all turns that follow it, and can be restored. */
   readonly deletedMs?: number;
 }
 
@@ -182,9 +182,9 @@ export interface Conversation {
   readonly updatedMs: number;
   /** Id of the turn whose branch is shown; `null` before the first turn. */
   readonly headId: string | null;
-  /** The settings; those of new conversations if absent. */
+  /** The settings; if absent, the settings of new conversations. */
   readonly settings?: ChatSettings;
-  /** When it was deleted. It can be restored for some time. */
+  /** Time when it was deleted. It can be restored for some time. */
   readonly deletedMs?: number;
 }
 

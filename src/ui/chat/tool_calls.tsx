@@ -10,7 +10,7 @@ import { Observed, useObserved } from "./chat_state.ts";
 import type { ToolCall, Turn } from "./conversation.ts";
 import { McpServers } from "./mcp_servers.tsx";
 
-/** When the page was opened. Calls in turns from earlier visits need a click, whatever was allowed then. */
+/** Time when the page was opened. Calls in turns from earlier visits need a click, whatever was allowed then. */
 const OPENED_MS = Date.now();
 
 export type Result = Pick<Turn, "text" | "toolCallId">;

@@ -42,7 +42,7 @@ export type Outcome =
 
 /**
  * @param token sent as `Authorization: Bearer …`; if empty, OAuth is used if the server requires it.
- * @throws {Error} when the server does not answer as an MCP server, or accepts neither.
+ * @throws {Error} when the server does not answer as an MCP server, or accepts neither the token nor OAuth.
  */
 export async function connect(url: string, token: string): Promise<Outcome> {
   const signIn = new SignIn(url);

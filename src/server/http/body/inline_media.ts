@@ -1,5 +1,5 @@
 /**
- * Media within a JSON body, decoded as they arrive. In the JSON, a short key takes the place of each, so that neither
+ * Media within a JSON body, decoded as they arrive. In the JSON, a short key takes the place of each medium. So neither
  * the parser nor the server's thread has to read, copy or decode a string of a hundred megabytes at once.
  *
  * @module

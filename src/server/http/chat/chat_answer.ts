@@ -35,7 +35,7 @@ import type { ReasoningField } from "../../../base/config.ts";
 
 const DONE = formatEvent("[DONE]");
 
-/** What the answer depends on besides the events. */
+/** Options of the answer. */
 interface AnswerOptions {
   readonly head: CompletionHead;
   readonly thoughtPosition: ThoughtPosition;
@@ -222,7 +222,7 @@ function choiceLogprob(chosen: ChosenLogprob): ChoiceLogprob {
   return { ...tokenLogprob(chosen), top_logprobs: chosen.top.map(tokenLogprob) };
 }
 
-/** Where an answer holds the model's reasoning: in its own field, in the text between two tags, or nowhere. */
+/** The position of the model's reasoning in an answer: in its own field, in the text between two tags, or nowhere. */
 type ThoughtPosition = ReasoningField | "content" | "hidden";
 
 /** The fields of a message, or of a delta, that hold text and reasoning. */

@@ -1,5 +1,5 @@
 /**
- * Converts a request's messages to those of a task, and reads their media.
+ * Converts a request's messages to a task's messages, and reads their media.
  *
  * @module
  */
@@ -22,7 +22,7 @@ import { type MediaDeps, type MediaPart, readPart, toMedium } from "../media.ts"
 /** Kinds of models that take images. */
 const IMAGE_KINDS: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
 
-/** What reading messages needs besides the media settings. */
+/** Options for reading messages, in addition to the media settings. */
 export interface ReadMessagesOptions extends MediaDeps {
   readonly info: ModelInfo;
 }

@@ -22,7 +22,7 @@ import { HearthError } from "../../../base/errors.ts";
 const RANDOM_SEED = -1;
 const MIXING_FACTOR = 0x9e3779b1;
 
-/** What building a task needs besides the request. */
+/** Options for building a task from a request. */
 export interface ChatTaskOptions extends ReadMessagesOptions {
   readonly requestId: string;
 }

@@ -70,7 +70,7 @@ export async function openChat(
   return { info, events: await untilAdmitted(events) };
 }
 
-/** Why a model does not serve a field, by field. Each completes the sentence "The model …". */
+/** Reasons why a model does not serve fields, by field. Each completes the sentence "The model …". */
 type Reasons = Readonly<Partial<Record<keyof ChatRequest, string>>>;
 
 /** Fields not served by models that answer about one image or recording, without a conversation. */

@@ -194,9 +194,10 @@ export class Listener {
 // Clients that half-close the connection after the request (`shutdown(SHUT_WR)`) and still read the response.
 
 /**
- * When to probe a client that has closed its end. Such a client may be half-closed or gone. Only writing tells the two
- * apart, because the second write to a client that is gone fails. The probes are interim responses (RFC 9110, 15.2),
- * which clients ignore, or comments once a stream of events has begun. Other responses are written without long pauses.
+ * Times after which to probe a client that has closed its end. Such a client may be half-closed or gone. Only writing
+ * tells the two apart, because the second write to a client that is gone fails. The probes are interim responses (RFC
+ * 9110, 15.2), which clients ignore, or comments once a stream of events has begun. Other responses are written without
+ * long pauses.
  */
 const PROBE_AFTER_MS = [0, 100, 500, 2_000];
 const PROBE_EVERY_MS = 5_000;

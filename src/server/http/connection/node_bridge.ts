@@ -112,7 +112,7 @@ export function bridge(
  * Converts a request.
  *
  * @param onRead called when the body is first read, unless it is complete already.
- * @returns `undefined` for what HTTP allows and `Request` does not, such as the method `TRACE`.
+ * @returns `undefined` for requests that HTTP allows and `Request` does not, such as the method `TRACE`.
  */
 export function readRequest(
   incoming: IncomingMessage,

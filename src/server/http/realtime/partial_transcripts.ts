@@ -51,7 +51,7 @@ interface Progress {
   fromMs: number;
   /** Position at which the audio of the last transcript ended. */
   toMs: number;
-  /** When another transcript may begin. */
+  /** Time from which another transcript may begin. */
   readyAtMs: number;
 }
 

@@ -31,7 +31,7 @@ export function realtimeRoute(deps: AppDeps, metrics: ServerMetrics): Route {
         "`input_audio_buffer.speech_started`, `.speech_stopped`, `.committed` and `.cleared`, " +
         "`conversation.item.input_audio_transcription.delta`, `.completed` and `.failed`, and " +
         "`error`. Browsers send the API key as the sub-protocol `openai-insecure-api-key.<key>` " +
-        "beside `realtime`.",
+        "in addition to `realtime`.",
       response: { status: 101, description: "The connection is a WebSocket", content: {} },
       errors: [
         "invalid_value",

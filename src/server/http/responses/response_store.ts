@@ -142,7 +142,7 @@ const MAX_CHARS_PER_TOKEN = 32;
  * long are skipped. Each attempt tokenizes everything that it keeps, so the steps grow: 1, 2, 4 … turns up to half of
  * them, then half of the rest.
  *
- * @param contextLength in tokens; unlimited if absent.
+ * @param contextLength length of the context in tokens; unlimited if absent.
  */
 export function* droppedTurns(
   items: readonly InputItem[],

@@ -205,7 +205,7 @@ function responseFormat({ text }: ResponsesRequest): ChatRequest["response_forma
  * Maps a path in the chat request to the client's own field, because errors must not name fields that the client never
  * sent.
  *
- * @param items of the chat request: those of earlier responses, then those of this request.
+ * @param items all items of the chat: items of earlier responses, then items of this request.
  */
 export function ownParam(
   param: string,
