@@ -282,7 +282,7 @@ export class TextAligner {
       for (let first = 0; first < tokens.length; first += maxBatchTokens) {
         attention.captureQueries({ alignment, firstToken: first });
         const step = this.#getStep(tokens.slice(first, first + maxBatchTokens), { first, slot });
-        // The text is run without wanting any rows.
+        // Runs the text. No rows are wanted.
         for await (const _ of decoder.forward(step));
       }
     } finally {

@@ -43,7 +43,7 @@ export interface EncoderDecoderOptions<Input extends object> {
   /** Opens the graph that turns token ids into embeddings, for a decoder that takes embeddings. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
-  /** What runs in kernels; if absent, what suits the device. */
+  /** Which rows run in kernels; chosen for the device if absent. */
   readonly rule?: KernelRule | undefined;
 }
 
@@ -134,7 +134,7 @@ async function openCut<Input extends object>(
       vocabSize: cut.output.width,
       maxSequences,
       maxBatchTokens: Math.max(maxSequences * TOKENS_PER_SEQUENCE, MIN_STEP_TOKENS),
-      // One sequence more, for texts that are aligned.
+      // One more sequence, for the text that is being aligned.
       numBlocks: (maxSequences + 1) * Math.ceil(contextLength / BLOCK_SIZE),
       blockSize: BLOCK_SIZE,
       sharesBlocks: true,
@@ -207,7 +207,7 @@ interface ProjectedInputsOptions<Input extends object> {
 }
 
 /**
- * Caches what sequences read of the last encoder input, so that it is encoded once: its projected keys and values, or
+ * Caches what sequences read for the last encoder input, so that it is encoded once: its projected keys and values, or
  * the encoder's output if the graph takes that in every step.
  */
 class ProjectedInputs<Input extends object> implements EncodedInputs {

@@ -43,7 +43,7 @@ interface PagedOpenOptions
   readonly keepsOneLayout?: boolean | undefined;
   /** Whether rows must be bit-identical whatever other rows share the step, even if that takes longer. */
   readonly isInvariant?: boolean | undefined;
-  /** What runs in kernels; if absent, what suits the device. */
+  /** Which rows run in kernels; chosen for the device if absent. */
   readonly rule?: KernelRule | undefined;
 }
 

@@ -86,7 +86,7 @@ function sliceStep(batch: StepBatch, first: number, end: number): StepBatch {
   };
 }
 
-/** Durations longer than the average times this factor are counted as the average times this factor. */
+/** Durations are capped at the average times this factor before they enter the average. */
 const OUTLIER = 2;
 
 /** Average milliseconds of each unit of work, kept from step to step. */

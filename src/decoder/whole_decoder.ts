@@ -38,9 +38,12 @@ const MAX_STEP_TOKENS = 512;
 
 /** Computes, for each encoder input, the inputs of the decoder's graph that depend on it. */
 export interface EncodedInputs {
-  /** Names of the inputs of the graph that it computes. */
+  /** Names of the graph's inputs that this object computes. */
   readonly names: readonly string[];
-  /** Computes them for an encoder input. This object owns them; they are valid until it is called for another input. */
+  /**
+   * Computes these inputs for an encoder input. This object owns the results, which are valid until this is called for
+   * another encoder input.
+   */
   feeds(input: object): Promise<Tensors>;
   dispose(): Promise<void>;
 }
@@ -130,7 +133,7 @@ export class WholeDecoder implements Decoder {
       }
       requireKnown(session, [...embeddings?.outputs ?? [], ...encoded?.names ?? []]);
       const decoder = new WholeDecoder(session, embeddings, options);
-      // Refuses caches of other types now, not at the first request.
+      // Refuses caches of unsupported types now, rather than at the first request.
       for (const input of decoder.#cacheInputs) emptyState(input).dispose();
       return decoder;
     } catch (error) {

@@ -16,7 +16,7 @@ const CHUNK_BYTES = 16 * 2 ** 20;
 /** Bytes that may be queued before the device has taken them. */
 const QUEUED_BYTES = 4 * CHUNK_BYTES;
 
-/** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, as they are in the file. */
+/** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, unchanged from the file. */
 export interface DeviceTensor {
   /** ONNX Runtime binds whole buffers, so each buffer holds one tensor. What follows it is zero. */
   readonly buffer: GPUBuffer;

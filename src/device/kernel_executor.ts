@@ -14,7 +14,10 @@ export interface KernelsOptions {
   readonly programs: readonly Program[];
   /** Most rows in a step. */
   readonly maxRows: number;
-  /** Most rows that a program computes. What it needs for any number up to this is compiled when it is opened. */
+  /**
+   * Most rows that a program computes. Everything that up to this many rows need is compiled when the program is
+   * opened.
+   */
   readonly countMaxRows: (program: Program) => number;
   /** Weights in device memory, owned by the caller; absent on the CPU. */
   readonly weights?: DeviceWeights | undefined;

@@ -1,6 +1,6 @@
 /**
- * Records commands for the device, which are then submitted together, and encodes the commands of a repeated step
- * ahead.
+ * Records commands for the device, which are then submitted together, and encodes the commands of a repeated step ahead
+ * of time.
  *
  * A submit costs the host as much as many dispatches, so all layers of a decoder's step are submitted at once. Submit
  * recorded commands before anything else is submitted, and before writing to a buffer that they read.

@@ -23,7 +23,7 @@ export interface GpuContext {
   readonly features: GPUSupportedFeatures;
   /** Whether shaders may use `f16`. */
   readonly hasF16: boolean;
-  /** Whether this is a software adapter: correct, and slower than the CPU backend. */
+  /** Whether this is a software adapter, which is correct but slower than the CPU backend. */
   readonly isFallbackAdapter: boolean;
   /** Resolves when the device is lost or destroyed. */
   readonly lost: Promise<GPUDeviceLostInfo>;
@@ -159,8 +159,8 @@ export function uploadStorage(
 }
 
 /**
- * Whether a device uses the machine's memory. WebGPU does not tell, so this goes by names: software adapters, Apple's
- * processors and Intel's integrated graphics do.
+ * Whether a device uses the machine's memory. WebGPU does not say, so this goes by the adapter's name: software
+ * adapters, Apple's processors and Intel's integrated graphics do.
  */
 export function usesMachineMemory(
   { adapterInfo, isFallbackAdapter }: Pick<GpuContext, "adapterInfo" | "isFallbackAdapter">,

@@ -18,9 +18,9 @@ export function changeOrtShaders(device: GPUDevice): void {
 /**
  * Fixes a shader of ONNX Runtime 1.30 that silently gives wrong results. Any other shader is unchanged.
  *
- * For `Conv` with a kernel larger than 1, and with a number of input channels that is a multiple of 3 but not of 4, its
- * Conv2dMM loads three channels at once, but computes the index of the first as `xCh / 4`, as if it loaded four.
- * Reported upstream as microsoft/onnxruntime#29651.
+ * The shader is Conv2dMM, for a `Conv` whose kernel is larger than 1 and whose number of input channels is a multiple
+ * of 3 but not of 4. It loads three channels at once, but computes the index of the first as `xCh / 4`, as if it loaded
+ * four. Reported upstream as microsoft/onnxruntime#29651.
  */
 export function fixConvVec3Source(code: string): string {
   const isVec3Conv = code.includes("fn mm_readA") && code.includes("-> vec3<x_element_t>");

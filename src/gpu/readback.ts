@@ -135,7 +135,10 @@ export class Readback {
     return bytes;
   }
 
-  /** Converts a failure to that of a lost device, if the device was lost, which becomes known shortly afterwards. */
+  /**
+   * Converts a failure to a {@linkcode DeviceLostError} if the device was lost, which becomes known only shortly
+   * afterwards.
+   */
   async #explain(error: unknown): Promise<unknown> {
     await new Promise((resolve) => setTimeout(resolve, 0));
     if (!this.#isLost) return error;

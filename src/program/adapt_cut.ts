@@ -24,9 +24,9 @@ import { GraphIndex, liveNodes, readIntegers, readVector } from "../graph/graph_
 import { widenCut } from "../graph/rewrite/widen_cut.ts";
 
 /**
- * Adapts a cut to a GPU: removes nodes that do nothing, makes lookups read token ids and positions directly, takes the
- * embedding table out of the graph, makes a tied vocabulary projection read that table, joins products of the same
- * rows, and pads or divides weights that kernels cannot read as they are.
+ * Adapts a cut to a GPU. It removes nodes that do nothing, makes lookups read token ids and positions directly, takes
+ * the embedding table out of the graph, and makes a tied vocabulary projection read that table. It also joins products
+ * of the same rows, and pads or divides weights that kernels cannot read unchanged.
  *
  * @param maxBufferBytes most bytes of a buffer that a kernel reads.
  */

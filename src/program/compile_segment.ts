@@ -41,7 +41,7 @@ interface CompileOptions {
   readonly nodes: readonly AttentionNode[];
   /** Tensors of the cut that depend on positions only. */
   readonly tables: PositionTables;
-  /** Outputs that others than these attention nodes read. */
+  /** Outputs that anything other than these attention nodes reads. */
   readonly kept: ReadonlySet<string>;
   /** Whether every token of the step is a wanted row, so that the last segment need not select them. */
   readonly allRows: boolean;
@@ -182,7 +182,10 @@ class Compiler {
     }
   }
 
-  /** Whether a tensor is an operand with rotated heads, token by token, which may have been normalised after that. */
+  /**
+   * Whether a tensor is an operand of an attention node whose heads the graph rotates, and perhaps normalises
+   * afterwards.
+   */
   #isRotated(name: string): boolean {
     const { node } = this.#operands.get(name) ?? {};
     if (node === undefined) return false;

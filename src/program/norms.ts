@@ -31,7 +31,7 @@ export interface FoundNorm {
   readonly params: NormParams;
   readonly gamma: Tensor;
   readonly beta?: Tensor | undefined;
-  /** The tensor that is normalised, or the two whose sum is. */
+  /** The tensor that is normalised, or the two tensors whose sum is normalised. */
   readonly inputs: readonly string[];
 }
 

@@ -108,7 +108,7 @@ export type Instruction =
   | { readonly kind: "kernels"; readonly segment: number; readonly program: Program }
   /** Runs a segment in ONNX Runtime. */
   | { readonly kind: "ort"; readonly segment: number }
-  /** `layout` is how kernels leave the operands; absent if these are ordinary tensors. */
+  /** `layout` is the layout in which kernels leave the operands; absent if these are ordinary tensors. */
   | {
     readonly kind: "attention";
     readonly node: number;

@@ -111,7 +111,7 @@ export class CpuBackend implements Backend {
     return await (await this.#open()).openModel(model, files, options);
   }
 
-  /** A packed table alone is read row by row: onnxruntime-web would unpack all of it. */
+  /** Only a packed table is read row by row, because onnxruntime-web would unpack all of it. */
   openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
     const taken = takeLookup(model);
     const isAlone = taken?.lookup.quantized !== undefined && taken.rest.graph.nodes.length === 0;

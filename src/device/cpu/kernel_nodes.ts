@@ -179,7 +179,7 @@ export class CpuExperts implements ExpertLayers {
     const placed: Placed[] = [];
     const memories: SimdExperts[] = [];
     for (let from = 0; from < options.nodes.length;) {
-      // The constants of layers that are already in memory are released.
+      // Only the layers of one memory are described at a time: their constants can be freed once its weights are read.
       const layers: ExpertLayer[] = [];
       let bytes = 0;
       for (const node of options.nodes.slice(from)) {

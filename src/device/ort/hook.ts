@@ -28,8 +28,8 @@ export function loadTransformers(options: {
   /** Parent folder of the models' folders. */
   readonly modelsFolder: string;
   /**
-   * Opens the sessions of transformers.js's own model classes from now on; they cannot be used without it. Give them
-   * `device: "auto"` and an explicit `dtype`, since the library's own table of devices is empty then.
+   * Opens the sessions of transformers.js's own model classes from now on, which cannot be used without it. Give these
+   * classes `device: "auto"` and an explicit `dtype`, since the library's own table of devices is then empty.
    */
   readonly openModel?: ((path: string) => Promise<unknown>) | undefined;
 }): Promise<Transformers> {

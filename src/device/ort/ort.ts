@@ -1,6 +1,6 @@
 /**
- * ONNX Runtime: the only access to its two builds. onnxruntime-node runs on the CPU, on all its cores, with weights
- * mapped from disk; onnxruntime-web runs on WebGPU, and on the CPU if the other does not load.
+ * ONNX Runtime: the only access to its two builds. onnxruntime-node runs on all cores of the CPU, with weights mapped
+ * from disk. onnxruntime-web runs on WebGPU, and on the CPU if onnxruntime-node does not load.
  *
  * @module
  */
@@ -111,8 +111,8 @@ async function openNativeSession(
 }
 
 /**
- * Converts tensors to ONNX Runtime's own Tensor class, since it takes others for options. Deno's Node-API does not know
- * Float16Array, so its bytes are passed as a Uint16Array.
+ * Converts tensors to ONNX Runtime's own Tensor class, since it would mistake any other class for options. Deno's
+ * Node-API does not know Float16Array, so its bytes are passed as a Uint16Array.
  */
 function theirTensors<T extends Tensor | null>(
   { Tensor }: Native,

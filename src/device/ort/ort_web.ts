@@ -17,7 +17,7 @@ export interface ExternalData {
   readonly data: Uint8Array;
 }
 
-/** onnxruntime-web takes Deno for Node, and replaces the global Worker by Node's when it starts. */
+/** onnxruntime-web mistakes Deno for Node, and replaces the global Worker by Node's when it starts. */
 const { Worker } = globalThis;
 
 let lastCall: Promise<unknown> = Promise.resolve();
@@ -69,7 +69,7 @@ export async function openWebSession(
   };
 }
 
-/** Converts tensors to ONNX Runtime's own Tensor class, since it takes others for options. */
+/** Converts tensors to ONNX Runtime's own Tensor class, since it would mistake any other class for options. */
 function theirTensors(
   fetches: Readonly<Record<string, Tensor | null>>,
 ): Record<string, ort.Tensor | null> {

@@ -81,7 +81,7 @@ export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<
   for (const tensor of model.graph.initializers) {
     const { data } = tensor;
     const found = data.kind === "file" ? await find(data.file) : undefined;
-    // Only one folder can be named, but links of a cache may point to files in two.
+    // A session can only be given one folder, but links in a cache may point to files in several.
     const isMapped = found && (folder ??= dirname(found.path)) === dirname(found.path);
     if (isMapped && data.kind === "file") {
       requireBytes(found.size, data);

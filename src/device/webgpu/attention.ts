@@ -46,7 +46,7 @@ export class WebGpuAttention implements PagedAttention {
   /** The cache of each pool: the main one, then those of windows. */
   readonly #caches: readonly WebGpuKvCache[];
   readonly #layers: readonly Layer[];
-  /** Steps by shape and window: nodes with the same ones share a plan of the step. */
+  /** Steps by shape and window: nodes that have both in common share a plan of the step. */
   readonly #steps = new Map<string, { readonly buffer: StepBuffer; readonly pool: number }>();
   readonly #constants = new Map<string, GPUBuffer>();
   /** Buffers by size in bytes. Rotated queries are only needed within one node, so nodes share them. */

@@ -90,7 +90,7 @@ export function getInputName(node: Node, position: number): string | undefined {
   return node.inputs[position] || undefined;
 }
 
-/** Describes why a tensor's shape is unknown: the first node or input behind it whose shape is. */
+/** Describes why a tensor's shape is unknown: names the first node or input on its path whose shape is unknown. */
 function findObstacle({ index, probes }: Search, tensor: string): string {
   const run = probes.at(SHORT_LENGTHS[0]);
   for (let name = tensor;;) {

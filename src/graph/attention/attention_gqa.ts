@@ -39,7 +39,7 @@ function readRotary(node: Node, search: Search): FoundAttention["rotary"] {
   if (intAttribute(node, "do_rotary") !== 1) return undefined;
   const [cosName, sinName] = [getInputName(node, 7), getInputName(node, 8)];
   if (cosName === undefined || sinName === undefined) {
-    throw new Refusal(`${describeNode(node)} is to rotate but has no cos_cache and sin_cache.`);
+    throw new Refusal(`${describeNode(node)} has do_rotary set, but no cos_cache and sin_cache.`);
   }
   const positions = getInputName(node, 9);
   if (positions !== undefined) {

@@ -94,7 +94,7 @@ function findWindow(visible: Visibility, lengths: Lengths, of: string): number {
     if (first < 0) {
       throw new Refusal(
         `${of} is not causal: with ${lengths.pastLength} cached and ${lengths.numTokens} new tokens, ` +
-          `token ${row} does not see the keys up to its own and no others.`,
+          `token ${row} does not see exactly the keys up to its own.`,
       );
     }
     if (first > 0) window = Math.min(window, own - first + 1);

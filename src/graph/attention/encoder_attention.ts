@@ -140,7 +140,7 @@ const OF_ROWS: SpelledOutKind = {
       return { q, k, v };
     }
     throw new Refusal(
-      `What the attention around ${of} reads cannot be traced back to the rows of tokens.`,
+      `The operands of the attention around ${of} cannot be traced back to rows of tokens.`,
     );
   },
   prove: (read, contextLength, of) => ({
@@ -226,7 +226,7 @@ function proveWindow(
   for (const looked of [...short, longest]) {
     if (window >= 0 && sees(looked, window)) continue;
     throw new Refusal(
-      `The mask of ${of} hides more of a text of ${looked.numTokens} tokens than what is far from a token.`,
+      `In a text of ${looked.numTokens} tokens, the mask of ${of} hides some keys, but not as a window would.`,
     );
   }
   return window === Infinity ? undefined : window;

@@ -58,7 +58,9 @@ const OF_CACHE: SpelledOutKind = {
       );
     }
     if (k === "changed" || v === "changed") {
-      throw new Refusal(`Around ${of} keys, values or weights are changed after they were cached.`);
+      throw new Refusal(
+        `Around ${of}, keys, values or weights are changed after they were cached.`,
+      );
     }
     const operand = { tensor: queries, layout: "head_major", offset: 0 } as const;
     return { q: { operand, heads, size: shape.at(-1)!, factor: 1 }, k, v };

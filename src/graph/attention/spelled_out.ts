@@ -147,7 +147,7 @@ export function findSpelledOut(
     q.heads !== heads || k.heads !== v.heads || v.factor !== 1 ||
     !keepsWeights(run, softmax, products.values)
   ) {
-    throw new Refusal(`Around ${of} keys, values or weights are changed in between.`);
+    throw new Refusal(`Around ${of}, keys, values or weights are changed in between.`);
   }
   const read = (lengths: Lengths, score: number) =>
     readScores(probes, lengths, { scores: products.scores.outputs[0]!, softmax, score });
@@ -204,7 +204,7 @@ function measureScores(
     const [first] = seen ?? [];
     if (first === undefined || !seen!.every((x) => x === first)) {
       throw new Refusal(
-        `What is added to the scores in front of ${of} is not a mask: it differs from key to key (ALiBi?).`,
+        `The numbers added to the scores in front of ${of} are not a mask: they differ from key to key (ALiBi?).`,
       );
     }
     return first;
@@ -212,7 +212,7 @@ function measureScores(
   if (mask === undefined) {
     throw new Refusal(`The mask in front of ${of} cannot be computed by partial evaluation.`);
   }
-  if (at(0) !== 0) throw new Refusal(`In front of ${of} ${at(0)} is added to every score.`);
+  if (at(0) !== 0) throw new Refusal(`In front of ${of}, ${at(0)} is added to every score.`);
   const far = at(FAR_SCORE);
   const slope = at(NEAR_SCORE) / NEAR_SCORE;
   const isCapped = Math.abs(far) < 0.5 * Math.abs(slope * FAR_SCORE);
@@ -223,7 +223,7 @@ function measureScores(
     const [got, wanted] = [at(score), expected(score)];
     if (Math.abs(got - wanted) > 1e-4 * Math.abs(wanted)) {
       throw new Refusal(
-        `In front of ${of} a score of ${score} becomes ${got}: neither scaled nor capped by tanh.`,
+        `In front of ${of}, a score of ${score} becomes ${got}: neither scaled nor capped by tanh.`,
       );
     }
   }

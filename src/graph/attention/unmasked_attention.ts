@@ -181,7 +181,7 @@ function isAppending(node: Node): boolean {
   return node.opType === "Concat" && node.inputs.length === 2 && (axis === 2 || axis === -2);
 }
 
-/** The axes of a tensor after these nodes, as text; `undefined` if a node does not only regroup or reorder atoms. */
+/** The axes of a tensor after these nodes, as text; `undefined` if a node does more than regroup or reorder atoms. */
 function follow(axes: Axes, path: readonly Node[], { run, sizes }: Sized): string | undefined {
   let now: Axes | undefined = axes;
   for (const node of path) {

@@ -1,7 +1,7 @@
 /**
- * Lookups of rows by token id or position: takes that of the token embeddings out of a graph, and makes others read the
- * graph's inputs directly. The embedding table is often the largest weight of a model, yet a step reads only one row
- * per token.
+ * Lookups of rows by token id or position: takes the lookup of token embeddings out of a graph, and makes other lookups
+ * read the graph's inputs directly. The embedding table is often the largest weight of a model, yet a step reads only
+ * one row per token.
  *
  * @module
  */

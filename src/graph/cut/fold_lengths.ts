@@ -1,6 +1,7 @@
 /**
- * Folds the arithmetic on lengths in a graph whose attentions are kernel nodes. With one sequence per run, most of what
- * exporters compute from `Shape` is then constant, and what they compute from masks and past lengths are positions.
+ * Folds the arithmetic on lengths in a graph whose attentions are kernel nodes. With one sequence per run, most values
+ * that exporters compute from `Shape` are then constant, and those that they compute from masks and past lengths are
+ * positions.
  *
  * @module
  */

@@ -15,7 +15,7 @@ import { liftConstants } from "../decoder_inputs.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unmasked_attention.ts";
 
-/** Whether a cache is of the encoder's output, by its name: `past_key_values.0.encoder.key`. */
+/** Whether a cache holds keys or values of the encoder's output, by its name: `past_key_values.0.encoder.key`. */
 export function isCrossCache(name: string): boolean {
   return name.includes(".encoder.");
 }

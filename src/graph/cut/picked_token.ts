@@ -40,8 +40,8 @@ const ROW_OPERATORS = new Set([
 const FIRST = "first_token";
 
 /**
- * Makes row-wise nodes that only lead to a pick of the first token compute that token's row alone. Results do not
- * change: nodes that quantise all rows together are left as they are.
+ * Makes row-wise nodes compute only the first token's row, if nothing but a pick of the first token reads their
+ * results. Results do not change: nodes that quantise all rows together are left unchanged.
  *
  * @param wanted the output of the graph that is read.
  * @returns the model itself if the graph picks no token, or if nothing before the pick is row-wise.

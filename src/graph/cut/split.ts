@@ -170,7 +170,9 @@ export function splitEncoder(
 /** @throws {Refusal} when the kernels do not support the type of an attention's operands. */
 function requireFloat(dtype: string | undefined, name: string): "float32" | "float16" {
   if (dtype === "float32" || dtype === "float16") return dtype;
-  throw new Refusal(`The attention "${name}" works in ${dtype}; Hearth's in float32 or float16.`);
+  throw new Refusal(
+    `The attention "${name}" computes in ${dtype}; Hearth's kernels compute in float32 or float16.`,
+  );
 }
 
 /** The number of positions in the smallest table that is indexed by position; `Infinity` if there is none. */

@@ -247,7 +247,7 @@ export function proveTokensAlike(probes: Probes): TokenProof {
   for (const node of nodes) {
     if (isKernelNode(node) || !node.outputs.some((name) => fromInputs.has(name))) continue;
     if (hasSubgraph(node)) {
-      throw new Refusal(`${describeNode(node)} chooses or repeats while it runs.`);
+      throw new Refusal(`${describeNode(node)} runs graphs of its own (a branch or a loop).`);
     }
     const isMeasuring = measuring.includes(node);
     const rule = TOKEN_RULES[node.opType];

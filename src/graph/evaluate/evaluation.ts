@@ -100,12 +100,12 @@ export class Evaluation {
     for (const node of index.graph.nodes) this.#run(node, this.#values);
   }
 
-  /** What is known of a tensor; `undefined` if not even its shape is. */
+  /** A tensor's type and shape, and its elements if they are known; `undefined` if not even the shape is. */
   value(name: string): Value | undefined {
     return this.#get(name, this.#values);
   }
 
-  /** What would be known of `target` if the tensors in `feeds` had these values. */
+  /** The value of `target` if the tensors in `feeds` had these values; `undefined` if not even its shape is known. */
   valueWith(target: string, feeds: ReadonlyMap<string, Value>): Value | undefined {
     const values = new Map<string, Value | undefined>(feeds);
     /** Whether each tensor visited so far depends on `feeds`. */

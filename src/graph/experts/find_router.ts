@@ -65,7 +65,7 @@ export function findRouter(search: MixtureSearch, options: RouterOptions): Found
   if (producer?.opType === "ScatterElements" || producer?.opType === "Where") {
     const found = byScatteredScores(index, producer, options);
     if (found !== undefined) return found;
-    throw new Refusal(`The router before ${describeNode(node)} is none that Hearth knows.`);
+    throw new Refusal(`Hearth does not know the router before ${describeNode(node)}.`);
   }
   return {
     router: {
@@ -87,7 +87,7 @@ function bySeparateWeights(
   const logits = findSigmoidLogits(index, scores);
   const choice = findChoiceBias(index, behind, scores, experts);
   if (logits === undefined || choice === undefined) {
-    throw new Refusal(`The router before ${describeNode(node)} is none that Hearth knows.`);
+    throw new Refusal(`Hearth does not know the router before ${describeNode(node)}.`);
   }
   const normalizes = intAttribute(node, "normalize_routing_weights") === 1;
   const router = { scores: "sigmoid", ...choice, normalizes, epsilon: 0, scale: 1 } as const;

@@ -1,7 +1,7 @@
 /**
- * Mixtures of experts that are written as an unrolled loop over the experts. Either each expert computes the rows that
- * chose it, as PyTorch exports Qwen3-MoE and Mixtral, or all rows, which are then multiplied by its share: zero if a
- * row did not choose it. Products may be quantised.
+ * Mixtures of experts that are written as an unrolled loop over the experts. Either each expert computes only the rows
+ * that chose it, as in PyTorch's exports of Qwen3-MoE and Mixtral. Or it computes all rows, which are then multiplied
+ * by its share: zero if a row did not choose it. Products may be quantised.
  *
  * @module
  */
@@ -92,11 +92,11 @@ export function findLoopedExperts(
   if (!isWhole) return undefined;
   const router = findSpelledRouter(index, { weights, indices, experts: numExperts });
   const numLogits = router && probes.at(SHORT_LENGTHS[0]).value(router.logits)?.shape.at(-1);
-  // A part of the sum.
+  // These are only some of the experts: a later node adds the rest.
   if (numLogits !== undefined && numLogits > numExperts) return undefined;
   if (router === undefined) {
     if (one.numExperts === undefined) return undefined;
-    throw new Refusal(`The router before ${describeNode(node)} is none that Hearth knows.`);
+    throw new Refusal(`Hearth does not know the router before ${describeNode(node)}.`);
   }
   const parts = one.first.map((_, i) => stackProducts(experts.map(({ first }) => first[i]!)));
   const [gate, up] = parts as [ExpertWeights, ExpertWeights?];
@@ -138,7 +138,9 @@ function isAllZeros(node: Node): boolean {
     !toValue(decodeTensorMessage(value))?.data?.some((each) => each !== 0);
 }
 
-/** Matches the sum of an expert's weights, of which those are zero that are another expert's. */
+/**
+ * Matches an expert's share of each row: the sum of the row's weights, after those of other experts are set to zero.
+ */
 function findShare(
   index: GraphIndex,
   tensor: string,
@@ -259,7 +261,7 @@ function findProduct(index: GraphIndex, tensor: string): ExpertProduct | undefin
   const bits = intAttribute(node, "bits") ?? 4;
   const [, , scales, zeroPoints] = node.inputs.map((name) => index.constants.get(name));
   if ((bits !== 4 && bits !== 8) || scales === undefined || (node.inputs[4] ?? "") !== "") {
-    throw new Refusal(`The experts' product ${describeNode(node)} is none that Hearth knows.`);
+    throw new Refusal(`Hearth does not know the experts' product ${describeNode(node)}.`);
   }
   const hasZeroPoints = zeroPoints !== undefined;
   const matrix = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
@@ -281,7 +283,7 @@ function stackProducts(products: readonly ExpertProduct[]): ExpertWeights {
     const tensors = products.map((product) => product[key]).filter((each) => each !== undefined);
     if (tensors.length === 0) return undefined;
     if (tensors.length < products.length) {
-      throw new Refusal(`Some experts beside that of "${own.name}" have no constants like it.`);
+      throw new Refusal(`Only some of the experts around "${own.name}" have ${key}.`);
     }
     return stackExperts(tensors.map(transpose), shape);
   };

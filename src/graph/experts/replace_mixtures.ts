@@ -112,7 +112,9 @@ function requireComputable(found: FoundMixture, { probes }: MixtureSearch) {
   const findValue = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name);
   const dtype = findResult(found, probes, SHORT_LENGTHS[0])?.dtype;
   if (dtype !== "float32" && dtype !== "float16") {
-    throw new Refusal(`"${output}" is ${dtype ?? "unknown"}; they compute in float32 or float16.`);
+    throw new Refusal(
+      `"${output}" is ${dtype ?? "of unknown type"}; kernels compute in float32 or float16.`,
+    );
   }
   const other = [
     ...[x, logits].map((name) => ({ name, dtype: findValue(name)?.dtype })),

@@ -91,7 +91,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
       if (size === first.size && mtime?.getTime() === first.mtime?.getTime()) continue;
       throw new StartupError(
         `${this.#path(file)} changed while it was loaded (${first.size} bytes, now ${size}): ` +
-          "start again when nothing writes it any more.",
+          "start again once nothing writes to it any more.",
       );
     }
   }

@@ -209,8 +209,8 @@ async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> 
 }
 
 /**
- * Reads a model, sorts its nodes topologically, and reads bfloat16 as float32. Of weights it only reads where they are
- * in the file.
+ * Reads a model, sorts its nodes topologically, and reads bfloat16 as float32. Weights are not read, only their
+ * positions in the file.
  *
  * @param file name of the graph among `files`.
  * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.

@@ -28,8 +28,8 @@ interface RangeSource {
 type Rows = Extract<TensorBytes, { kind: "rows" }>;
 
 /**
- * Fills `into` with the bytes of a constant from `offset` on; both must be whole elements. A computed constant is
- * computed completely at each call.
+ * Fills `into` with the bytes of a constant from `offset` on. Offset and length must be whole numbers of elements. A
+ * computed constant is computed completely at each call.
  *
  * @throws {StartupError} when a file is shorter or cannot be read.
  */
@@ -215,7 +215,7 @@ export class RowFile implements Disposable {
   readonly #offset: number;
   /** The row that was read last. */
   readonly #row: Float32Array<ArrayBuffer>;
-  /** The same row in the type that the file has. */
+  /** The same row in the file's element type. */
   readonly #stored: Uint8Array<ArrayBuffer>;
   readonly #dtype: TensorType;
 
@@ -247,7 +247,7 @@ export class RowFile implements Disposable {
     const source = findSource(data);
     const dtype = data.kind === "widened" ? data.source.dtype : own;
     if (source.kind !== "file" || files.resolvePath === undefined) {
-      throw new StartupError("A table whose rows are read from a file is not in one.");
+      throw new StartupError("Rows can only be read from a table that is stored in a file.");
     }
     const path = await files.resolvePath(source.file);
     const file = await Deno.open(path);

@@ -37,7 +37,9 @@ export function joinConstantBranches(probes: Probes, contextLength: number): Wit
     const choice = findChoice(probes, node, contextLength);
     const from = choice.length < contextLength ? choice.length : undefined;
     if (from !== undefined && longFrom !== undefined && from !== longFrom) {
-      throw new Refusal(`${describeNode(node)} chooses at another length than one before it.`);
+      throw new Refusal(
+        `${describeNode(node)} chooses at a different length than an earlier node.`,
+      );
     }
     longFrom ??= from;
     const [short, long] = choice.isFirst

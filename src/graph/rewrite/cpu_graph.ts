@@ -169,7 +169,8 @@ function unpack(
 /** Number of channels that ONNX Runtime's kernels for images compute together. */
 const BLOCK = 16;
 /**
- * Output channels per thread that pay for the conversion. Threads can only share the channels of an image of one row.
+ * Fewest output channels per thread that make the conversion worth its cost. Threads can only divide an image of one
+ * row by channels.
  */
 const CHANNELS_PER_WORK = 64;
 

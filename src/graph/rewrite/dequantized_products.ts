@@ -136,7 +136,7 @@ function packLevels(
       else {
         const level = ((bytes[from >> 1]! >> (4 * (from & 1))) & 15) ^ flip;
         const byte = at + (i >> 1);
-        // `into` may hold other bytes before.
+        // `into` need not be zeroed: the first level of a byte overwrites it.
         into[byte] = i % 2 === 0 ? level : into[byte]! | level << 4;
       }
     }

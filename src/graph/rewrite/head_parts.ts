@@ -1,8 +1,8 @@
 /**
  * Reorders the outputs of matrices that compute queries, keys and values head by head, so that each of them is one part
- * of the row. Exports write such rows in many orders: queries, keys and values of a head side by side (GPT-NeoX), of a
- * group of heads (Falcon, InternLM 2) or of a part of the heads (CodeGen), or a head's queries and their gate
- * (Qwen3.5).
+ * of the row. Exports write such rows in many orders. Queries, keys and values may lie side by side for each head
+ * (GPT-NeoX), each group of heads (Falcon, InternLM 2) or each part of the heads (CodeGen); or a head's queries lie
+ * next to their gate (Qwen3.5).
  *
  * Which output of the matrix becomes which element of a head is found by evaluating the nodes in between.
  *
@@ -51,7 +51,7 @@ interface Product {
 /** A tensor that consists of some outputs of a product, in some order. */
 interface Part {
   readonly tensor: string;
-  /** The product's outputs in a token's row of it. */
+  /** Indices of the product's outputs that a token's row of the tensor holds. */
   readonly columns: readonly number[];
   /** Its shape; tokens are on axis 1, or on axis 2 if it is head-major. */
   readonly shape: readonly number[];

@@ -115,7 +115,7 @@ const SWAP = "0,2,1";
  */
 export function computeTokenMajor(graph: Graph, wanted: readonly string[]): Graph {
   const index = new GraphIndex(graph);
-  /** For tensors whose last axis is the tokens: a tensor with the same elements, token-major. */
+  /** Token-major tensors with the same elements, by the names of tensors whose last axis is the tokens. */
   const twins = new Map<string, string>();
   const nodes = graph.nodes.flatMap((node): Node[] => {
     const [input, output] = [node.inputs[0]!, node.outputs[0]!];

@@ -110,8 +110,9 @@ function toAdditions({ name, inputs, outputs: [output] }: Node): Node[] {
 }
 
 /**
- * Declares tables of `GatherBlockQuantized` as 4-bit numbers if they are bytes of two values, with zero points. ONNX
- * Runtime's WebGPU kernel wants as many zero points as scales, which bytes of two zero points are not.
+ * Declares tables of `GatherBlockQuantized` as 4-bit numbers if they have zero points and each byte holds two values.
+ * ONNX Runtime's WebGPU kernel wants as many zero points as scales, but there are only half as many bytes of two zero
+ * points.
  */
 export function bytesToNibbles(model: ModelProto): ModelProto {
   const { graph } = model;

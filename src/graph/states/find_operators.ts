@@ -138,7 +138,9 @@ function findResults(
     const run = probes.at(lengths);
     const [shape, width] = [run.value(made)?.shape, run.value(past)?.shape[2]];
     if (shape === undefined || width === undefined) {
-      throw new Refusal(`What ${describeNode(conv)} reads cannot be followed.`);
+      throw new Refusal(
+        `The shapes of the state and the result of ${describeNode(conv)} are not known.`,
+      );
     }
     // The index of each result: that of token 0 begins `taps - 1` tokens before it.
     const data = Float64Array.from({ length: countElements(shape) }, (_, i) => i % shape[2]!);
@@ -181,14 +183,14 @@ export function findLinearAttention(node: Node, search: StateSearch): FoundState
   const heads = intAttribute(node, "kv_num_heads") ?? queryHeads;
   if (rule === undefined || queryHeads > heads || heads === 0) {
     throw new Refusal(
-      `${describeNode(node)} has ${queryHeads} heads of queries for ${heads} states, or a rule ` +
-        "of its own.",
+      `${describeNode(node)} has ${queryHeads} heads of queries for ${heads} states, or an ` +
+        "update rule that Hearth does not know.",
     );
   }
   const findWidth = (name: string | undefined) => {
     const width = search.probes.at(SHORT_LENGTHS[0]).value(name ?? "")?.shape.at(-1);
     if (width !== undefined) return width;
-    throw new Refusal(`${describeNode(node)} takes "${name}", of which nothing is known.`);
+    throw new Refusal(`${describeNode(node)} takes "${name}", whose shape is not known.`);
   };
   const keyDim = findWidth(q) / queryHeads;
   const scale = floatAttribute(node, "scale") || 1 / Math.sqrt(keyDim);
