@@ -146,7 +146,7 @@ const MAX_PREPARED_BYTES = 128 * 2 ** 20;
 /** Most bytes of the texts and grids kept of known media, a few kilobytes for each. */
 const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
-/** The new object owns the encoder. */
+/** The parts of an {@linkcode EncodedMedia}, which owns the encoder. */
 interface EncodedMediaParts {
   readonly medium: Medium;
   /**

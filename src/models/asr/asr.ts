@@ -32,8 +32,8 @@ import { ActiveRequests } from "../threads/active_requests.ts";
 import { ShortFirst } from "../threads/semaphore.ts";
 
 /**
- * Recordings of more bytes count as long and wait for short ones. This many bytes are a minute of uncompressed speech, or
- * several minutes of compressed speech.
+ * Recordings with more bytes than this count as long, and wait for short ones. It is a minute of uncompressed speech,
+ * or several minutes of compressed speech.
  */
 const MAX_SHORT_BYTES = 2 * 2 ** 20;
 

@@ -27,7 +27,7 @@ import {
 } from "./recogniser.ts";
 import type { TranscriptSegment } from "../task.ts";
 
-/** The parts of a recogniser, which owns the model behind `run` and `dispose`. */
+/** The parts of a recogniser. It owns the model that `run` and `dispose` use. */
 interface FrameRecogniserParts
   extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
   /** Number of samples from one frame to the next. */
@@ -146,7 +146,7 @@ class Transcript {
   readonly #reading: TokenReading & { readonly timesWords: boolean };
   readonly #segments: FrameSegments;
   #numSegments = 0;
-  /** Whether the next token begins a new word in any case. */
+  /** Whether the next segment is set apart by a space, even if its text does not begin with one. */
   #isApart = true;
   /** The frame after the last word. */
   #endFrame = 0;

@@ -40,7 +40,7 @@ const GRANITE_QUESTION = "<|audio|>can you transcribe the speech into a written 
 const GRANITE_LANGUAGES = ["en", "fr", "de", "es", "pt", "ja"];
 const VOXTRAL_LANGUAGES = ["en", "es", "fr", "pt", "hi", "de", "nl", "it"];
 
-/** @see https://arxiv.org/abs/2410.15608 */
+/** Describes Moonshine's models, each of which knows one language. @see https://arxiv.org/abs/2410.15608 */
 export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
   const positions = numberAt(folder.config, "max_position_embeddings") ?? MOONSHINE_POSITIONS;
   const languages = findLanguages(folder);
@@ -57,7 +57,7 @@ export function describeMoonshine(folder: ModelFolder): GeneratingFamily {
 }
 
 /**
- * Describes Cohere's model, whose prompt names the language; English if the request has none.
+ * Describes Cohere's model, whose prompt names the language: English if the request gives none.
  *
  * @see https://huggingface.co/CohereLabs/cohere-transcribe-03-2026
  */
@@ -130,7 +130,7 @@ export function describeGranite(
   };
 }
 
-/** @see https://arxiv.org/abs/2507.13264 on transcription */
+/** Describes Voxtral, whose prompt may name the language. @see https://arxiv.org/abs/2507.13264 on transcription */
 export function describeVoxtral(): GeneratingFamily {
   const writePrompt = (language: string | undefined) =>
     `<s>[INST][AUDIO][/INST]${language === undefined ? "" : `lang:${language}`}[TRANSCRIBE]`;
@@ -209,7 +209,7 @@ async function openSeq2Seq(
 }
 
 const AUDIO_ENCODER = "audio_encoder";
-/** Most tokens of prompt, sound and transcript together, as the context of a language model is far larger than needed. */
+/** Most tokens of prompt, sound and transcript together; a language model's own context is far larger than needed. */
 const PROMPTED_CONTEXT = 1024;
 
 /**

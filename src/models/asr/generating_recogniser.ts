@@ -24,7 +24,7 @@ import {
   UNSPACED_LANGUAGES,
 } from "./recogniser.ts";
 
-/** A family of models, as far as families differ. */
+/** The properties in which families of models differ. */
 export interface GeneratingFamily {
   /** @throws {StartupError} when a file is missing from the folder, or a graph does not fit the family. */
   open(context: OpenContext, options: SpeechDecoderOptions): Promise<SpeechDecoder>;

@@ -53,7 +53,8 @@ export async function loadTdt(
 ): Promise<Recogniser> {
   const { folder, graphs, backend, onProgress } = context;
   const vocabulary = await readVocabulary(folder.path);
-  // These two graphs run on the CPU: only it supports their operators, and each decoding step depends on the previous one.
+  // These two graphs run on the CPU: a GPU does not support their operators, and each decoding step depends on the
+  // previous one.
   const preprocessor = await openOnCpu(PREPROCESSOR, context);
   const joint = await openJoint(context);
   const encoder = requirePorts(await openGraph(ENCODER, context), {

@@ -15,7 +15,7 @@ import type { DecodedWindow } from "./window_decoder.ts";
 export interface TimedTokens {
   readonly startSeconds: number;
   readonly endSeconds: number;
-  /** Text tokens with the timestamp tokens around them, which count from the beginning of the window. */
+  /** Text tokens with the timestamp tokens around them, whose times count from the beginning of the window. */
   readonly tokens: readonly number[];
   /** First frame of the window. */
   readonly seekFrame: number;
@@ -24,7 +24,7 @@ export interface TimedTokens {
 /**
  * Finds the words of each segment of a window, with times in seconds of the recording.
  *
- * @returns `undefined` if the window has no alignment, as word times are not wanted.
+ * @returns `undefined` if the window has no alignment, because word times are not wanted.
  * @param options.decode decodes tokens to text.
  * @param options.offsetSeconds start of the window in the recording.
  */

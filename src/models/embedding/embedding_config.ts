@@ -158,8 +158,8 @@ interface KnownDefaults {
 const SEARCH_ENGLISH = "Represent this sentence for searching relevant passages: ";
 
 /**
- * Values by a pattern of the model's name. Exports for transformers.js often have only the graph and the tokenizer. The
- * values come from the model cards.
+ * Default values by patterns of model names. Exports for transformers.js often have only the graph and the tokenizer.
+ * The values come from the model cards.
  */
 const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
   [/bge-(small|base|large)-en/i, { pooling: "cls", query: SEARCH_ENGLISH }],

@@ -92,7 +92,7 @@ export class TextBatcher implements TextRunner {
   #loop: Promise<void> | undefined;
 
   constructor({ encoder, maxBatchTokens }: {
-    /** The batcher owns it. */
+    /** The encoder, which the batcher owns. */
     readonly encoder: Encoder;
     /** Most tokens of a batch; if absent, adapted to the duration of batches. */
     readonly maxBatchTokens?: number | undefined;

@@ -1,6 +1,6 @@
 /**
- * Fields of a folder's JSON files: rules that check them, and the sizes of its text model. An absurd value ends the start
- * with an error that names the file and the field.
+ * Fields of a folder's JSON files: rules that check them, and the sizes of its text model. An absurd value makes the
+ * start fail with an error that names the file and the field.
  *
  * @module
  */
@@ -123,7 +123,7 @@ export function requireFields(json: Json, rule: FieldRule, file: string): void {
  * every image fail.
  */
 const EDGE = whole(1, 8192);
-/** Bounds for numbers of pixels, some of which are stored under names of edges. */
+/** Bounds for numbers of pixels. Some files give these numbers under the names of edges. */
 const PIXELS = whole(1, 2 ** 28);
 const PATCH = whole(1, 1024);
 const LEVELS = oneOrMany(number(1e6));

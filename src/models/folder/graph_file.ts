@@ -50,7 +50,7 @@ export async function readGraph(
 }
 
 /**
- * Opens a graph as it is.
+ * Opens a graph unchanged.
  *
  * @throws {StartupError} when the folder has no such graph.
  */

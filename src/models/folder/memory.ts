@@ -37,7 +37,7 @@ export interface MemoryNeeds {
   readonly activationBytes: number;
 }
 
-/** No memory: a base for needs of which only some are known. */
+/** Needs of zero bytes each, in which the known ones are then filled in. */
 export const NOTHING: MemoryNeeds = {
   weightsBytes: 0,
   largestWeightBytes: 0,

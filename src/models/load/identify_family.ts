@@ -234,7 +234,7 @@ function describeUnserved(folder: ModelFolder, kind?: ModelKind): string | undef
     : "is an encoder-decoder for texts, like T5, BART and NLLB";
 }
 
-/** Whether a folder holds a codec whose configuration has no type, as SNAC's has none. */
+/** Whether a folder holds a codec whose configuration has no type, like SNAC's. */
 function isBareCodec(folder: ModelFolder): boolean {
   const { config } = folder;
   return config["model_type"] === undefined && config["architectures"] === undefined &&

@@ -153,7 +153,7 @@ export class MattingModel implements Model {
   }
 }
 
-/** Rounding errors take probabilities less than this below 0 or above 1, but logits exceed it. */
+/** Rounding errors move probabilities below 0 or above 1 by less than this. Logits lie farther outside. */
 const MAX_STRAY = 0.5;
 
 /** @throws {StartupError} when the folder lacks the graph, or the graph cannot be used for background removal. */

@@ -7,7 +7,7 @@ import type { Json } from "../../hub/model_folder.ts";
 
 export interface MattingFamily {
   readonly name: string;
-  /** Used if the folder has no `preprocessor_config.json`. */
+  /** Preprocessor settings for folders without a `preprocessor_config.json`. */
   readonly processor: Json;
   /** Whether each mask is stretched to the range from 0 to 1, as by the model's authors. */
   readonly stretches: boolean;

@@ -206,7 +206,10 @@ function unmixAll(
   }) as unknown as ColorPlanes;
 }
 
-/** Computes the foreground colour of a pixel, 0 to 1: the estimate, corrected by the part of `seen` it leaves unexplained. */
+/**
+ * Computes the foreground colour of a pixel, 0 to 1: the estimate, corrected by the part of `seen` that it leaves
+ * unexplained.
+ */
 export function unmix(
   seen: number,
   { alpha, foreground, background }: {

@@ -86,7 +86,7 @@ const ROWS_AT_ONCE = 8;
 /** Number of lines on which the direction of the page is tested. */
 const MAX_DIRECTION_SAMPLES = 6;
 /**
- * The gain in confidence from which on another reading counts as better. A smaller gain may come from letters that the
+ * The least gain in confidence at which another reading counts as better. A smaller gain may come from letters that the
  * other reading lacks.
  */
 const SURER = 0.02;

@@ -1,11 +1,14 @@
 /**
- * Puts the lines of a page into reading order, also if the page is rotated by 90° or 180°. Pure.
+ * Puts the lines of a page into reading order, even if the page is rotated by 90° or 180°. Pure.
  *
  * @module
  */
 import { distance, isStanding, type LineBox, toUprightBox, type UprightBox } from "./line_boxes.ts";
 
-/** A standing line next to at least this many rows is in the margin; a shorter one may be a digit, also higher than wide. */
+/**
+ * A standing line next to at least this many rows is in the margin; a shorter one may be a digit, which is also higher
+ * than wide.
+ */
 const MIN_MARGIN_ROWS = 3;
 
 /** Whether most lines of a page run down or up. */
@@ -155,7 +158,10 @@ interface Block<T> {
   readonly columns?: readonly [Placed<T>[], Placed<T>[]];
 }
 
-/** Divides the page into blocks by the gap between columns with the most lines; `undefined` if there are no columns. */
+/**
+ * Divides the page into blocks by the gap that separates columns with the most lines; `undefined` if there are no
+ * columns.
+ */
 function findColumns<T>(rows: Placed<T>[][]): Block<T>[] | undefined {
   let best: { readonly blocks: Block<T>[]; readonly numLines: number } | undefined;
   for (const gap of listGaps(rows)) {

@@ -30,7 +30,9 @@ export interface DetectionConfig {
   readonly threshold: number;
   /** Regions with a lower mean probability are dropped. */
   readonly boxThreshold: number;
-  /** As the network marks only the middle of lines, each region grows on all sides by this times area / perimeter. */
+  /**
+   * The network marks only the middle of lines, so each region grows on all sides by `unclipRatio · area / perimeter`.
+   */
   readonly unclipRatio: number;
 }
 

@@ -229,7 +229,7 @@ function encodeRaw(
 ): PendingPrompt {
   if (typeof prompt !== "string") {
     requireTokenIds(prompt, limits.vocabSize, () => "prompt");
-    // The engine refuses a prompt that is too long, so it is not decoded, which would take long.
+    // The engine refuses a prompt that is too long. Such a prompt is not decoded here, because that would take long.
     const text = prompt.length > limits.contextLength ? "" : tokenizer.decodeAll([...prompt]);
     return { text, promptTokens: Int32Array.from(prompt) };
   }

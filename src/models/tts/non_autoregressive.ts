@@ -29,7 +29,7 @@ const NUM_END_TOKENS = 2;
  * Languages by the first letter of a voice's name. Kokoro has other languages too, but their phonemes are not available.
  */
 const KOKORO_LANGUAGES: Readonly<Record<string, string>> = { a: "en-US", b: "en-GB" };
-/** The default voice, the one that its authors rate best. */
+/** The default voice, which the model's authors rate best. */
 const BEST_VOICE = "af_heart";
 
 /**

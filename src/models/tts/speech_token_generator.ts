@@ -106,7 +106,7 @@ export class SpeechTokenGenerator {
     const rows = (await join.run({ first: voice, second: text }))["joined"]!;
     text.dispose();
     const length = rows.dims[1]!;
-    // At the positions of the voice stands a token of the text, so that the repetition penalty sees no additional token.
+    // The positions of the voice hold a token of the text, so that the repetition penalty sees no additional token.
     const promptTokens = new Int32Array(length).fill(tokens[0]!);
     promptTokens.set(tokens, length - tokens.length);
     try {
@@ -142,9 +142,9 @@ const DEFAULT_EXAGGERATION = 0.5;
 const START_OF_SPEECH = 6_561;
 
 /**
- * Chatterbox's embedding graph, adapted to the engine, whose steps hold tokens of several texts. The graph decides by the
- * earlier tokens in the same row whether a token is text or speech. In a step all tokens are speech, so each gets its own
- * row. The text in the prompt is embedded as one row, by {@linkcode SpeechEmbedder.embed}.
+ * Chatterbox's embedding graph, adapted to the engine, whose steps hold tokens of several texts. The graph decides
+ * whether a token is text or speech by the earlier tokens in the same row. In a step all tokens are speech, so each
+ * gets its own row. The text in the prompt is embedded as one row, by {@linkcode SpeechEmbedder.embed}.
  */
 class SpeechEmbedder {
   readonly #session: GraphSession;
