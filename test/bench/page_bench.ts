@@ -1,4 +1,4 @@
-// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+// deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
 /**
  * Measures how responsive the web page is: the time until it can be used, and its frames while an answer of 20,000

@@ -16,8 +16,9 @@ async function openFolder(): Promise<ModelFolder> {
 
 /** Changes of a file that do not affect its meaning. */
 const CHANGES: Readonly<Record<string, (path: string) => void>> = {
-  "is written anew": (path) => Deno.writeTextFileSync(path, `${Deno.readTextFileSync(path)}\n`),
-  "gets another time": (path) => Deno.utimeSync(path, new Date(), new Date(Date.now() + 5_000)),
+  "is rewritten": (path) => Deno.writeTextFileSync(path, `${Deno.readTextFileSync(path)}\n`),
+  "gets another modification time": (path) =>
+    Deno.utimeSync(path, new Date(), new Date(Date.now() + 5_000)),
   "is replaced by rename": (path) => {
     Deno.writeTextFileSync(`${path}.new`, `${Deno.readTextFileSync(path)}\n`);
     Deno.renameSync(`${path}.new`, path);

@@ -309,7 +309,7 @@ Deno.test("chat: stop_token_ids end the answer early, min_tokens and ignore_eos 
   const greedy = { temperature: 0, max_tokens: 20 };
   const plain = await complete(app, greedy);
   assert.equal(plain.choices[0]!.finish_reason, "stop");
-  // " of" of "The capital of France is Paris."
+  // The token " of" in "The capital of France is Paris."
   const stopped = await complete(app, { ...greedy, stop_token_ids: [470] });
   assert.equal(stopped.choices[0]!.message.content, "The capital");
   assert.equal(stopped.choices[0]!.finish_reason, "stop");
@@ -345,7 +345,7 @@ Deno.test("chat and completions: include_stop_str_in_output and skip_special_tok
   const cases: [Record<string, unknown>, string][] = [
     [{ stop: ["pital o"], ...includes }, "The capital o"],
     [{ stop: ["pital o"], ...keeps }, "The ca"],
-    // " of"
+    // The token " of".
     [{ stop_token_ids: [470], ...includes }, "The capital of"],
     [{ ...includes }, whole],
     [{ ...keeps }, whole],

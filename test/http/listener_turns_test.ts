@@ -33,7 +33,7 @@ Deno.test("Listener accepts a few of the waiting connections in each iteration o
     before = open;
   }
   // Connections of the iteration that ends and of the one that begins.
-  assert.ok(most <= 2 * 16 + 2, `${most} connections in one turn`);
+  assert.ok(most <= 2 * 16 + 2, `${most} connections in one iteration`);
   const closed = new Promise((resolve) => clients.onmessage = resolve);
   clients.postMessage("close");
   await closed;

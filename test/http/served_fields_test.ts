@@ -191,7 +191,7 @@ const BY_FILES: typeof NO_CHAT = [
   ["tools", { tools: [{ type: "function", function: FUNCTION }] }],
 ];
 
-/** Passed over by those. */
+/** Fields that those models ignore. */
 const NO_FILE_LIMITS: typeof NO_CHAT = [
   ["stop", { stop: "a" }],
   ["max_tokens", { max_tokens: 4 }],

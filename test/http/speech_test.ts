@@ -133,7 +133,7 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
     "invalid_value",
     /^input: want words in a language that the model speaks, saw \d+ characters without any/,
   ],
-  "too long a text": [
+  "a text that is too long": [
     { input: "a".repeat(500_001) },
     "invalid_value",
     /^input: want a text of 1 to 500000 characters, saw 500001/,
@@ -149,26 +149,30 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
     "invalid_value",
     /^messages: want a user message/,
   ],
-  "a voice it has not": [{ voice: "nobody" }, "invalid_value", /^voice: .*default.*saw "nobody"/],
-  "a voice that is none": [{ voice: 3 }, "invalid_value", /^voice: want the name of a voice/],
+  "a voice that the model does not have": [
+    { voice: "nobody" },
+    "invalid_value",
+    /^voice: .*default.*saw "nobody"/,
+  ],
+  "a voice that is not a name": [{ voice: 3 }, "invalid_value", /^voice: want the name of a voice/],
   "too slow": [{ speed: 0.2 }, "invalid_value", /^speed: want a number from 0.25 to 4, saw 0.2/],
   "too fast": [{ speed: 4.1 }, "invalid_value", /^speed: want a number from 0.25 to 4, saw 4.1/],
-  "a format that is not written": [
+  "an unsupported format": [
     { response_format: "wma" },
     "unsupported_format",
     /^response_format: want one of mp3, opus, flac, wav, pcm, saw "wma"/,
   ],
-  "a format that is none": [
+  "an unknown format": [
     { response_format: 5 },
     "invalid_value",
     /^response_format: want one of mp3, opus, flac, wav, pcm, saw 5/,
   ],
-  "a stream of no kind": [
+  "an unknown stream format": [
     { stream_format: "x" },
     "invalid_value",
     /^stream_format: want audio or sse/,
   ],
-  "events of messages": [
+  "events for a request with messages": [
     { input: undefined, messages: [{ role: "user", content: "x" }], stream_format: "sse" },
     "invalid_value",
     /^stream_format: /,

@@ -21,8 +21,10 @@ function hurrySilences(): Disposable {
   return { [Symbol.dispose]: () => void (globalThis.setTimeout = setTimeout) };
 }
 
-/** Asks until there was a silence: on a quick machine events may follow each other within a millisecond. */
-// deno-lint-ignore no-explicit-any -- As JSON.parse has it.
+/**
+ * Repeats the request until its stream had a silence: on a fast machine, events may be less than a millisecond apart.
+ */
+// deno-lint-ignore no-explicit-any -- `JSON.parse` returns any.
 async function readAsDify(ask: () => Promise<Response>): Promise<any[]> {
   let stream = "";
   for (let i = 0; i < 30 && !/^: keep-alive$/m.test(stream); i++) {

@@ -9,7 +9,7 @@ import { Random } from "../unit/engine/random.ts";
 const app = shareApp();
 
 const CHAT = "/v1/chat/completions";
-/** A software adapter takes many times as long for a step, and a device only gets masks of a schema. */
+/** Fewer on WebGPU: a software adapter is many times slower, and all that a device gets of a schema is its masks. */
 const NUM_SCHEMAS = { cpu: 32, webgpu: 6 };
 const NUM_AT_ONCE = 16;
 

@@ -340,7 +340,7 @@ Deno.test("/completions scores a prompt as evaluation harnesses request it", asy
   logprobs.top_logprobs.slice(1).forEach((top: Record<string, number>, i: number) =>
     assert.equal(top[logprobs.tokens[i + 1]], logprobs.token_logprobs[i + 1])
   );
-  // The harness's test whether the model would have generated the same text.
+  // How the harness tests whether the model would have generated the same text.
   const isGreedy = (at: number) =>
     logprobs.token_logprobs[at] === Math.max(...Object.values<number>(logprobs.top_logprobs[at]));
   assert.ok(isGreedy(wanted.tokens.length), "the token that was chosen is the likeliest");

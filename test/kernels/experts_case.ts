@@ -65,13 +65,13 @@ export const CASES: Readonly<Record<string, ExpertsParams>> = {
     second: { matrix: nbits(8, 64), hasBias: false },
     activation: { ...SWIGLU, gate: { ...SWIGLU.gate, order: "halves" } },
   },
-  "4 bits in blocks of 16, rows apart": {
+  "4 bits in blocks of 16, rows with gaps between them": {
     ...BASE,
     ...both(nbits(4, 16), true),
     x: { stride: 104, offset: 4 },
   },
   "numbers, bias": { ...BASE, ...both({ kind: "rows" }, true) },
-  "numbers, no gate, weights not normalised": {
+  "weights that are not quantised, no gate, shares not normalised": {
     ...BASE,
     ...both({ kind: "rows" }),
     router: { ...SOFTMAX, normalizes: false },

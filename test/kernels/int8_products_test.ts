@@ -35,8 +35,8 @@ const GATED = {
 } as const;
 /** Cases: rows whose blocks do not fill a stage, several stages per row, zero points, and all epilogues. */
 const CASES: Readonly<Record<string, Partial<MatvecParams>>> = {
-  "as they are": {},
-  "with a norm before": { ...sized(96), norm: RMS },
+  "without a norm": {},
+  "after a norm": { ...sized(96), norm: RMS },
   "gated": { ...sized(160), ...GATED, norm: RMS },
   "with zero points": {
     ...sized(192),

@@ -85,7 +85,7 @@ Deno.test("helpers that poll for the next job take parts of small ones too", opt
   const threads = new KernelThreads(2, { polls: 10_000 * STEP_POLLS });
   try {
     const large = openPaged(threads);
-    // Too small to wake a helper for.
+    // A job that is too small to wake a helper.
     const small = openPaged(threads, makeStep([{ queries: 1, keys: 100 }], 16));
     callUntilHelped(threads, () => large.attend(0));
     const end = performance.now() + PATIENCE_MS;

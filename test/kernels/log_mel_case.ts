@@ -67,7 +67,7 @@ export function makeSounds(numSamples: number): Record<string, Float32Array> {
     "noise": make(() => 0.3 * noise()),
     "a chirp to half the sample rate": make((i) => Math.sin(Math.PI * i * i / 2 / numSamples)),
     "a click in silence": make((i) => i === 1234 ? 1 : 0),
-    "a full-scale tone beside a faint one": make((i) =>
+    "a full-scale tone next to a faint one": make((i) =>
       Math.sin(i * 0.37) + 1e-4 * Math.sin(i * 1.7)
     ),
     "a whisper after a bang": make((i) => (i < 600 ? 1 : 1e-3) * noise()),

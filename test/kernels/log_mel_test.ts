@@ -17,7 +17,7 @@ import { assertClose } from "../fixtures/engine/compare_values.ts";
 import { runAndRead } from "./tensors.ts";
 
 const FLOAT32 = { abs: 1e-4, rel: 0 };
-/** Half a unit in the last place of a float16 up to 2. */
+/** Half a unit in the last place of a float16 below 2, plus the tolerance of f32. */
 const FLOAT16 = { abs: 1e-4 + 2 ** -11, rel: 0 };
 
 function gpuSpeechTest(

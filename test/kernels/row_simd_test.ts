@@ -213,7 +213,7 @@ Deno.test("SimdRows.product() gives the same bits with sums of 16 and of 32 bits
 
 async function assertSameSums(full: MatvecParams, numRows: number): Promise<void> {
   const tensors = makeTensors(full, numRows);
-  // The largest possible sums: those of the level 0, which represents -8, and of 15.
+  // The largest possible sums: of the level 0, which represents -8, and of the level 15.
   const { stride, offset } = full.x;
   tensors.zeroPoints?.fill(0, 0, 20).fill(0xff, tensors.zeroPoints.length - 20);
   tensors.weights.fill(0, 0, tensors.weights.length / 4).fill(0xff, tensors.weights.length * 3 / 4);

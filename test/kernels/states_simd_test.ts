@@ -197,7 +197,7 @@ for (const [name, { node, stateLength, outWidth, makeRows, reference }] of Objec
     const single = answer(Array.from({ length: numRows }, (_, i) => i + 1), 1);
     assert.deepEqual(single, whole);
     assert.deepEqual(answer([3, 4, 70, numRows], 2), whole);
-    // Continues from a state saved within a group of rows that are computed together, at its end, or at the end of all
+    // Continues from a state saved within a group of rows that are computed together, at the group's end, or after all
     // rows.
     for (const end of [17, 64, 70, numRows - 1]) {
       const saved = { end, slot: 4 };

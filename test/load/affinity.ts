@@ -1,6 +1,6 @@
 /**
- * `deno run -A test/load/affinity.ts [<clients at a time>]`: conversations of several turns through nginx to two
- * replicas, with `least_conn` and with the hash of `deploy/nginx.conf`: measures the share of the prompts' tokens that
+ * `deno run -A test/load/affinity.ts [<clients at a time>]`: sends conversations of several turns through nginx to two
+ * replicas, with `least_conn` and with the hash of `deploy/nginx.conf`. Measures the share of the prompts' tokens that
  * comes from the prefix cache, and the time until the first token.
  *
  * @module

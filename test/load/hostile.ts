@@ -82,7 +82,7 @@ function withText({ path, model }: SmallRequest, content: string): string {
     .replace(path.endsWith("speech") ? /,"messages".*\]/ : /"input":.*?",/, "");
 }
 
-/** Cheap for both sides: most of the load consists of these. */
+/** Requests that are cheap for both sides; most of the load consists of these. */
 export const LIGHT: Readonly<Record<string, Hostile>> = {
   "broken JSON": toModel(() => '{"messages":[{]}'),
   "wrong types": toModel(() => '{"model":5,"messages":"x","input":{},"documents":7}'),
@@ -103,7 +103,7 @@ export const LIGHT: Readonly<Record<string, Hostile>> = {
   "an idle connection": ({ url }) => raw(url, () => pause(50)),
 };
 
-/** Megabytes each. */
+/** Requests of several megabytes. */
 export const HEAVY: Readonly<Record<string, Hostile>> = {
   "8 MB of text that claims to be media": toModel((small) =>
     withText(small, `data:${"snow ".repeat(1_600_000)}`)

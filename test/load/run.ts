@@ -19,8 +19,8 @@ import { Tally, time } from "./tally.ts";
 
 const PROBE_EVERY_MS = 100;
 /**
- * One-time allocations exist after this many requests, some concurrent to share batches, and a JPEG and a PNG like
- * photos.
+ * After this many sequential requests, some concurrent ones that share batches, and two images as large as photos, all
+ * one-time allocations have been made.
  */
 const NUM_WARM_UP = 200;
 const WARM_UP_MS = 10_000;

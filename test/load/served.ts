@@ -9,7 +9,7 @@ import { readUsage } from "../bench/real/process_usage.ts";
 /** Resources of a process (Linux). */
 export interface Usage {
   readonly rssMb: number;
-  /** The part without pages of files, which the system may drop and read again. */
+  /** Resident memory without pages of files, which the system may drop and read again. */
   readonly anonymousMb: number;
   /** Processor time of all its threads since its start. */
   readonly cpuSeconds: number;
@@ -82,7 +82,7 @@ export class Served implements AsyncDisposable {
     };
   }
 
-  /** Stops it like an operator. @returns its exit code. */
+  /** Stops it with SIGTERM, as an operator does. @returns its exit code. */
   async stop(): Promise<number> {
     this.#child.kill("SIGTERM");
     return (await this.#child.status).code;

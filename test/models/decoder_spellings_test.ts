@@ -98,7 +98,7 @@ function normalise(graph: DecoderBuilder, rows: string): string {
   return graph.add("Reshape", [normed, addInts(graph, [0, 0, -1])]);
 }
 
-/** Attends over rows by ONNX's own operator, with a mask of padding alone: it is causal itself. */
+/** Attends over rows by ONNX's own operator, which is causal itself: the mask only hides padding. */
 function attend(
   graph: DecoderBuilder,
   [q, k, v]: readonly string[],
@@ -161,9 +161,7 @@ function normaliseValues(graph: DecoderBuilder, rows: string): string {
   return graph.add("Reshape", [graph.add("Div", [heads, root]), addInts(graph, [0, 0, -1])]);
 }
 
-/**
- * Gates, head by head of all tokens one after the other, as linear attention has them, with constants computed there.
- */
+/** Multiplies heads by gates like linear attention, with a row for each head of each token and computed constants. */
 function gateByHead(graph: DecoderBuilder, rows: string): string {
   const { hidden, headDim, heads } = graph.sizes;
   const project = () => {
@@ -190,7 +188,7 @@ function gateByHead(graph: DecoderBuilder, rows: string): string {
   return graph.add("MatMul", [joined, graph.weights([heads * headDim, hidden])]);
 }
 
-/** Adds what each layer computes of its own part of a token's per-layer inputs, `[1, tokens, layers, 8]`. */
+/** Adds a layer's function of its own slice of the per-layer inputs, `[1, tokens, layers, 8]`. */
 function addLayerInput(graph: DecoderBuilder, rows: string): string {
   const { layers, vocab, hidden } = graph.sizes;
   const width = 8;
@@ -210,7 +208,7 @@ function addLayerInput(graph: DecoderBuilder, rows: string): string {
   ]);
 }
 
-/** A choice among classes, as routers of experts make it: a mask of the chosen one, and its score among zeros. */
+/** Chooses a class like a router of experts: a mask of the chosen class, and its score among zeros. */
 function addChoice(graph: DecoderBuilder, rows: string): string {
   const { hidden } = graph.sizes;
   const numClasses = 4;
@@ -345,7 +343,7 @@ for (const [name, spelling] of Object.entries(SPELLINGS)) {
 
 // A model in bfloat16: weights are rounded to it first, so that its twin in float32 computes the same.
 
-/** Changes each constant in f32. */
+/** Changes each f32 constant. */
 async function mapWeights(
   bytes: Uint8Array,
   map: (tensor: Tensor, bits: Uint16Array) => Tensor,

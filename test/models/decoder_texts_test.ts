@@ -23,7 +23,7 @@ const EMBED_TOKENIZER = findModelFolder("hearth-demo-embed")!;
 const QWEN = fileURLToPath(new URL("../../../shared/tokenizers/qwen3", import.meta.url));
 const hasQwen = existsSync(QWEN);
 
-/** The built-in chat model's tokenizer with one more token: the answer "yes" must be a single one. */
+/** The built-in chat model's tokenizer with one more token, since the answer "yes" must be a single token. */
 const CHAT_TOKENIZER = findModelFolder("hearth-demo-chat")!;
 const CHAT_VOCAB = 2048;
 

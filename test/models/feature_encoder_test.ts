@@ -49,7 +49,7 @@ async function assertSameAsWhole(backend: Backend, file: string): Promise<void> 
 }
 
 for (const attention of ["sdpa", "eager"]) {
-  const name = `openFeatureEncoder() gives what the whole graph gives, ${attention}`;
+  const name = `openFeatureEncoder() returns the whole graph's output, ${attention}`;
   const file = `whisper_encoder_${attention}_17.onnx`;
   for (const choice of ["native", "web"] as const) {
     Deno.test(`${name}, on the CPU, ${choice}`, () =>

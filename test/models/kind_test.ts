@@ -159,7 +159,7 @@ Deno.test("identifyFamily() recognizes models that sentence-transformers saved",
   assert.throws(() => readKind(bert("Model"), { identity }), /is a late-interaction model/);
 });
 
-/** Relevant parts of files on the hub, and the expected message. */
+/** The relevant parts of files on the hub, and the message that is expected for each. */
 const UNSERVED: readonly (readonly [
   name: string,
   config: Record<string, unknown>,

@@ -68,11 +68,11 @@ const PROBABILITY = (level: number) => sigmoid(getLogit(level));
 const FORMS: Readonly<Record<string, [MattingGraphOptions, Record<string, unknown>?]>> = {
   "a sigmoid at its end": [{}],
   "logits": [{ ends: "logits", outputName: "logits" }],
-  "nodes that do not tell its values": [{ ends: "scaled" }],
-  "channels side by side": [{ layout: "nhwc", outputName: "activation" }],
-  "channels side by side, and logits": [{ layout: "nhwc", ends: "logits" }],
+  "last nodes that do not reveal whether it returns logits": [{ ends: "scaled" }],
+  "interleaved channels": [{ layout: "nhwc", outputName: "activation" }],
+  "interleaved channels, and logits": [{ layout: "nhwc", ends: "logits" }],
   "a fixed size and batch": [{ batch: 1, height: SIZE, width: SIZE, outputName: "d0" }],
-  "other outputs after a mask whose name says nothing": [{
+  "other outputs after a mask with a meaningless name": [{
     outputName: "1959",
     after: ["1960", "1961"],
   }],

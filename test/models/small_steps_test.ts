@@ -23,7 +23,7 @@ interface Case {
   readonly dtype: keyof typeof TIES;
   /** Dispatches of a step of one token in our kernels, including sampling. */
   readonly dispatches: number;
-  /** The same with the segments in ONNX Runtime. */
+  /** Dispatches of the same step with its segments in ONNX Runtime. */
   readonly before: number;
   readonly layers: number;
   /** Maximum number of compared answers that may diverge at a tie. */

@@ -136,7 +136,7 @@ function makePrompt(seed: number, length: number): Prompt {
   return { tokens, maxTokens: 6, topLogprobs: 2 };
 }
 
-/** Runs a stream, and a second request from its second token on. @returns their tokens. */
+/** Runs a stream, and a second request that starts at the stream's second token. @returns their tokens. */
 async function runBeside(
   engine: EngineLoop,
   stream: Prompt,
@@ -182,7 +182,7 @@ async function assertSame(backend: Backend, given: Case): Promise<void> {
 for (const [name, given] of Object.entries(CASES)) {
   const isThere = given.folder !== undefined;
   const note = unlessThere(isThere, `models/tiny for ${name}`, "a decoder that is suspended");
-  const title = `a decoder ${name} gives the same when prompts are suspended`;
+  const title = `a decoder ${name} gives the same tokens when the steps of prompts are suspended`;
   Deno.test({
     name: `${title}, on the CPU${note}`,
     ignore: !isThere,

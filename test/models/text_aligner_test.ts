@@ -153,7 +153,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   };
   const alone = await stepOther(OTHER, 0);
   await stepOther(OTHER.slice(0, 2), 0);
-  // Between two steps of another row, which is not affected; and again, with the same result.
+  // Twice, each time between two steps of another row, which must not be affected.
   for (let round = 0; round < 2; round++) {
     const got: Float32Array = await decoder.align({
       ...{ encoderInput, tokens: TEXT, nodes: SITES },

@@ -31,9 +31,9 @@ const F16_TIE = 0.05;
  * the prompt, test the same as twenty.
  */
 const SHORT = 48;
-/** The same for the other dtypes, which read the same cache. */
+/** Like `SHORT`, for the other dtypes, which read the same cache. */
 const SHORTER = 24;
-/** The same for an uncut graph, whose cache grows with each step: a step takes 100 ms. */
+/** Like `SHORT`, for an uncut graph, whose cache grows with each step: a step takes 100 ms. */
 const SHORTEST = 4;
 /** Completions of such a graph, which runs one sequence at a time. */
 const FEW = 2;
@@ -119,7 +119,7 @@ for (const { model, dtypes } of CASES) {
     const onCpu = (choice: "native" | "web") =>
       assertGoldens({ backend: new CpuBackend({ choice }), folder, dtype });
     Deno.test(`${name} on the CPU (native)`, () => onCpu("native"));
-    // Its build computes products of 4 bits and of half precision the same for every model.
+    // onnxruntime-web computes products of 4 bits and of half precision the same for every model.
     if (["fp32", "q4f16"].includes(dtype)) {
       Deno.test(`${name} on the CPU (web)`, () => onCpu("web"));
     }

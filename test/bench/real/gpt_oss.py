@@ -1,5 +1,5 @@
-"""Writes a folder in the layout in which onnxruntime-genai's builder writes gpt-oss-20b for the CPU and for WebGPU: QMoE of
-4 bits in blocks of 32, since MXFP4 is kept for CUDA alone. Weights are random, and the layers as many as wanted.
+"""Writes a twin of gpt-oss-20b, with random weights and any number of layers, in the layout of onnxruntime-genai's builder
+for the CPU and WebGPU: QMoE of 4 bits in blocks of 32. The builder only writes MXFP4 for CUDA.
 
 Needs numpy and onnx: python gpt_oss.py OUT_FOLDER [q4 | q4f16] [layers=24] [vocab=201088]
 """
@@ -61,7 +61,7 @@ class Twin:
         return outputs[0]
 
     def blocks(self, name, shape):
-        """Levels and scales of weights `[..., outputs, k]`."""
+        """Adds random levels and scales of weights `[..., outputs, k]`."""
         levels = self.random.integers(0, 256, (*shape[:-1], shape[-1] // 2), np.uint8)
         return levels, self.floats(f"{name}.scales", (*shape[:-1], shape[-1] // BLOCK), 0.01 / shape[-1] ** 0.5, 0.2 / shape[-1] ** 0.5)
 

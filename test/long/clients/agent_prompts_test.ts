@@ -74,7 +74,7 @@ interface Agent {
   readonly field: "messages" | "input";
   readonly turn: readonly object[];
   /** Finds the usage among a stream's events. */
-  // deno-lint-ignore no-explicit-any -- As JSON.parse has it.
+  // deno-lint-ignore no-explicit-any -- `JSON.parse` returns any.
   readonly readUsage: (events: any[]) => Usage;
 }
 

@@ -18,7 +18,7 @@ function emptyAnswer(): Answer {
   return { text: "", thought: "", calls: [], numTokens: undefined };
 }
 
-// deno-lint-ignore no-explicit-any -- As JSON.parse has it.
+// deno-lint-ignore no-explicit-any -- `JSON.parse` returns any.
 type Json = any;
 
 /** Adds a whole chat or completion, or a chunk of one. */

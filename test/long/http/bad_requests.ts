@@ -186,7 +186,7 @@ const KINDS: Readonly<Record<string, (random: Random) => BadRequest>> = {
     const body = JSON.stringify(chatBody({ [field]: "nested" })).replace('"nested"', nested);
     return { ...chat(random, body), status: 400, code: "invalid_json" };
   },
-  "a body that is too large by its own account": (random) => {
+  "a body whose Content-Length is too large": (random) => {
     const length = 100 * 1024 * 1024 + random.between(1, 1_000_000_000);
     const headers = { ...JSON_TYPE, "content-length": String(length) };
     const init = { method: "POST", headers, body: "{" };

@@ -49,7 +49,7 @@ function checkBlobs(cache: ScratchCache, files: Record<string, Uint8Array>, wher
 }
 
 Deno.test("downloadFiles() interrupted at random ends with identical files, or a clear error and no partial files", async () => {
-  // Each wrong checksum is logged.
+  // Keeps warnings about wrong checksums out of the tests' output.
   configureLog({ level: "error", format: "text" });
   await using hub = new FakeHub();
   const random = new Random(20);

@@ -99,7 +99,7 @@ async function runWhole(whole: GraphSession, text: EncodedText): Promise<Float32
   return Float32Array.from(output!.data as Float32Array);
 }
 
-/** A text's summary by definition. */
+/** Computes a text's summary from its definition. */
 function summarise(rows: Float32Array, summary: TextSummary, numTokens: number): number[] {
   const width = rows.length / numTokens;
   if (summary.kind === "token") {

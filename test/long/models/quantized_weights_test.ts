@@ -39,8 +39,8 @@ const MODEL = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.m
 const NUM_TOKENS = 24;
 const SEEDS = [0, 1, 2];
 /**
- * With rows of 16 bits no token was chosen differently; with 8 bits, which accuracy level 4 allows, only with a gap of
- * 0.15 at most.
+ * With rows of 16 bits, no token was chosen differently. With 8 bits, which accuracy level 4 allows, the gap was at
+ * most 0.15.
  */
 const TIES = { rounded: 0.25, exact: 1e-4 };
 
@@ -85,7 +85,7 @@ function readFile(form: BlockForm): string {
   return `model_${getDtype(form)}.onnx`;
 }
 
-/** The built-in model with other graphs: those that `quantize` derives from its f32 graph, by file name. */
+/** Copies the built-in model with the graphs that `quantize` derives from its f32 graph, by file name. */
 async function writeGraphs(
   quantize: (
     model: ModelProto,

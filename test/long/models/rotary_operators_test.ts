@@ -40,10 +40,10 @@ const LAYOUTS: Readonly<Record<string, Layout>> = {
   "MRotaryEmbedding, sections one after the other": {
     ...{ ...SECTIONED, turning: 16, sections: { mrope_section: [2, 3, 3], mrope_layout: 0 } },
   },
-  "MRotaryEmbedding, sections in turn": {
+  "MRotaryEmbedding, interleaved sections": {
     ...{ ...SECTIONED, turning: 16, sections: { mrope_section: [4, 2, 2], mrope_layout: 1 } },
   },
-  "MRotaryEmbedding, sections in turn, a part of each head": {
+  "MRotaryEmbedding, interleaved sections, a part of each head": {
     ...{ ...SECTIONED, turning: 8, sections: { mrope_section: [2, 1, 1], mrope_layout: 1 } },
   },
 };
@@ -155,7 +155,7 @@ for (const [name, layout] of Object.entries(LAYOUTS)) {
 }
 
 for (const shape of [[CONTEXT, SIZE.headDim], [1, 1, CONTEXT, SIZE.headDim]]) {
-  testKernels(`cosines of ${shape.length} axes, cut to the sequence's length`, {
+  testKernels(`cosines with ${shape.length} axes, sliced to the sequence's length`, {
     graph: buildCutTables(shape),
     sizes: SIZE,
   });

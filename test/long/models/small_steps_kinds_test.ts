@@ -61,7 +61,8 @@ async function openPaged(options: DecoderLoadOptions): Promise<PagedDecoder> {
 }
 
 /**
- * Dispatches of ours: of the segments, of attentions to the own tokens, of attentions to the sound, and of the sampler.
+ * Dispatches in our kernels: of segments, attentions to the text's own tokens, attentions to the sound, and the
+ * sampler.
  */
 const SPEECH_STEPS = [
   { dtype: "fp32", dispatches: 15 + 4 + 2 + 1, before: 39, most: 0 },

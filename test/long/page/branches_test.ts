@@ -1,4 +1,4 @@
-// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+// deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
 /** No user text is lost: branches, deletion, reloads, drafts and several tabs. */
 import assert from "node:assert/strict";

@@ -1,4 +1,4 @@
-// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+// deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
 import assert from "node:assert/strict";
 import { HOSTILE_HTML } from "../../fixtures/page/hostile_html.ts";

@@ -1,4 +1,4 @@
-// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+// deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
 /** Tools of MCP servers: they are connected, called by the model, allowed by the user, run, and shown. */
 import assert from "node:assert/strict";

@@ -1,4 +1,4 @@
-// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+// deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
 /** The page as other machines see it: browsers disable some of their functions for pages at plain http://. */
 import assert from "node:assert/strict";

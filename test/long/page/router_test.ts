@@ -1,4 +1,4 @@
-// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+// deno-lint-ignore triple-slash-reference -- functions that run in the browser need its types
 /// <reference lib="dom" />
 /** The page of a router: a choice of models, and speech models in addition to the chat model. */
 import assert from "node:assert/strict";

@@ -75,8 +75,8 @@ const COMPONENTS: Readonly<Record<string, Part>> = {
   "Metaspace, always, not split": {
     pre_tokenizer: { type: "Metaspace", replacement: "▁", prepend_scheme: "always", split: false },
   },
-  "Split merged with what is before": split("\\s", "MergedWithPrevious"),
-  "Split merged with what is behind": split("\\s", "MergedWithNext"),
+  "Split merged with the text before it": split("\\s", "MergedWithPrevious"),
+  "Split merged with the text after it": split("\\s", "MergedWithNext"),
   "Split at what does not match": split("\\p{L}+|\\p{N}", "Removed", true),
   "o200k's words": split(
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
@@ -84,11 +84,11 @@ const COMPONENTS: Readonly<Record<string, Part>> = {
   "possessive words": split("[^\\r\\n\\p{L}\\p{N}]?+\\p{L}++|\\p{N}{1,3}+| ?[^\\s\\p{L}\\p{N}]++"),
   "\\w and \\b": split("\\b\\w"),
   "\\d, \\h, and their opposites": split("\\d\\D|\\h\\H|\\W"),
-  "brackets of POSIX": split("[[:punct:]]|[[:upper:]][[:lower:]]|[[:space:]]"),
+  "POSIX bracket expressions": split("[[:punct:]]|[[:upper:]][[:lower:]]|[[:space:]]"),
   "an intersection": split("[\\p{L}&&[^a-zA-Z]]+"),
   "scripts": split("\\p{Han}+|[\\p{Hiragana}\\p{Katakana}]|\\p{Latin}"),
-  "case that is ignored": split("(?i:[a-z]{2}|ß|é|'s)"),
-  "looks behind and ahead": split("(?<=[a-z])(?=[A-Z])|(?<![0-9])'(?!s)"),
+  "ignored case": split("(?i:[a-z]{2}|ß|é|'s)"),
+  "lookbehind and lookahead": split("(?<=[a-z])(?=[A-Z])|(?<![0-9])'(?!s)"),
 };
 
 /** Characters added to Unicode since 2016, in categories that the components above use. */

@@ -19,7 +19,7 @@ const BYTES_PER_TOKEN = (port: TensorPort) =>
 Deno.test("planStorage() never lets two tensors share memory while both are needed", async () => {
   const cut = await cutDemo();
   const { chunkByTensor } = planStorage(cut, BYTES_PER_TOKEN);
-  /** The contents of each piece during a run of the segments and attentions. */
+  /** The contents of each chunk of memory during a run of the segments and attentions. */
   const held = new Map<number, string>();
   const write = ({ name }: TensorPort) => held.set(chunkByTensor.get(name)!, name);
   const read = (name: string) => {

@@ -22,7 +22,7 @@ class PartsDecoder implements Decoder {
   readonly limits: DecoderLimits;
   readonly suspension = { mostBeside: 0, isQueued: false };
   readonly #simulated: SimulatedDecoder;
-  /** Number of parts that have run, and below, of decoding steps that ran during a suspension. */
+  /** Number of parts that have run; the next field counts decoding steps that ran during a suspension. */
   numParts = 0;
   numBeside = 0;
   #isSuspended = false;

@@ -115,7 +115,7 @@ Deno.test("BlockManager.resize() of a window's pool keeps the held blocks, and r
   assert.deepEqual([numUsedBlocks, numCachedBlocks + numFreeBlocks], [0, 5]);
 });
 
-Deno.test("a request of 2,000 tokens never holds more than its window and a step's tokens", () => {
+Deno.test("a request of 2,000 tokens never holds more blocks than its window and a step's tokens need", () => {
   const window = 40;
   const maxBatchTokens = 64;
   const limits = makeLimits({

@@ -64,7 +64,7 @@ const OTHER_MASKS: Readonly<Record<string, (query: number, key: number) => boole
   "one token ahead": (query, key) => key <= query + 1,
   "all but itself": (query, key) => key < query,
   "every other key": (query, key) => key <= query && (query - key) % 2 === 0,
-  "a sink besides a window": (query, key) => key <= query && (key === 0 || key > query - 3),
+  "a sink in addition to a window": (query, key) => key <= query && (key === 0 || key > query - 3),
   "chunks of four": (query, key) => key <= query && Math.floor(key / 4) === Math.floor(query / 4),
   "a window that grows": (query, key) => key <= query && key >= query / 2,
 };

@@ -33,7 +33,9 @@ Deno.test("listFiles() refuses links out of the folder: files that are read, fol
     "weights": { "model/onnx/model.onnx_data": "../../home/key" },
     "a folder": { "model/onnx": "../home" },
     "a link to a link": { "model/vocab.txt": "more.txt", "model/more.txt": "../home/key" },
-    "beside a folder of a longer name": { "model/vocab.txt": "../model-b/vocab.txt" },
+    "into a folder whose name begins with the model's": {
+      "model/vocab.txt": "../model-b/vocab.txt",
+    },
     "another repository's blob": {
       [`${SNAPSHOT}/config.json`]: "../../../models--eve--other/blobs/1",
     },

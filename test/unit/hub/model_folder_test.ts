@@ -28,7 +28,7 @@ Deno.test("openFolder() immediately refuses a FIFO, a socket and a device in pla
   }
 });
 
-Deno.test("openFolder() minds only links in place of files that it reads", {
+Deno.test("openFolder() refuses a link only in place of a file that it reads", {
   ignore: Deno.build.os === "windows",
 }, async () => {
   const folder = await Deno.makeTempDir();

@@ -19,7 +19,7 @@ const DAMAGES: Readonly<Record<string, Damage>> = {
     for (let i = random(20); i >= 0; i--) file[random(file.length)]! ^= 1 << random(8);
     return file;
   },
-  "with its header spoilt": (file, random) => {
+  "with a damaged header": (file, random) => {
     for (let i = random(8); i >= 0; i--) file[random(Math.min(400, file.length))] = random(256);
     return file;
   },
@@ -32,7 +32,7 @@ const DAMAGES: Readonly<Record<string, Damage>> = {
     for (let i = start + random(2000); i >= start; i--) file[i] = random(256);
     return file;
   },
-  "renamed: another's beginning": (file, random) => {
+  "with the header of another format": (file, random) => {
     const other = readFixture(SPEECH_FILES[random(SPEECH_FILES.length)]!);
     file.set(other.subarray(0, Math.min(file.length, 1 + random(64))));
     return file;

@@ -35,7 +35,7 @@ function* randomNumbers(seed: number): Generator<number, never> {
 
 const DAMAGES: Readonly<Record<string, (file: Uint8Array, random: () => number) => Uint8Array>> = {
   "cut off": (file, random) => file.subarray(0, Math.floor(random() * file.length)),
-  "with a bit turned": (file, random) => {
+  "with a bit flipped": (file, random) => {
     file[Math.floor(random() * file.length)]! ^= 1 << Math.floor(random() * 8);
     return file;
   },

@@ -89,7 +89,7 @@ Deno.test("checkPreprocessors() refuses absurd sizes by file and field", async (
     await refusal(inner, checkPreprocessors),
     `processor_config.json: image_processor.size: ${EDGE} 1000000000.`,
   );
-  // As Python writes it.
+  // Python writes infinity this way.
   const infinite = await refusal({ [PREPROCESSOR]: '{"size": Infinity}' }, checkPreprocessors);
   assert.equal(infinite, `${PREPROCESSOR}: size: ${EDGE} Infinity.`);
 });
@@ -203,7 +203,7 @@ Deno.test("readTokenizer() names the file and the invalid field", async () => {
 const REAL = fileURLToPath(new URL("../../../../shared/tokenizers", import.meta.url));
 
 Deno.test({
-  name: "readTokenizer() takes published tokenizers" +
+  name: "readTokenizer() accepts published tokenizers" +
     (existsSync(REAL) ? "" : " (skipped: no ../shared/tokenizers)"),
   ignore: !existsSync(REAL),
   fn: async () => {

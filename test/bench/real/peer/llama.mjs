@@ -1,6 +1,6 @@
 /**
- * llama.cpp on Node, by node-llama-cpp's prebuilt binary, with a number of sequences in one batch. Requests and answers are
- * lines of JSON.
+ * llama.cpp on Node, with node-llama-cpp's prebuilt binary and the given number of sequences in one batch. Requests and
+ * answers are lines of JSON.
  *
  *     node llama.mjs <model.gguf> <cpu|vulkan> <sequences> [threads]
  */
@@ -12,7 +12,7 @@ const [modelPath, device, sequences, wantedThreads] = process.argv.slice(2);
 const gpu = device === "cpu" ? false : device;
 const llama = await getLlama({ gpu, build: "never", logLevel: LlamaLogLevel.error });
 const model = await llama.loadModel({ modelPath });
-// Left to itself it takes twice as many threads as there are cores, which wait for each other without end.
+// By default it starts twice as many threads as there are cores, which mostly wait for each other.
 const threads = Number(wantedThreads ?? llama.cpuMathCores);
 const alone = (await model.createContext({ contextSize: 4096, threads })).getSequence();
 const together = await model.createContext({ contextSize: 512, sequences: Number(sequences), threads });
@@ -22,7 +22,7 @@ function say(message) {
   process.stdout.write(`${JSON.stringify(message)}\n`);
 }
 
-/** The first request of several at once has the long context to itself, unless the caller asks for a shared one. */
+/** The first of several simultaneous requests gets the long context, unless the caller asks for a shared one. */
 async function answer({ prompt, maxTokens, shares }) {
   const text = `<|im_start|>user\n${prompt}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n`;
   const tokens = model.tokenize(text, true);

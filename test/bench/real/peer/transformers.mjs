@@ -1,6 +1,6 @@
 /**
- * transformers.js on Node, as its users run it: a pipeline, ONNX Runtime as it comes, one request at a time. Requests and
- * answers are lines of JSON.
+ * transformers.js on Node, as its users run it: a pipeline, an unchanged ONNX Runtime, and one request at a time.
+ * Requests and answers are lines of JSON.
  *
  *     node transformers.mjs <folder of model folders> <model> <task> <dtype> <device> [threads]
  */
@@ -25,7 +25,7 @@ env.localModelPath = modelsFolder;
 
 const run = task === "kokoro" ? await loadKokoro() : await pipeline(task, model, options);
 
-/** There is no pipeline for it: the model, its tokenizer and phonemizer.js, as kokoro-js has them. */
+/** Loads the model, its tokenizer and phonemizer.js like kokoro-js, because there is no pipeline for Kokoro. */
 async function loadKokoro() {
   const { phonemize } = await import("phonemizer");
   const speech = await StyleTextToSpeech2Model.from_pretrained(model, options);

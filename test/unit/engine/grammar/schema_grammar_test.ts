@@ -56,7 +56,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"ab": 1}', "{}"],
     bad: ['{"abb": 1}', '{"c": 1}'],
   },
-  "minProperties and maxProperties beside a listed name": {
+  "minProperties and maxProperties next to a listed name": {
     schema: {
       type: "object",
       additionalProperties: { const: 1 },
@@ -107,7 +107,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"a": 2}', '{"a": 3, "b": 1}'],
     bad: ['{"a": 4}', '{"a": 2.5}', "{}", '{"a": 2, "c": 1}'],
   },
-  "unevaluatedProperties beside allOf": {
+  "unevaluatedProperties next to allOf": {
     schema: {
       type: "object",
       allOf: [{ properties: { a: { const: 1 } } }],
@@ -141,7 +141,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['{"z": "z", "k": 1, "x": 5}', '{"m": 2, "p_a": 5}', '{"k": 1, "p_a": 0}'],
     bad: ['{"z": 0, "k": 1}', '{"k": 1, "p_a": 5}', '{"m": 2, "x": 5}'],
   },
-  "unevaluatedProperties beside a schema that already evaluates all": {
+  "unevaluatedProperties next to a schema that already evaluates all": {
     schema: {
       allOf: [
         { type: "object", properties: { a: {} }, unevaluatedProperties: { type: "integer" } },
@@ -181,7 +181,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['[{"n_1":0,"n_2":0,"n_3":0}, {"x":0,"":0}, {"ax":0,"ay":0,"bx":0,"by":0}]'],
     bad: ['[{"n_1":0,"n_2":0,"n_2":0}]', '[{"n_1":0,"n_2":0,"n_3":0}, {"x":0,"x":0}]'],
   },
-  "anyOf and the keywords beside it": {
+  "anyOf and the keywords next to it": {
     schema: { type: "string", maxLength: 3, anyOf: [{ pattern: "^a" }, { minLength: 3 }] },
     good: ['"a"', '"xyz"'],
     bad: ['"xy"', '"abcd"', "1"],
@@ -288,7 +288,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ['"a"', '{"b": 1}'],
     bad: ['"aaa"', "{}"],
   },
-  "oneOf of listed objects beside a type": {
+  "oneOf of listed objects next to a type": {
     schema: {
       oneOf: [
         { enum: [{ kind: "a" }, { kind: "b" }] },
@@ -343,7 +343,7 @@ const CASES: Readonly<Record<string, Case>> = {
     good: ["3", "-6", "0"],
     bad: ["1", "1.5", "4"],
   },
-  "an unknown format, and the pattern beside it": {
+  "an unknown format, and the pattern next to it": {
     schema: { type: "string", format: "starts_with", pattern: "^ab" },
     good: ['"ab"', '"abc"'],
     bad: ['"b"', '"xab"'],
@@ -396,7 +396,7 @@ const LISTED: readonly unknown[] = [
   ...[{}, { a: 1 }, { a: "x" }, { b: 1 }, { a: 1, b: 1 }, { a: 1, c: 1 }, { x_1: 2 }, { a: {} }],
 ];
 
-/** Schemas that, added to listed values, keep only some of them. */
+/** Schemas that are added to listed values, of which they allow only some. */
 const TOLD: readonly Record<string, unknown>[] = [
   { type: ["object", "integer"] },
   { properties: { a: { type: "integer" } } },

@@ -137,11 +137,11 @@ const UNCLEAR: Readonly<Record<string, readonly [readonly string[], RegExp]>> = 
     /has ch_PP-OCRv4_det_infer\.onnx\. Wanted: a graph for detection .* and one for recognition/,
   ],
   "no detector": [["rec.onnx"], /has rec\.onnx\. Wanted: a graph for detection/],
-  "two detectors alike": [
+  "two detectors of the same version": [
     ["a_det.onnx", "b_det.onnx", "rec.onnx"],
     /has a_det\.onnx and b_det\.onnx, whose names do not show/,
   ],
-  "two recognisers alike": [
+  "two recognisers of the same language": [
     ["det.onnx", "ch_PP-OCRv4_rec_infer.onnx", "ch_PP-OCRv4_rec_mobile.onnx"],
     /has ch_PP-OCRv4_rec_infer\.onnx and ch_PP-OCRv4_rec_mobile\.onnx/,
   ],
