@@ -1,8 +1,8 @@
 /**
  * `deno task test`: runs all tests except `test/long/`, or the given files and folders. Since tests also wait, it runs
  * one process more than there are cores. At the end it repeats the failures, lists what was skipped and why, and prints
- * one line of counts. Its exit code is that of `deno test`. Files of a folder share an isolate, so that their imports
- * are compiled once. If the arguments contain options or patterns, all arguments go to one `deno test`.
+ * one line of counts. It exits with the exit code of `deno test`. Files of a folder share an isolate, so that their
+ * imports are compiled once. If the arguments contain options or patterns, all arguments go to one `deno test`.
  *
  * @module
  */

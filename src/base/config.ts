@@ -92,7 +92,7 @@ export interface ListenSettings {
 export interface ServerSettings extends ListenSettings {
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
-  /** Most responses kept for `previous_response_id`, and most bytes of all of them together. */
+  /** Most responses kept for `previous_response_id`, and most bytes that they may take together. */
   readonly maxStoredResponses: number;
   readonly storedResponsesBytes: number;
   /** Field of a chat completion that holds the reasoning. */

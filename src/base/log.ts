@@ -47,7 +47,7 @@ export class LogQueue {
   readonly #chunks: Chunk[] = [];
   /** Lines after those in `#chunks`; they become the next chunk. */
   #last = "";
-  /** Length of what has not been written. */
+  /** Length of all lines that have not been written. */
   #length = 0;
   #numUntold = 0;
   #numDropped = 0;

@@ -15,8 +15,8 @@ const LOOK_AFTER_MS = 3_000;
 /** Less garbage than this is not worth a collection, which stops the thread for tens of milliseconds. */
 const MIN_GARBAGE_BYTES = 8 * 2 ** 20;
 /**
- * Checks after which another collection is due, because memory in use at the last one may be garbage by now. The number
- * doubles after each collection that found little.
+ * Number of checks after which another collection is due, because memory in use at the last collection may be garbage
+ * by now. The number doubles after each collection that found little.
  */
 const MIN_LOOKS = 4;
 const MAX_LOOKS = 16;

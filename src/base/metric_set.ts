@@ -1,5 +1,5 @@
 /**
- * Metrics of one part of the program, in a registry of their own. Those of the worker cross to the server as JSON.
+ * Metrics of one part of the program, in a registry of their own. The worker's metrics cross to the server as JSON.
  *
  * @module
  */

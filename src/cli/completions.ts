@@ -1,6 +1,6 @@
 /**
- * `completions`: scripts with which a shell completes commands, flags, their values and model names, made from the
- * tables that parse the command line.
+ * `completions`: scripts that let a shell complete commands, flags, their values and model names. They are made from
+ * the tables that parse the command line.
  *
  * @module
  */

@@ -131,7 +131,7 @@ function summarizeSteps(compiled: readonly CompiledSegment[], numAttention: numb
     (left === 0 ? "one submit" : `${left} runs of ONNX Runtime`);
 }
 
-/** Bytes per token of the keys, and of the values, of one head. The CPU keeps all of them in f32. */
+/** Bytes of one head's keys, and of its values, per token. The CPU keeps all of them in f32. */
 const HEAD_BYTES: Readonly<Record<"gpu" | "cpu", HeadBytes>> = {
   gpu: (dtype, headSize) => (dtype === "float16" ? 2 : 4) * headSize,
   cpu: (_, headSize) => 4 * headSize,

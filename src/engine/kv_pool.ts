@@ -198,7 +198,7 @@ export class PoolSize {
     return Math.max(0, this.#neededAtMs + SHRINK_AFTER_MS - nowMs);
   }
 
-  /** Size to which an idle pool shrinks, which still keeps cached prefixes for later requests. */
+  /** Size to which an idle pool shrinks. It leaves room for cached prefixes, which later requests may use. */
   get restingSize(): number {
     const { numBlocks, roomyBlocks = numBlocks } = this.#limits;
     return roomyBlocks;

@@ -294,8 +294,9 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   }
 
   /**
-   * Ends the requests for which a step failed: those whose logits allow no token, or whose media cannot be encoded, or
-   * else all requests in the step. The step is not committed, so the tokens of the other requests are computed again.
+   * Ends the requests for which a step failed: those whose logits allow no token, or whose media cannot be encoded.
+   * After any other failure, ends all requests in the step. The step is not committed, so the tokens of the other
+   * requests are computed again.
    */
   #fail(step: ScheduledStep, error: unknown): void {
     const reason = error instanceof EncoderError ? error.cause : error;

@@ -30,7 +30,7 @@ interface BlockContent {
  * tokens, the media and the predecessor's hash, or the scope for a first block. It only says where to look: the blocks
  * found there are compared by the predecessor's id, the scope, the media and every token. Since no content is stored
  * twice, equal predecessor ids mean equal tokens back to the first. So two prefixes are never confused, even if their
- * hashes are equal, and no client ever gets another's prompt. This costs 4 bytes per token.
+ * hashes are equal, and no client ever gets another's prompt. The index takes 4 bytes per token.
  *
  * The owner must remove a block before its predecessor.
  */
@@ -185,7 +185,7 @@ export class BlockIndex {
   }
 }
 
-/** Describes which media are at which of the tokens from `start` to `end`; empty if there are none. */
+/** Describes the media among the tokens from `start` to `end`, with their positions; empty if there are none. */
 function describeMedia(media: readonly MediaSpan[], start: number, end: number): string {
   let description = "";
   for (const span of media) {

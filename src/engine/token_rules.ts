@@ -1,6 +1,6 @@
 /**
  * Rules for the next token of a sequence, and DRY ("don't repeat yourself"): a penalty on tokens that would continue a
- * repetition. It grows with the length of the repetition.
+ * repetition. The penalty grows with the length of the repetition.
  *
  * A token is penalised by `multiplier * base ^ (n - allowedLength)` if `n ≥ allowedLength`. Here `n` is the length of
  * the longest suffix of the text that has occurred earlier, followed by this token. No match extends across a breaker

@@ -49,7 +49,7 @@ export interface AcquireOptions extends DownloadOptions {
 /** A snapshot of the cache, and whether it is complete. */
 interface Cached {
   readonly folder: string;
-  /** Whether the hub may have weights that suit the device better. It has not been asked yet. */
+  /** Whether the hub may have weights that suit the device better. The hub has not been asked yet. */
   readonly isSecondBest: boolean;
 }
 

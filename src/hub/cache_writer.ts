@@ -111,7 +111,7 @@ const ASK_AGAIN_MS = 200;
 /**
  * A lock between processes, held until it is disposed. Only the holder of a blob's lock writes the blob.
  *
- * It uses the same files and system call (`flock`) as Python's huggingface_hub. The system releases the lock of a
+ * The lock uses the same files and system call (`flock`) as Python's huggingface_hub. The system releases the lock of a
  * process that dies. The file is not deleted, because deleting it while others wait would create a second lock.
  */
 export class FileLock implements Disposable {

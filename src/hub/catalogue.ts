@@ -140,7 +140,7 @@ const MAX_NAMED = 3;
  *
  * @param options.settings the hub to search; if absent or offline, it is not searched.
  * @param options.except id of a hub model that must not be suggested.
- * @returns sentences, the last of which says what to do.
+ * @returns sentences. The last one says what to do.
  */
 export async function adviseOnnx(
   name: string,

@@ -44,7 +44,10 @@ export function readAddedToken(
   };
 }
 
-/** Most steps of a search, to which some are added for each character of the text. They take a fraction of a second. */
+/**
+ * Most steps of a search, in addition to some for each character of the text. So many steps take a fraction of a
+ * second.
+ */
 const MAX_STEPS = 1_000_000;
 const MAX_STEPS_PER_CHAR = 16;
 

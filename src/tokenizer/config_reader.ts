@@ -39,7 +39,7 @@ export class ConfigReader {
     return this.#fields[name];
   }
 
-  /** @throws {StartupError} when the field has another type. So do the methods below. */
+  /** @throws {StartupError} when the field has another type. The methods below throw the same error. */
   string(name: string, fallback?: string): string {
     const value = this.#fields[name] ?? fallback;
     if (typeof value !== "string") throw wrongValue(this.#joinPath(name), value, "a string");

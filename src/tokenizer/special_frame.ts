@@ -150,7 +150,7 @@ function listIds(elements: readonly Element[]): number[] {
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Tokenizer classes for which `add_bos_token` or `add_eos_token` set to false removes a token that `tokenizer.json`
+ * Tokenizer classes in which `add_bos_token: false` and `add_eos_token: false` remove a token that `tokenizer.json`
  * adds. In other classes, false changes nothing.
  */
 const REMOVES_ENDS = /^(?:Code)?(?:Llama|Gemma|Cohere)/;

@@ -63,7 +63,7 @@ export class Vocabulary {
   }
 }
 
-/** Far more than any vocabulary has. It bounds the arrays whose length is the largest id. */
+/** Largest token id, far above any vocabulary's. It bounds the arrays whose length is the largest id. */
 export const MAX_TOKEN_ID = 2 ** 24;
 
 function isTokenId(id: unknown): id is number {

@@ -229,7 +229,10 @@ const UNSERVED = {
   image: IMAGE,
 } as const satisfies Readonly<Record<string, Fields>>;
 
-/** Values by field, one or several, that change nothing. So do empty values, false and 0 in every field. */
+/**
+ * Values that change nothing, one or several for each field. Empty values, false and 0 also change nothing, except in
+ * the fields listed below.
+ */
 const HARMLESS: Readonly<Record<string, unknown>> = {
   best_of: 1,
   embed_dtype: "float32",

@@ -226,7 +226,9 @@ async function stop(): Promise<void> {
   }
 }
 
-/** Reports an uncaught error, which ends the thread. It first frees native memory that only this thread can free. */
+/**
+ * Reports an uncaught error, which ends the thread. Before that, frees native memory that only this thread can free.
+ */
 async function die(event: Event, reason: unknown): Promise<void> {
   event.preventDefault();
   log.error("the worker died", { error: reason });

@@ -143,7 +143,7 @@ const LAST_CASED = 0x1e943;
 /** The dotted capital I and the dotless small one, which are case variants only in Turkish. */
 const UNFOLDED = new Set([0x130, 0x131]);
 
-/** Code points that are case variants of each other, by each of them. */
+/** Groups of code points that are case variants of each other, by each member. */
 let variants: ReadonlyMap<number, readonly number[]> | undefined;
 
 /** Adds the case variants of all letters in the set, as ECMA-262 folds cases with the flags `i` and `u`. */

@@ -214,7 +214,7 @@ function divideBytes(sets: readonly Uint32Array[]): ByteClasses {
   return divide(sets.map((bits) => (byte) => bits[byte >>> 5]! >>> (byte & 31) & 1));
 }
 
-/** Joins partitions into one that distinguishes all bytes that any of them does. */
+/** Joins partitions into one, which distinguishes two bytes if any of the given partitions does. */
 export function joinClasses(classes: readonly ByteClasses[]): ByteClasses {
   if (classes.length === 1) return classes[0]!;
   return divide(classes.map(({ of }) => (byte) => of[byte]!));

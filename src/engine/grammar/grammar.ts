@@ -66,7 +66,10 @@ export function orImpossible<T>(make: () => T, otherwise: (error: ImpossibleErro
   }
 }
 
-/** The document that a schema is part of, in which its references are resolved; absent for a whole document. */
+/**
+ * The document that contains a schema, and in which the schema's references are resolved. Absent if the schema is
+ * itself the document.
+ */
 interface SchemaDocumentSpec {
   readonly schema: unknown;
   readonly param: string;

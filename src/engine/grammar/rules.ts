@@ -265,8 +265,8 @@ function prune(
 }
 
 /**
- * Finds the states after which only the end of the rule can follow: no edge leaves them, nor any state reached from
- * them without text, and one of these states is final.
+ * Finds the states after which only the end of the rule can follow. Such a state has no edges, and neither do the
+ * states reached from it without text. One of these states is final.
  */
 function findLast(
   edges: Network["edges"],

@@ -202,8 +202,8 @@ function classifyMembers(
 }
 
 /**
- * Returns disjoint classes, each an expression, that together cover all names. They divide by first byte, by last byte
- * or by length: whichever leaves the most classes that contain an allowed name.
+ * Returns disjoint classes, each an expression, that together cover all names. Names are divided by first byte, by last
+ * byte or by length: whichever gives the most classes that contain an allowed name.
  */
 function divideNames(
   expressions: Expressions,

@@ -158,7 +158,7 @@ class SchemaGrammar {
     );
   }
 
-  /** Matches values for which these schemas hold, which have no choices. */
+  /** Matches values for which all these schemas hold. The schemas have no choices. */
   #plain(nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = findTypes(nodes);
     const values = listValuesAllowed(nodes);

@@ -59,7 +59,7 @@ function readTriggers({ triggers }: Lazy, read: (spec: GrammarSpec) => Phrase) {
   return triggers.map(({ text, then }) => ({ text, then: read(then) }));
 }
 
-/** Matches a text, in which special tokens are tokens and everything else is bytes. */
+/** Matches a text: special tokens in it as tokens, and everything else as bytes. */
 function buildText(text: string, { expressions }: Rules, tokens: GrammarTokens): Phrase {
   const parts: Phrase[] = [];
   let from = 0;

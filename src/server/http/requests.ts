@@ -192,8 +192,8 @@ export function explainForeignPath(path: string, origin: string): string | undef
 }
 
 /**
- * Renames the field that an error is about, in `param` and in the message. The error names a field of the request to
- * which the client's request was converted.
+ * Renames the field that an error is about, in `param` and in the message. The error names a field of the converted
+ * request.
  *
  * @param ownParam maps the path of that field to the path of the client's field.
  */

@@ -15,9 +15,9 @@ interface Reader<Event> {
 }
 
 /**
- * Reads a request's port as an async iterator that ends after `done` or `error`. One reader at a time. Returning early,
- * or aborting `signal`, tells the worker to cancel the request and closes the port; an abort also rejects the pending
- * and every later `next()` with the signal's reason.
+ * Reads a request's port as an async iterator that ends after `done` or `error`. It allows one reader at a time.
+ * Returning early, or aborting `signal`, tells the worker to cancel the request and closes the port; an abort also
+ * rejects the pending and every later `next()` with the signal's reason.
  */
 export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterator<Event> {
   readonly #port: MessagePort;

@@ -4,7 +4,7 @@
  * Each turn is a record of its own, and conversations are changed field by field within a transaction, so several tabs
  * can write to one conversation without undoing each other's work. Tabs tell each other what they wrote.
  *
- * Changing a stored conversation requires reading it first, for which a closing page has no time. So each change is
+ * A stored conversation must be read before it is changed, and a closing page has no time for that. So each change is
  * also kept in local storage until it is in the database. If it did not get there, the next visit applies it.
  *
  * @module

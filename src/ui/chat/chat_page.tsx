@@ -223,7 +223,7 @@ function LastRequest({ model, messages, settings }: {
   }
 }
 
-/** Share of the context from which on the gauge warns. */
+/** The gauge warns once this share of the context is used. */
 const NEARLY_FULL = 0.85;
 
 /** Shows how much of the context is used; nothing before the first answer, which tells the number of tokens. */

@@ -115,7 +115,7 @@ export function pathThrough(turns: readonly Turn[], headId: string | null): Turn
   return path.reverse();
 }
 
-/** The last turn on the path to `id` that is not deleted, nor follows a deleted one. */
+/** The last turn on the path to `id` that is not deleted and does not follow a deleted one. */
 function liveAncestor(byId: ReadonlyMap<string, Turn>, id: string | null): string | null {
   let live = byId.has(id ?? "") ? id : null;
   for (let turn = byId.get(id ?? ""); turn; turn = byId.get(turn.parentId ?? "")) {

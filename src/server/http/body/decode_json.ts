@@ -228,7 +228,7 @@ export function writeAsWritten(value: object): string {
 /** The largest body that is decoded on the server's thread, in a few milliseconds. */
 const MAX_OWN_BYTES = 256 * 1024;
 
-/** Time after which an idle thread is ended. It holds some 10 MiB, and starts in tens of milliseconds. */
+/** Time after which an idle thread is ended. The thread holds some 10 MiB, and starts in tens of milliseconds. */
 const IDLE_MS = 20_000;
 
 /** The decoding thread, started for a large body and ended when there has been none for a while. */

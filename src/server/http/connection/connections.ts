@@ -164,11 +164,11 @@ export function refuse(socket: Duplex, max: number): void {
   socket.end(formatAnswer(error, crypto.randomUUID(), headers), () => socket.destroy());
 }
 
-// A connection before its first bytes. Many connections never send any: those of scanners, of clients that connect in
-// advance, and of floods. A pending read takes at most half the memory of a socket under `node:http`, and when the
-// client closes its end, the connection closes at once.
+// A connection before its first bytes. Many connections never send any: scanners, clients that connect in advance, and
+// floods open them. A pending read takes at most half the memory of a socket under `node:http`, and when the client
+// closes its end, the connection closes at once.
 
-/** Size of the first read. It may have to hold several requests, and there may be many new connections. */
+/** Size of the first read. Large enough for several requests, and small, because there may be many new connections. */
 const FIRST_READ_BYTES = 1024;
 
 export class SilentConnection {

@@ -65,8 +65,8 @@ export type App = (request: Request, exchange: Exchange) => Promise<Response>;
 /**
  * Creates a listener for the `request` event of a `node:http` server.
  *
- * @param options.streamsAll whether to write every response chunk by chunk. Otherwise only events and audio are, and
- * all other responses are sent once they are complete, with their length.
+ * @param options.streamsAll whether to write every response chunk by chunk. Otherwise only events and audio are written
+ * chunk by chunk. All other responses are sent once they are complete, with their length.
  */
 export function bridge(
   app: App,

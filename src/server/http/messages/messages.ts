@@ -164,7 +164,10 @@ class MessageBuilder {
     }
   }
 
-  /** Returns the events that begin a stream, once. They wait until it is known how much of the prompt was cached. */
+  /**
+   * Returns the events that begin a stream, once. They are held back until it is known how much of the prompt was
+   * cached.
+   */
   #start(): MessageEventBody[] {
     if (this.#hasStarted) return [];
     this.#hasStarted = true;

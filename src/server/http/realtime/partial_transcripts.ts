@@ -15,8 +15,8 @@ import { AgreedText } from "./live_transcripts.ts";
 import { LiveDecoder, type LiveFormat } from "../../../media/audio/stored_sound.ts";
 
 /**
- * New audio between one transcript and the next. It is also the shortest wall time before the first, so that clients
- * that send faster than real time get no partial transcripts.
+ * New audio between one transcript and the next. Also the shortest wall time before the first transcript, so that
+ * clients that send faster than real time get no partial transcripts.
  */
 const INTERVAL_MS = 1000;
 /** Pause after a transcript, as a multiple of the time it took. */

@@ -20,7 +20,7 @@ export type StoredItem = InputItem & { readonly id: string };
 /** A response and its input. */
 interface StoredResponse {
   readonly response: ResponseObject;
-  /** Input of the response's own request, without that of earlier responses. */
+  /** Input of the response's own request, without the input of earlier responses. */
   readonly input: readonly StoredItem[];
   /** Label of the API key that created it: no other key finds it. Absent if no key is required. */
   readonly owner?: string | undefined;
