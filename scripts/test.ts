@@ -24,7 +24,7 @@ const LONG = join("test", "long", sep);
 const UNITS = join("test", "unit");
 /** Files that measure their process get their own isolate: leftovers of other files would distort the figures. */
 const MEASURES_PROCESS = /Deno\.memoryUsage|\/proc\/self\/(fd|task)/;
-/** Most processes: each may hold a model or two. */
+/** Maximum number of processes: each may hold a model or two. */
 const MOST_PROCESSES = 4;
 
 /** The files of one process. */

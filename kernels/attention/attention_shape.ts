@@ -45,8 +45,8 @@ export interface AttentionTiling {
 }
 
 /**
- * Most query heads of a KV head that a workgroup decodes. On an H200, groups of 7, 4 and 2 heads decode fastest two at
- * a time, because a workgroup then waits for less memory.
+ * Maximum number of query heads of a KV head that a workgroup decodes. On an H200, groups of 7, 4 and 2 heads decode
+ * fastest two at a time, because a workgroup then waits for less memory.
  */
 const MAX_DECODE_ROWS = 2;
 /** On a graphics card, a workgroup has this many groups of `threadsPerValue` threads. */
@@ -185,7 +185,7 @@ const WRITTEN_ELEMENTS = 256;
 /** The blocks in which layers store keys and values. Their number may grow. */
 export interface CachePool {
   readonly numBlocks: number;
-  /** Most blocks that the pool may grow to; `numBlocks` if absent. */
+  /** Maximum number of blocks that the pool may grow to; `numBlocks` if absent. */
   readonly maxBlocks?: number | undefined;
 }
 

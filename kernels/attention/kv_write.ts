@@ -94,7 +94,7 @@ const BINDINGS = {
   kCache: "read_write",
   vCache: "read_write",
 } as const;
-/** Most factors of norms: they are in a uniform buffer, for which WebGPU guarantees 64 KiB. */
+/** Maximum number of factors of norms: they are in a uniform buffer, for which WebGPU guarantees 64 KiB. */
 const MAX_FACTORS = 2 ** 14;
 /** Bindings with norms; without norms there is no buffer for their factors. */
 const NORM_BINDINGS = { ...BINDINGS, gammas: "uniform" } as const;

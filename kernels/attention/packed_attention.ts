@@ -191,7 +191,7 @@ export interface PackedBounds {
 
 /** Limits for a batch. */
 export interface PackedLimits {
-  /** Most rows of queries. */
+  /** Maximum number of rows of queries. */
   readonly maxRows: number;
   readonly maxSequences: number;
 }

@@ -70,7 +70,7 @@ const MAX_LOSSES = 3;
 
 /** Runs jobs on helper threads. It must be used by the thread that created it. */
 export class KernelThreads {
-  /** Most threads working at once, including the caller. */
+  /** Maximum number of threads working at once, including the caller. */
   readonly numThreads: number;
   readonly #options: Required<Omit<ThreadsOptions, "polls">>;
   readonly #polls: number | undefined;

@@ -20,7 +20,7 @@ import {
 /** Bytes of weights packed at a time. */
 const STAGED_BYTES = 4 * 2 ** 20;
 
-/** Most cosines and sines per token. */
+/** Maximum number of cosines and sines per token. */
 export const MAX_ANGLES = 1024;
 
 /** Integer type in which partial sums are kept. */
@@ -37,12 +37,12 @@ export class RowArena {
   readonly staged = this.arena.reserve(STAGED_BYTES / 4);
   readonly #sums: SumKind;
   #maxK = 0;
-  /** Most elements of a quantised row, copies included. */
+  /** Maximum number of elements of a quantised row, copies included. */
   #maxLevels = 0;
   #scratchBytes = 0;
 
   /**
-   * @param maxRows most rows of a step.
+   * @param maxRows maximum number of rows of a step.
    * @param sums type for sums of 32 products, which does not affect results. x64 needs fewer
    * additions with i16, ARM with i32.
    */
@@ -72,7 +72,7 @@ export class RowArena {
 
   /**
    * @param numThreads threads that need scratch memory of their own.
-   * @param spareBytes most bytes to allocate.
+   * @param spareBytes maximum number of bytes to allocate.
    * @throws {StartupError} when there is not enough memory.
    */
   allocate(numThreads: number, spareBytes?: number): RowMemory {

@@ -78,7 +78,7 @@ export interface ExpertsParams {
   readonly second: ExpertProduct;
 }
 
-/** Most experts whose probabilities fit into a workgroup's memory. */
+/** Maximum number of experts whose probabilities fit into a workgroup's memory. */
 const MAX_EXPERTS = 1024;
 const MAX_TOP_K = 32;
 /** Number of elements along K that kernels read at a time. */

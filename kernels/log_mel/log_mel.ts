@@ -51,9 +51,9 @@ export interface LogMelOptions {
   readonly spec: LogMelSpec;
   /** Element type of the encoder's input. */
   readonly elem: Elem;
-  /** Most rows in one call. */
+  /** Maximum number of rows in one call. */
   readonly maxRows: number;
-  /** Most recordings whose loudness is remembered at a time. */
+  /** Maximum number of recordings whose loudness is remembered at a time. */
   readonly maxRecordings: number;
 }
 

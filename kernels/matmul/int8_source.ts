@@ -99,7 +99,7 @@ export interface Int8Row {
   readonly blocks: number;
 }
 
-/** Most blocks processed at a time, so that they fit into the workgroup memory that all devices have. */
+/** Maximum number of blocks processed at a time, so that they fit into the workgroup memory that all devices have. */
 const MOST_BLOCKS = 96;
 const ROW_OUTS = 16;
 const ROW_THREADS = [256, 224, 192, 160, 128];

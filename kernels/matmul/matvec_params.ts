@@ -68,7 +68,7 @@ export interface MatvecParams {
   readonly hasResidual: boolean;
 }
 
-/** Least number of outputs per workgroup, gated and not; a dispatch has at most 65,535 workgroups. */
+/** Minimum number of outputs per workgroup, gated and not; a dispatch has at most 65,535 workgroups. */
 const LEAST_OUTPUTS = { gated: 4, plain: 8 };
 const MAX_WORKGROUPS = 65_535;
 

@@ -130,7 +130,7 @@ function numAffine({ sum, norm }: MatvecParams): number {
   return (sum ? 1 : 0) + (norm ? 1 : 0) + (norm?.hasBeta ? 1 : 0);
 }
 
-/** Most chunks of a lane whose loads all come before the first use. */
+/** Maximum number of chunks of a lane whose loads all come before the first use. */
 const MOST_CHUNKS = 4;
 /** Number of vec4s that a lane loads between two tests of the loop's end. */
 const FOURS_AT_ONCE = 4;

@@ -67,7 +67,7 @@ export interface StagedMatrix {
   readonly scales: number;
   /** Its size is a sixteenth of the levels' bytes. */
   readonly zeros: number;
-  /** Most bytes of levels. */
+  /** Maximum number of bytes of levels. */
   readonly length: number;
 }
 

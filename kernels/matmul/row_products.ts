@@ -25,7 +25,7 @@ interface PartSizes {
   readonly usual: number;
   /** Smaller parts are not worth the overhead. */
   readonly least: number;
-  /** Most parts of a large matrix, before their number is rounded to a multiple of the threads. */
+  /** Maximum number of parts of a large matrix, before their number is rounded to a multiple of the threads. */
   readonly maxParts: number;
 }
 
@@ -41,7 +41,7 @@ export function divideGroups(
   return Math.ceil(numGroups / Math.min(even, most));
 }
 
-/** Most quantised rows that share each load of weights. */
+/** Maximum number of quantised rows that share each load of weights. */
 const TILE_ROWS = 4;
 const ROW_BLOCK_BYTES = 40;
 /** Sizes of the parts of a product with a quantised matrix, whose groups are read in six streams. */

@@ -29,7 +29,7 @@ export interface SamplerOptions {
   readonly rowStride: number;
   /** Type of the logits. */
   readonly elem: Elem;
-  /** Most rows of one call. */
+  /** Maximum number of rows of one call. */
   readonly maxRows: number;
 }
 
@@ -41,7 +41,7 @@ const BINDINGS = {
   top: "read_write",
 } as const;
 
-/** Most log-probabilities that can be reported per row. */
+/** Maximum number of log-probabilities that can be reported per row. */
 const MAX_TOP = 20;
 const ROW_WORDS = 14;
 const PAIR_BYTES = 8;

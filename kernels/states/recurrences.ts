@@ -45,7 +45,7 @@ const CONV_BINDINGS = {
   out: "read_write",
 } as const;
 const THREADS = 64;
-/** Most taps: the kernel keeps a channel's inputs in registers. */
+/** Maximum number of taps: the kernel keeps a channel's inputs in registers. */
 const MAX_TAPS = 16;
 
 /**
@@ -167,9 +167,11 @@ const LINEAR_BINDINGS = {
 } as const;
 /** Number of columns of a state in a workgroup, and of groups of its rows. */
 const [COLUMNS, GROUPS] = [32, 8];
-/** Most rows of a state that a thread keeps in registers. */
+/** Maximum number of rows of a state that a thread keeps in registers. */
 const MAX_ROWS = 32;
-/** Most tokens whose keys and queries are staged in workgroup memory, and the floats available for them. */
+/**
+ * Maximum number of tokens whose keys and queries are staged in workgroup memory, and the floats available for them.
+ */
 const [MAX_STAGED, STAGED_FLOATS] = [8, 3072];
 
 /**

@@ -28,7 +28,7 @@ export class ByteCollector {
   #bytes: Uint8Array<ArrayBuffer>;
   #length = 0;
 
-  /** @param options.maxBytes most bytes that it will hold. */
+  /** @param options.maxBytes maximum number of bytes that it will hold. */
   constructor({ maxBytes }: { maxBytes: number }) {
     this.#maxBytes = maxBytes;
     this.#bytes = new Uint8Array(Math.min(FIRST_BYTES, maxBytes));

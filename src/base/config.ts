@@ -84,7 +84,7 @@ export interface ListenSettings {
   readonly drainSeconds: number;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
-  /** Most open connections; fewer if the process may not open that many files. */
+  /** Maximum number of open connections; fewer if the process may not open that many files. */
   readonly maxConnections: number;
 }
 
@@ -92,7 +92,7 @@ export interface ListenSettings {
 export interface ServerSettings extends ListenSettings {
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
-  /** Most responses kept for `previous_response_id`, and most bytes that they may take together. */
+  /** Maximum number of responses kept for `previous_response_id`, and of bytes that they may take together. */
   readonly maxStoredResponses: number;
   readonly storedResponsesBytes: number;
   /** Field of a chat completion that holds the reasoning. */
@@ -106,15 +106,15 @@ export type KvCacheDtype = typeof KV_CACHE_DTYPES[number];
 
 /** Sizes of batches, caches and pools; absent ones are chosen to fit the device. */
 export interface EngineSettings {
-  /** Most MiB of device memory for keys and values. */
+  /** Maximum device memory for keys and values, in MiB. */
   readonly kvCacheMb?: number | undefined;
   /** Format of the cached keys and values; `auto` if absent. */
   readonly kvCacheDtype?: KvCacheDtype | undefined;
-  /** Most tokens of prompt and completion in one sequence. */
+  /** Maximum number of tokens of prompt and completion in one sequence. */
   readonly maxModelLength?: number | undefined;
-  /** Most tokens in one step. */
+  /** Maximum number of tokens in one step. */
   readonly maxBatchTokens?: number | undefined;
-  /** Most sequences in one step. */
+  /** Maximum number of sequences in one step. */
   readonly maxSequences?: number | undefined;
   /** Threads that share the work of a model on the CPU, or decode and encode images; one per core if absent. */
   readonly cpuThreads?: number | undefined;

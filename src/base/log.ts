@@ -31,7 +31,7 @@ interface Target {
 
 /** The capacity of a queue, and its message about dropped lines. */
 interface LogQueueOptions {
-  /** Most characters that may wait; further lines are dropped. */
+  /** Maximum number of characters that may wait; further lines are dropped. */
   readonly maxLength: number;
   /** The line that is written in place of dropped ones once there is room again. */
   readonly formatDropped: (numLines: number) => string;
@@ -128,7 +128,7 @@ export function configureLog(next: LogSettings): void {
   process.on("warning", (error) => write("warn", "a runtime warning", { error }));
 }
 
-/** Most characters of log lines that wait while standard error is not read. */
+/** Maximum number of characters of log lines that wait while standard error is not read. */
 const MAX_WAITING_LENGTH = 1024 * 1024;
 
 /** This thread's queue. While a server runs, all output to standard error goes through it. */

@@ -50,7 +50,7 @@ type ServerFlags = Pick<
 /** The parts of a server's process that `serve` and `router` have in common. */
 export class ServerProcess {
   readonly settings: ListenSettings;
-  /** Most bytes that all request bodies together may take in memory. */
+  /** Maximum number of bytes that all request bodies together may take in memory. */
   readonly bodyBytes: number;
   /** The environment at the start. The folder of process-id files depends on a variable that `quietenVulkan` sets. */
   readonly #environment = Deno.env.toObject();

@@ -9,7 +9,7 @@ import type { Tensor } from "../device/ort/ort.ts";
 import type { GraphCut, TensorPort } from "../graph/graph_cut.ts";
 import { roomForRows } from "../../kernels/matmul/matvec_params.ts";
 
-/** Most run sizes whose output tensors are cached. */
+/** Maximum number of run sizes whose output tensors are cached. */
 const MAX_KEPT_SIZES = 64;
 
 /** Sizes of the axes that differ from run to run. */

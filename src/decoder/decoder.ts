@@ -41,14 +41,14 @@ export interface WindowLimits extends PoolLimits {
  * the whole sequence.
  */
 export interface DecoderLimits extends PoolLimits {
-  /** Most tokens of prompt and completion in one sequence. */
+  /** Maximum number of tokens of prompt and completion in one sequence. */
   readonly contextLength: number;
   /** Context length that the model was trained for; `contextLength` if absent. */
   readonly modelLength?: number | undefined;
   readonly vocabSize: number;
-  /** Most sequences in one step, and most rows of logits. */
+  /** Maximum number of sequences in one step, and of rows of logits. */
   readonly maxSequences: number;
-  /** Most tokens in one step, over all sequences. */
+  /** Maximum number of tokens in one step, over all sequences. */
   readonly maxBatchTokens: number;
   /** Pools for layers with a sliding window; none if absent. */
   readonly windows?: readonly WindowLimits[] | undefined;
@@ -143,7 +143,7 @@ export interface Suspension {
 
 /** How a decoder makes room for next tokens while it reads a prompt. */
 export interface SuspensionLimits {
-  /** Most prompt tokens that a step can compute together with next tokens without taking much longer. */
+  /** Maximum number of prompt tokens that a step can compute together with next tokens without taking much longer. */
   readonly mostBeside: number;
   /** Whether the device works asynchronously, so that the host cannot measure how long a part of a step takes. */
   readonly isQueued: boolean;

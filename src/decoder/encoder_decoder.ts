@@ -23,7 +23,7 @@ import type { PagedDecoder } from "./paged_decoder.ts";
 
 /** Encodes inputs that sequences attend to. */
 export interface InputEncoder<Input extends object> {
-  /** Most inputs in one call. */
+  /** Maximum number of inputs in one call. */
   readonly maxInputs: number;
   /** Whether two inputs may be encoded in one call; any may if absent. */
   isAlike?(input: Input, other: Input): boolean;

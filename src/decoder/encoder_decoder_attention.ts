@@ -36,9 +36,9 @@ interface CrossProjectionOptions {
   readonly files: FolderFiles;
   /** The cross-attention nodes of the decoder, and the cache inputs that each of them reads. */
   readonly nodes: ReadonlyMap<AttentionNode, CrossInputs>;
-  /** Most positions in the encoder's output for one input. */
+  /** Maximum number of positions in the encoder's output for one input. */
   readonly numPositions: number;
-  /** Most inputs in one call. */
+  /** Maximum number of inputs in one call. */
   readonly maxInputs: number;
 }
 
@@ -133,11 +133,11 @@ interface EncoderDecoderOptions extends AttentionOptions {
   readonly backend: Backend;
   /** Whether a node attends to the encoder. */
   readonly isCross: (node: AttentionNode) => boolean;
-  /** Most positions in the encoder's output for one input. */
+  /** Maximum number of positions in the encoder's output for one input. */
   readonly numPositions: number;
-  /** Most inputs whose keys and values are cached at once. */
+  /** Maximum number of inputs whose keys and values are cached at once. */
   readonly numSlots: number;
-  /** Most inputs that are added in one call. */
+  /** Maximum number of inputs that are added in one call. */
   readonly maxInputs: number;
 }
 

@@ -14,8 +14,8 @@ export interface KernelRule {
   /** The lowerings that run in kernels wherever a segment compiles. ONNX Runtime runs the others. */
   readonly kernels: readonly Lowering[];
   /**
-   * Most decoding sequences whose rows run with the lowering for few rows. If a step has more, they run with the
-   * lowering for many rows.
+   * Maximum number of decoding sequences whose rows run with the lowering for few rows. If a step has more, they run
+   * with the lowering for many rows.
    */
   readonly maxFewRows: number;
 }

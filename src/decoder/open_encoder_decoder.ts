@@ -34,11 +34,11 @@ export interface EncoderDecoderOptions<Input extends object> {
   readonly backend: Backend;
   readonly files: FolderFiles;
   readonly encoder: InputEncoder<Input>;
-  /** Most tokens of a sequence. */
+  /** Maximum number of tokens of a sequence. */
   readonly contextLength: number;
-  /** Most positions in the encoder's output for one input. */
+  /** Maximum number of positions in the encoder's output for one input. */
   readonly numPositions: number;
-  /** Most sequences at a time; fewer if their keys and values would take more than a GiB. */
+  /** Maximum number of sequences at a time; fewer if their keys and values would take more than a GiB. */
   readonly maxSequences: number;
   /** Opens the graph that turns token ids into embeddings, for a decoder that takes embeddings. */
   readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
@@ -49,14 +49,14 @@ export interface EncoderDecoderOptions<Input extends object> {
 
 /** Tokens per sequence in the largest step, which suffice for the short prompts of these decoders. */
 const TOKENS_PER_SEQUENCE = 4;
-/** Fewest tokens of the largest step. Long texts are aligned in several steps. */
+/** Minimum number of tokens of the largest step. Long texts are aligned in several steps. */
 const MIN_STEP_TOKENS = 16;
 const BLOCK_SIZE = 16;
 /** Memory for the keys and values of all sequences, unless a single one needs more. */
 const CACHE_BYTES = 2 ** 30;
 /**
- * Most bytes of f32 weights that are repacked for kernels on the CPU. For Whisper base, with 231 MB, the start would
- * take 1.5 s longer, more than the steps of many recordings save.
+ * Maximum number of bytes of f32 weights that are repacked for kernels on the CPU. For Whisper base, with 231 MB, the
+ * start would take 1.5 s longer, more than the steps of many recordings save.
  */
 const MAX_COMPILED_FLOAT_BYTES = 64 * 2 ** 20;
 /**
@@ -157,7 +157,7 @@ interface WholeEncoderDecoderOptions<Input extends object> {
   readonly files: FolderFiles;
   readonly backend: Backend;
   readonly encoder: InputEncoder<Input>;
-  /** Most tokens of a sequence. */
+  /** Maximum number of tokens of a sequence. */
   readonly contextLength: number;
   readonly vocabSize: number;
   /** Opens the graph that turns token ids into embeddings, for a decoder that takes embeddings. */

@@ -32,7 +32,9 @@ interface PagedDecoderParts<Token extends SampledToken> {
   /** Embeddings for a cut that begins with them. */
   readonly embeddings?: TokenEmbeddings | undefined;
   readonly executor: StepExecutor<GraphCut>;
-  /** Most decoding sequences in a step whose rows run with the lowering for few rows: see `kernel_rule.ts`. */
+  /**
+   * Maximum number of decoding sequences in a step whose rows run with the lowering for few rows: see `kernel_rule.ts`.
+   */
   readonly maxFewRows: number;
   /** Whether kernels run every step completely, without ONNX Runtime. */
   readonly runsAll?: boolean | undefined;

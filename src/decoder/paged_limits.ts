@@ -26,7 +26,7 @@ interface LayerPool {
   readonly mostHeld: number;
   /** Bytes of a block over all layers of the pool. */
   readonly blockBytes: number;
-  /** Most blocks that fit in the device's buffers. */
+  /** Maximum number of blocks that fit in the device's buffers. */
   readonly inBuffers: number;
 }
 
@@ -156,7 +156,7 @@ export interface PagedLimitsOptions {
   /** Context length that the model was trained for. */
   readonly contextLength: number;
   readonly settings: EngineSettings;
-  /** Most bytes of one buffer on the device: each node has one for keys and one for values. */
+  /** Maximum number of bytes of one buffer on the device: each node has one for keys and one for values. */
   readonly maxBufferBytes: number;
   readonly headBytes: HeadBytes;
   /** Memory for keys and values if no setting limits it; if absent, what the device gives. */

@@ -19,8 +19,8 @@ export interface StepPart {
  * not depend on other rows of its step. Decoding sequences usually come first, as they are the oldest, so there are at
  * most two parts. There may be more if prompts of older sequences are still being computed.
  *
- * @param rule.maxFewRows most decoding sequences that run with the lowering for few rows; if there are more, they run
- * together with the prompts.
+ * @param rule.maxFewRows maximum number of decoding sequences that run with the lowering for few rows; if there are
+ * more, they run together with the prompts.
  * @param rule.isExact whether both lowerings give the same results: one pass over the weights is then enough.
  * @param rule.isApart whether the result of a row depends on other rows. Each sequence is then a part of its own.
  */

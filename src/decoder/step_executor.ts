@@ -69,7 +69,7 @@ interface Run {
   readonly slices: Slices | undefined;
 }
 
-/** Fewest rows that run at a time, because all weights are read each time. */
+/** Minimum number of rows that run at a time, because all weights are read each time. */
 const LEAST_ROWS = 8;
 
 export class StepExecutor<Cut extends PlannedCut> {

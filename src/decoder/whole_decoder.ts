@@ -32,7 +32,7 @@ import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 const BLOCK_SIZE = 16;
 /** Enough for a million tokens, since the graph itself holds the cache. */
 const MAX_BLOCKS = 65_536;
-/** Most bytes of logits, which the graph computes for every token of a step. */
+/** Maximum number of bytes of logits, which the graph computes for every token of a step. */
 const MAX_LOGITS_BYTES = 128 * 2 ** 20;
 const MAX_STEP_TOKENS = 512;
 
@@ -56,7 +56,7 @@ interface WholeDecoderOptions {
   readonly files: ModelFiles;
   /** Context length that the model was trained for. */
   readonly contextLength: number;
-  /** Most tokens of a sequence, if that is fewer. */
+  /** Maximum number of tokens of a sequence, if that is fewer. */
   readonly maxModelLength?: number | undefined;
   readonly vocabSize: number;
   /** Sizes of keys and values, for graphs that do not fix them. */

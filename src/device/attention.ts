@@ -171,9 +171,9 @@ export interface DividedWork {
   readonly key: object;
   /** Number of units, such as rows. */
   readonly length: number;
-  /** Fewest units that are worth a part of their own. */
+  /** Minimum number of units that are worth a part of their own. */
   readonly least: number;
-  /** Most units in a part; unlimited if absent. */
+  /** Maximum number of units in a part; unlimited if absent. */
   readonly most?: number;
   /** Duration of a unit relative to others with this key; 1 if absent. */
   readonly weight?: number;

@@ -45,7 +45,7 @@ export interface Backend {
   readonly adapter: string;
   /** Whether graphs and kernels may compute in f16. */
   readonly hasF16: boolean;
-  /** Most bytes that one buffer may have. */
+  /** Maximum number of bytes that one buffer may have. */
   readonly maxBufferBytes: number;
   /** Whether its memory is the machine's own, as for a CPU and an integrated GPU. */
   readonly usesMachineMemory: boolean;
@@ -160,7 +160,7 @@ export interface SamplerOptions {
   readonly vocabSize: number;
   /** Data type of the logits. */
   readonly dtype: "float32" | "float16";
-  /** Most rows in one call. */
+  /** Maximum number of rows in one call. */
   readonly maxRows: number;
 }
 

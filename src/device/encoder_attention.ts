@@ -61,13 +61,13 @@ export function toPackedParams(node: EncoderNode, elem: Elem): PackedParams {
 export interface CrossAttentionOptions {
   /** The decoder's cross-attention nodes, in order. Their `k` and `v` are not used. */
   readonly nodes: readonly AttentionNode[];
-  /** Most positions in the encoder's output for one input. */
+  /** Maximum number of positions in the encoder's output for one input. */
   readonly numPositions: number;
-  /** Most inputs whose keys and values are cached at once. */
+  /** Maximum number of inputs whose keys and values are cached at once. */
   readonly numSlots: number;
-  /** Most inputs that are added in one call. */
+  /** Maximum number of inputs that are added in one call. */
   readonly maxInputs: number;
-  /** Most tokens in one step. */
+  /** Maximum number of tokens in one step. */
   readonly maxTokens: number;
 }
 
@@ -164,7 +164,7 @@ export interface NodeHeads {
 export interface CrossAlignmentOptions {
   /** Nodes with alignment heads: at least one, and each layer once. */
   readonly nodes: readonly NodeHeads[];
-  /** Most tokens of a text. */
+  /** Maximum number of tokens of a text. */
   readonly maxTokens: number;
 }
 

@@ -12,11 +12,11 @@ import type { PagedAttention } from "./attention.ts";
 /** Options for opening the kernels of programs. */
 export interface KernelsOptions {
   readonly programs: readonly Program[];
-  /** Most rows in a step. */
+  /** Maximum number of rows in a step. */
   readonly maxRows: number;
   /**
-   * Most rows that a program computes. Everything that up to this many rows need is compiled when the program is
-   * opened.
+   * Maximum number of rows that a program computes. Everything needed for any number of rows up to this is compiled
+   * when the program is opened.
    */
   readonly countMaxRows: (program: Program) => number;
   /** Weights in device memory, owned by the caller; absent on the CPU. */

@@ -98,7 +98,7 @@ export function toLinearParams(
 /** Options for opening the mixtures of a cut. */
 export interface ExpertsOptions {
   readonly nodes: readonly ExpertsNode[];
-  /** Most tokens in a step. */
+  /** Maximum number of tokens in a step. */
   readonly maxTokens: number;
   /** Files with the weights and other constants. */
   readonly files: ModelFiles;

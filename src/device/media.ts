@@ -81,9 +81,9 @@ export interface SpeechOptions {
   readonly featuresDtype: "float32" | "float16";
   /** Data type of the decoder's logits. */
   readonly logitsDtype: "float32" | "float16";
-  /** Most windows in one call. */
+  /** Maximum number of windows in one call. */
   readonly maxRows: number;
-  /** Most recordings whose loudness is kept at once. */
+  /** Maximum number of recordings whose loudness is kept at once. */
   readonly maxRecordings: number;
 }
 

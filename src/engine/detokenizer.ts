@@ -3,7 +3,7 @@
  *
  * @module
  */
-/** Most bytes of a UTF-8 character. */
+/** Maximum number of bytes of a UTF-8 character. */
 const MAX_CHAR_BYTES = 4;
 
 /**

@@ -151,7 +151,7 @@ export class PoolSize {
     return this.#numBlocks;
   }
 
-  /** Most blocks that the pool can have at present. */
+  /** Maximum number of blocks that the pool can have at present. */
   mostAt(nowMs: number): number {
     return nowMs - this.#refusedAtMs < RETRY_MS ? this.#numBlocks : this.#most;
   }

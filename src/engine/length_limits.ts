@@ -21,7 +21,7 @@ const REASONS: Readonly<
 /** The longest sequences that the context and the largest pools can hold. */
 export class LengthLimits {
   readonly #limits: DecoderLimits;
-  /** Most blocks that each pool can have: the main one, then those of windows. */
+  /** Maximum number of blocks that each pool can have: the main one, then those of windows. */
   readonly #mostBlocks: number[];
 
   constructor(limits: DecoderLimits) {
@@ -34,15 +34,15 @@ export class LengthLimits {
     this.#mostBlocks[pool] = mostBlocks;
   }
 
-  /** Most tokens of prompt and completion in one sequence. */
+  /** Maximum number of tokens of prompt and completion in one sequence. */
   get longest(): number {
     // The last token of a completion is never computed, so it needs no slot.
     return Math.min(this.#limits.contextLength, this.mostComputed + 1);
   }
 
   /**
-   * Most tokens of a sequence that the pools can hold. A window pool that can hold a window and one token can hold any
-   * sequence.
+   * Maximum number of tokens of a sequence that the pools can hold. A window pool that can hold a window and one token
+   * can hold any sequence.
    */
   get mostComputed(): number {
     const { blockSize, windows = [] } = this.#limits;

@@ -116,7 +116,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     return this.#decoder.limits;
   }
 
-  /** Most tokens of prompt and completion in one sequence. */
+  /** Maximum number of tokens of prompt and completion in one sequence. */
   get maxSequenceLength(): number {
     return this.#scheduler.maxSequenceLength;
   }

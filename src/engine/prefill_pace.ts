@@ -15,7 +15,7 @@ const AIM = 2;
 const REFRESH_STEPS = 32;
 /** A duration counts as at most this many times the average. */
 const OUTLIER = 1.5;
-/** Fewest prompt tokens in a step. */
+/** Minimum number of prompt tokens in a step. */
 const LEAST_CHUNK = 16;
 /** Prompt tokens in the first steps, while it is not known how long the device takes. */
 const FIRST_CHUNK = 64;
@@ -46,7 +46,10 @@ export class PrefillPace {
     this.#mostPromptTokens = isQueued ? FIRST_CHUNK : Infinity;
   }
 
-  /** Most prompt tokens in a step, so that none of its parts takes longer than the next tokens may be delayed. */
+  /**
+   * Maximum number of prompt tokens in a step, so that none of its parts takes longer than the next tokens may be
+   * delayed.
+   */
   get mostPromptTokens(): number {
     return this.#mostPromptTokens;
   }

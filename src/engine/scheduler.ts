@@ -75,7 +75,10 @@ export class Scheduler {
     this.#lengths = new LengthLimits(limits);
   }
 
-  /** Most tokens of prompt and completion in one sequence: the context length, or what the largest pools can hold. */
+  /**
+   * Maximum number of tokens of prompt and completion in one sequence: the context length, or what the largest pools
+   * can hold.
+   */
   get maxSequenceLength(): number {
     return this.#lengths.longest;
   }
@@ -156,9 +159,9 @@ export class Scheduler {
    * Chooses the next step while none is running. Running sequences get the blocks that they need; when there are not
    * enough, the newest is preempted.
    *
-   * @param options.mostBeside most prompt tokens in a step together with next tokens. If more are to be read while
-   * other sequences wait for next tokens, the step only reads prompts, and is suspended for them.
-   * @param options.mostPromptTokens most prompt tokens in such a step.
+   * @param options.mostBeside maximum number of prompt tokens in a step together with next tokens. If more are to be
+   * read while other sequences wait for next tokens, the step only reads prompts, and is suspended for them.
+   * @param options.mostPromptTokens maximum number of prompt tokens in such a step.
    * @returns `undefined` when there is nothing to do.
    */
   schedule(

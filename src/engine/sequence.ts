@@ -62,7 +62,7 @@ export interface SequenceOptions extends SamplingOptions {
   readonly cacheScope: number;
   /** Token ids of the prompt, which are copied. */
   readonly promptTokens: Int32Array;
-  /** Most tokens of prompt and completion. */
+  /** Maximum number of tokens of prompt and completion. */
   readonly maxLength: number;
   readonly media?: readonly MediaSpan[] | undefined;
   /** Positions of the tokens, if they differ from their indices. */
@@ -99,7 +99,7 @@ export class Sequence {
   /** Tracks the scoring of the prompt; absent if it is not scored. */
   readonly scoring: PromptScoring | undefined;
 
-  /** Most tokens of prompt and completion. */
+  /** Maximum number of tokens of prompt and completion. */
   maxLength: number;
   status: SequenceStatus = "waiting";
   /** Leading tokens whose keys and values are in the blocks. */
@@ -166,8 +166,8 @@ export interface GenerationRequest {
   /** Sampling parameters, one per completion, each with its own seed. The completions share the prompt's blocks. */
   readonly samples: readonly SamplingParams[];
   /**
-   * Most tokens per completion; up to the end of the context if absent. With 0 the prompt may fill the whole context;
-   * one token is still sampled, and ends the completion.
+   * Maximum number of tokens per completion; up to the end of the context if absent. With 0 the prompt may fill the
+   * whole context; one token is still sampled, and ends the completion.
    */
   readonly maxTokens?: number | undefined;
   readonly logitBias?: ReadonlyMap<number, number> | undefined;

@@ -74,7 +74,7 @@ function getModule(
 export class Kernel<B extends Bindings> {
   readonly #gpu: GpuContext;
   readonly #label: string;
-  /** Most workgroups along each dimension. */
+  /** Maximum number of workgroups along each dimension. */
   readonly #mostWorkgroups: number;
   readonly #names: readonly (keyof B & string)[];
   readonly #layout: GPUBindGroupLayout;

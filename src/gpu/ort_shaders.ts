@@ -27,9 +27,9 @@ export function fixConvVec3Source(code: string): string {
   return isVec3Conv ? code.replaceAll("xCh / 4", "xCh") : code;
 }
 
-/** Most repetitions of a loop that is unrolled. */
+/** Maximum number of repetitions of a loop that is unrolled. */
 const MAX_REPETITIONS = 32;
-/** Most characters that an unrolled loop may have, loops within it included. */
+/** Maximum number of characters that an unrolled loop may have, loops within it included. */
 const MAX_CHARACTERS = 2 ** 16;
 
 /** Names of tiles in the shaders of tiled products, of floats and of block-quantised weights. */

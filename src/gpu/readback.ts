@@ -40,7 +40,7 @@ export class Readback {
   /**
    * Allocates the staging buffers and maps each once.
    *
-   * @param options.maxBytes most bytes of one read.
+   * @param options.maxBytes maximum number of bytes of one read.
    * @param options.slots reads that can be in flight at once.
    * @param options.takesRangeEarly false follows the WebGPU specification.
    */

@@ -8,7 +8,7 @@ import { VERSION } from "../base/config.ts";
 import type { HubSettings } from "./cache.ts";
 import { sleep } from "../base/timing.ts";
 
-/** Most bytes that are read of the body of a refusal. */
+/** Maximum number of bytes that are read of the body of a refusal. */
 const MAX_REASON_BYTES = 64 * 2 ** 10;
 
 /** An error of the hub, or of the connection to it. */

@@ -27,7 +27,7 @@ function stat(path: string): Deno.FileInfo | undefined {
   }
 }
 
-/** Most levels of subfolders: `onnxruntime/cpu_and_mobile/cpu-int4/model.onnx` is the deepest known. */
+/** Maximum number of levels of subfolders: `onnxruntime/cpu_and_mobile/cpu-int4/model.onnx` is the deepest known. */
 const MAX_DEPTH = 4;
 /** A folder with more files than this is not a model's. */
 const MAX_FILES = 20_000;

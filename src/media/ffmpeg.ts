@@ -8,7 +8,7 @@ import { invalidAudio, MAX_AUDIO_HOURS } from "./audio/sound.ts";
 
 /** Time limit: an hour of sound takes seconds to convert, so a conversion longer than this hangs. */
 const MAX_MINUTES = 10;
-/** Most characters of ffmpeg's own message that are shown. */
+/** Maximum number of characters of ffmpeg's own message that are shown. */
 const MAX_MESSAGE_CHARS = 500;
 const SAMPLE_BYTES = Float32Array.BYTES_PER_ELEMENT;
 

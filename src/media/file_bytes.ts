@@ -97,7 +97,7 @@ export class BitReader {
 /** A format's characteristic text at an offset, in Latin-1. */
 type Signature = readonly [name: string, offset: number, text: string];
 
-/** Most bytes before the header of a PDF. */
+/** Maximum number of bytes before the header of a PDF. */
 const MAX_JUNK_BYTES = 1024;
 
 /** Whether a file is a PDF, by its first bytes. */
@@ -258,7 +258,10 @@ function isTgaHeader(file: Uint8Array): boolean {
     [8, 15, 16, 24, 32].includes(file[16]!) && (file[17]! & 0xc0) === 0;
 }
 
-/** Most bytes searched for a tag that shows what markup it is: comments, declarations and spaces may precede it. */
+/**
+ * Maximum number of bytes searched for a tag that shows what markup it is: comments, declarations and spaces may
+ * precede it.
+ */
 const MARKUP_BYTES = 2048;
 
 function nameMarkup(file: Uint8Array): string | undefined {

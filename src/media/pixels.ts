@@ -79,7 +79,7 @@ export interface PixelMemory extends Disposable {
 export const BAND_BYTES = 2 ** 17;
 
 const PAGE_BYTES = 2 ** 16;
-/** Most bytes that a kernel reads or writes before or after the buffers it is given. */
+/** Maximum number of bytes that a kernel reads or writes before or after the buffers it is given. */
 const MARGIN_BYTES = 64;
 /** A larger memory is not reused, since memory never shrinks. */
 const MAX_KEPT_BYTES = 16 * 2 ** 20;

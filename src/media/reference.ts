@@ -176,7 +176,7 @@ export class Base64Decoder {
   #escape = "";
   #fault: unknown;
 
-  /** @param options.maxBytes most decoded bytes. */
+  /** @param options.maxBytes maximum number of decoded bytes. */
   constructor({ maxBytes }: { maxBytes: number }) {
     this.#bytes = new ByteCollector({ maxBytes });
   }

@@ -12,7 +12,7 @@ import { bessel } from "./fft.ts";
 const PASS_BAND = 0.9;
 /** Attenuation from the lower Nyquist frequency on. */
 const REJECTION_DB = 90;
-/** Most filters in a bank. If the ratio of the rates needs more, each output uses the nearest filter. */
+/** Maximum number of filters in a bank. If the ratio of the rates needs more, each output uses the nearest filter. */
 const MAX_PHASES = 1024;
 
 /** One filter for each phase of an output sample between two input samples. */

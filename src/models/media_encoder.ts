@@ -141,9 +141,9 @@ export interface PromptMedium {
 
 /** Default limit for the bytes of encoded media on the device. */
 const MAX_ENCODED_BYTES = 256 * 2 ** 20;
-/** Most bytes of preprocessed media that are not encoded yet. */
+/** Maximum number of bytes of preprocessed media that are not encoded yet. */
 const MAX_PREPARED_BYTES = 128 * 2 ** 20;
-/** Most bytes of the texts and grids kept of known media, a few kilobytes for each. */
+/** Maximum number of bytes of the texts and grids kept of known media, a few kilobytes for each. */
 const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
 /** The parts of an {@linkcode EncodedMedia}, which owns the encoder. */

@@ -25,11 +25,11 @@ import type { ChosenGraphs } from "./folder/graph_choice.ts";
 export interface Model {
   readonly kind: ModelKind;
   readonly dtype: Dtype;
-  /** Most tokens of prompt and completion together; absent if the kind has no such limit. */
+  /** Maximum number of tokens of prompt and completion together; absent if the kind has no such limit. */
   readonly contextLength: number | undefined;
   /** The context length, lowered to what fits into the KV cache. */
   readonly maxModelLength?: number | undefined;
-  /** Most requests running at once. */
+  /** Maximum number of requests running at once. */
   readonly maxSequences: number;
   /** Codes of the languages that it recognises, as far as known; absent unless it recognises speech. */
   readonly languages?: readonly string[] | undefined;

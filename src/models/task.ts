@@ -61,7 +61,7 @@ export interface RerankTask {
   readonly documents: readonly string[];
   /** If absent, a query and a document that are too long together are an error; otherwise the longer one is cut. */
   readonly truncation?: Truncation | undefined;
-  /** Most tokens of a document; longer documents are truncated. */
+  /** Maximum number of tokens of a document; longer documents are truncated. */
   readonly maxDocumentTokens?: number | undefined;
   /** Tells models that take an instruction what relevance means; their default instruction if absent. */
   readonly instruction?: string | undefined;

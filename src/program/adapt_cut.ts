@@ -28,7 +28,7 @@ import { widenCut } from "../graph/rewrite/widen_cut.ts";
  * the embedding table out of the graph, and makes a tied vocabulary projection read that table. It also joins products
  * of the same rows, and pads or divides weights that kernels cannot read unchanged.
  *
- * @param maxBufferBytes most bytes of a buffer that a kernel reads.
+ * @param maxBufferBytes maximum number of bytes of a buffer that a kernel reads.
  */
 export function cutForGpu(cut: GraphCut, maxBufferBytes: number): GraphCut {
   const read = readTiedTable(takeEmbedding(lookUpInputs(mapModels(cut, dropIdleNodes))));
@@ -37,7 +37,7 @@ export function cutForGpu(cut: GraphCut, maxBufferBytes: number): GraphCut {
   return divideLargeProducts(joined, maxBufferBytes);
 }
 
-/** Most outputs that a CPU kernel computes at a time: 8 for weights in f32, 4 for weights of 4 bits. */
+/** Maximum number of outputs that a CPU kernel computes at a time: 8 for weights in f32, 4 for weights of 4 bits. */
 const OUTPUTS_AT_ONCE = 8;
 
 /**

@@ -109,7 +109,7 @@ function zeros(parts: readonly Part[], length: number): Tensor {
 
 /** Limits on the products that are joined. */
 export interface MergeOptions {
-  /** Most bytes of a joined constant. */
+  /** Maximum number of bytes of a joined constant. */
   readonly maxBytes: number;
   /** Each product's number of outputs must be a multiple of this, because kernels compute outputs in whole groups. */
   readonly outputsMultiple: number;

@@ -275,8 +275,8 @@ interface FoundSum {
 }
 
 /**
- * Most outputs of a product that computes its input. Each group of outputs computes the sum again, which for a
- * vocabulary takes longer than another dispatch.
+ * Maximum number of outputs of a product that computes its input. Each group of outputs computes the sum again, which
+ * for a vocabulary takes longer than another dispatch.
  */
 const MOST_OUTPUTS = 2 ** 15;
 

@@ -18,7 +18,7 @@ export interface ModelAddress {
   /** Connections to the process. */
   readonly client: ModelClient;
   readonly kind: ModelKind;
-  /** Most tokens of prompt and completion together; absent if there is no limit. */
+  /** Maximum number of tokens of prompt and completion together; absent if there is no limit. */
   readonly contextLength: number | undefined;
 }
 

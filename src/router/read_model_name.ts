@@ -192,7 +192,7 @@ function parseString(bytes: readonly number[]): string | undefined {
   }
 }
 
-/** Most bytes read of a part's headers, or of the field. */
+/** Maximum number of bytes read of a part's headers, or of the field. */
 const MAX_FIELD_LENGTH = 16 * 1024;
 
 const latin1 = new TextDecoder("latin1");

@@ -43,7 +43,7 @@ export type ChildReport =
 /** Limits on all loaded models together. */
 export interface RoomLimits {
   readonly maxLoaded: number;
-  /** Most memory; infinite if it is not limited. */
+  /** Maximum memory; infinite if it is not limited. */
   readonly maxBytes: number;
 }
 

@@ -45,8 +45,8 @@ export function readAddedToken(
 }
 
 /**
- * Most steps of a search, in addition to some for each character of the text. So many steps take a fraction of a
- * second.
+ * Maximum number of steps of a search, in addition to some for each character of the text. So many steps take a
+ * fraction of a second.
  */
 const MAX_STEPS = 1_000_000;
 const MAX_STEPS_PER_CHAR = 16;

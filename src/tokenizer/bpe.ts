@@ -2,7 +2,7 @@ import { StartupError } from "../base/errors.ts";
 import type { ConfigReader } from "./config_reader.ts";
 import { readVocabulary, type TokenModel, type Vocabulary } from "./vocabulary.ts";
 
-/** Most words whose tokens are cached. */
+/** Maximum number of words whose tokens are cached. */
 const MAX_CACHED_WORDS = 10_000;
 /** Longest word whose tokens are cached, in UTF-16 units. */
 const MAX_CACHED_LENGTH = 256;

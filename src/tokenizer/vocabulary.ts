@@ -160,7 +160,7 @@ export class WordLevelModel implements TokenModel {
 /** The score of an unknown character is the least likely token's score minus this. */
 const UNK_PENALTY = 10;
 
-/** Most steps for one word. SentencePiece's own tokens have at most 16 characters. */
+/** Maximum number of steps for one word. SentencePiece's own tokens have at most 16 characters. */
 const MAX_STEPS = 1_000_000;
 const MAX_STEPS_PER_CHAR = 100;
 

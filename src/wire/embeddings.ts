@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { flag, integerFrom, listSchema, text, tokenId } from "./fields.ts";
 
-/** Most inputs of a request, which bounds memory: all vectors are held until the last one is computed. */
+/** Maximum number of inputs of a request, which bounds memory: all vectors are held until the last one is computed. */
 const MAX_INPUTS = 16_384;
 
 const inputWanted =

@@ -75,9 +75,9 @@ export function text(what = "a string that is not empty"): z.ZodString {
  * and are of no use.
  */
 const MAX_STOP_CHARACTERS = 1024;
-/** Most stop strings; code editors send two dozen. */
+/** Maximum number of stop strings; code editors send two dozen. */
 const MAX_STOP_STRINGS = 64;
-/** Most characters of all stop strings together. The model's thread prepares a search for them. */
+/** Maximum number of characters of all stop strings together. The model's thread prepares a search for them. */
 const MAX_ALL_STOP_CHARACTERS = 16 * 1024;
 
 /** A string that ends a completion; an empty string ends none. */

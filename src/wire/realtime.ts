@@ -227,7 +227,8 @@ function describeTurns({ threshold, prefixMs, silenceMs }: RealtimeTurns) {
 }
 
 /**
- * Most commas in a long event. No supported event has more values: almost all of a long event is one base64 string.
+ * Maximum number of commas in a long event. No supported event has more values: almost all of a long event is one
+ * base64 string.
  */
 const MAX_COMMAS = 1000;
 const LONG_BYTES = 64 * 1024;

@@ -126,7 +126,7 @@ export type TextCompletion = z.output<typeof TextCompletion>;
 /** Log-probabilities in the format of completions. */
 export type CompletionLogprobs = z.output<typeof Logprobs>;
 
-/** Most tokens of a request to `/detokenize`. */
+/** Maximum number of tokens of a request to `/detokenize`. */
 const MAX_TOKENS = 250_000;
 
 const {

@@ -52,11 +52,11 @@ export interface ModelInfo {
   readonly runtime: "native" | "web";
   /** The adapter's own description, or the CPU provider's. */
   readonly adapter: string;
-  /** Most tokens of prompt and completion together, if the kind has such a limit. */
+  /** Maximum number of tokens of prompt and completion together, if the kind has such a limit. */
   readonly contextLength: number | undefined;
-  /** Most tokens of prompt and completion that the KV cache can hold, if these are fewer. */
+  /** Maximum number of tokens of prompt and completion that the KV cache can hold, if these are fewer. */
   readonly maxModelLength: number | undefined;
-  /** Most requests running at once; others wait. */
+  /** Maximum number of requests running at once; others wait. */
   readonly maxSequences: number;
   /** Codes of the languages that it recognises, as far as known; absent unless it recognises speech. */
   readonly languages?: readonly string[] | undefined;
@@ -117,7 +117,7 @@ export class Backpressure {
   #numUnread = 0;
   #room: PromiseWithResolvers<void> | undefined;
 
-  /** @param max most unread chunks, including the one that is being made. */
+  /** @param max maximum number of unread chunks, including the one that is being made. */
   constructor(max: number) {
     this.#max = max;
   }

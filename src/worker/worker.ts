@@ -29,7 +29,7 @@ import {
   type ToWorker,
 } from "./protocol.ts";
 
-/** Most unread chunks of an answer. */
+/** Maximum number of unread chunks of an answer. */
 const MAX_UNREAD = 2;
 /** Delays before work that can wait: while there are no requests, and while there are some. */
 const LATER_MS = { idle: 20, busy: 2_000 };

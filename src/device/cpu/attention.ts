@@ -20,7 +20,9 @@ import {
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 import { copyOperands, isPacked, makeTensor, viewElements } from "./tensors.ts";
 
-/** Fewest rows that are worth a separate part of the work: all rows of a part share one pass over the keys. */
+/**
+ * Minimum number of rows that are worth a separate part of the work: all rows of a part share one pass over the keys.
+ */
 const LEAST_ROWS = 24;
 
 /** Optional help for the kernels. */

@@ -33,7 +33,10 @@ import type { ModelFiles } from "../../graph/file/external_data.ts";
 import { readFloats, readRange, readStoredBytes } from "../../graph/file/stored_range.ts";
 import type { ExpertWeights } from "../../graph/experts/mixture.ts";
 
-/** Most bytes of states in one memory. With everything else in it, that is less than a WebAssembly memory can hold. */
+/**
+ * Maximum number of bytes of states in one memory. With everything else in it, that is less than a WebAssembly memory
+ * can hold.
+ */
 const MAX_STATE_BYTES = 3 * 2 ** 30;
 
 /** Names of a node's operands, by the kernels' names for them. */
@@ -142,7 +145,7 @@ function toSimdRecurrence(
   return { kind: "convolution", params: toConvParams(node, recurrence), factors };
 }
 
-/** Most bytes of weights in one memory. Everything else in the memory needs far less than what is left. */
+/** Maximum number of bytes of weights in one memory. Everything else in the memory needs far less than what is left. */
 const MAX_WEIGHT_BYTES = 3.5 * 2 ** 30;
 
 /** A layer, and the memory that holds it. */

@@ -11,13 +11,13 @@ import { type GraphSession, Tensor } from "../ort/ort.ts";
 import { writeModel } from "../../graph/file/proto_codec.ts";
 import type { KernelParams, Slices } from "../attention.ts";
 
-/** Fewest queries of a sequence for which this is faster. */
+/** Minimum number of queries of a sequence for which this is faster. */
 const MIN_QUERIES = 32;
 /** Queries that are processed together. Keys after the last of them are left out. */
 const CHUNK = 128;
 /**
- * Fewest queries that are processed together while other sequences wait for their next tokens: all keys are read again
- * for each group of queries.
+ * Minimum number of queries that are processed together while other sequences wait for their next tokens: all keys are
+ * read again for each group of queries.
  */
 const LEAST_CHUNK = 8;
 /** Keys of a head that are copied at a time, in whole blocks. */

@@ -18,7 +18,7 @@ import { Rules } from "./rules.ts";
 import { buildSpec } from "./spec_phrase.ts";
 import { type Chunked, Vocabulary } from "./vocabulary.ts";
 
-/** Most grammars that are cached, and most characters of their sources. */
+/** Maximum number of grammars that are cached, and of characters of their sources. */
 const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 

@@ -6,11 +6,11 @@
  */
 import { GrammarError } from "./grammar.ts";
 
-/** Most expressions of one grammar; more would mean exponential growth. */
+/** Maximum number of expressions of one grammar; more would mean exponential growth. */
 const MAX_EXPRESSIONS = 250_000;
 /**
- * Most visits of expressions and their parts in one unit of work, during which other requests wait. It is not a time
- * limit, because whether a grammar is accepted must not depend on the machine or its load.
+ * Maximum number of visits of expressions and their parts in one unit of work, during which other requests wait. It is
+ * not a time limit, because whether a grammar is accepted must not depend on the machine or its load.
  */
 const MAX_VISITS = 2_500_000;
 

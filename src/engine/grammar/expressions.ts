@@ -21,9 +21,9 @@ export const ANYTHING = 3;
 
 const POINT = 0x2e;
 
-/** Most expressions visited to decide whether an expression matches anything. */
+/** Maximum number of expressions visited to decide whether an expression matches anything. */
 const MAX_SEARCHED = 20_000;
-/** Most alternatives of one expression. */
+/** Maximum number of alternatives of one expression. */
 const MAX_PARTS = 5_000;
 
 /** The expressions of one grammar, interned and identified by number. */

@@ -23,7 +23,7 @@ export interface Frontier {
   nexts: (Frontier | null | undefined)[];
 }
 
-/** Most frontiers that are cached. */
+/** Maximum number of frontiers that are cached. */
 const MAX_FRONTIERS = 20_000;
 
 /** The frontiers of a network. */
@@ -139,7 +139,7 @@ export class Frontiers {
   }
 }
 
-/** Most states that a single byte may lead through. */
+/** Maximum number of states that a single byte may lead through. */
 const MAX_STATES = 20_000;
 
 /** A call of a rule that has not ended. */

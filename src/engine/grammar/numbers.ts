@@ -16,7 +16,7 @@ export interface NumberBounds {
   readonly multipleOf: readonly number[];
 }
 
-/** Most digits of a divisor after the decimal point. */
+/** Maximum number of digits of a divisor after the decimal point. */
 export const MAX_DIVISOR_DIGITS = 12;
 /** Largest divisor, read without its decimal point. Each remainder is a state of the grammar. */
 export const MAX_DIVISOR = 10_000;

@@ -17,9 +17,9 @@ interface PatternOptions {
   readonly isSearch: boolean;
 }
 
-/** Most repetitions of an item with an assertion, because each repetition is unrolled. */
+/** Maximum number of repetitions of an item with an assertion, because each repetition is unrolled. */
 const MAX_ASSERTING_REPEATS = 16;
-/** Most repetitions by nested quantifiers. */
+/** Maximum number of repetitions by nested quantifiers. */
 const MAX_NESTED_REPEATS = 2_000;
 
 /**

@@ -27,7 +27,7 @@ export type Sequence = readonly Item[];
 const MAX_DEPTH = 200;
 /** Longest group of flags. */
 const MAX_FLAGS = 16;
-/** Most items of a pattern. */
+/** Maximum number of items of a pattern. */
 const MAX_ITEMS = 50_000;
 
 /**

@@ -42,7 +42,7 @@ export function anyOf(options: readonly Phrase[]): Phrase {
   return { kind: "any_of", options };
 }
 
-/** Most states of all rules together. */
+/** Maximum number of states of all rules together. */
 const MAX_STATES = 60_000;
 
 /** Builds the rules of one grammar. */

@@ -20,7 +20,7 @@ export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "obj
 
 const TYPES = ["null", "boolean", "number", "string", "array", "object", "integer"];
 const MAX_DEPTH = 400;
-/** Most values in a schema. */
+/** Maximum number of values in a schema. */
 const MAX_VALUES = 50_000;
 
 type Check = readonly [wanted: string, isGood: (value: unknown) => boolean];

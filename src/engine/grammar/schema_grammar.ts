@@ -24,7 +24,7 @@ import { buildItems, buildMembers, readArrayFacts } from "./schema_contents.ts";
 import { type ObjectFacts, readObjectFacts } from "./schema_objects.ts";
 import { makePlainSpelling, SchemaScalars } from "./schema_scalars.ts";
 
-/** Most rules, and most schemas that rules combine, counted with repetition. */
+/** Maximum number of rules, and of schemas that rules combine, counted with repetition. */
 const MAX_RULES = 20_000;
 const MAX_COMBINED = 40_000;
 

@@ -10,7 +10,7 @@ import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_docu
 import { listBeside, listValues } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
-/** Most required members, beyond those that the schema names, that can be counted. */
+/** Maximum number of required members, beyond those that the schema names, that can be counted. */
 export const MAX_CLASSES = 8;
 
 /** A named member. */
@@ -34,7 +34,7 @@ export interface ObjectFacts {
   readonly max: number;
 }
 
-/** Most name patterns in an object: every combination of matches is distinguished. */
+/** Maximum number of name patterns in an object: every combination of matches is distinguished. */
 const MAX_PATTERNS = 4;
 
 interface Parts {

@@ -9,7 +9,7 @@ import { type ModelFiles, readOpenFile } from "../file/external_data.ts";
 import { readStoredBytes } from "../file/stored_range.ts";
 import { storedBytes, type StoredTensor } from "../file/tensor.ts";
 
-/** Most bytes of cached rows. */
+/** Maximum number of bytes of cached rows. */
 const CACHE_BYTES = 4 * 2 ** 20;
 
 type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;

@@ -24,7 +24,7 @@ import { isKernelNode } from "../attention/replace_attentions.ts";
 
 /** Name of the input for positions that is added to a graph without one. */
 const POSITIONS = "position_ids";
-/** Most elements of a tensor that is folded: larger ones are data, not lengths. */
+/** Maximum number of elements of a tensor that is folded: larger ones are data, not lengths. */
 const MAX_FOLDED = 64;
 
 /** The names of the tensors that depend on any of the sources, except through a kernel node. */
@@ -37,7 +37,7 @@ export function findDependents(nodes: readonly Node[], sources: Iterable<string>
   return reached;
 }
 
-/** Most elements of a vector that is computed from constants alone. */
+/** Maximum number of elements of a vector that is computed from constants alone. */
 const MAX_VECTOR = 4096;
 
 /** Computes small vectors of floats that depend on constants alone, such as `-exp(A)` of linear attention. */

@@ -48,7 +48,7 @@ import {
 const SMALL_BYTES = 4096;
 /** Index-like constants (mask tables, position tables) up to this size are read too, for the cut. */
 const SMALL_INDEX_BYTES = 16 * 2 ** 20;
-/** Most fields of a message. Large graphs have some ten thousand nodes. */
+/** Maximum number of fields of a message. Large graphs have some ten thousand nodes. */
 const MAX_FIELDS = 500_000;
 /** Bytes per read while scanning the file. */
 const WINDOW_BYTES = 64 * 1024;

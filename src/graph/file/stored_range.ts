@@ -14,7 +14,7 @@ import {
 } from "./tensor.ts";
 import { StartupError } from "../../base/errors.ts";
 
-/** Most bytes of a source that are in memory at a time. */
+/** Maximum number of bytes of a source that are in memory at a time. */
 const CHUNK_BYTES = 8 * 2 ** 20;
 
 /** Where bytes are read from. */

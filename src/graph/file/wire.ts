@@ -18,7 +18,7 @@ export interface Field {
   readonly payload: Uint8Array;
 }
 
-/** Most bytes of a varint: 64 bits, 7 in each byte. */
+/** Maximum number of bytes of a varint: 64 bits, 7 in each byte. */
 export const MAX_VARINT_BYTES = 10;
 
 const decoder = new TextDecoder();

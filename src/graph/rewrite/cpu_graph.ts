@@ -20,7 +20,10 @@ import {
   withGraph,
 } from "../file/proto.ts";
 
-/** Most bytes of expanded weights. A model with more stays packed, because memory then matters more than speed. */
+/**
+ * Maximum number of bytes of expanded weights. A model with more stays packed, because memory then matters more than
+ * speed.
+ */
 const MAX_EXPANDED_BYTES = 2 ** 30;
 
 /** A matrix with blocks of 4-bit values along its rows. A byte holds two values, the first in its lower half. */
@@ -169,8 +172,8 @@ function unpack(
 /** Number of channels that ONNX Runtime's kernels for images compute together. */
 const BLOCK = 16;
 /**
- * Fewest output channels per thread that make the conversion worth its cost. Threads can only divide an image of one
- * row by channels.
+ * Minimum number of output channels per thread that make the conversion worth its cost. Threads can only divide an
+ * image of one row by channels.
  */
 const CHANNELS_PER_WORK = 64;
 

@@ -29,7 +29,7 @@ import { countElements, storedBytes } from "../file/tensor.ts";
 const SPLIT_BY_INPUT = 13;
 /** Numbers of tokens for which the nodes are evaluated. A number of heads can only equal one of them. */
 const NUM_TOKENS = [5, 7] as const;
-/** Most outputs per original output, if heads of keys and values are repeated. */
+/** Maximum number of outputs per original output, if heads of keys and values are repeated. */
 const MOST_REPEATED = 4;
 
 /** Operators that only move or repeat elements. */

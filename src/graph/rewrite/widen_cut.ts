@@ -28,7 +28,10 @@ import { GraphIndex } from "../graph_index.ts";
 /** Tables of more bytes stay in f16. Their rows are widened when they are read. */
 const MAX_TABLE_BYTES = 4 * 2 ** 20;
 
-/** Most bytes of f32 matrices in a segment, because ONNX Runtime reads its model as a file of at most 2 GiB. */
+/**
+ * Maximum number of bytes of f32 matrices in a segment, because ONNX Runtime reads its model as a file of at most 2
+ * GiB.
+ */
 const MAX_MATRIX_BYTES = 2 ** 30;
 
 const [FLOAT16, FLOAT32] = [toDtypeCode("float16"), toDtypeCode("float32")];

@@ -177,7 +177,7 @@ const SYNC_BYTE = 0xff;
 const CRC8 = makeTable({ polynomial: 0x07, numBits: 8 });
 const CRC16 = makeTable({ polynomial: 0x8005, numBits: 16 });
 
-/** Fewest bytes after a frame's header: a subframe's header and the checksum. */
+/** Minimum number of bytes after a frame's header: a subframe's header and the checksum. */
 const MIN_BODY_BYTES = 3;
 /** More than any encoder writes: twice an uncompressed frame of 8 channels of 16,384 samples of 32 bits. */
 const MAX_FRAME_BYTES = 1 << 20;

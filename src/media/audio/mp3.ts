@@ -6,7 +6,7 @@
  */
 import { type Decoding, ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
-/** Most bytes between frames. */
+/** Maximum number of bytes between frames. */
 const MAX_JUNK_BYTES = 1 << 20;
 const PIECE_BYTES = 32_768;
 /** A file counts as truncated if it has less than this share of the frames that its header promises. */
@@ -199,7 +199,7 @@ export const SYNC_BYTE = 0xff;
  */
 const FRAMES_TO_BELIEVE = 3;
 const FRAMES_TO_BELIEVE_ANYWHERE = 6;
-/** Most bytes before the first frame. */
+/** Maximum number of bytes before the first frame. */
 const MAX_JUNK_BEFORE_BYTES = 65_536;
 
 /** Limits for the search. */

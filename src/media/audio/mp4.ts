@@ -75,7 +75,7 @@ function readDetails(entry: Box, version: number): Box[] {
   return start <= entry.length ? [...entry.children(start)] : [];
 }
 
-/** Most entries of an edit list that are read. */
+/** Maximum number of entries of an edit list that are read. */
 const MAX_EDITS = 8;
 
 /** A track's number, which fragments refer to. */

@@ -5,7 +5,7 @@
  */
 import { type Decoding, invalidAudio } from "./sound.ts";
 
-/** Most boxes: hours of fragments of one second have fewer, a hostile file of empty boxes has more. */
+/** Maximum number of boxes: hours of fragments of one second have fewer, a hostile file of empty boxes has more. */
 const MAX_CHILDREN = 2 ** 18;
 
 /** A box of the file. */

@@ -54,7 +54,9 @@ export function checkSampleRate(sampleRateHz: number): void {
   );
 }
 
-/** Most errors that a library's decoder may report for a file; it writes each of them to standard error. */
+/**
+ * Maximum number of errors that a library's decoder may report for a file; it writes each of them to standard error.
+ */
 const MAX_ERRORS = 64;
 
 /** Ends the decoding of a file with too many errors. */
@@ -85,7 +87,7 @@ export interface TrackTiming {
 }
 
 /**
- * Most padding that is trimmed at the end of a track; no encoder adds more. That much sound is held back until the
+ * Maximum padding that is trimmed at the end of a track; no encoder adds more. That much sound is held back until the
  * track has ended.
  */
 const MAX_PADDING_SECONDS = 1;

@@ -136,7 +136,7 @@ function createBlocks(
   return { decode: create(numChannels), numBytes: blockBytes };
 }
 
-/** Most channels of a file. */
+/** Maximum number of channels of a file. */
 const MAX_CHANNELS = 8;
 
 const FRAMES_PER_CHUNK = 32_768;

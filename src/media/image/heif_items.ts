@@ -98,7 +98,7 @@ interface Box {
 
 /** Bytes of brands that are read. A file has about ten brands of 4 bytes. */
 const MAX_BRAND_BYTES = 256;
-/** Most boxes on one level; valid files have fewer. */
+/** Maximum number of boxes on one level; valid files have fewer. */
 const MAX_BOXES = 4000;
 
 /** A file's brands: the major brand, a version, and compatible brands. */

@@ -10,7 +10,7 @@ import { type ImageFormat, type ImageSize, invalidImage, WasmImageDecoder } from
 import { type Orientation, readExifOrientation } from "./tiff_tags.ts";
 import { hasText, viewData } from "../file_bytes.ts";
 
-/** Most scans of a large image: encoders write about ten, and more would only keep the decoder busy. */
+/** Maximum number of scans of a large image: encoders write about ten, and more would only keep the decoder busy. */
 const MAX_SCANS = 100;
 const MAX_SCANNED_PIXELS = 2e9;
 /** Limit for jpeg-js, which takes 60 bytes per pixel. */

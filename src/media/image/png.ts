@@ -18,7 +18,7 @@ interface Chunk {
   readonly checksum: number;
 }
 
-/** Most chunks: the largest images have a tenth of this, a hostile file may have millions. */
+/** Maximum number of chunks: the largest images have a tenth of this, a hostile file may have millions. */
 const MAX_CHUNKS = 2 ** 16;
 /** No deflate stream grows by more than this. */
 const MAX_DEFLATE_RATIO = 1032;

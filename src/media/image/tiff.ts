@@ -70,9 +70,9 @@ interface Grid {
 
 /** The predictor that stores differences from the previous pixel. */
 const HORIZONTAL = 2;
-/** Most tiles: each starts a decompressor, and about this many can be started per second. */
+/** Maximum number of tiles: each starts a decompressor, and about this many can be started per second. */
 const MAX_TILES = 2 ** 16;
-/** Most pixels by which a tile may extend beyond the image. */
+/** Maximum number of pixels by which a tile may extend beyond the image. */
 const MAX_TILE_MARGIN = 1024;
 
 /**

@@ -52,9 +52,11 @@ const VALUE_BYTES: Readonly<Record<number, 1 | 2 | 4 | 8>> = {
   16: 8,
   18: 8,
 };
-/** Most values of a tag: enough for the largest palette, the offsets of many tiles, or a colour profile. */
+/**
+ * Maximum number of values of a tag: enough for the largest palette, the offsets of many tiles, or a colour profile.
+ */
 const MAX_VALUES = 2 ** 20;
-/** Most entries of a directory: TIFF cannot have more, and BigTIFF does not need more. */
+/** Maximum number of entries of a directory: TIFF cannot have more, and BigTIFF does not need more. */
 const MAX_ENTRIES = 65_535;
 
 /** The first bytes of a file: the byte order, and 42, or 43 if offsets have 64 bits. */

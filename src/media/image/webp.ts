@@ -15,7 +15,7 @@ interface Chunk {
 }
 
 const CHUNKS_AT = 12;
-/** Most chunks up to the end of the first frame. */
+/** Maximum number of chunks up to the end of the first frame. */
 const MAX_CHUNKS = 1000;
 const FRAME_HEADER_BYTES = 16;
 

@@ -255,9 +255,9 @@ function invalidPdf(message: string, cause?: unknown): HearthError {
 export interface PageResolution {
   /** Pixels per inch. */
   readonly dpi: number;
-  /** Most pixels on the longer side. */
+  /** Maximum number of pixels on the longer side. */
   readonly maxSide?: number | undefined;
-  /** Most pixels of the page. */
+  /** Maximum number of pixels of the page. */
   readonly maxPixels?: number | undefined;
 }
 

@@ -13,7 +13,7 @@ export interface Pdfium {
   readonly memory: WebAssembly.Memory;
 }
 
-/** Most memory of an instance: enough for a file of 100 MiB and its unpacked images. */
+/** Maximum memory of an instance: enough for a file of 100 MiB and its unpacked images. */
 const MAX_BYTES = 512 * 2 ** 20;
 
 let module: Promise<WebAssembly.Module> | undefined;

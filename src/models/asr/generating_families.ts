@@ -209,7 +209,10 @@ async function openSeq2Seq(
 }
 
 const AUDIO_ENCODER = "audio_encoder";
-/** Most tokens of prompt, sound and transcript together; a language model's own context is far larger than needed. */
+/**
+ * Maximum number of tokens of prompt, sound and transcript together; a language model's own context is far larger than
+ * needed.
+ */
 const PROMPTED_CONTEXT = 1024;
 
 /**

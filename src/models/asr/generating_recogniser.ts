@@ -226,7 +226,7 @@ async function* splitChunks(
 
 interface QuietCutOptions {
   readonly sampleRateHz: number;
-  /** Most samples of a chunk. */
+  /** Maximum number of samples of a chunk. */
   readonly maxSamples: number;
 }
 

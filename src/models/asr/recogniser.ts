@@ -77,7 +77,7 @@ export interface Recogniser {
 }
 
 export interface RecogniserOptions {
-  /** Most recordings at a time. */
+  /** Maximum number of recordings at a time. */
   readonly maxRecordings: number;
   readonly metrics: SpeechMetrics;
 }

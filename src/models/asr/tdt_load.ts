@@ -205,7 +205,7 @@ export interface Joint<State> {
   ): Promise<{ readonly logits: Float32Array; readonly state: State }>;
 }
 
-/** Most tokens per frame, as in NeMo. */
+/** Maximum number of tokens per frame, as in NeMo. */
 const MAX_TOKENS_PER_FRAME = 10;
 
 /**

@@ -29,7 +29,7 @@ export interface WhisperConfig {
   /** The largest timestamp token with which a window may begin. */
   readonly lastFirstTimestamp: number;
   readonly suppressedTokens: readonly number[];
-  /** Most tokens of one window's text. */
+  /** Maximum number of tokens of one window's text. */
   readonly maxTokens: number;
 }
 

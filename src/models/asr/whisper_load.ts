@@ -40,7 +40,7 @@ import { fuseAttention } from "../../graph/rewrite/fused_operators.ts";
 import { type FeatureCut, splitFeatures } from "../../graph/cut/split_features.ts";
 
 const ENCODER = "encoder_model";
-/** Most memory for the encoder's attention weights: one layer, all heads, all windows of a batch. */
+/** Maximum memory for the encoder's attention weights: one layer, all heads, all windows of a batch. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
 /** @throws {StartupError} when a file is missing from the folder, or the folder does not hold a Whisper model. */
@@ -177,7 +177,7 @@ function computeMaxWindows({ config }: ModelFolder, frames: number): number {
 
 /** Encodes the features of windows for the decoder. */
 interface FeatureEncoder {
-  /** Most windows in one call. */
+  /** Maximum number of windows in one call. */
   readonly maxInputs: number;
   readonly inputs: readonly ValueInfo[];
   /**
@@ -193,16 +193,18 @@ interface FeatureEncoder {
 interface FeatureEncoderOptions {
   readonly backend: Backend;
   readonly files: FolderFiles;
-  /** Most windows encoded together. */
+  /** Maximum number of windows encoded together. */
   readonly maxInputs: number;
-  /** Most windows encoded together by an uncut graph, whose attention weights take more memory. */
+  /** Maximum number of windows encoded together by an uncut graph, whose attention weights take more memory. */
   readonly maxWholeInputs: number;
 }
 
 /** Names of the graph's input and output in Optimum's exports. */
 const FEATURES = "input_features";
 const HIDDEN = "last_hidden_state";
-/** Most windows in a batch. Larger batches are not faster per window, and make later windows wait longer. */
+/**
+ * Maximum number of windows in a batch. Larger batches are not faster per window, and make later windows wait longer.
+ */
 const MAX_INPUTS = 16;
 /** Memory for tensors passed between segments, unless one window needs more. */
 const ACTIVATION_BYTES = 2 ** 28;

@@ -12,7 +12,7 @@ import type { Json } from "../../hub/model_folder.ts";
 
 /** Default for the most pages of a document. */
 const DEFAULT_MAX_PAGES = 100;
-/** Most time for all pages of a file together. */
+/** Maximum time for all pages of a file together. */
 const MAX_FILE_MS = 120_000;
 const MAX_THREADS = 2;
 

@@ -16,7 +16,7 @@ import { PageAnswers } from "./page_answers.ts";
 /** The separator between the texts of two pages. */
 const TEXT_BREAK = "\n\n";
 
-/** Most bytes of the images drawn from a document. It is also the limit for the media of a request. */
+/** Maximum number of bytes of the images drawn from a document. It is also the limit for the media of a request. */
 const MAX_DRAWN_BYTES = 100 * 2 ** 20;
 
 type Emit = Parameters<Model["start"]>[1];

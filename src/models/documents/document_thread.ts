@@ -14,7 +14,7 @@ export interface DocumentFile {
   readonly id: string;
   /** The file's content, in shared memory so that it is not copied with each call. */
   readonly bytes: Uint8Array<SharedArrayBuffer>;
-  /** Most time that the call may take. */
+  /** Maximum time that the call may take. */
   readonly maxMs: number;
 }
 

@@ -163,7 +163,7 @@ function startsWith(ids: readonly number[], beginning: readonly number[]): boole
 interface FitOptions {
   /** Number of special tokens added to the text. */
   readonly numSpecial: number;
-  /** Most tokens that the model takes, special ones included; no limit if absent. */
+  /** Maximum number of tokens that the model takes, special ones included; no limit if absent. */
   readonly maxTokens: number | undefined;
   readonly truncation: Truncation | undefined;
   /** JSON path of the text in the request. */

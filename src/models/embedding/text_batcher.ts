@@ -54,9 +54,9 @@ export interface TextRunner {
 
 /** Runs batches of texts, one at a time. */
 export interface Encoder {
-  /** Most texts in one batch. */
+  /** Maximum number of texts in one batch. */
   readonly maxTexts: number;
-  /** Most tokens in one batch that fit into memory; no limit if absent. */
+  /** Maximum number of tokens in one batch that fit into memory; no limit if absent. */
   readonly maxTokens?: number | undefined;
   /** Whether texts are padded to the length of the longest text in the batch. */
   readonly pads: boolean;
@@ -94,7 +94,7 @@ export class TextBatcher implements TextRunner {
   constructor({ encoder, maxBatchTokens }: {
     /** The encoder, which the batcher owns. */
     readonly encoder: Encoder;
-    /** Most tokens of a batch; if absent, adapted to the duration of batches. */
+    /** Maximum number of tokens of a batch; if absent, adapted to the duration of batches. */
     readonly maxBatchTokens?: number | undefined;
   }) {
     this.#encoder = encoder;

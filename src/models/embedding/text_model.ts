@@ -36,12 +36,13 @@ interface TextGraph {
  */
 type RowSource = { readonly output: TextOutput } | { readonly columns?: readonly number[] };
 
-/** Most tokens of a text if the folder gives no limit. */
+/** Maximum number of tokens of a text if the folder gives no limit. */
 const DEFAULT_LONGEST_TEXT = 8192;
 
 /**
- * Most tokens of a text for which a graph runs uncut on the CPU. There ONNX Runtime's attention outperforms Hearth's by
- * more than padding costs, but it needs memory for the attention weights of all pairs of tokens.
+ * Maximum number of tokens of a text for which a graph runs uncut on the CPU. There ONNX Runtime's attention
+ * outperforms Hearth's by more than padding costs, but it needs memory for the attention weights of all pairs of
+ * tokens.
  */
 const LONGEST_WHOLE_TEXT = 1024;
 
@@ -187,12 +188,12 @@ export interface LoadedTexts<Source = unknown> {
   /** Number of elements in a row. */
   readonly width: number;
   readonly tokenizer: EncoderTokenizer;
-  /** Most tokens of one text; no limit if absent. */
+  /** Maximum number of tokens of one text; no limit if absent. */
   readonly maxTokens: number | undefined;
   readonly dtype: Dtype;
 }
 
-/** Most requests in progress at a time. Their texts share batches. */
+/** Maximum number of requests in progress at a time. Their texts share batches. */
 const MAX_REQUESTS = 256;
 
 /** The base of embedding models and rerankers. It owns the runner. */

@@ -21,9 +21,9 @@ export interface QueuedText<Owner> {
 /** Limits for the size of a batch. */
 export interface BatchLimits {
   readonly maxTexts: number;
-  /** Most tokens of a batch, padding included, unless one text alone has more. */
+  /** Maximum number of tokens of a batch, padding included, unless one text alone has more. */
   readonly maxTokens: number;
-  /** Most padding tokens in a batch: the number of tokens that take as long as one more run. Absent without padding. */
+  /** Maximum number of padding tokens in a batch: as many as take as long as one more run. Absent without padding. */
   readonly maxPadding?: number | undefined;
 }
 
@@ -135,7 +135,7 @@ const TARGET_MS = 60;
 const MIN_RUN_COSTS = 16;
 const MIN_TOKENS = 256;
 const MAX_TOKENS = 16_384;
-/** Most tokens of a batch before there are measurements. */
+/** Maximum number of tokens of a batch before there are measurements. */
 const FIRST_TOKENS = 1024;
 const FIRST_PADDING = 16;
 const MAX_PADDING = 512;
@@ -171,7 +171,7 @@ export class BatchCost {
   #tokensTokens = 0;
   #tokensMs = 0;
 
-  /** @param maxTokens most tokens of a batch, if configured. */
+  /** @param maxTokens maximum number of tokens of a batch, if configured. */
   constructor(maxTokens?: number) {
     this.#chosenTokens = maxTokens;
   }

@@ -185,7 +185,7 @@ function poolingFeeds(
 const TOKENS = "input_ids";
 const OFFSETS = "offsets";
 
-/** Most tokens of a batch and of a text, as the graph gathers a row for each token. */
+/** Maximum number of tokens of a batch and of a text, as the graph gathers a row for each token. */
 export const MAX_BAG_TOKENS = 65_536;
 
 /** Possible names of the output that has one row per text. */

@@ -191,7 +191,7 @@ export function preferredDtypes(
   );
 }
 
-/** Most graphs that a message lists. */
+/** Maximum number of graphs that a message lists. */
 const MAX_SHOWN = 12;
 
 /** Makes the error for a graph that a folder lacks, or has only in other dtypes. */

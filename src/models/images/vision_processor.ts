@@ -189,7 +189,7 @@ export interface NormalizedImage {
 /** An image processor of transformers.js. */
 type Preprocessor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;
 
-/** Most pixels after resizing. If only the shorter side is fixed, a narrow strip would become huge. */
+/** Maximum number of pixels after resizing. If only the shorter side is fixed, a narrow strip would become huge. */
 const MAX_RESIZED_PIXELS = 32e6;
 
 export class ImageProcessor {

@@ -267,7 +267,7 @@ function describeClassifier(folder: ModelFolder): string | undefined {
   return `is a classifier of ${labels.length} labels (${shown.join(", ")})`;
 }
 
-/** Most labels that a message lists. */
+/** Maximum number of labels that a message lists. */
 const MAX_LABELS = 5;
 
 /** The names of the labels. For two labels without names, transformers writes nothing into the file. */

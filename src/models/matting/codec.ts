@@ -22,7 +22,7 @@ import { refineCutOut } from "./refine_cut_out.ts";
 const MAX_THREADS = 4;
 /** Least pixels of a stripe, as smaller ones are not worth a thread. */
 const MIN_STRIPE_PIXELS = 2 ** 18;
-/** Most pixels of a stripe, as larger ones would delay smaller images. */
+/** Maximum number of pixels of a stripe, as larger ones would delay smaller images. */
 const MAX_STRIPE_PIXELS = 2 ** 22;
 
 /** The functions that the codec's threads serve. */
@@ -53,7 +53,7 @@ export class Codec {
     maxPixels,
     inlinePixels = -1,
   }: {
-    /** Most threads; if absent, one per core but at most 4. */
+    /** Maximum number of threads; if absent, one per core but at most 4. */
     readonly maxThreads?: number | undefined;
     /** Largest width × height that is decoded; the decoder's own limit if absent. */
     readonly maxPixels?: number | undefined;

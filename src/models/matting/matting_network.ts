@@ -24,8 +24,8 @@ import { yieldToEvents } from "../../base/timing.ts";
 const MASK_FILTER: ResampleFilter = "bilinear";
 
 /**
- * Most input pixels in one batch, as the graph's activations grow with them. On the CPU batching saves only a twentieth of
- * the time per image, and all images of a batch wait for the last one.
+ * Maximum number of input pixels in one batch, as the graph's activations grow with them. On the CPU batching saves
+ * only a twentieth of the time per image, and all images of a batch wait for the last one.
  */
 const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
   cpu: 2 ** 17,

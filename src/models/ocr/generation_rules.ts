@@ -23,9 +23,9 @@ export interface GenerationRules {
   readonly badWords: readonly (readonly number[])[];
   /** `forced_bos_token_id`: the first token of the completion, if the prompt is a single token. */
   readonly forcedFirst: number | undefined;
-  /** Least number of tokens before the end, prompt included. */
+  /** Minimum number of tokens before the end, prompt included. */
   readonly minLength: number;
-  /** Least number of completion tokens before the end. */
+  /** Minimum number of completion tokens before the end. */
   readonly minNewTokens: number;
 }
 

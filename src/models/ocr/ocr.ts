@@ -62,9 +62,9 @@ export interface OcrModelParts {
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
   readonly rules: GenerationRules;
-  /** Most tokens of the text after the image. */
+  /** Maximum number of tokens of the text after the image. */
   readonly maxTextTokens: number;
-  /** Most requests at a time, which limits the images in memory. The engine may run fewer sequences. */
+  /** Maximum number of requests at a time, which limits the images in memory. The engine may run fewer sequences. */
   readonly maxRequests: number;
 }
 

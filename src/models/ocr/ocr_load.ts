@@ -31,7 +31,7 @@ const POSITIONS = ["max_position_embeddings", "n_positions", "max_target_positio
 const MAX_REQUESTS = 8;
 /** Memory in bytes for the keys and values of images, unless one image needs more. */
 const IMAGE_BYTES = 2 ** 29;
-/** Most pixel values in one run of the encoder; its activations have about a hundred times as many. */
+/** Maximum number of pixel values in one run of the encoder; its activations have about a hundred times as many. */
 const MAX_ENCODER_VALUES = 2 ** 22;
 
 /** @throws {StartupError} when a file is missing from the folder. */

@@ -113,7 +113,7 @@ const MIN_ASPECT = 5;
 const FULL_LINES = 0.6;
 /** A full line reaches across at least this share of its column. */
 const FULL_WIDTH = 0.7;
-/** Most gaps that are tried, and most levels of columns within columns. */
+/** Maximum number of gaps that are tried, and of levels of columns within columns. */
 const MAX_GAPS = 64;
 const MAX_DEPTH = 6;
 

@@ -24,7 +24,7 @@ export interface DetectionConfig {
   readonly levels: ChannelLevels;
   /** The sides of the graph's input are multiples of this. */
   readonly multipleOf: number;
-  /** Most pixels on a side of the graph's input. */
+  /** Maximum number of pixels on a side of the graph's input. */
   readonly maxSide: number;
   /** Pixels with a higher probability belong to a region. */
   readonly threshold: number;
@@ -82,7 +82,7 @@ const BUMP_COLUMNS = 0.05;
 const MAX_SLOPE = 0.02;
 /** Regions with a shorter side, in pixels, are dropped as noise. */
 const MIN_SIDE = 3;
-/** Most regions of an image; a page has about a hundred. */
+/** Maximum number of regions of an image; a page has about a hundred. */
 const MAX_REGIONS = 1000;
 
 /** Finds the regions, in coordinates of the map: pixel `x` reaches from `x` to `x + 1`. */

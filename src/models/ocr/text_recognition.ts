@@ -34,7 +34,7 @@ export interface LineCharacter {
  * depends on other lines.
  */
 const WIDTH_STEP = 32;
-/** Most lines in one run. */
+/** Maximum number of lines in one run. */
 const MAX_LINES = 8;
 /** Width of the longest line, as a multiple of its height; longer ones are squeezed. */
 const MAX_ASPECT = 100;
@@ -172,7 +172,7 @@ export interface ClassificationConfig {
   readonly threshold: number;
 }
 
-/** Most lines in one run. */
+/** Maximum number of lines in one run. */
 const MAX_CLASSIFIED_LINES = 32;
 
 /**

@@ -150,7 +150,7 @@ export interface GenerationOptions {
   readonly logitBias?: readonly (readonly [number, number])[] | undefined;
   /** Unsigned 32-bit; random if absent. Choice `i` of `n` uses its own random stream derived from the seed. */
   readonly seed?: number | undefined;
-  /** Most tokens to generate; up to the end of the context if absent. */
+  /** Maximum number of tokens to generate; up to the end of the context if absent. */
   readonly maxTokens?: number | undefined;
   readonly stop: readonly string[];
   /** Whether the text includes the stop string or token that ended it; false if absent. */
@@ -159,7 +159,7 @@ export interface GenerationOptions {
   readonly skipsSpecialTokens?: boolean | undefined;
   /** Tokens that end a completion, in addition to the model's own. */
   readonly stopTokenIds?: readonly number[] | undefined;
-  /** Least number of tokens before a token or a stop string may end a completion. */
+  /** Minimum number of tokens before a token or a stop string may end a completion. */
   readonly minTokens?: number | undefined;
   /** Whether to go on after the model's own end tokens. */
   readonly ignoreEos?: boolean | undefined;

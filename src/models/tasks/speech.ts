@@ -79,7 +79,7 @@ export interface TranscribeTask {
   readonly temperature: number;
   /** Whether segments have word times. */
   readonly timesWords?: boolean | undefined;
-  /** Most tokens: the transcript ends before the segment that would exceed them. */
+  /** Maximum number of tokens: the transcript ends before the segment that would exceed them. */
   readonly maxTokens?: number | undefined;
 }
 

@@ -35,7 +35,7 @@ export class ActiveRequests {
   readonly #semaphore: Semaphore | undefined;
 
   /**
-   * @param maxRunning most requests that run at a time, while others wait; no limit if absent.
+   * @param maxRunning maximum number of requests that run at a time, while others wait; no limit if absent.
    * @param options.maxSmall requests with more work than this take at most half of the slots.
    */
   constructor(maxRunning?: number, options: { readonly maxSmall?: number } = {}) {

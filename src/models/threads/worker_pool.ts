@@ -10,7 +10,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import { startThread } from "../../base/threads.ts";
 
 interface WorkerPoolOptions<Functions extends WorkerFunctions> {
-  /** Most workers. */
+  /** Maximum number of workers. */
   readonly size: number;
   /** Starts a worker; called when all running workers are busy. */
   readonly start: () => Promise<WorkerRpc<Functions>> | WorkerRpc<Functions>;

@@ -229,7 +229,7 @@ function readSupertonicConfig({ config, path }: ModelFolder) {
   };
 }
 
-/** Most tokens of an utterance. Every second one is a blank. */
+/** Maximum number of tokens of an utterance. Every second one is a blank. */
 const VITS_MAX_TOKENS = 1_000;
 const VITS_RATE_HZ = 16_000;
 

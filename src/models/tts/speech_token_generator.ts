@@ -23,11 +23,11 @@ import { type TensorType, toDtypeCode } from "../../graph/file/tensor.ts";
 import { int64Tensor, makeNode, type ModelProto, withGraph } from "../../graph/file/proto.ts";
 import { makeValueInfo } from "../../graph/file/proto_codec.ts";
 
-/** Most generated tokens: 40 seconds of sound, twice as much as the longest line needs. */
+/** Maximum number of generated tokens: 40 seconds of sound, twice as much as the longest line needs. */
 const MAX_NEW_TOKENS = 1_000;
 /** Positions for a voice and a text before the generated tokens. */
 const MAX_PROMPT_TOKENS = 1_280;
-/** Most lines that are synthesized at a time. */
+/** Maximum number of lines that are synthesized at a time. */
 const MAX_SEQUENCES = 2;
 
 /** Rules for generating speech tokens. */

@@ -31,7 +31,7 @@ const DEFAULT_MAX_TOKENS = 600;
 const DEFAULT_SPEAKER_WIDTH = 512;
 /** A file with a single voice, for folders without `voices/`. */
 const ROOT_VOICE = "speaker_embeddings.bin";
-/** Most frames per token, in case the decoder does not stop. */
+/** Maximum number of frames per token, in case the decoder does not stop. */
 const MAX_FRAMES_PER_TOKEN = 20;
 
 /** @throws {StartupError} when a file is missing from the folder, such as the vocoder. */
@@ -168,7 +168,7 @@ class MelDecoder {
     { speaker, maxSteps, noiseOffset, signal }: {
       /** The speaker embedding, f32 `[width]`. */
       readonly speaker: Float32Array;
-      /** Most steps, in case the decoder does not stop; at least one is taken. */
+      /** Maximum number of steps, in case the decoder does not stop; at least one is taken. */
       readonly maxSteps: number;
       /** Offset of the noise in the decoder's first layers, to which the index of the step is added. */
       readonly noiseOffset: number;

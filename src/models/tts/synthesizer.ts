@@ -57,7 +57,7 @@ export interface Synthesizer {
   readonly cloner?: VoiceCloner | undefined;
   /** What the model needs to clone voices; absent if it never can. */
   readonly clonerWanted?: Refusal | undefined;
-  /** Most tokens of one utterance. */
+  /** Maximum number of tokens of one utterance. */
   readonly maxTokens: number;
   /** Whether the model takes a speed; otherwise its sound is time-stretched. */
   readonly hasSpeed: boolean;

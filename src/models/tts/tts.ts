@@ -22,7 +22,7 @@ import type { Line } from "./script.ts";
 
 /** Default for the most texts at a time. Their lines alternate. */
 const MAX_TEXTS = 8;
-/** Most lines in progress: one on the device, and another one being prepared or finished. */
+/** Maximum number of lines in progress: one on the device, and another one being prepared or finished. */
 const MAX_LINES = 2;
 /** Length of the noise used as a recording when a model without voices warms up. */
 const WARM_UP_SECONDS = 2;

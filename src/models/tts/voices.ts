@@ -71,7 +71,7 @@ export function findVoice(voices: readonly Voice[], id: string | undefined): Voi
   throw new HearthError("invalid_value", `voice: ${message}`, { param: "voice" });
 }
 
-/** Most bytes of cached voices. */
+/** Maximum number of bytes of cached voices. */
 const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 const { signal: NEVER } = new AbortController();
 

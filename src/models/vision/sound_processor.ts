@@ -17,7 +17,7 @@ interface SoundFamily {
   /** Placeholder of a sound in the rendered chat template. */
   readonly placeholder: string;
   readonly sampleRateHz: number;
-  /** Fewest and most samples of a sound. */
+  /** Minimum and maximum number of samples of a sound. */
   readonly minSamples: number;
   readonly maxSamples: number;
   /** Computes the features of a sound. */
@@ -54,7 +54,7 @@ const FAMILIES: Readonly<Record<string, (files: SoundFiles) => SoundFamily>> = {
     }),
 };
 
-/** Most samples that the feature extractors take: 30 s. */
+/** Maximum number of samples that the feature extractors take: 30 s. */
 const MAX_SAMPLES = 480_000;
 /** Number of frames computed before the thread yields: a few milliseconds of work. */
 const MAX_BUSY_FRAMES = 100;
@@ -66,7 +66,7 @@ function openGemma(
     /** The tokens for the beginning, each row and the end, unless the tokenizer's configuration names others. */
     readonly tokens: readonly [string, string, string];
     readonly countTokens: (numFrames: number, most: number) => number;
-    /** Most tokens of a sound, unless the processor has an `audio_seq_length`. */
+    /** Maximum number of tokens of a sound, unless the processor has an `audio_seq_length`. */
     readonly mostTokens: number;
     readonly framesPerToken: number;
   },

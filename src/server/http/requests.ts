@@ -206,9 +206,9 @@ export function inOwnWords(error: unknown, ownParam: (param: string) => string):
 
 // Warnings about a request that is answered anyway: one log line, and the answer's `warning` header.
 
-/** Most characters of a warning, because clients may have chosen a part of it. */
+/** Maximum number of characters of a warning, because clients may have chosen a part of it. */
 const MAX_CHARS = 200;
-/** Most characters in a `warning` header. */
+/** Maximum number of characters in a `warning` header. */
 const MAX_HEADER_CHARS = 500;
 
 /** Adds warnings to a request. Each names the field and says what happens instead. */

@@ -25,7 +25,7 @@ export interface Span {
   readonly isError?: boolean;
 }
 
-/** Most spans that wait to be sent; further ones are dropped. */
+/** Maximum number of spans that wait to be sent; further ones are dropped. */
 const MAX_WAITING = 2048;
 const DEFAULT_DELAY_MS = 5_000;
 const TIMEOUT_MS = 10_000;

@@ -3,8 +3,8 @@ import { Op, type Program } from "./program.ts";
 /** Failed branches are remembered once a search has taken this many backtracking steps per character of the text. */
 const FREE_STEPS = 8;
 /**
- * Most steps of a search, in addition to some for each character of the text. So many steps take a fraction of a
- * second.
+ * Maximum number of steps of a search, in addition to some for each character of the text. So many steps take a
+ * fraction of a second.
  */
 const MAX_STEPS = 500_000;
 const MAX_STEPS_PER_CHAR = 12;

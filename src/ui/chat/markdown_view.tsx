@@ -198,7 +198,7 @@ interface FoldToken extends Tokens.Generic {
   readonly tokens: Token[];
 }
 
-/** Most blocks within one `<details>`. */
+/** Maximum number of blocks within one `<details>`. */
 const MAX_FOLDED = 60;
 
 function isOpenFold(token: Token): boolean {

@@ -220,7 +220,7 @@ export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): 
 }
 
 const MIB = 1024 * 1024;
-/** Most bytes of audio in a JSON answer. As base64, more would approach JavaScript's longest string. */
+/** Maximum number of bytes of audio in a JSON answer. As base64, more would approach JavaScript's longest string. */
 const MAX_WHOLE_BYTES = 100 * MIB;
 
 /**

@@ -76,11 +76,11 @@ export interface BodyLimits {
   readonly maxTextBytes: number;
   /** Deepest nesting of arrays and objects. */
   readonly maxDepth: number;
-  /** Most values in all arrays and objects together. */
+  /** Maximum number of values in all arrays and objects together. */
   readonly maxValues: number;
-  /** Most objects: messages, content parts, documents. */
+  /** Maximum number of objects: messages, content parts, documents. */
   readonly maxObjects: number;
-  /** Most fields in one object. */
+  /** Maximum number of fields in one object. */
   readonly maxNames: number;
   /** Longest wait for the next bytes. */
   readonly maxPauseMs: number;
@@ -283,7 +283,7 @@ function tooSlow(): HearthError {
 /** Smaller bodies may be arbitrarily slow. */
 const HARMLESS_BYTES = 64 * 1024;
 
-/** Fewest bytes that must arrive within a window. */
+/** Minimum number of bytes that must arrive within a window. */
 interface Pace {
   readonly windowMs: number;
   readonly minBytes: number;

@@ -40,7 +40,7 @@ export class InlineMedia {
   #escape = "";
   #numBytes = 0;
 
-  /** @param options.maxTextBytes most bytes kept of all strings that may be text. */
+  /** @param options.maxTextBytes maximum number of bytes kept of all strings that may be text. */
   constructor({ maxTextBytes }: { readonly maxTextBytes: number }) {
     this.#maxTextBytes = maxTextBytes;
   }
@@ -57,7 +57,7 @@ export class InlineMedia {
   /**
    * Takes the next base64 of a JSON string.
    *
-   * @param options.maxBytes most bytes that the rest of the string may decode to.
+   * @param options.maxBytes maximum number of bytes that the rest of the string may decode to.
    * @param options.mayBeText whether to also keep the string as it was sent.
    * @returns the string's key for its first chunk; `undefined` for later ones.
    * @throws {SyntaxError} when it is not part of a valid JSON string.

@@ -70,7 +70,7 @@ function malformed(why: string): HearthError {
 interface ParserOptions {
   readonly fileName: string;
   readonly limits: BodyLimits;
-  /** Most bytes of the body. */
+  /** Maximum number of bytes of the body. */
   readonly maxBytes: number;
 }
 

@@ -80,7 +80,7 @@ export class TextMeter {
   /** Values in all arrays and objects together, counted by commas. */
   numValues = 0;
   numObjects = 0;
-  /** Most names in any one object. */
+  /** Maximum number of names in any one object. */
   maxNames = 0;
   readonly #frames: Frame[] = [];
   #isInString = false;

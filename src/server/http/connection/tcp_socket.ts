@@ -11,7 +11,7 @@ import { BusyThread } from "../../../base/timing.ts";
 // yielding to the event loop if their bytes have already arrived, and so do accepts. A few clients that send or connect
 // as fast as they can would starve all others.
 
-/** Most bytes read in one iteration of the event loop; handling them takes a fraction of a millisecond. */
+/** Maximum number of bytes read in one iteration of the event loop; handling them takes a fraction of a millisecond. */
 export const BUDGET_BYTES = 64 * 1024;
 /** Bytes that a read counts for at least. */
 const MIN_BYTES = 4 * 1024;

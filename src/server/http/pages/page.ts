@@ -29,7 +29,7 @@ function writePolicy(connected: readonly string[]): string {
   ].join("; ");
 }
 
-/** Most additional servers that the page may connect to. */
+/** Maximum number of additional servers that the page may connect to. */
 const MAX_ORIGINS = 20;
 
 /**

@@ -14,7 +14,10 @@ import { successes, type TaskStream } from "../../session/task_stream.ts";
 import { logFailure } from "../sse.ts";
 import { sleep } from "../../../base/timing.ts";
 
-/** Most turns that the model is given at once. With more, a client that sends far ahead would keep others waiting. */
+/**
+ * Maximum number of turns that the model is given at once. With more, a client that sends far ahead would keep others
+ * waiting.
+ */
 const MAX_PENDING = 2;
 
 /** A turn whose audio is complete. */

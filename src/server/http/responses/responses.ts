@@ -26,7 +26,7 @@ import { lastEvent, successes } from "../../session/task_stream.ts";
 const PATH = "/responses";
 const INPUT_TOKENS_PATH = "/responses/input_tokens";
 
-/** Most bytes of media in a request whose response is stored. Media are stored as text. */
+/** Maximum number of bytes of media in a request whose response is stored. Media are stored as text. */
 const MAX_KEPT_MEDIA_BYTES = 16 * 2 ** 20;
 
 const ERRORS = [
