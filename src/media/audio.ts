@@ -150,8 +150,8 @@ function detect(file: Uint8Array): AudioFormat {
   if (format !== undefined) return format;
   if (isFreeMp3(file)) {
     throw new UnreadSoundError(
-      "The MP3 file is in free format: its frames give no bitrate, from which their length would follow. " +
-        "One with a bitrate of up to 320 kbit/s is expected, or WAV.",
+      "The MP3 file is in free format: its frames give no bitrate, so their length is unknown. " +
+        "MP3 with a bitrate of up to 320 kbit/s is expected, or WAV.",
     );
   }
   const read = FORMATS.map(({ name }) => name);

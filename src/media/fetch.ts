@@ -120,7 +120,7 @@ function checkAddress(address: string, { isLocal, allowPrivate }: MediaPolicy): 
   const kind = classifyAddress(address);
   if (kind === "forbidden") {
     throw invalidMedia(
-      "it leads to a link-local, metadata or reserved address, which are never fetched from",
+      "it leads to a link-local, metadata or reserved address, and these are never fetched from",
     );
   }
   if (kind === "public" || isLocal || allowPrivate) return;

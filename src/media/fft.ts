@@ -196,7 +196,7 @@ function runRadix5({ from, to, groups, stride, cos, sin }: Pass): void {
   }
 }
 
-/** The modified Bessel function of the first kind, of order 0: Kaiser windows are made of it. */
+/** The modified Bessel function of the first kind, of order 0, from which Kaiser windows are computed. */
 export function bessel(x: number): number {
   let sum = 1;
   for (let term = 1, k = 1; term > 1e-17 * sum; k++) {

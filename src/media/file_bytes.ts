@@ -224,7 +224,9 @@ export function nameUnread(file: Uint8Array, kind: "audio" | "image"): string | 
   return signatures.find(([, offset, text]) => hasText(file, offset, text))?.[0];
 }
 
-/** Bytes of a packet, without and with a time before it; the number of packets that are looked at. */
+/**
+ * Bytes of a packet of a transport stream, without and with a timestamp before it; and how many packets are checked.
+ */
 const PACKET_BYTES = 188;
 const TIMED_PACKET_BYTES = 192;
 const NUM_PACKETS = 3;

@@ -1,6 +1,6 @@
 /**
- * Image files of any common format: their pixels, and what their headers say, which is the format, the size, and the
- * colour profile (ICC.1) that defines the colours of the pixel values.
+ * Reads image files of any common format: their pixels and, from their headers, the format, the size and the colour
+ * profile (ICC.1), which defines the colours of pixel values.
  *
  * @module
  */

@@ -51,7 +51,7 @@ export class AudioResampler {
     return this.#filter(input, Infinity);
   }
 
-  /** @returns the last outputs, for which silence follows the sound. */
+  /** @returns the last outputs, computed as if silence followed the sound. */
   flush(): Float32Array<ArrayBuffer> {
     const total = Math.ceil(this.#numInputs * this.#outputRateHz / this.#inputRateHz);
     const silence = new Float32Array(this.#bank.numTaps / 2 + 2);

@@ -60,7 +60,7 @@ function requireDecodable(numDamaged: number, numFrames: number, cause?: RangeEr
   throw invalidAudio(`Of ${numFrames} AAC frames, ${numDamaged} cannot be decoded.`, cause);
 }
 
-/** What the decoder needs before the first frame. */
+/** The parameters that the decoder needs before the first frame. */
 interface AacConfig {
   /** Sample rate of the decoded core; spectral band replication would double it. */
   readonly sampleRateHz: number;

@@ -9,9 +9,9 @@ import { type Decoding, invalidAudio, type Sound } from "./sound.ts";
 
 const CHUNK_HEADER_BYTES = 8;
 const COMMON_BYTES = 18;
-/** An offset and a block size, which precede the samples. */
+/** Bytes of the offset and the block size that precede the samples. */
 const SOUND_HEADER_BYTES = 8;
-/** Programs that write to a pipe do not know the size, and leave 0 or a size from this on. */
+/** Programs that write to a pipe do not know the size, and write 0 or a size of at least this. */
 const UNKNOWN_SIZE = 0x7f00_0000;
 /** Codings by their names in AIFF-C, in lower case; AIFF has only the first. */
 const BLOCK_CODINGS: Readonly<Record<string, StoredFormat["coding"]>> = {

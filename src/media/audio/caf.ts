@@ -42,7 +42,7 @@ interface Description {
   readonly bitsPerChannel: number;
 }
 
-/** The sizes of packets, the number of samples that the encoder added before the sound, and that of the sound. */
+/** The sizes of packets, and the numbers of samples in the sound and in the silence that the encoder put before it. */
 interface PacketTable {
   readonly sizes: Iterable<number>;
   readonly primingFrames: number;
@@ -157,7 +157,7 @@ function readPacketTable(table: Uint8Array | undefined, description: Description
 }
 
 /**
- * Reads the sizes of packets, as numbers of 7 bits a byte, most significant first. If packets differ in duration, a
+ * Reads the sizes of packets, as numbers with 7 bits per byte, most significant first. If packets differ in duration, a
  * duration follows each size.
  */
 function* readSizes(table: Uint8Array, { framesPerPacket }: Description): Generator<number> {

@@ -63,7 +63,7 @@ export async function* readFlac(
 /** Bit depths that the WebAssembly decoder decodes correctly; `flac_frames.ts` decodes frames of other depths. */
 const WHOLE_BYTES: readonly number[] = [16, 24];
 
-/** What a container knows about its FLAC frames. */
+/** A container's information about its FLAC frames. */
 interface FlacOptions extends Decoding {
   /** Whether the end of the container is missing. A cut within a frame is detected in any case. */
   readonly isCut?: boolean;
@@ -147,7 +147,10 @@ async function createWasmDecoder(head: Uint8Array): Promise<FrameDecoder> {
   };
 }
 
-/** The decoder divides by the largest sample; rescales so that, as in all other decoders, the smallest is -1. */
+/**
+ * Rescales samples so that the smallest is -1, as in all other decoders: this decoder has divided by the largest
+ * sample.
+ */
 function scaleExactly(samples: Float32Array, bitsPerSample: number): void {
   const full = 2 ** (bitsPerSample - 1);
   for (let i = 0; i < samples.length; i++) {

@@ -165,7 +165,7 @@ export function* readMp4Frames(
     total += size;
     if (offset + size > file.length) {
       decoding.onTruncated(
-        `a frame should end at byte ${offset + size}, and it has ${file.length}`,
+        `a frame should end at byte ${offset + size}, and the file has ${file.length} bytes`,
       );
       return;
     }

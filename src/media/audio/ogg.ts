@@ -1,5 +1,5 @@
 /**
- * Reads Ogg files: Opus (RFC 7845), Vorbis and FLAC; also files with several recordings one after the other.
+ * Reads Ogg files: Opus (RFC 7845), Vorbis and FLAC; also files with several recordings one after another.
  *
  * @module
  */
@@ -115,7 +115,7 @@ export async function* readOgg(
     throw new UnreadSoundError(
       isSpeex
         ? "The Ogg file's sound is Speex; Opus, Vorbis or FLAC is expected."
-        : "The Ogg file holds no Opus, Vorbis or FLAC, or the beginning of it is damaged.",
+        : "The Ogg file holds no Opus, Vorbis or FLAC, or the file's beginning is damaged.",
     );
   }
 }

@@ -121,7 +121,7 @@ function scale(samples: Float32Array, factor: number): Float32Array {
 export const OPUS_RATE_HZ = 48_000;
 
 const MAX_FRAME_BYTES = 1275;
-/** 120 ms. */
+/** Samples of the longest packet, which lasts 120 ms. */
 const MAX_PACKET_SAMPLES = 5760;
 /** Frame lengths from this value on take two bytes. */
 const FIRST_LONG_LENGTH = 252;

@@ -12,7 +12,7 @@ export interface Sound {
   readonly sampleRateHz: number;
 }
 
-/** What a reader reports besides the sound. */
+/** A reader's reports, in addition to the sound. */
 export interface Decoding {
   /** Called if the file ends early, with a clause that says what is missing. What is there is decoded. */
   readonly onTruncated: (what: string) => void;

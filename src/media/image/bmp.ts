@@ -45,7 +45,7 @@ const DEPTHS: Readonly<Record<number, readonly number[]>> = {
   [ALPHA_BIT_FIELDS]: [16, 32],
 };
 
-/** BMP. */
+/** A bitmap with the file header. */
 export const BMP: ImageFormat = {
   name: "BMP",
   matches: (file) => hasText(file, 0, "BM") && file.length > 18 && HEADERS.includes(file[14]!),

@@ -1,6 +1,6 @@
 /**
- * What image formats share: their interface, the error for a damaged file, and decoders compiled to WebAssembly, which
- * are loaded on demand, and replaced after a failure or when their memory has grown.
+ * The common part of image formats: their interface, the error for a damaged file, and decoders compiled to
+ * WebAssembly. Decoders are loaded on demand, and replaced after a failure or when their memory has grown.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { Orientation } from "./tiff_tags.ts";
 
 /** The content of a file's header. */
 export interface ImageSize {
-  /** Width as stored. With orientations 5 to 8, the image is shown turned by a quarter. */
+  /** Width as stored. With orientations 5 to 8, the image is shown rotated by a quarter turn. */
   readonly width: number;
   /** Height as stored. */
   readonly height: number;
@@ -37,7 +37,7 @@ export function invalidImage(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
 
-/** Where a codec comes from. */
+/** The source of a codec. */
 interface WasmCodec<Decoder> {
   /** The URL of its `.wasm` file. */
   readonly locate: () => string;
@@ -55,7 +55,7 @@ interface WasmCodec<Decoder> {
   >;
 }
 
-/** What is known of a file before it is decoded. */
+/** The properties of a file that are known before it is decoded. */
 interface ImageToDecode {
   readonly name: string;
   readonly width: number;

@@ -1,6 +1,6 @@
 /**
- * The tags of a TIFF directory (TIFF 6.0, section 2), whose format Exif data share, and the orientation that they give
- * to an image.
+ * The tags of a TIFF directory (TIFF 6.0, section 2), which Exif data have too, and the orientation that they give to
+ * an image.
  *
  * @module
  */

@@ -65,7 +65,7 @@ const SLOT: unique symbol = Symbol.for("hearth.timedCall");
 const scope = globalThis as typeof globalThis & { [SLOT]?: (() => unknown) | undefined };
 const script = new Script('globalThis[Symbol.for("hearth.timedCall")]()');
 
-/** The call took too long and was interrupted. What it worked on is in an undefined state. */
+/** The call took too long and was interrupted. The data that it worked on are in an undefined state. */
 export class TimeLimitError extends Error {}
 
 /**

@@ -14,7 +14,7 @@ import {
 } from "./numbers.ts";
 import { type Condition, type Fields, type Rule, rule, tag } from "./token.ts";
 
-/** Not preceded by a letter, digit or decimal sign, unless it is the second number of a size. */
+/** The start of an amount: no letter, digit or decimal sign precedes it, unless it is the second number of a size. */
 const START = String.raw`(?:(?<=\d\s?[x\u00d7])|(?<![\p{L}\d]|\d[.,:/]))`;
 const MINUS = String.raw`(?:(?<=^|[\s(\[=:<>\u2264\u2265\u2248~|,;])[-\u2212])`;
 const RANGE = String.raw`(?:\s?[-\u2013]\s?|\s\u2013\s)`;

@@ -16,7 +16,7 @@ const DOMAINS = "com|org|net|io|dev|edu|gov|ai|app|info|eu|uk|de|fr|ch|at|es|it|
 const FILES =
   "txt|pdf|js|ts|py|rs|sh|cpp|java|json|csv|md|html?|css|xml|ya?ml|png|jpe?g|gif|svg|zip|exe|docx?|xlsx?|pptx?|mp[34]|wav|gz|tar|log|onnx|gguf|wasm";
 
-/** Punctuation that ends a sentence does not belong to the address. */
+/** The port, path and query of an address, without punctuation that ends the sentence. */
 const REST = raw`(?::\d{2,5}\b)?(?:[/?#](?:[^\s<>()"',;]*[\p{L}\p{N}_/])?)?`;
 const IP = raw`\d{1,3}(?:\.\d{1,3}){3}(?![\d.]*\d)`;
 const NAME = raw`[\p{L}\p{N}_.-]`;
@@ -80,7 +80,7 @@ export function abbreviationRules({ stopped, counted, plain }: Abbreviations): R
 }
 
 const capitalize = (text: string) => text[0]!.toUpperCase() + text.slice(1);
-/** Single capital letters may mean anything. */
+/** Whether an abbreviation has at least two letters: a single one may mean anything. */
 const isWord = (abbreviation: string) => /^\p{L}{2}/u.test(abbreviation);
 
 /** The words for an abbreviation, which may be capitalised: `Fig.` is "Figure" if the table has `fig`. */

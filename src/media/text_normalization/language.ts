@@ -225,7 +225,7 @@ function sayDate(
   }).join("");
 }
 
-/** Says each symbol of an address by its word; a symbol without a word becomes a space. */
+/** Replaces each symbol of an address by its word; a symbol without a word becomes a space. */
 function sayAddress(address: string, words: Table, numbers: NumberWords): string {
   const sayFigures = (figures: string) =>
     /^0\d|^\d{5}/.test(figures) ? numbers.digits(figures) : numbers.cardinal(figures);

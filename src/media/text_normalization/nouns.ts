@@ -9,14 +9,14 @@ import type { Fields } from "./token.ts";
 /** A noun that is counted. */
 export interface Noun {
   readonly gender?: Gender | undefined;
-  /** The form for a count in ASCII digits, with `{}` for the number: "{} euros". */
+  /** Inflects the noun for a count in ASCII digits, with `{}` for the number: "{} euros". */
   readonly inflect: (digits: string) => string;
 }
 
 /** Used for unknown nouns: only the number is said. */
 export const NAMELESS: Noun = { inflect: () => "{}" };
 
-/** Words by how texts write them. */
+/** Words by their spelling in texts. */
 export type Table = Readonly<Record<string, string>>;
 
 /**
@@ -121,7 +121,7 @@ export class Nouns {
     ];
   }
 
-  /** Inserts a noun for `{}` in a pattern `one|many`, also within a word: Quadratmeter. */
+  /** Inserts a noun for `{}` in a pattern `one|many`, even within a word: Quadratmeter. */
   #compound(pattern: string, { gender, inflect }: Noun): Noun {
     const [one = "", many = one] = pattern.split("|");
     const fill = (digits: string) => {

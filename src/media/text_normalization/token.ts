@@ -91,7 +91,7 @@ export function words(template: TemplateStringsArray, ...parts: readonly string[
 /** Number of characters around a token that rules can see. */
 const CONTEXT_CHARS = 120;
 
-/** What a language provides to the scanner. */
+/** A language's rules and words for the scanner. */
 export interface Grammar extends NumberStyle {
   /** Rules in the order in which they are tried. */
   readonly rules: readonly Rule[];

@@ -21,7 +21,7 @@ export function isOpaque(pixels: usize, numPixels: usize): bool {
   return i32x4.all_true(i32x4.eq(i32x4.shr_s(all, 24), i32x4.splat(-1)));
 }
 
-/** RGBA as RGB. Up to 12 bytes after the last are read, and up to 16 after the output written. */
+/** Converts RGBA to RGB. Up to 12 bytes after the last are read, and up to 16 after the output are written. */
 export function dropAlpha(pixels: usize, numPixels: usize, output: usize): void {
   for (const end = pixels + numPixels * 4; pixels < end; pixels += 16, output += 12) {
     // deno-fmt-ignore
@@ -30,7 +30,7 @@ export function dropAlpha(pixels: usize, numPixels: usize, output: usize): void 
   }
 }
 
-/** `upper * above + lower * below`. */
+/** Computes `upper * above + lower * below`. */
 export function mixRows(
   above: usize,
   upper: f32,

@@ -91,7 +91,7 @@ export class AacDecoder {
           if (skipFill(bits)) this.#hasBandReplication = true;
           break;
         default:
-          throw new RangeError("The AAC data couple channels.");
+          throw new RangeError("The AAC data use coupled channels.");
       }
     }
   }
@@ -245,7 +245,7 @@ function readPulses(bits: BitReader, { sequence, bands }: WindowLayout): Pulse[]
   const firstBand = bits.read(6);
   let at = bands.offsets[firstBand];
   if (sequence === SEQUENCE.short || at === undefined) {
-    throw new RangeError("The AAC data have pulses where none can be.");
+    throw new RangeError("The AAC data have pulses where none are allowed.");
   }
   const pulses: Pulse[] = [];
   for (let i = 0; i < count; i++) {

@@ -91,7 +91,7 @@ function applySlope(half: Float64Array, slope: Float64Array): void {
   for (let n = 0; n < half.length; n++) half[n]! *= slope[n]!;
 }
 
-/** Applies the slope of a long window beside short ones: first silence, then a short slope, then 1. */
+/** Applies the slope of a long window next to short ones: first silence, then a short slope, then 1. */
 function applyShortSlope(half: Float64Array, shape: number): void {
   half.fill(0, 0, MARGIN);
   applySlope(half.subarray(MARGIN, MARGIN + SHORT), SHORT_SLOPES[shape]!);

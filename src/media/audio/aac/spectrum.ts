@@ -159,7 +159,9 @@ function readSigns(bits: BitReader, quantized: Int32Array, at: number, count: nu
 function readEscape(bits: BitReader): number {
   let length = 4;
   while (bits.read(1) === 1) length++;
-  if (length > MAX_ESCAPE_BITS) throw new RangeError(`The AAC data escape ${length} bits.`);
+  if (length > MAX_ESCAPE_BITS) {
+    throw new RangeError(`The AAC data have an escaped value of ${length} bits.`);
+  }
   return 2 ** length + bits.read(length);
 }
 
@@ -234,7 +236,7 @@ export function readSections(bits: BitReader, layout: WindowLayout): Uint8Array 
         length += part;
       } while (part === escape);
       if (codebook === CODEBOOK.reserved || band + length > numBands) {
-        throw new RangeError(`The AAC data code ${length} bands by codebook ${codebook}.`);
+        throw new RangeError(`The AAC data use codebook ${codebook} for ${length} bands.`);
       }
       codebooks.fill(codebook, group * numBands + band, group * numBands + band + length);
       band += length;

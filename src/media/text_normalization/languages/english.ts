@@ -44,7 +44,7 @@ const isNamedDay: Condition = ({ text, year }, { before }) =>
 
 /** Nouns that follow a size in inches: a 27" screen. */
 const NAMED = raw`\s?(?i:screen|monitor|display|tv|pipe|pizza|vinyl|laptop|tablet)\b`;
-/** What may follow a length. */
+/** Text that may follow a length. */
 const SIZED =
   raw`(?:["\u2033]?\s?(?i:[x\u00d7]\s?\d|(?:by|tall|high|wide|long|deep|thick)\b)|["\u2033]?${NAMED}|[.,;:!?)]|\s*$)`;
 const INCHES = raw`(?<![\d.,])(?<number>\d+(?:\.\d+)?)["\u2033]`;
@@ -71,13 +71,13 @@ function isFraction(...[fields, { before, after }]: Parameters<Condition>): bool
   return PART.test(below) && !isWhole && (Number(above) < Number(below) || isMixed);
 }
 
-/** What may follow a slash without a number before it. */
+/** Units of time that may follow a slash without a number before it. */
 const PERIOD = matchAny([...Object.keys(data.periods), "s", "sec", "min", "h", "hr", "wk", "yr"]);
 const RATIO = raw`(?<![\d:.])(?<number>\d{1,4}):(?<last>\d{1,4})(?![\d:]|[.,]\d)`;
-/** Not preceded or followed by the rest of a longer number, name or fraction. */
+/** The edges of two numbers with a slash: neither is part of a longer number, name or fraction. */
 const STROKE_START = raw`(?<![\d/.,\p{L}-]|\d )`;
 const STROKE_END = raw`(?![\d/]|[.,]\d)`;
-/** What follows a tenth or a hundredth, rather than a grade. */
+/** Words that follow a tenth or a hundredth, but not a grade. */
 const OF_WHOLE = " (?:of|an?|mile|inch|second|cup|tsp|tbsp|teaspoon|tablespoon|oz|lb|pound)\\b";
 const RAISED = raw`\u2070\u00b9\u00b2\u00b3\u2074-\u2079`;
 
@@ -88,7 +88,7 @@ const NUMERAL = raw`(?=[IVXL])(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})`;
 /** Roman numerals of several letters, except those that are mostly sizes or abbreviations. */
 const LONG = raw`(?!(?:L|LX|IV|XL|XX|XXX|LI|LV)\b)(?=[IVXL]{2})${NUMERAL}`;
 
-/** Preceded by a house number and the name of a road. */
+/** The position after a house number and the name of a road. */
 const ADDRESS =
   raw`(?<=\b\d+[a-z]?\s(?:[NSEW]\.?\s)?(?:\p{Lu}[\p{Ll}']+\s){1,3}|\d(?:st|nd|rd|th)\s)`;
 const ROAD = `(?:${data.roads.replaceAll(" ", "|")}|Street|Avenue|Road|Drive|Lane|Boulevard)`;
@@ -128,7 +128,7 @@ const RULES: readonly Rule[] = [
   minutes`(?<=\dh\s?)(?<number>\d{1,2})(?:\s?m(?:in)?)?(?![\p{L}\d])`,
   minutes`(?<![\d.,\p{L}])(?<number>\d+)\s?m(?:in)?\s?(?=\d{1,2}\s?s(?:ec)?(?![\p{L}\d]))`,
   seconds`(?<=\dm(?:in)?\s?)(?<number>\d{1,2})\s?s(?:ec)?(?![\p{L}\d])`,
-  // Strokes.
+  // Numbers with a slash.
   words`{number} out of {last} <- ${STROKE_START}(?:(?<number>[2-9]|10)\/(?<last>10)|(?<number>[2-9]|[1-9]\d|100)\/(?<last>100)|(?<number>5)\/(?<last>5))${STROKE_END}(?!${OF_WHOLE})`,
   words`{number} divided by {last} <- (?<![+\u2212-]\s?)${STROKE_START}(?<number>\d+)\/(?<last>\d+)(?=\s?=)`,
   // A blood pressure.
@@ -201,7 +201,7 @@ function sayTime(
   return [Number(hour) === 0 ? "midnight" : full, ...end].join(" ");
 }
 
-/** An amount before a noun has the singular: "a five dollar bill". */
+/** Changes the unit of an amount before a noun to the singular: "a five dollar bill". */
 function attribute(said: string, noun: Noun, { before, after }: Context): string {
   const isAttribute = /\b(?:an?|another) $/i.test(before) && /^ (?!per\b)\p{Ll}{3}/u.test(after);
   const many = stripNumber(noun.inflect("2"));

@@ -25,7 +25,7 @@ export const COUNTED = `${NEUTER}|${FEMININE}|Stock|Platz|Geburtstag|Weltkriegs?
 
 const SHORT_CLOCK = String.raw`${HOUR}(?:[.:]${MINUTE})?`;
 
-/** Ordinals that are joined with the next one: "20. und", and with the one before: " und 21." */
+/** Text between two ordinals that belong together: "20. und 21." */
 const AND = String.raw`(?:\/|, |,? (?:und|oder|bis|bzw\.|beziehungsweise|sowie|wie|noch) )`;
 const JOINED = String.raw`(?:\d{1,3}\.${AND})*`;
 const JOINED_AFTER = String.raw`(?:${AND}\d{1,3}\.)*`;
