@@ -221,6 +221,21 @@ Deno.test("bridge() asks a client that waits for it (100-continue) for its body 
   assert.match(await readSome(asked), /^HTTP\/1\.1 404 /);
   asked.close();
 
+  // A list of expectations holds this one too.
+  const listing = await send(server.port, [head("/read").replace("\r\n\r\n", ", x\r\n\r\n")]);
+  assert.equal(await readSome(listing), "HTTP/1.1 100 Continue\r\n\r\n");
+  await listing.write(encoder.encode("hello"));
+  assert.match(await readSome(listing), /200 OK\r\n[^]*hello$/);
+  listing.close();
+
+  // HTTP/1.0 has no interim responses.
+  const old = await send(server.port, [head("/read").replace("HTTP/1.1", "HTTP/1.0"), "hello"]);
+  assert.match(await readAll(old), /^HTTP\/1\.1 200 OK\r\n[^]*hello$/);
+
+  // What is refused before there is a request for the app leaves no body to wait for either.
+  const traced = await send(server.port, [head("/").replace("POST", "TRACE")]);
+  assert.match(await readAll(traced), /^HTTP\/1\.1 405 [^]*connection: close\r\n/i);
+
   // Some clients wait for a second, and then send their body anyway.
   const impatient = await send(server.port, [`${head("/read")}hello`]);
   assert.match(await readSome(impatient), /200 OK\r\n[^]*hello$/);

@@ -23,8 +23,8 @@ export const PROBE = "probe";
 /** Stands in for the host of an HTTP/1.0 request that names none. */
 const NO_HOST = "no-host.invalid";
 
-/** The header `Expect` of a client that sends its body only when asked (RFC 9110, 10.1.1). */
-const CONTINUE = /^100-continue$/i;
+/** Matches the header `Expect` of a client that sends its body only when asked (RFC 9110, 10.1.1), as `node:http` does. */
+const CONTINUE = /\b100-continue\b/i;
 
 /** How long a client may continue to send a body after the response. */
 const LINGER_MS = 3_000;
@@ -84,18 +84,23 @@ export function bridge(
     // After this, a small body that came with the headers is complete.
     await undefined;
     const { complete: isWhole } = incoming;
-    let isAwaitingContinue = CONTINUE.test(incoming.headers.expect ?? "");
+    const { shouldKeepAlive } = outgoing;
+    // A client of HTTP/1.0 knows no interim responses.
+    let isAwaitingContinue = !isWhole && incoming.httpVersion !== "1.0" &&
+      CONTINUE.test(incoming.headers.expect ?? "");
+    // A client that is not asked for its body may still send it, so the connection cannot be reused.
+    outgoing.shouldKeepAlive &&= !isAwaitingContinue;
     const request = readRequest(incoming, disconnected.signal, () => {
-      if (isAwaitingContinue) outgoing.writeContinue();
+      if (!isAwaitingContinue) return;
       isAwaitingContinue = false;
+      outgoing.shouldKeepAlive = shouldKeepAlive;
+      outgoing.writeContinue();
     });
     if (request === undefined) return refuse(incoming, outgoing);
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const { httpVersion } = incoming;
     const exchange = { callerAddress, httpVersion, isWhole, completed: completed.promise };
     const response = await app(request, exchange);
-    // A client that was not asked for its body may still send it, so the connection cannot be reused.
-    if (isAwaitingContinue) outgoing.setHeader("connection", "close");
     try {
       const wire = { incoming, outgoing, disconnected: disconnected.signal };
       await writeResponse(response, wire, { streamsAll });
