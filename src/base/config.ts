@@ -44,6 +44,9 @@ export const DTYPES = [
 
 export type Dtype = typeof DTYPES[number];
 
+/** If this is among a model's other names, the model answers to every name. */
+export const ANY_NAME = "*";
+
 /** A model as named on the command line, resolved to a folder on this machine. */
 export interface ResolvedModel {
   /** The id that `GET /models` reports. */
@@ -138,6 +141,12 @@ export interface AdmissionSettings {
   /** Requests that may wait beyond those running. */
   readonly maxQueue: number;
 }
+
+/**
+ * The environment variable that tells `serve` that a router started it. The router holds the other end of the process's
+ * standard input, and the process stops when that is closed, which also happens if the router is killed.
+ */
+export const ROUTER_VARIABLE = "HEARTH_UNDER_ROUTER";
 
 /** Log levels in rising order of severity. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;

@@ -8,8 +8,7 @@
  *
  * @module
  */
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import process from "node:process";
 
 const LOOK_AFTER_MS = 3_000;
 /** Less garbage than this is not worth a collection, which stops the thread for tens of milliseconds. */
@@ -94,10 +93,10 @@ function collectGarbage(): void {
   mayHaveFreed = isDue;
 }
 
-/** V8 has no other interface to request a collection. */
+/** V8 has no other interface to request a collection. Its modules are loaded on demand: no command needs them at once. */
 function openCollector(): () => void {
-  setFlagsFromString("--expose-gc");
-  return runInNewContext("gc");
+  process.getBuiltinModule("node:v8").setFlagsFromString("--expose-gc");
+  return process.getBuiltinModule("node:vm").runInNewContext("gc");
 }
 
 /** Bytes of this thread's objects and array buffers. */

@@ -3,8 +3,13 @@
  *
  * @module
  */
-import { ANY_NAME } from "../wire/models.ts";
-import type { ListenSettings, LogSettings, ResolvedModel, ServerSettings } from "../base/config.ts";
+import {
+  ANY_NAME,
+  type ListenSettings,
+  type LogSettings,
+  type ResolvedModel,
+  type ServerSettings,
+} from "../base/config.ts";
 import { StartupError, startupMessage } from "../base/errors.ts";
 import { within } from "../base/timing.ts";
 import { findCompanions, findFfmpeg, findFolder } from "./flag_values.ts";

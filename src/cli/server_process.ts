@@ -9,6 +9,7 @@ import {
   type LogFormat,
   PROGRAM,
   type ResolvedModel,
+  ROUTER_VARIABLE,
   VERSION,
 } from "../base/config.ts";
 import { StartupError } from "../base/errors.ts";
@@ -25,7 +26,7 @@ import { onStopSignal } from "./stop_signals.ts";
 import { DEFAULT_MODEL } from "../hub/catalogue.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { printMessage } from "./print.ts";
-import { type ChildReport, ROUTER_VARIABLE } from "../router/routed_model.ts";
+import type { ChildReport } from "../router/routed_model.ts";
 import type { Session } from "../server/session/session.ts";
 
 /** Flags of every server. */

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Environment, ModelKind } from "../base/config.ts";
+import { type Environment, type ModelKind, ROUTER_VARIABLE } from "../base/config.ts";
 import { log } from "../base/log.ts";
-import { type ChildReport, type RoutedModel, ROUTER_VARIABLE } from "./routed_model.ts";
+import type { ChildReport, RoutedModel } from "./routed_model.ts";
 import { ModelClient } from "./model_client.ts";
 
 /** Address of a loaded model. */

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { ModelKind } from "../base/config.ts";
-import { ANY_NAME, servesPath } from "../wire/models.ts";
+import { ANY_NAME, type ModelKind } from "../base/config.ts";
+import { servesPath } from "../wire/models.ts";
 import { HearthError } from "../base/errors.ts";
 
 /** A model, and how its process is started. */
@@ -22,12 +22,6 @@ export interface RoutedModel {
   /** Arguments of the model's `serve` command. */
   readonly args: readonly string[];
 }
-
-/**
- * The environment variable that tells `serve` that a router started it. The router holds the other end of the process's
- * standard input, and the process stops when that is closed, which also happens if the router is killed.
- */
-export const ROUTER_VARIABLE = "HEARTH_UNDER_ROUTER";
 
 /** A report of a model's process: one line of JSON on its standard output. */
 export type ChildReport =

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ModelKind } from "../base/config.ts";
+import { ANY_NAME, type ModelKind } from "../base/config.ts";
 import { HearthError } from "../base/errors.ts";
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
@@ -72,9 +72,6 @@ export function requireEndpoint(model: Model, path: InferencePath, asked: string
     }.`,
   );
 }
-
-/** If this is among a model's other names, the model answers to every name. */
-export const ANY_NAME = "*";
 
 /**
  * Checks the model name of a request.

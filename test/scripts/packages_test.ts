@@ -83,8 +83,13 @@ const UNNEEDED: Readonly<Record<string, readonly string[]>> = {
     "src/models/text/chat/",
   ],
   "src/models/embedding/rerank.ts": ["src/engine/", "src/engine/grammar/", "src/models/text/chat/"],
-  "main.ts": ["src/hub/", "src/server/http/", "npm:zod@"],
-  "src/cli/serve.ts": ["src/hub/download.ts", "src/hub/repository.ts", "src/server/http/app.ts"],
+  "main.ts": ["src/hub/", "src/server/http/", "npm:zod@", "node:v8", "node:vm"],
+  "src/cli/serve.ts": [
+    "src/hub/download.ts",
+    "src/hub/repository.ts",
+    "src/server/http/app.ts",
+    "npm:zod@",
+  ],
   "src/server/http/server.ts": ["npm:ws@", "npm:prom-client@"],
   "src/worker/worker.ts": ["src/device/cpu/", "src/device/webgpu/", "src/graph/cut/"],
   "src/models/tts/tts.ts": [

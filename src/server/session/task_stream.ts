@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { inRequestFields } from "../../wire/fields.ts";
 import { HearthError, type WireError } from "../../base/errors.ts";
 import type { TaskEvent, TokenUsage } from "../../models/task.ts";
 import { isPaced, type ToRequest } from "../../worker/protocol.ts";
@@ -168,4 +167,27 @@ export function recordWork(
 /** Returns the timing of the request with this signal, if the model worked on it. */
 export function getWork(signal: AbortSignal): Work | undefined {
   return works.get(signal);
+}
+
+/** Names of request fields, by the name of the task field, where the two differ. */
+const REQUEST_FIELDS: Readonly<Record<string, string>> = {
+  continuesFinalMessage: "continue_final_message",
+  logitBias: "logit_bias",
+  promptName: "prompt_name",
+  stopTokenIds: "stop_token_ids",
+  timesWords: "timestamp_granularities",
+  truncation: "truncate_prompt_tokens",
+};
+
+/**
+ * Translates a model's error whose `param` is a task's field to the field of the request, whose name then also begins
+ * its message. Errors that already name a request's field are unchanged. For
+ * example, `logitBias["7"]` becomes `logit_bias["7"]`.
+ */
+function inRequestFields(error: WireError): WireError {
+  const [own = ""] = /^\w+/.exec(error.param ?? "") ?? [];
+  const field = REQUEST_FIELDS[own];
+  if (field === undefined) return error;
+  const param = field + error.param!.slice(own.length);
+  return { ...error, param, message: `${param}: ${error.message}` };
 }

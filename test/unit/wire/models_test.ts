@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
-import {
-  ANY_NAME,
-  type InferencePath,
-  requireEndpoint,
-  requireModelName,
-} from "../../../src/wire/models.ts";
-import { MODEL_KINDS, type ModelKind } from "../../../src/base/config.ts";
+import { type InferencePath, requireEndpoint, requireModelName } from "../../../src/wire/models.ts";
+import { ANY_NAME, MODEL_KINDS, type ModelKind } from "../../../src/base/config.ts";
 
 const PATHS: readonly InferencePath[] = [
   "/chat/completions",
