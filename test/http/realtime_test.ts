@@ -186,7 +186,7 @@ for (const name of ["until it is committed", "in turns that are found"]) {
   });
 }
 
-Deno.test("live speech: OpenAI's own client reads it", async () => {
+Deno.test("live speech: OpenAI's own client reads the events", async () => {
   const { port } = new URL(server.base);
   const openai = new OpenAI({ apiKey: "none", baseURL: `${server.base}/v1` });
   // The client requires TLS.

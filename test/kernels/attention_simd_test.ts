@@ -61,7 +61,7 @@ function simdTest(
   sequences: readonly CaseSequence[],
   options: SimdOptions = {},
 ): void {
-  Deno.test(`SimdAttention.run() ${name}`, () => {
+  Deno.test(`SimdAttention.run() equals its reference: ${name}`, () => {
     const { step, numBlocks } = makeStep(sequences, shape.blockSize);
     const poison = everySlot(numBlocks, shape.blockSize);
     const { maxBlocksPerSequence } = step;

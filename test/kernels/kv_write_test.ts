@@ -216,11 +216,11 @@ function assertNormed(got: Written, want: Written, elem: "f32" | "f16", isWritte
 
 const ROTARIES: Record<string, RotaryParams | undefined> = {
   "no rotation": undefined,
-  "halves": { size: 32, isInterleaved: false },
-  "neighbours": { size: 32, isInterleaved: true },
-  "a part, halves": { size: 24, isInterleaved: false },
-  "a part, neighbours": { size: 12, isInterleaved: true },
-  "half of it": { size: 16, isInterleaved: false },
+  "rotated halves": { size: 32, isInterleaved: false },
+  "rotated neighbours": { size: 32, isInterleaved: true },
+  "rotated halves of a part": { size: 24, isInterleaved: false },
+  "rotated neighbours of a part": { size: 12, isInterleaved: true },
+  "rotated halves of half a head": { size: 16, isInterleaved: false },
 };
 
 const NORMS: Record<string, HeadNormParams> = {
@@ -234,7 +234,7 @@ const NORMS: Record<string, HeadNormParams> = {
 };
 
 for (const [normed, norms] of Object.entries(NORMS)) {
-  for (const rotation of ["no rotation", "halves", "a part, neighbours"]) {
+  for (const rotation of ["no rotation", "rotated halves", "rotated neighbours of a part"]) {
     const rotary = ROTARIES[rotation];
     for (const elem of ["f32", "f16"] as const) {
       const shape = { ...SHAPE, elem };
@@ -261,12 +261,12 @@ for (const [name, rotary] of Object.entries(ROTARIES)) {
     const tensors = makeTensors(shape, paged.step, rotary);
     const want = writeExactly(shape, paged, tensors, rotary);
 
-    kernelTest(`KvWrite.encode() ${name}, ${elem}`, async (gpu) => {
+    kernelTest(`KvWrite.encode() equals the formula in float64: ${name}, ${elem}`, async (gpu) => {
       const got = await writeOnGpu(gpu, shape, paged, tensors, rotary);
       assertWritten(got, want, elem, rotary !== undefined);
     });
 
-    Deno.test(`ReferenceKvWrite.run() ${name}, ${elem}`, () => {
+    Deno.test(`ReferenceKvWrite.run() equals the formula in float64: ${name}, ${elem}`, () => {
       const got = writeByReference(shape, paged, tensors, rotary);
       assertWritten(got, want, "f32", rotary !== undefined);
     });

@@ -150,12 +150,15 @@ function attentionTest(
     const given = makeCase(shape, bounds, options);
     return made = { given, want: attendExactly(given) };
   };
-  kernelTest(`PackedAttention.encode() ${name}, ${shape.elem}`, async (gpu) => {
-    const { given, want } = make();
-    assertClose(await attendOnGpu(gpu, given), want, TOLERANCE[shape.elem]);
-  });
+  kernelTest(
+    `PackedAttention.encode() equals attention in float64: ${name}, ${shape.elem}`,
+    async (gpu) => {
+      const { given, want } = make();
+      assertClose(await attendOnGpu(gpu, given), want, TOLERANCE[shape.elem]);
+    },
+  );
   if (shape.elem === "f16") return;
-  Deno.test(`SimdPackedAttention.run() ${name}`, () => {
+  Deno.test(`SimdPackedAttention.run() equals attention in float64: ${name}`, () => {
     const { given, want } = make();
     // A float32 keeps three decimals of logits in the thousands.
     const tolerance = options.hasOutliers ? { abs: 1e-4, rel: 1e-3 } : { abs: 1e-5, rel: 1e-5 };
@@ -205,7 +208,7 @@ for (const limits of ["adapter", "guaranteed"] as const) {
       assertClose(await attendOnGpu(card, given), attendExactly(given), TOLERANCE[elem]);
     };
     const name = `heads of ${headSize} on a graphics card, ${elem}, ${limits} limits`;
-    gpuTest(`PackedAttention.encode() ${name}`, test, { limits });
+    gpuTest(`PackedAttention.encode() equals attention in float64: ${name}`, test, { limits });
   }
 }
 

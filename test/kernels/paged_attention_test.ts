@@ -91,12 +91,15 @@ function attentionTest(
     const paged = makeCase(shape, sequences, options);
     return made = { paged, want: attendExactly(paged, 1 / Math.sqrt(shape.headSize), options) };
   };
-  kernelTest(`PagedAttention.encode() ${name}, ${shape.elem}`, async (gpu) => {
-    const { paged, want } = make();
-    assertClose(await attendOnGpu(gpu, paged, options), want, TOLERANCE[shape.elem]);
-  });
+  kernelTest(
+    `PagedAttention.encode() equals attention in float64: ${name}, ${shape.elem}`,
+    async (gpu) => {
+      const { paged, want } = make();
+      assertClose(await attendOnGpu(gpu, paged, options), want, TOLERANCE[shape.elem]);
+    },
+  );
   if (shape.elem === "f16") return;
-  Deno.test(`ReferenceAttention.run() ${name}`, () => {
+  Deno.test(`ReferenceAttention.run() equals attention in float64: ${name}`, () => {
     const { paged, want } = make();
     assertClose(attendByReference(paged, options), want, { abs: 1e-6, rel: 1e-6 });
   });
@@ -165,7 +168,7 @@ for (const limits of ["adapter", "guaranteed"] as const) {
       assertClose(await attendOnGpu(card, paged, options), want, tolerance);
     };
     const name = `${heads} heads of ${headSize} on a graphics card, ${elem}, ${limits} limits`;
-    gpuTest(`PagedAttention.encode() ${name}`, test, { limits });
+    gpuTest(`PagedAttention.encode() equals attention in float64: ${name}`, test, { limits });
   }
 }
 
@@ -186,7 +189,7 @@ const TILINGS: Readonly<Record<string, Partial<AttentionTiling>>> = {
   "decodes of many rows": { maxDecodedRows: 1000 },
 };
 for (const [name, given] of Object.entries(TILINGS)) {
-  kernelTest(`PagedAttention.encode() ${name}`, async (gpu) => {
+  kernelTest(`PagedAttention.encode() equals attention in float64: ${name}`, async (gpu) => {
     const tiling = { ...chooseTiling(gpu, SHAPE), ...given };
     const paged = makeCase(SHAPE, [...MIXED, ...decodes(300)], { window: 70 });
     const want = attendExactly(paged, 1 / Math.sqrt(32), { window: 70 });
@@ -194,15 +197,18 @@ for (const [name, given] of Object.entries(TILINGS)) {
   });
 }
 
-kernelTest("PagedAttention.encode() without workgroup memory for a prefill tile", async (gpu) => {
-  const small = withLimits(gpu, {
-    maxComputeInvocationsPerWorkgroup: 256,
-    maxComputeWorkgroupStorageSize: 1024,
-  });
-  const paged = makeCase(SHAPE, MIXED);
-  const got = await attendOnGpu(small, paged, {});
-  assertClose(got, attendExactly(paged, 1 / Math.sqrt(32), {}), TOLERANCE.f32);
-});
+kernelTest(
+  "PagedAttention.encode() equals attention in float64 if workgroup memory has no room for a prefill tile",
+  async (gpu) => {
+    const small = withLimits(gpu, {
+      maxComputeInvocationsPerWorkgroup: 256,
+      maxComputeWorkgroupStorageSize: 1024,
+    });
+    const paged = makeCase(SHAPE, MIXED);
+    const got = await attendOnGpu(small, paged, {});
+    assertClose(got, attendExactly(paged, 1 / Math.sqrt(32), {}), TOLERANCE.f32);
+  },
+);
 
 kernelTest("PagedAttention creates nothing on the device in a steady step", (gpu) => {
   const stepBuffer = new StepBuffer(gpu, SHAPE, {

@@ -165,7 +165,7 @@ const cases: readonly (readonly [string, MatvecParams])[] = [
   ...ACTIVATIONS.map((activation) => [activation, { ...PLAIN, activation }] as const),
 ];
 for (const [name, params] of cases) {
-  Deno.test(`SimdRows.product(): ${name}, with rows of 8 and of 16 bits`, async () => {
+  Deno.test(`SimdRows.product() equals its reference with rows of 8 and of 16 bits: ${name}`, async () => {
     for (const allowsInt8 of [true, false]) {
       const own = withWeights(params, { allowsInt8 });
       const tensors = makeTensors(own);

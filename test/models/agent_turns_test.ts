@@ -113,7 +113,8 @@ async function askTurns(
 }
 
 Deno.test({
-  name: "an agent's turns go on from the window before each, in layers that have one" +
+  name:
+    "layers with a window continue each of an agent's turns from the previous one, and compute only its new tokens" +
     unlessThere(IS_THERE, "tokenizers/qwen3", "an agent's conversation in Qwen3's template"),
   ignore: !IS_THERE,
   fn: async () => {
@@ -128,7 +129,7 @@ Deno.test({
 
 Deno.test({
   name:
-    "the prefix cache leaves only the new of an agent's turns to compute, and moves out the oldest" +
+    "with the prefix cache each of an agent's turns computes only its new tokens, and unused blocks are evicted" +
     unlessThere(IS_THERE, "tokenizers/qwen3", "an agent's conversation in Qwen3's template"),
   ignore: !IS_THERE,
   fn: async () => {

@@ -330,13 +330,13 @@ async function assertGolden(spelling: Spelling, backend: Backend): Promise<void>
 }
 
 for (const [name, spelling] of Object.entries(SPELLINGS)) {
-  Deno.test(`a decoder of ${name} gives the whole graph's tokens on the CPU`, async () => {
+  Deno.test(`a decoder with ${name} gives the whole graph's tokens on the CPU`, async () => {
     const backend = await CpuBackend.open({ threads: 1 });
     await assertGolden(spelling, backend);
     await backend.dispose();
   });
 
-  gpuTest(`a decoder of ${name} gives the whole graph's tokens on a GPU`, async (gpu) => {
+  gpuTest(`a decoder with ${name} gives the whole graph's tokens on a GPU`, async (gpu) => {
     await assertGolden(spelling, await WebGpuBackend.create(gpu));
   });
 }

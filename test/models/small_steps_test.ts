@@ -59,11 +59,11 @@ for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
   const note = unlessThere(
     folder !== undefined,
     `models/${model}`,
-    "a graph with rotary of its own",
+    "a graph with its own rotary operators",
   );
 
   gpuTest(
-    `a step of ${model} ${dtype} is ${dispatches} dispatches in one submit, and it answers alike alone, among 16 and in ONNX Runtime, but for ${most} ties below ${
+    `a step of ${model} ${dtype} has ${dispatches} dispatches in one submit; its answers are the same alone, among 16 and in ONNX Runtime, except at most ${most} ties below ${
       TIES[dtype]
     }${note}`,
     async (gpu) => {

@@ -412,7 +412,7 @@ pageTest("page: an empty conversation proposes questions", CHAT, async ({ tab })
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: nothing is animated for whom motion is reduced",
+  name: "page: nothing is animated if the user prefers reduced motion",
   fn: async () => {
     const server = await shareServer(CHAT);
     await using tab = await Tab.open(await shareBrowser(), server.base);

@@ -13,7 +13,7 @@ const { sentences } = JSON.parse(
   Deno.readTextFileSync(`${findModelFolder(MODEL)}/golden.json`),
 ) as { sentences: { text: string; embedding: number[] }[] };
 
-Deno.test("@langchain/openai: embedDocuments in several batches, and embedQuery", async () => {
+Deno.test("@langchain/openai: embedDocuments() in several batches and embedQuery() return the golden vectors", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const embeddings = new OpenAIEmbeddings({
     model: MODEL,

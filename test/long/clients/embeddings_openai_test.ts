@@ -49,7 +49,7 @@ Deno.test("openai: embeddings, with and without encoding_format, equal the golde
   }
 });
 
-Deno.test("openai: embeddings of one string and of token ids", async () => {
+Deno.test("openai: a string and its token ids have the same embedding", async () => {
   await using opened = await open();
   const { client } = opened;
   const text = await client.embeddings.create({ model: MODEL, input: "How do I boil an egg?" });
@@ -58,7 +58,7 @@ Deno.test("openai: embeddings of one string and of token ids", async () => {
   assert.deepEqual(tokens.data, text.data);
 });
 
-Deno.test("openai: BadRequestError for an input that is empty or too long, and for dimensions", async () => {
+Deno.test("openai: an empty or too long input, or unsupported dimensions, is a BadRequestError", async () => {
   await using opened = await open();
   const { client } = opened;
   const requests = [
@@ -78,7 +78,8 @@ Deno.test("openai: BadRequestError for an input that is empty or too long, and f
 });
 
 Deno.test({
-  name: "openai: 64 clients at once, short and long texts mixed, some of whom go away",
+  name:
+    "openai: 64 simultaneous clients get the same embeddings as alone, even if others disconnect",
   fn: async () => {
     await using opened = await open();
     const { server, client } = opened;

@@ -40,7 +40,7 @@ function ask(image: Uint8Array, extra: { text?: string; max_tokens?: number } = 
 }
 
 for (const family of ["trocr", "florence"] as const) {
-  Deno.test(`openai: an image for ${family}, with and without a stream`, () =>
+  Deno.test(`openai: ${family} reads an image, with and without a stream`, () =>
     withFamily(family, async ({ client }) => {
       const [golden] = OCR_GOLDENS[family];
       const { number, request, tokens, text } = golden!;
@@ -160,7 +160,7 @@ const line = fileURLToPath(new URL("../../../../shared/testdata/ocr/en_rec.jpg",
 const ppocr = findModelFolder("ppocr-v2-mobile");
 
 Deno.test({
-  name: "openai: a line of print for PP-OCR, whole and streamed" +
+  name: "openai: PP-OCR reads a printed line, with and without a stream" +
     unlessThere(ppocr !== undefined, "models/ppocr-v2-mobile", "PP-OCR's own weights"),
   ignore: ppocr === undefined || !existsSync(line),
   fn: () =>

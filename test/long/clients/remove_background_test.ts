@@ -63,7 +63,7 @@ Deno.test("fetch: another decoder reads the same pixels in the cut-out of a 3 me
   assert.equal(Buffer.compare(theirs.data as Uint8Array, ours.data), 0);
 });
 
-Deno.test("fetch: 80 images, of which 40 disconnect at random times, leave nothing running", async () => {
+Deno.test("fetch: 80 requests, of which 40 disconnect at random times, leave nothing running", async () => {
   await using server = await openMattingServer({ maxQueue: 80 });
   const random = new Random(2);
   const images = await Promise.all(

@@ -13,7 +13,7 @@ const DOCUMENTS = [
   "The capital of Portugal is Lisbon.",
 ];
 
-Deno.test("cohere-ai: rerank of version 1, with documents as strings and as objects", async () => {
+Deno.test("cohere-ai: rerank of version 1 accepts documents as strings and as objects", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClient({ token: "any", environment: server.base });
   for (const documents of [DOCUMENTS, DOCUMENTS.map((text) => ({ text }))]) {
@@ -32,7 +32,7 @@ Deno.test("cohere-ai: rerank of version 1, with documents as strings and as obje
   }
 });
 
-Deno.test("cohere-ai: rerank of version 2", async () => {
+Deno.test("cohere-ai: rerank of version 2 returns the best document first", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const client = new CohereClientV2({ token: "any", environment: server.base });
   const { id, results, meta } = await client.rerank({
@@ -66,7 +66,7 @@ Deno.test("cohere-ai: version 2 truncates documents that are too long", async ()
   assert.deepEqual(await readScores([long], 4), await readScores([DOCUMENTS[2]!], 4));
 });
 
-Deno.test("cohere-ai: CohereError for an empty query, and in version 1 for a document that is too long", async () => {
+Deno.test("cohere-ai: an empty query, and in version 1 a document that is too long, is a CohereError", async () => {
   await using server = await TestServer.start({ model: MODEL });
   const options = { token: "any", environment: server.base };
   const [older, newer] = [new CohereClient(options), new CohereClientV2(options)];

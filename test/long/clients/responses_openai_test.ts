@@ -87,7 +87,7 @@ function followStream(events: readonly ResponseStreamEvent[]) {
   return last.response;
 }
 
-Deno.test("openai: a response, and one that continues it", async () => {
+Deno.test("openai: a response continues a stored one, which can be retrieved and deleted", async () => {
   const first = await client.responses.create({
     ...GREEDY,
     input: "What is the capital of France?",

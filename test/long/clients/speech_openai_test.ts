@@ -77,7 +77,7 @@ Deno.test("openai: stream_format sse sends the sound as events; unsupported inpu
   await refused({ response_format: other! }, /want one of mp3, opus, flac, wav, pcm/);
 });
 
-Deno.test("openai: 60 speeches, of which 30 disconnect at random times, leave nothing running", async () => {
+Deno.test("openai: 60 requests, of which 30 disconnect at random times, leave nothing running", async () => {
   const formats = ["mp3", "opus", "flac", "wav", "pcm"] as const;
   let numWhole = 0;
   await Promise.all(Array.from({ length: 60 }, async (_, i) => {

@@ -8,7 +8,7 @@ import { MODEL, TestServer } from "../../fixtures/servers/server.ts";
 const Person = z.object({ name: z.string().max(20), age: z.number().int().min(0).max(130) });
 
 for (const mode of ["TOOLS", "JSON_SCHEMA"] as const) {
-  Deno.test(`@instructor-ai/instructor: an answer by ${mode}`, async () => {
+  Deno.test(`@instructor-ai/instructor: an answer matches the schema, by ${mode}`, async () => {
     await using server = await TestServer.start();
     const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
     // deno-lint-ignore no-explicit-any -- It was written for an older client, whose part that it uses is the same.

@@ -48,7 +48,7 @@ const Person = z.object({ name: z.string().max(20), age: z.int().min(0).max(130)
 const BOB = "Extract the name and the age as JSON: Bob is 42 years old.";
 
 for (const method of ["jsonSchema", "functionCalling", "jsonMode"] as const) {
-  Deno.test(`@langchain/openai: withStructuredOutput by ${method}`, async () => {
+  Deno.test(`@langchain/openai: withStructuredOutput() returns an object that matches the schema, by ${method}`, async () => {
     await using opened = await open();
     const person = await opened.model.withStructuredOutput(Person, { name: "person", method })
       .invoke(BOB);

@@ -236,7 +236,7 @@ Deno.test(
   },
 );
 
-Deno.test("nginx: no body blocks it while it looks for a conversation", { ignore }, async () => {
+Deno.test("nginx: no body makes the search for its conversation slow", { ignore }, async () => {
   await using pair = await startPair();
   const { nginx } = pair;
   for (
@@ -253,7 +253,7 @@ Deno.test("nginx: no body blocks it while it looks for a conversation", { ignore
 });
 
 Deno.test({
-  name: "nginx: live speech passes through it, and ends in order with its replica",
+  name: "nginx: live speech passes through it, and is closed properly when its replica stops",
   ignore,
   fn: async () => {
     const port = freePort();

@@ -228,13 +228,13 @@ for (const form of FORMS) {
     }
   });
 
-  Deno.test(`${name}, norms in f32: tokens of ONNX Runtime on the CPU`, async () => {
+  Deno.test(`${name}, norms in f32: kernels on the CPU give ONNX Runtime's tokens`, async () => {
     const backend = await CpuBackend.open({ threads: 1 });
     await assertTokens(backend, graph);
     await backend.dispose();
   });
 
-  gpuTest(`${name}, norms in f32: tokens of ONNX Runtime on WebGPU`, async (gpu) => {
+  gpuTest(`${name}, norms in f32: kernels on WebGPU give ONNX Runtime's tokens`, async (gpu) => {
     await assertTokens(await WebGpuBackend.create(gpu), graph);
   }, { ignore: !HAS_F16 });
 }

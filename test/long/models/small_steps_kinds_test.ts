@@ -71,7 +71,7 @@ const SPEECH_STEPS = [
 
 for (const { dtype, dispatches, before, most } of SPEECH_STEPS) {
   gpuTest(
-    `a step of hearth-demo-asr ${dtype} is ${dispatches} dispatches in one submit, and it writes the same alone, among 8 and in ONNX Runtime, but for ${most} ties below ${
+    `a step of hearth-demo-asr ${dtype} has ${dispatches} dispatches in one submit; its texts are the same alone, among 8 and in ONNX Runtime, except at most ${most} ties below ${
       TIES[dtype]
     }`,
     async (gpu) => {

@@ -38,7 +38,7 @@ function drawCircle(color: readonly [number, number, number]): Uint8Array {
 const { spawnWorker, workers } = fragileSpawner();
 
 pageTest(
-  "page: a chat streams, stops, is edited, kept and shown as a request",
+  "page: a chat streams, can be stopped and edited, is stored, and is shown as a request",
   { model: "hearth-demo-chat", screenshot: "hearth-demo-chat", spawnWorker },
   async ({ tab, server }) => {
     const { page } = tab;
@@ -209,7 +209,7 @@ pageTest(
   },
 );
 
-pageTest("page: it shows how many of too many texts are compared", {
+pageTest("page: of too many texts it compares the first 100, and says so", {
   model: "hearth-demo-embed",
 }, async ({ tab }) => {
   const many = Array.from({ length: 130 }, (_, at) => `text ${at}`).join("\n");
@@ -230,7 +230,8 @@ pageTest("page: documents are ranked", "hearth-demo-rerank", async ({ tab }) => 
 });
 
 Deno.test({
-  name: "page: it is usable at both widths in the dark, with its key kept in memory alone",
+  name:
+    "page: in dark mode it asks for an API key, answers with the right one, and keeps it only in memory",
   ...PAGE_TEST,
   fn: async () => {
     await using server = await TestServer.start({

@@ -189,7 +189,7 @@ Deno.test({
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: an MCP server that does not take a token says so",
+  name: "page: it says that an MCP server refused its token",
   fn: async () => {
     await using guard = new AuthorizationServer();
     await withPage(async (tab, weather) => {

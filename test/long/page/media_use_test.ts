@@ -271,7 +271,7 @@ Deno.test({
 
 Deno.test({
   ...PAGE_TEST,
-  name: "page: a voice is taken from the microphone, spoken with, and put away",
+  name: "page: a voice is recorded with the microphone, used for speech, and removed",
   fn: () =>
     withMicrophone(TIMER, async (browserArgs) => {
       await using tiny = await makeTinyTts("chatterbox");

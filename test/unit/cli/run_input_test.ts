@@ -49,7 +49,7 @@ Deno.test("readInputs() accepts texts that are not paths, files, and pipes", () 
   }));
 
 Deno.test({
-  name: "readInputs() reads what a shell makes of <(command)",
+  name: "readInputs() reads the pipe that a shell creates for <(command)",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withFolder(async (folder) => {

@@ -64,7 +64,7 @@ Deno.test("BlockManager.admit() changes nothing if there are too few blocks", ()
   assert(blocks.admit(fits, 0));
 });
 
-Deno.test("BlockManager.admit() counts unused cached blocks as taken, and used ones not", () => {
+Deno.test("BlockManager.admit() counts a cached block against the free ones only if no sequence uses it yet", () => {
   const blocks = makeBlocks(3);
   const first = compute(blocks, makeSequence(countFrom(0, 8)));
   const second = makeSequence(countFrom(0, 12));

@@ -141,7 +141,7 @@ Deno.test("SamplingState allows no token once its grammar has failed, and keeps 
   }
 });
 
-Deno.test("SamplingState is the same object in every step", () => {
+Deno.test("SamplingState.adjustments is the same object in every step", () => {
   const state = makeState([1], { frequencyPenalty: 1 });
   const { adjustments } = state;
   state.push(1);

@@ -51,7 +51,7 @@ Deno.test("lowerCut() runs segments in ONNX Runtime that are not compiled, in th
   assert.deepEqual(listPrograms(programs), [few, last, many, last]);
 });
 
-Deno.test("lowerCut() leaves a lowering without kernels to ONNX Runtime, with the attentions' own tensors", () => {
+Deno.test("lowerCut() runs all segments of a lowering without kernels in ONNX Runtime, and keeps its attentions' layouts", () => {
   const { few: withKernels, many: without } = lowerCut(CUT, {
     segments: SEGMENTS,
     kernels: ["few"],

@@ -116,7 +116,7 @@ Deno.test("seedNoise() does not change a graph without noise", async () => {
   assert.equal(seedNoise(model), model);
 });
 
-Deno.test("noiseOffset() spreads seeds and pieces over the table", () => {
+Deno.test("noiseOffset() spreads seeds and chunks over the table", () => {
   const places = new Set<number>();
   for (let seed = 0; seed < 40; seed++) {
     for (let piece = 0; piece < 40; piece++) {

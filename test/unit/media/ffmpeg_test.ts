@@ -90,7 +90,7 @@ Deno.test({
   },
 });
 
-Deno.test("isFfmpeg() recognizes other programs", async () => {
+Deno.test("isFfmpeg() distinguishes ffmpeg from other programs", async () => {
   assert.equal(await isFfmpeg("/nonexistent/ffmpeg"), false);
   assert.equal(await isFfmpeg(Deno.execPath()), false);
 });

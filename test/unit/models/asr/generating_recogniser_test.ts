@@ -28,7 +28,7 @@ Deno.test("findQuietCut() cuts silence as late as possible, and does not cut sho
   assert.equal(findQuietCut(new Float32Array(19_999), OPTIONS), 19_999);
 });
 
-Deno.test("findQuietCut() also cuts short pieces in their second half", () => {
+Deno.test("findQuietCut() also cuts short chunks in their second half", () => {
   const options = { sampleRateHz: RATE_HZ, maxSamples: 4 * RATE_HZ };
   const cut = findQuietCut(makeSound(4, [[1, 1.5, 0], [2.5, 2.8, 0.1]]), options);
   assert.ok(cut > 2.5 * RATE_HZ && cut < 2.8 * RATE_HZ, `${cut}`);

@@ -58,7 +58,7 @@ function read(pieces: readonly TimedTokens[], window: DecodedWindow) {
     );
 }
 
-Deno.test("joinIntoWords() finds each piece's tokens among those of the window, and counts from its beginning", () => {
+Deno.test("joinIntoWords() finds each segment's tokens in the window, and returns positions from the window's start", () => {
   const first = [100, 0, 1, 106];
   const second = [110, 2, 120];
   // A cut sentence is not a piece.

@@ -34,7 +34,7 @@ Deno.test("EncoderTokenizer.framePair() separates two texts by special tokens an
 });
 
 Deno.test({
-  name: "EncoderTokenizer does without special tokens where the model has none" +
+  name: "EncoderTokenizer adds no special tokens if the model has none" +
     unlessThere(
       findModelFolder("embed-m2v") !== undefined,
       "models/embed-m2v",

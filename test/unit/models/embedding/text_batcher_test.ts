@@ -33,7 +33,7 @@ class Texts implements TextJob {
 }
 
 for (const pads of [true, false]) {
-  Deno.test(`TextBatcher: texts that are slow to encode do not delay others, ${pads ? "" : "not "}padded`, async () => {
+  Deno.test(`TextBatcher: texts that are slow to encode do not delay others, with${pads ? "" : "out"} padding`, async () => {
     const batcher = new TextBatcher({ encoder: { ...ENCODER, pads }, maxBatchTokens: 4096 });
     const ending = new AbortController();
     const large = new Texts(1000, 2);
