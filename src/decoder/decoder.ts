@@ -127,7 +127,7 @@ export function listRows({ scored = [], sample }: StepSequence): readonly Sample
   return sample === undefined ? scored : [...scored, sample];
 }
 
-/** Suspends a step of prompts between its parts, and runs steps of next tokens in the meantime. */
+/** Suspends a prefill step between its parts, and runs decode steps in the meantime. */
 export interface Suspension {
   /** Milliseconds until the step should be suspended; infinite while no sequence waits for a next token. */
   readonly remainingMs: number;
@@ -157,10 +157,10 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
   /** Length of a prompt that makes the device compile the programs that most prompts need; 24 if absent. */
   readonly warmUpTokens?: number | undefined;
   /**
-   * Runs a step, writes its keys and values, and samples. Only one step runs at a time, except for steps of next tokens
-   * while a step of prompts is suspended.
+   * Runs a step, writes its keys and values, and samples. Only one step runs at a time, except for decode steps while a
+   * prefill step is suspended.
    *
-   * @param suspension for a step that only reads prompts.
+   * @param suspension present for a prefill step, which only reads prompts.
    * @returns the tokens chosen from the requested rows, at most `limits.maxSequences`, in the order of
    * `batch.sequences`.
    * @throws {DeviceLostError} when the device is lost; the decoder is then unusable.

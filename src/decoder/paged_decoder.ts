@@ -77,7 +77,7 @@ export class PagedDecoder<Token extends SampledToken = SampledToken> implements 
   readonly limits: DecoderLimits;
   readonly #parts: PagedDecoderParts<Token>;
   readonly #inputs: StepInputs;
-  /** Inputs for steps of next tokens, which run while others are suspended. */
+  /** Inputs for decode steps, which run while other steps are suspended. */
   readonly #decodingInputs: StepInputs;
   readonly #unitTimes: UnitTimes = new WeakMap();
   /** The blocks of each pool: the main one, then those of windows. */
@@ -245,7 +245,7 @@ function idsPort(
   return { name: embeddings.idsName, dtype: "int64", shape: [1, "tokens"] };
 }
 
-/** The limits of a step that only computes next tokens. */
+/** The limits of a decode step, which only computes next tokens. */
 export function decodingLimits(
   { maxBatchTokens, maxSequences }: Pick<DecoderLimits, "maxBatchTokens" | "maxSequences">,
 ): Pick<DecoderLimits, "maxBatchTokens" | "maxSequences"> {

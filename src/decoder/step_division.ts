@@ -1,5 +1,5 @@
 /**
- * Divides a step into parts, each with one lowering, and a step of prompts into slices of time.
+ * Divides a step into parts, each with one lowering, and a prefill step into slices of time.
  *
  * @module
  */

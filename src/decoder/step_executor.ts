@@ -53,7 +53,7 @@ export interface ExecutorParts {
 interface RunOptions {
   /** The lowering to run; `many` if absent. */
   readonly lowering?: Lowering;
-  /** Whether the step only computes next tokens, and may run while another step is suspended. */
+  /** Whether it is a decode step, which may run while another step is suspended. */
   readonly isDecoding?: boolean;
   /** Suspends the step between its parts; if absent, it runs to its end. */
   readonly slices?: Slices | undefined;

@@ -29,7 +29,7 @@ interface TokenEmbeddingsOptions {
   readonly outputs?: readonly string[] | undefined;
   /** Device memory for the outputs of the largest step, by name; allocated at each step if absent. */
   readonly storages?: ReadonlyMap<string, Storage> | undefined;
-  /** Device memory for the outputs of the largest step of next tokens only. */
+  /** Device memory for the outputs of the largest decode step. */
   readonly decodingStorages?: ReadonlyMap<string, Storage> | undefined;
 }
 

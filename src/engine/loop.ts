@@ -212,7 +212,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     }
   }
 
-  /** Runs a step that only reads prompts. It is suspended whenever next tokens of other sequences are due. */
+  /** Runs a prefill step. It is suspended whenever a decode step of other sequences is due. */
   async #runApart(step: ScheduledStep, thread: BusyThread): Promise<void> {
     let msBeside = 0;
     const runBeside = async () => {

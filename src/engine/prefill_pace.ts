@@ -1,6 +1,6 @@
 /**
- * Decides when a step that reads prompts is suspended for a step of next tokens, so that these keep coming. Learns from
- * the durations of steps. Pure.
+ * Decides when a prefill step, which reads prompts, is suspended for a decode step, which computes next tokens of other
+ * sequences, so that these keep coming. Learns from the durations of steps. Pure.
  *
  * @module
  */
@@ -9,8 +9,7 @@ import { boundedAverage } from "../base/timing.ts";
 /** Target for the time between two next tokens while prompts are read, as a multiple of the usual time. */
 const AIM = 2;
 /**
- * After this many suspensions, two steps of next tokens run in a row: the second one shows how long a step takes
- * undisturbed.
+ * After this many suspensions, two decode steps run in a row: the second one shows how long a step takes undisturbed.
  */
 const REFRESH_STEPS = 32;
 /** A duration counts as at most this many times the average. */
@@ -20,26 +19,26 @@ const LEAST_CHUNK = 16;
 /** Prompt tokens in the first steps, while it is not known how long the device takes. */
 const FIRST_CHUNK = 64;
 
-/** Paces the steps that read prompts. */
+/** Paces prefill steps. */
 export class PrefillPace {
   readonly #isQueued: boolean;
-  /** Average duration of a step of next tokens that follows another such step. */
+  /** Average duration of a decode step that follows another decode step. */
   #usualMs: number | undefined;
-  /** Average duration of a step of next tokens that runs while a prompt's step is suspended, if it can be measured. */
+  /** Average duration of a decode step that runs while a prefill step is suspended, if it can be measured. */
   #besideMs: number | undefined;
-  /** Average duration of a part of a prompt's step, on a device that takes parts from a queue. */
+  /** Average duration of a part of a prefill step, on a device that takes parts from a queue. */
   #partMs: number | undefined;
-  /** Time when the last step of next tokens ended. */
+  /** Time when the last decode step ended. */
   #lastAtMs = -Infinity;
-  /** Parts of prompts' steps since then. */
+  /** Parts of prefill steps since then. */
   #numParts = 0;
-  /** Suspensions since two steps of next tokens last ran in a row. */
+  /** Suspensions since two decode steps last ran in a row. */
   #numSuspensions = 0;
   #mostPromptTokens: number;
 
   /**
    * @param options.isQueued whether parts are queued on the device, so that the host does not wait for them. The
-   * duration of a part is then only known after the next step of next tokens, which does wait.
+   * duration of a part is then only known after the next decode step, which does wait.
    */
   constructor({ isQueued = false }: { readonly isQueued?: boolean | undefined } = {}) {
     this.#isQueued = isQueued;
@@ -54,17 +53,17 @@ export class PrefillPace {
     return this.#mostPromptTokens;
   }
 
-  /** Called when a part of a prompt's step has run, or was queued on the device. */
+  /** Called when a part of a prefill step has run, or was queued on the device. */
   addPart(): void {
     this.#numParts++;
   }
 
-  /** Whether two steps of next tokens should run in a row. */
+  /** Whether two decode steps should run in a row. */
   get isStale(): boolean {
     return this.#usualMs === undefined || this.#numSuspensions >= REFRESH_STEPS;
   }
 
-  /** How long a prompt's step may continue until next tokens are due; 0 or less if they are due now. */
+  /** How long a prefill step may continue until a decode step is due; 0 or less if one is due now. */
   remainingMs(nowMs: number): number {
     const usualMs = this.#usualMs;
     if (usualMs === undefined) return 0;
@@ -76,7 +75,7 @@ export class PrefillPace {
     return this.#lastAtMs + Math.max(sliceMs, usualMs / 2) - nowMs;
   }
 
-  /** Records a step of next tokens only, which took `ms` and ended at `nowMs`. */
+  /** Records a decode step, which took `ms` and ended at `nowMs`. */
   observe(ms: number, nowMs: number): void {
     if (this.#numParts === 0) {
       this.#usualMs = boundedAverage(this.#usualMs, ms, OUTLIER);

@@ -40,15 +40,15 @@ export interface SchedulerOptions {
 
 /**
  * Schedules sequences in order of arrival. A step first takes the next token of every sequence whose prompt has been
- * read, then as many prompt tokens as its budget leaves. If next tokens would have to wait too long, the step only
- * reads prompts, and is suspended from time to time for a step of next tokens. Only the newest sequence is ever
- * preempted, and it returns to the front of the queue. So the running sequences are always the oldest ones, and none is
- * overtaken.
+ * read, then as many prompt tokens as its budget leaves. If next tokens would have to wait too long, the step becomes a
+ * prefill step: it only reads prompts, and is suspended from time to time for a decode step, which only computes next
+ * tokens. Only the newest sequence is ever preempted, and it returns to the front of the queue. So the running
+ * sequences are always the oldest ones, and none is overtaken.
  *
  * A sequence gets the blocks for its whole prompt when it is admitted, so that a long prompt cannot run out of blocks
  * midway. Blocks for its completion are added one at a time.
  *
- * The order of calls is `schedule`, run the step, `commit`. While a step of prompts is suspended, `scheduleBeside` and
+ * The order of calls is `schedule`, run the step, `commit`. While a prefill step is suspended, `scheduleBeside` and
  * `commit` run another one. All other methods may be called at any time, even while a step runs.
  */
 export class Scheduler {
@@ -160,8 +160,8 @@ export class Scheduler {
    * enough, the newest is preempted.
    *
    * @param options.mostBeside maximum number of prompt tokens in a step together with next tokens. If more are to be
-   * read while other sequences wait for next tokens, the step only reads prompts, and is suspended for them.
-   * @param options.mostPromptTokens maximum number of prompt tokens in such a step.
+   * read while other sequences wait for next tokens, the step is a prefill step.
+   * @param options.mostPromptTokens maximum number of prompt tokens in a prefill step.
    * @returns `undefined` when there is nothing to do.
    */
   schedule(
@@ -187,7 +187,7 @@ export class Scheduler {
   }
 
   /**
-   * Chooses a step of next tokens to run while a step of prompts is suspended. It preempts no sequence.
+   * Chooses a decode step to run while a prefill step is suspended. It preempts no sequence.
    *
    * @returns `undefined` when no sequence waits for a next token.
    * @throws {SuspendedStepError} when the suspended step must be given up before others can continue.
@@ -357,5 +357,5 @@ export class Scheduler {
   }
 }
 
-/** Thrown when a suspended step of prompts must be given up. Its sequences have not failed. */
+/** Thrown when a suspended prefill step must be given up. Its sequences have not failed. */
 export class SuspendedStepError extends Error {}

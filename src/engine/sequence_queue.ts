@@ -153,8 +153,9 @@ interface StepSource {
 /** Options of {@linkcode chooseStep}. */
 interface StepWanted {
   /**
-   * Whether the step only reads prompts, and leaves next tokens to a step that runs while it is suspended. Next tokens
-   * still get their blocks first, and count against the limits, so that no more sequences run than one step can hold.
+   * Whether the step is a prefill step, which leaves next tokens to decode steps that run while it is suspended. Next
+   * tokens still get their blocks first, and count against the limits, so that no more sequences run than one step can
+   * hold.
    */
   readonly isApart?: boolean;
   readonly mostPromptTokens: number;

@@ -36,9 +36,7 @@ export interface ScheduledStep {
   readonly numTokens: number;
   /** How many of the tokens are next tokens of completions; the others are read from prompts. */
   readonly numNextTokens: number;
-  /**
-   * Whether the step only reads prompts while other sequences wait for next tokens. It is suspended for their steps.
-   */
+  /** Whether it is a prefill step, which only reads prompts and is suspended for decode steps of other sequences. */
   readonly isApart?: boolean;
   /** State slots that are copied before the step. */
   readonly stateCopies?: StepBatch["stateCopies"];

@@ -1,5 +1,5 @@
 /**
- * A prompt's step is suspended after each of its parts for the next tokens of others: both get bit-identical results to
+ * A prefill step is suspended after each of its parts for decode steps of others: both get bit-identical results to
  * running alone, on both devices and with every kind of decoder state, also if the cache grows meanwhile.
  */
 import assert from "node:assert/strict";
@@ -182,7 +182,7 @@ async function assertSame(backend: Backend, given: Case): Promise<void> {
 for (const [name, given] of Object.entries(CASES)) {
   const isThere = given.folder !== undefined;
   const note = unlessThere(isThere, `models/tiny for ${name}`, "a decoder that is suspended");
-  const title = `a decoder ${name} gives the same tokens when the steps of prompts are suspended`;
+  const title = `a decoder ${name} gives the same tokens when prefill steps are suspended`;
   Deno.test({
     name: `${title}, on the CPU${note}`,
     ignore: !isThere,

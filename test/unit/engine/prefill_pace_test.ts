@@ -7,9 +7,9 @@ const MOST_TOKENS = 512;
 
 /** Durations of a device, in milliseconds. */
 interface Device {
-  /** Duration of a step of next tokens. */
+  /** Duration of a decode step. */
   readonly usualMs: number;
-  /** Number of parts of a prompt's step. */
+  /** Number of parts of a prefill step. */
   readonly numParts: number;
   /** Duration of a part, by tokens of the step and earlier keys. */
   readonly partMs: (numTokens: number, numKeys: number) => number;

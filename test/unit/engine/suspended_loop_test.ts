@@ -1,5 +1,5 @@
 /**
- * A prompt's step that is suspended for next tokens: cancellations and failures meanwhile do not affect other requests.
+ * A prefill step that is suspended for decode steps: cancellations and failures meanwhile do not affect other requests.
  */
 import assert from "node:assert/strict";
 import type {
